@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# `make help` lists the targets. Everything is built below build/; a variant
+# (VARIANT=asan, tsan or arm) has the same rules in a folder of its own.
+
+VERSION = 0.1.0
+SOVERSION = 0
+
+PUBLIC_HEADERS = kernel.h orch.h pto.h tensor.h
+
+BASE_SRC = status.c fiber.c os.c
+PORT_SRC = port_sim.c
+GRAPH_SRC = graph.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
+SCHED_SRC = sched.c
+CORE_SRC =
+CHIP_SRC = chip.c sim.c
+HOST_SRC = device.c callable.c run.c
+CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c
+EXAMPLES = vector
+
+# Unit tests that start threads, without their folder and suffix.
+TSAN_TESTS = test_fiber test_os
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+
+# ---------------------------------------------------------------------------
+
+ifeq ($(origin CC),default)
+CC = gcc
+endif
+AR ?= ar
+ARCH := $(shell uname -m)
+WERROR ?= -Werror
+OPT ?= -O2
+
+VARIANT ?=
+ifeq ($(VARIANT),)
+B = build
+else ifeq ($(VARIANT),asan)
+B = build/asan
+VARIANT_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+else ifeq ($(VARIANT),tsan)
+B = build/tsan
+# The compiler warns of every fence, because TSan does not see them.
+VARIANT_FLAGS = -fsanitize=thread -DPTO_TSAN -Wno-tsan
+else ifeq ($(VARIANT),arm)
+B = build/arm
+ARCH = aarch64
+override CC = aarch64-linux-gnu-gcc
+override AR = aarch64-linux-gnu-ar
+VARIANT_LDFLAGS = -static
+else
+$(error VARIANT is empty, asan, tsan or arm)
+endif
+
+ifeq ($(ARCH),aarch64)
+ARCH_FLAGS = -mno-outline-atomics
+endif
+ifeq ($(VARIANT),)
+# A sanitizer's symbols come with the program, not with the library.
+SHARED_FLAGS = -Wl,-z,defs
+endif
+
+CPPFLAGS_ALL = -Iinclude $(CPPFLAGS)
+CFLAGS_ALL = -std=gnu11 -Wall -Wextra $(WERROR) $(OPT) -g -fPIC -fvisibility=hidden \
+	$(ARCH_FLAGS) $(VARIANT_FLAGS) $(CFLAGS)
+LDFLAGS_ALL = $(VARIANT_FLAGS) $(VARIANT_LDFLAGS) $(LDFLAGS)
+LDLIBS_ALL = -pthread -ldl $(LDLIBS)
+
+# The pure folders may need nothing from libc but memcpy and its like.
+PURE_FLAGS = -fno-stack-protector -U_FORTIFY_SOURCE
+
+objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
+GRAPH_OBJ = $(call objects,graph,$(GRAPH_SRC))
+SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
+PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ)
+LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(call objects,port,$(PORT_SRC)) $(PURE_OBJ) \
+	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) \
+	$(call objects,host,$(HOST_SRC))
+CLI_OBJ = $(call objects,cli,$(CLI_SRC))
+
+LIB = $(B)/lib/libpto.so.$(SOVERSION)
+LIB_LINK = $(B)/lib/libpto.so
+CLI = $(B)/bin/pto
+EXAMPLE_LIBS = $(EXAMPLES:%=$(B)/lib/pto/examples/%.so)
+
+# What unit tests link: each takes the objects it uses, internals included.
+UNIT_LIB = $(B)/obj/units.a
+UNIT_LIB_OBJ = $(LIB_OBJ)
+PLAIN_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/plain_*.c))))
+CMOCKA_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
+ifeq ($(VARIANT),arm)
+UNITS = $(PLAIN_UNITS)
+else ifeq ($(VARIANT),tsan)
+UNITS = $(TSAN_TESTS)
+else
+UNITS = $(PLAIN_UNITS) $(CMOCKA_UNITS)
+UNIT_LIB_OBJ += $(filter-out %/main.o,$(CLI_OBJ))
+endif
+UNIT_PROGRAMS = $(UNITS:%=$(B)/test/%)
+
+ifeq ($(V),)
+quiet = @printf '  %-7s %s\n' $(1) $@;
+endif
+
+all: lib cli examples ## build the library, the command and the examples (default)
+	@:
+lib: $(LIB) $(LIB_LINK)
+cli: $(CLI)
+examples: $(EXAMPLE_LIBS)
+pure: $(PURE_OBJ)
+units: $(UNIT_PROGRAMS)
+
+$(PURE_OBJ): CFLAGS_ALL += $(PURE_FLAGS)
+$(CLI_OBJ): CPPFLAGS_ALL += -I.
+
+$(B)/obj/%.o: src/%.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(LIB): $(LIB_OBJ) pto.map
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,libpto.so.$(SOVERSION) \
+		-Wl,--version-script,pto.map $(SHARED_FLAGS) -o $@ $(LIB_OBJ) $(LDLIBS_ALL)
+
+$(LIB_LINK): $(LIB)
+	@ln -sf $(<F) $@
+
+$(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
+		-Wl,-rpath,'$$ORIGIN/../lib' $(LDLIBS_ALL)
+
+$(B)/lib/pto/examples/%.so: examples/%.c $(LIB) $(LIB_LINK) Makefile
+	@mkdir -p $(@D) $(B)/obj/examples
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -I. $(CFLAGS_ALL) -MMD -MP -MF $(B)/obj/examples/$*.d \
+		$(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -o $@ $< -L$(B)/lib -lpto \
+		-Wl,-rpath,'$$ORIGIN/../..'
+
+$(UNIT_LIB): $(UNIT_LIB_OBJ)
+	@rm -f $@
+	$(call quiet,AR)$(AR) rcs $@ $(UNIT_LIB_OBJ)
+
+$(B)/test/test_%: UNIT_LIBS = -lcmocka
+$(B)/test/%: tests/unit/%.c $(UNIT_LIB) Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) \
+		-o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm $(LDLIBS_ALL)
+
+# Benchmarks and larger tests bring rules of their own.
+include $(wildcard bench/rules.mk tests/*/rules.mk)
+
+run: ## install what is missing, build, and run the example on every simulated chip
+	@tools/setup.sh base
+	@+$(MAKE) --no-print-directory all
+	@build/bin/pto run
+
+test: ## install what is missing, build, and check every claim of tests/claims.tsv
+	@tools/setup.sh test
+	@+$(MAKE) --no-print-directory all
+	@tools/claims run test
+
+soak: ## as test, and the claims that take long
+	@tools/setup.sh test
+	@+$(MAKE) --no-print-directory all
+	@tools/claims run soak
+
+mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a b": only those)
+	@tools/setup.sh test
+	@tools/claims mutate $(IDS)
+
+tidy: ## format, headers, layers, names, paths in the documents
+	@tools/tidy
+
+install: all ## copy to $(DESTDIR)$(PREFIX)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto/examples
+	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
+	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
+	install -m 755 $(LIB) $(DESTDIR)$(PREFIX)/lib
+	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
+	install -m 755 $(EXAMPLE_LIBS) $(DESTDIR)$(PREFIX)/lib/pto/examples
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' pto.pc.in \
+		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc
+
+uninstall: ## remove what install copied
+	rm -f $(DESTDIR)$(PREFIX)/bin/pto $(PUBLIC_HEADERS:%=$(DESTDIR)$(PREFIX)/include/pto/%) \
+		$(DESTDIR)$(PREFIX)/lib/libpto.so $(DESTDIR)$(PREFIX)/lib/$(notdir $(LIB)) \
+		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/lib/pto/examples/%.so) \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc
+	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/lib/pto/examples \
+		$(DESTDIR)$(PREFIX)/lib/pto
+
+clean: ## remove build/
+	rm -rf build
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
+
+# For the tools: the programs of this variant, and the objects of the pure folders.
+print-units:
+	@printf '%s\n' $(UNIT_PROGRAMS)
+print-pure:
+	@printf '%s\n' $(PURE_OBJ)
+
+.PHONY: all lib cli examples pure units run test soak mutate tidy install uninstall clean help \
+	print-units print-pure
+.SECONDARY:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL = all
+
+-include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(EXAMPLES:%=$(B)/obj/examples/%.d) $(UNIT_PROGRAMS:=.d)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * f = (a + b + 1)(a + b + 2) + (a + b) in five tasks:
+ *
+ *     a --+             +-- d = c + 1 --+
+ *         +-- c = a + b +               +-- g = d * e -- f = g + c
+ *     b --+        |    +-- e = c + 2 --+               |
+ *                  +------------------------------------+
+ *
+ * The orchestration names no order: it follows from the tensors. d, e and g
+ * live in a scope of their own and are free again when it has ended.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "examples/example.h"
+
+enum { COUNT = 16384 };
+enum { KERNEL_ADD, KERNEL_ADD_SCALAR, KERNEL_MUL, KERNELS };
+
+static int run_vector(struct pto_device *device, enum pto_mode mode, struct pto_run_report *report,
+                      char *result, size_t result_bytes);
+static void orchestrate(struct pto_orch *o, const struct pto_entry *entry);
+static void kernel_add(int64_t *args);
+static void kernel_add_scalar(int64_t *args);
+static void kernel_mul(int64_t *args);
+
+PTO_EXAMPLE = {
+    .name = "vector",
+    .summary = "f = (a+b+1)(a+b+2)+(a+b) on 16384 floats, five AIV tasks",
+    .run = run_vector,
+};
+
+static const struct pto_kernel kernels[KERNELS] = {
+    [KERNEL_ADD] = { "add", kernel_add, PTO_CORE_AIV },
+    [KERNEL_ADD_SCALAR] = { "add_scalar", kernel_add_scalar, PTO_CORE_AIV },
+    [KERNEL_MUL] = { "mul", kernel_mul, PTO_CORE_AIV },
+};
+
+/* Arguments of an operation with two inputs; the caller adds the output. */
+static void set_inputs(struct pto_args *args, const struct pto_tensor *x,
+                       const struct pto_tensor *y)
+{
+    pto_args_init(args);
+    pto_add_input(args, x);
+    pto_add_input(args, y);
+}
+
+/* Arguments of an operation with an input, an output that is new, and a number. */
+static void set_scaled(struct pto_args *args, const struct pto_tensor *x,
+                       const struct pto_tensor_info *out, float value)
+{
+    pto_args_init(args);
+    pto_add_input(args, x);
+    pto_add_output(args, out);
+    pto_add_float(args, value);
+}
+
+static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    const uint32_t shape[] = { COUNT };
+    const struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_FLOAT32);
+    struct pto_args args;
+
+    set_inputs(&args, &entry->tensor[0], &entry->tensor[1]);
+    pto_add_output(&args, &info);
+    const struct pto_tensor *c = pto_submit_aiv(o, KERNEL_ADD, &args).tensor;
+
+    PTO_SCOPE(o) {
+        set_scaled(&args, c, &info, 1.0f);
+        const struct pto_tensor *d = pto_submit_aiv(o, KERNEL_ADD_SCALAR, &args).tensor;
+
+        set_scaled(&args, c, &info, 2.0f);
+        const struct pto_tensor *e = pto_submit_aiv(o, KERNEL_ADD_SCALAR, &args).tensor;
+
+        set_inputs(&args, d, e);
+        pto_add_output(&args, &info);
+        const struct pto_tensor *g = pto_submit_aiv(o, KERNEL_MUL, &args).tensor;
+
+        set_inputs(&args, g, c);
+        pto_add_output_existing(&args, &entry->tensor[2]);
+        pto_submit_aiv(o, KERNEL_ADD, &args);
+    }
+}
+
+static void kernel_add(int64_t *args)
+{
+    const float *x = pto_tensor_data(pto_arg_tensor(args, 0));
+    const float *y = pto_tensor_data(pto_arg_tensor(args, 1));
+    float *out = pto_tensor_data(pto_arg_tensor(args, 2));
+
+    for (int i = 0; i < COUNT; i++)
+        out[i] = x[i] + y[i];
+}
+
+static void kernel_add_scalar(int64_t *args)
+{
+    const float *x = pto_tensor_data(pto_arg_tensor(args, 0));
+    float *out = pto_tensor_data(pto_arg_tensor(args, 1));
+    float value = pto_arg_float(args, 2);
+
+    for (int i = 0; i < COUNT; i++)
+        out[i] = x[i] + value;
+}
+
+static void kernel_mul(int64_t *args)
+{
+    const float *x = pto_tensor_data(pto_arg_tensor(args, 0));
+    const float *y = pto_tensor_data(pto_arg_tensor(args, 1));
+    float *out = pto_tensor_data(pto_arg_tensor(args, 2));
+
+    for (int i = 0; i < COUNT; i++)
+        out[i] = x[i] * y[i];
+}
+
+/* Small whole numbers, so every intermediate result is exact; f starts as something else. */
+static void fill(float *a, float *b, float *f)
+{
+    for (int i = 0; i < COUNT; i++) {
+        a[i] = (float)(i % 61);
+        b[i] = (float)(i % 37);
+        f[i] = NAN;
+    }
+}
+
+static int check(const float *a, const float *b, const float *f, char *result, size_t result_bytes)
+{
+    for (int i = 0; i < COUNT; i++) {
+        int c = (int)(a[i] + b[i]);
+        float expect = (float)((c + 1) * (c + 2) + c);
+
+        if (f[i] != expect) {
+            snprintf(result, result_bytes, "f[%d]=%g instead of %g", i, f[i], expect);
+            return PTO_EKERNEL;
+        }
+    }
+    snprintf(result, result_bytes, "f[0]=%g f[%d]=%g, all %d exact", f[0], COUNT - 1, f[COUNT - 1],
+             COUNT);
+    return PTO_OK;
+}
+
+static int run_vector(struct pto_device *device, enum pto_mode mode, struct pto_run_report *report,
+                      char *result, size_t result_bytes)
+{
+    const uint32_t shape[] = { COUNT };
+    struct pto_callable_params params;
+    struct pto_run_options options;
+    struct pto_callable *callable;
+    int status;
+    float *a = malloc(3 * COUNT * sizeof(*a));
+
+    if (a == NULL)
+        return PTO_ENOMEM;
+
+    float *b = a + COUNT;
+    float *f = b + COUNT;
+    const struct pto_tensor tensors[] = {
+        pto_tensor_external(a, shape, 1, PTO_FLOAT32),
+        pto_tensor_external(b, shape, 1, PTO_FLOAT32),
+        pto_tensor_external(f, shape, 1, PTO_FLOAT32),
+    };
+    const struct pto_entry entry = { .tensor_count = 3, .tensor = tensors };
+
+    fill(a, b, f);
+    pto_callable_params_init(&params);
+    params.name = "vector";
+    params.orchestration = orchestrate;
+    params.kernels = kernels;
+    params.kernel_count = KERNELS;
+    status = pto_callable_create(&params, &callable);
+    if (status < 0)
+        goto free_memory;
+
+    pto_run_options_init(&options);
+    options.mode = mode;
+    status = pto_run(device, callable, &entry, &options, report);
+    if (status == PTO_OK)
+        status = check(a, b, f, result, result_bytes);
+
+    pto_callable_destroy(callable);
+free_memory:
+    free(a);
+    return status;
+}

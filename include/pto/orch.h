@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orchestration: the function that submits tasks with tensor arguments.
+ *
+ * An orchestration gets a handle and reaches the runtime through its table of
+ * operations, never by linking, so it can live in a shared object of its own.
+ * All calls are made by the orchestration itself, one at a time. After the
+ * first error every call returns at once; the run reports the error.
+ *
+ *     struct pto_args args;
+ *     pto_args_init(&args);
+ *     pto_add_input(&args, a);
+ *     pto_add_output(&args, &info);
+ *     struct pto_outputs out = pto_submit_aiv(o, KERNEL_ADD, &args);
+ *     ... out.tensor[0] ...
+ */
+#ifndef PTO_API_ORCH_H
+#define PTO_API_ORCH_H
+
+#include <stddef.h>
+#include <string.h>
+
+#include "pto/kernel.h"
+#include "pto/tensor.h"
+
+enum { PTO_ENTRY_TENSORS_MAX = 256, PTO_ENTRY_SCALARS_MAX = 128, PTO_SCOPE_DEPTH_MAX = 64 };
+
+/* How a task uses a tensor argument. */
+enum pto_tag {
+    PTO_TAG_INPUT,           /* reads */
+    PTO_TAG_OUTPUT,          /* the runtime allocates it; the task writes */
+    PTO_TAG_INOUT,           /* reads and writes */
+    PTO_TAG_OUTPUT_EXISTING, /* writes */
+    PTO_TAG_NO_DEP           /* ordered after its creator only */
+};
+
+/* What an explicit dependency means; a plain one is both. */
+enum pto_dep_kind {
+    PTO_DEP_NONE,
+    PTO_DEP_WAIT = 1,  /* runs after that task has completed */
+    PTO_DEP_RETAIN = 2 /* keeps that task's outputs alive until this one has completed */
+};
+
+enum pto_scope_mode {
+    PTO_SCOPE_AUTO,
+    PTO_SCOPE_MANUAL /* only explicit dependencies order the tasks inside */
+};
+
+enum pto_predicate_op {
+    PTO_PREDICATE_NONE,
+    PTO_PREDICATE_EQ,
+    PTO_PREDICATE_NE,
+    PTO_PREDICATE_GT,
+    PTO_PREDICATE_LT,
+    PTO_PREDICATE_GE,
+    PTO_PREDICATE_LE
+};
+
+struct pto_predicate {
+    const struct pto_tensor *tensor;
+    uint32_t ndims;
+    uint32_t indices[PTO_MAX_DIMS];
+    uint8_t op; /* enum pto_predicate_op */
+    int64_t target;
+};
+
+/* Kernels by lane; -1 leaves a lane out. */
+struct pto_kernels {
+    int32_t aic;
+    int32_t aiv0;
+    int32_t aiv1;
+};
+
+/* The arguments of one task. Holds pointers: what they name must live until the submit. */
+struct pto_args {
+    uint32_t tensor_count;
+    uint32_t scalar_count;
+    uint32_t dep_count;
+    int16_t block_count;
+    bool is_sync_start;
+    bool allow_early_resolve;
+    const struct pto_task_id *deps;
+    const uint8_t *dep_kinds; /* NULL: every dependency waits and retains */
+    const char *error;        /* first mistake of the caller, reported at submit */
+    const struct pto_predicate *predicate;
+    int32_t timing_slot; /* 0..15, or -1 */
+    uint32_t reserved;
+    uint8_t tag[PTO_TASK_TENSORS_MAX];
+    const void
+        *tensor[PTO_TASK_TENSORS_MAX]; /* struct pto_tensor, or struct pto_tensor_info for OUTPUT */
+    uint64_t scalar[PTO_TASK_SCALARS_MAX];
+};
+
+/* What a submit created. The descriptors live until the scope ends. */
+struct pto_outputs {
+    struct pto_task_id task;         /* invalid after an error */
+    uint32_t count;                  /* one for each pto_add_output, in order */
+    const struct pto_tensor *tensor; /* array of count */
+};
+
+/* The arguments of the orchestration itself. */
+struct pto_entry {
+    uint32_t tensor_count; /* at most PTO_ENTRY_TENSORS_MAX */
+    uint32_t scalar_count; /* at most PTO_ENTRY_SCALARS_MAX */
+    const struct pto_tensor *tensor;
+    const uint64_t *scalar;
+};
+
+/* Where in the source a task was submitted. */
+struct pto_site {
+    const char *file;
+    int32_t line;
+};
+
+struct pto_orch;
+
+/* Grows at the end only; `size` is that of the runtime's table. */
+struct pto_orch_ops {
+    size_t size;
+    int (*submit)(struct pto_orch *o, const struct pto_kernels *kernels,
+                  const struct pto_args *args, const struct pto_site *site,
+                  struct pto_outputs *out);
+    int (*alloc)(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,
+                 struct pto_outputs *out);
+    int (*scope_begin)(struct pto_orch *o, enum pto_scope_mode mode, const struct pto_site *site);
+    int (*scope_end)(struct pto_orch *o);
+    int (*report)(struct pto_orch *o, int status, const char *text);
+    int (*status)(struct pto_orch *o);
+    uint32_t (*cluster_count)(struct pto_orch *o);
+    uint32_t (*aiv_count)(struct pto_orch *o);
+};
+
+struct pto_orch {
+    const struct pto_orch_ops *ops;
+};
+
+typedef void (*pto_orch_fn)(struct pto_orch *o, const struct pto_entry *entry);
+
+/* The address of a static record of the place where it is written. */
+#define PTO_SITE                                                             \
+    __extension__({                                                          \
+        static const struct pto_site pto_site_here = { __FILE__, __LINE__ }; \
+        &pto_site_here;                                                      \
+    })
+
+static inline void pto_args_init(struct pto_args *a)
+{
+    a->tensor_count = 0;
+    a->scalar_count = 0;
+    a->dep_count = 0;
+    a->block_count = 1;
+    a->is_sync_start = false;
+    a->allow_early_resolve = false;
+    a->deps = NULL;
+    a->dep_kinds = NULL;
+    a->error = NULL;
+    a->predicate = NULL;
+    a->timing_slot = -1;
+    a->reserved = 0;
+}
+
+static inline void pto_args_fail(struct pto_args *a, const char *text)
+{
+    if (a->error == NULL)
+        a->error = text;
+}
+
+static inline void pto_args_add(struct pto_args *a, const void *tensor, enum pto_tag tag)
+{
+    if (a->scalar_count != 0)
+        pto_args_fail(a, "a tensor was added after a scalar");
+    else if (a->tensor_count == PTO_TASK_TENSORS_MAX)
+        pto_args_fail(a, "more than 32 tensors");
+    else if (tensor == NULL)
+        pto_args_fail(a, "a tensor argument is NULL");
+    else {
+        a->tag[a->tensor_count] = (uint8_t)tag;
+        a->tensor[a->tensor_count++] = tensor;
+    }
+}
+
+static inline void pto_add_input(struct pto_args *a, const struct pto_tensor *t)
+{
+    pto_args_add(a, t, PTO_TAG_INPUT);
+}
+
+static inline void pto_add_inout(struct pto_args *a, const struct pto_tensor *t)
+{
+    pto_args_add(a, t, PTO_TAG_INOUT);
+}
+
+static inline void pto_add_output(struct pto_args *a, const struct pto_tensor_info *info)
+{
+    pto_args_add(a, info, PTO_TAG_OUTPUT);
+}
+
+static inline void pto_add_output_existing(struct pto_args *a, const struct pto_tensor *t)
+{
+    pto_args_add(a, t, PTO_TAG_OUTPUT_EXISTING);
+}
+
+static inline void pto_add_no_dep(struct pto_args *a, const struct pto_tensor *t)
+{
+    pto_args_add(a, t, PTO_TAG_NO_DEP);
+}
+
+static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
+{
+    if (a->scalar_count == PTO_TASK_SCALARS_MAX)
+        pto_args_fail(a, "more than 16 scalars");
+    else
+        a->scalar[a->scalar_count++] = value;
+}
+
+/* A float as the bit pattern in the low bytes of a scalar. */
+static inline void pto_add_float(struct pto_args *a, float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    pto_add_scalar(a, bits);
+}
+
+static inline float pto_arg_float(const int64_t *args, int index)
+{
+    uint32_t bits = (uint32_t)args[index];
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* `kinds` (enum pto_dep_kind each) may be NULL; both arrays must live until the submit. */
+static inline void pto_set_deps(struct pto_args *a, const struct pto_task_id *deps,
+                                const uint8_t *kinds, uint32_t count)
+{
+    if (count != 0 && deps == NULL)
+        pto_args_fail(a, "dependencies are NULL");
+    else if (count != 0 && a->dep_count != 0)
+        pto_args_fail(a, "dependencies were set twice");
+    else {
+        a->deps = deps;
+        a->dep_kinds = kinds;
+        a->dep_count = count;
+    }
+}
+
+static inline struct pto_outputs pto_submit_at(struct pto_orch *o, struct pto_kernels kernels,
+                                               const struct pto_args *args,
+                                               const struct pto_site *site)
+{
+    struct pto_outputs out = { { PTO_TASK_ID_INVALID }, 0, NULL };
+
+    (void)o->ops->submit(o, &kernels, args, site, &out);
+    return out;
+}
+
+static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct pto_args *args,
+                                              const struct pto_site *site)
+{
+    struct pto_outputs out = { { PTO_TASK_ID_INVALID }, 0, NULL };
+
+    (void)o->ops->alloc(o, args, site, &out);
+    return out;
+}
+
+/* Submits return the outputs; after an error their task id is invalid and the run fails. */
+#define pto_submit_aic(o, id, args) \
+    pto_submit_at((o), (struct pto_kernels){ (id), -1, -1 }, (args), PTO_SITE)
+#define pto_submit_aiv(o, id, args) \
+    pto_submit_at((o), (struct pto_kernels){ -1, (id), -1 }, (args), PTO_SITE)
+/* Orders other tasks and allocates outputs, but runs nothing. */
+#define pto_submit_dummy(o, args) \
+    pto_submit_at((o), (struct pto_kernels){ -1, -1, -1 }, (args), PTO_SITE)
+/* Buffers that are there when the call returns; `args` has outputs only. */
+#define pto_alloc_tensors(o, args) pto_alloc_at((o), (args), PTO_SITE)
+
+/* Intermediate tensors live until the scope that created them ends and their users are done. */
+#define pto_scope_begin(o, mode) ((o)->ops->scope_begin((o), (mode), PTO_SITE))
+
+static inline int pto_scope_end(struct pto_orch *o)
+{
+    return o->ops->scope_end(o);
+}
+
+/* `PTO_SCOPE(o) { ... }`: a block with a scope of its own. Leave it by its end only. */
+#define PTO_SCOPE_WITH(o, mode)                                                  \
+    for (int pto_scope_once = (pto_scope_begin((o), (mode)), 1); pto_scope_once; \
+         pto_scope_once = (pto_scope_end(o), 0))
+#define PTO_SCOPE(o) PTO_SCOPE_WITH(o, PTO_SCOPE_AUTO)
+
+/* The first error of the run so far, or 0. */
+static inline int pto_orch_status(struct pto_orch *o)
+{
+    return o->ops->status(o);
+}
+
+/* Ends the run with an error of the orchestration's own; `text` is copied. */
+static inline int pto_orch_fail(struct pto_orch *o, int status, const char *text)
+{
+    return o->ops->report(o, status, text);
+}
+
+#endif

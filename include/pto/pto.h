@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host's side: open a device, make a callable, run it.
+ *
+ * A function that can fail returns 0 or a negative status. Structs that may
+ * grow carry their size: initialise them with their `_init` function and set
+ * what differs from the default. There is no process-wide state: everything
+ * hangs off a device, and devices are independent of each other.
+ *
+ * Threads: any thread may open a device; calls on one device must not overlap.
+ * After fork() the child may only leave its parent's devices alone.
+ */
+#ifndef PTO_API_PTO_H
+#define PTO_API_PTO_H
+
+#include <stddef.h>
+
+#include "pto/orch.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+/* Codes below 200 are the reference system's, under its names; ours start at -201. */
+#define PTO_STATUS_MAP(X)                                          \
+    X(ESCOPE_DEADLOCK, -1, "a scope holds every slot of its ring") \
+    X(EHEAP, -2, "no heap left for an output")                     \
+    X(EWINDOW, -3, "the task ring is full")                        \
+    X(EDEP_POOL, -4, "no room left for dependencies")              \
+    X(EARGS, -5, "invalid arguments")                              \
+    X(ESYNC_START, -7, "a gang that can never fit on the chip")    \
+    X(ETENSOR_WAIT, -8, "tensor data did not arrive in time")      \
+    X(EORCH, -9, "the orchestration reported a failure")           \
+    X(ESTALL, -100, "no progress before the deadline")             \
+    X(EINVAL, -201, "invalid argument")                            \
+    X(ENOMEM, -202, "out of memory")                               \
+    X(EAGAIN, -203, "no room now, retry after progress")           \
+    X(ETIMEOUT, -204, "no progress before the deadline")           \
+    X(EPEER, -205, "peer process is gone")                         \
+    X(ENOSUP, -206, "not supported by this backend")               \
+    X(EKERNEL, -207, "a kernel reported a failure")                \
+    X(ESYSTEM, -208, "the operating system refused a request")
+
+enum pto_status {
+    PTO_OK = 0,
+#define X(name, value, text) PTO_##name = (value),
+    PTO_STATUS_MAP(X)
+#undef X
+};
+
+/* Never NULL; unknown codes give "unknown status". The text is static. */
+const char *pto_strerror(int status);
+const char *pto_version(void);
+
+enum pto_mode {
+    PTO_MODE_STREAM, /* tensormap_and_ringbuffer: tasks run while the graph is built */
+    PTO_MODE_HOST    /* host_build_graph: the graph is complete before the first task runs */
+};
+
+enum pto_deps {
+    PTO_DEPS_SAFE,   /* read-after-write, write-after-write, write-after-read */
+    PTO_DEPS_SIMPLER /* the reference's rules, missing edges included */
+};
+
+enum pto_core_type { PTO_CORE_AIC, PTO_CORE_AIV, PTO_CORE_TYPES };
+
+/* Platforms by index, NULL past the end: name and shape of what can be opened. */
+struct pto_platform {
+    const char *name;
+    uint32_t clusters;     /* by default; each has 1 AIC and 2 AIV */
+    uint32_t clusters_max; /* of the real chip */
+};
+
+const struct pto_platform *pto_platform_at(uint32_t index);
+
+struct pto_device;
+
+struct pto_device_params {
+    size_t size;
+    const char *platform; /* "a2a3sim" or "a5sim" */
+    uint32_t clusters;    /* 0: the platform's default */
+    uint32_t workers; /* threads that run tasks, the caller of pto_run included; 0: one per CPU */
+    uint64_t memory_max; /* bytes the engine and the intermediate tensors may take; 0: 32 GiB */
+};
+
+void pto_device_params_init(struct pto_device_params *params);
+int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out);
+/* Accepts NULL. Ends the device's threads. */
+void pto_device_close(struct pto_device *device);
+
+struct pto_kernel {
+    const char *name;
+    pto_kernel_fn fn;
+    enum pto_core_type core;
+};
+
+struct pto_callable;
+
+struct pto_callable_params {
+    size_t size;
+    const char *name;
+    pto_orch_fn orchestration;
+    const struct pto_kernel *kernels; /* indexed by the kernel id of a submit; copied */
+    uint32_t kernel_count;            /* at most 1024 */
+};
+
+void pto_callable_params_init(struct pto_callable_params *params);
+int pto_callable_create(const struct pto_callable_params *params,
+                        struct pto_callable **callable_out);
+/* Accepts NULL. No run may be using it. */
+void pto_callable_destroy(struct pto_callable *callable);
+
+/*
+ * Called by the submitting thread for every dependency it finds, with the
+ * submission indices (0, 1, ...) of both tasks, before it is wired. Return
+ * false to leave the edge out: a race on purpose, for tests of tests.
+ */
+typedef bool (*pto_edge_fn)(void *context, uint64_t before, uint64_t after);
+
+struct pto_run_options {
+    size_t size;
+    enum pto_mode mode;
+    enum pto_deps deps;
+    uint32_t window;     /* live tasks before the submitter runs some itself; 0: the default */
+    uint64_t order_seed; /* not 0: ready tasks are taken in a random order made from it */
+    pto_edge_fn edge;
+    void *edge_context;
+};
+
+void pto_run_options_init(struct pto_run_options *options);
+
+enum { PTO_ERROR_TEXT_MAX = 512, PTO_CORES_MAX = 1024 };
+
+/* What went wrong, where, and what to do about it. */
+struct pto_error {
+    size_t size;
+    int status;
+    uint32_t level;          /* 2: this chip */
+    int32_t rank;            /* -1: no communication involved */
+    struct pto_task_id task; /* invalid: no task involved */
+    int32_t kernel;          /* -1: none */
+    int32_t argument;        /* -1: none */
+    uint32_t scope_depth;
+    struct pto_site site;
+    char text[PTO_ERROR_TEXT_MAX];
+};
+
+struct pto_run_report {
+    size_t size;
+    uint64_t tasks;      /* submitted */
+    uint64_t executions; /* kernels run */
+    uint64_t edges;      /* dependencies wired */
+    uint64_t ns;         /* first submit to last completion */
+    uint64_t stolen;     /* executions by other workers than the submitter */
+    uint64_t takeovers;  /* invocations that outlived a time slice and went on beside the workers */
+    uint64_t sleeps;     /* of workers, while the run was going on */
+    uint64_t wakes;
+    uint64_t monitor_ticks;
+    uint32_t workers;
+    uint32_t core_count;
+    uint32_t core_tasks[PTO_CORES_MAX]; /* executions by simulated core: AICs, then AIVs */
+    struct pto_error error;
+};
+
+void pto_run_report_init(struct pto_run_report *report);
+
+/*
+ * Runs the callable to its end on the calling thread and the device's workers.
+ * `options` and `report` may be NULL. Returns the first error; the report then
+ * tells its story. The device stays usable.
+ */
+int pto_run(struct pto_device *device, const struct pto_callable *callable,
+            const struct pto_entry *entry, const struct pto_run_options *options,
+            struct pto_run_report *report);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tensors: the 128-byte descriptor of a strided region of device memory, and
+ * the zero-copy views of it. Host, orchestration and kernels share this file;
+ * it is valid C11 and C++17 and needs no library.
+ *
+ * A view that cannot exist (a shape that exceeds its parent, a reshape of a
+ * strided tensor) is returned with `ndims` 0 and the reason in `fault`; the
+ * submit that gets it refuses it by name.
+ */
+#ifndef PTO_API_TENSOR_H
+#define PTO_API_TENSOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+#define PTO_ALIGNAS(n) alignas(n)
+#else
+#define PTO_ALIGNAS(n) _Alignas(n)
+#endif
+
+enum { PTO_MAX_DIMS = 5 };
+
+enum pto_dtype {
+    PTO_FLOAT32,
+    PTO_FLOAT16,
+    PTO_INT32,
+    PTO_INT16,
+    PTO_INT8,
+    PTO_UINT8,
+    PTO_BFLOAT16,
+    PTO_INT64,
+    PTO_UINT64,
+    PTO_UINT16,
+    PTO_UINT32,
+    PTO_BOOL,
+    PTO_FP8E4M3FN,
+    PTO_FP8E8M0,
+    PTO_FP4E2M1,
+    PTO_DTYPE_COUNT
+};
+
+enum pto_space { PTO_SPACE_HOST, PTO_SPACE_DEVICE };
+
+/* Why a view is invalid; in `fault` of a tensor with `ndims` 0. */
+enum pto_view_fault {
+    PTO_VIEW_OK,
+    PTO_VIEW_BAD_NDIMS,    /* fewer than 1 or more than 5 dimensions */
+    PTO_VIEW_BAD_DTYPE,    /* not one of enum pto_dtype */
+    PTO_VIEW_OUT_OF_RANGE, /* offset + shape exceeds the parent */
+    PTO_VIEW_STRIDED,      /* reshape needs a contiguous tensor */
+    PTO_VIEW_NUMEL,        /* reshape changes the number of elements */
+    PTO_VIEW_BAD_DIM,      /* a dimension that does not exist, or named twice */
+    PTO_VIEW_BAD_STEP      /* slice with step 0 or end before start */
+};
+
+/* Ring in the upper half, the ring's counter in the lower; never reused within a run. */
+struct pto_task_id {
+    uint64_t raw;
+};
+
+#define PTO_TASK_ID_INVALID UINT64_MAX
+
+static inline struct pto_task_id pto_task_id_make(uint32_t ring, uint32_t local)
+{
+    struct pto_task_id id = { ((uint64_t)ring << 32) | local };
+
+    return id;
+}
+
+static inline struct pto_task_id pto_task_id_invalid(void)
+{
+    struct pto_task_id id = { PTO_TASK_ID_INVALID };
+
+    return id;
+}
+
+static inline bool pto_task_id_is_valid(struct pto_task_id id)
+{
+    return id.raw != PTO_TASK_ID_INVALID;
+}
+
+static inline uint32_t pto_task_id_ring(struct pto_task_id id)
+{
+    return (uint32_t)(id.raw >> 32);
+}
+
+static inline uint32_t pto_task_id_local(struct pto_task_id id)
+{
+    return (uint32_t)id.raw;
+}
+
+/* Offsets are an ABI: kernels and generated code read the fields directly. */
+struct pto_tensor {
+    PTO_ALIGNAS(64) uint64_t addr; /* byte address of the storage */
+    uint64_t size;                 /* bytes of the storage */
+    struct pto_task_id owner;      /* creator; invalid for external memory */
+    uint64_t start;                /* elements from addr to the first element */
+    int32_t version;
+    uint32_t ndims; /* 1..5; 0 marks an invalid view */
+    uint8_t dtype;
+    bool manual_dep;    /* ordered after its creator only */
+    bool is_contiguous; /* strides are row-major for shapes */
+    uint8_t space;      /* enum pto_space */
+    uint32_t shapes[PTO_MAX_DIMS];
+    uint64_t extent;                /* elements from first to last, inclusive; 0 when empty */
+    uint32_t strides[PTO_MAX_DIMS]; /* elements, always > 0 */
+    uint8_t fault;                  /* enum pto_view_fault */
+    uint8_t reserved[35];
+};
+
+/* What a new output looks like. Bytes 24..63 are laid out as in struct pto_tensor. */
+struct pto_tensor_info {
+    PTO_ALIGNAS(64) uint64_t initial_value; /* bit pattern of one element */
+    bool has_initial_value;
+    uint8_t reserved[15];
+    uint64_t start; /* zero */
+    int32_t version;
+    uint32_t ndims;
+    uint8_t dtype;
+    bool manual_dep;
+    bool is_contiguous;
+    uint8_t space;
+    uint32_t shapes[PTO_MAX_DIMS];
+};
+
+#ifdef __cplusplus
+static_assert(sizeof(struct pto_tensor) == 128, "tensor descriptor is an ABI");
+static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
+#else
+_Static_assert(sizeof(struct pto_tensor) == 128, "tensor descriptor is an ABI");
+_Static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
+#endif
+
+/* Bytes of one element; 0 for an unknown type. */
+static inline uint32_t pto_dtype_size(uint32_t dtype)
+{
+    static const uint8_t size[PTO_DTYPE_COUNT] = { 4, 2, 4, 2, 1, 1, 2, 8, 8, 2, 4, 1, 1, 1, 1 };
+
+    return dtype < PTO_DTYPE_COUNT ? size[dtype] : 0;
+}
+
+static inline const char *pto_dtype_name(uint32_t dtype)
+{
+    static const char *const name[PTO_DTYPE_COUNT] = { "FLOAT32",   "FLOAT16", "INT32",    "INT16",
+                                                       "INT8",      "UINT8",   "BFLOAT16", "INT64",
+                                                       "UINT64",    "UINT16",  "UINT32",   "BOOL",
+                                                       "FP8E4M3FN", "FP8E8M0", "FP4E2M1" };
+
+    return dtype < PTO_DTYPE_COUNT ? name[dtype] : "UNKNOWN";
+}
+
+static inline uint64_t pto_tensor_numel(const struct pto_tensor *t)
+{
+    uint64_t n = 1;
+
+    for (uint32_t d = 0; d < t->ndims; d++)
+        n *= t->shapes[d];
+    return n;
+}
+
+static inline uint64_t pto_tensor_bytes(const struct pto_tensor *t)
+{
+    return pto_tensor_numel(t) * pto_dtype_size(t->dtype);
+}
+
+/* First element of the view, as a host pointer; kernels on the simulated chip use it too. */
+static inline void *pto_tensor_data(const struct pto_tensor *t)
+{
+    return (void *)(uintptr_t)(t->addr + t->start * pto_dtype_size(t->dtype));
+}
+
+/* Recomputes is_contiguous and extent after shapes, strides or ndims changed. */
+static inline void pto_tensor_update(struct pto_tensor *t)
+{
+    uint64_t expect = 1;
+    uint64_t extent = 1;
+
+    t->is_contiguous = true;
+    for (uint32_t d = t->ndims; d-- > 0;) {
+        if (t->strides[d] != expect)
+            t->is_contiguous = false;
+        expect *= t->shapes[d];
+        extent += (uint64_t)(t->shapes[d] - 1) * t->strides[d];
+    }
+    if (expect == 0) {
+        t->is_contiguous = true;
+        extent = 0;
+    }
+    t->extent = extent;
+}
+
+static inline struct pto_tensor pto_tensor_invalid(const struct pto_tensor *t, int fault)
+{
+    struct pto_tensor bad = *t;
+
+    bad.ndims = 0;
+    bad.extent = 0;
+    bad.fault = (uint8_t)(t->ndims == 0 && t->fault != PTO_VIEW_OK ? t->fault : fault);
+    return bad;
+}
+
+/* Memory that the caller owns, row-major. */
+static inline struct pto_tensor pto_tensor_external(void *addr, const uint32_t shapes[],
+                                                    uint32_t ndims, enum pto_dtype dtype)
+{
+    struct pto_tensor t;
+    uint64_t stride = 1;
+
+    memset(&t, 0, sizeof(t));
+    t.addr = (uint64_t)(uintptr_t)addr;
+    t.owner = pto_task_id_invalid();
+    t.dtype = (uint8_t)dtype;
+    if (ndims < 1 || ndims > PTO_MAX_DIMS)
+        return pto_tensor_invalid(&t, PTO_VIEW_BAD_NDIMS);
+    if (pto_dtype_size(t.dtype) == 0)
+        return pto_tensor_invalid(&t, PTO_VIEW_BAD_DTYPE);
+    t.ndims = ndims;
+    for (uint32_t d = ndims; d-- > 0;) {
+        t.shapes[d] = shapes[d];
+        t.strides[d] = stride != 0 ? (uint32_t)stride : 1;
+        stride *= shapes[d];
+    }
+    t.size = stride * pto_dtype_size(t.dtype);
+    pto_tensor_update(&t);
+    return t;
+}
+
+/* A box of the parent. With a zero in `shapes` the view is empty and `offsets` are ignored. */
+static inline struct pto_tensor pto_tensor_view(const struct pto_tensor *t, const uint32_t shapes[],
+                                                const uint32_t offsets[])
+{
+    struct pto_tensor v = *t;
+    uint64_t start = t->start;
+    bool is_empty = false;
+
+    if (t->ndims == 0)
+        return pto_tensor_invalid(t, PTO_VIEW_BAD_NDIMS);
+    for (uint32_t d = 0; d < t->ndims; d++)
+        is_empty = is_empty || shapes[d] == 0;
+    for (uint32_t d = 0; d < t->ndims; d++) {
+        if (!is_empty && (uint64_t)offsets[d] + shapes[d] > t->shapes[d])
+            return pto_tensor_invalid(t, PTO_VIEW_OUT_OF_RANGE);
+        v.shapes[d] = shapes[d];
+        if (!is_empty)
+            start += (uint64_t)offsets[d] * t->strides[d];
+    }
+    v.start = start;
+    v.manual_dep = false;
+    pto_tensor_update(&v);
+    return v;
+}
+
+/* The same elements under another shape; the parent must be contiguous. */
+static inline struct pto_tensor pto_tensor_reshape(const struct pto_tensor *t,
+                                                   const uint32_t shapes[], uint32_t ndims)
+{
+    struct pto_tensor v = *t;
+    uint64_t stride = 1;
+
+    if (t->ndims == 0 || ndims < 1 || ndims > PTO_MAX_DIMS)
+        return pto_tensor_invalid(t, PTO_VIEW_BAD_NDIMS);
+    if (!t->is_contiguous)
+        return pto_tensor_invalid(t, PTO_VIEW_STRIDED);
+    v.ndims = ndims;
+    for (uint32_t d = PTO_MAX_DIMS; d-- > 0;) {
+        v.shapes[d] = d < ndims ? shapes[d] : 0;
+        v.strides[d] = d < ndims ? (stride != 0 ? (uint32_t)stride : 1) : 0;
+        if (d < ndims)
+            stride *= shapes[d];
+    }
+    if (stride != pto_tensor_numel(t))
+        return pto_tensor_invalid(t, PTO_VIEW_NUMEL);
+    v.manual_dep = false;
+    pto_tensor_update(&v);
+    return v;
+}
+
+/* Dimension d of the result is dimension order[d] of the parent. */
+static inline struct pto_tensor pto_tensor_permute(const struct pto_tensor *t,
+                                                   const uint32_t order[])
+{
+    struct pto_tensor v = *t;
+    uint32_t seen = 0;
+
+    if (t->ndims == 0)
+        return pto_tensor_invalid(t, PTO_VIEW_BAD_NDIMS);
+    for (uint32_t d = 0; d < t->ndims; d++) {
+        if (order[d] >= t->ndims || (seen & (1u << order[d])) != 0)
+            return pto_tensor_invalid(t, PTO_VIEW_BAD_DIM);
+        seen |= 1u << order[d];
+        v.shapes[d] = t->shapes[order[d]];
+        v.strides[d] = t->strides[order[d]];
+    }
+    v.manual_dep = false;
+    pto_tensor_update(&v);
+    return v;
+}
+
+static inline struct pto_tensor pto_tensor_transpose(const struct pto_tensor *t, uint32_t x,
+                                                     uint32_t y)
+{
+    uint32_t order[PTO_MAX_DIMS] = { 0, 1, 2, 3, 4 };
+
+    if (x >= t->ndims || y >= t->ndims)
+        return pto_tensor_invalid(t, PTO_VIEW_BAD_DIM);
+    order[x] = y;
+    order[y] = x;
+    return pto_tensor_permute(t, order);
+}
+
+/* Every step-th element of one dimension, from start up to but not including end. */
+static inline struct pto_tensor pto_tensor_slice(const struct pto_tensor *t, uint32_t dim,
+                                                 uint32_t start, uint32_t end, uint32_t step)
+{
+    struct pto_tensor v = *t;
+
+    if (dim >= t->ndims)
+        return pto_tensor_invalid(t, PTO_VIEW_BAD_DIM);
+    if (step == 0 || end < start)
+        return pto_tensor_invalid(t, PTO_VIEW_BAD_STEP);
+    if (end > t->shapes[dim])
+        return pto_tensor_invalid(t, PTO_VIEW_OUT_OF_RANGE);
+    v.shapes[dim] = (uint32_t)(((uint64_t)end - start + step - 1) / step);
+    v.strides[dim] = t->strides[dim] * step;
+    if (v.shapes[dim] != 0)
+        v.start += (uint64_t)start * t->strides[dim];
+    v.manual_dep = false;
+    pto_tensor_update(&v);
+    return v;
+}
+
+/* A new output, row-major. Invalid arguments give ndims 0, refused at submit. */
+static inline struct pto_tensor_info pto_tensor_info_make(const uint32_t shapes[], uint32_t ndims,
+                                                          enum pto_dtype dtype)
+{
+    struct pto_tensor_info info;
+
+    memset(&info, 0, sizeof(info));
+    if (ndims < 1 || ndims > PTO_MAX_DIMS || pto_dtype_size((uint32_t)dtype) == 0)
+        return info;
+    info.ndims = ndims;
+    info.dtype = (uint8_t)dtype;
+    info.is_contiguous = true;
+    for (uint32_t d = 0; d < ndims; d++)
+        info.shapes[d] = shapes[d];
+    return info;
+}
+
+/* The whole buffer, padding included, is filled with this element when it is created. */
+static inline void pto_tensor_info_fill(struct pto_tensor_info *info, uint64_t bits)
+{
+    info->initial_value = bits;
+    info->has_initial_value = true;
+}
+
+#endif

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Linux, by system calls and glibc wrappers. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "base/os.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pto/pto.h"
+
+enum { NS_PER_S = 1000000000 };
+enum { CPU_SETS = 16 }; /* of 1024 CPUs each; the kernel refuses a mask that is too small */
+
+uint64_t os_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+void *os_reserve(size_t bytes)
+{
+    void *addr = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return addr == MAP_FAILED ? NULL : addr;
+}
+
+int os_commit(void *addr, size_t bytes)
+{
+    assert((uintptr_t)addr % os_page_bytes() == 0);
+    if (mprotect(addr, bytes, PROT_READ | PROT_WRITE) != 0)
+        return PTO_ENOMEM;
+    return PTO_OK;
+}
+
+void os_decommit(void *addr, size_t bytes)
+{
+    assert((uintptr_t)addr % os_page_bytes() == 0);
+    /* Dropping the pages is what makes them zero at the next commit. */
+    if (madvise(addr, bytes, MADV_DONTNEED) != 0)
+        assert(!"decommit of pages that are not reserved");
+    /* Splitting a mapping can fail at the process limit: the pages then stay accessible, empty. */
+    (void)mprotect(addr, bytes, PROT_NONE);
+}
+
+void os_release(void *addr, size_t bytes)
+{
+    if (addr != NULL && munmap(addr, bytes) != 0)
+        assert(!"release of addresses that are not reserved");
+}
+
+size_t os_page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+    struct timespec deadline = {
+        .tv_sec = (time_t)(deadline_ns / NS_PER_S),
+        .tv_nsec = (long)(deadline_ns % NS_PER_S),
+    };
+    const struct timespec *until = deadline_ns == UINT64_MAX ? NULL : &deadline;
+
+    /* The bitset form is the one whose timeout is absolute; its clock is CLOCK_MONOTONIC. */
+    if (syscall(SYS_futex, &word->v, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, until, NULL,
+                FUTEX_BITSET_MATCH_ANY) == 0)
+        return true;
+
+    assert(errno == ETIMEDOUT || errno == EAGAIN || errno == EINTR);
+    return errno != ETIMEDOUT;
+}
+
+void os_wake(struct a32 *word, uint32_t count)
+{
+    int woken_max = count > INT_MAX ? INT_MAX : (int)count;
+
+    syscall(SYS_futex, &word->v, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, woken_max, NULL, NULL, 0);
+}
+
+uint32_t os_cpu_count(void)
+{
+    cpu_set_t sets[CPU_SETS];
+
+    if (sched_getaffinity(0, sizeof(sets), sets) != 0)
+        return 1;
+
+    int count = CPU_COUNT_S(sizeof(sets), sets);
+
+    return count > 0 ? (uint32_t)count : 1;
+}
+
+bool os_fence_all_init(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+void os_fence_all(void)
+{
+    /* Going on without the fence is a silent race, so this is no assert. */
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+        abort();
+}
+
+void os_yield(void)
+{
+    sched_yield();
+}

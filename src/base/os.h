@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The operating system: time, address space, sleeping, CPUs. No other file
+ * makes these calls. Any thread may call any of them; there is no state.
+ */
+#ifndef PTO_OS_H
+#define PTO_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+
+/* CLOCK_MONOTONIC: the scale of every deadline. */
+uint64_t os_now_ns(void);
+
+/*
+ * Address space without memory: an access faults until its pages are
+ * committed. `addr` of the calls below is a multiple of os_page_bytes() inside
+ * one reservation; `bytes` is rounded up to whole pages.
+ */
+void *os_reserve(size_t bytes); /* NULL on failure */
+/*
+ * Makes pages readable and writable, zero unless they are committed already:
+ * then they keep their contents. The kernel finds real memory at the first
+ * touch. Returns PTO_OK or PTO_ENOMEM, the latter also for a range that is not
+ * mapped; a range that runs on into a neighbouring mapping is not noticed.
+ */
+int os_commit(void *addr, size_t bytes);
+/* Gives the memory back and keeps the addresses. */
+void os_decommit(void *addr, size_t bytes);
+/* Gives the addresses back. Accepts NULL. */
+void os_release(void *addr, size_t bytes);
+size_t os_page_bytes(void);
+
+/*
+ * Sleeps while *word == expected, until woken or until deadline_ns (UINT64_MAX:
+ * none). Returns false on the deadline. It may return true without a reason,
+ * so the caller looks again. Wakes come from this process only. It orders
+ * nothing: the caller's own operations on the word do.
+ */
+bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns);
+/* Wakes at most `count` of the threads in os_wait on the word. */
+void os_wake(struct a32 *word, uint32_t count);
+
+/* CPUs this process may use; at least 1. */
+uint32_t os_cpu_count(void);
+
+/*
+ * A full fence on every running thread of the process, the expensive side of
+ * an asymmetric pair: see fence_light. os_fence_all_init registers the process
+ * and may be called again; it returns false if the kernel has no such fence,
+ * and os_fence_all must not be called then.
+ */
+bool os_fence_all_init(void);
+void os_fence_all(void);
+
+/* Lets another thread have this CPU. */
+void os_yield(void);
+
+#endif

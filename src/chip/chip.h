@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Devices: what differs between chip generations is a row of data, what
+ * differs between backends is one table of operations.
+ */
+#ifndef PTO_CHIP_H
+#define PTO_CHIP_H
+
+#include "sched/sched.h"
+
+struct chip;
+
+struct chip_params {
+    uint32_t clusters;
+    uint32_t workers;
+    uint64_t memory_max;
+};
+
+/* One run, as the host hands it over. */
+struct chip_job {
+    void (*build)(void *arg); /* submits the tasks; may call chip_room */
+    void *arg;
+    const struct graph_kernel *kernels;
+    uint64_t order_seed;
+    uint32_t window; /* live tasks before some are run */
+    bool is_held;    /* nothing runs before build has returned */
+    struct pto_run_report *report;
+};
+
+struct chip_ops {
+    const char *name;
+
+    /* On failure *chip_out is untouched. PTO_ENOMEM, PTO_ESYSTEM. */
+    int (*open)(const struct chip_params *params, struct chip **chip_out);
+
+    /* Waits for kernels that are still running. */
+    void (*close)(struct chip *chip);
+
+    /* Calls build and returns when every task has completed; fills the report's counts. */
+    void (*run)(struct chip *chip, const struct chip_job *job);
+
+    /* From inside build: runs tasks until there is room for more. */
+    void (*room)(struct chip *chip);
+};
+
+/* First member of every backend's own struct. */
+struct chip {
+    const struct chip_ops *ops;
+    struct graph *graph;
+    struct sched *sched;
+    struct worker *submitter;
+    uint32_t room_at; /* live tasks at which the submitter is to call chip_room */
+    uint32_t clusters;
+    uint64_t memory_refused; /* bytes of the last request that the budget did not allow */
+};
+
+/* What differs between chip generations. A new chip is a new row. */
+struct chip_row {
+    struct pto_platform platform;
+    uint32_t counter_hz;
+    const struct chip_ops *ops;
+};
+
+extern const struct chip_ops chip_sim_ops;
+
+/* NULL: no such platform. */
+const struct chip_row *chip_find(const char *name);
+
+#endif

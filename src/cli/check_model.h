@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The rules of docs/ordering.md, written down a second time: every region is
+ * compared with every record, on plain arrays, in the words of that page.
+ * Slow on purpose; `pto check` holds the engine against it.
+ *
+ * Regions live in an address space of the model's own, so a graph can be
+ * judged before any memory exists. One thread; the caller owns the tasks.
+ */
+#ifndef PTO_CHECK_MODEL_H
+#define PTO_CHECK_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pto/orch.h"
+#include "pto/pto.h"
+
+/* What a tensor argument names, without the engine's descriptor. */
+struct region {
+    uint64_t addr; /* of the storage */
+    uint64_t size; /* bytes of the storage */
+    uint64_t start;
+    int32_t version;
+    uint32_t ndims;
+    uint32_t dtype;
+    bool manual_dep;
+    uint32_t shapes[PTO_MAX_DIMS];
+    uint32_t strides[PTO_MAX_DIMS];
+};
+
+struct region region_from_tensor(const struct pto_tensor *tensor);
+bool region_is_empty(const struct region *r);
+bool region_is_contiguous(const struct region *r);
+/* Elements from the first to the last, inclusive; 0 when empty. */
+uint64_t region_extent(const struct region *r);
+/* The bytes from the first to the last element: [*low_out, *high_out). */
+void region_interval(const struct region *r, uint64_t *low_out, uint64_t *high_out);
+
+/* deps=safe. `rule_out` (may be NULL) gets the number of the case that decided, 1 to 5. */
+bool region_overlaps(const struct region *a, const struct region *b, int *rule_out);
+bool region_covers(const struct region *a, const struct region *b);
+bool region_is_same(const struct region *a, const struct region *b);
+
+/* deps=simpler: the new argument against a record. */
+bool region_overlaps_simpler(const struct region *probe, const struct region *record,
+                             bool *covers_out);
+
+/* The elements of a region in index order: for (walk_init(..); walk_next(..);) use `addr`. */
+struct walk {
+    const struct region *region;
+    uint64_t addr;   /* of the element, in bytes */
+    uint64_t number; /* of the element, from 0 */
+    uint32_t index[PTO_MAX_DIMS];
+    bool is_started;
+};
+
+void walk_init(struct walk *w, const struct region *region);
+bool walk_next(struct walk *w);
+
+enum check_kind { CHECK_AIC, CHECK_AIV, CHECK_DUMMY, CHECK_ALLOC };
+
+struct check_dep {
+    uint32_t task;
+    uint8_t kind;  /* enum pto_dep_kind, both bits if the task has no kinds */
+    bool is_added; /* only there to make the graph free of races */
+};
+
+struct check_arg {
+    uint8_t tag;   /* enum pto_tag */
+    bool may_read; /* what the kernel does if the bytes are there */
+    bool reads;    /* what it does */
+    bool writes;
+    bool has_initial; /* OUTPUT only */
+    uint64_t initial;
+    int32_t creator; /* index of the task that allocates it, or -1 for external memory */
+    uint32_t output; /* which output of the creator */
+    struct region region;
+};
+
+struct check_task {
+    enum check_kind kind;
+    bool is_manual; /* in a MANUAL scope */
+    bool has_kinds; /* false: every dependency waits and retains */
+    uint32_t scope;
+    uint32_t empty_scopes; /* opened and closed just before the submit */
+    uint32_t scalar_count;
+    uint32_t spins; /* iterations the kernel wastes */
+    uint32_t sleep_us;
+    uint64_t salt; /* scalars are made from it */
+    uint32_t arg_count;
+    struct check_arg *args;
+    uint32_t dep_count;
+    struct check_dep *deps;
+};
+
+static inline bool check_task_has_kernel(const struct check_task *task)
+{
+    return task->kind == CHECK_AIC || task->kind == CHECK_AIV;
+}
+
+/* Sets of task indices. */
+static inline bool bit_get(const uint64_t *bits, uint32_t i)
+{
+    return (bits[i / 64] >> (i % 64) & 1) != 0;
+}
+
+static inline void bit_set(uint64_t *bits, uint32_t i)
+{
+    bits[i / 64] |= (uint64_t)1 << (i % 64);
+}
+
+static inline uint32_t bit_words(uint32_t count)
+{
+    return (count + 63) / 64;
+}
+
+enum { CHECK_OUTPUT_BYTES_MAX = 1 << 20, CHECK_DEP_BOTH = PTO_DEP_WAIT | PTO_DEP_RETAIN };
+
+/* Where external memory is in the model; outputs are above, 4 GiB apart by creator. */
+#define CHECK_ARENA_BASE ((uint64_t)1 << 20)
+
+static inline uint64_t check_output_addr(uint32_t creator, uint32_t output)
+{
+    return ((uint64_t)creator + 1) << 32 | (uint64_t)output * CHECK_OUTPUT_BYTES_MAX;
+}
+
+struct check_scope {
+    int32_t parent; /* -1: the outermost one */
+    uint32_t depth;
+    bool is_manual;
+};
+
+struct check_graph {
+    uint64_t seed;
+    enum pto_deps deps;
+    bool is_compared; /* free of races, so the bytes are determined */
+    uint32_t arena_bytes;
+    uint32_t task_count;
+    struct check_task *tasks;
+    uint32_t scope_count;
+    struct check_scope *scopes;
+    /* Filled by model_prepare: sets of task indices, one row of `words` a task. */
+    uint32_t words;
+    uint64_t *before;    /* edges */
+    uint64_t *ancestors; /* their closure */
+    int32_t unsound[2];  /* two tasks whose declared conflict the rules leave unordered, or -1 */
+};
+
+static inline const uint64_t *graph_before(const struct check_graph *g, uint32_t task)
+{
+    return g->before + (size_t)task * g->words;
+}
+
+static inline const uint64_t *graph_ancestors(const struct check_graph *g, uint32_t task)
+{
+    return g->ancestors + (size_t)task * g->words;
+}
+
+/* Like realloc, but ends the program when there is no memory. */
+void *check_alloc(void *old, size_t count, size_t bytes);
+/* Zeroes, aligned for tensor descriptors. */
+void *check_alloc_aligned(size_t bytes);
+
+struct model;
+
+struct model *model_create(enum pto_deps deps);
+void model_destroy(struct model *m);
+/* The next task, as if nothing had completed. Adds the tasks it waits for to `before`. */
+void model_submit(struct model *m, const struct check_task *task, uint64_t *before);
+
+/* Finds the edges, and adds WAIT dependencies until every conflict is ordered. */
+void model_prepare(struct check_graph *g);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The commands of `pto`, one file each. A command gets its own name as
+ * argv[0], like a program, and returns the exit code.
+ */
+#ifndef PTO_COMMANDS_H
+#define PTO_COMMANDS_H
+
+enum { EXIT_OK = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+
+struct command {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+int cmd_run(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+
+#endif

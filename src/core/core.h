@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One compute core's side of an invocation: the argument vector, the contexts,
+ * and the call. In the simulator a thread owns one; nothing in it is shared
+ * with another invocation, so a kernel may go on after its thread has lost its
+ * place among the workers.
+ *
+ * Ordering
+ *   R7 core_invoke `exec`  -> A7 the monitor   what the worker owns is complete before it is taken away
+ *   The store to `exec` after a kernel and the load of `lost` are one side of a Dekker pair; the
+ *   monitor's store to `lost`, port_fence_all() and load of `exec` are the other: if the monitor
+ *   still sees the invocation, the thread sees `lost`.
+ */
+#ifndef PTO_CORE_H
+#define PTO_CORE_H
+
+#include "wire/slot.h"
+
+struct core {
+    _Alignas(128) struct a32 exec; /* odd inside a kernel; written by the owning thread only */
+    struct a32 lost;               /* the monitor took the thread's place; written under its lock */
+    void *owner;                   /* the thread, for port_core_lost */
+    struct slot *slot;             /* the task it runs or ran last */
+    bool has_own_fence;            /* the system has no fence for all threads: use one here */
+    int64_t args[PTO_ARG_COUNT];
+    struct pto_local_context local;
+    struct pto_global_context global;
+};
+
+static inline void core_init(struct core *core, void *owner)
+{
+    core->owner = owner;
+    core->args[PTO_ARG_LOCAL] = (int64_t)(uintptr_t)&core->local;
+    core->args[PTO_ARG_GLOBAL] = (int64_t)(uintptr_t)&core->global;
+}
+
+/* Runs one kernel. Returns whether the thread may have lost its place meanwhile. */
+static inline bool core_invoke(struct core *core, struct slot *s, pto_kernel_fn fn)
+{
+    int64_t *args = core->args;
+    uint32_t count = s->tensor_count;
+    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+
+    atomic_note_read(s);
+    core->slot = s;
+    for (uint32_t i = 0; i < count; i++)
+        args[i] = (int64_t)(uintptr_t)&s->tensor[i];
+    if (s->scalar_count == 1)
+        args[count] = (int64_t)s->scalar;
+    else
+        for (uint32_t i = 0; i < s->scalar_count; i++)
+            args[count + i] = (int64_t)slot_scalars(s)[i];
+    core->local.block_index = 0;
+    core->local.block_count = s->block_count;
+    core->local.task = pto_task_id_make(s->ring, s->local);
+    a32_store_release(&core->exec, exec + 1); /* R7 */
+    fn(args);
+    a32_store_release(&core->exec, exec + 2); /* R8 */
+    fence_light();
+    if (core->has_own_fence)
+        fence_full();
+    return a32_load_relaxed(&core->lost) != 0; /* a set flag is looked at again under the lock */
+}
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Outputs: one allocation a task, freed when its scope has ended, its task has
+ * completed, and everyone that it was passed to has completed. A free block
+ * keeps its memory and is the next one taken of its size.
+ */
+#include <string.h>
+
+#include "graph/graph.h"
+
+static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out);
+static uint32_t take_block(struct graph *g, uint64_t bytes);
+static void put_block(struct graph *g, uint32_t index);
+static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count);
+static void fill_block(uint64_t addr, uint64_t bytes, const struct pto_tensor_info *info);
+
+static inline uint64_t output_bytes(const struct pto_tensor_info *info)
+{
+    uint64_t bytes = pto_dtype_size(info->dtype);
+
+    for (uint32_t d = 0; d < info->ndims; d++)
+        bytes *= info->shapes[d];
+    return (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
+}
+
+/*
+ * Allocates the outputs of `args` and makes their descriptors, which live in
+ * the current scope. *block_out is 0 if there are none. `users` starts with
+ * the scope and the task.
+ */
+int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
+                  uint32_t *block_out)
+{
+    struct scope *scope = &g->scope[g->scope_count - 1];
+    struct pto_tensor *t;
+    struct block *block;
+    uint64_t bytes = 0, addr;
+    uint32_t index, count = 0;
+
+    for (uint32_t i = 0; i < args->tensor_count; i++) {
+        if (args->tag[i] != PTO_TAG_OUTPUT)
+            continue;
+        bytes += output_bytes(args->tensor[i]);
+        count++;
+        if (bytes > 1ull << 40) {
+            g->refusal = (struct graph_refusal){ FAULT_TOO_LARGE, (int32_t)i, bytes };
+            return PTO_EARGS;
+        }
+    }
+    index = take_block(g, bytes);
+    t = take_descriptors(g, count);
+    if (index == 0 || t == NULL) {
+        g->refusal = (struct graph_refusal){ FAULT_MEMORY, -1, bytes };
+        return PTO_ENOMEM;
+    }
+    block = graph_block(g, index);
+    block->seq = g->seq;
+    a32_store_relaxed(&block->users, 2); /* others learn of it through the task's edges */
+    block->next = scope->first_block;
+    scope->first_block = index;
+    addr = block->addr;
+    out->count = count;
+    out->tensor = t;
+    for (uint32_t i = 0; i < args->tensor_count; i++) {
+        const struct pto_tensor_info *info = args->tensor[i];
+        uint64_t size;
+
+        if (args->tag[i] != PTO_TAG_OUTPUT)
+            continue;
+        size = output_bytes(info);
+        *t = pto_tensor_external((void *)(uintptr_t)addr, info->shapes, info->ndims,
+                                 (enum pto_dtype)info->dtype);
+        t->size = size;
+        t->manual_dep = info->manual_dep;
+        t->version = info->version;
+        t->space = PTO_SPACE_DEVICE;
+        if (info->has_initial_value && size != 0)
+            fill_block(addr, size, info);
+        addr += size;
+        t++;
+    }
+    *block_out = index;
+    return PTO_OK;
+}
+
+/* Another thread may be dropping the last user at this very moment: never raise a zero. */
+bool block_retain(struct graph *g, uint32_t index)
+{
+    struct block *block = graph_block(g, index);
+    uint32_t users = a32_load_relaxed(&block->users); /* the exchange checks it */
+
+    while (users != 0)
+        if (a32_cas_relaxed(&block->users, &users, users + 1)) /* holds, but reads nothing */
+            return true;
+    return false;
+}
+
+void block_release(struct graph *g, uint32_t index, bool is_submitter)
+{
+    struct block *block = graph_block(g, index);
+    uint32_t head;
+
+    if (a32_sub_acq_rel(&block->users, 1) != 1) /* R3 A3 */
+        return;
+    atomic_note_write(block);
+    if (is_submitter) {
+        put_block(g, index);
+        return;
+    }
+    head = a32_load_relaxed(&g->freed_blocks); /* only compared */
+    do {
+        a32_store_relaxed(&block->link, head);                  /* published by R4 */
+    } while (!a32_cas_acq_rel(&g->freed_blocks, &head, index)); /* R4 */
+}
+
+/* Takes back what other threads found to be free. */
+void blocks_collect(struct graph *g)
+{
+    uint32_t index;
+
+    if (a32_load_relaxed(&g->freed_blocks) == 0) /* a glance; the swap decides */
+        return;
+    index = a32_swap_acq_rel(&g->freed_blocks, 0); /* A4 */
+    while (index != 0) {
+        uint32_t next = a32_load_relaxed(&graph_block(g, index)->link);
+
+        atomic_note_write(graph_block(g, index));
+        put_block(g, index);
+        index = next;
+    }
+}
+
+void graph_release_task(struct graph *g, struct slot *s, bool is_submitter)
+{
+    if ((s->flags & SLOT_HAS_RETAINED) != 0) {
+        for (uint32_t i = 0; i < s->retained_count; i++)
+            block_release(g, slot_retained(s)[i], is_submitter);
+        for (uint32_t index = s->retained_chunk; index != 0;) {
+            struct retained_chunk *chunk =
+                (struct retained_chunk *)(void *)g->retained_pool.base + index;
+
+            for (uint32_t i = 0; i < GRAPH_RETAINED_PER_CHUNK && chunk->block[i] != 0; i++)
+                block_release(g, chunk->block[i], is_submitter);
+            index = chunk->next;
+        }
+    }
+    if ((s->flags & SLOT_HAS_BLOCK) != 0)
+        block_release(g, s->block, is_submitter);
+}
+
+/* Four sizes for each power of two: at most a quarter is lost. */
+static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out)
+{
+    uint64_t units = (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN;
+    uint32_t shift, quarter;
+
+    if (units <= 4) {
+        *rounded_out = units * GRAPH_OUTPUT_ALIGN;
+        return (uint32_t)units;
+    }
+    shift = 63 - (uint32_t)__builtin_clzll(units - 1) - 2;
+    quarter = (uint32_t)((units - 1) >> shift) - 4 + 1;
+    *rounded_out = ((uint64_t)(4 + quarter) << shift) * GRAPH_OUTPUT_ALIGN;
+    return 4 + shift * 4 + quarter;
+}
+
+static uint32_t take_block(struct graph *g, uint64_t bytes)
+{
+    uint64_t rounded;
+    uint32_t class = heap_class(bytes, &rounded);
+    uint32_t index;
+    struct block *block;
+    char *memory;
+
+    if (g->free_block[class] == 0)
+        blocks_collect(g);
+    index = g->free_block[class];
+    if (index != 0) {
+        g->free_block[class] = graph_block(g, index)->next;
+        return index;
+    }
+    memory = pool_take(&g->heap_pool, rounded);
+    if (memory == NULL || pool_take(&g->block_pool, sizeof(struct block)) == NULL)
+        return 0;
+    index = g->block_total++;
+    block = graph_block(g, index);
+    block->addr = (uint64_t)(uintptr_t)memory;
+    block->heap_class = (uint8_t) class;
+    return index;
+}
+
+static void put_block(struct graph *g, uint32_t index)
+{
+    struct block *block = graph_block(g, index);
+
+    block->seq = 0;
+    block->next = g->free_block[block->heap_class];
+    g->free_block[block->heap_class] = index;
+}
+
+static inline uint32_t *chunk_next(struct graph *g, uint32_t chunk)
+{
+    return (uint32_t *)(void *)g->chunk_next_pool.base + chunk;
+}
+
+/* `count` descriptors side by side that live until the current scope ends. */
+static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count)
+{
+    struct scope *scope = &g->scope[g->scope_count - 1];
+    struct descriptor_chunk *chunk = (struct descriptor_chunk *)(void *)g->descriptor_pool.base;
+    uint32_t index;
+
+    if (scope->first_chunk == 0 || scope->chunk_used + count > GRAPH_DESCRIPTORS_PER_CHUNK) {
+        index = g->free_descriptor_chunk;
+        if (index != 0) {
+            g->free_descriptor_chunk = *chunk_next(g, index);
+        } else {
+            if (pool_take(&g->descriptor_pool, sizeof(*chunk)) == NULL ||
+                pool_take(&g->chunk_next_pool, sizeof(uint32_t)) == NULL)
+                return NULL;
+            index = g->descriptor_chunk_count++;
+        }
+        *chunk_next(g, index) = scope->first_chunk;
+        scope->first_chunk = index;
+        scope->chunk_used = 0;
+    }
+    scope->chunk_used += count;
+    return &chunk[scope->first_chunk].tensor[scope->chunk_used - count];
+}
+
+static void fill_block(uint64_t addr, uint64_t bytes, const struct pto_tensor_info *info)
+{
+    char *to = (char *)(uintptr_t)addr;
+    uint32_t elem_bytes = pto_dtype_size(info->dtype);
+    uint64_t done = elem_bytes;
+
+    memcpy(to, &info->initial_value, elem_bytes); /* little-endian: the low bytes come first */
+    while (done < bytes) { /* doubles what is there; both are multiples of the element */
+        uint64_t n = done < bytes - done ? done : bytes - done;
+
+        memcpy(to + done, to, n);
+        done += n;
+    }
+}

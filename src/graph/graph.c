@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The graph's memory, and the start of a run. */
+#include "graph/graph.h"
+
+#include <string.h>
+
+enum { IDS_START = 1024 };
+
+static int start_ids(struct graph *g);
+static int reserve_first(struct graph *g);
+
+void graph_each_pool(struct graph *g,
+                     void (*each)(struct pool *pool, uint64_t share, void *context), void *context)
+{
+    each(&g->slot_pool, 32, context);
+    each(&g->info_pool, 2, context);
+    each(&g->edge_pool, 32, context);
+    each(&g->retained_pool, 2, context);
+    each(&g->descriptor_pool, 8, context);
+    each(&g->chunk_next_pool, 1, context);
+    each(&g->block_pool, 4, context);
+    each(&g->heap_pool, 64, context);
+    for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++)
+        each(&g->ids[ring].pool, 4, context);
+    regions_each_pool(&g->regions, each, context);
+}
+
+int graph_start(struct graph *g, const struct graph_params *params)
+{
+    g->kernels = params->kernels;
+    g->kernel_count = params->kernel_count;
+    g->deps = params->deps;
+    g->edge_fn = params->edge_fn;
+    g->edge_context = params->edge_context;
+    g->is_shared = params->is_shared;
+    g->slot_base = g->slot_pool.base;
+    g->live = 0;
+    g->seq = 1;
+    g->dead_before = 1;
+    g->ring = 0;
+    g->scope_count = 0;
+    g->edge_total = 0;
+    g->slot_pool.used = g->info_pool.used = 0;
+    g->edge_pool.used = g->retained_pool.used = 0;
+    g->descriptor_pool.used = g->chunk_next_pool.used = 0;
+    g->block_pool.used = g->heap_pool.used = 0;
+    g->edge_chunk_count = g->retained_chunk_count = g->descriptor_chunk_count = 1;
+    g->free_edge_chunk = g->free_retained_chunk = g->free_descriptor_chunk = 0;
+    g->block_total = 1;
+    g->free_record = 0;
+    g->info_count = 1;
+    memset(g->free_slot, 0, sizeof(g->free_slot));
+    memset(g->free_block, 0, sizeof(g->free_block));
+    memset(&g->refusal, 0, sizeof(g->refusal));
+    a32_store_relaxed(&g->freed_blocks, 0); /* no other thread is in the run yet */
+    if (reserve_first(g) < 0 || start_ids(g) < 0 || regions_start(g) < 0) {
+        g->refusal.fault = FAULT_MEMORY;
+        return PTO_ENOMEM;
+    }
+    return PTO_OK;
+}
+
+/* Index 0 means "none" everywhere, so the first element of each pool is never used. */
+static int reserve_first(struct graph *g)
+{
+    bool is_there = pool_take(&g->slot_pool, SLOT_LINE_BYTES) != NULL &&
+                    pool_take(&g->info_pool, sizeof(struct slot_info)) != NULL &&
+                    pool_take(&g->edge_pool, sizeof(struct edge_chunk)) != NULL &&
+                    pool_take(&g->retained_pool, sizeof(struct retained_chunk)) != NULL &&
+                    pool_take(&g->descriptor_pool, sizeof(struct descriptor_chunk)) != NULL &&
+                    pool_take(&g->chunk_next_pool, sizeof(uint32_t)) != NULL &&
+                    pool_take(&g->block_pool, sizeof(struct block)) != NULL;
+
+    if (!is_there)
+        return PTO_ENOMEM;
+    g->info = (struct slot_info *)(void *)g->info_pool.base;
+    g->info[0].seq = 0;
+    return PTO_OK;
+}
+
+static int start_ids(struct graph *g)
+{
+    for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
+        struct id_map *map = &g->ids[ring];
+
+        map->pool.used = 0;
+        map->entry = pool_take(&map->pool, IDS_START * sizeof(struct id_entry));
+        if (map->entry == NULL)
+            return PTO_ENOMEM;
+        memset(map->entry, 0, IDS_START * sizeof(struct id_entry));
+        map->mask = IDS_START - 1;
+        map->next_local = 0;
+    }
+    return PTO_OK;
+}

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The graph builder: slots, ids, dependencies, scopes, outputs.
+ *
+ * Pure: memory comes from pools, there is no clock, no lock, no system call.
+ * One thread at a time, the submitter, calls these functions; what other
+ * threads touch of a task is its slot (wire/slot.h) and its blocks' counters.
+ *
+ * Ordering
+ *   R1 link_edge      -> A1 sched complete     an edge is filled before the producer can find it
+ *   R2 sched complete -> A2 link_edge          a sealed producer's results are there
+ *   R3 block_release  -> A3 block_release      the last user frees after all others are done
+ *   R4 block_release  -> A4 blocks_collect     a freed block is whole before the submitter takes it
+ */
+#ifndef PTO_GRAPH_H
+#define PTO_GRAPH_H
+
+#include "graph/regions.h"
+#include "port/port.h"
+#include "pto/pto.h"
+
+enum { GRAPH_RINGS = 4, GRAPH_EDGES_PER_CHUNK = 63, GRAPH_RETAINED_PER_CHUNK = 31 };
+enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
+enum { GRAPH_DESCRIPTORS_PER_CHUNK = 64 };
+
+/* The submitter's own copy of what it asks about slots most often. */
+struct slot_info {
+    uint32_t seq;  /* 0: free */
+    uint32_t line; /* where the slot is, in lines from the pool's base */
+    uint32_t next; /* free list of its class */
+    uint32_t size_class;
+};
+
+/* A task by id. `slot` may have gone on to another task: compare its seq. */
+struct id_entry {
+    uint32_t local;
+    uint32_t seq; /* 0: empty */
+    uint32_t slot;
+    uint32_t block;
+};
+
+struct id_map {
+    struct id_entry *entry;
+    uint32_t mask;
+    uint32_t next_local;
+    struct pool pool;
+};
+
+/* One task's outputs: one allocation, counted by the scope, the task and its retainers. */
+struct block {
+    struct a32 users;
+    uint32_t seq; /* of the creator; 0: free */
+    uint64_t addr;
+    uint32_t next;   /* scope's list, or free list of the class */
+    struct a32 link; /* stack of blocks on their way back to the submitter */
+    uint8_t heap_class;
+};
+
+struct edge_chunk {
+    struct edge edge[GRAPH_EDGES_PER_CHUNK];
+    uint32_t next;
+    uint32_t count;
+    uint64_t reserved;
+};
+
+struct retained_chunk {
+    uint32_t block[GRAPH_RETAINED_PER_CHUNK];
+    uint32_t next;
+};
+
+struct descriptor_chunk {
+    struct pto_tensor tensor[GRAPH_DESCRIPTORS_PER_CHUNK];
+};
+
+struct scope {
+    enum pto_scope_mode mode;
+    bool is_manual; /* this one or one around it */
+    uint32_t first_block;
+    uint32_t first_chunk; /* of descriptors; the list goes through chunk_next */
+    uint32_t chunk_used;
+    const struct pto_site *site;
+};
+
+/* What a refused call was about; the host makes a sentence of it. */
+enum graph_fault {
+    FAULT_NONE,
+    FAULT_ARGS_ERROR,   /* args->error */
+    FAULT_TAG,          /* unknown tag */
+    FAULT_VIEW,         /* an invalid view; value: enum pto_view_fault */
+    FAULT_BOUNDS,       /* the view leaves its buffer */
+    FAULT_NULL_ADDRESS, /* a tensor without storage */
+    FAULT_INFO,         /* a create info that describes nothing */
+    FAULT_TOO_LARGE,    /* outputs of one task exceed 2^40 bytes */
+    FAULT_KERNEL,       /* no such kernel; value: id */
+    FAULT_LANES,        /* a combination of lanes that cannot be run */
+    FAULT_CORE_TYPE,    /* an AIC kernel on an AIV lane or the other way round */
+    FAULT_BLOCK_COUNT,
+    FAULT_DEP_INVALID, /* value: index of the dependency */
+    FAULT_DEP_UNKNOWN,
+    FAULT_DEP_KIND,
+    FAULT_SCOPE_DEPTH,
+    FAULT_AUTO_IN_MANUAL,
+    FAULT_SCOPE_UNDERFLOW,
+    FAULT_ALLOC_ARGS,  /* alloc with anything but outputs, or with none */
+    FAULT_SCOPE_ENDED, /* a tensor whose creator's scope has ended: its memory is gone */
+    FAULT_TOO_MANY,    /* 2^32 tasks in one run */
+    FAULT_MEMORY,      /* value: bytes that were not to be had */
+};
+
+struct graph_refusal {
+    enum graph_fault fault;
+    int32_t argument;
+    uint64_t value;
+};
+
+struct graph_kernel {
+    pto_kernel_fn fn;
+    uint32_t core_type;
+};
+
+struct graph {
+    /* Read by all while a run is going on. */
+    char *slot_base;
+    const struct graph_kernel *kernels;
+    uint32_t kernel_count;
+    enum pto_deps deps;
+    pto_edge_fn edge_fn;
+    void *edge_context;
+    bool is_shared; /* other threads complete tasks: use atomic read-modify-writes */
+
+    /* The submitter's. */
+    _Alignas(128) uint32_t live;
+    uint32_t seq;         /* of the next task */
+    uint32_t dead_before; /* every task before this one has gone */
+    uint32_t ring;        /* of the current scope */
+    uint32_t scope_count;
+    uint64_t edge_total;
+    struct slot_info *info;
+    uint32_t info_count;
+    uint32_t free_slot[SLOT_CLASS_COUNT];
+    uint32_t free_edge_chunk;
+    uint32_t edge_chunk_count;
+    uint32_t free_retained_chunk;
+    uint32_t retained_chunk_count;
+    uint32_t free_descriptor_chunk;
+    uint32_t descriptor_chunk_count;
+    uint32_t block_total;
+    uint32_t free_block[GRAPH_HEAP_CLASSES];
+    uint32_t free_record; /* block records without memory */
+    struct id_map ids[GRAPH_RINGS];
+    struct scope scope[PTO_SCOPE_DEPTH_MAX + 1];
+    struct graph_refusal refusal;
+    struct regions regions;
+    struct pool slot_pool;
+    struct pool info_pool;
+    struct pool edge_pool;
+    struct pool retained_pool;
+    struct pool descriptor_pool;
+    struct pool chunk_next_pool;
+    struct pool block_pool;
+    struct pool heap_pool;
+
+    /* Written by all: blocks that others found to be free. */
+    _Alignas(128) struct a32 freed_blocks;
+};
+
+struct graph_params {
+    const struct graph_kernel *kernels;
+    uint32_t kernel_count;
+    enum pto_deps deps;
+    pto_edge_fn edge_fn;
+    void *edge_context;
+    bool is_shared;
+};
+
+/* Calls `each` for every pool of the graph, so that its owner can give them address space. */
+void graph_each_pool(struct graph *g,
+                     void (*each)(struct pool *pool, uint64_t share, void *context), void *context);
+/* Starts a run: forgets everything of the one before. The pools keep their memory. */
+int graph_start(struct graph *g, const struct graph_params *params);
+
+/*
+ * Submits one task. On success *ready_out is the slot if it can run at once,
+ * else NULL. On failure `refusal` tells why; after PTO_ENOMEM the graph can
+ * only be started anew.
+ */
+int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
+                 const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out);
+/* Buffers without a task: complete on return. */
+int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out);
+int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site);
+int graph_scope_end(struct graph *g);
+
+/* Every submitted task has gone: nothing recorded matters any more. */
+static inline void graph_all_gone(struct graph *g)
+{
+    g->dead_before = g->seq;
+}
+
+/* Submitter: one user more. False: the last one has gone already, and so has the block. */
+bool block_retain(struct graph *g, uint32_t block);
+/* Any thread: a user of the block is done. `is_submitter` takes the short way back. */
+void block_release(struct graph *g, uint32_t block, bool is_submitter);
+/* Any thread, once the task has completed: gives back what it kept alive. */
+void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
+
+/* slots.c */
+struct slot *slot_make(struct graph *g, uint32_t size_class);
+struct id_entry *ids_make_room(struct graph *g);
+/* NULL: the id names no task that anything could still wait for or retain. */
+const struct id_entry *ids_find(const struct graph *g, struct pto_task_id id);
+bool ids_was_given(const struct graph *g, struct pto_task_id id);
+
+/* blocks.c */
+int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
+                  uint32_t *block_out);
+void blocks_collect(struct graph *g);
+
+/* region_index.c */
+int regions_start(struct graph *g);
+void regions_each_pool(struct regions *x,
+                       void (*each)(struct pool *pool, uint64_t share, void *context),
+                       void *context);
+/*
+ * The record of the argument's region, found or made, after t was made to wait
+ * for what conflicts in other records. NULL: there is none and needs to be none,
+ * or *status_out says why not. May take ACCESS_REPLACE away.
+ */
+struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+                              uint32_t *access, int *status_out);
+bool region_is_alive(struct graph *g, const struct region *e);
+void region_remove(struct graph *g, struct region *e);
+
+/* regions.c */
+/* Makes t wait for what conflicts with the access among the tasks of one record. */
+int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access);
+void region_drop_vector(struct regions *x, struct region *e);
+
+static inline struct slot *graph_slot(const struct graph *g, uint32_t line)
+{
+    return (struct slot *)(void *)(g->slot_base + (uint64_t)line * SLOT_LINE_BYTES);
+}
+
+static inline uint32_t graph_slot_line(const struct graph *g, const struct slot *s)
+{
+    return (uint32_t)((uint64_t)((const char *)s - g->slot_base) / SLOT_LINE_BYTES);
+}
+
+static inline bool graph_is_alive(const struct graph *g, struct ref r)
+{
+    return r.seq >= g->dead_before && g->info[r.slot].seq == r.seq;
+}
+
+static inline struct block *graph_block(const struct graph *g, uint32_t index)
+{
+    return (struct block *)(void *)g->block_pool.base + index;
+}
+
+/* A completed task's slot comes back: it is the next one taken. */
+static inline void graph_retire(struct graph *g, uint32_t slot_number)
+{
+    struct slot_info *info = &g->info[slot_number];
+    uint32_t *free_slot = &g->free_slot[info->size_class];
+
+    port_assert(info->seq != 0);
+    info->seq = 0;
+    info->next = *free_slot;
+    *free_slot = slot_number;
+    if (--g->live == 0)
+        g->dead_before = g->seq;
+}
+
+/* Gives a task the next id of the current ring; `slot` is 0 for one that is complete already. */
+static inline struct id_entry *ids_put(struct graph *g, uint32_t seq, uint32_t slot, uint32_t block)
+{
+    struct id_map *map = &g->ids[g->ring];
+    struct id_entry *e = &map->entry[map->next_local & map->mask];
+
+    if (e->seq >= g->dead_before || e->block != 0)
+        e = ids_make_room(g);
+    if (e == NULL)
+        return NULL;
+    *e = (struct id_entry){ map->next_local++, seq, slot, block };
+    return e;
+}
+
+/* Links t behind r, which is alive in the submitter's books. PTO_OK or PTO_ENOMEM. */
+int graph_link(struct graph *g, struct slot *t, struct ref r);
+
+/* Makes t wait for r unless r has gone. */
+static inline int graph_wait_for(struct graph *g, struct slot *t, struct ref r)
+{
+    return graph_is_alive(g, r) ? graph_link(g, t, r) : PTO_OK;
+}
+
+#endif

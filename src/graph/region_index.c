@@ -1,0 +1,804 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The region index: the record of a region, and all records that overlap it. */
+#include <string.h>
+
+#include "graph/graph.h"
+
+enum {
+    OVERFLOW_BIT = 1u << 31, /* of an index: in the overflow array */
+    PROBE_FRAMES = 32,
+    COARSE_CELLS = 256, /* behind one coarse counter */
+};
+
+/* One access on its way through the index. */
+struct probe {
+    struct graph *g;
+    struct regions *x;
+    struct slot *t;
+    const struct geom *geom;
+    const struct region *self; /* its own record, if there is one */
+    uint32_t access;           /* enum access */
+    uint64_t salt;
+    bool is_tangled; /* something that overlaps stays recorded */
+    bool has_all_frames;
+    int status;
+    uint32_t own_frame;
+    uint32_t frame_count;
+    uint32_t frame[PROBE_FRAMES]; /* frames met on the way */
+};
+
+static void probe_init(struct probe *p, struct graph *g, struct slot *t, const struct geom *geom,
+                       uint32_t access);
+static struct region *find_exact(struct probe *p, uint32_t bucket);
+static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
+static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level);
+static struct region *place_record(struct regions *x, struct graph *g, uint32_t bucket);
+static void query_overlaps(struct probe *p);
+static void query_intervals(struct probe *p);
+static void query_frame(struct probe *p, uint32_t frame);
+static void query_everything(struct probe *p);
+static void visit_bucket(struct probe *p, uint32_t bucket);
+static void visit_record(struct probe *p, struct region *e);
+static int grow_table(struct graph *g);
+static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
+
+static inline struct region *record_at(const struct regions *x, uint32_t index)
+{
+    return index & OVERFLOW_BIT ? &x->overflow[index & ~OVERFLOW_BIT] : &x->table[index];
+}
+
+static inline uint32_t index_of(const struct regions *x, const struct region *e)
+{
+    if (e >= x->table && e < x->table + x->table_count)
+        return (uint32_t)(e - x->table);
+    return (uint32_t)(e - x->overflow) | OVERFLOW_BIT;
+}
+
+static inline struct region_shape *shape_at(const struct regions *x, uint32_t index)
+{
+    return index & OVERFLOW_BIT ? &x->overflow_shape[index & ~OVERFLOW_BIT]
+                                : &x->table_shape[index];
+}
+
+static inline struct region_shape *shape_of(const struct regions *x, const struct region *e)
+{
+    return shape_at(x, index_of(x, e));
+}
+
+/* Under the reference's rules each buffer is an address space of its own. */
+static inline uint64_t salt_of(const struct geom *geom)
+{
+    return geom->base * 0xff51afd7ed558ccdull;
+}
+
+static_assert(REGION_COARSE_COUNT == 1 << 13, "region_coarse takes the top 13 bits");
+static_assert(sizeof(struct region) == 64, "a record is one line");
+
+void regions_each_pool(struct regions *x,
+                       void (*each)(struct pool *pool, uint64_t share, void *context),
+                       void *context)
+{
+    each(&x->table_pool, 8, context);
+    each(&x->table_shape_pool, 16, context);
+    each(&x->overflow_pool, 8, context);
+    each(&x->overflow_shape_pool, 16, context);
+    each(&x->frame_pool, 4, context);
+    each(&x->vector_pool, 16, context);
+}
+
+int regions_start(struct graph *g)
+{
+    struct regions *x = &g->regions;
+    uint32_t count =
+        x->table_count != 0 && x->table_count <= 1u << 16 ? x->table_count : REGION_TABLE_START;
+
+    x->table_pool.used = x->table_shape_pool.used = 0;
+    x->overflow_pool.used = x->overflow_shape_pool.used = 0;
+    x->frame_pool.used = x->vector_pool.used = 0;
+    x->table = pool_take(&x->table_pool, count * sizeof(struct region));
+    x->table_shape = pool_take(&x->table_shape_pool, count * sizeof(struct region_shape));
+    x->overflow = pool_take(&x->overflow_pool, sizeof(struct region));
+    x->overflow_shape = pool_take(&x->overflow_shape_pool, sizeof(struct region_shape));
+    x->frame = pool_take(&x->frame_pool, sizeof(struct region_frame));
+    if (x->table == NULL || x->table_shape == NULL || x->overflow == NULL ||
+        x->overflow_shape == NULL || x->frame == NULL ||
+        pool_take(&x->vector_pool, REGION_VECTOR_UNIT) == NULL)
+        return PTO_ENOMEM;
+    memset(x->table, 0, count * sizeof(struct region));
+    x->table_count = count;
+    x->table_shift = 64 - (uint32_t)__builtin_ctz(count);
+    x->overflow_count = 1;
+    x->overflow_free = x->overflow_live = 0;
+    x->frame_count = 1;
+    x->frame_free = x->frame_pinned = x->frame_class = 0;
+    x->level_mask = 0;
+    x->has_versions = false;
+    memset(x->frame_cache, 0, sizeof(x->frame_cache));
+    memset(x->level_count, 0, sizeof(x->level_count));
+    memset(x->level_crossing, 0, sizeof(x->level_crossing));
+    memset(x->vector_free, 0, sizeof(x->vector_free));
+    memset(x->coarse, 0, sizeof(x->coarse));
+    return PTO_OK;
+}
+
+/* Finds or makes the record, and deals with whatever overlaps it. */
+struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+                              uint32_t *access, int *status_out)
+{
+    struct regions *x = &g->regions;
+    struct geom geom;
+    struct probe p;
+    uint32_t level, bucket;
+    struct region *e;
+
+    probe_init(&p, g, t, &geom, *access);
+    if (g->deps == PTO_DEPS_SAFE) {
+        geom_init_safe(&geom, tensor);
+    } else {
+        geom_init_simpler(&geom, tensor);
+        p.salt = salt_of(&geom);
+        x->has_versions = x->has_versions || geom.version != 0;
+        if (geom.kind != REGION_BOX) /* only a box covers anything, itself included */
+            *access = p.access &= ~(uint32_t)ACCESS_REPLACE;
+    }
+    if (geom.lo >= geom.hi)
+        return NULL;
+    if (x->overflow_live * 4 > x->table_count && grow_table(g) < 0) {
+        *status_out = PTO_ENOMEM;
+        return NULL;
+    }
+    if (geom.kind == REGION_BOX && !tensor->is_contiguous) {
+        p.own_frame = frame_of(&p, &geom, (p.access & ACCESS_RECORD) != 0);
+        x->frame_pinned = p.own_frame;
+    }
+    if (p.own_frame != 0) {
+        e = find_box(&p, &bucket, &level);
+        x->frame_class = level;
+    } else {
+        level = region_level(geom.hi - geom.lo);
+        bucket = region_bucket(x, p.salt, level, geom.lo >> level);
+        e = find_exact(&p, bucket);
+    }
+    p.self = e;
+    if (e == NULL || (e->flags & REGION_TANGLED) != 0 || x->has_versions)
+        query_overlaps(&p);
+    if (p.status >= 0 && e == NULL && (p.access & ACCESS_RECORD) != 0) {
+        e = insert_record(&p, bucket, level);
+        if (e == NULL)
+            p.status = PTO_ENOMEM;
+    }
+    *status_out = p.status;
+    if (p.status < 0 || e == NULL)
+        return NULL;
+    if ((p.access & ACCESS_RECORD) != 0) {
+        e->flags &= ~(uint32_t)REGION_TANGLED;
+        if (p.is_tangled)
+            e->flags |= REGION_TANGLED;
+    }
+    return e;
+}
+
+static void probe_init(struct probe *p, struct graph *g, struct slot *t, const struct geom *geom,
+                       uint32_t access)
+{
+    p->g = g;
+    p->x = &g->regions;
+    p->t = t;
+    p->geom = geom;
+    p->self = NULL;
+    p->access = access;
+    p->salt = 0;
+    p->is_tangled = false;
+    p->has_all_frames = false;
+    p->status = PTO_OK;
+    p->own_frame = 0;
+    p->frame_count = 0;
+}
+
+/* Records that overlap, other than the access's own. */
+static void visit_record(struct probe *p, struct region *e)
+{
+    struct regions *x = p->x;
+    struct geom interval;
+    const struct geom *other;
+    enum overlap o;
+
+    if (e == p->self || (e->flags & REGION_USED) == 0 || p->status < 0)
+        return;
+    if (!p->x->has_versions && (e->start >= p->geom->hi || e->start + e->length <= p->geom->lo))
+        return;
+    if (e->kind == REGION_FRAME) {
+        uint32_t frame = e->frame;
+
+        if (frame == p->own_frame)
+            return;
+        for (uint32_t i = 0; i < p->frame_count; i++)
+            if (p->frame[i] == frame)
+                return;
+        if (p->frame_count == PROBE_FRAMES)
+            p->has_all_frames = true;
+        else
+            p->frame[p->frame_count++] = frame;
+        return;
+    }
+    if (!region_is_alive(p->g, e)) {
+        region_remove(p->g, e);
+        return;
+    }
+    if (p->g->deps == PTO_DEPS_SAFE) {
+        if (e->kind == REGION_CONTIGUOUS) {
+            interval.kind = REGION_CONTIGUOUS;
+            interval.lo = e->start;
+            interval.hi = e->start + e->length;
+            other = &interval;
+        } else {
+            other = &shape_of(x, e)->geom;
+        }
+        o = overlap_safe(p->geom, other);
+    } else {
+        o = overlap_simpler(p->geom, &shape_of(x, e)->geom);
+    }
+    if (o == OVERLAP_NONE)
+        return;
+    if ((p->access & ACCESS_LOOKUP) != 0)
+        p->status = region_wait(p->g, p->t, e, p->access) < 0 ? PTO_ENOMEM : PTO_OK;
+    if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
+        region_remove(p->g, e);
+        return;
+    }
+    if ((p->access & ACCESS_RECORD) != 0) {
+        p->is_tangled = true;
+        e->flags |= REGION_TANGLED;
+    }
+}
+
+static void query_overlaps(struct probe *p)
+{
+    if (p->x->has_versions) {
+        query_everything(p);
+        return;
+    }
+    query_intervals(p);
+    if (p->own_frame != 0)
+        query_frame(p, p->own_frame);
+    if (p->has_all_frames) {
+        for (uint32_t f = 1; f < p->x->frame_count; f++)
+            if (p->x->frame[f].is_used && f != p->own_frame)
+                query_frame(p, f);
+        return;
+    }
+    for (uint32_t i = 0; i < p->frame_count; i++)
+        query_frame(p, p->frame[i]);
+}
+
+/* Cells of each grid that a region overlapping this one can start in. */
+static void query_intervals(struct probe *p)
+{
+    struct regions *x = p->x;
+
+    for (uint64_t mask = x->level_mask; mask != 0; mask &= mask - 1) {
+        uint32_t level = (uint32_t)__builtin_ctzll(mask);
+        uint64_t first = p->geom->lo >> level;
+        uint64_t last = (p->geom->hi - 1) >> level;
+
+        if (x->level_crossing[level] != 0 && first > 0)
+            first--;
+        for (uint64_t cell = first; cell <= last; cell++) {
+            if (last - first > 8 && *region_coarse(x, p->salt, level, cell) == 0) {
+                cell |= COARSE_CELLS - 1;
+                continue;
+            }
+            visit_bucket(p, region_bucket(x, p->salt, level, cell));
+        }
+    }
+}
+
+/* For tensors with versions every record counts: they are rare, and this is not fast. */
+static void query_everything(struct probe *p)
+{
+    p->has_all_frames = false;
+    for (uint32_t b = 0; b < p->x->table_count; b++)
+        visit_bucket(p, b);
+}
+
+static void visit_bucket(struct probe *p, uint32_t bucket)
+{
+    struct regions *x = p->x;
+    struct region *head = &x->table[bucket];
+    uint32_t *link = &head->next;
+
+    visit_record(p, head);
+    while (*link != 0) {
+        uint32_t index = *link;
+        struct region *e = &x->overflow[index];
+
+        visit_record(p, e);
+        if ((e->flags & REGION_USED) == 0) {
+            *link = e->next;
+            e->next = x->overflow_free;
+            x->overflow_free = index;
+            x->overflow_live--;
+        } else {
+            link = &e->next;
+        }
+    }
+}
+
+/* The record of exactly this region, or NULL. Drops what is dead in its chain on the way. */
+static struct region *find_exact(struct probe *p, uint32_t bucket)
+{
+    struct regions *x = p->x;
+    struct region *e = &x->table[bucket];
+    uint32_t *link = &e->next;
+    bool is_plain = p->geom->kind == REGION_CONTIGUOUS;
+    uint64_t length = p->geom->hi - p->geom->lo;
+
+    for (;;) {
+        if ((e->flags & REGION_USED) != 0 && e->start == p->geom->lo && e->length == length &&
+            e->kind == p->geom->kind && (is_plain || geom_equal(&shape_of(x, e)->geom, p->geom)))
+            return e;
+        for (;;) {
+            uint32_t index = *link;
+
+            if (index == 0)
+                return NULL;
+            e = &x->overflow[index];
+            if ((e->flags & REGION_USED) != 0 && region_is_alive(p->g, e))
+                break;
+            if ((e->flags & REGION_USED) != 0)
+                region_remove(p->g, e);
+            *link = e->next;
+            e->next = x->overflow_free;
+            x->overflow_free = index;
+            x->overflow_live--;
+        }
+        link = &e->next;
+    }
+}
+
+static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level)
+{
+    struct regions *x = p->x;
+    const struct geom *geom = p->geom;
+    struct region *e = place_record(x, p->g, bucket);
+    struct region_shape *shape;
+    uint32_t index;
+
+    if (e == NULL)
+        return NULL;
+    e->start = geom->lo;
+    e->length = geom->hi - geom->lo;
+    e->writer = e->reader[0] = (struct ref){ 0, 0 };
+    e->vector = 0;
+    e->reader_count = 0;
+    e->level = level & 63;
+    e->frame = (uint16_t)p->own_frame;
+    e->kind = geom->kind;
+    e->flags = REGION_USED;
+    if (p->own_frame == 0) {
+        if ((geom->lo >> level) != ((geom->hi - 1) >> level)) {
+            e->flags |= REGION_CROSSING;
+            x->level_crossing[level]++;
+        }
+        x->level_count[level]++;
+        x->level_mask |= 1ull << level;
+        ++*region_coarse(x, p->salt, level, geom->lo >> level);
+    }
+    if (geom->kind == REGION_CONTIGUOUS)
+        return e;
+    index = index_of(x, e);
+    shape = shape_at(x, index);
+    shape->geom = *geom;
+    if (p->own_frame != 0) {
+        struct region_frame *f = &x->frame[p->own_frame];
+
+        shape->frame_prev = 0;
+        shape->frame_next = f->first;
+        if (f->first != 0)
+            shape_at(x, f->first - 1)->frame_prev = index + 1;
+        f->first = index + 1;
+        f->population++;
+        f->class_of[level].count++;
+        for (uint32_t d = 0; d < geom->ndims; d++) {
+            uint32_t bits = f->class_of[level].level[d];
+
+            if (geom->offset[d] >> bits != (geom->offset[d] + geom->shape[d] - 1) >> bits)
+                f->class_of[level].is_crossing = 1;
+        }
+    }
+    return e;
+}
+
+/* Room in a bucket: its head if that is free or dead, else a place in the chain. */
+static struct region *place_record(struct regions *x, struct graph *g, uint32_t bucket)
+{
+    struct region *e = &x->table[bucket];
+    uint32_t index;
+
+    if ((e->flags & REGION_USED) == 0)
+        return e;
+    if (!region_is_alive(g, e)) {
+        region_remove(g, e);
+        return e;
+    }
+    index = x->overflow_free;
+    if (index != 0) {
+        x->overflow_free = x->overflow[index].next;
+    } else {
+        if (pool_take(&x->overflow_pool, sizeof(struct region)) == NULL ||
+            pool_take(&x->overflow_shape_pool, sizeof(struct region_shape)) == NULL)
+            return NULL;
+        index = x->overflow_count++;
+    }
+    x->overflow_live++;
+    e = &x->overflow[index];
+    e->next = x->table[bucket].next;
+    x->table[bucket].next = index;
+    return e;
+}
+
+/* The record leaves the index; one in a chain stays linked, unused, until its chain is walked. */
+void region_remove(struct graph *g, struct region *e)
+{
+    struct regions *x = &g->regions;
+    uint32_t level = e->level;
+
+    if (e->vector != 0)
+        region_drop_vector(x, e);
+    e->flags &= ~(uint32_t)REGION_USED;
+    if (e->kind != REGION_BOX || e->frame == 0) {
+        uint64_t salt = 0;
+
+        if (g->deps != PTO_DEPS_SAFE)
+            salt = salt_of(&shape_of(x, e)->geom);
+        if ((e->flags & REGION_CROSSING) != 0)
+            x->level_crossing[level]--;
+        if (--x->level_count[level] == 0)
+            x->level_mask &= ~(1ull << level);
+        --*region_coarse(x, salt, level, e->start >> level);
+    }
+    if (e->kind == REGION_FRAME) {
+        uint32_t frame = e->frame;
+
+        x->frame[frame].is_used = false;
+        x->frame[frame].next_free = x->frame_free;
+        x->frame_free = frame;
+        memset(x->frame_cache, 0, sizeof(x->frame_cache));
+    } else if (e->kind == REGION_BOX && e->frame != 0) {
+        struct region_shape *shape = shape_of(x, e);
+        struct region_frame *f = &x->frame[e->frame];
+
+        if (shape->frame_prev != 0)
+            shape_at(x, shape->frame_prev - 1)->frame_next = shape->frame_next;
+        else
+            f->first = shape->frame_next;
+        if (shape->frame_next != 0)
+            shape_at(x, shape->frame_next - 1)->frame_prev = shape->frame_prev;
+        f->population--;
+        f->class_of[level].count--;
+    }
+}
+
+bool region_is_alive(struct graph *g, const struct region *e)
+{
+    if (e->kind == REGION_FRAME) {
+        uint32_t frame = e->frame;
+
+        return g->regions.frame[frame].population != 0 || g->regions.frame_pinned == frame;
+    }
+    if (e->last < g->dead_before)
+        return false;
+    if (graph_is_alive(g, e->writer))
+        return true;
+    for (uint32_t i = 0; i < e->reader_count; i++)
+        if (graph_is_alive(g, e->reader[i]))
+            return true;
+    if (e->vector != 0) {
+        struct region_vector *v = region_vector(&g->regions, e->vector);
+
+        for (uint32_t i = 0; i < v->count; i++) {
+            struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
+
+            if (graph_is_alive(g, r))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- frames: grids for boxes ---- */
+
+/* The class of the box's shape, made if there is room for another; class 0 takes the rest. */
+static uint32_t class_of(struct region_frame *f, const struct geom *geom)
+{
+    uint8_t level[PTO_MAX_DIMS] = { 0 };
+    uint32_t unused = 0;
+
+    for (uint32_t d = 0; d < geom->ndims; d++)
+        level[d] = (uint8_t)(geom->shape[d] > 1 ? 32 - __builtin_clz(geom->shape[d] - 1) : 0);
+    for (uint32_t c = 1; c < REGION_CLASSES; c++) {
+        if (f->class_of[c].count != 0 && memcmp(f->class_of[c].level, level, sizeof(level)) == 0)
+            return c;
+        if (f->class_of[c].count == 0 && unused == 0)
+            unused = c;
+    }
+    if (unused != 0) {
+        memcpy(f->class_of[unused].level, level, sizeof(level));
+        f->class_of[unused].is_crossing = 0;
+    }
+    return unused;
+}
+
+static uint32_t box_bucket(const struct regions *x, const struct geom *geom, uint32_t frame,
+                           uint32_t class)
+{
+    const struct region_frame *f = &x->frame[frame];
+    uint32_t cell[PTO_MAX_DIMS];
+
+    for (uint32_t d = 0; d < geom->ndims; d++)
+        cell[d] = geom->offset[d] >> f->class_of[class].level[d];
+    return region_box_bucket(x, frame, class, cell, geom->ndims);
+}
+
+/* The record of this very box; where it would be if there is none. */
+static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out)
+{
+    struct region_frame *f = &p->x->frame[p->own_frame];
+    struct region *e;
+
+    *class_out = class_of(f, p->geom);
+    *bucket_out = box_bucket(p->x, p->geom, p->own_frame, *class_out);
+    e = find_exact(p, *bucket_out);
+    if (e == NULL && *class_out != 0 && f->class_of[0].count != 0)
+        e = find_exact(p, box_bucket(p->x, p->geom, p->own_frame, 0));
+    return e;
+}
+
+/* The frame of a box: recently used, or in the interval index, or new. 0: none. */
+static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create)
+{
+    struct regions *x = p->x;
+    uint32_t *cached = region_frame_cache(x, geom->base, geom->stride[0]);
+    struct geom span = *geom;
+    struct region_frame *f;
+    struct probe q;
+    struct region *e;
+    uint32_t level, bucket, index;
+
+    if (*cached != 0 && geom_same_frame(&x->frame[*cached].geom, geom) &&
+        x->frame[*cached].geom.size == geom->size)
+        return *cached;
+    probe_init(&q, p->g, p->t, &span, 0);
+    q.salt = p->salt;
+    span.kind = REGION_FRAME;
+    span.lo = p->g->deps == PTO_DEPS_SAFE ? geom->base : 0;
+    span.hi = span.lo + geom->size;
+    span.rest = 0;
+    memset(span.shape, 0, sizeof(span.shape));
+    memset(span.offset, 0, sizeof(span.offset));
+    level = region_level(span.hi - span.lo);
+    bucket = region_bucket(x, p->salt, level, span.lo >> level);
+    e = find_exact(&q, bucket);
+    if (e != NULL)
+        return *cached = e->frame;
+    if (!may_create || (x->frame_free == 0 && x->frame_count == REGION_FRAMES_MAX))
+        return 0; /* a box without a frame is kept among the intervals */
+    index = x->frame_free;
+    if (index != 0) {
+        x->frame_free = x->frame[index].next_free;
+    } else {
+        if (pool_take(&x->frame_pool, sizeof(struct region_frame)) == NULL) {
+            p->status = PTO_ENOMEM;
+            return 0;
+        }
+        index = x->frame_count++;
+    }
+    e = insert_record(&q, bucket, level);
+    if (e == NULL) {
+        p->status = PTO_ENOMEM;
+        return 0;
+    }
+    e->frame = (uint16_t)index;
+    f = &x->frame[index];
+    memset(f, 0, sizeof(*f));
+    f->geom = *geom;
+    f->is_used = true;
+    for (uint32_t d = 1; d < geom->ndims; d++)
+        f->geom.shape[d] = geom->stride[d - 1] / geom->stride[d];
+    f->geom.shape[0] = UINT32_MAX;
+    return *cached = index;
+}
+
+/*
+ * The ranges of indices in which boxes can lie that the rules let overlap the
+ * probe's region. Against a dense region a box is exact; against others the
+ * box's interval counts, and only the first dimension limits that.
+ */
+static bool frame_ranges(const struct probe *p, const struct region_frame *f,
+                         uint32_t lo[PTO_MAX_DIMS], uint32_t hi[PTO_MAX_DIMS])
+{
+    const struct geom *geom = p->geom;
+    bool is_exact = geom->kind == REGION_CONTIGUOUS;
+    uint64_t first, last;
+
+    if (f == &p->x->frame[p->own_frame] && p->own_frame != 0) {
+        for (uint32_t d = 0; d < geom->ndims; d++) {
+            lo[d] = geom->offset[d];
+            hi[d] = geom->offset[d] + geom->shape[d] - 1;
+        }
+        return true;
+    }
+    first = geom->lo;
+    last = geom->hi - 1;
+    if (p->g->deps == PTO_DEPS_SAFE) {
+        if (last < f->geom.base)
+            return false;
+        first = first > f->geom.base ? (first - f->geom.base) / f->geom.elem_bytes : 0;
+        last = (last - f->geom.base) / f->geom.elem_bytes;
+    }
+    for (uint32_t d = 0; d < f->geom.ndims; d++) {
+        uint64_t at = first / f->geom.stride[d];
+        uint64_t end = last / f->geom.stride[d];
+
+        lo[d] = at < UINT32_MAX ? (uint32_t)at : UINT32_MAX;
+        hi[d] = end < UINT32_MAX ? (uint32_t)end : UINT32_MAX - 1;
+        if (lo[d] != hi[d] || !is_exact) { /* several rows: any index in the dimensions below */
+            for (uint32_t k = d + 1; k < f->geom.ndims; k++) {
+                lo[k] = 0;
+                hi[k] = f->geom.shape[k] - 1;
+            }
+            return true;
+        }
+        first -= at * f->geom.stride[d];
+        last -= at * f->geom.stride[d];
+    }
+    return true;
+}
+
+/* Every cell of one class within the ranges. */
+static void visit_cells(struct probe *p, uint32_t frame, uint32_t class, const uint32_t lo[],
+                        const uint32_t hi[])
+{
+    uint32_t cell[PTO_MAX_DIMS];
+    uint32_t ndims = p->x->frame[frame].geom.ndims;
+    uint32_t d;
+
+    memcpy(cell, lo, ndims * sizeof(cell[0]));
+    do {
+        visit_bucket(p, region_box_bucket(p->x, frame, class, cell, ndims));
+        for (d = ndims; d-- > 0;) {
+            if (cell[d] < hi[d]) {
+                cell[d]++;
+                break;
+            }
+            cell[d] = lo[d];
+        }
+    } while (d != UINT32_MAX);
+}
+
+static void query_frame(struct probe *p, uint32_t frame)
+{
+    struct regions *x = p->x;
+    struct region_frame *f = &x->frame[frame];
+    uint32_t lo[PTO_MAX_DIMS], hi[PTO_MAX_DIMS];
+    uint64_t cells = 0;
+
+    if (f->population == 0 || !frame_ranges(p, f, lo, hi))
+        return;
+    for (uint32_t c = 0; c < REGION_CLASSES; c++) {
+        uint64_t count = 1;
+
+        if (f->class_of[c].count == 0)
+            continue;
+        for (uint32_t d = 0; d < f->geom.ndims && count < UINT32_MAX; d++)
+            count *= (hi[d] >> f->class_of[c].level[d]) - (lo[d] >> f->class_of[c].level[d]) + 2;
+        cells += c == 0 ? f->population : count;
+    }
+    if (cells >= f->population) { /* walking all of them is no more work than looking into cells */
+        for (uint32_t index = f->first; index != 0;) {
+            struct region *e = record_at(x, index - 1);
+
+            index = shape_at(x, index - 1)->frame_next;
+            visit_record(p, e);
+        }
+        return;
+    }
+    for (uint32_t c = 1; c < REGION_CLASSES; c++) {
+        uint32_t first[PTO_MAX_DIMS], last[PTO_MAX_DIMS];
+
+        if (f->class_of[c].count == 0)
+            continue;
+        for (uint32_t d = 0; d < f->geom.ndims; d++) {
+            first[d] = lo[d] >> f->class_of[c].level[d];
+            last[d] = hi[d] >> f->class_of[c].level[d];
+            if (f->class_of[c].is_crossing && first[d] > 0)
+                first[d]--;
+        }
+        visit_cells(p, frame, c, first, last);
+    }
+}
+
+/* ---- growth ---- */
+
+/* Doubles the table and puts every living record where it now belongs. */
+static int grow_table(struct graph *g)
+{
+    struct regions *x = &g->regions;
+    struct region *old = x->table, *chained = x->overflow;
+    struct region_shape *old_shape = x->table_shape, *chained_shape = x->overflow_shape;
+    uint32_t old_count = x->table_count, chained_count = x->overflow_count;
+    uint64_t count = 2ull * old_count;
+    char *overflow = pool_take(&x->overflow_pool, chained_count * sizeof(struct region));
+    char *overflow_shape =
+        pool_take(&x->overflow_shape_pool, chained_count * sizeof(struct region_shape));
+    void *table = pool_take(&x->table_pool, count * sizeof(struct region));
+    void *table_shape = pool_take(&x->table_shape_pool, count * sizeof(struct region_shape));
+
+    if (overflow == NULL || overflow_shape == NULL || table == NULL || table_shape == NULL)
+        return PTO_ENOMEM;
+    for (uint32_t i = 0; i < old_count + chained_count; i++) { /* while their indices still hold */
+        struct region *e = i < old_count ? &old[i] : &chained[i - old_count];
+
+        if (i != old_count && (e->flags & REGION_USED) != 0 && e->kind != REGION_FRAME &&
+            !region_is_alive(g, e))
+            region_remove(g, e);
+    }
+    memset(table, 0, count * sizeof(struct region));
+    x->table = table;
+    x->table_shape = table_shape;
+    x->table_count = (uint32_t)count;
+    x->table_shift--;
+    x->overflow = (struct region *)(void *)overflow;
+    x->overflow_shape = (struct region_shape *)(void *)overflow_shape;
+    x->overflow_count = 1;
+    x->overflow_free = x->overflow_live = 0;
+    x->overflow_pool.used -= (uint64_t)(chained_count - 1) * sizeof(struct region);
+    x->overflow_shape_pool.used -= (uint64_t)(chained_count - 1) * sizeof(struct region_shape);
+    for (uint32_t f = 1; f < x->frame_count; f++)
+        x->frame[f].first = 0;
+    for (uint32_t i = 0; i < old_count + chained_count; i++) {
+        const struct region *e = i < old_count ? &old[i] : &chained[i - old_count];
+        const struct region_shape *shape =
+            i < old_count ? &old_shape[i] : &chained_shape[i - old_count];
+        uint64_t salt = 0;
+        uint32_t bucket, next;
+        struct region *to;
+
+        if (i == old_count || (e->flags & REGION_USED) == 0)
+            continue;
+        if (g->deps != PTO_DEPS_SAFE)
+            salt = salt_of(&shape->geom);
+        if (e->kind == REGION_BOX && e->frame != 0)
+            bucket = box_bucket(x, &shape->geom, e->frame, e->level);
+        else
+            bucket = region_bucket(x, salt, e->level, e->start >> e->level);
+        to = &x->table[bucket];
+        if ((to->flags & REGION_USED) != 0) { /* there is room: at most as many as before */
+            uint32_t index = x->overflow_count++;
+
+            x->overflow_pool.used += sizeof(struct region);
+            x->overflow_shape_pool.used += sizeof(struct region_shape);
+            x->overflow_live++;
+            to = &x->overflow[index];
+            to->next = x->table[bucket].next;
+            x->table[bucket].next = index;
+        }
+        next = to->next;
+        *to = *e;
+        to->next = next;
+        if (e->kind == REGION_CONTIGUOUS)
+            continue;
+        *shape_of(x, to) = *shape;
+        if (e->kind == REGION_BOX && e->frame != 0) {
+            struct region_frame *f = &x->frame[e->frame];
+            uint32_t index = index_of(x, to);
+
+            shape_of(x, to)->frame_prev = 0;
+            shape_of(x, to)->frame_next = f->first;
+            if (f->first != 0)
+                shape_at(x, f->first - 1)->frame_prev = index + 1;
+            f->first = index + 1;
+        }
+    }
+    return PTO_OK;
+}

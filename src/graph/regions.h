@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Who touched which bytes: the index behind dependency inference.
+ *
+ * One record a region. Records are found by exact match with one hash probe.
+ * A record that overlaps no other one is untangled, and then that probe is
+ * all there is to do, whether the region is a buffer or a tile of one. Only a
+ * new region, or a tangled one, asks for everything that overlaps it:
+ *
+ *     interval index   cells of the address space, one grid for each power of
+ *                      two; a region lies in the grid of its size, in the
+ *                      cell of its start, so it reaches at most into the next
+ *     frames           boxes (tiles of a matrix) have a grid of their own for
+ *                      each frame, with a cell size for each dimension; a
+ *                      frame stands in the interval index as one record
+ *
+ * All cells hash into one table: a head for each bucket, then an overflow
+ * chain. Records of tasks that have gone are dropped when they are met; a
+ * task that retires touches nothing here.
+ *
+ * Used by the submitting thread only.
+ */
+#ifndef PTO_REGIONS_H
+#define PTO_REGIONS_H
+
+#include "graph/overlap.h"
+#include "port/pool.h"
+
+enum {
+    REGION_READERS_INLINE = 3,
+    REGION_LEVEL_MIN = 6,
+    REGION_LEVELS = 64,
+    REGION_COARSE_COUNT = 8192,
+    REGION_CLASSES = 8,      /* box shapes (rounded up) that a frame keeps apart */
+    REGION_FRAME_CACHE = 16, /* recently used frames, by hash */
+    REGION_FRAMES_MAX = UINT16_MAX,
+    REGION_TABLE_START = 1024,
+    REGION_VECTOR_UNIT = 64, /* bytes */
+};
+
+/* A task by slot and sequence number: gone when the slot has another number. */
+struct ref {
+    uint32_t slot; /* in vectors the top bits are flags */
+    uint32_t seq;
+};
+
+enum region_flag {
+    REGION_USED = 1,
+    REGION_TANGLED = 2,    /* another record may overlap this one */
+    REGION_CROSSING = 4,   /* reaches into the cell after its own */
+    REGION_SUPERSEDED = 8, /* `writer` is ordered before one of the readers */
+};
+
+struct region {
+    uint64_t start; /* interval */
+    uint64_t length;
+    struct ref writer;
+    struct ref reader[REGION_READERS_INLINE];
+    uint32_t last;   /* sequence number of the latest access */
+    uint32_t next;   /* overflow chain */
+    uint32_t vector; /* further readers and writers, in 64-byte units of the pool; 0: none */
+    uint8_t reader_count : 2;
+    uint8_t level : 6; /* of the interval index; class of a box */
+    uint8_t flags : 5; /* enum region_flag */
+    uint8_t kind : 3;  /* enum region_kind */
+    uint16_t frame;    /* of a box, or of a frame's own record; 0: none */
+};
+
+/* What only queries need, beside each record. */
+struct region_shape {
+    struct geom geom;    /* not for contiguous regions of the safe rules */
+    uint32_t frame_next; /* list of a frame's boxes */
+    uint32_t frame_prev;
+    uint64_t reserved;
+};
+
+struct region_class {
+    uint8_t level[PTO_MAX_DIMS];
+    uint8_t is_crossing; /* sticky while the class is in use */
+    uint32_t count;
+};
+
+struct region_frame {
+    struct geom geom;    /* strides, base, size; shape: how many indices each dimension has */
+    uint32_t population; /* boxes recorded */
+    uint32_t first;      /* list of them */
+    uint32_t next_free;
+    bool is_used;
+    struct region_class class_of[REGION_CLASSES];
+};
+
+struct regions {
+    struct region *table;
+    struct region_shape *table_shape;
+    uint32_t table_count;
+    uint32_t table_shift;
+    struct region *overflow; /* index 0 is never used */
+    struct region_shape *overflow_shape;
+    uint32_t overflow_count;
+    uint32_t overflow_free;
+    uint32_t overflow_live;
+    struct region_frame *frame; /* index 0 is never used */
+    uint32_t frame_count;
+    uint32_t frame_free;
+    uint32_t frame_pinned; /* in use by the access under way, boxes or not */
+    uint32_t frame_class;  /* of the latest box: the next one is likely to be of it, too */
+    uint32_t frame_cache[REGION_FRAME_CACHE];
+    uint64_t level_mask; /* levels of the interval index that hold records */
+    uint32_t level_count[REGION_LEVELS];
+    uint32_t level_crossing[REGION_LEVELS];
+    uint32_t vector_free[32];
+    bool has_versions;                    /* a version other than 0 was seen (simpler rules) */
+    uint32_t coarse[REGION_COARSE_COUNT]; /* records by level and a hash of 256 cells */
+    struct pool table_pool;
+    struct pool table_shape_pool;
+    struct pool overflow_pool;
+    struct pool overflow_shape_pool;
+    struct pool frame_pool;
+    struct pool vector_pool;
+};
+
+/* How an access is recorded and what it waits for. */
+enum access {
+    ACCESS_LOOKUP = 1,  /* waits for conflicting records */
+    ACCESS_WRITE = 2,   /* conflicts with readers too, and is recorded as a writer */
+    ACCESS_RECORD = 4,  /* is recorded at all */
+    ACCESS_REPLACE = 8, /* records that it covers are removed */
+};
+
+/* Readers and writers of a region beyond those in its record. */
+struct region_vector {
+    uint32_t count;
+    uint32_t capacity;
+    struct ref ref[];
+};
+
+enum region_ref_flag { /* in `slot` of a ref in a vector */
+                       REGION_REF_WRITE = 1u << 31,
+                       REGION_REF_SUPERSEDED = 1u << 30,
+                       REGION_REF_SLOT = (1u << 30) - 1,
+};
+
+static inline struct region_vector *region_vector(const struct regions *x, uint32_t vector)
+{
+    return (struct region_vector *)(void *)(x->vector_pool.base +
+                                            (uint64_t)vector * REGION_VECTOR_UNIT);
+}
+
+static inline uint32_t region_level(uint64_t length)
+{
+    uint32_t level = length > 1 ? 64 - (uint32_t)__builtin_clzll(length - 1) : 0;
+
+    return level < REGION_LEVEL_MIN ? REGION_LEVEL_MIN : level;
+}
+
+static inline uint32_t region_bucket(const struct regions *x, uint64_t salt, uint32_t level,
+                                     uint64_t cell)
+{
+    uint64_t key = (cell ^ ((uint64_t)level << 58)) + salt;
+
+    return (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> x->table_shift);
+}
+
+/* The counter that says whether any of 256 cells of a level holds a record. */
+static inline uint32_t *region_coarse(struct regions *x, uint64_t salt, uint32_t level,
+                                      uint64_t cell)
+{
+    uint64_t key = ((cell >> 8) ^ ((uint64_t)level << 58)) + salt;
+
+    return &x->coarse[(key * 0x9e3779b97f4a7c15ull) >> 51];
+}
+
+/* The cell of a box in its frame's grid for a class. */
+static inline uint32_t region_box_bucket(const struct regions *x, uint32_t frame, uint32_t class,
+                                         const uint32_t cell[], uint32_t ndims)
+{
+    uint64_t key = frame * 0xc2b2ae3d27d4eb4full;
+
+    for (uint32_t d = 0; d < ndims; d++)
+        key = (key ^ cell[d]) * 0x9fb21c651e98df25ull;
+    return region_bucket(x, 1, class, key >> 6);
+}
+
+static inline uint32_t *region_frame_cache(struct regions *x, uint64_t base, uint32_t stride)
+{
+    return &x->frame_cache[((base ^ stride) * 0x9e3779b97f4a7c15ull) >> 60];
+}
+
+#endif

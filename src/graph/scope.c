@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Scopes: how long intermediate tensors live, and whether dependencies are inferred. */
+#include "graph/graph.h"
+
+static void set_ring(struct graph *g)
+{
+    uint32_t depth = g->scope_count - 1;
+
+    g->ring = depth < GRAPH_RINGS - 1 ? depth : GRAPH_RINGS - 1;
+}
+
+int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site)
+{
+    struct scope *scope = &g->scope[g->scope_count];
+    bool is_manual = g->scope_count > 0 && scope[-1].is_manual;
+
+    if (g->scope_count > PTO_SCOPE_DEPTH_MAX) { /* the run's own scope does not count */
+        g->refusal = (struct graph_refusal){ FAULT_SCOPE_DEPTH, -1, g->scope_count };
+        return PTO_EARGS;
+    }
+    if (is_manual && mode == PTO_SCOPE_AUTO) {
+        g->refusal = (struct graph_refusal){ FAULT_AUTO_IN_MANUAL, -1, 0 };
+        return PTO_EARGS;
+    }
+    *scope = (struct scope){ .mode = mode,
+                             .is_manual = is_manual || mode == PTO_SCOPE_MANUAL,
+                             .site = site };
+    g->scope_count++;
+    set_ring(g);
+    return PTO_OK;
+}
+
+/* Drops the scope's hold on its outputs; tasks that use them keep them as long as they need. */
+int graph_scope_end(struct graph *g)
+{
+    struct scope *scope = &g->scope[g->scope_count - 1];
+    uint32_t *next = (uint32_t *)(void *)g->chunk_next_pool.base;
+
+    if (g->scope_count == 0) {
+        g->refusal = (struct graph_refusal){ FAULT_SCOPE_UNDERFLOW, -1, 0 };
+        return PTO_EARGS;
+    }
+    for (uint32_t index = scope->first_block; index != 0;) {
+        uint32_t after = graph_block(g, index)->next; /* the release may reuse it */
+
+        block_release(g, index, true);
+        index = after;
+    }
+    while (scope->first_chunk != 0) {
+        uint32_t chunk = scope->first_chunk;
+
+        scope->first_chunk = next[chunk];
+        next[chunk] = g->free_descriptor_chunk;
+        g->free_descriptor_chunk = chunk;
+    }
+    g->scope_count--;
+    if (g->scope_count > 0)
+        set_ring(g);
+    return PTO_OK;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Slots and task ids. A slot is the last one that came back of its class, so
+ * a graph that drains as fast as it is built stays in the cache.
+ */
+#include <string.h>
+
+#include "graph/graph.h"
+
+static const uint8_t class_lines[SLOT_CLASS_COUNT] = { 3, 5, 11, 21, SLOT_LINES_MAX };
+
+static int grow_ids(struct graph *g, struct id_map *map);
+static bool id_is_alive(const struct graph *g, const struct id_entry *e);
+
+/* A slot that was never used. NULL when memory has run out. */
+struct slot *slot_make(struct graph *g, uint32_t size_class)
+{
+    char *memory = pool_take(&g->slot_pool, (uint64_t)class_lines[size_class] * SLOT_LINE_BYTES);
+    struct slot_info *info;
+    struct slot *s;
+
+    if (memory == NULL || pool_take(&g->info_pool, sizeof(struct slot_info)) == NULL)
+        return NULL;
+    s = (struct slot *)(void *)memory;
+    s->number = g->info_count++;
+    s->edge_chunk = 0;
+    s->retained_chunk = 0;
+    s->flags = 0;
+    info = &g->info[s->number];
+    info->seq = 0;
+    info->line = graph_slot_line(g, s);
+    info->size_class = size_class;
+    return s;
+}
+
+/* Room for the next id of the current ring: a task that lives long may be in its way. */
+struct id_entry *ids_make_room(struct graph *g)
+{
+    struct id_map *map = &g->ids[g->ring];
+    struct id_entry *e = &map->entry[map->next_local & map->mask];
+
+    while (e->seq != 0 && id_is_alive(g, e)) {
+        if (grow_ids(g, map) < 0)
+            return NULL;
+        e = &map->entry[map->next_local & map->mask];
+    }
+    return e;
+}
+
+const struct id_entry *ids_find(const struct graph *g, struct pto_task_id id)
+{
+    uint32_t ring = pto_task_id_ring(id);
+    uint32_t local = pto_task_id_local(id);
+    const struct id_entry *e;
+
+    if (ring >= GRAPH_RINGS)
+        return NULL;
+    e = &g->ids[ring].entry[local & g->ids[ring].mask];
+    return e->seq != 0 && e->local == local ? e : NULL;
+}
+
+bool ids_was_given(const struct graph *g, struct pto_task_id id)
+{
+    uint32_t ring = pto_task_id_ring(id);
+
+    return ring < GRAPH_RINGS && pto_task_id_local(id) < g->ids[ring].next_local;
+}
+
+static bool id_is_alive(const struct graph *g, const struct id_entry *e)
+{
+    struct ref r = { e->slot, e->seq };
+
+    return (e->slot != 0 && graph_is_alive(g, r)) ||
+           (e->block != 0 && graph_block(g, e->block)->seq == e->seq);
+}
+
+/* A task that lives long meets the id that would take its place: twice the room. */
+static int grow_ids(struct graph *g, struct id_map *map)
+{
+    uint64_t count = 2ull * (map->mask + 1ull);
+    struct id_entry *old = map->entry;
+    struct id_entry *entry = pool_take(&map->pool, count * sizeof(struct id_entry));
+
+    if (entry == NULL)
+        return PTO_ENOMEM;
+    memset(entry, 0, count * sizeof(struct id_entry));
+    for (uint32_t i = 0; i <= map->mask; i++)
+        if (old[i].seq != 0 && id_is_alive(g, &old[i]))
+            entry[old[i].local & (count - 1)] = old[i];
+    map->entry = entry;
+    map->mask = (uint32_t)(count - 1);
+    return PTO_OK;
+}

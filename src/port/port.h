@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the pure folders need from the machine they run on: the names are the
+ * same everywhere, a program links one implementation. Nothing here allocates
+ * or makes a system call on the path of a task.
+ */
+#ifndef PTO_PORT_H
+#define PTO_PORT_H
+
+#include "core/core.h"
+#include "port/pool.h"
+
+enum port_start {
+    PORT_DONE,      /* the kernel has returned; the caller completes the task */
+    PORT_IN_FLIGHT, /* it goes on elsewhere; the task comes back through sched_finished */
+};
+
+/* An assertion failed: the state of the engine is broken. Does not return. */
+_Noreturn void port_panic(const char *what, const char *file, int line);
+
+#define port_assert(condition) ((condition) ? (void)0 : port_panic(#condition, __FILE__, __LINE__))
+
+/* Sets a sleeping worker going: there is something to take. `machine` is the scheduler's. */
+void port_wake(void *machine);
+
+/* Whether the thread really lost its place; if so the task is on its way to sched_finished. */
+bool port_core_lost(struct core *core, struct slot *s);
+
+/* Starts the task's kernel on a core. */
+static inline enum port_start port_core_start(struct core *core, struct slot *s, pto_kernel_fn fn)
+{
+    if (core_invoke(core, s, fn) && port_core_lost(core, s))
+        return PORT_IN_FLIGHT;
+    return PORT_DONE;
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs the graph: who takes which ready task, and what follows from its end.
+ *
+ * A worker is a place at which tasks are run, by one thread at a time. Worker
+ * 0 is the submitter's. Each worker has a private deque of ready tasks, from
+ * which it publishes the older half for others to claim in batches; finished
+ * slots go back to the submitter in batches, too. Pure: no clock, no lock, no
+ * system call; sleeping is the machine's business (port_wake).
+ *
+ * Ordering
+ *   R5  complete (pending)    -> A5 complete, graph_submit   what every predecessor wrote is there
+ *   R6  sched_publish (tail)  -> A6 claim                    the tasks offered are whole
+ *   R9  claim (head)          -> A9 sched_publish            an entry is read before it is used again
+ *   R10 return_slots (tail)   -> A10 sched_collect           a finished task is left alone before its slot is reused
+ *   R11 sched_collect (head)  -> A11 return_slots            an entry is read before it is used again
+ *   R12 sched_finished        -> A12 complete_finished       a kernel that went on elsewhere has returned
+ *   R13 park_task             -> A13 take_parked             a parked task is whole
+ *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
+ *       look for work: one of the two sees the other.
+ */
+#ifndef PTO_SCHED_H
+#define PTO_SCHED_H
+
+#include "graph/graph.h"
+
+enum {
+    SCHED_DEQUE = 1024,  /* private ready tasks before they go into a list */
+    SCHED_PUBLIC = 256,  /* tasks on offer at a time */
+    SCHED_RETURN = 1024, /* finished slots on their way back */
+    SCHED_CLAIM = 16,    /* tasks claimed at once */
+    SCHED_BATCH =
+        16, /* finished slots before they are sent back; ready ones before some are offered */
+    SCHED_WORKERS_MAX = 64,
+};
+
+enum sched_result {
+    SCHED_IDLE,   /* nothing to take */
+    SCHED_BUDGET, /* ran as many tasks as it was told to */
+    SCHED_LOST,   /* the thread lost its place while it was in a kernel: do not touch the worker */
+};
+
+struct worker {
+    struct sched *sched;
+    struct graph *graph;
+    struct core *core; /* of the thread that is at this place */
+    uint32_t index;
+    bool is_shared;    /* there are other workers, or were threads set aside */
+    bool is_generous;  /* tasks are long enough to be worth offering */
+    uint8_t core_mask; /* core types this place may use */
+    uint16_t core_index[PTO_CORE_TYPES];
+    uint64_t order;      /* state of the random order; 0: newest first */
+    uint32_t deque_head; /* oldest */
+    uint32_t deque_tail;
+    uint32_t list;  /* more ready tasks, linked through `pending` */
+    uint32_t since; /* became ready since the last offer */
+    uint32_t return_tail;
+    uint32_t return_sent;
+    uint32_t unreturned; /* list of finished slots for which the ring had no room */
+    uint64_t executed;
+    uint64_t stolen;
+    uint32_t core_tasks[PTO_CORE_TYPES]; /* since core_index was last reported */
+    uint32_t deque[SCHED_DEQUE];         /* slots by line */
+
+    _Alignas(128) struct a32 public_head; /* written by whoever claims */
+    _Alignas(128) struct a32 public_tail; /* written by the worker only */
+    _Alignas(128) struct a32 public_slot[SCHED_PUBLIC];
+    _Alignas(128) struct a32 return_ready; /* written by the worker only */
+    _Alignas(128) struct a32 return_head;  /* written by the submitter only */
+    _Alignas(128) struct a32 return_slot[SCHED_RETURN];
+};
+
+struct sched {
+    struct worker *worker[SCHED_WORKERS_MAX];
+    uint32_t worker_count;
+    void *machine; /* for port_wake, port_core_acquire */
+    const struct graph_kernel *kernels;
+    _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
+    _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
+    struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
+};
+
+/* A core of the type for the worker, if one is free: sets core_index and core_mask. */
+bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type);
+
+void sched_init(struct sched *s, void *machine);
+void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph);
+/* Before a run: worker 0 is the submitter's. */
+void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed);
+
+/* A task became ready; by the thread at the worker's place. */
+void sched_push(struct worker *w, struct slot *s);
+/* Runs at most `max` tasks. */
+enum sched_result sched_run(struct worker *w, uint32_t max);
+/* Offers private tasks to others. */
+void sched_publish(struct worker *w);
+/* Sends finished slots back, so that the submitter need not wait for a full batch. */
+void sched_flush(struct worker *w);
+/* Submitter: takes finished slots and blocks back. Returns how many slots. */
+uint32_t sched_collect(struct sched *s, struct graph *g);
+/* Any thread: this task's kernel has returned, but not to the worker that started it. */
+void sched_finished(struct sched *s, struct graph *g, struct slot *slot);
+/* Whether anything is on offer; for a thread that is about to sleep. */
+bool sched_has_offer(struct sched *s, const struct worker *w);
+
+/* Something was made visible that a sleeper may be waiting for. */
+static inline void sched_signal(struct sched *s)
+{
+    fence_full(); /* F1 */
+    if (a32_load_relaxed(&s->sleepers) != 0)
+        port_wake(s->machine);
+}
+
+static inline void sched_sleep_begin(struct sched *s)
+{
+    a32_add_acq_rel(&s->sleepers, 1);
+    fence_full(); /* F1 */
+}
+
+static inline void sched_sleep_end(struct sched *s)
+{
+    a32_sub_acq_rel(&s->sleepers, 1);
+}
+
+static inline uint32_t sched_ready_count(const struct worker *w)
+{
+    return w->deque_tail - w->deque_head;
+}
+
+#endif

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The slot: where a live task is stored, from its submit until it has
+ * completed. Written by the submitter, then read by whoever runs the task.
+ *
+ *     line 0   all the state of a task with one predecessor
+ *     line 1   more edges, blocks, outputs
+ *     then     tensors[tensor_count]         128 bytes each
+ *              scalars[scalar_count]         only if there is more than one
+ *              retained[retained_count]      blocks that this task keeps alive
+ *
+ * An edge lies in the slot of the task that waits and is a member of the list
+ * of the task that is waited for. A completed task swaps SLOT_SEALED into its
+ * list: whoever finds the mark knows that there is nothing to wait for.
+ */
+#ifndef PTO_SLOT_H
+#define PTO_SLOT_H
+
+#include <assert.h>
+#include <stddef.h>
+
+#include "base/atomic.h"
+#include "pto/orch.h"
+
+enum { SLOT_LINE_BYTES = 64, SLOT_EDGES_INLINE = 3, SLOT_LANES = 3 };
+
+/* Not a multiple of a page, so that slots of one class spread over the cache's sets. */
+enum { SLOT_CLASS_COUNT = 5, SLOT_LINES_MAX = 71 };
+
+/* What `pending` starts with: the submitter takes it away when all edges are linked. */
+#define SLOT_BIAS 0x40000000u
+
+#define SLOT_SEALED ((void *)(uintptr_t)1)
+
+enum slot_lane {
+    SLOT_LANE_AIC = 1,
+    SLOT_LANE_AIV0 = 2,
+    SLOT_LANE_AIV1 = 4 /* no lane at all: a dummy, which runs nothing */
+};
+
+enum slot_flag {
+    SLOT_HAS_BLOCK = 1,    /* created outputs */
+    SLOT_HAS_RETAINED = 2, /* keeps blocks of others alive */
+    SLOT_HAS_SPILL = 4     /* more edges or retained blocks than fit inline */
+};
+
+struct slot;
+
+struct edge {
+    struct edge *next;
+    struct slot *self; /* the task that waits */
+};
+
+struct slot {
+    struct aptr successors; /* struct edge of those that wait for this task, or SLOT_SEALED */
+    struct a32 pending;     /* predecessors left; a ready task is linked through it in lists */
+    uint32_t seq;           /* which task of the run, from 1 */
+    uint32_t number;        /* index of the slot in the submitter's books */
+    uint16_t kernel[SLOT_LANES];
+    uint8_t lanes; /* enum slot_lane */
+    uint8_t flags; /* enum slot_flag */
+    uint8_t tensor_count;
+    uint8_t scalar_count;
+    uint8_t core_type;  /* of its kernel; meaningless for a dummy */
+    uint8_t edge_count; /* inline ones in use */
+    uint64_t scalar;    /* the only one, if there is one */
+    const struct pto_site *site;
+    struct edge edge0;
+
+    struct edge edge12[2];
+    uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
+    uint32_t block;          /* the outputs' allocation */
+    uint32_t retained_chunk; /* chain of chunks with further retained blocks */
+    uint16_t retained_count; /* in the payload */
+    int16_t block_count;     /* SPMD */
+    struct a32 block_next;   /* next SPMD block to start */
+    struct a32 block_left;   /* SPMD lane executions to finish */
+    uint32_t local;          /* task id: counter of its ring */
+    uint8_t ring;
+    int8_t timing_slot;
+    bool is_gang;
+    uint8_t reserved;
+
+    struct pto_tensor tensor[];
+};
+
+static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES, "a slot's header is two lines");
+static_assert(offsetof(struct slot, edge12) == SLOT_LINE_BYTES, "one edge is in line 0");
+
+static inline uint64_t *slot_scalars(struct slot *s)
+{
+    return (uint64_t *)(void *)&s->tensor[s->tensor_count];
+}
+
+static inline uint32_t *slot_retained(struct slot *s)
+{
+    return (uint32_t *)(void *)(slot_scalars(s) + (s->scalar_count > 1 ? s->scalar_count : 0));
+}
+
+static inline struct edge *slot_edge(struct slot *s, uint32_t index)
+{
+    return index == 0 ? &s->edge0 : &s->edge12[index - 1];
+}
+
+#endif

@@ -1,0 +1,48 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# `make run` shows a correct result on both simulated chips in both modes; wrong use is refused.
+set -eu
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail()
+{
+    echo "$1"
+    exit 1
+}
+
+# Runs pto, expects an exit code and a phrase in what it prints.
+expect()
+{
+    local code=$1 phrase=$2 got=0
+    shift 2
+    build/bin/pto "$@" >"$work/out" 2>&1 || got=$?
+    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat "$work/out")"
+    grep -qF -- "$phrase" "$work/out" || fail "pto $*: no '$phrase' in: $(cat "$work/out")"
+}
+
+make -s --no-print-directory run | tee "$work/printed"
+for platform in a2a3sim a5sim; do
+    for mode in stream host; do
+        grep -A1 -Fx "$platform, $mode" "$work/printed" |
+            grep -qE '^  result   ok: f\[0\]=2 f\[16383\]=[0-9]+, all 16384 exact$' ||
+            fail "no correct result for $platform, $mode"
+    done
+done
+[ "$(grep -c '^  tasks    5, ' "$work/printed")" = 4 ] || fail "not five tasks in each run"
+[ "$(grep -cE '^  cores    AIV( [0-9]+:[1-5])+$' "$work/printed")" = 4 ] || fail "not on AIV cores"
+
+expect 0 "usage: pto" --help
+expect 0 "pto " --version
+expect 2 "usage: pto"
+expect 2 "there is no command 'walk'" walk
+expect 0 "--clusters" run --help
+expect 0 "vector" run --list
+expect 0 "5, 1 thread" run vector --platform a5sim --mode=host --threads 1 --clusters 1
+expect 2 "there is no example 'nothing'" run nothing
+expect 2 "there is no example '../vector'" run ../vector
+expect 2 "there is no platform 'a9'; there are: a2a3sim a5sim" run --platform a9
+expect 2 "--mode is stream, host or all" run --mode fast
+expect 2 "--threads wants a number" run --threads -1
+expect 2 "too many" run vector vector

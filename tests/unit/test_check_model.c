@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The naive model of `pto check`: small graphs by hand with the edges that
+ * docs/ordering.md gives them, and decisions about regions against sets of
+ * bytes. Needs src/cli/check_model.c only, no engine.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cli/check_model.h"
+
+enum { BASE = 4096, ARGS_MAX = 3, SCRIPT_MAX = 8, MEMORY = 640 };
+
+static const enum check_kind AIV = CHECK_AIV;
+
+/* ---- graphs by hand ---- */
+
+struct step {
+    enum check_kind kind;
+    bool is_manual;
+    uint32_t arg_count;
+    struct check_arg args[ARGS_MAX];
+    uint32_t dep_count;
+    struct check_dep deps[ARGS_MAX];
+};
+
+static struct region flat(uint32_t addr, uint32_t from, uint32_t to)
+{
+    struct region r = { .addr = addr, .size = 256, .start = from, .ndims = 1, .dtype = PTO_UINT8 };
+
+    r.shapes[0] = to - from;
+    r.strides[0] = 1;
+    return r;
+}
+
+/* Rows and columns [r0, r1) x [c0, c1) of a 16 x 16 matrix of bytes at BASE. */
+static struct region tile(uint32_t r0, uint32_t r1, uint32_t c0, uint32_t c1)
+{
+    struct region r = { .addr = BASE, .size = 256, .ndims = 2, .dtype = PTO_UINT8 };
+
+    r.start = r0 * 16 + c0;
+    r.shapes[0] = r1 - r0;
+    r.shapes[1] = c1 - c0;
+    r.strides[0] = 16;
+    r.strides[1] = 1;
+    return r;
+}
+
+static struct region transposed(struct region r)
+{
+    struct region t = r;
+
+    t.shapes[0] = r.shapes[1];
+    t.shapes[1] = r.shapes[0];
+    t.strides[0] = r.strides[1];
+    t.strides[1] = r.strides[0];
+    return t;
+}
+
+static struct region version(struct region r, int32_t number)
+{
+    r.version = number;
+    return r;
+}
+
+static struct region manual_dep(struct region r)
+{
+    r.manual_dep = true;
+    return r;
+}
+
+static struct check_arg arg(enum pto_tag tag, struct region region)
+{
+    return (struct check_arg){ .tag = (uint8_t)tag, .creator = -1, .region = region };
+}
+
+static struct check_arg created(enum pto_tag tag, int32_t creator, struct region region)
+{
+    struct check_arg a = arg(tag, region);
+
+    a.creator = creator;
+    a.region.addr = check_output_addr((uint32_t)creator, 0);
+    return a;
+}
+
+#define IN(r) arg(PTO_TAG_INPUT, r)
+#define INOUT(r) arg(PTO_TAG_INOUT, r)
+#define OUTEX(r) arg(PTO_TAG_OUTPUT_EXISTING, r)
+#define NODEP(r) arg(PTO_TAG_NO_DEP, r)
+#define ONE(a)                                           \
+    {                                                    \
+        .kind = CHECK_AIV, .arg_count = 1, .args = { a } \
+    }
+#define TWO(a, b)                                           \
+    {                                                       \
+        .kind = CHECK_AIV, .arg_count = 2, .args = { a, b } \
+    }
+#define MANUAL(a)                                                           \
+    {                                                                       \
+        .kind = CHECK_AIV, .is_manual = true, .arg_count = 1, .args = { a } \
+    }
+
+/* Compares with a list of "before>after ", by `after`, then by `before`. */
+static void expect_edges(enum pto_deps deps, struct step *steps, uint32_t count, const char *edges)
+{
+    struct model *model = model_create(deps);
+    char text[256] = "";
+    size_t used = 0;
+
+    assert_true(count <= SCRIPT_MAX);
+    for (uint32_t b = 0; b < count; b++) {
+        struct check_task task = { .kind = steps[b].kind, .is_manual = steps[b].is_manual };
+        uint64_t before = 0;
+
+        task.arg_count = steps[b].arg_count;
+        task.args = steps[b].args;
+        task.dep_count = steps[b].dep_count;
+        task.deps = steps[b].deps;
+        model_submit(model, &task, &before);
+        for (uint32_t a = 0; a < 64; a++) {
+            if (bit_get(&before, a))
+                used += (size_t)snprintf(text + used, sizeof(text) - used, "%u>%u ", a, b);
+        }
+    }
+    model_destroy(model);
+    assert_string_equal(text, edges);
+}
+
+#define SAFE(edges, ...)                                                             \
+    do {                                                                             \
+        struct step steps[] = { __VA_ARGS__ };                                       \
+        expect_edges(PTO_DEPS_SAFE, steps, sizeof(steps) / sizeof(steps[0]), edges); \
+    } while (0)
+#define SIMPLER(edges, ...)                                                             \
+    do {                                                                                \
+        struct step steps[] = { __VA_ARGS__ };                                          \
+        expect_edges(PTO_DEPS_SIMPLER, steps, sizeof(steps) / sizeof(steps[0]), edges); \
+    } while (0)
+
+static void reads_wait_for_writes(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+
+    (void)state;
+    SAFE("0>1 0>2 ", ONE(OUTEX(x)), ONE(IN(x)), ONE(IN(x)));
+    SAFE("0>1 ", ONE(INOUT(x)), ONE(IN(flat(BASE, 63, 65))), ONE(IN(flat(BASE, 64, 65))));
+    SAFE("", ONE(IN(x)), ONE(IN(x)));
+}
+
+static void writes_wait_for_writes_and_reads(void **state)
+{
+    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+
+    (void)state;
+    SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(OUTEX(x)), ONE(INOUT(x)));
+    SAFE("0>2 1>2 ", ONE(IN(x)), ONE(IN(part)), ONE(OUTEX(x)));
+}
+
+static void a_reader_of_the_same_region_supersedes_its_writer(void **state)
+{
+    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+
+    (void)state;
+    SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(IN(x)), ONE(OUTEX(part)));
+    SAFE("0>1 0>2 ", ONE(OUTEX(x)), ONE(IN(x)), ONE(IN(part)));
+    SAFE("0>1 0>2 1>2 ", ONE(OUTEX(x)), ONE(IN(part)), ONE(OUTEX(x)));
+    /* Through another base address and type it is still the same region. */
+    SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(IN(flat(BASE - 8, 8, 72))), ONE(OUTEX(x)));
+}
+
+static void a_covering_writer_removes_records(void **state)
+{
+    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+
+    (void)state;
+    SAFE("0>1 1>2 ", ONE(OUTEX(part)), ONE(OUTEX(x)), ONE(IN(part)));
+    SAFE("0>1 0>2 1>2 ", ONE(OUTEX(x)), ONE(OUTEX(part)), ONE(IN(x)));
+    SAFE("0>1 1>2 ", ONE(IN(tile(2, 4, 2, 4))), ONE(OUTEX(tile(2, 6, 2, 6))),
+         ONE(OUTEX(tile(2, 4, 2, 4))));
+    SAFE("0>1 1>2 ", ONE(OUTEX(tile(2, 4, 2, 4))), ONE(OUTEX(flat(BASE, 0, 128))),
+         ONE(IN(tile(2, 4, 2, 4))));
+    /* A box that is not dense does not cover what its interval contains. */
+    SAFE("0>1 0>2 1>2 ", ONE(OUTEX(flat(BASE, 34, 52))), ONE(OUTEX(tile(2, 6, 2, 6))),
+         ONE(IN(flat(BASE, 34, 52))));
+    /* Neither contiguous nor boxes, but the same. */
+    SAFE("0>1 1>2 ",
+         ONE(OUTEX(((struct region){ BASE, 256, 1, 0, 2, PTO_UINT8, false, { 3, 3 }, { 7, 2 } }))),
+         ONE(OUTEX(((struct region){ BASE, 256, 1, 0, 2, PTO_INT8, false, { 3, 3 }, { 2, 7 } }))),
+         ONE(IN(flat(BASE, 1, 2))));
+}
+
+static void a_manual_scope_waits_for_nothing_but_is_recorded(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+    struct step explicit[] = { ONE(OUTEX(x)), MANUAL(IN(x)) };
+
+    (void)state;
+    SAFE("0>2 1>2 ", ONE(OUTEX(x)), MANUAL(OUTEX(x)), ONE(IN(x)));
+    SAFE("0>2 1>2 ", ONE(OUTEX(x)), MANUAL(IN(x)), ONE(OUTEX(x)));
+    explicit[1].dep_count = 1;
+    explicit[1].deps[0] = (struct check_dep){ 0, PTO_DEP_WAIT, false };
+    expect_edges(PTO_DEPS_SAFE, explicit, 2, "0>1 ");
+}
+
+static void opted_out_arguments_are_not_ordered(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+
+    (void)state;
+    SAFE("0>2 ", ONE(OUTEX(x)), ONE(NODEP(x)), ONE(OUTEX(x)));
+    SAFE("0>2 ", ONE(OUTEX(x)), ONE(INOUT(manual_dep(x))), ONE(OUTEX(x)));
+    SIMPLER("0>2 ", ONE(OUTEX(x)), ONE(NODEP(x)), ONE(IN(x)));
+    SIMPLER("0>2 ", ONE(OUTEX(x)), ONE(INOUT(manual_dep(x))), ONE(IN(x)));
+}
+
+static void users_wait_for_the_creator(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+    struct step steps[] = {
+        ONE(created(PTO_TAG_OUTPUT, 0, x)),
+        ONE(created(PTO_TAG_NO_DEP, 0, x)),
+        ONE(created(PTO_TAG_INPUT, 0, manual_dep(x))),
+        MANUAL(created(PTO_TAG_INPUT, 0, x)),
+        ONE(created(PTO_TAG_INPUT, 0, flat(BASE, 5, 5))),
+    };
+
+    (void)state;
+    expect_edges(PTO_DEPS_SAFE, steps, 5, "0>1 0>2 0>4 ");
+    expect_edges(PTO_DEPS_SIMPLER, steps, 5, "0>1 0>2 0>4 ");
+    /* What alloc_tensors made is there at once. */
+    steps[0].kind = CHECK_ALLOC;
+    expect_edges(PTO_DEPS_SAFE, steps, 5, "");
+    steps[1].dep_count = 1;
+    expect_edges(PTO_DEPS_SAFE, steps, 5, "");
+}
+
+static void an_output_is_a_write_of_its_buffer(void **state)
+{
+    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+    struct step steps[] = {
+        ONE(created(PTO_TAG_OUTPUT, 0, x)),
+        ONE(created(PTO_TAG_INOUT, 0, part)),
+        ONE(created(PTO_TAG_INPUT, 0, x)),
+    };
+
+    (void)state;
+    expect_edges(PTO_DEPS_SAFE, steps, 3, "0>1 0>2 1>2 ");
+    /* It counts even for a task that reaches the bytes without knowing the creator. */
+    steps[2].args[0].creator = -1;
+    expect_edges(PTO_DEPS_SAFE, steps, 3, "0>1 0>2 1>2 ");
+    expect_edges(PTO_DEPS_SIMPLER, steps, 3, "0>1 1>2 ");
+}
+
+static void explicit_dependencies_wait_or_retain(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+    struct step steps[] = { ONE(IN(x)), ONE(IN(x)), ONE(IN(x)), ONE(IN(x)) };
+
+    (void)state;
+    steps[3].dep_count = 3;
+    steps[3].deps[0] = (struct check_dep){ 0, PTO_DEP_WAIT, false };
+    steps[3].deps[1] = (struct check_dep){ 1, PTO_DEP_RETAIN, false };
+    steps[3].deps[2] = (struct check_dep){ 2, CHECK_DEP_BOTH, false };
+    expect_edges(PTO_DEPS_SAFE, steps, 4, "0>3 2>3 ");
+    expect_edges(PTO_DEPS_SIMPLER, steps, 4, "0>3 2>3 ");
+}
+
+static void bytes_count_not_base_addresses(void **state)
+{
+    (void)state;
+    SAFE("0>1 ", ONE(OUTEX(flat(BASE, 32, 64))), ONE(IN(flat(BASE + 40, 0, 8))),
+         ONE(IN(flat(BASE + 64, 0, 8))));
+    SIMPLER("", ONE(OUTEX(flat(BASE, 32, 64))), ONE(IN(flat(BASE + 40, 0, 8))));
+}
+
+static void tiles_of_one_frame_are_exact(void **state)
+{
+    (void)state;
+    SAFE("", ONE(OUTEX(tile(0, 4, 0, 4))), ONE(IN(tile(0, 4, 4, 8))), ONE(IN(tile(4, 8, 0, 4))));
+    SAFE("0>1 ", ONE(OUTEX(tile(0, 4, 0, 4))), ONE(IN(tile(3, 8, 3, 8))));
+    SAFE("0>2 ", ONE(OUTEX(transposed(tile(0, 4, 0, 4)))), ONE(IN(tile(0, 4, 4, 8))),
+         ONE(IN(transposed(tile(2, 6, 2, 6)))));
+}
+
+static void a_transposed_whole_matrix_is_its_interval(void **state)
+{
+    struct region whole = tile(0, 16, 0, 16), across = transposed(whole);
+
+    (void)state;
+    SAFE("0>1 1>2 ", ONE(OUTEX(flat(BASE - 8, 42, 60))), ONE(OUTEX(across)),
+         ONE(IN(flat(BASE - 8, 42, 60))));
+    SAFE("0>1 1>2 ", ONE(OUTEX(whole)), ONE(IN(across)), ONE(OUTEX(whole)));
+    SAFE("0>1 ", ONE(OUTEX(transposed(tile(2, 4, 0, 16)))), ONE(IN(flat(BASE, 63, 64))),
+         ONE(IN(flat(BASE, 64, 65))));
+}
+
+static void a_contiguous_range_against_a_box_is_exact(void **state)
+{
+    struct region box = tile(1, 4, 2, 6);
+
+    (void)state;
+    SAFE("0>2 0>4 ", ONE(OUTEX(box)), ONE(IN(flat(BASE, 22, 34))), ONE(IN(flat(BASE, 22, 35))),
+         ONE(IN(flat(BASE, 38, 50))), ONE(IN(flat(BASE, 37, 50))));
+}
+
+static void interleaved_steps_do_not_meet(void **state)
+{
+    struct region even = { BASE, 256, 0, 0, 1, PTO_UINT8, false, { 20 }, { 2 } };
+    struct region odd = even;
+    struct region third = { BASE, 256, 1, 0, 1, PTO_UINT8, false, { 10 }, { 3 } };
+
+    (void)state;
+    odd.start = 1;
+    SAFE("", ONE(OUTEX(even)), ONE(IN(odd)));
+    /* Other strides are another frame: decided by the intervals. */
+    SAFE("0>1 ", ONE(OUTEX(even)), ONE(IN(third)));
+}
+
+static void arguments_are_taken_in_their_order(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+
+    (void)state;
+    SAFE("0>1 1>2 ", ONE(OUTEX(x)), TWO(IN(x), OUTEX(x)), ONE(IN(x)));
+    SAFE("0>1 1>2 ", ONE(OUTEX(x)), TWO(OUTEX(x), IN(x)), ONE(OUTEX(x)));
+    /* A read before the write still sees the superseded writer; after it, only its own task. */
+    SAFE("0>1 0>2 1>2 ", ONE(OUTEX(x)), ONE(IN(x)), TWO(IN(x), OUTEX(x)));
+    SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(IN(x)), TWO(OUTEX(x), IN(x)));
+}
+
+static void simpler_orders_after_writers_only(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+
+    (void)state;
+    SIMPLER("", ONE(IN(x)), ONE(INOUT(x)));
+    SIMPLER("", ONE(OUTEX(x)), ONE(OUTEX(x)));
+    SIMPLER("0>2 1>2 ", ONE(OUTEX(x)), ONE(OUTEX(x)), ONE(IN(x)));
+    SIMPLER("0>1 1>2 ", ONE(OUTEX(x)), ONE(INOUT(x)), ONE(IN(x)));
+    SIMPLER("0>1 0>2 1>2 ", ONE(OUTEX(x)), ONE(INOUT(flat(BASE, 0, 32))), ONE(IN(x)));
+    SIMPLER("", MANUAL(OUTEX(x)), ONE(IN(x)));
+}
+
+static void simpler_compares_versions_first(void **state)
+{
+    struct region x = flat(BASE, 0, 64), far = flat(BASE, 100, 110);
+
+    (void)state;
+    SIMPLER("0>1 ", ONE(OUTEX(x)), ONE(IN(version(far, 1))));
+    SIMPLER("", ONE(OUTEX(version(x, 1))), ONE(IN(far)));
+    /* A newer version covers nothing, so the older record stays. */
+    SIMPLER("0>1 0>2 1>2 ", ONE(OUTEX(x)), ONE(INOUT(version(x, 1))), ONE(IN(version(x, 1))));
+    SAFE("", ONE(OUTEX(x)), ONE(IN(version(far, 1))));
+}
+
+static void simpler_is_exact_only_in_one_frame(void **state)
+{
+    struct region bytes = flat(BASE, 0, 64), other = flat(BASE, 0, 64);
+    struct region step = { BASE, 256, 0, 0, 1, PTO_UINT8, false, { 20 }, { 2 } };
+
+    (void)state;
+    SIMPLER("", ONE(OUTEX(tile(0, 4, 0, 4))), ONE(IN(tile(0, 4, 4, 8))));
+    SIMPLER("0>1 ", ONE(OUTEX(transposed(tile(0, 4, 0, 4)))), ONE(IN(tile(0, 4, 4, 8))));
+    SIMPLER("0>1 ", ONE(OUTEX(flat(BASE, 22, 34))), ONE(IN(tile(1, 4, 2, 6))));
+    SIMPLER("0>1 0>2 1>2 ", ONE(OUTEX(step)), ONE(INOUT(step)), ONE(IN(step)));
+    /* Another type of the same size never covers. */
+    other.dtype = PTO_INT8;
+    SIMPLER("0>1 0>2 1>2 ", ONE(OUTEX(bytes)), ONE(INOUT(other)), ONE(IN(bytes)));
+}
+
+static void empty_views_name_nothing(void **state)
+{
+    struct region x = flat(BASE, 0, 64), none = flat(BASE, 8, 8);
+
+    (void)state;
+    SAFE("", ONE(OUTEX(x)), ONE(INOUT(none)));
+    SAFE("", ONE(OUTEX(none)), ONE(IN(x)));
+    SIMPLER("", ONE(OUTEX(x)), ONE(IN(none)));
+    SIMPLER("", ONE(OUTEX(x)), ONE(IN(version(none, 1))));
+    SIMPLER("", ONE(OUTEX(none)), ONE(IN(version(x, 1))));
+}
+
+static void prepare_orders_what_opted_out(void **state)
+{
+    struct check_scope scopes[] = { { -1, 0, false } };
+    struct check_arg args[2] = { NODEP(flat(CHECK_ARENA_BASE, 0, 64)),
+                                 OUTEX(flat(CHECK_ARENA_BASE, 32, 96)) };
+    struct check_task tasks[2] = { { .kind = AIV, .arg_count = 1, .args = &args[0] },
+                                   { .kind = AIV, .arg_count = 1, .args = &args[1] } };
+    struct check_graph g = { .deps = PTO_DEPS_SAFE,
+                             .arena_bytes = 256,
+                             .task_count = 2,
+                             .tasks = tasks,
+                             .scope_count = 1,
+                             .scopes = scopes,
+                             .is_compared = true };
+
+    (void)state;
+    args[1].writes = true;
+    model_prepare(&g);
+    assert_int_equal(tasks[1].dep_count, 0);
+    args[0].may_read = true;
+    model_prepare(&g);
+    assert_true(args[0].reads);
+    assert_int_equal(tasks[1].dep_count, 1);
+    assert_true(bit_get(graph_before(&g, 1), 0));
+    assert_int_equal(g.unsound[0], -1);
+    free(tasks[0].deps);
+    free(tasks[1].deps);
+    free(g.before);
+    free(g.ancestors);
+}
+
+/* ---- regions against sets of bytes ---- */
+
+static uint64_t dice_state = 1;
+
+static uint32_t dice(uint32_t n)
+{
+    dice_state ^= dice_state << 13;
+    dice_state ^= dice_state >> 7;
+    dice_state ^= dice_state << 17;
+    return (uint32_t)(dice_state >> 33) % n;
+}
+
+/* A box of an 8 x 8 x 8 cube of bytes, its dimensions in any order. */
+static struct region any_box(void)
+{
+    struct region r = { .size = 512, .ndims = 3, .dtype = PTO_UINT8 };
+    uint32_t turn = dice(3);
+
+    for (uint32_t d = 0; d < 3; d++) {
+        uint32_t at = (d + turn) % 3;
+        uint32_t low = dice(8);
+
+        r.strides[at] = d == 0 ? 64 : d == 1 ? 8 : 1;
+        r.shapes[at] = 1 + dice(8 - low);
+        r.start += low * r.strides[at];
+    }
+    return r;
+}
+
+/* Any strides, though often those of others, so that frames and intervals meet. */
+static struct region any_region(void)
+{
+    static const uint32_t types[] = { PTO_UINT8, PTO_INT16, PTO_FLOAT32, PTO_INT64 };
+    static const uint32_t frames[][3] = { { 64, 8, 1 }, { 32, 4, 2 }, { 24, 6, 1 }, { 1, 8, 32 } };
+    struct region r = { .addr = dice(3) == 0 ? 4 * dice(4) : 0, .size = 512, .version = 0 };
+    const uint32_t *frame = frames[dice(2) == 0 ? dice(4) : 0];
+    uint64_t room;
+
+    r.dtype = types[dice(3) == 0 ? dice(4) : 0];
+    r.ndims = 1 + dice(3);
+    room = 512 / pto_dtype_size(r.dtype);
+    r.start = dice(3) == 0 ? 0 : dice((uint32_t)room);
+    room -= r.start + 1;
+    for (uint32_t d = 0; d < r.ndims; d++) {
+        uint32_t most;
+
+        r.strides[d] = dice(20) == 0 ? 1 + dice(9) : frame[3 - r.ndims + d];
+        most = (uint32_t)(room / r.strides[d]) + 1;
+        r.shapes[d] = dice(40) == 0 ? 0 : 1 + dice(most < 5 ? most : 5);
+        if (r.shapes[d] != 0)
+            room -= (uint64_t)(r.shapes[d] - 1) * r.strides[d];
+    }
+    return r;
+}
+
+static void fill_bytes(const struct region *r, uint8_t bytes[MEMORY])
+{
+    uint64_t e = pto_dtype_size(r->dtype);
+
+    memset(bytes, 0, MEMORY);
+    if (region_is_empty(r))
+        return;
+    /* Not with struct walk: this must not share its mistakes. */
+    for (uint32_t i = 0; i < r->shapes[0]; i++) {
+        for (uint32_t j = 0; j < (r->ndims > 1 ? r->shapes[1] : 1); j++) {
+            for (uint32_t k = 0; k < (r->ndims > 2 ? r->shapes[2] : 1); k++) {
+                uint64_t element =
+                    r->start + i * r->strides[0] + j * r->strides[1] + k * r->strides[2];
+
+                memset(bytes + r->addr + element * e, 1, e);
+            }
+        }
+    }
+}
+
+static void decisions_agree_with_sets_of_bytes(void **state)
+{
+    uint32_t seen[6][2] = { { 0 } }, covered = 0, same = 0, apart = 0;
+
+    (void)state;
+    for (int n = 0; n < 200000; n++) {
+        struct region a = dice(2) == 0 ? any_box() : any_region();
+        struct region b = dice(50) == 0 ? a : dice(2) == 0 ? any_box() : any_region();
+        uint8_t in_a[MEMORY], in_b[MEMORY];
+        bool meets = false, contains = true, equals = true, covers;
+        int rule = 0;
+        bool overlaps = region_overlaps(&a, &b, &rule);
+
+        fill_bytes(&a, in_a);
+        fill_bytes(&b, in_b);
+        for (int i = 0; i < MEMORY; i++) {
+            meets = meets || (in_a[i] && in_b[i]);
+            contains = contains && (in_a[i] || !in_b[i]);
+            equals = equals && in_a[i] == in_b[i];
+        }
+        assert_in_range(rule, 1, 5);
+        seen[rule][overlaps]++;
+        if (!overlaps)
+            assert_false(meets);
+        if (overlaps && rule != 5)
+            assert_true(meets);
+        assert_int_equal(overlaps, region_overlaps(&b, &a, NULL));
+        if (region_covers(&a, &b)) {
+            covered++;
+            assert_true(contains && overlaps);
+        }
+        if (region_is_same(&a, &b) && !region_is_empty(&a)) {
+            same++;
+            assert_true(equals);
+        }
+        if (a.addr == b.addr && a.dtype == b.dtype && !region_overlaps_simpler(&a, &b, &covers)) {
+            apart++;
+            assert_false(meets);
+        } else if (a.dtype == b.dtype && region_overlaps_simpler(&a, &b, &covers) && covers) {
+            assert_true(contains);
+        }
+    }
+    /* The numbers are well above these; a generator that misses a case is a broken test. */
+    assert_true(seen[1][0] > 300 && seen[2][1] > 300 && seen[5][1] > 300);
+    assert_true(seen[3][0] > 300 && seen[3][1] > 300 && seen[4][0] > 300 && seen[4][1] > 300);
+    assert_true(covered > 300 && same > 300 && apart > 300);
+}
+
+static void a_walk_visits_elements_in_index_order(void **state)
+{
+    struct region r = transposed(tile(1, 3, 4, 7));
+    static const uint64_t expect[] = { 20, 36, 21, 37, 22, 38 };
+    struct walk w;
+    uint64_t n = 0;
+
+    (void)state;
+    for (walk_init(&w, &r); walk_next(&w); n++) {
+        assert_true(n < 6);
+        assert_int_equal(w.number, n);
+        assert_int_equal(w.addr, BASE + expect[n]);
+    }
+    assert_int_equal(n, 6);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_wait_for_writes),
+        cmocka_unit_test(writes_wait_for_writes_and_reads),
+        cmocka_unit_test(a_reader_of_the_same_region_supersedes_its_writer),
+        cmocka_unit_test(a_covering_writer_removes_records),
+        cmocka_unit_test(a_manual_scope_waits_for_nothing_but_is_recorded),
+        cmocka_unit_test(opted_out_arguments_are_not_ordered),
+        cmocka_unit_test(users_wait_for_the_creator),
+        cmocka_unit_test(an_output_is_a_write_of_its_buffer),
+        cmocka_unit_test(explicit_dependencies_wait_or_retain),
+        cmocka_unit_test(bytes_count_not_base_addresses),
+        cmocka_unit_test(tiles_of_one_frame_are_exact),
+        cmocka_unit_test(a_transposed_whole_matrix_is_its_interval),
+        cmocka_unit_test(a_contiguous_range_against_a_box_is_exact),
+        cmocka_unit_test(interleaved_steps_do_not_meet),
+        cmocka_unit_test(arguments_are_taken_in_their_order),
+        cmocka_unit_test(simpler_orders_after_writers_only),
+        cmocka_unit_test(simpler_compares_versions_first),
+        cmocka_unit_test(simpler_is_exact_only_in_one_frame),
+        cmocka_unit_test(empty_views_name_nothing),
+        cmocka_unit_test(prepare_orders_what_opted_out),
+        cmocka_unit_test(decisions_agree_with_sets_of_bytes),
+        cmocka_unit_test(a_walk_visits_elements_in_index_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
