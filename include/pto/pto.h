@@ -175,6 +175,14 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
             const struct pto_entry *entry, const struct pto_run_options *options,
             struct pto_run_report *report);
 
+/*
+ * Everything for one run at once: opens a device, runs, closes it. For small
+ * programs; whoever runs more than once keeps device and callable. `error` may
+ * be NULL.
+ */
+int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_kernel *kernels,
+             uint32_t kernel_count, const struct pto_entry *entry, struct pto_error *error);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

@@ -34,7 +34,7 @@ static inline int wait_here(struct graph *g, struct slot *t, struct region *e, u
     if (is_write)
         for (uint32_t i = 0; i < e->reader_count; i++)
             status |= graph_wait_for(g, t, e->reader[i]);
-    if (e->vector != 0) {
+    if (e->vector != 0 && (is_write || (e->flags & REGION_HAS_WRITERS) != 0)) {
         struct region_vector *v = region_vector(&g->regions, e->vector);
 
         for (uint32_t i = 0; i < v->count; i++) {
@@ -55,12 +55,13 @@ static inline int record_reader(struct graph *g, struct slot *t, struct region *
 
     if (is_ordered) { /* a later writer need only wait for this reader */
         e->flags |= REGION_SUPERSEDED;
-        if (e->vector != 0) {
+        if ((e->flags & REGION_MORE_WRITERS) != 0) {
             struct region_vector *v = region_vector(&g->regions, e->vector);
 
             for (uint32_t i = 0; i < v->count; i++)
                 if ((v->ref[i].slot & REGION_REF_WRITE) != 0)
                     v->ref[i].slot |= REGION_REF_SUPERSEDED;
+            e->flags &= ~(uint32_t)REGION_MORE_WRITERS;
         }
     }
     if (e->vector == 0 && e->reader_count == REGION_READERS_INLINE) { /* forget finished ones */
@@ -88,7 +89,7 @@ static inline int apply_access(struct graph *g, struct slot *t, struct region *e
     if ((access & ACCESS_REPLACE) != 0) {
         e->writer = me;
         e->reader_count = 0;
-        e->flags &= ~(uint32_t)REGION_SUPERSEDED;
+        e->flags &= REGION_USED | REGION_TANGLED | REGION_CROSSING;
         if (e->vector != 0)
             region_drop_vector(&g->regions, e);
         return PTO_OK;

@@ -174,6 +174,8 @@ int region_append(struct graph *g, struct slot *t, struct region *e, uint32_t fl
             v = region_vector(x, larger);
         }
     }
+    if ((flags & REGION_REF_WRITE) != 0)
+        e->flags |= REGION_HAS_WRITERS | REGION_MORE_WRITERS;
     v->ref[v->count].slot = t->number | flags;
     v->ref[v->count++].seq = t->seq;
     return PTO_OK;

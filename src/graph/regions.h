@@ -48,7 +48,9 @@ enum region_flag {
     REGION_USED = 1,
     REGION_TANGLED = 2,    /* another record may overlap this one */
     REGION_CROSSING = 4,   /* reaches into the cell after its own */
-    REGION_SUPERSEDED = 8, /* `writer` is ordered before one of the readers */
+    REGION_SUPERSEDED = 8,    /* `writer` is ordered before one of the readers */
+    REGION_HAS_WRITERS = 16,  /* the vector has writers, too */
+    REGION_MORE_WRITERS = 32, /* and some of them are not superseded */
 };
 
 struct region {
@@ -61,8 +63,8 @@ struct region {
     uint32_t vector; /* further readers and writers, in 64-byte units of the pool; 0: none */
     uint8_t reader_count : 2;
     uint8_t level : 6; /* of the interval index; class of a box */
-    uint8_t flags : 5; /* enum region_flag */
-    uint8_t kind : 3;  /* enum region_kind */
+    uint8_t flags : 6; /* enum region_flag */
+    uint8_t kind : 2;  /* enum region_kind */
     uint16_t frame;    /* of a box, or of a frame's own record; 0: none */
 };
 

@@ -143,6 +143,39 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
     return run.status;
 }
 
+int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_kernel *kernels,
+             uint32_t kernel_count, const struct pto_entry *entry, struct pto_error *error)
+{
+    struct pto_device_params device_params;
+    struct pto_callable_params callable_params;
+    struct pto_run_report report;
+    struct pto_callable *callable = NULL;
+    struct pto_device *device = NULL;
+    int status;
+
+    pto_run_report_init(&report);
+    pto_device_params_init(&device_params);
+    device_params.platform = platform;
+    pto_callable_params_init(&callable_params);
+    callable_params.orchestration = orchestration;
+    callable_params.kernels = kernels;
+    callable_params.kernel_count = kernel_count;
+    status = pto_callable_create(&callable_params, &callable);
+    if (status >= 0)
+        status = pto_device_open(&device_params, &device);
+    if (status >= 0)
+        status = pto_run(device, callable, entry, NULL, &report);
+    pto_device_close(device);
+    pto_callable_destroy(callable);
+    if (error != NULL) {
+        *error = report.error;
+        error->status = status;
+        if (status < 0 && error->text[0] == '\0')
+            snprintf(error->text, sizeof(error->text), "%s", pto_strerror(status));
+    }
+    return status;
+}
+
 static int check_call(const struct pto_device *device, const struct pto_callable *callable,
                       const struct pto_entry *entry, const struct pto_run_options *options)
 {
