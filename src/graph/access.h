@@ -18,8 +18,8 @@ struct span {
 
 /* regions.c: the record of a new dense region, if it is plain that nothing overlaps it; or NULL. */
 struct region *region_insert_dense(struct graph *g, const struct span *span, struct region *e);
-/* The untangled record of a box of a frame in use, or NULL. */
-struct region *region_find_box(struct regions *x, const struct pto_tensor *tensor);
+/* The untangled record of a box of a frame in use, found or made in the same way; or NULL. */
+struct region *region_find_box(struct graph *g, const struct pto_tensor *tensor);
 /* Adds t to the vector of the record. */
 int region_append(struct graph *g, struct slot *t, struct region *e, uint32_t flags);
 
@@ -128,7 +128,7 @@ static inline int region_access(struct graph *g, struct slot *t, const struct pt
             (e->flags & (REGION_USED | REGION_TANGLED)) != REGION_USED)
             e = region_insert_dense(g, span, e);
     } else if (g->deps == PTO_DEPS_SAFE) {
-        e = region_find_box(x, tensor);
+        e = region_find_box(g, tensor);
     }
     if (e == NULL)
         e = region_resolve(g, t, tensor, &access, &status);

@@ -230,6 +230,9 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
                               uint32_t *access, int *status_out);
 bool region_is_alive(struct graph *g, const struct region *e);
 void region_remove(struct graph *g, struct region *e);
+/* Makes a record of a free entry of the right bucket; `level` is the class if there is a frame. */
+void region_fill(struct graph *g, struct region *e, const struct geom *geom, uint32_t frame,
+                 uint32_t level);
 
 /* regions.c */
 /* Makes t wait for what conflicts with the access among the tasks of one record. */

@@ -358,55 +358,61 @@ static struct region *find_exact(struct probe *p, uint32_t bucket)
 
 static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level)
 {
-    struct regions *x = p->x;
-    const struct geom *geom = p->geom;
-    struct region *e = place_record(x, p->g, bucket);
+    struct region *e = place_record(p->x, p->g, bucket);
+
+    if (e != NULL)
+        region_fill(p->g, e, p->geom, p->own_frame, level);
+    return e;
+}
+
+void region_fill(struct graph *g, struct region *e, const struct geom *geom, uint32_t frame,
+                 uint32_t level)
+{
+    struct regions *x = &g->regions;
+    struct region_frame *f = &x->frame[frame];
     struct region_shape *shape;
     uint32_t index;
 
-    if (e == NULL)
-        return NULL;
     e->start = geom->lo;
     e->length = geom->hi - geom->lo;
-    e->writer = e->reader[0] = (struct ref){ 0, 0 };
+    e->writer = (struct ref){ 0, 0 };
     e->vector = 0;
     e->reader_count = 0;
     e->level = level & 63;
-    e->frame = (uint16_t)p->own_frame;
-    e->kind = geom->kind;
+    e->kind = geom->kind & 3;
     e->flags = REGION_USED;
-    if (p->own_frame == 0) {
+    e->frame = (uint16_t)frame;
+    if (frame == 0) {
+        uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(geom) : 0;
+
         if ((geom->lo >> level) != ((geom->hi - 1) >> level)) {
             e->flags |= REGION_CROSSING;
             x->level_crossing[level]++;
         }
         x->level_count[level]++;
         x->level_mask |= 1ull << level;
-        ++*region_coarse(x, p->salt, level, geom->lo >> level);
+        ++*region_coarse(x, salt, level, geom->lo >> level);
     }
     if (geom->kind == REGION_CONTIGUOUS)
-        return e;
+        return;
     index = index_of(x, e);
     shape = shape_at(x, index);
     shape->geom = *geom;
-    if (p->own_frame != 0) {
-        struct region_frame *f = &x->frame[p->own_frame];
+    if (frame == 0)
+        return;
+    shape->frame_prev = 0;
+    shape->frame_next = f->first;
+    if (f->first != 0)
+        shape_at(x, f->first - 1)->frame_prev = index + 1;
+    f->first = index + 1;
+    f->population++;
+    f->class_of[level].count++;
+    for (uint32_t d = 0; d < geom->ndims; d++) {
+        uint32_t bits = f->class_of[level].level[d];
 
-        shape->frame_prev = 0;
-        shape->frame_next = f->first;
-        if (f->first != 0)
-            shape_at(x, f->first - 1)->frame_prev = index + 1;
-        f->first = index + 1;
-        f->population++;
-        f->class_of[level].count++;
-        for (uint32_t d = 0; d < geom->ndims; d++) {
-            uint32_t bits = f->class_of[level].level[d];
-
-            if (geom->offset[d] >> bits != (geom->offset[d] + geom->shape[d] - 1) >> bits)
-                f->class_of[level].is_crossing = 1;
-        }
+        if (geom->offset[d] >> bits != (geom->offset[d] + geom->shape[d] - 1) >> bits)
+            f->class_of[level].is_crossing = 1;
     }
-    return e;
 }
 
 /* Room in a bucket: its head if that is free or dead, else a place in the chain. */

@@ -8,6 +8,9 @@
 
 #include <string.h>
 
+static struct region *insert_box(struct graph *g, const struct pto_tensor *tensor, struct region *e,
+                                 const uint32_t offset[], uint32_t rest);
+
 int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access)
 {
     return wait_here(g, t, e, access);
@@ -63,45 +66,87 @@ struct region *region_insert_dense(struct graph *g, const struct span *span, str
 }
 
 /*
- * The untangled record of a box of a frame in use, or NULL. With one frame the
- * interval says all about a box: the digits of its length are its shape.
+ * The untangled record of a box of a frame in use, made if it is plain that
+ * nothing overlaps it; or NULL. With one frame the interval says all about a
+ * box: the digits of its length are its shape.
  */
-struct region *region_find_box(struct regions *x, const struct pto_tensor *tensor)
+struct region *region_find_box(struct graph *g, const struct pto_tensor *tensor)
 {
+    struct regions *x = &g->regions;
     uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
     const struct region_frame *f = &x->frame[frame];
     uint32_t elem_bytes = pto_dtype_size(tensor->dtype);
     uint32_t class = x->frame_class;
-    uint64_t start = tensor->start;
-    uint32_t cell[PTO_MAX_DIMS];
+    const uint8_t *level = f->class_of[class].level;
+    uint64_t rest = tensor->start;
+    uint32_t cell[PTO_MAX_DIMS], offset[PTO_MAX_DIMS];
     struct region *e;
 
     if (frame == 0 || f->geom.base != tensor->addr || f->geom.size != tensor->size ||
-        f->geom.elem_bytes != elem_bytes || f->geom.ndims != tensor->ndims || start >> 32 != 0 ||
+        f->geom.elem_bytes != elem_bytes || f->geom.ndims != tensor->ndims || rest >> 32 != 0 ||
         f->class_of[class].count == 0)
         return NULL;
     for (uint32_t d = 0; d < tensor->ndims; d++) {
         uint32_t stride = tensor->strides[d];
-        uint32_t at = (uint32_t)start;
         uint32_t shape = tensor->shapes[d];
 
-        if (stride != f->geom.stride[d] || shape == 0)
-            return NULL;
-        if (stride != 1)
-            at /= stride;
-        start -= (uint64_t)at * stride;
-        if (at + shape > f->geom.shape[d])
-            return NULL; /* not a box */
-        if (f->class_of[class].level[d] != (shape > 1 ? 32 - __builtin_clz(shape - 1) : 0))
+        offset[d] = stride != 1 ? (uint32_t)rest / stride : (uint32_t)rest;
+        rest -= (uint64_t)offset[d] * stride;
+        if (stride != f->geom.stride[d] || (uint64_t)offset[d] + shape > f->geom.shape[d])
+            return NULL; /* of another frame, or not a box */
+        if (shape == 0 || level[d] != (shape > 1 ? 32 - __builtin_clz(shape - 1) : 0))
             return NULL; /* of another class */
-        cell[d] = at >> f->class_of[class].level[d];
+        cell[d] = offset[d] >> level[d];
     }
     e = &x->table[region_box_bucket(x, frame, class, cell, tensor->ndims)];
     if (e->start == tensor->addr + tensor->start * elem_bytes &&
         e->length == tensor->extent * elem_bytes && e->kind == REGION_BOX && e->frame == frame &&
         (e->flags & (REGION_USED | REGION_TANGLED)) == REGION_USED)
         return e;
-    return NULL;
+    return insert_box(g, tensor, e, offset, (uint32_t)rest);
+}
+
+/*
+ * A record for a new box, if all that is recorded are boxes of its frame and
+ * class, each in a cell of its own, and its cell is free. The frame is that of
+ * the latest box; x->frame_class is the class.
+ */
+static struct region *insert_box(struct graph *g, const struct pto_tensor *tensor, struct region *e,
+                                 const uint32_t offset[], uint32_t rest)
+{
+    struct regions *x = &g->regions;
+    uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
+    const struct region_frame *f = &x->frame[frame];
+    const struct region_class *class = &f->class_of[x->frame_class];
+    uint32_t first_level = (uint32_t)__builtin_ctzll(x->level_mask | 1ull << 63);
+    struct geom geom;
+
+    if ((x->level_mask & (x->level_mask - 1)) != 0 || x->level_count[first_level] != 1 ||
+        class->count != f->population || class->is_crossing || e->next != 0 ||
+        ((e->flags & REGION_USED) != 0 && (e->kind != REGION_BOX || e->last >= g->dead_before)) ||
+        pto_tensor_numel(tensor) == tensor->extent)
+        return NULL;
+    memset(&geom, 0, sizeof(geom));
+    geom.lo = tensor->addr + tensor->start * f->geom.elem_bytes;
+    geom.hi = geom.lo + tensor->extent * f->geom.elem_bytes;
+    geom.base = tensor->addr;
+    geom.size = tensor->size;
+    geom.kind = REGION_BOX;
+    geom.elem_bytes = f->geom.elem_bytes;
+    geom.ndims = f->geom.ndims;
+    geom.rest = rest;
+    for (uint32_t d = 0; d < tensor->ndims; d++) {
+        geom.stride[d] = tensor->strides[d];
+        geom.shape[d] = tensor->shapes[d];
+        geom.offset[d] = offset[d];
+        if (offset[d] >> class->level[d] != (offset[d] + geom.shape[d] - 1) >> class->level[d])
+            return NULL; /* reaches into the next cell */
+    }
+    x->frame_pinned = frame;
+    if ((e->flags & REGION_USED) != 0)
+        region_remove(g, e);
+    region_fill(g, e, &geom, frame, x->frame_class);
+    return e;
 }
 
 /* ---- vectors: readers and writers beyond the inline ones ---- */

@@ -46,8 +46,8 @@ struct ref {
 
 enum region_flag {
     REGION_USED = 1,
-    REGION_TANGLED = 2,    /* another record may overlap this one */
-    REGION_CROSSING = 4,   /* reaches into the cell after its own */
+    REGION_TANGLED = 2,       /* another record may overlap this one */
+    REGION_CROSSING = 4,      /* reaches into the cell after its own */
     REGION_SUPERSEDED = 8,    /* `writer` is ordered before one of the readers */
     REGION_HAS_WRITERS = 16,  /* the vector has writers, too */
     REGION_MORE_WRITERS = 32, /* and some of them are not superseded */
