@@ -57,6 +57,11 @@ static inline uint32_t a32_add_acq_rel(struct a32 *a, uint32_t v)
     return __atomic_fetch_add(&a->v, v, __ATOMIC_ACQ_REL);
 }
 
+static inline uint32_t a32_sub_relaxed(struct a32 *a, uint32_t v)
+{
+    return __atomic_fetch_sub(&a->v, v, __ATOMIC_RELAXED);
+}
+
 static inline uint32_t a32_sub_acq_rel(struct a32 *a, uint32_t v)
 {
     return __atomic_fetch_sub(&a->v, v, __ATOMIC_ACQ_REL);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+static void set_hungry(struct worker *w, bool is_hungry);
 static struct slot *take_task(struct worker *w);
 static struct slot *take_elsewhere(struct worker *w);
 static struct slot *pop_private(struct worker *w);
@@ -94,6 +95,8 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (a32_load_relaxed(&w->sched->finished) != 0) /* a glance; complete_finished decides */
         complete_finished(w);
     s = take_task(w);
+    if (s != NULL && w->is_hungry)
+        set_hungry(w, false);
     while (s != NULL) {
         if (s->lanes != 0) {
             if ((w->core_mask & (1u << s->core_type)) == 0 &&
@@ -102,6 +105,9 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
                 s = take_task(w);
                 continue;
             }
+            if (w->is_shared && w->deque_tail != w->deque_head && w->is_generous &&
+                a32_load_relaxed(&w->sched->hungry) != 0) /* a hint */
+                sched_publish(w);                         /* before a kernel that may take long */
             w->executed++;
             w->core_tasks[s->core_type]++;
             if (port_core_start(w->core, s, w->sched->kernels[s->kernel[0]].fn) == PORT_IN_FLIGHT)
@@ -116,7 +122,19 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
         if (s == NULL)
             s = take_task(w);
     }
+    if (w->is_shared && !w->is_hungry)
+        set_hungry(w, true);
     return SCHED_IDLE;
+}
+
+/* A hint to others, which offer more readily then: being late costs time, nothing else. */
+static void set_hungry(struct worker *w, bool is_hungry)
+{
+    w->is_hungry = is_hungry;
+    if (is_hungry)
+        a32_add_relaxed(&w->sched->hungry, 1);
+    else
+        a32_sub_relaxed(&w->sched->hungry, 1);
 }
 
 /*

@@ -46,6 +46,7 @@ struct worker {
     struct core *core; /* of the thread that is at this place */
     uint32_t index;
     bool is_shared;    /* there are other workers, or were threads set aside */
+    bool is_hungry;    /* counted in sched->hungry */
     bool is_generous;  /* tasks are long enough to be worth offering */
     uint8_t core_mask; /* core types this place may use */
     uint16_t core_index[PTO_CORE_TYPES];
@@ -76,6 +77,7 @@ struct sched {
     void *machine; /* for port_wake, port_core_acquire */
     const struct graph_kernel *kernels;
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
+    struct a32 hungry;                 /* workers that look for something to run */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
     struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
 };

@@ -88,6 +88,11 @@ static inline uint32_t a32_add_acq_rel(struct a32 *a, uint32_t v)
     return (uint32_t)explore_add(&a->v, 4, v, EXPLORE_ACQ_REL);
 }
 
+static inline uint32_t a32_sub_relaxed(struct a32 *a, uint32_t v)
+{
+    return (uint32_t)explore_add(&a->v, 4, 0u - v, EXPLORE_RELAXED);
+}
+
 static inline uint32_t a32_sub_acq_rel(struct a32 *a, uint32_t v)
 {
     return (uint32_t)explore_add(&a->v, 4, 0u - v, EXPLORE_ACQ_REL);
