@@ -17,6 +17,9 @@ static int retain_explicit(struct graph *g, struct slot *t, uint32_t block);
 static void put_chunks(struct graph *g, struct slot *s);
 static struct edge *spill_edge(struct graph *g, struct slot *t);
 
+static_assert(SLOT_LANE_AIC == 1 << PTO_CORE_AIC && SLOT_LANE_AIV0 == 1 << PTO_CORE_AIV,
+              "a lane's bit is its core type's");
+
 static int refuse(struct graph *g, enum graph_fault fault, int32_t argument, uint64_t value)
 {
     g->refusal = (struct graph_refusal){ fault, argument, value };
@@ -85,9 +88,7 @@ int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struc
     a32_store_relaxed(&t->pending, SLOT_BIAS);
     t->seq = seq;
     t->kernel[0] = (uint16_t)kernel;
-    t->lanes = (uint8_t)(kernel < 0                  ? 0
-                         : core_type == PTO_CORE_AIC ? SLOT_LANE_AIC
-                                                     : SLOT_LANE_AIV0);
+    t->lanes = (uint8_t)((kernel >= 0) << core_type);
     t->flags = block != 0 ? SLOT_HAS_BLOCK : 0;
     t->tensor_count = (uint8_t)args->tensor_count;
     t->scalar_count = (uint8_t)args->scalar_count;
