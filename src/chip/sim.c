@@ -32,10 +32,11 @@ enum {
     STACK_BYTES = 8 << 20, /* of the graph builder: its pages appear on use */
     BUDGET = 64,           /* tasks between two looks at everything else */
     SPINS = 2000,          /* looks for work before a thread sleeps */
-    SPINS_FOR_ROOM = 200,  /* before the builder goes on although the window is full */
-    TICK_NS = 1000000,     /* of the monitor */
-    TICKS_STUCK = 2,       /* in one kernel before its thread is set aside */
-    TICKS_LINGER = 20,     /* without a run before the monitor sleeps */
+    PATIENCE_NS = 1000000, /* without a slot coming back before the window grows */
+    PATIENCE_NS_MAX = 1 << 30,
+    TICK_NS = 1000000, /* of the monitor */
+    TICKS_STUCK = 2,   /* in one kernel before its thread is set aside */
+    TICKS_LINGER = 20, /* without a run before the monitor sleeps */
     WINDOW_PER_WORKER = 256,
     TASK_NS_GENEROUS = 100, /* longer ones are offered to other workers */
     POOL_UNIT_LOG = 28,     /* bytes of address space per share of a pool: 256 MiB */
@@ -74,6 +75,7 @@ struct sim {
     const struct chip_job *job;
     uint32_t window;
     uint32_t spins;
+    uint64_t patience_ns;
     bool has_fence_all;
     struct thread caller; /* whoever is in sim_run */
 
@@ -122,7 +124,7 @@ static void serve_place(struct sim *m, struct worker *w);
 static bool lead_run(struct sim *m, struct worker *w);
 static bool run_for_room(struct sim *m, struct worker *w);
 static bool run_to_end(struct sim *m, struct worker *w);
-static void sleep_at(struct sim *m, struct worker *w);
+static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns);
 static void *monitor_main(void *arg);
 static void watch_places(struct sim *m);
 static void give_place_away(struct sim *m, uint32_t index, uint32_t exec);
@@ -404,21 +406,24 @@ static void serve_place(struct sim *m, struct worker *w)
             pto_pause();
             continue;
         }
-        sleep_at(m, w);
+        (void)sleep_at(m, w, UINT64_MAX);
         spins = 0;
     }
 }
 
-static void sleep_at(struct sim *m, struct worker *w)
+/* Returns false if nothing happened before the deadline. */
+static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns)
 {
     uint32_t event = a32_load_acquire(&m->event);
+    bool is_in_time = true;
 
     sched_sleep_begin(&m->sched);
     if (!sched_has_offer(&m->sched, w) && a32_load_acquire(&m->is_closing) == 0) { /* A14 */
         a32_add_relaxed(&m->sleeps, 1);                                            /* a count */
-        os_wait(&m->event, event, UINT64_MAX);
+        is_in_time = os_wait(&m->event, event, deadline_ns);
     }
     sched_sleep_end(&m->sched);
+    return is_in_time;
 }
 
 void port_wake(void *machine)
@@ -441,6 +446,7 @@ static void sim_run(struct chip *chip, const struct chip_job *job)
 
     m->job = job;
     m->takeovers = 0;
+    m->patience_ns = PATIENCE_NS;
     m->window = job->window != 0 ? job->window : workers * WINDOW_PER_WORKER;
     m->base.room_at = job->is_held ? UINT32_MAX : m->window;
     a32_store_relaxed(&m->sleeps, 0);
@@ -493,8 +499,10 @@ static void sim_room(struct chip *chip)
 
 /*
  * Runs tasks until half of the window is free; alone, until nothing is left to
- * run. When nothing can be run although the window is full, it grows: what is
- * being waited for may not have been submitted yet.
+ * run. When no slot comes back for a while although the window is full, it
+ * grows: what is being waited for may not have been submitted yet. The while
+ * doubles each time, so that a builder that is merely faster than the kernels
+ * does not run away.
  */
 static bool run_for_room(struct sim *m, struct worker *w)
 {
@@ -504,25 +512,35 @@ static bool run_for_room(struct sim *m, struct worker *w)
     uint64_t begin = os_now_ns();
     uint64_t before = w->executed;
 
-    while (g->live > target && spins < SPINS_FOR_ROOM) {
+    while (g->live > target) {
         enum sched_result result = sched_run(w, BUDGET);
 
         if (result == SCHED_LOST)
             return false;
-        if (m->sched.worker_count > 1 && sched_collect(&m->sched, g) != 0)
-            result = SCHED_BUDGET;
-        if (result == SCHED_BUDGET) {
+        if (sched_collect(&m->sched, g) != 0 || result == SCHED_BUDGET) {
             spins = 0;
             continue;
         }
-        if (m->sched.worker_count == 1)
+        if (g->live <= target)
             break;
-        spins++;
-        pto_pause();
+        if (spins++ < m->spins) {
+            pto_pause();
+            continue;
+        }
+        if (!sleep_at(m, w, os_now_ns() + m->patience_ns))
+            break;
+        spins = 0;
     }
     if (w->executed - before >= 8)
         w->is_generous = (os_now_ns() - begin) / (w->executed - before) > TASK_NS_GENEROUS;
-    m->base.room_at = g->live <= target ? m->window : g->live + m->window;
+    if (g->live <= target) {
+        m->base.room_at = m->window;
+        m->patience_ns = PATIENCE_NS;
+    } else {
+        m->base.room_at = g->live + m->window;
+        if (m->patience_ns < PATIENCE_NS_MAX)
+            m->patience_ns *= 2;
+    }
     return true;
 }
 
@@ -550,7 +568,7 @@ static bool run_to_end(struct sim *m, struct worker *w)
             pto_pause();
             continue;
         }
-        sleep_at(m, w);
+        (void)sleep_at(m, w, UINT64_MAX);
         spins = 0;
     }
     return true;
