@@ -6,6 +6,7 @@
 #ifndef PTO_CHIP_H
 #define PTO_CHIP_H
 
+#include "port/port_sim.h"
 #include "sched/sched.h"
 
 struct chip;
@@ -51,7 +52,7 @@ struct chip {
     struct worker *submitter;
     uint32_t room_at; /* live tasks at which the submitter is to call chip_room */
     uint32_t clusters;
-    uint64_t memory_refused; /* bytes of the last request that the budget did not allow */
+    const struct memory *memory; /* the budget of the engine's pools */
 };
 
 /* What differs between chip generations. A new chip is a new row. */

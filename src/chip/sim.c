@@ -181,9 +181,11 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
     if (m == NULL)
         return PTO_ENOMEM;
     memset(m, 0, sizeof(*m));
-    m->base = (struct chip){
-        .ops = &chip_sim_ops, .graph = &m->graph, .sched = &m->sched, .clusters = params->clusters
-    };
+    m->base = (struct chip){ .ops = &chip_sim_ops,
+                             .graph = &m->graph,
+                             .sched = &m->sched,
+                             .clusters = params->clusters,
+                             .memory = &m->memory };
     m->memory.max = params->memory_max;
     m->core_count[PTO_CORE_AIC] = params->clusters;
     m->core_count[PTO_CORE_AIV] = 2 * params->clusters;
@@ -615,6 +617,8 @@ static bool acquire_core(struct sim *m, struct worker *w, uint32_t type)
         w->core_index[type] = (uint16_t)(i + bit);
         w->core_mask |= (uint8_t)(1u << type);
         w->core_tasks[type] = 0;
+        if (type == PTO_CORE_AIV && w->core != NULL)
+            w->core->global.sub_block_id = w->core_index[type] % 2;
         return true;
     }
     return false;

@@ -14,12 +14,19 @@ static void put_block(struct graph *g, uint32_t index);
 static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count);
 static void fill_block(uint64_t addr, uint64_t bytes, const struct pto_tensor_info *info);
 
-static inline uint64_t output_bytes(const struct pto_tensor_info *info)
+/* Never wraps: what is more than the most stays more. */
+uint64_t blocks_output_bytes(const struct pto_tensor_info *info)
 {
     uint64_t bytes = pto_dtype_size(info->dtype);
 
     for (uint32_t d = 0; d < info->ndims; d++)
+        if (info->shapes[d] == 0)
+            return 0;
+    for (uint32_t d = 0; d < info->ndims; d++) {
+        if (bytes > GRAPH_OUTPUT_BYTES_MAX / info->shapes[d])
+            return GRAPH_OUTPUT_BYTES_MAX + GRAPH_OUTPUT_ALIGN;
         bytes *= info->shapes[d];
+    }
     return (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
 }
 
@@ -40,12 +47,8 @@ int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outpu
     for (uint32_t i = 0; i < args->tensor_count; i++) {
         if (args->tag[i] != PTO_TAG_OUTPUT)
             continue;
-        bytes += output_bytes(args->tensor[i]);
+        bytes += blocks_output_bytes(args->tensor[i]);
         count++;
-        if (bytes > 1ull << 40) {
-            g->refusal = (struct graph_refusal){ FAULT_TOO_LARGE, (int32_t)i, bytes };
-            return PTO_EARGS;
-        }
     }
     index = take_block(g, bytes);
     t = take_descriptors(g, count);
@@ -67,7 +70,7 @@ int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outpu
 
         if (args->tag[i] != PTO_TAG_OUTPUT)
             continue;
-        size = output_bytes(info);
+        size = blocks_output_bytes(info);
         *t = pto_tensor_external((void *)(uintptr_t)addr, info->shapes, info->ndims,
                                  (enum pto_dtype)info->dtype);
         t->size = size;

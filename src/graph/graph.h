@@ -23,6 +23,8 @@ enum { GRAPH_RINGS = 4, GRAPH_EDGES_PER_CHUNK = 63, GRAPH_RETAINED_PER_CHUNK = 3
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
 enum { GRAPH_DESCRIPTORS_PER_CHUNK = 64 };
 
+#define GRAPH_OUTPUT_BYTES_MAX (1ull << 40) /* of one task */
+
 /* The submitter's own copy of what it asks about slots most often. */
 struct slot_info {
     uint32_t seq;  /* 0: free */
@@ -99,6 +101,7 @@ enum graph_fault {
     FAULT_DEP_UNKNOWN,
     FAULT_DEP_KIND,
     FAULT_SCOPE_DEPTH,
+    FAULT_SCOPE_MODE,
     FAULT_AUTO_IN_MANUAL,
     FAULT_SCOPE_UNDERFLOW,
     FAULT_ALLOC_ARGS,  /* alloc with anything but outputs, or with none */
@@ -212,6 +215,8 @@ const struct id_entry *ids_find(const struct graph *g, struct pto_task_id id);
 bool ids_was_given(const struct graph *g, struct pto_task_id id);
 
 /* blocks.c */
+uint64_t blocks_output_bytes(const struct pto_tensor_info *info);
+/* The sizes were checked: they do not exceed GRAPH_OUTPUT_BYTES_MAX together. */
 int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
                   uint32_t *block_out);
 void blocks_collect(struct graph *g);

@@ -18,6 +18,10 @@ int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pt
         g->refusal = (struct graph_refusal){ FAULT_SCOPE_DEPTH, -1, g->scope_count };
         return PTO_EARGS;
     }
+    if ((uint32_t)mode > PTO_SCOPE_MANUAL) {
+        g->refusal = (struct graph_refusal){ FAULT_SCOPE_MODE, -1, (uint64_t)mode };
+        return PTO_EARGS;
+    }
     if (is_manual && mode == PTO_SCOPE_AUTO) {
         g->refusal = (struct graph_refusal){ FAULT_AUTO_IN_MANUAL, -1, 0 };
         return PTO_EARGS;

@@ -148,6 +148,8 @@ int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs
 
     if (args->error != NULL)
         return refuse(g, FAULT_ARGS_ERROR, -1, 0);
+    if (g->seq == UINT32_MAX)
+        return refuse(g, FAULT_TOO_MANY, -1, 0);
     if (args->tensor_count == 0 || args->tensor_count > PTO_TASK_TENSORS_MAX ||
         args->scalar_count != 0)
         return refuse(g, FAULT_ALLOC_ARGS, -1, 0);
@@ -405,6 +407,8 @@ static inline int check_task(struct graph *g, int32_t kernel, uint32_t core_type
 /* Also finds out where contiguous arguments lie, and asks for their records' lines. */
 static inline int check_tensors(struct graph *g, const struct pto_args *args, struct span *span)
 {
+    uint64_t output_bytes = 0;
+
     for (uint32_t i = 0; i < args->tensor_count; i++) {
         const struct pto_tensor_info *info = args->tensor[i];
         int status;
@@ -416,11 +420,22 @@ static inline int check_tensors(struct graph *g, const struct pto_args *args, st
             status = check_tensor(g, args->tensor[i], i, &span[i]);
             if (status < 0)
                 return status;
-        } else if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT) {
-            return refuse(g, FAULT_INFO, (int32_t)i, info->ndims);
+        } else {
+            if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
+                return refuse(g, FAULT_INFO, (int32_t)i, info->ndims);
+            output_bytes += blocks_output_bytes(info);
+            if (output_bytes > GRAPH_OUTPUT_BYTES_MAX)
+                return refuse(g, FAULT_TOO_LARGE, (int32_t)i, output_bytes);
         }
     }
     return PTO_OK;
+}
+
+static uint32_t view_fault(const struct pto_tensor *t)
+{
+    if (t->ndims == 0)
+        return t->fault;
+    return t->ndims > PTO_MAX_DIMS ? PTO_VIEW_BAD_NDIMS : PTO_VIEW_BAD_DTYPE;
 }
 
 static inline int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t index,
@@ -430,7 +445,7 @@ static inline int check_tensor(struct graph *g, const struct pto_tensor *t, uint
     uint32_t elem_bytes;
 
     if (t->ndims - 1 >= PTO_MAX_DIMS || t->dtype >= PTO_DTYPE_COUNT)
-        return refuse(g, FAULT_VIEW, (int32_t)index, t->ndims == 0 ? t->fault : PTO_VIEW_BAD_NDIMS);
+        return refuse(g, FAULT_VIEW, (int32_t)index, view_fault(t));
     if (g->deps != PTO_DEPS_SAFE)
         return PTO_OK;
     elem_bytes = pto_dtype_size(t->dtype);

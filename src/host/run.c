@@ -48,6 +48,8 @@ static const struct pto_orch_ops ops = {
     .aiv_count = op_aiv_count,
 };
 
+static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
+
 static void build_graph(void *arg);
 static int check_call(const struct pto_device *device, const struct pto_callable *callable,
                       const struct pto_entry *entry, const struct pto_run_options *options);
@@ -228,8 +230,10 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
         sched_collect(run->chip->sched, g);
     }
     status = graph_submit(g, kernels, args, site, out, &ready);
-    if (status < 0)
+    if (status < 0) {
+        *out = no_outputs;
         return refuse_graph(run, status, kernels, args, site);
+    }
     if (ready != NULL)
         sched_push(run->submitter, ready);
     return PTO_OK;
@@ -244,7 +248,11 @@ static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struc
     if (run->status < 0)
         return run->status;
     status = graph_alloc(run->graph, args, out);
-    return status < 0 ? refuse_graph(run, status, NULL, args, site) : PTO_OK;
+    if (status < 0) {
+        *out = no_outputs;
+        return refuse_graph(run, status, NULL, args, site);
+    }
+    return PTO_OK;
 }
 
 static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode, const struct pto_site *site)
@@ -408,6 +416,10 @@ static int refuse_graph(struct run *run, int status, const struct pto_kernels *k
                         value);
     case FAULT_SCOPE_DEPTH:
         return fail_run(run, status, site, "scopes are nested deeper than %d", PTO_SCOPE_DEPTH_MAX);
+    case FAULT_SCOPE_MODE:
+        return fail_run(run, status, site,
+                        "a scope has the unknown mode %llu; use PTO_SCOPE_AUTO or PTO_SCOPE_MANUAL",
+                        value);
     case FAULT_AUTO_IN_MANUAL:
         return fail_run(run, status, site,
                         "an AUTO scope cannot be opened inside a MANUAL one; make the inner one "
@@ -429,7 +441,11 @@ static int refuse_graph(struct run *run, int status, const struct pto_kernels *k
         break;
     }
     return fail_run(run, status, site,
-                    "the device's memory budget is exhausted at task %u in scope %u (%u tasks "
-                    "live); raise memory_max of the device, or end scopes earlier",
-                    run->graph->seq, run->graph->scope_count - 1, run->graph->live);
+                    "the device's memory budget of %llu MiB is exhausted: %llu more bytes were "
+                    "needed at task %u in scope %u (%u tasks live); raise memory_max of the "
+                    "device, or end scopes earlier",
+                    (unsigned long long)(run->chip->memory->max >> 20),
+                    (unsigned long long)run->chip->memory->refused, run->graph->seq,
+                    run->graph->scope_count > 0 ? run->graph->scope_count - 1 : 0,
+                    run->graph->live);
 }

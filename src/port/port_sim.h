@@ -9,7 +9,11 @@
 #include "port/port.h"
 
 /* What the pools of one device share. */
+enum { MEMORY_POOLS_MAX = 32 };
+
 struct memory {
+    struct pool *pool[MEMORY_POOLS_MAX]; /* all that share the budget */
+    uint32_t pool_count;
     uint64_t max;
     uint64_t used;
     uint64_t refused; /* bytes of the last request that was not met */

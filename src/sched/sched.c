@@ -195,10 +195,10 @@ static inline struct slot *take_task(struct worker *w)
     return s != NULL || !w->is_shared ? s : take_elsewhere(w);
 }
 
-/* The deque is empty: refill it from the list. */
+/* Refills the deque from the list, up to half; what was parked may have filled it beyond. */
 static struct slot *pop_private(struct worker *w)
 {
-    for (uint32_t i = 0; i < SCHED_DEQUE / 2 && w->list != 0; i++)
+    while (w->list != 0 && w->deque_tail - w->deque_head < SCHED_DEQUE / 2)
         w->deque[w->deque_tail++ % SCHED_DEQUE] =
             graph_slot_line(w->graph, list_pop(w->graph, &w->list));
     if (w->deque_tail == w->deque_head)
