@@ -67,8 +67,10 @@ int main(int argc, char **argv)
     pto_run_report_init(&report);
     scalar = (uint64_t)(uintptr_t)&load;
     if (pto_device_open(&device_params, &device) < 0 ||
-        pto_callable_create(&callable_params, &callable) < 0)
+        pto_callable_create(&callable_params, &callable) < 0) {
+        fprintf(stderr, "count: cannot open a device\n");
         return 1;
+    }
     for (int i = argc > 6 ? atoi(argv[6]) : 1; i > 0; i--) {
         struct pto_entry entry = { .scalar_count = 1, .scalar = &scalar };
         int status;

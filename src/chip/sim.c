@@ -40,7 +40,8 @@ enum {
     WINDOW_PER_WORKER = 256,
     TASK_NS_GENEROUS = 100, /* longer ones are offered to other workers */
     POOL_UNIT_LOG = 28,     /* bytes of address space per share of a pool: 256 MiB */
-    POOL_KEEP = 64 << 20,   /* memory that a pool keeps between runs */
+    POOL_ALIGN = 2 << 20,
+    POOL_KEEP = 64 << 20, /* memory that a pool keeps between runs */
 };
 
 struct sim;
@@ -145,8 +146,11 @@ static void reserve_pool(struct pool *pool, uint64_t share, void *context)
 {
     struct sim *m = context;
 
-    (void)pool_reserve(pool, share << POOL_UNIT_LOG,
-                       &m->memory); /* checked afterwards, all at once */
+    uint64_t bytes = share << POOL_UNIT_LOG;
+
+    if (pool == &m->graph.heap_pool || bytes > m->memory.max) /* outputs may take all there is */
+        bytes = (m->memory.max + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
+    (void)pool_reserve(pool, bytes, &m->memory); /* checked afterwards, all at once */
 }
 
 static void release_pool(struct pool *pool, uint64_t share, void *context)

@@ -19,7 +19,7 @@ void graph_each_pool(struct graph *g,
     each(&g->descriptor_pool, 8, context);
     each(&g->chunk_next_pool, 1, context);
     each(&g->block_pool, 4, context);
-    each(&g->heap_pool, 512, context);
+    each(&g->heap_pool, 64, context);
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++)
         each(&g->ids[ring].pool, 4, context);
     regions_each_pool(&g->regions, each, context);
