@@ -53,7 +53,9 @@ enum pto_view_fault {
     PTO_VIEW_STRIDED,      /* reshape needs a contiguous tensor */
     PTO_VIEW_NUMEL,        /* reshape changes the number of elements */
     PTO_VIEW_BAD_DIM,      /* a dimension that does not exist, or named twice */
-    PTO_VIEW_BAD_STEP      /* slice with step 0 or end before start */
+    PTO_VIEW_BAD_STEP,     /* slice with step 0 or end before start */
+    PTO_VIEW_TOO_LARGE,    /* a stride does not fit 32 bits */
+    PTO_VIEW_ZERO_STRIDE   /* a stride is 0 */
 };
 
 /* Ring in the upper half, the ring's counter in the lower; never reused within a run. */
@@ -219,6 +221,8 @@ static inline struct pto_tensor pto_tensor_external(void *addr, const uint32_t s
         return pto_tensor_invalid(&t, PTO_VIEW_BAD_DTYPE);
     t.ndims = ndims;
     for (uint32_t d = ndims; d-- > 0;) {
+        if (stride > UINT32_MAX)
+            return pto_tensor_invalid(&t, PTO_VIEW_TOO_LARGE);
         t.shapes[d] = shapes[d];
         t.strides[d] = stride != 0 ? (uint32_t)stride : 1;
         stride *= shapes[d];
@@ -266,6 +270,8 @@ static inline struct pto_tensor pto_tensor_reshape(const struct pto_tensor *t,
         return pto_tensor_invalid(t, PTO_VIEW_STRIDED);
     v.ndims = ndims;
     for (uint32_t d = PTO_MAX_DIMS; d-- > 0;) {
+        if (stride > UINT32_MAX)
+            return pto_tensor_invalid(t, PTO_VIEW_TOO_LARGE);
         v.shapes[d] = d < ndims ? shapes[d] : 0;
         v.strides[d] = d < ndims ? (stride != 0 ? (uint32_t)stride : 1) : 0;
         if (d < ndims)
@@ -323,6 +329,8 @@ static inline struct pto_tensor pto_tensor_slice(const struct pto_tensor *t, uin
         return pto_tensor_invalid(t, PTO_VIEW_BAD_STEP);
     if (end > t->shapes[dim])
         return pto_tensor_invalid(t, PTO_VIEW_OUT_OF_RANGE);
+    if ((uint64_t)t->strides[dim] * step > UINT32_MAX)
+        return pto_tensor_invalid(t, PTO_VIEW_TOO_LARGE);
     v.shapes[dim] = (uint32_t)(((uint64_t)end - start + step - 1) / step);
     v.strides[dim] = t->strides[dim] * step;
     if (v.shapes[dim] != 0)

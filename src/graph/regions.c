@@ -16,13 +16,25 @@ int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t acce
     return wait_here(g, t, e, access);
 }
 
-/* Whether a bucket has nothing alive that touches the interval. A long chain is not searched. */
-static inline bool is_clear(struct graph *g, const struct region *e, uint64_t start, uint64_t end)
+/*
+ * Whether a bucket has nothing that touches the interval. What is dead goes:
+ * left in place, it would be found again and believed to overlap nothing. A
+ * chain is not searched.
+ */
+static inline bool is_clear(struct graph *g, struct region *e, uint64_t start, uint64_t end)
 {
-    return e->next == 0 &&
-           ((e->flags & REGION_USED) == 0 ||
-            (e->kind == REGION_CONTIGUOUS &&
-             (e->last < g->dead_before || e->start >= end || e->start + e->length <= start)));
+    if (e->next != 0)
+        return false;
+    if ((e->flags & REGION_USED) == 0)
+        return true;
+    if (e->kind != REGION_CONTIGUOUS)
+        return false;
+    if (e->start >= end || e->start + e->length <= start)
+        return true;
+    if (e->last >= g->dead_before)
+        return false;
+    region_remove(g, e);
+    return true;
 }
 
 /*
@@ -90,10 +102,12 @@ struct region *region_find_box(struct graph *g, const struct pto_tensor *tensor)
         uint32_t stride = tensor->strides[d];
         uint32_t shape = tensor->shapes[d];
 
+        if (stride != f->geom.stride[d])
+            return NULL; /* of another frame */
         offset[d] = stride != 1 ? (uint32_t)rest / stride : (uint32_t)rest;
         rest -= (uint64_t)offset[d] * stride;
-        if (stride != f->geom.stride[d] || (uint64_t)offset[d] + shape > f->geom.shape[d])
-            return NULL; /* of another frame, or not a box */
+        if ((uint64_t)offset[d] + shape > f->geom.shape[d])
+            return NULL; /* not a box */
         if (shape == 0 || level[d] != (shape > 1 ? 32 - __builtin_clz(shape - 1) : 0))
             return NULL; /* of another class */
         cell[d] = offset[d] >> level[d];

@@ -12,7 +12,7 @@ static void set_ring(struct graph *g)
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site)
 {
     struct scope *scope = &g->scope[g->scope_count];
-    bool is_manual = g->scope_count > 0 && scope[-1].is_manual;
+    bool is_manual = g->scope_count > 0 && g->scope[g->scope_count - 1].is_manual;
 
     if (g->scope_count > PTO_SCOPE_DEPTH_MAX) { /* the run's own scope does not count */
         g->refusal = (struct graph_refusal){ FAULT_SCOPE_DEPTH, -1, g->scope_count };
@@ -37,13 +37,14 @@ int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pt
 /* Drops the scope's hold on its outputs; tasks that use them keep them as long as they need. */
 int graph_scope_end(struct graph *g)
 {
-    struct scope *scope = &g->scope[g->scope_count - 1];
     uint32_t *next = (uint32_t *)(void *)g->chunk_next_pool.base;
+    struct scope *scope;
 
     if (g->scope_count == 0) {
         g->refusal = (struct graph_refusal){ FAULT_SCOPE_UNDERFLOW, -1, 0 };
         return PTO_EARGS;
     }
+    scope = &g->scope[g->scope_count - 1];
     for (uint32_t index = scope->first_block; index != 0;) {
         uint32_t after = graph_block(g, index)->next; /* the release may reuse it */
 

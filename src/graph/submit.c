@@ -446,6 +446,10 @@ static inline int check_tensor(struct graph *g, const struct pto_tensor *t, uint
 
     if (t->ndims - 1 >= PTO_MAX_DIMS || t->dtype >= PTO_DTYPE_COUNT)
         return refuse(g, FAULT_VIEW, (int32_t)index, view_fault(t));
+    if (!t->is_contiguous || g->deps != PTO_DEPS_SAFE)
+        for (uint32_t d = 0; d < t->ndims; d++)
+            if (t->strides[d] == 0)
+                return refuse(g, FAULT_VIEW, (int32_t)index, PTO_VIEW_ZERO_STRIDE);
     if (g->deps != PTO_DEPS_SAFE)
         return PTO_OK;
     elem_bytes = pto_dtype_size(t->dtype);

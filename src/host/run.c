@@ -339,6 +339,8 @@ static const char *view_fault(uint64_t fault)
         [PTO_VIEW_STRIDED] = "only a contiguous tensor can be reshaped",
         [PTO_VIEW_NUMEL] = "the new shape has another number of elements",
         [PTO_VIEW_BAD_DIM] = "a dimension does not exist or is named twice",
+        [PTO_VIEW_TOO_LARGE] = "a stride does not fit 32 bits",
+        [PTO_VIEW_ZERO_STRIDE] = "a stride is 0",
         [PTO_VIEW_BAD_STEP] = "a slice needs a step above 0 and an end not before its start",
     };
 

@@ -267,6 +267,7 @@ void sched_publish(struct worker *w)
     uint32_t tail = a32_load_relaxed(&w->public_tail); /* own index */
     uint32_t count = (w->deque_tail - w->deque_head + 1) / 2;
 
+    port_assert(w->is_shared);                    /* else nobody would look */
     if (tail - head >= SCHED_CLAIM || count == 0) /* still something to take, or nothing to give */
         return;
     if (count > 4 * SCHED_CLAIM)

@@ -42,7 +42,7 @@ run_one() { # platform mode deps threads [pinned]
     [ "${5:-}" = pinned ] && pin='taskset -c 0'
     local name="$1 $2 $3 threads=$4${5:+ one CPU}"
     local out="$log/${name// /_}"
-    if $pin "$pto" check --graphs "$graphs" --tasks "$tasks" --seed "$seed" --platform "$1" \
+    if $pin $pto check --graphs "$graphs" --tasks "$tasks" --seed "$seed" --platform "$1" \
         --mode "$2" --deps "$3" --threads "$4" >"$out" 2>&1; then
         echo "ok    $name: $(tail -n 1 "$out")"
     else

@@ -1,0 +1,747 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The region index against a plain list that keeps every record in an array
+ * and asks overlap_* about each pair. Both see the same random accesses; the
+ * edges of each task must be the same set. Each case is a pattern of regions
+ * and runs under both sets of rules, with tasks that never complete and with
+ * tasks that complete at random; then edges to living tasks must be equal.
+ *
+ * The addresses are made up: nothing behind them is touched.
+ */
+#include "port_test.h"
+
+enum { REGION_ARGS_MAX = 3, REGION_TASKS_MAX = 1 << 14 };
+
+#define BUFFER 0x100000000ull
+#define SHAPE(...) ((const uint32_t[]){ __VA_ARGS__ })
+
+/* ---- the list ---- */
+
+struct list_record {
+    struct geom geom;
+    uint32_t task;
+    bool is_write;
+    bool is_superseded;
+};
+
+struct record_list {
+    struct list_record *record;
+    uint32_t count;
+    uint32_t max;
+    uint32_t *waits; /* by task: the latest one that waits for it */
+};
+
+static struct list_record *list_add(struct record_list *list)
+{
+    if (list->count == list->max) {
+        list->max = list->max == 0 ? 1024 : 2 * list->max;
+        list->record = realloc(list->record, list->max * sizeof(list->record[0]));
+        assert_true(list->record != NULL);
+    }
+    return &list->record[list->count++];
+}
+
+/* docs/ordering.md, deps=safe, for one argument. */
+static void list_access_safe(struct record_list *list, const struct pto_tensor *t, uint32_t tag,
+                             bool is_manual, uint32_t task)
+{
+    bool is_write = tag != PTO_TAG_INPUT;
+    uint32_t kept = 0;
+    struct geom geom;
+
+    geom_init_safe(&geom, t);
+    if (tag == PTO_TAG_NO_DEP || t->manual_dep || geom.lo == geom.hi)
+        return;
+    for (uint32_t i = 0; i < list->count && !is_manual; i++) {
+        struct list_record *e = &list->record[i];
+        enum overlap o = overlap_safe(&geom, &e->geom);
+
+        if (o != OVERLAP_NONE && (is_write ? !e->is_superseded : e->is_write))
+            list->waits[e->task] = task;
+        if (!is_write && e->is_write && o == OVERLAP_COVERS && geom_equal(&geom, &e->geom))
+            e->is_superseded = true;
+        if (is_write && o == OVERLAP_COVERS)
+            continue;
+        if (kept != i)
+            list->record[kept] = *e;
+        kept++;
+    }
+    if (!is_manual)
+        list->count = kept;
+    *list_add(list) = (struct list_record){ geom, task, is_write, false };
+}
+
+/* The same for deps=simpler. */
+static void list_access_simpler(struct record_list *list, const struct pto_tensor *t, uint32_t tag,
+                                bool is_manual, uint32_t task)
+{
+    uint32_t kept = 0;
+    struct geom geom;
+
+    geom_init_simpler(&geom, t);
+    if (is_manual || t->manual_dep || tag == PTO_TAG_NO_DEP || geom.lo == geom.hi)
+        return;
+    for (uint32_t i = 0; i < list->count && tag != PTO_TAG_OUTPUT_EXISTING; i++) {
+        struct list_record *e = &list->record[i];
+        enum overlap o = overlap_simpler(&geom, &e->geom);
+
+        if (o != OVERLAP_NONE)
+            list->waits[e->task] = task;
+        if (tag == PTO_TAG_INOUT && o == OVERLAP_COVERS)
+            continue;
+        if (kept != i)
+            list->record[kept] = *e;
+        kept++;
+    }
+    if (tag != PTO_TAG_OUTPUT_EXISTING)
+        list->count = kept;
+    if (tag != PTO_TAG_INPUT)
+        *list_add(list) = (struct list_record){ geom, task, true, false };
+}
+
+/* ---- the comparison ---- */
+
+typedef struct pto_tensor (*pattern_fn)(struct rng *r, uint32_t step);
+
+struct pattern {
+    const char *name;
+    pattern_fn region; /* of the step-th access */
+    uint32_t tasks;
+    uint32_t args_max;
+    uint32_t write_percent;
+    uint32_t manual_percent;
+};
+
+struct drive {
+    struct rig *rig;
+    struct record_list list;
+    struct slot **ready; /* tasks that can complete */
+    uint32_t ready_count;
+    bool *is_gone;
+    uint64_t edge_count;
+};
+
+static uint32_t random_tag(struct rng *r, uint32_t write_percent)
+{
+    if (rng_below(r, 100) >= write_percent)
+        return rng_below(r, 40) == 0 ? PTO_TAG_NO_DEP : PTO_TAG_INPUT;
+    return rng_below(r, 2) == 0 ? PTO_TAG_INOUT : PTO_TAG_OUTPUT_EXISTING;
+}
+
+/* Compares the edges found since `edges` with the list's. */
+static void compare_edges(struct drive *x, const struct pattern *pattern, uint32_t task,
+                          uint64_t edges)
+{
+    struct rig *rig = x->rig;
+    uint32_t want = 0;
+    const char *rules = rig->g.deps == PTO_DEPS_SAFE ? "safe" : "simpler";
+
+    for (uint32_t i = 0; i < task; i++)
+        want += x->list.waits[i] == task && !x->is_gone[i];
+    for (uint64_t i = edges; i < rig->edge_count; i++) {
+        struct rig_edge e = rig->edge[i % RIG_EDGES_MAX];
+
+        if (e.after != task || e.before >= task || x->list.waits[e.before] != task ||
+            x->is_gone[e.before])
+            fail_msg("%s, %s: task %u waits for %u; the list does not", pattern->name, rules, task,
+                     (uint32_t)e.before);
+        x->list.waits[e.before] = UINT32_MAX; /* once */
+        want--;
+    }
+    for (uint32_t i = 0; i < task && want != 0; i++)
+        if (x->list.waits[i] == task && !x->is_gone[i])
+            fail_msg("%s, %s: task %u does not wait for %u; the list does", pattern->name, rules,
+                     task, i);
+}
+
+static void drive_task(struct drive *x, const struct pattern *pattern, struct rng *r, uint32_t task)
+{
+    struct graph *g = &x->rig->g;
+    struct pto_tensor tensor[REGION_ARGS_MAX];
+    struct pto_args args;
+    struct pto_outputs out;
+    struct slot *ready;
+    uint64_t edges = x->rig->edge_count;
+    bool is_manual = rng_below(r, 100) < pattern->manual_percent;
+
+    pto_args_init(&args);
+    for (uint32_t i = 0, n = 1 + rng_below(r, pattern->args_max); i < n; i++) {
+        uint32_t tag = random_tag(r, pattern->write_percent);
+
+        tensor[i] = pattern->region(r, task * pattern->args_max + i);
+        tensor[i].manual_dep = rng_below(r, 50) == 0;
+        pto_args_add(&args, &tensor[i], (enum pto_tag)tag);
+        if (g->deps == PTO_DEPS_SAFE)
+            list_access_safe(&x->list, &tensor[i], tag, is_manual, task);
+        else
+            list_access_simpler(&x->list, &tensor[i], tag, is_manual, task);
+    }
+    x->list.waits[task] = UINT32_MAX; /* never for itself */
+    if (is_manual)
+        assert_int_equal(graph_scope_begin(g, PTO_SCOPE_MANUAL, NULL), PTO_OK);
+    assert_int_equal(graph_submit(g, &rig_aiv, &args, NULL, &out, &ready), PTO_OK);
+    if (is_manual)
+        assert_int_equal(graph_scope_end(g), PTO_OK);
+    compare_edges(x, pattern, task, edges);
+    if (ready != NULL)
+        x->ready[x->ready_count++] = ready;
+}
+
+static void complete_one(struct drive *x, struct rng *r)
+{
+    uint32_t at = rng_below(r, x->ready_count);
+    struct slot *s = x->ready[at];
+
+    x->ready[at] = x->ready[--x->ready_count];
+    x->is_gone[s->seq - 1] = true;
+    x->ready_count += rig_complete_slot(x->rig, s, &x->ready[x->ready_count]);
+}
+
+/* Returns the edges found. */
+static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps, bool completes)
+{
+    struct rng r = { 17 + deps * 2 + completes };
+    struct drive x = { .rig = rig_open(deps) };
+    uint32_t tasks = pattern->tasks / TEST_SHARE;
+    static const uint32_t backlogs[4] = { 300, 0, 1500, 40 }; /* tasks that stay alive */
+    uint64_t edges;
+
+    assert_true(tasks <= REGION_TASKS_MAX);
+    x.list.waits = malloc(tasks * sizeof(uint32_t));
+    x.ready = malloc(tasks * sizeof(x.ready[0]));
+    x.is_gone = calloc(tasks, sizeof(bool));
+    assert_true(x.list.waits != NULL && x.ready != NULL && x.is_gone != NULL);
+    memset(x.list.waits, 0xff, tasks * sizeof(uint32_t));
+    for (uint32_t task = 0; task < tasks; task++) {
+        drive_task(&x, pattern, &r, task);
+        while (completes && x.ready_count > 0 && x.rig->g.live > backlogs[task * 8 / tasks % 4])
+            complete_one(&x, &r);
+    }
+    edges = x.rig->edge_count;
+    free(x.list.record);
+    free(x.list.waits);
+    free(x.ready);
+    free(x.is_gone);
+    rig_close(x.rig);
+    return edges;
+}
+
+static void check_pattern(const struct pattern *pattern)
+{
+    uint64_t edges = 0;
+
+    for (int completes = 0; completes < 2; completes++) {
+        edges += drive_pattern(pattern, PTO_DEPS_SAFE, completes);
+        edges += drive_pattern(pattern, PTO_DEPS_SIMPLER, completes);
+    }
+    assert_true(edges > 0);
+}
+
+/* ---- patterns ---- */
+
+static struct pto_tensor flat_buffer(uint32_t elements)
+{
+    return pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(elements), 1, PTO_FLOAT32);
+}
+
+static struct pto_tensor square_buffer(uint32_t side)
+{
+    return pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(side, side), 2, PTO_FLOAT32);
+}
+
+static struct pto_tensor cut(const struct pto_tensor *t, uint32_t row, uint32_t column,
+                             uint32_t rows, uint32_t columns)
+{
+    struct pto_tensor v = pto_tensor_view(t, SHAPE(rows, columns), SHAPE(row, column));
+
+    assert_int_equal(v.fault, PTO_VIEW_OK);
+    return v;
+}
+
+static struct pto_tensor aligned_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = flat_buffer(2048 * 64);
+
+    (void)step;
+    return pto_tensor_view(&t, SHAPE(64), SHAPE(64 * rng_below(r, 2048)));
+}
+
+static struct pto_tensor unaligned_stretch(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = flat_buffer(1 << 18);
+    uint32_t at = rng_below(r, (1 << 18) - 200);
+
+    (void)step;
+    return pto_tensor_view(&t, SHAPE(1 + rng_below(r, 200)), SHAPE(at));
+}
+
+/* A box of the given size, at a random multiple of `grain`. */
+static struct pto_tensor random_cut(struct rng *r, const struct pto_tensor *t, uint32_t rows,
+                                    uint32_t columns, const uint32_t grain[2])
+{
+    uint32_t row = grain[0] * rng_below(r, (t->shapes[0] - rows) / grain[0] + 1);
+    uint32_t column = grain[1] * rng_below(r, (t->shapes[1] - columns) / grain[1] + 1);
+
+    return cut(t, row, column, rows, columns);
+}
+
+static struct pto_tensor square_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(1024);
+
+    (void)step;
+    return random_cut(r, &t, 32, 32, SHAPE(32, 32));
+}
+
+static struct pto_tensor shifted_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(1024);
+
+    (void)step;
+    return random_cut(r, &t, 24, 24, SHAPE(1, 1));
+}
+
+/* Every second column: boxes of one frame that differ in `rest`. */
+static struct pto_tensor comb_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(512);
+    uint32_t parity = rng_below(r, 2), size = 12 + 4 * rng_below(r, 2);
+
+    (void)step;
+    t = pto_tensor_slice(&t, 1, parity, 512, 2);
+    return random_cut(r, &t, size, 16, SHAPE(16, 16));
+}
+
+/* Two heights in one grid of cells. */
+static struct pto_tensor ragged_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(256);
+
+    (void)step;
+    return random_cut(r, &t, 12 + 4 * rng_below(r, 2), 16, SHAPE(16, 16));
+}
+
+/* Tiles in tiles, now and then of another size. */
+static struct pto_tensor nested_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(256);
+    uint32_t size = 8u << step / 16 % 3;
+
+    return random_cut(r, &t, size, size, SHAPE(size, size));
+}
+
+/* All of one length, at distances of an eighth of it. */
+static struct pto_tensor sliding_stretch(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = flat_buffer(1 << 16);
+
+    (void)step;
+    return pto_tensor_view(&t, SHAPE(64), SHAPE(8 * rng_below(r, 8000)));
+}
+
+static struct pto_tensor cube_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(64, 64, 64), 3, PTO_FLOAT16);
+    uint32_t i = rng_below(r, 512);
+
+    (void)step;
+    return pto_tensor_view(&t, SHAPE(8, 8, 8), SHAPE(i / 64 * 8, i / 8 % 8 * 8, i % 8 * 8));
+}
+
+/* Of many matrices: some beside each other, some on top of each other. */
+static struct pto_tensor tile_of_one_of_many(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(64);
+
+    (void)step;
+    t.addr += 4096 * rng_below(r, 64);
+    return random_cut(r, &t, 16, 16, SHAPE(16, 16));
+}
+
+static struct pto_tensor tile_of_some_size(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(512);
+    uint32_t rows = 1 + rng_below(r, 1u << rng_below(r, 7));
+    uint32_t columns = 1 + rng_below(r, 1u << rng_below(r, 7));
+
+    (void)step;
+    return random_cut(r, &t, rows, columns, SHAPE(1, 1));
+}
+
+static struct pto_tensor row_or_column(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(512);
+    uint32_t at = rng_below(r, 512);
+
+    (void)step;
+    return rng_below(r, 2) == 0 ? cut(&t, at, 0, 1, 512) : cut(&t, 0, at, 512, 1);
+}
+
+static struct pto_tensor tile_or_whole(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(1024);
+
+    if (step % 300 == 299)
+        return step % 600 == 299 ? t : pto_tensor_transpose(&t, 0, 1);
+    return random_cut(r, &t, 32, 32, SHAPE(32, 32));
+}
+
+static struct pto_tensor one_of_many_buffers(struct rng *r, uint32_t step)
+{
+    uint64_t addr = BUFFER + 1000ull * rng_below(r, 2000);
+
+    (void)step;
+    return pto_tensor_external((void *)(uintptr_t)addr, SHAPE(5 + 5 * rng_below(r, 2), 25), 2,
+                               PTO_FLOAT32);
+}
+
+static struct pto_tensor box_of_one_of_many_frames(struct rng *r, uint32_t step)
+{
+    uint32_t width = 16 + rng_below(r, 60), rows = 200000 / width;
+    struct pto_tensor t = flat_buffer(200000);
+    uint32_t columns = 1 + rng_below(r, width - 1);
+
+    (void)step;
+    t = pto_tensor_view(&t, SHAPE(rows * width), SHAPE(0));
+    t = pto_tensor_reshape(&t, SHAPE(rows, width), 2);
+    return random_cut(r, &t, 1 + rng_below(r, 3), columns, SHAPE(1, 1));
+}
+
+static struct pto_tensor box_of_one_of_many_classes(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(1024);
+    uint32_t rows = 1u << rng_below(r, 6), columns = 1u << rng_below(r, 6);
+
+    (void)step;
+    return random_cut(r, &t, rows, columns, SHAPE(rows, columns));
+}
+
+static struct pto_tensor next_tile(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = flat_buffer(1 << 18);
+
+    if (step > 200 && rng_below(r, 4) == 0)
+        step -= rng_below(r, 200); /* again */
+    return pto_tensor_view(&t, SHAPE(16), SHAPE(16 * (step * 37 % 6007)));
+}
+
+static struct pto_tensor view_of_a_view(struct rng *r, uint32_t step)
+{
+    static const uint32_t shape[4][4] = {
+        { 16, 16, 16, 16 }, { 64, 8, 16, 8 }, { 12, 10, 24, 6 }, { 256, 256, 1, 1 }
+    };
+    struct pto_tensor t =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, shape[rng_below(r, 4)], 4, PTO_FLOAT32);
+
+    (void)step;
+    t = random_box(r, &t);
+    t = random_box(r, &t);
+    return random_view(r, &t);
+}
+
+static struct pto_tensor view_of_a_neighbour(struct rng *r, uint32_t step)
+{
+    static const uint8_t types[4] = { PTO_FLOAT32, PTO_FLOAT16, PTO_INT8, PTO_INT64 };
+    uint64_t addr = BUFFER + 67 * rng_below(r, 16);
+    struct pto_tensor t =
+        pto_tensor_external((void *)(uintptr_t)addr, SHAPE(16, 16), 2, types[rng_below(r, 4)]);
+
+    (void)step;
+    t = random_box(r, &t);
+    return random_view(r, &t);
+}
+
+static struct pto_tensor view_with_a_version(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_tile(r, step);
+
+    t.version = step > 300 && rng_below(r, 20) == 0 ? 1 + (int32_t)rng_below(r, 2) : 0;
+    return t;
+}
+
+static struct pto_tensor sometimes_nothing(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(64);
+
+    (void)step;
+    if (rng_below(r, 3) == 0)
+        return pto_tensor_view(&t, SHAPE(rng_below(r, 2) * 4, 0), SHAPE(9, 9));
+    return random_cut(r, &t, 8, 8, SHAPE(8, 8));
+}
+
+#define PATTERN_TEST(test, ...)                                       \
+    static void test(void **state)                                    \
+    {                                                                 \
+        static const struct pattern pattern = { #test, __VA_ARGS__ }; \
+                                                                      \
+        (void)state;                                                  \
+        check_pattern(&pattern);                                      \
+    }
+
+/* Region, tasks, arguments at most, percent of writes, percent of tasks in MANUAL scopes. */
+PATTERN_TEST(aligned_tiles_find_what_the_list_finds, aligned_tile, 4000, 2, 40, 0)
+PATTERN_TEST(unaligned_stretches_find_what_the_list_finds, unaligned_stretch, 3000, 2, 40, 0)
+PATTERN_TEST(square_tiles_find_what_the_list_finds, square_tile, 4000, 3, 40, 0)
+PATTERN_TEST(shifted_tiles_find_what_the_list_finds, shifted_tile, 3000, 2, 40, 0)
+PATTERN_TEST(combs_find_what_the_list_finds, comb_tile, 3000, 2, 40, 0)
+PATTERN_TEST(cubes_find_what_the_list_finds, cube_tile, 3000, 2, 40, 0)
+PATTERN_TEST(many_matrices_find_what_the_list_finds, tile_of_one_of_many, 3000, 2, 40, 0)
+PATTERN_TEST(ragged_tiles_find_what_the_list_finds, ragged_tile, 3000, 2, 60, 0)
+PATTERN_TEST(nested_tiles_find_what_the_list_finds, nested_tile, 3000, 2, 40, 0)
+PATTERN_TEST(sliding_stretches_find_what_the_list_finds, sliding_stretch, 3000, 2, 40, 0)
+PATTERN_TEST(mixed_sizes_find_what_the_list_finds, tile_of_some_size, 2000, 2, 40, 0)
+PATTERN_TEST(rows_against_columns_find_what_the_list_finds, row_or_column, 1500, 2, 40, 0)
+PATTERN_TEST(wholes_against_tiles_find_what_the_list_finds, tile_or_whole, 4000, 2, 40, 0)
+PATTERN_TEST(many_buffers_find_what_the_list_finds, one_of_many_buffers, 4000, 2, 40, 0)
+PATTERN_TEST(many_frames_find_what_the_list_finds, box_of_one_of_many_frames, 3000, 2, 40, 0)
+PATTERN_TEST(many_classes_find_what_the_list_finds, box_of_one_of_many_classes, 3000, 2, 40, 0)
+PATTERN_TEST(views_of_views_find_what_the_list_finds, view_of_a_view, 2000, 2, 40, 0)
+PATTERN_TEST(overlapping_buffers_find_what_the_list_finds, view_of_a_neighbour, 2000, 2, 30, 0)
+PATTERN_TEST(versions_find_what_the_list_finds, view_with_a_version, 1500, 2, 40, 0)
+PATTERN_TEST(empty_views_find_what_the_list_finds, sometimes_nothing, 3000, 2, 30, 0)
+PATTERN_TEST(manual_tiles_find_what_the_list_finds, square_tile, 3000, 2, 40, 25)
+PATTERN_TEST(manual_stretches_find_what_the_list_finds, unaligned_stretch, 3000, 2, 40, 25)
+PATTERN_TEST(manual_mixed_sizes_find_what_the_list_finds, tile_of_some_size, 2000, 2, 40, 25)
+PATTERN_TEST(many_readers_find_what_the_list_finds, sometimes_nothing, 3000, 3, 4, 10)
+PATTERN_TEST(a_growing_table_finds_what_the_list_finds, next_tile, 6000, 1, 60, 0)
+
+/* ---- what the comparison does not say ---- */
+
+static struct pto_task_id access_one(struct rig *rig, const struct pto_tensor *t, enum pto_tag tag)
+{
+    struct pto_args args;
+    struct pto_outputs out;
+
+    pto_args_init(&args);
+    pto_args_add(&args, t, tag);
+    rig_submit(rig, &args, &out);
+    return out.task;
+}
+
+static void the_table_grows_while_its_records_live(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor t = flat_buffer(1 << 20), m = square_buffer(1024);
+    uint32_t before = rig->g.regions.table_count;
+
+    (void)state;
+    for (uint32_t i = 0; i < 16384 / TEST_SHARE; i++) {
+        struct pto_tensor v = i % 2 == 0 ? pto_tensor_view(&t, SHAPE(16), SHAPE(64 * i))
+                                         : cut(&m, i / 128 * 4, 512 + i % 128 * 4, 4, 4);
+
+        v.addr += i % 2 * (8 << 20);
+        access_one(rig, &v, PTO_TAG_INOUT);
+    }
+    assert_int_equal(rig->edge_count, 0);
+    assert_true(rig->g.regions.table_count > before);
+    rig_close(rig);
+}
+
+/* The total time tells whether each of these meets only its own record. */
+static void access_all_twice(enum pto_deps deps, bool is_square)
+{
+    enum { TILES = 100000 / TEST_SHARE, ROW = 250 };
+    struct rig *rig = rig_open(deps);
+    struct pto_tensor t = is_square
+                              ? pto_tensor_external((void *)(uintptr_t)BUFFER,
+                                                    SHAPE(TILES / ROW * 8, ROW * 8), 2, PTO_FLOAT32)
+                              : flat_buffer(TILES * 64);
+
+    for (uint32_t round = 0; round < 2; round++)
+        for (uint32_t i = 0; i < TILES; i++) {
+            struct pto_tensor v = is_square ? cut(&t, i / ROW * 8, i % ROW * 8, 8, 8)
+                                            : pto_tensor_view(&t, SHAPE(64), SHAPE(64 * i));
+            struct rig_edge e;
+
+            access_one(rig, &v, PTO_TAG_INOUT);
+            if (round == 0) {
+                assert_int_equal(rig->edge_count, 0);
+                continue;
+            }
+            assert_int_equal(rig->edge_count, i + 1);
+            e = rig->edge[i];
+            assert_true(e.before == i && e.after == TILES + i);
+        }
+    rig_close(rig);
+}
+
+static void a_hundred_thousand_live_tiles_are_found_at_once(void **state)
+{
+    (void)state;
+    access_all_twice(PTO_DEPS_SAFE, false);
+    access_all_twice(PTO_DEPS_SAFE, true);
+    access_all_twice(PTO_DEPS_SIMPLER, false);
+    access_all_twice(PTO_DEPS_SIMPLER, true);
+}
+
+static void a_record_of_gone_tasks_makes_no_edge(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor t = flat_buffer(64), half = pto_tensor_view(&t, SHAPE(32), SHAPE(16));
+    struct pto_task_id a = access_one(rig, &t, PTO_TAG_INOUT);
+    struct pto_task_id keep;
+    struct pto_tensor other = t;
+
+    (void)state;
+    other.addr += 4096;
+    keep = access_one(rig, &other, PTO_TAG_INOUT); /* so that not all are gone */
+    rig_complete(rig, a);
+    access_one(rig, &half, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 0);
+    access_one(rig, &t, PTO_TAG_INPUT);
+    assert_int_equal(rig->edge_count, 1);
+    rig_complete(rig, keep);
+    rig_close(rig);
+}
+
+static void a_reader_stands_for_the_writers_before_it(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor t = flat_buffer(64), half = pto_tensor_view(&t, SHAPE(32), SHAPE(16));
+
+    (void)state;
+    access_one(rig, &t, PTO_TAG_INOUT);
+    access_one(rig, &t, PTO_TAG_INPUT);
+    access_one(rig, &half, PTO_TAG_INOUT); /* after the reader only */
+    assert_int_equal(rig->edge_count, 2);
+    assert_true(rig->edge[1].before == 1 && rig->edge[1].after == 2);
+    access_one(rig, &t, PTO_TAG_INPUT); /* after both writers */
+    assert_int_equal(rig->edge_count, 4);
+    rig_close(rig);
+}
+
+static bool edge_is(const struct rig *rig, uint64_t index, uint64_t before, uint64_t after)
+{
+    return rig->edge[index].before == before && rig->edge[index].after == after;
+}
+
+/* A record that is dead, but still there, must not hide what was recorded beside it since. */
+static void a_region_comes_back_after_its_neighbour(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor t = flat_buffer(256), m = square_buffer(64);
+    struct pto_tensor region[3][2];
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        region[0][i] = pto_tensor_view(&t, SHAPE(64), SHAPE(i == 0 ? 96 : 56));
+        region[1][i] = pto_tensor_view(&t, SHAPE(64), SHAPE(i == 0 ? 56 : 96));
+        region[2][i] = cut(&m, i == 0 ? 16 : 8, i == 0 ? 16 : 8, 16, 16);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+        rig_complete(rig, access_one(rig, &region[i][0], PTO_TAG_INOUT));
+        access_one(rig, &region[i][1], PTO_TAG_INOUT);
+        assert_int_equal(rig->edge_count, 0);
+        access_one(rig, &region[i][0], PTO_TAG_INOUT);
+        assert_int_equal(rig->edge_count, 1);
+        assert_true(edge_is(rig, 0, 1, 2));
+    }
+    rig_close(rig);
+}
+
+static void the_first_tile_off_the_grid_finds_its_neighbours(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64);
+    struct pto_tensor a = cut(&m, 16, 16, 16, 16), b = cut(&m, 32, 32, 16, 16);
+    struct pto_tensor c = cut(&m, 8, 8, 16, 16), d = cut(&m, 0, 0, 16, 16);
+
+    (void)state;
+    access_one(rig, &a, PTO_TAG_INOUT);
+    access_one(rig, &b, PTO_TAG_INOUT);
+    access_one(rig, &c, PTO_TAG_INOUT); /* its own cell is empty; it reaches into that of a */
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 0, 2));
+    access_one(rig, &d, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 2);
+    assert_true(edge_is(rig, 1, 2, 3));
+    rig_close(rig);
+}
+
+/* A frame keeps seven classes apart; the other boxes must be found when one of those is free. */
+static void a_box_without_a_class_is_found_again(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(1024), part = cut(&m, 0, 0, 1000, 1000), box[9];
+    struct pto_task_id id[9];
+
+    (void)state;
+    for (uint32_t i = 0; i < 9; i++) {
+        box[i] = cut(&m, 1u << i, 0, 1u << i, 3);
+        id[i] = access_one(rig, &box[i], PTO_TAG_INOUT);
+    }
+    assert_int_equal(rig->edge_count, 0);
+    for (uint32_t i = 0; i < 7; i++)
+        rig_complete(rig, id[i]);
+    access_one(rig, &part, PTO_TAG_INPUT); /* meets all of them and drops the dead */
+    assert_int_equal(rig->edge_count, 2);
+    access_one(rig, &box[8], PTO_TAG_INPUT);
+    assert_int_equal(rig->edge_count, 3);
+    assert_true(edge_is(rig, 2, 8, 10));
+    access_one(rig, &box[8], PTO_TAG_INOUT); /* after both readers, not after their writer */
+    assert_int_equal(rig->edge_count, 5);
+    assert_true(rig->edge[3].before >= 9 && rig->edge[4].before >= 9);
+    rig_close(rig);
+}
+
+static void a_new_run_remembers_nothing(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct rng r = { 5 };
+
+    (void)state;
+    for (uint32_t run = 0; run < 4; run++) {
+        enum pto_deps deps = run % 2 == 0 ? PTO_DEPS_SIMPLER : PTO_DEPS_SAFE;
+        struct pto_tensor t = square_buffer(1024);
+
+        for (uint32_t i = 0; i < 2000 / TEST_SHARE; i++) {
+            struct pto_tensor v = box_of_one_of_many_classes(&r, i);
+
+            access_one(rig, &v, PTO_TAG_INOUT);
+        }
+        assert_int_equal(rig_start(rig, deps, false), PTO_OK);
+        access_one(rig, &t, PTO_TAG_INOUT);
+        assert_int_equal(rig->edge_count, 0);
+    }
+    rig_close(rig);
+}
+
+static const struct CMUnitTest regions_tests[] = {
+    cmocka_unit_test(aligned_tiles_find_what_the_list_finds),
+    cmocka_unit_test(unaligned_stretches_find_what_the_list_finds),
+    cmocka_unit_test(square_tiles_find_what_the_list_finds),
+    cmocka_unit_test(shifted_tiles_find_what_the_list_finds),
+    cmocka_unit_test(combs_find_what_the_list_finds),
+    cmocka_unit_test(cubes_find_what_the_list_finds),
+    cmocka_unit_test(many_matrices_find_what_the_list_finds),
+    cmocka_unit_test(ragged_tiles_find_what_the_list_finds),
+    cmocka_unit_test(nested_tiles_find_what_the_list_finds),
+    cmocka_unit_test(sliding_stretches_find_what_the_list_finds),
+    cmocka_unit_test(mixed_sizes_find_what_the_list_finds),
+    cmocka_unit_test(rows_against_columns_find_what_the_list_finds),
+    cmocka_unit_test(wholes_against_tiles_find_what_the_list_finds),
+    cmocka_unit_test(many_buffers_find_what_the_list_finds),
+    cmocka_unit_test(many_frames_find_what_the_list_finds),
+    cmocka_unit_test(many_classes_find_what_the_list_finds),
+    cmocka_unit_test(views_of_views_find_what_the_list_finds),
+    cmocka_unit_test(overlapping_buffers_find_what_the_list_finds),
+    cmocka_unit_test(versions_find_what_the_list_finds),
+    cmocka_unit_test(empty_views_find_what_the_list_finds),
+    cmocka_unit_test(manual_tiles_find_what_the_list_finds),
+    cmocka_unit_test(manual_stretches_find_what_the_list_finds),
+    cmocka_unit_test(manual_mixed_sizes_find_what_the_list_finds),
+    cmocka_unit_test(many_readers_find_what_the_list_finds),
+    cmocka_unit_test(a_growing_table_finds_what_the_list_finds),
+    cmocka_unit_test(the_table_grows_while_its_records_live),
+    cmocka_unit_test(a_hundred_thousand_live_tiles_are_found_at_once),
+    cmocka_unit_test(a_record_of_gone_tasks_makes_no_edge),
+    cmocka_unit_test(a_reader_stands_for_the_writers_before_it),
+    cmocka_unit_test(a_region_comes_back_after_its_neighbour),
+    cmocka_unit_test(the_first_tile_off_the_grid_finds_its_neighbours),
+    cmocka_unit_test(a_box_without_a_class_is_found_again),
+    cmocka_unit_test(a_new_run_remembers_nothing),
+};
+
+TEST_MAIN(regions_tests)
