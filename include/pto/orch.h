@@ -212,13 +212,18 @@ static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
         a->scalar[a->scalar_count++] = value;
 }
 
-/* A float as the bit pattern in the low bytes of a scalar. */
-static inline void pto_add_float(struct pto_args *a, float value)
+static inline uint64_t pto_float_bits(float value)
 {
     uint32_t bits;
 
     memcpy(&bits, &value, sizeof(bits));
-    pto_add_scalar(a, bits);
+    return bits;
+}
+
+/* A float as the bit pattern in the low bytes of a scalar. */
+static inline void pto_add_float(struct pto_args *a, float value)
+{
+    pto_add_scalar(a, pto_float_bits(value));
 }
 
 static inline float pto_arg_float(const int64_t *args, int index)
@@ -288,6 +293,66 @@ static inline int pto_scope_end(struct pto_orch *o)
     for (int pto_scope_once = (pto_scope_begin((o), (mode)), 1); pto_scope_once; \
          pto_scope_once = (pto_scope_end(o), 0))
 #define PTO_SCOPE(o) PTO_SCOPE_WITH(o, PTO_SCOPE_AUTO)
+
+/*
+ * The same in one expression, for C:
+ *
+ *     struct pto_outputs sum = pto_aiv(o, ADD, PTO_IN(a), PTO_IN(b), PTO_OUT(&info));
+ *     pto_aiv(o, SCALE, PTO_INOUT(sum.tensor), PTO_FLOAT(0.5f));
+ *
+ * Tensors first, then scalars, as the kernel sees them.
+ */
+#ifndef __cplusplus
+enum { PTO_ARG_SCALAR = PTO_TAG_NO_DEP + 1 };
+
+struct pto_arg {
+    uint32_t kind; /* enum pto_tag, or PTO_ARG_SCALAR */
+    uint64_t scalar;
+    const void *tensor;
+};
+
+#define PTO_IN(t) ((struct pto_arg){ PTO_TAG_INPUT, 0, PTO_CHECK_TENSOR(t) })
+#define PTO_INOUT(t) ((struct pto_arg){ PTO_TAG_INOUT, 0, PTO_CHECK_TENSOR(t) })
+#define PTO_WRITE(t) ((struct pto_arg){ PTO_TAG_OUTPUT_EXISTING, 0, PTO_CHECK_TENSOR(t) })
+#define PTO_AFTER(t) ((struct pto_arg){ PTO_TAG_NO_DEP, 0, PTO_CHECK_TENSOR(t) })
+#define PTO_OUT(info) ((struct pto_arg){ PTO_TAG_OUTPUT, 0, PTO_CHECK_INFO(info) })
+#define PTO_INT(v) ((struct pto_arg){ PTO_ARG_SCALAR, (uint64_t)(v), NULL })
+#define PTO_FLOAT(v) ((struct pto_arg){ PTO_ARG_SCALAR, pto_float_bits(v), NULL })
+
+/* A pointer of the wrong type does not compile. */
+#define PTO_CHECK_TENSOR(t) (1 ? (t) : (const struct pto_tensor *)0)
+#define PTO_CHECK_INFO(i) (1 ? (i) : (const struct pto_tensor_info *)0)
+
+/* Shapes and offsets where they are used: pto_tensor_view(t, PTO_DIMS(16, 16), PTO_DIMS(r, c)). */
+#define PTO_DIMS(...) ((const uint32_t[]){ __VA_ARGS__ })
+
+#define PTO_LIST(...)                        \
+    (const struct pto_arg[]){ __VA_ARGS__ }, \
+        (uint32_t)(sizeof((const struct pto_arg[]){ __VA_ARGS__ }) / sizeof(struct pto_arg))
+
+#define pto_aic(o, id, ...) \
+    pto_submit_list((o), (struct pto_kernels){ (id), -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+#define pto_aiv(o, id, ...) \
+    pto_submit_list((o), (struct pto_kernels){ -1, (id), -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+#define pto_dummy(o, ...) \
+    pto_submit_list((o), (struct pto_kernels){ -1, -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+
+static inline struct pto_outputs pto_submit_list(struct pto_orch *o, struct pto_kernels kernels,
+                                                 const struct pto_site *site,
+                                                 const struct pto_arg list[], uint32_t count)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i].kind == PTO_ARG_SCALAR)
+            pto_add_scalar(&args, list[i].scalar);
+        else
+            pto_args_add(&args, list[i].tensor, (enum pto_tag)list[i].kind);
+    }
+    return pto_submit_at(o, kernels, &args, site);
+}
+#endif
 
 /* The first error of the run so far, or 0. */
 static inline int pto_orch_status(struct pto_orch *o)
