@@ -17,7 +17,7 @@
 #include "examples/example.h"
 
 enum { COUNT = 16384 };
-enum { KERNEL_ADD, KERNEL_ADD_SCALAR, KERNEL_MUL, KERNELS };
+enum { ADD, ADD_SCALAR, MUL, KERNELS };
 
 static int run_vector(struct pto_device *device, enum pto_mode mode, struct pto_run_report *report,
                       char *result, size_t result_bytes);
@@ -33,54 +33,24 @@ PTO_EXAMPLE = {
 };
 
 static const struct pto_kernel kernels[KERNELS] = {
-    [KERNEL_ADD] = { "add", kernel_add, PTO_CORE_AIV },
-    [KERNEL_ADD_SCALAR] = { "add_scalar", kernel_add_scalar, PTO_CORE_AIV },
-    [KERNEL_MUL] = { "mul", kernel_mul, PTO_CORE_AIV },
+    [ADD] = { "add", kernel_add, PTO_CORE_AIV },
+    [ADD_SCALAR] = { "add_scalar", kernel_add_scalar, PTO_CORE_AIV },
+    [MUL] = { "mul", kernel_mul, PTO_CORE_AIV },
 };
-
-/* Arguments of an operation with two inputs; the caller adds the output. */
-static void set_inputs(struct pto_args *args, const struct pto_tensor *x,
-                       const struct pto_tensor *y)
-{
-    pto_args_init(args);
-    pto_add_input(args, x);
-    pto_add_input(args, y);
-}
-
-/* Arguments of an operation with an input, an output that is new, and a number. */
-static void set_scaled(struct pto_args *args, const struct pto_tensor *x,
-                       const struct pto_tensor_info *out, float value)
-{
-    pto_args_init(args);
-    pto_add_input(args, x);
-    pto_add_output(args, out);
-    pto_add_float(args, value);
-}
 
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
-    const uint32_t shape[] = { COUNT };
-    const struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_FLOAT32);
-    struct pto_args args;
-
-    set_inputs(&args, &entry->tensor[0], &entry->tensor[1]);
-    pto_add_output(&args, &info);
-    const struct pto_tensor *c = pto_submit_aiv(o, KERNEL_ADD, &args).tensor;
+    const struct pto_tensor *a = &entry->tensor[0], *b = &entry->tensor[1], *f = &entry->tensor[2];
+    const struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(COUNT), 1, PTO_FLOAT32);
+    const struct pto_tensor *c = pto_aiv(o, ADD, PTO_IN(a), PTO_IN(b), PTO_OUT(&info)).tensor;
 
     PTO_SCOPE(o) {
-        set_scaled(&args, c, &info, 1.0f);
-        const struct pto_tensor *d = pto_submit_aiv(o, KERNEL_ADD_SCALAR, &args).tensor;
+        const struct pto_tensor *d, *e, *g;
 
-        set_scaled(&args, c, &info, 2.0f);
-        const struct pto_tensor *e = pto_submit_aiv(o, KERNEL_ADD_SCALAR, &args).tensor;
-
-        set_inputs(&args, d, e);
-        pto_add_output(&args, &info);
-        const struct pto_tensor *g = pto_submit_aiv(o, KERNEL_MUL, &args).tensor;
-
-        set_inputs(&args, g, c);
-        pto_add_output_existing(&args, &entry->tensor[2]);
-        pto_submit_aiv(o, KERNEL_ADD, &args);
+        d = pto_aiv(o, ADD_SCALAR, PTO_IN(c), PTO_OUT(&info), PTO_FLOAT(1.0f)).tensor;
+        e = pto_aiv(o, ADD_SCALAR, PTO_IN(c), PTO_OUT(&info), PTO_FLOAT(2.0f)).tensor;
+        g = pto_aiv(o, MUL, PTO_IN(d), PTO_IN(e), PTO_OUT(&info)).tensor;
+        pto_aiv(o, ADD, PTO_IN(g), PTO_IN(c), PTO_WRITE(f));
     }
 }
 
