@@ -50,7 +50,8 @@ struct chip {
     struct graph *graph;
     struct sched *sched;
     struct worker *submitter;
-    uint32_t room_at; /* live tasks at which the submitter is to call chip_room */
+    uint32_t room_at;    /* live tasks at which the submitter is to call chip_room */
+    struct aptr builder; /* the thread inside build, by its thread pointer; NULL: none */
     uint32_t clusters;
     const struct memory *memory; /* the budget of the engine's pools */
 };

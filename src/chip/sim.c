@@ -256,17 +256,17 @@ static void sim_close(struct chip *chip)
 {
     struct sim *m = sim_of(chip);
 
-    a32_store_release(&m->is_closing, 1); /* R14 */
-    a32_add_acq_rel(&m->event, 1);
+    a32_store_relaxed(&m->is_closing, 1); /* published by the numbers below */
+    a32_add_acq_rel(&m->event, 1);        /* R14 */
     os_wake(&m->event, UINT32_MAX);
-    a32_add_acq_rel(&m->monitor, 1);
+    a32_add_acq_rel(&m->monitor, 1); /* R14 */
     os_wake(&m->monitor, UINT32_MAX);
     if (m->monitor_handle != 0)
         pthread_join(m->monitor_handle, NULL);
     for (struct thread *th = m->all; th != NULL;) { /* the monitor made the last of them */
         struct thread *next = th->next;
 
-        a32_add_acq_rel(&th->go, 1);
+        a32_add_acq_rel(&th->go, 1); /* R14 */
         os_wake(&th->go, 1);
         pthread_join(th->handle, NULL);
         free(th);
@@ -326,7 +326,7 @@ static void *thread_main(void *arg)
     struct sim *m = th->sim;
 
     for (;;) {
-        uint32_t go = a32_load_acquire(&th->go); /* A15 */
+        uint32_t go = a32_load_acquire(&th->go); /* A14 */
         struct worker *w;
 
         pthread_mutex_lock(&m->lock);
@@ -335,7 +335,7 @@ static void *thread_main(void *arg)
             put_idle(m, th);
         pthread_mutex_unlock(&m->lock);
         if (w == NULL) {
-            if (a32_load_acquire(&m->is_closing) != 0) /* A14 */
+            if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
                 return NULL;
             os_wait(&th->go, go, UINT64_MAX);
             continue;
@@ -350,7 +350,7 @@ static void *thread_main(void *arg)
             a32_add_acq_rel(&m->done, 1); /* R16 */
             os_wake(&m->done, UINT32_MAX);
         }
-        if (a32_load_acquire(&m->is_closing) != 0) /* A14 */
+        if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
             return NULL;
     }
 }
@@ -385,7 +385,7 @@ static void bind_thread(struct sim *m, struct thread *th, struct worker *w)
     w->core = &th->core;
     th->core.global.sub_block_id = w->core_index[PTO_CORE_AIV] % 2;
     if (th != &m->caller) {
-        a32_add_acq_rel(&th->go, 1); /* R15 */
+        a32_add_relaxed(&th->go, 1); /* the lock orders */
         os_wake(&th->go, 1);
     }
 }
@@ -406,7 +406,7 @@ static void serve_place(struct sim *m, struct worker *w)
             break;
         }
         sched_flush(w);
-        if (a32_load_acquire(&m->is_closing) != 0) /* A14 */
+        if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
             return;
         if (spins++ < m->spins) {
             pto_pause();
@@ -420,11 +420,11 @@ static void serve_place(struct sim *m, struct worker *w)
 /* Returns false if nothing happened before the deadline. */
 static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns)
 {
-    uint32_t event = a32_load_acquire(&m->event);
+    uint32_t event = a32_load_relaxed(&m->event); /* F1 follows */
     bool is_in_time = true;
 
     sched_sleep_begin(&m->sched);
-    if (!sched_has_offer(&m->sched, w) && a32_load_acquire(&m->is_closing) == 0) { /* A14 */
+    if (!sched_has_offer(&m->sched, w) && a32_load_relaxed(&m->is_closing) == 0) { /* after A14 */
         a32_add_relaxed(&m->sleeps, 1);                                            /* a count */
         is_in_time = os_wait(&m->event, event, deadline_ns);
     }
@@ -466,7 +466,7 @@ static void sim_run(struct chip *chip, const struct chip_job *job)
     m->caller.is_lost = false;
     bind_thread(m, &m->caller, w);
     pthread_mutex_unlock(&m->lock);
-    a32_store_release(&m->is_running, 1); /* R17 */
+    a32_store_relaxed(&m->is_running, 1); /* the lock orders */
     fence_full();                         /* F2 */
     if (a32_load_relaxed(&m->is_monitor_asleep) != 0) {
         a32_add_acq_rel(&m->monitor, 1);
@@ -489,7 +489,9 @@ static void sim_run(struct chip *chip, const struct chip_job *job)
 static bool lead_run(struct sim *m, struct worker *w)
 {
     while (!fiber_is_done(m->fiber)) {
+        aptr_store_relaxed(&m->base.builder, __builtin_thread_pointer()); /* only compared */
         fiber_resume(m->fiber);
+        aptr_store_relaxed(&m->base.builder, NULL);
         if (fiber_is_done(m->fiber))
             break;
         if (!run_for_room(m, w))
@@ -664,10 +666,10 @@ static void *monitor_main(void *arg)
     struct sim *m = arg;
     uint32_t quiet = 0;
 
-    while (a32_load_acquire(&m->is_closing) == 0) { /* A14 */
-        uint32_t word = a32_load_acquire(&m->monitor);
+    while (a32_load_relaxed(&m->is_closing) == 0) {    /* after A14 */
+        uint32_t word = a32_load_acquire(&m->monitor); /* A14 */
 
-        if (a32_load_acquire(&m->is_running) != 0) { /* A17 */
+        if (a32_load_relaxed(&m->is_running) != 0) { /* the lock orders */
             quiet = 0;
             a32_add_relaxed(&m->ticks, 1); /* a count */
             watch_places(m);
@@ -680,7 +682,7 @@ static void *monitor_main(void *arg)
         }
         a32_store_relaxed(&m->is_monitor_asleep, 1);
         fence_full(); /* F2 */
-        if (a32_load_relaxed(&m->is_running) == 0 && a32_load_acquire(&m->is_closing) == 0)
+        if (a32_load_relaxed(&m->is_running) == 0 && a32_load_relaxed(&m->is_closing) == 0)
             os_wait(&m->monitor, word, UINT64_MAX);
         a32_store_relaxed(&m->is_monitor_asleep, 0);
         quiet = 0;
@@ -698,7 +700,7 @@ static void watch_places(struct sim *m)
 
         if (th == NULL)
             continue;
-        exec = a32_load_acquire(&th->core.exec); /* A7 */
+        exec = a32_load_relaxed(&th->core.exec); /* F3 follows */
         if (th == sight->thread && exec == sight->exec && exec % 2 != 0) {
             if (++sight->ticks >= TICKS_STUCK) {
                 give_place_away(m, i, exec);
@@ -729,8 +731,9 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
     else
-        fence_full();
-    if (a32_load_acquire(&old->core.exec) != exec) { /* A8 it has returned: it may keep the place */
+        fence_full(); /* F3 */
+    /* Acquire says what the fence does in terms that a race detector knows. */
+    if (a32_load_acquire(&old->core.exec) != exec) { /* it has returned: it may keep the place */
         a32_store_relaxed(&old->core.lost, 0);
         put_idle(m, th);
         return;

@@ -6,10 +6,10 @@
  * place among the workers.
  *
  * Ordering
- *   R7 core_invoke `exec`  -> A7 the monitor   what the worker owns is complete before it is taken away
- *   The store to `exec` after a kernel and the load of `lost` are one side of a Dekker pair; the
- *   monitor's store to `lost`, port_fence_all() and load of `exec` are the other: if the monitor
- *   still sees the invocation, the thread sees `lost`.
+ *   R7 core_invoke `exec`  -> F3 the monitor   what the worker owns is complete before it is taken away
+ *   F3 The store to `exec` after a kernel and the load of `lost` are one side of a Dekker pair; the
+ *   monitor's store to `lost`, its fence on all threads and its load of `exec` are the other: if the
+ *   monitor still sees the invocation, the thread sees `lost`.
  */
 #ifndef PTO_CORE_H
 #define PTO_CORE_H
@@ -55,10 +55,10 @@ static inline bool core_invoke(struct core *core, struct slot *s, pto_kernel_fn 
     core->local.task = pto_task_id_make(s->ring, s->local);
     a32_store_release(&core->exec, exec + 1); /* R7 */
     fn(args);
-    a32_store_release(&core->exec, exec + 2); /* R8 */
+    a32_store_relaxed(&core->exec, exec + 2); /* nothing is read by it */
     fence_light();
     if (core->has_own_fence)
-        fence_full();
+        fence_full();                          /* F3 */
     return a32_load_relaxed(&core->lost) != 0; /* a set flag is looked at again under the lock */
 }
 

@@ -113,7 +113,7 @@ int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struc
         status = wait_for_tensors(g, t, args, span, out);
     if (status < 0) {
         g->live--; /* it keeps its slot, but nobody is to wait for it */
-        return refuse(g, FAULT_MEMORY, -1, 0);
+        return status == PTO_EARGS ? status : refuse(g, FAULT_MEMORY, -1, 0);
     }
     edges = t->edge_count;
     if ((t->flags & SLOT_HAS_SPILL) != 0 && t->edge_chunk != 0)
@@ -308,10 +308,12 @@ static int wait_for_tensors(struct graph *g, struct slot *t, const struct pto_ar
                 if (e != NULL && e->block != 0 && graph_block(g, e->block)->seq == e->seq &&
                     block_retain(g, e->block))
                     slot_retained(t)[retained++] = e->block;
+                else if (g->deps == PTO_DEPS_SAFE) /* its last user went while we looked */
+                    status = refuse(g, FAULT_SCOPE_ENDED, (int32_t)i, x->owner.raw);
             }
         }
         if (access[tag] != 0 && !x->manual_dep)
-            status |= region_access(g, t, x, &span[i], access[tag]);
+            status = status < 0 ? status : region_access(g, t, x, &span[i], access[tag]);
         if (status < 0)
             break;
     }

@@ -98,7 +98,7 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        if (s->lanes != 0) {
+        if (s->lanes != 0 && a32_load_relaxed(&w->sched->is_cancelled) == 0) { /* soon enough */
             if ((w->core_mask & (1u << s->core_type)) == 0 &&
                 !port_core_acquire(w->sched->machine, w, s->core_type)) {
                 park_task(w, s);

@@ -76,6 +76,7 @@ struct sched {
     uint32_t worker_count;
     void *machine; /* for port_wake, port_core_acquire */
     const struct graph_kernel *kernels;
+    struct a32 is_cancelled;           /* kernels are not started any more */
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
     struct a32 hungry;                 /* workers that look for something to run */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The engine in small, for the scenarios: a graph, a scheduler with up to
+ * three places, static memory, kernels that touch cells. A program includes
+ * this file once, then sched/sched.c, and links src/graph/.
+ *
+ * Rings are as short as the program says (SMALL_...), so that a few tasks go
+ * round them; sched.c itself is compiled as it is.
+ *
+ * What an order protects is a word or a struct that the engine accesses
+ * without a note where the note would be in its way. The wrappers below add
+ * them:
+ *   - an entry of a return ring is plain memory between its two ends;
+ *   - an entry of a public ring is read by everybody who tries to claim it, but
+ *     only the read of the one who succeeds must come before its reuse;
+ *   - a worker's own fields are written by the thread at its place only.
+ */
+#ifndef PTO_SCENARIO_H
+#define PTO_SCENARIO_H
+
+#include <stdio.h>
+#include <string.h>
+
+#include "explore.h"
+#include "weak.h"
+
+/* The structs keep their size; the code of sched.c sees the small numbers. */
+#define SCHED_PUBLIC SCHED_PUBLIC_ROOM
+#define SCHED_RETURN SCHED_RETURN_ROOM
+#define SCHED_CLAIM SCHED_CLAIM_ROOM
+#define SCHED_BATCH SCHED_BATCH_ROOM
+
+/* The store half of this one may be overtaken by later loads, as on Arm; see overtaken_word. */
+static uint32_t model_add(struct a32 *a, uint32_t v);
+static uint32_t model_sub(struct a32 *a, uint32_t v);
+#define a32_add_acq_rel(a, v) model_add(a, v)
+#define a32_sub_acq_rel(a, v) model_sub(a, v)
+
+#include "sched/sched.h"
+
+#undef a32_add_acq_rel
+#undef a32_sub_acq_rel
+#undef SCHED_PUBLIC
+#undef SCHED_RETURN
+#undef SCHED_CLAIM
+#undef SCHED_BATCH
+
+#ifndef SMALL_PUBLIC
+#define SMALL_PUBLIC 4
+#endif
+#ifndef SMALL_RETURN
+#define SMALL_RETURN 4
+#endif
+#ifndef SMALL_CLAIM
+#define SMALL_CLAIM 1
+#endif
+#ifndef SMALL_BATCH
+#define SMALL_BATCH 1
+#endif
+
+enum {
+    SCHED_PUBLIC = SMALL_PUBLIC,
+    SCHED_RETURN = SMALL_RETURN,
+    SCHED_CLAIM = SMALL_CLAIM,
+    SCHED_BATCH = SMALL_BATCH,
+    PLACES = 3,
+    CELLS = 16,
+    TASKS = 16,
+    POOL_BYTES = 256 << 10,
+    POOLS = 20,
+};
+
+/* One scenario: the labels that it shows come first when tools/weaken asks. */
+struct scenario {
+    struct explore_scenario explore;
+    const char *labels;
+    struct explore_limits limits;
+};
+
+static struct graph *graph;
+static struct sched *sched;
+static uint32_t cell[CELLS];  /* what kernels touch; plain memory */
+static uint32_t ran[TASKS];   /* how often, by task */
+static uint32_t built[TASKS]; /* stands for what a submit writes after its first edge */
+static struct a32 *overtaken_word;
+
+static uint32_t claim_read[PLACES][SMALL_PUBLIC][EXPLORE_THREAD_MAX];
+static uint8_t claim_winner[PLACES][SMALL_PUBLIC]; /* thread + 1, of the latest claim */
+
+/* ---- wrappers ---- */
+
+/* With one sleeper only, a load and a store are as good as an atomic addition. */
+static uint32_t model_add(struct a32 *a, uint32_t v)
+{
+    uint32_t before;
+
+    if (a != overtaken_word)
+        return a32_add_acq_rel(a, v);
+    before = a32_load_acquire(a);
+    a32_store_release(a, before + v);
+    return before;
+}
+
+static uint32_t model_sub(struct a32 *a, uint32_t v)
+{
+    uint32_t before;
+
+    if (a != overtaken_word)
+        return a32_sub_acq_rel(a, v);
+    before = a32_load_acquire(a);
+    a32_store_release(a, before - v);
+    return before;
+}
+
+static inline bool is_within(const struct a32 *a, const struct a32 *array, uint32_t count)
+{
+    return a >= array && a < array + count;
+}
+
+static inline uint32_t noted_load(const struct a32 *a)
+{
+    for (uint32_t i = 0; i < sched->worker_count && explore_in_thread(); i++) {
+        struct worker *w = sched->worker[i];
+
+        if (is_within(a, w->public_slot, SCHED_PUBLIC))
+            atomic_note_write(&claim_read[i][a - w->public_slot][explore_self()]);
+        if (is_within(a, w->return_slot, SCHED_RETURN))
+            atomic_note_read(a);
+    }
+    return a32_load_relaxed(a);
+}
+
+static inline void noted_store(struct a32 *a, uint32_t v)
+{
+    for (uint32_t i = 0; i < sched->worker_count && explore_in_thread(); i++) {
+        struct worker *w = sched->worker[i];
+
+        if (is_within(a, w->public_slot, SCHED_PUBLIC)) {
+            uint32_t at = (uint32_t)(a - w->public_slot);
+
+            if (claim_winner[i][at] != 0)
+                atomic_note_write(&claim_read[i][at][claim_winner[i][at] - 1]);
+        }
+        if (is_within(a, w->return_slot, SCHED_RETURN))
+            atomic_note_write(a);
+    }
+    a32_store_relaxed(a, v);
+}
+
+/* Right after the exchange, before anybody else runs. */
+static inline bool note_claim(const struct a32 *a, uint32_t from, uint32_t to, bool has_won)
+{
+    for (uint32_t i = 0; i < sched->worker_count && has_won; i++)
+        for (uint32_t p = from; a == &sched->worker[i]->public_head && p != to; p++)
+            claim_winner[i][p % SCHED_PUBLIC] = (uint8_t)(explore_self() + 1);
+    return has_won;
+}
+
+#define NOTED_CAS(name)                                                            \
+    static inline bool noted_##name(struct a32 *a, uint32_t *expected, uint32_t v) \
+    {                                                                              \
+        uint32_t from = *expected;                                                 \
+                                                                                   \
+        return note_claim(a, from, v, name(a, expected, v));                       \
+    }
+
+NOTED_CAS(a32_cas_acq_rel)
+NOTED_CAS(weak_a32_cas_relaxed)
+NOTED_CAS(weak_a32_cas_acquire)
+NOTED_CAS(weak_a32_cas_release)
+
+#define a32_load_relaxed(a) noted_load(a)
+#define a32_store_relaxed(a, v) noted_store(a, v)
+#define a32_cas_acq_rel(a, expected, v) noted_a32_cas_acq_rel(a, expected, v)
+#define weak_a32_cas_relaxed(a, expected, v) noted_weak_a32_cas_relaxed(a, expected, v)
+#define weak_a32_cas_acquire(a, expected, v) noted_weak_a32_cas_acquire(a, expected, v)
+#define weak_a32_cas_release(a, expected, v) noted_weak_a32_cas_release(a, expected, v)
+
+/* In complete_task and sched_run, where `w` is the worker. */
+#define aptr_swap_acq_rel(a, v) (atomic_note_write(w), aptr_swap_acq_rel(a, v))
+#define weak_aptr_swap_relaxed(a, v) (atomic_note_write(w), weak_aptr_swap_relaxed(a, v))
+#define weak_aptr_swap_acquire(a, v) (atomic_note_write(w), weak_aptr_swap_acquire(a, v))
+#define weak_aptr_swap_release(a, v) (atomic_note_write(w), weak_aptr_swap_release(a, v))
+#define port_core_start(core, s, fn) (atomic_note_write(w), port_core_start(core, s, fn))
+
+/* ---- the port ---- */
+
+_Noreturn void port_panic(const char *what, const char *file, int line)
+{
+    explore_assert_failed(file, line, what);
+}
+
+static inline void give_pool(struct pool *pool, uint64_t share, void *context)
+{
+    static _Alignas(4096) char memory[POOLS][POOL_BYTES];
+    uint32_t *next = context;
+
+    (void)share;
+    *pool = (struct pool){ .base = memory[(*next)++], .limit = POOL_BYTES, .max = POOL_BYTES };
+}
+
+/* ---- kernels ---- */
+
+/* A task's only scalar: its number, what its kernel reads, what it writes. */
+static inline uint64_t task_scalar(uint32_t number, uint32_t reads, uint32_t writes)
+{
+    return number | (uint64_t)reads << 8 | (uint64_t)writes << 32;
+}
+
+/* The submitter is at it until its last edge is linked; the kernel comes after all of that. */
+static inline bool note_edge(void *context, uint64_t before, uint64_t after)
+{
+    (void)context;
+    (void)before;
+    atomic_note_write(&built[after]);
+    return true;
+}
+
+/* Bits of `reads` and `writes` name cells. */
+static inline void run_cells(uint64_t scalar)
+{
+    uint32_t reads = (uint32_t)(scalar >> 8) & 0xffff;
+    uint32_t writes = (uint32_t)(scalar >> 32);
+
+    atomic_note_read(&built[scalar & 0xff]);
+    for (uint32_t i = 0; i < CELLS; i++) {
+        if ((reads & 1u << i) != 0)
+            atomic_note_read(&cell[i]);
+        if ((writes & 1u << i) != 0)
+            atomic_note_write(&cell[i]);
+    }
+    explore_assert(ran[scalar & 0xff]++ == 0);
+}
+
+/* The scalar comes after the tensors, of which there are none or one. */
+enum { KERNEL_TOUCH, KERNEL_TENSOR, KERNEL_READ, KERNEL_WRITE, KERNEL_CUBE, KERNELS };
+
+static void touch_kernel(int64_t *args)
+{
+    run_cells((uint64_t)args[0]);
+}
+
+static void tensor_kernel(int64_t *args)
+{
+    run_cells((uint64_t)args[1]);
+}
+
+static void read_kernel(int64_t *args)
+{
+    atomic_note_read(pto_tensor_data(pto_arg_tensor(args, 0)));
+    run_cells((uint64_t)args[1]);
+}
+
+static void write_kernel(int64_t *args)
+{
+    atomic_note_write(pto_tensor_data(pto_arg_tensor(args, 0)));
+    run_cells((uint64_t)args[1]);
+}
+
+static const struct graph_kernel kernels[KERNELS] = {
+    [KERNEL_TOUCH] = { touch_kernel, PTO_CORE_AIV },
+    [KERNEL_TENSOR] = { tensor_kernel, PTO_CORE_AIV },
+    [KERNEL_READ] = { read_kernel, PTO_CORE_AIV },
+    [KERNEL_WRITE] = { write_kernel, PTO_CORE_AIV },
+    [KERNEL_CUBE] = { touch_kernel, PTO_CORE_AIC },
+};
+
+static inline int start_graph(bool is_shared)
+{
+    uint32_t next_pool = 0;
+
+    memset(ran, 0, sizeof(ran));
+    memset(claim_winner, 0, sizeof(claim_winner));
+    overtaken_word = NULL;
+    if (graph->slot_pool.base == NULL)
+        graph_each_pool(graph, give_pool, &next_pool);
+    return graph_start(graph, &(struct graph_params){ .kernels = kernels,
+                                                      .kernel_count = KERNELS,
+                                                      .edge_fn = note_edge,
+                                                      .is_shared = is_shared });
+}
+
+/* ---- programs ---- */
+
+static inline bool has_label(const char *labels, const char *label)
+{
+    size_t length = strlen(label);
+
+    for (const char *at = labels; length != 0 && (at = strstr(at, label)) != NULL; at += length)
+        if ((at == labels || at[-1] == ' ') && (at[length] == ' ' || at[length] == '\0'))
+            return true;
+    return false;
+}
+
+static inline bool run_scenario(const struct scenario *s, bool is_quiet)
+{
+    struct explore_limits limits = s->limits;
+
+    limits.skips_notes = true;
+    limits.is_quiet = is_quiet;
+    if (is_quiet) { /* what is broken shows up at random much sooner than by depth */
+        limits.execution_max = 0;
+        if (explore_run(&s->explore, &limits) != 0)
+            return false;
+        limits = s->limits;
+        limits.skips_notes = limits.is_quiet = true;
+        limits.random_count = 0;
+    }
+    return explore_run(&s->explore, &limits) == 0;
+}
+
+/* `--label L` runs what shows L first; `--first` stops at the first failure. */
+static inline int scenario_main(int argc, char **argv, const struct scenario *list, uint32_t count)
+{
+    const char *label = "";
+    bool is_first = false;
+    uint32_t passed = 0, failed = 0;
+
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--first") == 0)
+            is_first = true;
+        else if (strcmp(argv[i], "--label") == 0 && i + 1 < argc)
+            label = argv[++i];
+    }
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < count && !(is_first && failed != 0); i++) {
+            if (has_label(list[i].labels, label) != (pass == 0))
+                continue;
+            if (run_scenario(&list[i], is_first)) {
+                passed++;
+                continue;
+            }
+            failed++;
+            if (is_first)
+                printf("%s: %s\n", list[i].explore.name, explore_last()->message);
+        }
+    printf("%u passed, %u failed\n", passed, failed);
+    return failed != 0;
+}
+
+#endif
