@@ -14,7 +14,8 @@ GRAPH_SRC = graph.c slots.c regions.c region_index.c overlap.c scope.c submit.c 
 SCHED_SRC = sched.c
 CORE_SRC =
 CHIP_SRC = chip.c sim.c
-HOST_SRC = device.c callable.c run.c
+HOST_SRC = error.c handle.c device.c callable.c memory.c orch.c run.c
+TRACE_SRC = timeline.c
 CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c
 EXAMPLES = vector
 
@@ -77,7 +78,7 @@ SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
 PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(call objects,port,$(PORT_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) \
-	$(call objects,host,$(HOST_SRC))
+	$(call objects,host,$(HOST_SRC)) $(call objects,trace,$(TRACE_SRC))
 CLI_OBJ = $(call objects,cli,$(CLI_SRC))
 
 LIB = $(B)/lib/libpto.so.$(SOVERSION)

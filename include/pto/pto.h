@@ -7,8 +7,14 @@
  * what differs from the default. There is no process-wide state: everything
  * hangs off a device, and devices are independent of each other.
  *
- * Threads: any thread may open a device; calls on one device must not overlap.
- * After fork() the child may only leave its parent's devices alone.
+ * Threads: every function may be called from any thread. Runs of one device
+ * take place one after the other, in the order in which they were launched or
+ * called. Closing a device, destroying a callable and finishing a run must not
+ * overlap with other calls that use the same handle.
+ *
+ * A handle that is NULL, closed, of another kind or made up gives PTO_EINVAL.
+ * After fork() the child gets PTO_EFORKED for its parent's devices, and may
+ * open its own.
  */
 #ifndef PTO_API_PTO_H
 #define PTO_API_PTO_H
@@ -24,24 +30,29 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /* Codes below 200 are the reference system's, under its names; ours start at -201. */
-#define PTO_STATUS_MAP(X)                                          \
-    X(ESCOPE_DEADLOCK, -1, "a scope holds every slot of its ring") \
-    X(EHEAP, -2, "no heap left for an output")                     \
-    X(EWINDOW, -3, "the task ring is full")                        \
-    X(EDEP_POOL, -4, "no room left for dependencies")              \
-    X(EARGS, -5, "invalid arguments")                              \
-    X(ESYNC_START, -7, "a gang that can never fit on the chip")    \
-    X(ETENSOR_WAIT, -8, "tensor data did not arrive in time")      \
-    X(EORCH, -9, "the orchestration reported a failure")           \
-    X(ESTALL, -100, "no progress before the deadline")             \
-    X(EINVAL, -201, "invalid argument")                            \
-    X(ENOMEM, -202, "out of memory")                               \
-    X(EAGAIN, -203, "no room now, retry after progress")           \
-    X(ETIMEOUT, -204, "no progress before the deadline")           \
-    X(EPEER, -205, "peer process is gone")                         \
-    X(ENOSUP, -206, "not supported by this backend")               \
-    X(EKERNEL, -207, "a kernel reported a failure")                \
-    X(ESYSTEM, -208, "the operating system refused a request")
+#define PTO_STATUS_MAP(X)                                           \
+    X(ESCOPE_DEADLOCK, -1, "a scope holds every slot of its ring")  \
+    X(EHEAP, -2, "no heap left for an output")                      \
+    X(EWINDOW, -3, "the task ring is full")                         \
+    X(EDEP_POOL, -4, "no room left for dependencies")               \
+    X(EARGS, -5, "invalid arguments")                               \
+    X(ESYNC_START, -7, "a gang that can never fit on the chip")     \
+    X(ETENSOR_WAIT, -8, "tensor data did not arrive in time")       \
+    X(EORCH, -9, "the orchestration reported a failure")            \
+    X(ESTALL, -100, "no progress before the deadline")              \
+    X(EINVAL, -201, "invalid argument")                             \
+    X(ENOMEM, -202, "out of memory")                                \
+    X(EAGAIN, -203, "no room now, retry after progress")            \
+    X(ETIMEOUT, -204, "no progress before the deadline")            \
+    X(EPEER, -205, "peer process is gone")                          \
+    X(ENOSUP, -206, "not supported by this backend")                \
+    X(EKERNEL, -207, "a kernel reported a failure")                 \
+    X(ESYSTEM, -208, "the operating system refused a request")      \
+    X(ECANCELED, -209, "the run was cancelled")                     \
+    X(EBUSY, -210, "the run has not ended, or the device has runs") \
+    X(EMEMORY, -211, "device memory is used wrongly")               \
+    X(EFORKED, -212, "the device belongs to the parent process")    \
+    X(ELOAD, -213, "a shared object cannot be loaded")
 
 enum pto_status {
     PTO_OK = 0,
@@ -87,8 +98,11 @@ struct pto_device_params {
 
 void pto_device_params_init(struct pto_device_params *params);
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out);
-/* Accepts NULL. Ends the device's threads. */
-void pto_device_close(struct pto_device *device);
+/*
+ * Ends the device's threads and frees what was allocated on it. PTO_EBUSY while
+ * runs of it are not finished; nothing has happened then.
+ */
+int pto_device_close(struct pto_device *device);
 
 struct pto_kernel {
     const char *name;
@@ -97,6 +111,7 @@ struct pto_kernel {
 };
 
 struct pto_callable;
+struct pto_error;
 
 struct pto_callable_params {
     size_t size;
@@ -109,8 +124,16 @@ struct pto_callable_params {
 void pto_callable_params_init(struct pto_callable_params *params);
 int pto_callable_create(const struct pto_callable_params *params,
                         struct pto_callable **callable_out);
-/* Accepts NULL. No run may be using it. */
-void pto_callable_destroy(struct pto_callable *callable);
+/*
+ * From a shared object that exports a `struct pto_callable_params` under the
+ * name `symbol` (NULL: "pto_callable"). The object stays loaded until the
+ * callable is destroyed, and its symbols are visible to nothing else.
+ * PTO_ELOAD: `error`, which may be NULL, tells why.
+ */
+int pto_callable_load(const char *path, const char *symbol, struct pto_callable **callable_out,
+                      struct pto_error *error);
+/* PTO_EBUSY while a run uses it. */
+int pto_callable_destroy(struct pto_callable *callable);
 
 /*
  * Called by the submitting thread for every dependency it finds, with the
@@ -118,6 +141,13 @@ void pto_callable_destroy(struct pto_callable *callable);
  * false to leave the edge out: a race on purpose, for tests of tests.
  */
 typedef bool (*pto_edge_fn)(void *context, uint64_t before, uint64_t after);
+
+/* The flight recorder. What it costs is in bench/README.md. */
+enum pto_trace {
+    PTO_TRACE_OFF,
+    PTO_TRACE_ORDER, /* order and ids of all tasks, a time stamp for every 16 of them */
+    PTO_TRACE_TIMES  /* each task with the times of its begin and end */
+};
 
 struct pto_run_options {
     size_t size;
@@ -127,6 +157,8 @@ struct pto_run_options {
     uint64_t order_seed; /* not 0: ready tasks are taken in a random order made from it */
     pto_edge_fn edge;
     void *edge_context;
+    enum pto_trace trace;
+    uint32_t trace_records; /* kept per worker, the latest ones; 0: 65536; a power of two */
 };
 
 void pto_run_options_init(struct pto_run_options *options);
@@ -169,11 +201,77 @@ void pto_run_report_init(struct pto_run_report *report);
 /*
  * Runs the callable to its end on the calling thread and the device's workers.
  * `options` and `report` may be NULL. Returns the first error; the report then
- * tells its story. The device stays usable.
+ * tells its story. The device stays usable. While other runs are before it, it
+ * waits for its turn, at most the default time-out: then PTO_ETIMEOUT. From
+ * inside an orchestration on the same device: PTO_EBUSY.
  */
 int pto_run(struct pto_device *device, const struct pto_callable *callable,
             const struct pto_entry *entry, const struct pto_run_options *options,
             struct pto_run_report *report);
+
+/*
+ * The same in steps, for several runs in flight:
+ *
+ *     prepare -> launch -> poll, wait or the descriptor -> finish
+ *
+ * Prepare copies descriptors and scalars; the memory behind the tensors is the
+ * caller's and must stay. The report's `error` is for prepare and may be NULL.
+ */
+struct pto_run;
+
+enum { PTO_RUN_PENDING = 0, PTO_RUN_ENDED = 1 };
+
+/* The default of every wait that gets 0 as its time-out: a minute. */
+#define PTO_TIMEOUT_DEFAULT_NS 60000000000ull
+
+int pto_run_prepare(struct pto_device *device, const struct pto_callable *callable,
+                    const struct pto_entry *entry, const struct pto_run_options *options,
+                    struct pto_run **run_out);
+/* Returns at once; a thread of the device runs it after those launched before. */
+int pto_run_launch(struct pto_run *run);
+/* PTO_RUN_ENDED, PTO_RUN_PENDING, or an error of the call itself. */
+int pto_run_poll(struct pto_run *run);
+/* The status of the run, or PTO_ETIMEOUT: then it still goes on. 0: the default time-out. */
+int pto_run_wait(struct pto_run *run, uint64_t timeout_ns);
+/*
+ * Ends the run early: kernels that run are waited for, further ones are not
+ * started. A run that was not launched yet ends at once. The status of the run
+ * is PTO_ECANCELED unless it had ended before.
+ */
+int pto_run_cancel(struct pto_run *run);
+/* A descriptor that is readable once the run has ended; it belongs to the run. Negative: an error. */
+int pto_run_fd(struct pto_run *run);
+/*
+ * Frees the run; returns its status and fills the report, which may be NULL.
+ * PTO_EBUSY while it is launched and has not ended. A run that was never
+ * launched may be finished, too: its status is PTO_ECANCELED.
+ */
+int pto_run_finish(struct pto_run *run, struct pto_run_report *report);
+
+/*
+ * Device memory. On a simulated chip it is host memory, too. Every allocation
+ * is followed by a guard that is looked at when it is freed or checked.
+ */
+int pto_mem_alloc(struct pto_device *device, uint64_t bytes, uint64_t *addr_out);
+/*
+ * PTO_EMEMORY: freed twice, inside an allocation, not of this device, or written
+ * beyond its end (then it is freed all the same). `error` may be NULL.
+ */
+int pto_mem_free(struct pto_device *device, uint64_t addr, struct pto_error *error);
+/* Both ends inside one allocation, or PTO_EMEMORY. */
+int pto_mem_write(struct pto_device *device, uint64_t addr, const void *from, uint64_t bytes);
+int pto_mem_read(struct pto_device *device, uint64_t addr, void *to, uint64_t bytes);
+/* Looks at every guard. */
+int pto_mem_check(struct pto_device *device, struct pto_error *error);
+
+/*
+ * Writes the timeline of the last run that was recorded, whether it succeeded or
+ * not, for ui.perfetto.dev: simulated cores as tracks, a slice an execution, a
+ * flow a dependency, live and ready tasks as counters. Records that were lost
+ * are counted in it. The file is written whole or not at all. PTO_EINVAL:
+ * nothing was recorded. `error` may be NULL.
+ */
+int pto_trace_write(struct pto_device *device, const char *path, struct pto_error *error);
 
 /*
  * Everything for one run at once: opens a device, runs, closes it. For small

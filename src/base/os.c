@@ -91,6 +91,26 @@ void os_wake(struct a32 *word, uint32_t count)
     syscall(SYS_futex, &word->v, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, woken_max, NULL, NULL, 0);
 }
 
+void os_cond_init(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
+bool os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns)
+{
+    struct timespec at = { .tv_sec = (time_t)(deadline_ns / 1000000000),
+                           .tv_nsec = (long)(deadline_ns % 1000000000) };
+
+    if (deadline_ns == UINT64_MAX)
+        return pthread_cond_wait(cond, lock) == 0;
+    return pthread_cond_timedwait(cond, lock, &at) == 0;
+}
+
 uint32_t os_cpu_count(void)
 {
     cpu_set_t sets[CPU_SETS];

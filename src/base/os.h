@@ -6,6 +6,7 @@
 #ifndef PTO_OS_H
 #define PTO_OS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +44,11 @@ size_t os_page_bytes(void);
 bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns);
 /* Wakes at most `count` of the threads in os_wait on the word. */
 void os_wake(struct a32 *word, uint32_t count);
+
+/* A condition whose timed waits take deadlines of os_now_ns. */
+void os_cond_init(pthread_cond_t *cond);
+/* Waits for a signal; false on the deadline (UINT64_MAX: none). */
+bool os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline_ns);
 
 /* CPUs this process may use; at least 1. */
 uint32_t os_cpu_count(void);

@@ -25,6 +25,8 @@ struct chip_job {
     uint64_t order_seed;
     uint32_t window; /* live tasks before some are run */
     bool is_held;    /* nothing runs before build has returned */
+    enum pto_trace trace;
+    uint32_t trace_records; /* per worker; a power of two */
     struct pto_run_report *report;
 };
 
@@ -37,8 +39,11 @@ struct chip_ops {
     /* Waits for kernels that are still running. */
     void (*close)(struct chip *chip);
 
-    /* Calls build and returns when every task has completed; fills the report's counts. */
-    void (*run)(struct chip *chip, const struct chip_job *job);
+    /*
+     * Calls build and returns when every task has completed; fills the report's
+     * counts. PTO_ENOMEM: no memory for the recorder; nothing was run.
+     */
+    int (*run)(struct chip *chip, const struct chip_job *job);
 
     /* From inside build: runs tasks until there is room for more. */
     void (*room)(struct chip *chip);

@@ -79,6 +79,7 @@ struct sim {
     uint64_t patience_ns;
     bool has_fence_all;
     struct thread caller; /* whoever is in sim_run */
+    struct trace_ring ring[SCHED_WORKERS_MAX];
 
     pthread_mutex_t lock; /* places, idle threads, cores */
     struct thread *at_place[SCHED_WORKERS_MAX];
@@ -106,7 +107,7 @@ struct sim {
 
 static int sim_open(const struct chip_params *params, struct chip **chip_out);
 static void sim_close(struct chip *chip);
-static void sim_run(struct chip *chip, const struct chip_job *job);
+static int sim_run(struct chip *chip, const struct chip_job *job);
 static void sim_room(struct chip *chip);
 
 const struct chip_ops chip_sim_ops = {
@@ -134,6 +135,7 @@ static void put_idle(struct sim *m, struct thread *th);
 static struct thread *take_idle(struct sim *m);
 static bool acquire_core(struct sim *m, struct worker *w, uint32_t type);
 static void report_run(struct sim *m, const struct chip_job *job);
+static int start_trace(struct sim *m, const struct chip_job *job);
 
 static struct sim *sim_of(struct chip *chip)
 {
@@ -201,6 +203,7 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
             m->core_free[type][i / 64] |= 1ull << i % 64;
     pthread_mutex_init(&m->lock, NULL);
     sched_init(&m->sched, m);
+    m->sched.aic_count = params->clusters;
     graph_each_pool(&m->graph, reserve_pool, m);
     graph_each_pool(&m->graph, note_missing, &is_missing);
     status = is_missing ? PTO_ENOMEM : fiber_create(STACK_BYTES, &m->fiber);
@@ -272,8 +275,10 @@ static void sim_close(struct chip *chip)
         free(th);
         th = next;
     }
-    for (uint32_t i = 0; i < m->sched.worker_count; i++)
+    for (uint32_t i = 0; i < m->sched.worker_count; i++) {
+        free(m->ring[i].record);
         free(m->sched.worker[i]);
+    }
     fiber_destroy(m->fiber);
     graph_each_pool(&m->graph, release_pool, m);
     pthread_mutex_destroy(&m->lock);
@@ -443,7 +448,7 @@ void port_wake(void *machine)
 
 /* ---- a run ---- */
 
-static void sim_run(struct chip *chip, const struct chip_job *job)
+static int sim_run(struct chip *chip, const struct chip_job *job)
 {
     struct sim *m = sim_of(chip);
     uint32_t workers = m->sched.worker_count;
@@ -459,6 +464,8 @@ static void sim_run(struct chip *chip, const struct chip_job *job)
     a32_store_relaxed(&m->wakes, 0);
     a32_store_relaxed(&m->ticks, 0);
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
+    if (start_trace(m, job) < 0)
+        return PTO_ENOMEM;
     sched_start(&m->sched, job->kernels, job->order_seed);
     w->is_generous = !job->is_held; /* what is ready stays here until the graph is complete */
     fiber_start(m->fiber, job->build, job->arg);
@@ -483,6 +490,32 @@ static void sim_run(struct chip *chip, const struct chip_job *job)
     a32_store_release(&m->is_running, 0);
     report_run(m, job);
     graph_each_pool(&m->graph, trim_pool, NULL);
+    return PTO_OK;
+}
+
+/* A ring for each worker, kept until the device is closed: what a run recorded outlives it. */
+static int start_trace(struct sim *m, const struct chip_job *job)
+{
+    for (uint32_t i = 0; i < m->sched.worker_count; i++) {
+        struct trace_ring *ring = &m->ring[i];
+
+        m->sched.worker[i]->trace = NULL;
+        if (job->trace == PTO_TRACE_OFF)
+            continue;
+        if (ring->record == NULL || ring->mask + 1 != job->trace_records) {
+            free(ring->record);
+            *ring = (struct trace_ring){ 0 };
+            ring->record = malloc(job->trace_records * sizeof(struct trace_record));
+            if (ring->record == NULL)
+                return PTO_ENOMEM;
+            ring->mask = job->trace_records - 1;
+        }
+        ring->count = 0;
+        ring->since = 0;
+        ring->has_each_time = job->trace == PTO_TRACE_TIMES;
+        m->sched.worker[i]->trace = ring;
+    }
+    return PTO_OK;
 }
 
 /* Place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
@@ -521,7 +554,11 @@ static bool run_for_room(struct sim *m, struct worker *w)
     uint64_t before = w->executed;
 
     while (g->live > target) {
-        enum sched_result result = sched_run(w, BUDGET);
+        enum sched_result result;
+
+        if (w->trace != NULL)
+            trace_depth(w->trace, g->live, sched_ready_count(w));
+        result = sched_run(w, BUDGET);
 
         if (result == SCHED_LOST)
             return false;
@@ -562,7 +599,11 @@ static bool run_to_end(struct sim *m, struct worker *w)
     if (m->sched.worker_count > 1 && w->is_generous)
         sched_publish(w);
     while (g->live != 0) {
-        enum sched_result result = sched_run(w, BUDGET);
+        enum sched_result result;
+
+        if (w->trace != NULL)
+            trace_depth(w->trace, g->live, sched_ready_count(w));
+        result = sched_run(w, BUDGET);
 
         if (result == SCHED_LOST)
             return false;

@@ -129,6 +129,8 @@ struct graph {
     enum pto_deps deps;
     pto_edge_fn edge_fn;
     void *edge_context;
+    void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
+    void *wired_context;
     bool is_shared; /* other threads complete tasks: use atomic read-modify-writes */
 
     /* The submitter's. */
@@ -173,6 +175,8 @@ struct graph_params {
     enum pto_deps deps;
     pto_edge_fn edge_fn;
     void *edge_context;
+    void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* each edge, once linked */
+    void *wired_context;
     bool is_shared;
 };
 

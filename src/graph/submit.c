@@ -209,6 +209,8 @@ int graph_link(struct graph *g, struct slot *t, struct ref r)
                 return PTO_OK; /* completed meanwhile; the edge is not counted */
         } while (!aptr_cas_acq_rel(&p->successors, &head, e)); /* R1 A2 */
     }
+    if (g->wired_fn != NULL)
+        g->wired_fn(g->wired_context, r.seq - 1, t->seq - 1);
     if (t->edge_count < SLOT_EDGES_INLINE)
         t->edge_count++;
     else

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callables: an orchestration and the kernels that it may name. Immutable once made. */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,25 +26,30 @@ static bool is_valid(const struct pto_callable_params *params)
     return true;
 }
 
-int pto_callable_create(const struct pto_callable_params *params,
-                        struct pto_callable **callable_out)
+static void free_callable(struct callable *c)
 {
-    struct pto_callable *c;
-    size_t bytes = 0;
+    if (c->object != NULL)
+        dlclose(c->object);
+    free(c->kernel_name);
+    free(c);
+}
+
+/* Names are copied: the kernels' in their order, then the callable's own. */
+static struct callable *copy_params(const struct pto_callable_params *params)
+{
+    size_t bytes = strlen(params->name != NULL ? params->name : "") + 1;
+    struct callable *c;
     char *text;
 
-    if (callable_out == NULL || !is_valid(params))
-        return PTO_EINVAL;
     for (uint32_t i = 0; i < params->kernel_count; i++)
         bytes += strlen(params->kernels[i].name != NULL ? params->kernels[i].name : "") + 1;
-    bytes += strlen(params->name != NULL ? params->name : "") + 1;
     c = calloc(1, sizeof(*c) + params->kernel_count * sizeof(c->kernel[0]));
     if (c == NULL)
-        return PTO_ENOMEM;
+        return NULL;
     c->kernel_name = malloc((params->kernel_count + 1) * sizeof(char *) + bytes);
     if (c->kernel_name == NULL) {
         free(c);
-        return PTO_ENOMEM;
+        return NULL;
     }
     text = (char *)(c->kernel_name + params->kernel_count + 1);
     c->orchestration = params->orchestration;
@@ -59,15 +65,76 @@ int pto_callable_create(const struct pto_callable_params *params,
             c->kernel[i] =
                 (struct graph_kernel){ params->kernels[i].fn, (uint32_t)params->kernels[i].core };
     }
-    c->name = (char *)c->kernel_name[params->kernel_count];
-    *callable_out = c;
+    return c;
+}
+
+int pto_callable_create(const struct pto_callable_params *params,
+                        struct pto_callable **callable_out)
+{
+    struct callable *c;
+
+    if (callable_out == NULL || !is_valid(params))
+        return PTO_EINVAL;
+    c = copy_params(params);
+    if (c == NULL)
+        return PTO_ENOMEM;
+    *callable_out = handle_create(HANDLE_CALLABLE, c);
+    if (*callable_out == NULL) {
+        free_callable(c);
+        return PTO_ENOMEM;
+    }
     return PTO_OK;
 }
 
-void pto_callable_destroy(struct pto_callable *callable)
+int pto_callable_load(const char *path, const char *symbol, struct pto_callable **callable_out,
+                      struct pto_error *error)
 {
-    if (callable == NULL)
-        return;
-    free(callable->kernel_name);
-    free(callable);
+    const struct pto_callable_params *params;
+    struct callable *c;
+    void *object;
+    int status;
+
+    if (path == NULL || callable_out == NULL)
+        return PTO_EINVAL;
+    object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (object == NULL)
+        return error_tell(error, PTO_ELOAD, "%s", dlerror());
+    params = dlsym(object, symbol != NULL ? symbol : "pto_callable");
+    if (params == NULL) {
+        status =
+            error_tell(error, PTO_ELOAD,
+                       "%s has no symbol %s; export a struct pto_callable_params under that name",
+                       path, symbol != NULL ? symbol : "pto_callable");
+        dlclose(object);
+        return status;
+    }
+    if (!is_valid(params)) {
+        status = error_tell(
+            error, PTO_ELOAD,
+            "%s: its struct pto_callable_params is not valid; was it built for another version?",
+            path);
+        dlclose(object);
+        return status;
+    }
+    status = pto_callable_create(params, callable_out);
+    if (status < 0) {
+        dlclose(object);
+        return status;
+    }
+    c = handle_get(HANDLE_CALLABLE, *callable_out);
+    c->object = object;
+    return PTO_OK;
+}
+
+int pto_callable_destroy(struct pto_callable *callable)
+{
+    struct callable *c = handle_get(HANDLE_CALLABLE, callable);
+
+    if (c == NULL)
+        return PTO_EINVAL;
+    if (a32_load_acquire(&c->users) != 0)
+        return PTO_EBUSY;
+    if (handle_destroy(HANDLE_CALLABLE, callable) != NULL)
+        free_callable(c);
+    return PTO_OK;
 }

@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: opened by platform name. */
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/os.h"
 #include "host/host.h"
+
+static int check_params(const struct pto_device_params *params, const struct chip_row **row_out,
+                        struct chip_params *chip_out);
+static uint32_t *map_own_process(void);
+static void destroy_device(struct device *device);
 
 void pto_device_params_init(struct pto_device_params *params)
 {
@@ -13,45 +19,120 @@ void pto_device_params_init(struct pto_device_params *params)
 
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
 {
-    struct chip_params chip;
     const struct chip_row *row;
-    struct pto_device *device;
-    int status;
+    struct chip_params chip;
+    struct device *device;
+    void *handle;
+    int status = device_out != NULL ? check_params(params, &row, &chip) : PTO_EINVAL;
 
-    if (params == NULL || device_out == NULL || params->size != sizeof(*params) ||
-        params->platform == NULL)
-        return PTO_EINVAL;
-    row = chip_find(params->platform);
-    if (row == NULL)
-        return PTO_ENOSUP;
-    chip = (struct chip_params){
-        .clusters = params->clusters != 0 ? params->clusters : row->platform.clusters,
-        .workers = params->workers != 0 ? params->workers : os_cpu_count(),
-        .memory_max = params->memory_max != 0 ? params->memory_max : 32ull << 30,
-    };
-    if (chip.clusters > PTO_CORES_MAX / 3 || params->workers > SCHED_WORKERS_MAX)
-        return PTO_EINVAL;
-    if (chip.workers > SCHED_WORKERS_MAX)
-        chip.workers = SCHED_WORKERS_MAX;
-    if (chip.workers > 3 * chip.clusters) /* more could never run anything */
-        chip.workers = 3 * chip.clusters;
+    if (status < 0)
+        return status;
     device = calloc(1, sizeof(*device));
     if (device == NULL)
         return PTO_ENOMEM;
     device->row = row;
-    status = row->ops->open(&chip, &device->chip);
-    if (status < 0) {
-        free(device);
-        return status;
+    pthread_mutex_init(&device->lock, NULL);
+    pthread_mutex_init(&device->memory_lock, NULL);
+    os_cond_init(&device->changed);
+    device->own_process = map_own_process();
+    status = device->own_process != NULL ? row->ops->open(&chip, &device->chip) : PTO_ENOMEM;
+    if (status < 0)
+        goto destroy;
+    handle = handle_create(HANDLE_DEVICE, device);
+    if (handle == NULL) {
+        status = PTO_ENOMEM;
+        goto destroy;
     }
-    *device_out = device;
+    *device_out = handle;
+    return PTO_OK;
+
+destroy:
+    destroy_device(device);
+    return status;
+}
+
+static int check_params(const struct pto_device_params *params, const struct chip_row **row_out,
+                        struct chip_params *chip_out)
+{
+    const struct chip_row *row;
+
+    if (params == NULL || params->size != sizeof(*params) || params->platform == NULL)
+        return PTO_EINVAL;
+    row = chip_find(params->platform);
+    if (row == NULL)
+        return PTO_ENOSUP;
+    *row_out = row;
+    *chip_out = (struct chip_params){
+        .clusters = params->clusters != 0 ? params->clusters : row->platform.clusters,
+        .workers = params->workers != 0 ? params->workers : os_cpu_count(),
+        .memory_max = params->memory_max != 0 ? params->memory_max : 32ull << 30,
+    };
+    if (chip_out->clusters > PTO_CORES_MAX / 3 || params->workers > SCHED_WORKERS_MAX)
+        return PTO_EINVAL;
+    if (chip_out->workers > SCHED_WORKERS_MAX)
+        chip_out->workers = SCHED_WORKERS_MAX;
+    if (chip_out->workers > 3 * chip_out->clusters) /* more could never run anything */
+        chip_out->workers = 3 * chip_out->clusters;
     return PTO_OK;
 }
 
-void pto_device_close(struct pto_device *device)
+/* A page that the kernel empties in a child: no call is needed to know the process. */
+static uint32_t *map_own_process(void)
 {
+    size_t bytes = os_page_bytes();
+    uint32_t *page = os_reserve(bytes);
+
+    if (page == NULL)
+        return NULL;
+    if (os_commit(page, bytes) < 0 || madvise(page, bytes, MADV_WIPEONFORK) != 0) {
+        os_release(page, bytes);
+        return NULL;
+    }
+    *page = 1;
+    return page;
+}
+
+struct device *device_get(const struct pto_device *handle, int *status_out)
+{
+    struct device *device = handle_get(HANDLE_DEVICE, handle);
+
+    *status_out = device == NULL ? PTO_EINVAL : *device->own_process == 0 ? PTO_EFORKED : PTO_OK;
+    return *status_out == PTO_OK ? device : NULL;
+}
+
+int pto_device_close(struct pto_device *handle)
+{
+    int status;
+    struct device *device = device_get(handle, &status);
+
     if (device == NULL)
-        return;
-    device->chip->ops->close(device->chip);
+        return status;
+    pthread_mutex_lock(&device->lock);
+    if (device->run_count != 0 || device->is_running || device->is_closing)
+        status = PTO_EBUSY;
+    else
+        device->is_closing = true;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+    if (status < 0)
+        return status;
+    (void)handle_destroy(HANDLE_DEVICE, handle);
+    destroy_device(device);
+    return PTO_OK;
+}
+
+static void destroy_device(struct device *device)
+{
+    if (device->has_runner)
+        pthread_join(device->runner, NULL);
+    if (device->chip != NULL)
+        device->chip->ops->close(device->chip);
+    memory_release_all(device);
+    free(device->trace.edge);
+    free(device->trace.kernel_name);
+    os_release(device->own_process, os_page_bytes());
+    pthread_cond_destroy(&device->changed);
+    pthread_mutex_destroy(&device->memory_lock);
+    pthread_mutex_destroy(&device->lock);
     free(device);
 }

@@ -1,82 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a run: arguments checked, graph built, tasks run, errors told. */
+/* The life of a run: prepared, its turn, graph built and run, ended, finished. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/os.h"
 #include "host/host.h"
 
-/* What an orchestration holds as its handle, and what the run keeps. */
-struct run {
-    struct pto_orch orch; /* first: the handle */
-    struct pto_device *device;
-    const struct pto_callable *callable;
-    const struct pto_entry *entry;
-    struct chip *chip;
-    struct graph *graph;
-    struct worker *submitter;
-    uint32_t since; /* submits since finished slots were taken back */
-    bool is_shared;
-    int status;
-    uint64_t begin_ns;
-    struct pto_run_report report;
-};
+static int prepare_run(struct run *run, const struct pto_device *device,
+                       const struct pto_callable *callable, const struct pto_entry *entry,
+                       const struct pto_run_options *options);
+static void release_run(struct run *run);
+static bool take_turn(struct run *run, uint64_t deadline_ns);
+static void execute_run(struct run *run);
+static void end_run(struct run *run);
+static void enqueue_run(struct run *run);
+static void dequeue_run(struct run *run);
+static void *runner_main(void *arg);
+static struct run *run_get(struct pto_run *handle, int *status_out);
+static void begin_trace(struct run *run);
+static void end_trace(struct run *run);
+static void record_edge(void *context, uint32_t before, uint32_t after);
 
-static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
-                     const struct pto_args *args, const struct pto_site *site,
-                     struct pto_outputs *out);
-static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,
-                    struct pto_outputs *out);
-static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode,
-                          const struct pto_site *site);
-static int op_scope_end(struct pto_orch *o);
-static int op_report(struct pto_orch *o, int status, const char *text);
-static int op_status(struct pto_orch *o);
-static uint32_t op_cluster_count(struct pto_orch *o);
-static uint32_t op_aiv_count(struct pto_orch *o);
-
-static const struct pto_orch_ops ops = {
-    .size = sizeof(struct pto_orch_ops),
-    .submit = op_submit,
-    .alloc = op_alloc,
-    .scope_begin = op_scope_begin,
-    .scope_end = op_scope_end,
-    .report = op_report,
-    .status = op_status,
-    .cluster_count = op_cluster_count,
-    .aiv_count = op_aiv_count,
-};
-
-static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
-
-static void build_graph(void *arg);
-static int check_call(const struct pto_device *device, const struct pto_callable *callable,
-                      const struct pto_entry *entry, const struct pto_run_options *options);
-static int refuse_graph(struct run *run, int status, const struct pto_kernels *kernels,
-                        const struct pto_args *args, const struct pto_site *site);
-static int fail_run(struct run *run, int status, const struct pto_site *site, const char *format,
-                    ...) __attribute__((format(printf, 4, 5)));
-
-static struct run *run_of(struct pto_orch *o)
-{
-    return (struct run *)(void *)o;
-}
+enum { TRACE_RECORDS_DEFAULT = 65536, TRACE_RECORDS_MAX = 1 << 24 };
 
 void pto_run_options_init(struct pto_run_options *options)
 {
     if (options != NULL)
         *options = (struct pto_run_options){ .size = sizeof(*options) };
-}
-
-static void init_error(struct pto_error *error)
-{
-    *error = (struct pto_error){ .size = sizeof(*error),
-                                 .level = 2,
-                                 .rank = -1,
-                                 .task = pto_task_id_invalid(),
-                                 .kernel = -1,
-                                 .argument = -1 };
 }
 
 void pto_run_report_init(struct pto_run_report *report)
@@ -85,64 +39,40 @@ void pto_run_report_init(struct pto_run_report *report)
         return;
     memset(report, 0, sizeof(*report));
     report->size = sizeof(*report);
-    init_error(&report->error);
+    error_init(&report->error);
 }
+
+/* ---- blocking ---- */
 
 int pto_run(struct pto_device *device, const struct pto_callable *callable,
             const struct pto_entry *entry, const struct pto_run_options *options,
             struct pto_run_report *report)
 {
-    static const struct pto_entry nothing;
-    struct pto_run_options defaults;
-    struct run run;
-    struct chip_job job;
-    uint32_t idle = 0;
-    int status = check_call(device, callable, entry, options);
+    struct run *run;
+    int status;
 
-    if (status < 0 || (report != NULL && report->size != sizeof(*report)))
+    if (report != NULL && report->size != sizeof(*report))
         return PTO_EINVAL;
-    if (!a32_cas_acq_rel(&device->is_busy, &idle, 1))
-        return PTO_EAGAIN;
-    if (options == NULL) {
-        pto_run_options_init(&defaults);
-        options = &defaults;
+    run = malloc(sizeof(*run));
+    if (run == NULL)
+        return PTO_ENOMEM;
+    status = prepare_run(run, device, callable, entry, options);
+    if (status >= 0) {
+        if (take_turn(run, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS)) {
+            execute_run(run);
+            end_run(run);
+        } else {
+            run_fail(run, PTO_ETIMEOUT, NULL,
+                     "the device was busy with other runs for a minute; wait for them, or cancel "
+                     "them");
+        }
+        status = run->status;
+        if (report != NULL)
+            *report = run->report;
+        release_run(run);
     }
-    memset(&run, 0, offsetof(struct run, report));
-    pto_run_report_init(&run.report);
-    run.orch.ops = &ops;
-    run.device = device;
-    run.callable = callable;
-    run.entry = entry != NULL ? entry : &nothing;
-    run.chip = device->chip;
-    run.graph = device->chip->graph;
-    run.submitter = device->chip->submitter;
-    run.is_shared = device->chip->sched->worker_count > 1;
-    job = (struct chip_job){ .build = build_graph,
-                             .arg = &run,
-                             .kernels = callable->kernel,
-                             .order_seed = options->order_seed,
-                             .window = options->window,
-                             .is_held = options->mode == PTO_MODE_HOST,
-                             .report = &run.report };
-    status = graph_start(run.graph, &(struct graph_params){ .kernels = callable->kernel,
-                                                            .kernel_count = callable->kernel_count,
-                                                            .deps = options->deps,
-                                                            .edge_fn = options->edge,
-                                                            .edge_context = options->edge_context,
-                                                            .is_shared = run.is_shared });
-    if (status < 0) {
-        refuse_graph(&run, status, NULL, NULL, NULL);
-    } else {
-        run.begin_ns = os_now_ns();
-        device->chip->ops->run(device->chip, &job);
-        run.report.ns = os_now_ns() - run.begin_ns;
-    }
-    run.report.tasks = run.graph->seq - 1;
-    run.report.edges = run.graph->edge_total;
-    if (report != NULL)
-        *report = run.report;
-    a32_store_release(&device->is_busy, 0);
-    return run.status;
+    free(run);
+    return status;
 }
 
 int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_kernel *kernels,
@@ -167,8 +97,8 @@ int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_k
         status = pto_device_open(&device_params, &device);
     if (status >= 0)
         status = pto_run(device, callable, entry, NULL, &report);
-    pto_device_close(device);
-    pto_callable_destroy(callable);
+    (void)pto_device_close(device);
+    (void)pto_callable_destroy(callable);
     if (error != NULL) {
         *error = report.error;
         error->status = status;
@@ -178,135 +108,438 @@ int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_k
     return status;
 }
 
-static int check_call(const struct pto_device *device, const struct pto_callable *callable,
-                      const struct pto_entry *entry, const struct pto_run_options *options)
+/* ---- in steps ---- */
+
+int pto_run_prepare(struct pto_device *device, const struct pto_callable *callable,
+                    const struct pto_entry *entry, const struct pto_run_options *options,
+                    struct pto_run **run_out)
 {
-    if (device == NULL || callable == NULL)
+    struct run *run;
+    void *handle;
+    int status;
+
+    if (run_out == NULL)
         return PTO_EINVAL;
+    run = malloc(sizeof(*run));
+    if (run == NULL)
+        return PTO_ENOMEM;
+    status = prepare_run(run, device, callable, entry, options);
+    if (status < 0) {
+        free(run);
+        return status;
+    }
+    handle = handle_create(HANDLE_RUN, run);
+    if (handle == NULL) {
+        release_run(run);
+        free(run);
+        return PTO_ENOMEM;
+    }
+    *run_out = handle;
+    return PTO_OK;
+}
+
+int pto_run_launch(struct pto_run *handle)
+{
+    int status;
+    struct run *run = run_get(handle, &status);
+    struct device *device;
+
+    if (run == NULL)
+        return status;
+    device = run->device;
+    pthread_mutex_lock(&device->lock);
+    if (run->state != RUN_PREPARED)
+        status = PTO_EINVAL;
+    else if (!device->has_runner) {
+        if (pthread_create(&device->runner, NULL, runner_main, device) != 0)
+            status = PTO_ESYSTEM;
+        else
+            device->has_runner = true;
+    }
+    if (status == PTO_OK) {
+        run->is_launched = true;
+        enqueue_run(run);
+        pthread_cond_broadcast(&device->changed);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+int pto_run_poll(struct pto_run *handle)
+{
+    int status;
+    struct run *run = run_get(handle, &status);
+
+    if (run == NULL)
+        return status;
+    pthread_mutex_lock(&run->device->lock);
+    status = run->state == RUN_ENDED ? PTO_RUN_ENDED : PTO_RUN_PENDING;
+    pthread_mutex_unlock(&run->device->lock);
+    return status;
+}
+
+int pto_run_wait(struct pto_run *handle, uint64_t timeout_ns)
+{
+    int status;
+    struct run *run = run_get(handle, &status);
+    uint64_t now = os_now_ns();
+    uint64_t deadline;
+
+    if (run == NULL)
+        return status;
+    if (timeout_ns == 0)
+        timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
+    deadline = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+    pthread_mutex_lock(&run->device->lock);
+    if (run->state == RUN_PREPARED)
+        status = PTO_EINVAL; /* nobody would ever wake this thread */
+    while (status == PTO_OK && run->state != RUN_ENDED)
+        if (!os_cond_wait(&run->device->changed, &run->device->lock, deadline) &&
+            run->state != RUN_ENDED)
+            status = PTO_ETIMEOUT;
+    if (status == PTO_OK)
+        status = run->status;
+    pthread_mutex_unlock(&run->device->lock);
+    return status;
+}
+
+int pto_run_cancel(struct pto_run *handle)
+{
+    int status;
+    struct run *run = run_get(handle, &status);
+
+    if (run == NULL)
+        return status;
+    pthread_mutex_lock(&run->device->lock);
+    if (run->state == RUN_PREPARED || run->state == RUN_QUEUED) {
+        if (run->state == RUN_QUEUED)
+            dequeue_run(run);
+        run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled before it began");
+        end_run(run);
+    } else if (run->state == RUN_RUNNING) {
+        a32_store_relaxed(&run->chip->sched->is_cancelled, 1); /* seen sooner or later */
+    }
+    pthread_mutex_unlock(&run->device->lock);
+    return PTO_OK;
+}
+
+int pto_run_fd(struct pto_run *handle)
+{
+    int status;
+    struct run *run = run_get(handle, &status);
+
+    if (run == NULL)
+        return status;
+    pthread_mutex_lock(&run->device->lock);
+    if (run->descriptor < 0)
+        run->descriptor = eventfd(run->state == RUN_ENDED ? 1 : 0, EFD_CLOEXEC | EFD_NONBLOCK);
+    status = run->descriptor >= 0 ? run->descriptor : PTO_ESYSTEM;
+    pthread_mutex_unlock(&run->device->lock);
+    return status;
+}
+
+int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
+{
+    int status;
+    struct run *run = run_get(handle, &status);
+
+    if (run == NULL)
+        return status;
+    if (report != NULL && report->size != sizeof(*report))
+        return PTO_EINVAL;
+    pthread_mutex_lock(&run->device->lock);
+    if (run->state == RUN_QUEUED || run->state == RUN_RUNNING)
+        status = PTO_EBUSY;
+    else if (run->state == RUN_PREPARED)
+        run_fail(run, PTO_ECANCELED, NULL, "the run was never launched");
+    pthread_mutex_unlock(&run->device->lock);
+    if (status < 0 || handle_destroy(HANDLE_RUN, handle) == NULL)
+        return status < 0 ? status : PTO_EINVAL;
+    status = run->status;
+    if (report != NULL)
+        *report = run->report;
+    release_run(run);
+    free(run);
+    return status;
+}
+
+/* ---- what both ways share ---- */
+
+static struct run *run_get(struct pto_run *handle, int *status_out)
+{
+    struct run *run = handle_get(HANDLE_RUN, handle);
+
+    *status_out = run == NULL ? PTO_EINVAL : *run->device->own_process == 0 ? PTO_EFORKED : PTO_OK;
+    return *status_out == PTO_OK ? run : NULL;
+}
+
+static bool is_valid_call(const struct pto_entry *entry, const struct pto_run_options *options)
+{
     if (entry != NULL && (entry->tensor_count > PTO_ENTRY_TENSORS_MAX ||
                           entry->scalar_count > PTO_ENTRY_SCALARS_MAX ||
                           (entry->tensor_count != 0 && entry->tensor == NULL) ||
                           (entry->scalar_count != 0 && entry->scalar == NULL)))
+        return false;
+    return options == NULL ||
+           (options->size == sizeof(*options) && (uint32_t)options->mode <= PTO_MODE_HOST &&
+            (uint32_t)options->deps <= PTO_DEPS_SIMPLER &&
+            (uint32_t)options->trace <= PTO_TRACE_TIMES &&
+            options->trace_records <= TRACE_RECORDS_MAX &&
+            (options->trace_records & (options->trace_records - 1)) == 0);
+}
+
+static int prepare_run(struct run *run, const struct pto_device *device_handle,
+                       const struct pto_callable *callable_handle, const struct pto_entry *entry,
+                       const struct pto_run_options *options)
+{
+    int status;
+    struct device *device = device_get(device_handle, &status);
+    struct callable *callable = handle_get(HANDLE_CALLABLE, callable_handle);
+
+    if (status < 0)
+        return status;
+    if (callable == NULL || !is_valid_call(entry, options))
         return PTO_EINVAL;
-    if (options != NULL &&
-        (options->size != sizeof(*options) || (uint32_t)options->mode > PTO_MODE_HOST ||
-         (uint32_t)options->deps > PTO_DEPS_SIMPLER))
-        return PTO_EINVAL;
-    return PTO_OK;
+    if (aptr_load_relaxed(&device->chip->builder) == __builtin_thread_pointer())
+        return PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
+    memset(run, 0, offsetof(struct run, report));
+    pto_run_report_init(&run->report);
+    run->orch.ops = &orch_ops;
+    run->device = device;
+    run->callable = callable;
+    run->descriptor = -1;
+    if (options != NULL)
+        run->options = *options;
+    if (entry != NULL) {
+        memcpy(run->tensor, entry->tensor, entry->tensor_count * sizeof(run->tensor[0]));
+        memcpy(run->scalar, entry->scalar, entry->scalar_count * sizeof(run->scalar[0]));
+        run->entry = (struct pto_entry){ entry->tensor_count, entry->scalar_count, run->tensor,
+                                         run->scalar };
+    }
+    run->chip = device->chip;
+    run->graph = device->chip->graph;
+    run->submitter = device->chip->submitter;
+    run->is_shared = device->chip->sched->worker_count > 1;
+    pthread_mutex_lock(&device->lock);
+    if (device->is_closing)
+        status = PTO_EINVAL;
+    else
+        device->run_count++;
+    pthread_mutex_unlock(&device->lock);
+    if (status == PTO_OK)
+        a32_add_relaxed(&callable->users, 1); /* read by its destroyer, after this run's end */
+    return status;
 }
 
-/* On the builder's stack: the orchestration, inside the run's own scope. */
-static void build_graph(void *arg)
+static void release_run(struct run *run)
 {
-    struct run *run = arg;
-
-    (void)op_scope_begin(&run->orch, PTO_SCOPE_AUTO, NULL);
-    run->callable->orchestration(&run->orch, run->entry);
-    if (run->status == PTO_OK && run->graph->scope_count > 1)
-        fail_run(run, PTO_EARGS, run->graph->scope[run->graph->scope_count - 1].site,
-                 "the orchestration returned with %u scopes open; end each scope that it begins",
-                 run->graph->scope_count - 1);
-    while (run->graph->scope_count > 0)
-        (void)graph_scope_end(run->graph);
+    if (run->descriptor >= 0)
+        close(run->descriptor);
+    a32_sub_acq_rel(&run->callable->users, 1);
+    pthread_mutex_lock(&run->device->lock);
+    run->device->run_count--;
+    pthread_mutex_unlock(&run->device->lock);
 }
 
-/* ---- operations of the orchestration ---- */
-
-static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
-                     const struct pto_args *args, const struct pto_site *site,
-                     struct pto_outputs *out)
+/* Waits until the run is at the head of the queue, and starts it. False on the deadline. */
+static bool take_turn(struct run *run, uint64_t deadline_ns)
 {
-    struct run *run = run_of(o);
-    struct graph *g = run->graph;
-    struct slot *ready;
+    struct device *device = run->device;
+    bool is_there = true;
+
+    pthread_mutex_lock(&device->lock);
+    enqueue_run(run);
+    while (is_there && (device->head != run || device->is_running))
+        is_there = os_cond_wait(&device->changed, &device->lock, deadline_ns);
+    if (is_there) {
+        run->state = RUN_RUNNING;
+        device->is_running = true;
+        a32_store_relaxed(&run->chip->sched->is_cancelled, 0); /* no run is going on */
+    } else {
+        dequeue_run(run);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return is_there;
+}
+
+static void execute_run(struct run *run)
+{
+    struct callable *callable = run->callable;
+    struct chip_job job = { .build = orch_build,
+                            .arg = run,
+                            .kernels = callable->kernel,
+                            .order_seed = run->options.order_seed,
+                            .window = run->options.window,
+                            .is_held = run->options.mode == PTO_MODE_HOST,
+                            .trace = run->options.trace,
+                            .trace_records = run->options.trace_records != 0
+                                                 ? run->options.trace_records
+                                                 : TRACE_RECORDS_DEFAULT,
+                            .report = &run->report };
+    struct graph_params params = { .kernels = callable->kernel,
+                                   .kernel_count = callable->kernel_count,
+                                   .deps = run->options.deps,
+                                   .edge_fn = run->options.edge,
+                                   .edge_context = run->options.edge_context,
+                                   .is_shared = run->is_shared };
     int status;
 
-    if (run->status < 0)
-        return run->status;
-    if (g->live >= run->chip->room_at) {
-        run->chip->ops->room(run->chip);
-    } else if (run->is_shared && ++run->since >= SCHED_BATCH) {
-        run->since = 0;
-        sched_collect(run->chip->sched, g);
+    if (run->options.trace != PTO_TRACE_OFF) {
+        params.wired_fn = record_edge;
+        params.wired_context = run;
+        begin_trace(run);
     }
-    status = graph_submit(g, kernels, args, site, out, &ready);
+    status = graph_start(run->graph, &params);
     if (status < 0) {
-        *out = no_outputs;
-        return refuse_graph(run, status, kernels, args, site);
+        orch_refuse_start(run, status);
+        return;
     }
-    if (ready != NULL)
-        sched_push(run->submitter, ready);
-    return PTO_OK;
+    run->begin_ns = os_now_ns();
+    status = run->chip->ops->run(run->chip, &job);
+    run->report.ns = os_now_ns() - run->begin_ns;
+    if (status < 0)
+        run_fail(run, status, NULL, "there is no memory for the recorder; lower trace_records");
+    run->report.tasks = run->graph->seq - 1;
+    run->report.edges = run->graph->edge_total;
+    if (a32_load_relaxed(&run->chip->sched->is_cancelled) != 0)
+        run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled after %llu of %llu tasks",
+                 (unsigned long long)run->report.executions, (unsigned long long)run->report.tasks);
+    if (run->options.trace != PTO_TRACE_OFF)
+        end_trace(run);
 }
 
-static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,
-                    struct pto_outputs *out)
-{
-    struct run *run = run_of(o);
-    int status;
+/* ---- the recorder: edges, names and clocks; the rings are the chip's ---- */
 
-    if (run->status < 0)
-        return run->status;
-    status = graph_alloc(run->graph, args, out);
-    if (status < 0) {
-        *out = no_outputs;
-        return refuse_graph(run, status, NULL, args, site);
+static void begin_trace(struct run *run)
+{
+    struct trace_store *trace = &run->device->trace;
+    uint32_t count = run->callable->kernel_count;
+    size_t bytes = 0;
+    char *text;
+
+    trace->mode = PTO_TRACE_OFF;
+    trace->edge_count = trace->edges_lost = 0;
+    free(trace->kernel_name);
+    for (uint32_t i = 0; i < count; i++)
+        bytes += strlen(run->callable->kernel_name[i]) + 1;
+    trace->kernel_name = malloc((count + 1) * sizeof(char *) + bytes);
+    trace->kernel_count = trace->kernel_name != NULL ? count : 0;
+    text = (char *)(trace->kernel_name + count + 1);
+    for (uint32_t i = 0; i < trace->kernel_count; i++) {
+        size_t length = strlen(run->callable->kernel_name[i]) + 1;
+
+        trace->kernel_name[i] = memcpy(text, run->callable->kernel_name[i], length);
+        text += length;
     }
-    return PTO_OK;
+    trace->begin_ns = os_now_ns();
+    trace->begin_cycles = port_cycles();
 }
 
-static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode, const struct pto_site *site)
+static void end_trace(struct run *run)
 {
-    struct run *run = run_of(o);
-    int status;
+    struct trace_store *trace = &run->device->trace;
 
-    if (run->status < 0)
-        return run->status;
-    status = graph_scope_begin(run->graph, mode, site);
-    return status < 0 ? refuse_graph(run, status, NULL, NULL, site) : PTO_OK;
+    trace->end_ns = os_now_ns();
+    trace->end_cycles = port_cycles();
+    trace->tasks = run->report.tasks;
+    trace->status = run->status;
+    trace->mode = run->options.trace;
 }
 
-static int op_scope_end(struct pto_orch *o)
+/* Called by the submitter. */
+static void record_edge(void *context, uint32_t before, uint32_t after)
 {
-    struct run *run = run_of(o);
+    struct trace_store *trace = &((struct run *)context)->device->trace;
 
-    if (run->status < 0)
-        return run->status;
-    if (run->graph->scope_count <= 1) /* the last one is the run's own */
-        return fail_run(run, PTO_EARGS, NULL,
-                        "a scope was ended that was never begun; match pto_scope_begin and "
-                        "pto_scope_end");
-    return graph_scope_end(run->graph);
+    if (trace->edge_count == trace->edge_max) {
+        uint64_t max = trace->edge_max != 0 ? 2 * trace->edge_max : 4096;
+        struct trace_edge *edge = realloc(trace->edge, max * sizeof(*edge));
+
+        if (edge == NULL) {
+            trace->edges_lost++;
+            return;
+        }
+        trace->edge = edge;
+        trace->edge_max = max;
+    }
+    trace->edge[trace->edge_count++] = (struct trace_edge){ before, after };
 }
 
-static int op_report(struct pto_orch *o, int status, const char *text)
+/* Wakes whoever waits for this run or for its turn. Takes the lock unless the run never began. */
+static void end_run(struct run *run)
 {
-    struct run *run = run_of(o);
+    struct device *device = run->device;
+    bool has_begun = run->state == RUN_RUNNING;
+    uint64_t one = 1;
 
-    return fail_run(run, status < 0 ? status : PTO_EORCH, NULL, "the orchestration gave up: %s",
-                    text != NULL ? text : "no reason given");
+    if (has_begun) {
+        pthread_mutex_lock(&device->lock);
+        dequeue_run(run);
+        device->is_running = false;
+    }
+    run->state = RUN_ENDED;
+    if (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0)
+        run->descriptor = -1; /* an eventfd takes one */
+    pthread_cond_broadcast(&device->changed);
+    if (has_begun)
+        pthread_mutex_unlock(&device->lock);
 }
 
-static int op_status(struct pto_orch *o)
+/* Both under the device's lock. */
+static void enqueue_run(struct run *run)
 {
-    return run_of(o)->status;
+    struct device *device = run->device;
+
+    run->state = RUN_QUEUED;
+    run->next = NULL;
+    if (device->head == NULL)
+        device->head = run;
+    else
+        device->tail->next = run;
+    device->tail = run;
 }
 
-static uint32_t op_cluster_count(struct pto_orch *o)
+static void dequeue_run(struct run *run)
 {
-    return run_of(o)->chip->clusters;
+    struct device *device = run->device;
+    struct run *before = NULL;
+
+    for (struct run *r = device->head; r != run; r = r->next)
+        before = r;
+    if (before == NULL)
+        device->head = run->next;
+    else
+        before->next = run->next;
+    if (device->tail == run)
+        device->tail = before;
 }
 
-static uint32_t op_aiv_count(struct pto_orch *o)
+/* Runs what was launched, one after the other, until the device is closed. */
+static void *runner_main(void *arg)
 {
-    return 2 * run_of(o)->chip->clusters;
+    struct device *device = arg;
+
+    pthread_mutex_lock(&device->lock);
+    while (!device->is_closing) {
+        struct run *run = device->head;
+
+        if (run == NULL || !run->is_launched || device->is_running) {
+            os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
+            continue;
+        }
+        run->state = RUN_RUNNING;
+        device->is_running = true;
+        a32_store_relaxed(&run->chip->sched->is_cancelled, 0); /* no run is going on */
+        pthread_mutex_unlock(&device->lock);
+        execute_run(run);
+        end_run(run);
+        pthread_mutex_lock(&device->lock);
+    }
+    pthread_mutex_unlock(&device->lock);
+    return NULL;
 }
 
-/* ---- errors ---- */
-
-/* The first error wins. Returns the status of the run. */
-static int fail_run(struct run *run, int status, const struct pto_site *site, const char *format,
-                    ...)
+int run_fail(struct run *run, int status, const struct pto_site *site, const char *format, ...)
 {
     struct pto_error *error = &run->report.error;
     int used = 0;
@@ -316,7 +549,8 @@ static int fail_run(struct run *run, int status, const struct pto_site *site, co
         return run->status;
     run->status = status;
     error->status = status;
-    error->scope_depth = run->graph->scope_count > 0 ? run->graph->scope_count - 1 : 0;
+    if (run->state == RUN_RUNNING)
+        error->scope_depth = run->graph->scope_count > 0 ? run->graph->scope_count - 1 : 0;
     if (site != NULL) {
         error->site = *site;
         used = snprintf(error->text, sizeof(error->text), "%s:%d: ", site->file, site->line);
@@ -327,127 +561,4 @@ static int fail_run(struct run *run, int status, const struct pto_site *site, co
     vsnprintf(error->text + used, sizeof(error->text) - (size_t)used, format, args);
     va_end(args);
     return status;
-}
-
-static const char *view_fault(uint64_t fault)
-{
-    static const char *const text[] = {
-        [PTO_VIEW_OK] = "it was never initialised",
-        [PTO_VIEW_BAD_NDIMS] = "a tensor has 1 to 5 dimensions",
-        [PTO_VIEW_BAD_DTYPE] = "its data type does not exist",
-        [PTO_VIEW_OUT_OF_RANGE] = "offset + shape exceeds the parent tensor",
-        [PTO_VIEW_STRIDED] = "only a contiguous tensor can be reshaped",
-        [PTO_VIEW_NUMEL] = "the new shape has another number of elements",
-        [PTO_VIEW_BAD_DIM] = "a dimension does not exist or is named twice",
-        [PTO_VIEW_TOO_LARGE] = "a stride does not fit 32 bits",
-        [PTO_VIEW_ZERO_STRIDE] = "a stride is 0",
-        [PTO_VIEW_BAD_STEP] = "a slice needs a step above 0 and an end not before its start",
-    };
-
-    return fault < sizeof(text) / sizeof(text[0]) ? text[fault] : "unknown reason";
-}
-
-/* What the graph refused, as a sentence with what to do about it. */
-static int refuse_graph(struct run *run, int status, const struct pto_kernels *kernels,
-                        const struct pto_args *args, const struct pto_site *site)
-{
-    const struct graph_refusal *r = &run->graph->refusal;
-    struct pto_error *error = &run->report.error;
-    unsigned long long value = r->value;
-
-    if (kernels != NULL)
-        error->kernel = kernels->aic >= 0    ? kernels->aic
-                        : kernels->aiv0 >= 0 ? kernels->aiv0
-                                             : kernels->aiv1;
-    error->argument = r->argument;
-    switch (r->fault) {
-    case FAULT_ARGS_ERROR:
-        return fail_run(run, status, site, "invalid task arguments: %s",
-                        args->error != NULL ? args->error : "not initialised with pto_args_init");
-    case FAULT_TAG:
-        return fail_run(run, status, site, "argument %d has the unknown tag %llu", r->argument,
-                        value);
-    case FAULT_VIEW:
-        return fail_run(run, status, site, "argument %d is not a valid view: %s", r->argument,
-                        view_fault(value));
-    case FAULT_BOUNDS:
-        return fail_run(run, status, site,
-                        "argument %d reaches to byte %llu of a buffer that is smaller; check its "
-                        "start, shapes and strides",
-                        r->argument, value);
-    case FAULT_NULL_ADDRESS:
-        return fail_run(run, status, site, "argument %d has no storage: its address is 0",
-                        r->argument);
-    case FAULT_INFO:
-        return fail_run(run, status, site,
-                        "argument %d is a new output without a valid shape or data type; use "
-                        "pto_tensor_info_make with 1 to 5 dimensions",
-                        r->argument);
-    case FAULT_TOO_LARGE:
-        return fail_run(run, status, site,
-                        "the outputs of one task take %llu bytes; the most is 2^40", value);
-    case FAULT_KERNEL:
-        return fail_run(run, status, site,
-                        "there is no kernel %llu; callable \"%s\" has %u of them", value,
-                        run->callable->name, run->callable->kernel_count);
-    case FAULT_LANES:
-        return fail_run(run, status, site,
-                        "a task with kernels for several lanes is not supported by this version");
-    case FAULT_CORE_TYPE:
-        return fail_run(run, status, site,
-                        "kernel %llu (\"%s\") is for the other core type; submit it with "
-                        "pto_submit_%s",
-                        value, run->callable->kernel_name[value],
-                        run->callable->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
-    case FAULT_BLOCK_COUNT:
-        return fail_run(run, status, site,
-                        "blocks (%lld), gangs and predicates are not supported by this version; "
-                        "initialise arguments with pto_args_init",
-                        (long long)value);
-    case FAULT_DEP_INVALID:
-        return fail_run(run, status, site,
-                        "dependency %llu is the invalid task id; leave it out, or check the "
-                        "submit that it came from",
-                        value);
-    case FAULT_DEP_UNKNOWN:
-        return fail_run(run, status, site,
-                        "dependency %llu names a task that was never submitted in this run", value);
-    case FAULT_DEP_KIND:
-        return fail_run(run, status, site,
-                        "dependency %llu has an unknown kind; use PTO_DEP_WAIT and PTO_DEP_RETAIN",
-                        value);
-    case FAULT_SCOPE_DEPTH:
-        return fail_run(run, status, site, "scopes are nested deeper than %d", PTO_SCOPE_DEPTH_MAX);
-    case FAULT_SCOPE_MODE:
-        return fail_run(run, status, site,
-                        "a scope has the unknown mode %llu; use PTO_SCOPE_AUTO or PTO_SCOPE_MANUAL",
-                        value);
-    case FAULT_AUTO_IN_MANUAL:
-        return fail_run(run, status, site,
-                        "an AUTO scope cannot be opened inside a MANUAL one; make the inner one "
-                        "MANUAL too");
-    case FAULT_SCOPE_UNDERFLOW:
-        return fail_run(run, status, site, "a scope was ended that was never begun");
-    case FAULT_ALLOC_ARGS:
-        return fail_run(run, status, site,
-                        "pto_alloc_tensors takes at least one new output and nothing else");
-    case FAULT_SCOPE_ENDED:
-        return fail_run(run, status, site,
-                        "argument %d was created in a scope that has ended, and its memory is "
-                        "gone; use it inside that scope, or create it in an outer one",
-                        r->argument);
-    case FAULT_TOO_MANY:
-        return fail_run(run, status, site, "more than 2^32 tasks in one run; split it");
-    case FAULT_MEMORY:
-    case FAULT_NONE:
-        break;
-    }
-    return fail_run(run, status, site,
-                    "the device's memory budget of %llu MiB is exhausted: %llu more bytes were "
-                    "needed at task %u in scope %u (%u tasks live); raise memory_max of the "
-                    "device, or end scopes earlier",
-                    (unsigned long long)(run->chip->memory->max >> 20),
-                    (unsigned long long)run->chip->memory->refused, run->graph->seq,
-                    run->graph->scope_count > 0 ? run->graph->scope_count - 1 : 0,
-                    run->graph->live);
 }

@@ -88,6 +88,12 @@ void sched_push(struct worker *w, struct slot *s)
     }
 }
 
+/* Of the core on which this worker runs the task. */
+static inline uint32_t core_number(const struct worker *w, const struct slot *s)
+{
+    return w->core_index[s->core_type] + (s->core_type == PTO_CORE_AIV ? w->sched->aic_count : 0);
+}
+
 enum sched_result sched_run(struct worker *w, uint32_t max)
 {
     struct slot *s;
@@ -110,8 +116,14 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
                 sched_publish(w);                         /* before a kernel that may take long */
             w->executed++;
             w->core_tasks[s->core_type]++;
+            if (w->trace != NULL)
+                trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0]);
             if (port_core_start(w->core, s, w->sched->kernels[s->kernel[0]].fn) == PORT_IN_FLIGHT)
                 return SCHED_LOST;
+            if (w->trace != NULL)
+                trace_end(w->trace, s->seq, core_number(w, s));
+        } else if (w->trace != NULL) {
+            trace_put(w->trace, port_cycles(), TRACE_RUN, s->seq, TRACE_CORE_NONE, 0);
         }
         s = complete_task(w, s);
         if (--max == 0) {
@@ -381,8 +393,11 @@ static bool complete_finished(struct worker *w)
 
     while (list != 0) {
         struct slot *s = list_pop(w->graph, &list);
-        struct slot *next = complete_task(w, s);
+        struct slot *next;
 
+        if (w->trace != NULL) /* its begin is in the ring of the worker that started it */
+            trace_end(w->trace, s->seq, TRACE_CORE_NONE);
+        next = complete_task(w, s);
         if (next != NULL)
             sched_push(w, next);
     }

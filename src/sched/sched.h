@@ -23,6 +23,7 @@
 #define PTO_SCHED_H
 
 #include "graph/graph.h"
+#include "port/trace.h"
 
 enum {
     SCHED_DEQUE = 1024,  /* private ready tasks before they go into a list */
@@ -43,7 +44,8 @@ enum sched_result {
 struct worker {
     struct sched *sched;
     struct graph *graph;
-    struct core *core; /* of the thread that is at this place */
+    struct core *core;        /* of the thread that is at this place */
+    struct trace_ring *trace; /* NULL: nothing is recorded */
     uint32_t index;
     bool is_shared;    /* there are other workers, or were threads set aside */
     bool is_hungry;    /* counted in sched->hungry */
@@ -76,6 +78,7 @@ struct sched {
     uint32_t worker_count;
     void *machine; /* for port_wake, port_core_acquire */
     const struct graph_kernel *kernels;
+    uint32_t aic_count;                /* AIV cores are numbered after these */
     struct a32 is_cancelled;           /* kernels are not started any more */
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
     struct a32 hungry;                 /* workers that look for something to run */

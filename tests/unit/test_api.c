@@ -443,7 +443,7 @@ static void a_run_inside_a_run_of_the_same_device_is_refused(void **state)
     running_device = open_device(2, 0);
     counted = 0;
     assert_int_equal(run(running_device, orchestrate_a_run_inside, NULL), PTO_OK);
-    assert_int_equal(inner_status, PTO_EAGAIN);
+    assert_int_equal(inner_status, PTO_EBUSY);
     assert_int_equal(counted, 3);
     assert_works(running_device);
     pto_device_close(running_device);

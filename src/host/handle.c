@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of handles. A handle is generation, index and kind:
+ *
+ *     63 .. 32     31 .. 4     3 .. 0
+ *     generation   index       kind
+ */
+#include "host/handle.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { CHUNK_ENTRIES = 1024, CHUNKS = 1024, KIND_BITS = 4 };
+
+struct entry {
+    uint64_t tag; /* the handle's number; 0: free */
+    void *object;
+    uint32_t generation;
+    uint32_t next_free; /* index + 1 */
+};
+
+static struct {
+    pthread_mutex_t lock;        /* everything */
+    struct entry *chunk[CHUNKS]; /* never freed: a stale handle may point into any of them */
+    uint32_t count;
+    uint32_t first_free; /* index + 1 */
+} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static struct entry *entry_at(uint64_t index)
+{
+    return &table.chunk[index / CHUNK_ENTRIES][index % CHUNK_ENTRIES];
+}
+
+/* The entry that the handle names, or NULL. Under the lock. */
+static struct entry *find_entry(enum handle_kind kind, const void *handle)
+{
+    uint64_t tag = (uint64_t)(uintptr_t)handle;
+    uint64_t index = (uint32_t)tag >> KIND_BITS;
+
+    if (index >= table.count || tag % (1 << KIND_BITS) != (uint64_t)kind ||
+        entry_at(index)->tag != tag)
+        return NULL;
+    return entry_at(index);
+}
+
+/* A free index, or -1. Under the lock. */
+static int64_t take_index(void)
+{
+    uint32_t index = table.count;
+
+    if (table.first_free != 0) {
+        index = table.first_free - 1;
+        table.first_free = entry_at(index)->next_free;
+        return index;
+    }
+    if (index == CHUNKS * CHUNK_ENTRIES)
+        return -1;
+    if (index % CHUNK_ENTRIES == 0) {
+        table.chunk[index / CHUNK_ENTRIES] = calloc(CHUNK_ENTRIES, sizeof(struct entry));
+        if (table.chunk[index / CHUNK_ENTRIES] == NULL)
+            return -1;
+    }
+    table.count++;
+    return index;
+}
+
+void *handle_create(enum handle_kind kind, void *object)
+{
+    uint64_t tag = 0;
+    int64_t index;
+
+    pthread_mutex_lock(&table.lock);
+    index = take_index();
+    if (index >= 0) {
+        struct entry *e = entry_at((uint64_t)index);
+
+        e->generation = e->generation % 0x7fff + 1; /* fits where pointers have 47 bits */
+        tag = (uint64_t)e->generation << 32 | (uint64_t)index << KIND_BITS | (uint64_t)kind;
+        e->tag = tag;
+        e->object = object;
+    }
+    pthread_mutex_unlock(&table.lock);
+    return (void *)(uintptr_t)tag;
+}
+
+void *handle_get(enum handle_kind kind, const void *handle)
+{
+    struct entry *e;
+    void *object;
+
+    pthread_mutex_lock(&table.lock);
+    e = find_entry(kind, handle);
+    object = e != NULL ? e->object : NULL;
+    pthread_mutex_unlock(&table.lock);
+    return object;
+}
+
+void *handle_destroy(enum handle_kind kind, const void *handle)
+{
+    void *object = NULL;
+    struct entry *e;
+
+    pthread_mutex_lock(&table.lock);
+    e = find_entry(kind, handle);
+    if (e != NULL) {
+        object = e->object;
+        e->tag = 0;
+        e->next_free = table.first_free;
+        table.first_free = ((uint32_t)(uintptr_t)handle >> KIND_BITS) + 1;
+    }
+    pthread_mutex_unlock(&table.lock);
+    return object;
+}

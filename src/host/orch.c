@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an orchestration can do, and what it is told when it cannot. */
+#include <string.h>
+
+#include "host/host.h"
+
+static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
+                     const struct pto_args *args, const struct pto_site *site,
+                     struct pto_outputs *out);
+static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,
+                    struct pto_outputs *out);
+static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode,
+                          const struct pto_site *site);
+static int op_scope_end(struct pto_orch *o);
+static int op_report(struct pto_orch *o, int status, const char *text);
+static int op_status(struct pto_orch *o);
+static uint32_t op_cluster_count(struct pto_orch *o);
+static uint32_t op_aiv_count(struct pto_orch *o);
+
+const struct pto_orch_ops orch_ops = {
+    .size = sizeof(struct pto_orch_ops),
+    .submit = op_submit,
+    .alloc = op_alloc,
+    .scope_begin = op_scope_begin,
+    .scope_end = op_scope_end,
+    .report = op_report,
+    .status = op_status,
+    .cluster_count = op_cluster_count,
+    .aiv_count = op_aiv_count,
+};
+
+static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
+
+static int refuse_graph(struct run *run, int status, const struct pto_kernels *kernels,
+                        const struct pto_args *args, const struct pto_site *site);
+
+static struct run *run_of(struct pto_orch *o)
+{
+    return (struct run *)(void *)o;
+}
+
+/* Only the orchestration itself may call, while it runs: not a kernel, not another thread. */
+static inline bool may_call(struct run *run)
+{
+    if (aptr_load_relaxed(&run->chip->builder) != __builtin_thread_pointer())
+        return false;                                           /* a thread knows its own stores */
+    if (a32_load_relaxed(&run->chip->sched->is_cancelled) != 0) /* being late is harmless */
+        (void)run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled while its graph was built");
+    return run->status >= 0;
+}
+
+/* On the builder's stack: the orchestration, inside the run's own scope. */
+void orch_build(void *arg)
+{
+    struct run *run = arg;
+
+    (void)op_scope_begin(&run->orch, PTO_SCOPE_AUTO, NULL);
+    run->callable->orchestration(&run->orch, &run->entry);
+    if (run->status == PTO_OK && run->graph->scope_count > 1)
+        run_fail(run, PTO_EARGS, run->graph->scope[run->graph->scope_count - 1].site,
+                 "the orchestration returned with %u scopes open; end each scope that it begins",
+                 run->graph->scope_count - 1);
+    while (run->graph->scope_count > 0)
+        (void)graph_scope_end(run->graph);
+}
+
+/* ---- operations of the orchestration ---- */
+
+static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
+                     const struct pto_args *args, const struct pto_site *site,
+                     struct pto_outputs *out)
+{
+    struct run *run = run_of(o);
+    struct graph *g = run->graph;
+    struct slot *ready;
+    int status;
+
+    if (!may_call(run))
+        return run->status < 0 ? run->status : PTO_EINVAL;
+    if (g->live >= run->chip->room_at) {
+        run->chip->ops->room(run->chip);
+    } else if (run->is_shared && ++run->since >= SCHED_BATCH) {
+        run->since = 0;
+        sched_collect(run->chip->sched, g);
+    }
+    status = graph_submit(g, kernels, args, site, out, &ready);
+    if (status < 0) {
+        *out = no_outputs;
+        return refuse_graph(run, status, kernels, args, site);
+    }
+    if (ready != NULL)
+        sched_push(run->submitter, ready);
+    return PTO_OK;
+}
+
+static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,
+                    struct pto_outputs *out)
+{
+    struct run *run = run_of(o);
+    int status;
+
+    if (!may_call(run))
+        return run->status < 0 ? run->status : PTO_EINVAL;
+    status = graph_alloc(run->graph, args, out);
+    if (status < 0) {
+        *out = no_outputs;
+        return refuse_graph(run, status, NULL, args, site);
+    }
+    return PTO_OK;
+}
+
+static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode, const struct pto_site *site)
+{
+    struct run *run = run_of(o);
+    int status;
+
+    if (!may_call(run))
+        return run->status < 0 ? run->status : PTO_EINVAL;
+    status = graph_scope_begin(run->graph, mode, site);
+    return status < 0 ? refuse_graph(run, status, NULL, NULL, site) : PTO_OK;
+}
+
+static int op_scope_end(struct pto_orch *o)
+{
+    struct run *run = run_of(o);
+
+    if (!may_call(run))
+        return run->status < 0 ? run->status : PTO_EINVAL;
+    if (run->graph->scope_count <= 1) /* the last one is the run's own */
+        return run_fail(run, PTO_EARGS, NULL,
+                        "a scope was ended that was never begun; match pto_scope_begin and "
+                        "pto_scope_end");
+    return graph_scope_end(run->graph);
+}
+
+static int op_report(struct pto_orch *o, int status, const char *text)
+{
+    struct run *run = run_of(o);
+
+    return run_fail(run, status < 0 ? status : PTO_EORCH, NULL, "the orchestration gave up: %s",
+                    text != NULL ? text : "no reason given");
+}
+
+static int op_status(struct pto_orch *o)
+{
+    return run_of(o)->status;
+}
+
+static uint32_t op_cluster_count(struct pto_orch *o)
+{
+    return run_of(o)->chip->clusters;
+}
+
+static uint32_t op_aiv_count(struct pto_orch *o)
+{
+    return 2 * run_of(o)->chip->clusters;
+}
+
+static const char *view_fault(uint64_t fault)
+{
+    static const char *const text[] = {
+        [PTO_VIEW_OK] = "it was never initialised",
+        [PTO_VIEW_BAD_NDIMS] = "a tensor has 1 to 5 dimensions",
+        [PTO_VIEW_BAD_DTYPE] = "its data type does not exist",
+        [PTO_VIEW_OUT_OF_RANGE] = "offset + shape exceeds the parent tensor",
+        [PTO_VIEW_STRIDED] = "only a contiguous tensor can be reshaped",
+        [PTO_VIEW_NUMEL] = "the new shape has another number of elements",
+        [PTO_VIEW_BAD_DIM] = "a dimension does not exist or is named twice",
+        [PTO_VIEW_TOO_LARGE] = "a stride does not fit 32 bits",
+        [PTO_VIEW_ZERO_STRIDE] = "a stride is 0",
+        [PTO_VIEW_BAD_STEP] = "a slice needs a step above 0 and an end not before its start",
+    };
+
+    return fault < sizeof(text) / sizeof(text[0]) ? text[fault] : "unknown reason";
+}
+
+/* What the graph refused, as a sentence with what to do about it. */
+static int refuse_graph(struct run *run, int status, const struct pto_kernels *kernels,
+                        const struct pto_args *args, const struct pto_site *site)
+{
+    const struct graph_refusal *r = &run->graph->refusal;
+    struct pto_error *error = &run->report.error;
+    unsigned long long value = r->value;
+
+    if (kernels != NULL)
+        error->kernel = kernels->aic >= 0    ? kernels->aic
+                        : kernels->aiv0 >= 0 ? kernels->aiv0
+                                             : kernels->aiv1;
+    error->argument = r->argument;
+    switch (r->fault) {
+    case FAULT_ARGS_ERROR:
+        return run_fail(run, status, site, "invalid task arguments: %s",
+                        args->error != NULL ? args->error : "not initialised with pto_args_init");
+    case FAULT_TAG:
+        return run_fail(run, status, site, "argument %d has the unknown tag %llu", r->argument,
+                        value);
+    case FAULT_VIEW:
+        return run_fail(run, status, site, "argument %d is not a valid view: %s", r->argument,
+                        view_fault(value));
+    case FAULT_BOUNDS:
+        return run_fail(run, status, site,
+                        "argument %d reaches to byte %llu of a buffer that is smaller; check its "
+                        "start, shapes and strides",
+                        r->argument, value);
+    case FAULT_NULL_ADDRESS:
+        return run_fail(run, status, site, "argument %d has no storage: its address is 0",
+                        r->argument);
+    case FAULT_INFO:
+        return run_fail(run, status, site,
+                        "argument %d is a new output without a valid shape or data type; use "
+                        "pto_tensor_info_make with 1 to 5 dimensions",
+                        r->argument);
+    case FAULT_TOO_LARGE:
+        return run_fail(run, status, site,
+                        "the outputs of one task take %llu bytes; the most is 2^40", value);
+    case FAULT_KERNEL:
+        return run_fail(
+            run, status, site, "there is no kernel %llu; callable \"%s\" has %u of them", value,
+            run->callable->kernel_name[run->callable->kernel_count], run->callable->kernel_count);
+    case FAULT_LANES:
+        return run_fail(run, status, site,
+                        "a task with kernels for several lanes is not supported by this version");
+    case FAULT_CORE_TYPE:
+        return run_fail(run, status, site,
+                        "kernel %llu (\"%s\") is for the other core type; submit it with "
+                        "pto_submit_%s",
+                        value, run->callable->kernel_name[value],
+                        run->callable->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
+    case FAULT_BLOCK_COUNT:
+        return run_fail(run, status, site,
+                        "blocks (%lld), gangs and predicates are not supported by this version; "
+                        "initialise arguments with pto_args_init",
+                        (long long)value);
+    case FAULT_DEP_INVALID:
+        return run_fail(run, status, site,
+                        "dependency %llu is the invalid task id; leave it out, or check the "
+                        "submit that it came from",
+                        value);
+    case FAULT_DEP_UNKNOWN:
+        return run_fail(run, status, site,
+                        "dependency %llu names a task that was never submitted in this run", value);
+    case FAULT_DEP_KIND:
+        return run_fail(run, status, site,
+                        "dependency %llu has an unknown kind; use PTO_DEP_WAIT and PTO_DEP_RETAIN",
+                        value);
+    case FAULT_SCOPE_DEPTH:
+        return run_fail(run, status, site, "scopes are nested deeper than %d", PTO_SCOPE_DEPTH_MAX);
+    case FAULT_SCOPE_MODE:
+        return run_fail(run, status, site,
+                        "a scope has the unknown mode %llu; use PTO_SCOPE_AUTO or PTO_SCOPE_MANUAL",
+                        value);
+    case FAULT_AUTO_IN_MANUAL:
+        return run_fail(run, status, site,
+                        "an AUTO scope cannot be opened inside a MANUAL one; make the inner one "
+                        "MANUAL too");
+    case FAULT_SCOPE_UNDERFLOW:
+        return run_fail(run, status, site, "a scope was ended that was never begun");
+    case FAULT_ALLOC_ARGS:
+        return run_fail(run, status, site,
+                        "pto_alloc_tensors takes at least one new output and nothing else");
+    case FAULT_SCOPE_ENDED:
+        return run_fail(run, status, site,
+                        "argument %d was created in a scope that has ended, and its memory is "
+                        "gone; use it inside that scope, or create it in an outer one",
+                        r->argument);
+    case FAULT_TOO_MANY:
+        return run_fail(run, status, site, "more than 2^32 tasks in one run; split it");
+    case FAULT_MEMORY:
+    case FAULT_NONE:
+        break;
+    }
+    return run_fail(run, status, site,
+                    "the device's memory budget of %llu MiB is exhausted: %llu more bytes were "
+                    "needed at task %u in scope %u (%u tasks live); raise memory_max of the "
+                    "device, or end scopes earlier",
+                    (unsigned long long)(run->chip->memory->max >> 20),
+                    (unsigned long long)run->chip->memory->refused, run->graph->seq,
+                    run->graph->scope_count > 0 ? run->graph->scope_count - 1 : 0,
+                    run->graph->live);
+}
+
+void orch_refuse_start(struct run *run, int status)
+{
+    (void)refuse_graph(run, status, NULL, NULL, NULL);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The flight recorder's ring: fixed-size records, one ring a worker, written by
+ * the thread at the worker's place only. When it is full the oldest records
+ * give way, and are counted.
+ *
+ * A time stamp costs about as much as an empty task, so there are two ways to
+ * record a task: with its own two stamps, or with the order and the stamp of
+ * its batch.
+ */
+#ifndef PTO_TRACE_H
+#define PTO_TRACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum trace_kind {
+    TRACE_BEGIN, /* value: kernel; a kernel starts on a core */
+    TRACE_END,   /* it has returned */
+    TRACE_RUN,   /* both at once, at some time of the batch; value: kernel */
+    TRACE_DEPTH, /* seq: live tasks; value: ready ones of this worker */
+};
+
+enum {
+    TRACE_BATCH = 16,
+    TRACE_CORE_NONE = UINT16_MAX /* a dummy, or an end whose core the begin tells */
+};
+
+struct trace_record {
+    uint64_t time; /* port_cycles */
+    uint32_t seq;  /* of the task */
+    uint16_t core; /* AICs, then AIVs */
+    uint8_t kind;  /* enum trace_kind */
+    uint8_t reserved;
+    uint32_t value;
+    uint32_t reserved2;
+};
+
+struct trace_ring {
+    struct trace_record *record;
+    uint64_t count; /* ever written */
+    uint32_t mask;
+    uint32_t since;     /* records since the last stamp of a batch */
+    uint64_t batch;     /* that stamp */
+    bool has_each_time; /* every task gets its own stamps */
+};
+
+/* The machine's cycle counter; its rate is measured by whoever exports. */
+static inline uint64_t port_cycles(void)
+{
+#if defined(__aarch64__)
+    uint64_t value;
+
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+#elif defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#endif
+}
+
+static inline void trace_put(struct trace_ring *ring, uint64_t time, enum trace_kind kind,
+                             uint32_t seq, uint32_t core, uint32_t value)
+{
+    ring->record[ring->count++ & ring->mask] =
+        (struct trace_record){ time, seq, (uint16_t)core, (uint8_t)kind, 0, value, 0 };
+}
+
+static inline void trace_begin(struct trace_ring *ring, uint32_t seq, uint32_t core,
+                               uint32_t kernel)
+{
+    if (ring->has_each_time) {
+        trace_put(ring, port_cycles(), TRACE_BEGIN, seq, core, kernel);
+        return;
+    }
+    if (ring->since++ % TRACE_BATCH == 0)
+        ring->batch = port_cycles();
+    trace_put(ring, ring->batch, TRACE_RUN, seq, core, kernel);
+}
+
+static inline void trace_end(struct trace_ring *ring, uint32_t seq, uint32_t core)
+{
+    if (ring->has_each_time)
+        trace_put(ring, port_cycles(), TRACE_END, seq, core, 0);
+}
+
+static inline void trace_depth(struct trace_ring *ring, uint32_t live, uint32_t ready)
+{
+    trace_put(ring, port_cycles(), TRACE_DEPTH, live, 0, ready);
+}
+
+#endif
