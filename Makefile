@@ -16,7 +16,8 @@ CORE_SRC =
 CHIP_SRC = chip.c sim.c
 HOST_SRC = error.c handle.c device.c callable.c memory.c orch.c run.c
 TRACE_SRC = timeline.c
-CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c
+CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
+	bench_measure.c bench_report.c cmd_bench.c cmd_doctor.c cmd_info.c json.c machine.c options.c probe.c
 EXAMPLES = vector
 
 # Unit tests that start threads, without their folder and suffix.
@@ -176,8 +177,10 @@ tidy: ## format, headers, layers, names, paths in the documents
 
 install: all ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto/examples
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto/examples \
+		$(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
+	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
 	install -m 755 $(LIB) $(DESTDIR)$(PREFIX)/lib
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
@@ -189,7 +192,8 @@ uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/pto $(PUBLIC_HEADERS:%=$(DESTDIR)$(PREFIX)/include/pto/%) \
 		$(DESTDIR)$(PREFIX)/lib/libpto.so $(DESTDIR)$(PREFIX)/lib/$(notdir $(LIB)) \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/lib/pto/examples/%.so) \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
+		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/lib/pto/examples \
 		$(DESTDIR)$(PREFIX)/lib/pto
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <valgrind/callgrind.h>
 
-#include "patterns.h"
+#include "cli/bench_patterns.h"
 
 static void empty_kernel(int64_t *args)
 {
@@ -24,7 +24,7 @@ static const struct bench_load *load_of(const struct pto_entry *entry)
 
 static void submit_all(struct pto_orch *o, const struct pto_entry *entry)
 {
-    bench_submit(o, load_of(entry));
+    bench_submit(o, load_of(entry), 0, load_of(entry)->task_count, true);
 }
 
 static int index_of(const char *name, const char *const names[], int count)
@@ -53,9 +53,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS]\n");
         return 2;
     }
-    load = bench_make((enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT),
-                      (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT),
-                      (uint32_t)atoi(argv[3]));
+    if (!bench_make((enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT),
+                    (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT),
+                    (uint32_t)atoi(argv[3]), &load)) {
+        fprintf(stderr, "count: out of memory\n");
+        return 1;
+    }
     pto_device_params_init(&device_params);
     device_params.workers = (uint32_t)atoi(argv[4]);
     pto_callable_params_init(&callable_params);

@@ -16,5 +16,8 @@ struct command {
 
 int cmd_run(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_info(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
 
 #endif

@@ -2,12 +2,14 @@
 /*
  * The six patterns of empty tasks by which task systems are compared, as
  * lists of accesses to data items, and the same items laid out as separate
- * buffers, contiguous tiles of one tensor, or 2-D tiles of one matrix.
+ * buffers, contiguous tiles of one tensor, or 2-D tiles of one matrix. For
+ * `pto bench` and for bench/count.c; a load belongs to whoever made it.
  */
 #ifndef PTO_BENCH_PATTERNS_H
 #define PTO_BENCH_PATTERNS_H
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "pto/pto.h"
 
@@ -77,7 +79,7 @@ static inline void bench_make_tasks(struct bench_load *load, enum pattern patter
                        : pattern == PATTERN_RANDOM ? load->task_count + 3
                                                    : 1;
     load->task = calloc(load->task_count, sizeof(*load->task));
-    for (uint32_t i = 0; i < load->task_count; i++) {
+    for (uint32_t i = 0; load->task != NULL && i < load->task_count; i++) {
         struct bench_task *t = &load->task[i];
         uint32_t x = i % 64, now = i / 64 % 2 * 64, before = 64 - now;
 
@@ -117,7 +119,7 @@ static inline void bench_make_items(struct bench_load *load, enum layout layout)
                       (layout == LAYOUT_TILES ? 1 : across) * TILE },
         2, PTO_FLOAT32);
     load->item = aligned_alloc(128, load->item_count * sizeof(*load->item));
-    for (uint32_t i = 0; i < load->item_count; i++) {
+    for (uint32_t i = 0; load->item != NULL && i < load->item_count; i++) {
         uint32_t at[2] = { i / across * TILE, i % across * TILE };
 
         if (layout == LAYOUT_BUFFERS)
@@ -131,26 +133,33 @@ static inline void bench_make_items(struct bench_load *load, enum layout layout)
     }
 }
 
-static inline struct bench_load bench_make(enum pattern pattern, enum layout layout, uint32_t tasks)
-{
-    struct bench_load load = { .task_count = tasks };
-
-    bench_make_tasks(&load, pattern);
-    bench_make_items(&load, layout);
-    return load;
-}
-
 static inline void bench_free(struct bench_load *load)
 {
     free(load->task);
     free(load->item);
+    memset(load, 0, sizeof(*load));
 }
 
-static inline void bench_submit(struct pto_orch *o, const struct bench_load *load)
+/* False if there is no memory; the load then holds none. */
+static inline bool bench_make(enum pattern pattern, enum layout layout, uint32_t tasks,
+                              struct bench_load *load_out)
+{
+    *load_out = (struct bench_load){ .task_count = tasks };
+    bench_make_tasks(load_out, pattern);
+    bench_make_items(load_out, layout);
+    if (load_out->task != NULL && load_out->item != NULL)
+        return true;
+    bench_free(load_out);
+    return false;
+}
+
+/* Tasks `from` up to but not including `to`. Without a scalar, nodep has no argument at all. */
+static inline void bench_submit(struct pto_orch *o, const struct bench_load *load, uint32_t from,
+                                uint32_t to, bool has_scalar)
 {
     struct pto_args args;
 
-    for (uint32_t i = 0; i < load->task_count; i++) {
+    for (uint32_t i = from; i < to; i++) {
         const struct bench_task *t = &load->task[i];
 
         pto_args_init(&args);
@@ -160,7 +169,8 @@ static inline void bench_submit(struct pto_orch *o, const struct bench_load *loa
             pto_add_inout(&args, &load->item[t->write]);
         else if (t->write >= 0)
             pto_add_output_existing(&args, &load->item[t->write]);
-        pto_add_scalar(&args, i);
+        if (has_scalar)
+            pto_add_scalar(&args, i);
         pto_submit_aiv(o, 0, &args);
     }
 }

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows without a sample, after an interrupt, are left out. */
+#include "cli/bench_report.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <libgen.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/json.h"
+#include "cli/terminal.h"
+
+static double row_min(struct bench_row *row)
+{
+    return bench_quantile(row->ns, row->samples, 0);
+}
+
+static double row_median(struct bench_row *row)
+{
+    return bench_quantile(row->ns, row->samples, 0.5);
+}
+
+static double row_stolen(const struct bench_row *row)
+{
+    return row->executions != 0 ? (double)row->stolen / (double)row->executions : NAN;
+}
+
+/* ---- the table ---- */
+
+static void print_heading(const struct bench_settings *settings)
+{
+    printf("nanoseconds per empty task: %" PRIu32 " tasks, minimum and median of %" PRIu32 "\n\n",
+           settings->tasks, settings->repeat);
+    printf("%s%-10s %-8s", terminal_code(stdout, TERMINAL_BOLD), "", "");
+    for (uint32_t w = 0; w < settings->worker_count_count; w++) {
+        char title[32];
+
+        snprintf(title, sizeof(title), "%" PRIu32 " worker%s", settings->worker_counts[w],
+                 settings->worker_counts[w] == 1 ? "" : "s");
+        printf("  %*s", settings->worker_counts[w] == 1 ? 16 : 24, title);
+    }
+    printf("\n%-10s %-8s", "pattern", "layout");
+    for (uint32_t w = 0; w < settings->worker_count_count; w++) {
+        printf("  %8s%8s", "min", "median");
+        if (settings->worker_counts[w] != 1)
+            printf("%8s", "stolen");
+    }
+    printf("%s\n", terminal_code(stdout, TERMINAL_PLAIN));
+}
+
+static void print_row(struct bench_row *row)
+{
+    if (row->samples == 0)
+        return;
+    printf("  %8.1f%8.1f", row_min(row), row_median(row));
+    if (row->workers != 1)
+        printf("%6.0f %%", 100 * row_stolen(row));
+}
+
+static void print_pingpong(const char *when, double ns)
+{
+    if (isfinite(ns))
+        printf("  %s %.0f ns", when, ns);
+    else
+        printf("  %s not measured", when);
+}
+
+void bench_print_table(const struct bench_settings *settings, struct bench_results *results)
+{
+    uint32_t counts = settings->worker_count_count;
+
+    print_heading(settings);
+    for (uint32_t i = 0; i < results->row_count; i += counts) {
+        struct bench_row *row = &results->row[i];
+
+        if (row->samples == 0)
+            continue;
+        printf("%-10s %-8s", pattern_name[row->pattern], layout_name[row->layout]);
+        for (uint32_t w = 0; w < counts; w++)
+            print_row(&row[w]);
+        printf("\n");
+    }
+    printf("\nrun of one task     ");
+    if (isfinite(results->one_task_p50_us))
+        printf("  p50 %.1f us  p99 %.1f us  (%" PRIu32 " runs)\n", results->one_task_p50_us,
+               results->one_task_p99_us, settings->one_task_runs);
+    else
+        printf("  not measured\n");
+    printf("cache line, 2 CPUs  ");
+    print_pingpong("before", results->pingpong_before_ns);
+    print_pingpong("after", results->pingpong_after_ns);
+    printf("  (there and back)\n");
+    if (results->is_interrupted)
+        printf("interrupted: this is what was measured until then\n");
+}
+
+/* ---- JSON ---- */
+
+static void write_json(const struct bench_settings *settings, struct bench_results *results,
+                       FILE *to)
+{
+    struct json j = json_start(to);
+
+    json_open(&j, NULL, '{');
+    json_string(&j, "version", pto_version());
+    json_integer(&j, "repeat", settings->repeat);
+    json_bool(&j, "interrupted", results->is_interrupted);
+    json_open(&j, "patterns", '[');
+    for (uint32_t i = 0; i < results->row_count; i++) {
+        struct bench_row *row = &results->row[i];
+
+        if (row->samples == 0)
+            continue;
+        json_open(&j, NULL, '{');
+        json_string(&j, "name", pattern_name[row->pattern]);
+        json_string(&j, "layout", layout_name[row->layout]);
+        json_integer(&j, "workers", row->workers);
+        json_integer(&j, "tasks", settings->tasks);
+        json_number(&j, "ns_min", row_min(row), 1);
+        json_number(&j, "ns_median", row_median(row), 1);
+        json_number(&j, "stolen", row_stolen(row), 4);
+        json_close(&j, '}');
+    }
+    json_close(&j, ']');
+    json_open(&j, "one_task", '{');
+    json_number(&j, "p50_us", results->one_task_p50_us, 2);
+    json_number(&j, "p99_us", results->one_task_p99_us, 2);
+    json_integer(&j, "runs", settings->one_task_runs);
+    json_integer(&j, "workers", settings->worker_counts[settings->worker_count_count - 1]);
+    json_close(&j, '}');
+    json_open(&j, "pingpong_ns", '{');
+    json_number(&j, "before", results->pingpong_before_ns, 1);
+    json_number(&j, "after", results->pingpong_after_ns, 1);
+    json_close(&j, '}');
+    json_close(&j, '}');
+}
+
+static bool say_unwritable(const char *path, int error)
+{
+    fprintf(stderr, "pto bench: '%s' cannot be written: %s\n", path, strerror(error));
+    return false;
+}
+
+/* A device or a pipe is written to; only a plain file can be replaced. */
+static bool is_plain(const char *path)
+{
+    struct stat about;
+
+    return stat(path, &about) != 0 || S_ISREG(about.st_mode);
+}
+
+bool bench_can_write(const char *path)
+{
+    char copy[PATH_MAX];
+    struct stat about;
+
+    if (strcmp(path, "-") == 0)
+        return true;
+    if (path[0] == '\0' || strlen(path) + sizeof(".XXXXXX") > sizeof(copy))
+        return say_unwritable(path, path[0] == '\0' ? ENOENT : ENAMETOOLONG);
+    if (stat(path, &about) == 0 && S_ISDIR(about.st_mode))
+        return say_unwritable(path, EISDIR);
+    snprintf(copy, sizeof(copy), "%s", path);
+    if (access(is_plain(path) ? dirname(copy) : path, W_OK) != 0)
+        return say_unwritable(path, errno);
+    return true;
+}
+
+static bool close_written(FILE *to)
+{
+    bool is_written = fflush(to) == 0 && !ferror(to);
+
+    return fclose(to) == 0 && is_written;
+}
+
+bool bench_write_json(const struct bench_settings *settings, struct bench_results *results,
+                      const char *path)
+{
+    char target[PATH_MAX];
+    char temporary[PATH_MAX + sizeof(".XXXXXX")];
+    mode_t mask;
+    FILE *to;
+
+    if (strcmp(path, "-") == 0) {
+        write_json(settings, results, stdout);
+        return true; /* main looks at stdout */
+    }
+    if (!is_plain(path)) {
+        to = fopen(path, "we");
+        if (to == NULL)
+            return say_unwritable(path, errno);
+        write_json(settings, results, to);
+        return close_written(to) || say_unwritable(path, errno);
+    }
+    if (realpath(path, target) == NULL) /* not there yet; what a link names stays linked */
+        snprintf(target, sizeof(target), "%s", path);
+    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", target);
+
+    int file = mkstemp(temporary);
+
+    if (file < 0)
+        return say_unwritable(path, errno);
+    mask = umask(0);
+    umask(mask);
+    (void)fchmod(file, 0666 & ~mask); /* mkstemp lets nobody else read it */
+    to = fdopen(file, "w");
+    if (to != NULL) {
+        write_json(settings, results, to);
+        if (close_written(to) && rename(temporary, target) == 0)
+            return true;
+    } else {
+        close(file);
+    }
+
+    int error = errno;
+
+    unlink(temporary);
+    return say_unwritable(path, error);
+}

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The results of `pto bench` as a table for people and as JSON for programs. */
+#ifndef PTO_BENCH_REPORT_H
+#define PTO_BENCH_REPORT_H
+
+#include "cli/bench_measure.h"
+
+void bench_print_table(const struct bench_settings *settings, struct bench_results *results);
+
+/*
+ * True if the file can probably be written; else a sentence on stderr. Asked
+ * before measuring, so that nobody waits for results that are then lost.
+ */
+bool bench_can_write(const char *path);
+/* `-` is stdout. A file is there complete, or as it was before; false after a sentence on stderr. */
+bool bench_write_json(const struct bench_settings *settings, struct bench_results *results,
+                      const char *path);
+
+#endif

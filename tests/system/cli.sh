@@ -1,0 +1,191 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# What the command says and how it ends: help, refusals, JSON, `doctor`, `bench`,
+# Ctrl-C, output that nobody reads, and the manual page. PTO names the command.
+set -eu
+cd "$(dirname "$0")/../.."
+pto=${PTO:-build/bin/pto}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+commands="run check bench info doctor"
+
+fail() {
+    echo "FAIL  $1"
+    exit 1
+}
+
+# Runs pto, expects an exit code and a phrase in what it prints.
+expect() {
+    local code=$1 phrase=$2 got=0
+    shift 2
+    $pto "$@" >"$work/out" 2>&1 </dev/null || got=$?
+    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat "$work/out")"
+    grep -qF -- "$phrase" "$work/out" || fail "pto $*: no '$phrase' in: $(cat "$work/out")"
+}
+
+# Wants the JSON in a file to fulfil a condition on `d`.
+json() { # file condition
+    python3 - "$1" "$2" <<'PY' || fail "$1: not so: $2"
+import json, sys
+with open(sys.argv[1], encoding="utf-8") as file:
+    d = json.load(file)
+sys.exit(0 if eval(sys.argv[2]) else 1)
+PY
+}
+
+# ---- help and refusals ----
+
+for command in $commands; do
+    expect 0 "$command" --help
+    expect 0 "usage: pto $command" "$command" --help
+    cp "$work/out" "$work/help"
+    expect 0 "usage: pto $command" help "$command"
+    cmp -s "$work/help" "$work/out" || fail "pto help $command differs from pto $command --help"
+    expect 2 "pto $command --help" "$command" --no-such-option
+done
+expect 0 "usage: pto COMMAND" help
+expect 2 "there is no command 'nothing'" help nothing
+expect 2 "one command at a time" help run bench
+expect 2 "'--json=1' takes no value" info --json=1
+expect 2 "'more' is not an option" doctor more
+expect 2 "'--tasks' wants a value" bench --tasks
+expect 2 "--tasks wants a number from 1 to 10000000, not '0'" bench --tasks 0
+expect 2 "--repeat wants a number from 1 to 100, not '1x'" bench --repeat 1x
+expect 2 "there is no pattern 'tree'; there are: nodep indep chain" bench --pattern tree
+expect 2 "there is no layout 'heap'; there are: buffers tiles tiles2d all" bench --layout heap
+expect 1 "cannot be opened: that is more than it takes" bench --quick --workers 1000
+expect 1 "cannot be written: No such file" bench --quick --json "$work/no/where.json"
+echo "ok    help and refusals"
+
+# ---- info, doctor ----
+
+expect 0 "a2a3sim" info
+grep -qE '^  a5 +- +36 +not supported by this version \(needs CANN\); fix: ' "$work/out" ||
+    fail "the real chips are not listed"
+expect 0 '"platforms"' info --json
+json "$work/out" '{"version", "platforms", "cpus", "compilers", "memory", "kernel", "libc"} <= set(d)'
+json "$work/out" '[p["usable"] for p in d["platforms"]] == [True, True, False, False]'
+json "$work/out" 'all(p["usable"] or p["missing"] and p["fix"] for p in d["platforms"])'
+json "$work/out" '1 <= d["cpus"]["allowed"] <= d["cpus"]["online"]'
+json "$work/out" 'any(c["path"] and c["version"] for c in d["compilers"])'
+printf '#!/bin/sh\nprintf "a \\"b\\" \\\\ \\t\\377\\303\\251\\n"\n' >"$work/cc"
+chmod +x "$work/cc"
+PATH=$work:$PATH $pto info --json >"$work/out"
+json "$work/out" 'd["compilers"][0]["version"] == "a \"b\" \\ \t\ufffd\u00e9"'
+
+expect 0 "0 FAIL" doctor
+for mode in stream host; do
+    for platform in a2a3sim a5sim; do
+        grep -q "^ok    $platform $mode" "$work/out" || fail "doctor: $platform $mode"
+    done
+done
+if grep -vE '^(ok|info|warn) ' "$work/out" | grep -vE '^[0-9]+ ok, [0-9]+ warn, 0 FAIL$'; then
+    fail "doctor prints other lines"
+fi
+expect 0 '"checks"' doctor --json
+json "$work/out" 'd["ok"] and all(c["state"] in ("ok", "warn", "info") for c in d["checks"])'
+json "$work/out" 'all(c["fix"] for c in d["checks"] if c["state"] == "warn")'
+got=0
+(ulimit -v 8000000 && $pto doctor) >"$work/out" || got=$?
+[ "$got" = 1 ] && grep -q '^FAIL  address space .*fix: ulimit -v unlimited' "$work/out" ||
+    fail "doctor does not notice ulimit -v: $(cat "$work/out")"
+PATH=/nonexistent $pto doctor >"$work/out" && fail "doctor is content without a compiler"
+grep -q '^FAIL  compiler .*fix: ' "$work/out" || fail "doctor does not miss a compiler"
+taskset -c 0 $pto doctor >"$work/out" || fail "doctor fails on one CPU: $(cat "$work/out")"
+grep -q '^warn  cpus .*fix: ' "$work/out" || [ "$(nproc)" = 1 ] || fail "doctor ignores affinity"
+echo "ok    info, doctor"
+
+# ---- bench ----
+
+$pto bench --quick --tasks 500 --repeat 1 --json "$work/bench.json" >"$work/out" 2>"$work/err"
+[ ! -s "$work/err" ] || fail "bench writes to stderr without a terminal"
+[ "$(grep -cE '^(nodep|indep|chain|fan64|stencil64|random3) ' "$work/out")" = 18 ] ||
+    fail "bench: not 18 lines: $(cat "$work/out")"
+json "$work/bench.json" 'len({(p["name"], p["layout"], p["workers"]) for p in d["patterns"]}) == 36'
+json "$work/bench.json" 'len(d["patterns"]) == 36 and {p["tasks"] for p in d["patterns"]} == {500}'
+json "$work/bench.json" 'all(0 < p["ns_min"] <= p["ns_median"] for p in d["patterns"])'
+json "$work/bench.json" 'all(0 <= p["stolen"] <= 1 for p in d["patterns"])'
+json "$work/bench.json" 'all(p["stolen"] == 0 for p in d["patterns"] if p["workers"] == 1)'
+json "$work/bench.json" '0 < d["one_task"]["p50_us"] <= d["one_task"]["p99_us"]'
+json "$work/bench.json" 'set(d["pingpong_ns"]) == {"before", "after"}'
+[ "$(echo "$work"/bench.json*)" = "$work/bench.json" ] || fail "bench leaves a temporary file"
+$pto bench --quick --tasks 100 --pattern chain --layout tiles --workers 3 --json - >"$work/out"
+json "$work/out" '[(p["name"], p["layout"], p["workers"]) for p in d["patterns"]] == [("chain", "tiles", 3)]'
+ln -s bench.json "$work/link"
+$pto bench --quick --tasks 100 --pattern nodep --json "$work/link" >/dev/null
+[ -L "$work/link" ] || fail "bench replaces a link"
+json "$work/bench.json" 'len(d["patterns"]) == 6'
+$pto bench --quick --tasks 100 --pattern nodep --json /dev/null >/dev/null
+[ -c /dev/null ] || fail "bench replaces a device"
+taskset -c 0 $pto bench --quick --tasks 100 --json - >"$work/out"
+json "$work/out" 'len(d["patterns"]) == 36 and d["pingpong_ns"]["before"] is None'
+echo "ok    bench"
+
+# ---- Ctrl-C ----
+
+# Interrupts a command after a second; it has to end with 130 within two more.
+interrupt() {
+    local got=0 start end
+    start=$(date +%s%N)
+    timeout --preserve-status -k 10 -s INT 1 $pto "$@" >"$work/out" 2>"$work/err" || got=$?
+    end=$(date +%s%N)
+    [ "$got" = 130 ] || fail "Ctrl-C on pto $*: exit $got: $(cat "$work/out" "$work/err")"
+    [ $(((end - start) / 1000000)) -lt 3000 ] || fail "Ctrl-C on pto $*: not within 2 s"
+}
+interrupt bench --repeat 100 --json "$work/part.json"
+json "$work/part.json" 'd["interrupted"] and 0 < len(d["patterns"]) <= 36'
+grep -q '^interrupted' "$work/out" || fail "bench does not say that it was interrupted"
+interrupt bench --tasks 10000000 --json -
+json "$work/out" 'd["interrupted"] and d["one_task"]["p50_us"] is None'
+interrupt check --graphs 1000000
+grep -qE '^graphs=[0-9]+ tasks=[0-9]+ mismatches=0$' "$work/out" || fail "check: no sum"
+echo "ok    Ctrl-C"
+
+# ---- output that nobody reads, colours ----
+
+# The end by SIGPIPE is the usual one, 1 that where it is ignored; a crash is any other signal.
+set +e
+for arguments in --help info doctor "info --json" "run" "bench --quick --tasks 100" "check --graphs 5"; do
+    $pto $arguments 2>"$work/err" | true
+    code=${PIPESTATUS[0]}
+    [ "$code" -le 1 ] || [ "$code" = 141 ] || fail "pto $arguments | true: exit $code"
+    $pto $arguments >/dev/full 2>"$work/err"
+    code=$?
+    [ "$code" = 1 ] && grep -q 'No space left' "$work/err" ||
+        fail "pto $arguments >/dev/full: exit $code: $(cat "$work/err")"
+    $pto $arguments >&- 2>"$work/err"
+    code=$?
+    [ "$code" = 1 ] || fail "pto $arguments with stdout closed: exit $code"
+done
+set -e
+if command -v script >/dev/null; then
+    escape=$(printf '\033')
+    TERM=xterm script -qec "env -u NO_COLOR $pto doctor" /dev/null </dev/null >"$work/out"
+    grep -q "$escape" "$work/out" || fail "no colours on a terminal"
+    TERM=xterm NO_COLOR=1 script -qec "$pto doctor" /dev/null </dev/null >"$work/out"
+    ! grep -q "$escape" "$work/out" || fail "colours in spite of NO_COLOR"
+fi
+echo "ok    output that nobody reads, colours"
+
+# ---- the manual page ----
+
+for command in $commands; do
+    $pto "$command" --help | grep -oE -- '^  --[a-z-]+' | while read -r option; do
+        grep -qE "^\.It Fl Fl ${option#--}( |\$)" docs/pto.1 ||
+            fail "docs/pto.1 does not have $option of $command"
+    done
+    grep -q "^\.Ss pto $command" docs/pto.1 || fail "docs/pto.1 does not have $command"
+done
+if command -v groff >/dev/null; then
+    groff -mdoc -ww -Tutf8 -z docs/pto.1 >"$work/out" 2>&1 || fail "docs/pto.1: $(cat "$work/out")"
+elif command -v mandoc >/dev/null; then
+    mandoc -Tlint -Wwarning docs/pto.1 >"$work/out" 2>&1 || fail "docs/pto.1: $(cat "$work/out")"
+elif command -v man >/dev/null; then
+    man --warnings -l docs/pto.1 2>"$work/out" >/dev/null </dev/null || true
+else
+    echo "skip  nothing here can render the manual page"
+    : >"$work/out"
+fi
+[ ! -s "$work/out" ] || fail "docs/pto.1: $(cat "$work/out")"
+echo "ok    the manual page"
