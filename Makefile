@@ -156,7 +156,7 @@ include $(wildcard bench/rules.mk tests/*/rules.mk)
 run: ## install what is missing, build, and run the example on every simulated chip
 	@tools/setup.sh base
 	@+$(MAKE) --no-print-directory all
-	@build/bin/pto run
+	@build/bin/pto run --trace build/timeline
 
 test: ## install what is missing, build, and check every claim of tests/claims.tsv
 	@tools/setup.sh test

@@ -2,7 +2,7 @@
 /*
  * One pattern, once, for counting instructions or for a quick look at time:
  *
- *     count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS]
+ *     count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]
  *
  * Under callgrind with --collect-atstart=no only the run itself is counted.
  */
@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     double best = 1e30;
 
     if (argc < 6) {
-        fprintf(stderr, "usage: count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS]\n");
+        fprintf(stderr, "usage: count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]\n");
         return 2;
     }
     if (!bench_make((enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT),
@@ -67,6 +67,7 @@ int main(int argc, char **argv)
     callable_params.kernel_count = 1;
     pto_run_options_init(&options);
     options.window = (uint32_t)atoi(argv[5]);
+    options.trace = argc > 7 ? (enum pto_trace)atoi(argv[7]) : PTO_TRACE_OFF;
     pto_run_report_init(&report);
     scalar = (uint64_t)(uintptr_t)&load;
     if (pto_device_open(&device_params, &device) < 0 ||

@@ -14,11 +14,12 @@ struct pto_example {
     const char *summary; /* one line */
 
     /*
-     * Runs once. `report` is initialised by the caller; `result` gets a line for
-     * people, also when the numbers are wrong. Returns 0 or a negative status.
+     * Runs once, as the options say. `report` is initialised by the caller;
+     * `result` gets a line for people, also when the numbers are wrong. Returns 0
+     * or a negative status.
      */
-    int (*run)(struct pto_device *device, enum pto_mode mode, struct pto_run_report *report,
-               char *result, size_t result_bytes);
+    int (*run)(struct pto_device *device, const struct pto_run_options *options,
+               struct pto_run_report *report, char *result, size_t result_bytes);
 };
 
 #define PTO_EXAMPLE __attribute__((visibility("default"))) const struct pto_example pto_example

@@ -19,8 +19,8 @@
 enum { COUNT = 16384 };
 enum { ADD, ADD_SCALAR, MUL, KERNELS };
 
-static int run_vector(struct pto_device *device, enum pto_mode mode, struct pto_run_report *report,
-                      char *result, size_t result_bytes);
+static int run_vector(struct pto_device *device, const struct pto_run_options *options,
+                      struct pto_run_report *report, char *result, size_t result_bytes);
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry);
 static void kernel_add(int64_t *args);
 static void kernel_add_scalar(int64_t *args);
@@ -110,12 +110,11 @@ static int check(const float *a, const float *b, const float *f, char *result, s
     return PTO_OK;
 }
 
-static int run_vector(struct pto_device *device, enum pto_mode mode, struct pto_run_report *report,
-                      char *result, size_t result_bytes)
+static int run_vector(struct pto_device *device, const struct pto_run_options *options,
+                      struct pto_run_report *report, char *result, size_t result_bytes)
 {
     const uint32_t shape[] = { COUNT };
     struct pto_callable_params params;
-    struct pto_run_options options;
     struct pto_callable *callable;
     int status;
     float *a = malloc(3 * COUNT * sizeof(*a));
@@ -142,9 +141,7 @@ static int run_vector(struct pto_device *device, enum pto_mode mode, struct pto_
     if (status < 0)
         goto free_memory;
 
-    pto_run_options_init(&options);
-    options.mode = mode;
-    status = pto_run(device, callable, &entry, &options, report);
+    status = pto_run(device, callable, &entry, options, report);
     if (status == PTO_OK)
         status = check(a, b, f, result, result_bytes);
 

@@ -22,6 +22,7 @@ struct run_request {
     uint32_t modes;       /* bit by enum pto_mode */
     uint32_t workers;     /* 0: the default */
     uint32_t clusters;    /* 0: the default */
+    const char *trace;    /* NULL: no timeline */
     bool is_list;
 };
 
@@ -36,7 +37,9 @@ static int run_platforms(const struct pto_example *example, const struct run_req
 static int run_platform(const struct pto_example *example, const struct pto_platform *platform,
                         const struct run_request *request);
 static int run_mode(const struct pto_example *example, struct pto_device *device,
-                    const char *platform, enum pto_mode mode);
+                    const char *platform, enum pto_mode mode, const char *trace);
+static int write_timeline(struct pto_device *device, const char *name, const char *platform,
+                          const char *mode);
 
 static void print_usage(FILE *to)
 {
@@ -46,6 +49,7 @@ static void print_usage(FILE *to)
                 "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
                 "  --threads K             threads that run tasks (one per CPU)\n"
                 "  --clusters N            clusters of 1 AIC and 2 AIV (the platform's default)\n"
+                "  --trace NAME            write timelines NAME-PLATFORM-MODE.json for Perfetto\n"
                 "  --list                  name the examples\n");
 }
 
@@ -101,13 +105,10 @@ static int parse_mode(const char *text, uint32_t *modes_out)
 static int parse_options(int argc, char **argv, struct run_request *request)
 {
     static const struct option options[] = {
-        { "platform", required_argument, NULL, 'p' },
-        { "mode", required_argument, NULL, 'm' },
-        { "threads", required_argument, NULL, 't' },
-        { "clusters", required_argument, NULL, 'c' },
-        { "list", no_argument, NULL, 'l' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "platform", required_argument, NULL, 'p' }, { "mode", required_argument, NULL, 'm' },
+        { "threads", required_argument, NULL, 't' },  { "clusters", required_argument, NULL, 'c' },
+        { "trace", required_argument, NULL, 'T' },    { "list", no_argument, NULL, 'l' },
+        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
     };
     int letter;
     int code = -1;
@@ -125,6 +126,9 @@ static int parse_options(int argc, char **argv, struct run_request *request)
             break;
         case 'c':
             code = parse_count("clusters", optarg, &request->clusters);
+            break;
+        case 'T':
+            request->trace = optarg;
             break;
         case 'l':
             request->is_list = true;
@@ -294,7 +298,8 @@ static int run_platform(const struct pto_example *example, const struct pto_plat
     }
     for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++)
         if ((request->modes & (1u << mode)) != 0 &&
-            run_mode(example, device, platform->name, (enum pto_mode)mode) != EXIT_OK)
+            run_mode(example, device, platform->name, (enum pto_mode)mode, request->trace) !=
+                EXIT_OK)
             code = EXIT_FAILED;
     pto_device_close(device);
     return code;
@@ -329,24 +334,47 @@ static void print_report(const struct pto_run_report *report)
 }
 
 static int run_mode(const struct pto_example *example, struct pto_device *device,
-                    const char *platform, enum pto_mode mode)
+                    const char *platform, enum pto_mode mode, const char *trace)
 {
     struct pto_run_report report;
+    struct pto_run_options options;
     char result[256] = "";
+    int code = EXIT_OK;
 
     pto_run_report_init(&report);
+    pto_run_options_init(&options);
+    options.mode = mode;
+    options.trace = trace != NULL ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
 
-    int status = example->run(device, mode, &report, result, sizeof(result));
+    int status = example->run(device, &options, &report, result, sizeof(result));
 
     printf("\n%s, %s\n", platform, mode_names[mode]);
     if (status == PTO_OK) {
         printf("  result   ok: %s\n", result);
         print_report(&report);
-        return EXIT_OK;
+    } else {
+        printf("  result   FAILED: %s (%d)\n", result[0] != '\0' ? result : pto_strerror(status),
+               status);
+        if (report.error.status < 0)
+            printf("  error    %s\n", report.error.text);
+        code = EXIT_FAILED;
     }
-    printf("  result   FAILED: %s (%d)\n", result[0] != '\0' ? result : pto_strerror(status),
-           status);
-    if (report.error.status < 0)
-        printf("  error    %s\n", report.error.text);
-    return EXIT_FAILED;
+    if (trace != NULL && write_timeline(device, trace, platform, mode_names[mode]) != EXIT_OK)
+        code = EXIT_FAILED; /* a run that failed has a timeline, too */
+    return code;
+}
+
+static int write_timeline(struct pto_device *device, const char *name, const char *platform,
+                          const char *mode)
+{
+    char path[PATH_MAX];
+    struct pto_error error;
+
+    snprintf(path, sizeof(path), "%s-%s-%s.json", name, platform, mode);
+    if (pto_trace_write(device, path, &error) < 0) {
+        printf("  timeline FAILED: %s\n", error.text);
+        return EXIT_FAILED;
+    }
+    printf("  timeline %s (open it at ui.perfetto.dev)\n", path);
+    return EXIT_OK;
 }

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Records one run and prints what its timeline must show, as JSON:
+ *
+ *     timeline FILE order|times WORKERS RECORDS [fail]
+ *
+ * 900 AIV tasks in ten chains with reads across, 100 AIC tasks, 50 dummies; a
+ * few kernels take so long that they are set aside. With `fail` the last submit
+ * is refused.
+ */
+#include <pto/pto.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { CHAINS = 10, ROUNDS = 100 };
+
+static float memory[CHAINS + 1][64];
+static bool has_failure;
+
+static void quick(int64_t *args)
+{
+    (void)args;
+}
+
+static void slow(int64_t *args)
+{
+    if (args[2] % 331 == 0)
+        usleep(8000);
+}
+
+static const struct pto_kernel kernels[] = {
+    { "quick \"aic\"", quick, PTO_CORE_AIC },
+    { "slow", slow, PTO_CORE_AIV },
+};
+
+static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t[CHAINS + 1];
+
+    (void)entry;
+    for (int i = 0; i <= CHAINS; i++)
+        t[i] = pto_tensor_external(memory[i], PTO_DIMS(64), 1, PTO_FLOAT32);
+    for (int r = 0; r < ROUNDS; r++) {
+        for (int i = 0; i < CHAINS - 1; i++)
+            pto_aiv(o, 1, PTO_IN(&t[i + 1]), PTO_INOUT(&t[i]), PTO_INT(r * CHAINS + i));
+        pto_aic(o, 0, PTO_INOUT(&t[CHAINS - 1]));
+        if (r % 2 == 0)
+            pto_dummy(o, PTO_IN(&t[0]), PTO_INOUT(&t[CHAINS]));
+    }
+    if (has_failure)
+        pto_aiv(o, 7, PTO_IN(&t[0]));
+}
+
+int main(int argc, char **argv)
+{
+    struct pto_device_params device_params;
+    struct pto_callable_params callable_params;
+    struct pto_run_options options;
+    struct pto_run_report report;
+    struct pto_callable *callable;
+    struct pto_device *device;
+    struct pto_error error;
+    int status;
+
+    if (argc < 5)
+        return 2;
+    has_failure = argc > 5;
+    pto_device_params_init(&device_params);
+    device_params.workers = (uint32_t)atoi(argv[3]);
+    pto_callable_params_init(&callable_params);
+    callable_params.orchestration = orchestrate;
+    callable_params.kernels = kernels;
+    callable_params.kernel_count = 2;
+    pto_run_options_init(&options);
+    options.trace = strcmp(argv[2], "order") == 0 ? PTO_TRACE_ORDER : PTO_TRACE_TIMES;
+    options.trace_records = (uint32_t)atoi(argv[4]);
+    pto_run_report_init(&report);
+    if (pto_device_open(&device_params, &device) < 0 ||
+        pto_callable_create(&callable_params, &callable) < 0)
+        return 1;
+    if (pto_trace_write(device, argv[1], &error) != PTO_EINVAL) /* nothing recorded yet */
+        return 1;
+    status = pto_run(device, callable, NULL, &options, &report);
+    if (pto_trace_write(device, "/nowhere/at/all", &error) != PTO_ESYSTEM)
+        return 1;
+    if (pto_trace_write(device, argv[1], &error) < 0) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    printf("{\"status\":%d,\"tasks\":%llu,\"executions\":%llu,\"edges\":%llu,\"takeovers\":%llu}\n",
+           status, (unsigned long long)report.tasks, (unsigned long long)report.executions,
+           (unsigned long long)report.edges, (unsigned long long)report.takeovers);
+    pto_callable_destroy(callable);
+    pto_device_close(device);
+    return 0;
+}

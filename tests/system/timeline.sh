@@ -1,0 +1,22 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# The timeline has one named slice for each execution and one flow for each wired edge, and
+# says so when records were lost; also for a run that failed.
+set -eu
+cd "$(dirname "$0")/../.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+make -s --no-print-directory lib
+gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude tests/system/timeline.c -o "$work/timeline" \
+    -Lbuild/lib -lpto -Wl,-rpath,"$PWD/build/lib"
+for times in order times; do
+    for workers in 1 2; do
+        for records in 0 256; do
+            for fail in '' fail; do
+                "$work/timeline" "$work/t.json" $times $workers $records $fail >"$work/report"
+                python3 tests/system/timeline.py "$work/t.json" "$work/report" $times $records
+            done
+        done
+    done
+done
