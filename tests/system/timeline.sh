@@ -8,7 +8,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 make -s --no-print-directory lib
-gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude tests/system/timeline.c -o "$work/timeline" \
+gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude tests/system/timeline_run.c -o "$work/timeline" \
     -Lbuild/lib -lpto -Wl,-rpath,"$PWD/build/lib"
 for times in order times; do
     for workers in 1 2; do
