@@ -18,7 +18,7 @@ HOST_SRC = error.c handle.c device.c callable.c memory.c orch.c run.c
 TRACE_SRC = timeline.c
 CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
 	bench_measure.c bench_report.c cmd_bench.c cmd_doctor.c cmd_info.c json.c machine.c options.c probe.c
-EXAMPLES = vector
+EXAMPLES = vector paged_attention
 
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_fiber test_os test_api test_sim
@@ -137,7 +137,7 @@ $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 $(B)/lib/pto/examples/%.so: examples/%.c $(LIB) $(LIB_LINK) Makefile
 	@mkdir -p $(@D) $(B)/obj/examples
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -I. $(CFLAGS_ALL) -MMD -MP -MF $(B)/obj/examples/$*.d \
-		$(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -o $@ $< -L$(B)/lib -lpto \
+		$(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -o $@ $< -L$(B)/lib -lpto -lm \
 		-Wl,-rpath,'$$ORIGIN/../..'
 
 $(UNIT_LIB): $(UNIT_LIB_OBJ)

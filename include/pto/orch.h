@@ -269,6 +269,12 @@ static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct p
     return out;
 }
 
+/* Output i of a submit; NULL after an error, which any later submit refuses quietly. */
+static inline const struct pto_tensor *pto_output(struct pto_outputs out, uint32_t i)
+{
+    return i < out.count ? &out.tensor[i] : NULL;
+}
+
 /* Submits return the outputs; after an error their task id is invalid and the run fails. */
 #define pto_submit_aic(o, id, args) \
     pto_submit_at((o), (struct pto_kernels){ (id), -1, -1 }, (args), PTO_SITE)
@@ -320,8 +326,12 @@ struct pto_arg {
 #define PTO_FLOAT(v) ((struct pto_arg){ PTO_ARG_SCALAR, pto_float_bits(v), NULL })
 
 /* A pointer of the wrong type does not compile. */
-#define PTO_CHECK_TENSOR(t) (1 ? (t) : (const struct pto_tensor *)0)
-#define PTO_CHECK_INFO(i) (1 ? (i) : (const struct pto_tensor_info *)0)
+#define PTO_CHECK_TENSOR(t) \
+    _Generic((t), const struct pto_tensor * : (t), struct pto_tensor * : (t))
+#define PTO_CHECK_INFO(i) \
+    _Generic((i), const struct pto_tensor_info * : (i), struct pto_tensor_info * : (i))
+
+#define pto_alloc(o, ...) pto_alloc_list((o), PTO_SITE, PTO_LIST(__VA_ARGS__))
 
 /* Shapes and offsets where they are used: pto_tensor_view(t, PTO_DIMS(16, 16), PTO_DIMS(r, c)). */
 #define PTO_DIMS(...) ((const uint32_t[]){ __VA_ARGS__ })
@@ -337,20 +347,34 @@ struct pto_arg {
 #define pto_dummy(o, ...) \
     pto_submit_list((o), (struct pto_kernels){ -1, -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
 
+static inline void pto_args_list(struct pto_args *args, const struct pto_arg list[], uint32_t count)
+{
+    pto_args_init(args);
+    for (uint32_t i = 0; i < count; i++) {
+        if (list[i].kind == PTO_ARG_SCALAR)
+            pto_add_scalar(args, list[i].scalar);
+        else
+            pto_args_add(args, list[i].tensor, (enum pto_tag)list[i].kind);
+    }
+}
+
 static inline struct pto_outputs pto_submit_list(struct pto_orch *o, struct pto_kernels kernels,
                                                  const struct pto_site *site,
                                                  const struct pto_arg list[], uint32_t count)
 {
     struct pto_args args;
 
-    pto_args_init(&args);
-    for (uint32_t i = 0; i < count; i++) {
-        if (list[i].kind == PTO_ARG_SCALAR)
-            pto_add_scalar(&args, list[i].scalar);
-        else
-            pto_args_add(&args, list[i].tensor, (enum pto_tag)list[i].kind);
-    }
+    pto_args_list(&args, list, count);
     return pto_submit_at(o, kernels, &args, site);
+}
+
+static inline struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct pto_site *site,
+                                                const struct pto_arg list[], uint32_t count)
+{
+    struct pto_args args;
+
+    pto_args_list(&args, list, count);
+    return pto_alloc_at(o, &args, site);
 }
 #endif
 

@@ -181,7 +181,7 @@ struct pto_error {
 
 struct pto_run_report {
     size_t size;
-    uint64_t tasks;      /* submitted */
+    uint64_t tasks;      /* submitted, allocations included */
     uint64_t executions; /* kernels run */
     uint64_t edges;      /* dependencies wired */
     uint64_t ns;         /* first submit to last completion */

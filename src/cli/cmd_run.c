@@ -239,7 +239,7 @@ static int list_examples(void)
         const struct pto_example *example = load_example(entries[i]->d_name, &handle);
 
         if (example != NULL) {
-            printf("%-12s %s\n", example->name, example->summary);
+            printf("%-16s %s\n", example->name, example->summary);
             dlclose(handle);
         } else {
             code = EXIT_FAILED;

@@ -311,8 +311,10 @@ static int prepare_run(struct run *run, const struct pto_device *device_handle,
     if (options != NULL)
         run->options = *options;
     if (entry != NULL) {
-        memcpy(run->tensor, entry->tensor, entry->tensor_count * sizeof(run->tensor[0]));
-        memcpy(run->scalar, entry->scalar, entry->scalar_count * sizeof(run->scalar[0]));
+        if (entry->tensor_count != 0)
+            memcpy(run->tensor, entry->tensor, entry->tensor_count * sizeof(run->tensor[0]));
+        if (entry->scalar_count != 0)
+            memcpy(run->scalar, entry->scalar, entry->scalar_count * sizeof(run->scalar[0]));
         run->entry = (struct pto_entry){ entry->tensor_count, entry->scalar_count, run->tensor,
                                          run->scalar };
     }
