@@ -38,6 +38,7 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
     status = device->own_process != NULL ? row->ops->open(&chip, &device->chip) : PTO_ENOMEM;
     if (status < 0)
         goto destroy;
+    device->orch = (struct orch_handle){ .orch = { &orch_ops }, .chip = device->chip };
     handle = handle_create(HANDLE_DEVICE, device);
     if (handle == NULL) {
         status = PTO_ENOMEM;

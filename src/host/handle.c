@@ -27,6 +27,23 @@ static struct {
     uint32_t first_free; /* index + 1 */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
+/* A fork must not happen while another thread holds the lock: the child could never take it. */
+static void lock_table(void)
+{
+    pthread_mutex_lock(&table.lock);
+}
+
+static void unlock_table(void)
+{
+    pthread_mutex_unlock(&table.lock);
+}
+
+static void guard_forks(void)
+{
+    (void)pthread_atfork(lock_table, unlock_table,
+                         unlock_table); /* fails for lack of memory only */
+}
+
 static struct entry *entry_at(uint64_t index)
 {
     return &table.chunk[index / CHUNK_ENTRIES][index % CHUNK_ENTRIES];
@@ -67,9 +84,11 @@ static int64_t take_index(void)
 
 void *handle_create(enum handle_kind kind, void *object)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint64_t tag = 0;
     int64_t index;
 
+    pthread_once(&once, guard_forks);
     pthread_mutex_lock(&table.lock);
     index = take_index();
     if (index >= 0) {

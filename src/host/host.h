@@ -35,6 +35,16 @@ struct trace_store {
     int status;
 };
 
+/*
+ * What an orchestration holds. It belongs to the device, so that one that is kept
+ * too long, by a kernel or a thread, is still there to say that there is no run.
+ */
+struct orch_handle {
+    struct pto_orch orch; /* first */
+    struct chip *chip;
+    struct run *run; /* read by the thread that builds it only */
+};
+
 struct device {
     const struct chip_row *row;
     struct chip *chip;
@@ -49,6 +59,7 @@ struct device {
     pthread_t runner;
     uint32_t run_count;       /* prepared and not finished */
     struct trace_store trace; /* written by the run that is going on */
+    struct orch_handle orch;
 
     pthread_mutex_t memory_lock;
     struct allocation *allocation; /* list */
@@ -68,7 +79,6 @@ struct callable {
 enum run_state { RUN_PREPARED, RUN_QUEUED, RUN_RUNNING, RUN_ENDED };
 
 struct run {
-    struct pto_orch orch; /* first: the handle of the orchestration */
     struct device *device;
     struct callable *callable;
     struct pto_entry entry;

@@ -34,28 +34,34 @@ static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL 
 static int refuse_graph(struct run *run, int status, const struct pto_kernels *kernels,
                         const struct pto_args *args, const struct pto_site *site);
 
-static struct run *run_of(struct pto_orch *o)
+static struct orch_handle *handle_of(struct pto_orch *o)
 {
-    return (struct run *)(void *)o;
+    return (struct orch_handle *)(void *)o;
 }
 
 /* Only the orchestration itself may call, while it runs: not a kernel, not another thread. */
-static inline bool may_call(struct run *run)
+static inline int enter(struct pto_orch *o, struct run **run_out)
 {
-    if (aptr_load_relaxed(&run->chip->builder) != __builtin_thread_pointer())
-        return false;                                           /* a thread knows its own stores */
+    struct orch_handle *handle = handle_of(o);
+    struct run *run;
+
+    if (aptr_load_relaxed(&handle->chip->builder) != __builtin_thread_pointer())
+        return PTO_EINVAL; /* a thread knows its own stores */
+    run = handle->run;
     if (a32_load_relaxed(&run->chip->sched->is_cancelled) != 0) /* being late is harmless */
         (void)run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled while its graph was built");
-    return run->status >= 0;
+    *run_out = run;
+    return run->status;
 }
 
 /* On the builder's stack: the orchestration, inside the run's own scope. */
 void orch_build(void *arg)
 {
     struct run *run = arg;
+    struct pto_orch *o = &run->device->orch.orch;
 
-    (void)op_scope_begin(&run->orch, PTO_SCOPE_AUTO, NULL);
-    run->callable->orchestration(&run->orch, &run->entry);
+    (void)op_scope_begin(o, PTO_SCOPE_AUTO, NULL);
+    run->callable->orchestration(o, &run->entry);
     if (run->status == PTO_OK && run->graph->scope_count > 1)
         run_fail(run, PTO_EARGS, run->graph->scope[run->graph->scope_count - 1].site,
                  "the orchestration returned with %u scopes open; end each scope that it begins",
@@ -70,13 +76,14 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
                      const struct pto_args *args, const struct pto_site *site,
                      struct pto_outputs *out)
 {
-    struct run *run = run_of(o);
-    struct graph *g = run->graph;
     struct slot *ready;
-    int status;
+    struct graph *g;
+    struct run *run;
+    int status = enter(o, &run);
 
-    if (!may_call(run))
-        return run->status < 0 ? run->status : PTO_EINVAL;
+    if (status < 0)
+        return status;
+    g = run->graph;
     if (g->live >= run->chip->room_at) {
         run->chip->ops->room(run->chip);
     } else if (run->is_shared && ++run->since >= SCHED_BATCH) {
@@ -96,11 +103,11 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
 static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,
                     struct pto_outputs *out)
 {
-    struct run *run = run_of(o);
-    int status;
+    struct run *run;
+    int status = enter(o, &run);
 
-    if (!may_call(run))
-        return run->status < 0 ? run->status : PTO_EINVAL;
+    if (status < 0)
+        return status;
     status = graph_alloc(run->graph, args, out);
     if (status < 0) {
         *out = no_outputs;
@@ -111,21 +118,22 @@ static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struc
 
 static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode, const struct pto_site *site)
 {
-    struct run *run = run_of(o);
-    int status;
+    struct run *run;
+    int status = enter(o, &run);
 
-    if (!may_call(run))
-        return run->status < 0 ? run->status : PTO_EINVAL;
+    if (status < 0)
+        return status;
     status = graph_scope_begin(run->graph, mode, site);
     return status < 0 ? refuse_graph(run, status, NULL, NULL, site) : PTO_OK;
 }
 
 static int op_scope_end(struct pto_orch *o)
 {
-    struct run *run = run_of(o);
+    struct run *run;
+    int status = enter(o, &run);
 
-    if (!may_call(run))
-        return run->status < 0 ? run->status : PTO_EINVAL;
+    if (status < 0)
+        return status;
     if (run->graph->scope_count <= 1) /* the last one is the run's own */
         return run_fail(run, PTO_EARGS, NULL,
                         "a scope was ended that was never begun; match pto_scope_begin and "
@@ -135,25 +143,30 @@ static int op_scope_end(struct pto_orch *o)
 
 static int op_report(struct pto_orch *o, int status, const char *text)
 {
-    struct run *run = run_of(o);
+    struct run *run;
+    int entered = enter(o, &run);
 
+    if (entered < 0)
+        return entered;
     return run_fail(run, status < 0 ? status : PTO_EORCH, NULL, "the orchestration gave up: %s",
                     text != NULL ? text : "no reason given");
 }
 
 static int op_status(struct pto_orch *o)
 {
-    return run_of(o)->status;
+    struct run *run;
+
+    return enter(o, &run);
 }
 
 static uint32_t op_cluster_count(struct pto_orch *o)
 {
-    return run_of(o)->chip->clusters;
+    return handle_of(o)->chip->clusters;
 }
 
 static uint32_t op_aiv_count(struct pto_orch *o)
 {
-    return 2 * run_of(o)->chip->clusters;
+    return 2 * handle_of(o)->chip->clusters;
 }
 
 static const char *view_fault(uint64_t fault)

@@ -304,7 +304,6 @@ static int prepare_run(struct run *run, const struct pto_device *device_handle,
         return PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
     memset(run, 0, offsetof(struct run, report));
     pto_run_report_init(&run->report);
-    run->orch.ops = &orch_ops;
     run->device = device;
     run->callable = callable;
     run->descriptor = -1;
@@ -396,6 +395,7 @@ static void execute_run(struct run *run)
         orch_refuse_start(run, status);
         return;
     }
+    run->device->orch.run = run;
     run->begin_ns = os_now_ns();
     status = run->chip->ops->run(run->chip, &job);
     run->report.ns = os_now_ns() - run->begin_ns;
