@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an orchestration can do, and what it is told when it cannot. */
-#include <string.h>
 
 #include "host/host.h"
 
