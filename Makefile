@@ -21,7 +21,7 @@ CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
 EXAMPLES = vector paged_attention
 
 # Unit tests that start threads, without their folder and suffix.
-TSAN_TESTS = test_fiber test_os test_api test_sim
+TSAN_TESTS = test_fiber test_os test_api test_sim test_runs test_memory
 
 PREFIX ?= /usr/local
 DESTDIR ?=
