@@ -4,8 +4,10 @@
  *
  * An orchestration gets a handle and reaches the runtime through its table of
  * operations, never by linking, so it can live in a shared object of its own.
- * All calls are made by the orchestration itself, one at a time. After the
- * first error every call returns at once; the run reports the error.
+ * All calls are made by the orchestration itself, one at a time; from a kernel,
+ * from another thread or after it has returned they give PTO_EINVAL. The handle
+ * must not be used after the device was closed. After the first error every
+ * call returns at once; the run reports the error.
  *
  *     struct pto_args args;
  *     pto_args_init(&args);

@@ -203,7 +203,8 @@ void pto_run_report_init(struct pto_run_report *report);
  * `options` and `report` may be NULL. Returns the first error; the report then
  * tells its story. The device stays usable. While other runs are before it, it
  * waits for its turn, at most the default time-out: then PTO_ETIMEOUT. From
- * inside an orchestration on the same device: PTO_EBUSY.
+ * inside an orchestration on the same device: PTO_EBUSY. A kernel must not call
+ * it for its own device: it would wait for itself.
  */
 int pto_run(struct pto_device *device, const struct pto_callable *callable,
             const struct pto_entry *entry, const struct pto_run_options *options,
@@ -215,7 +216,8 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
  *     prepare -> launch -> poll, wait or the descriptor -> finish
  *
  * Prepare copies descriptors and scalars; the memory behind the tensors is the
- * caller's and must stay. The report's `error` is for prepare and may be NULL.
+ * caller's and must stay. From inside an orchestration on the same device
+ * prepare gives PTO_EBUSY.
  */
 struct pto_run;
 
@@ -236,7 +238,7 @@ int pto_run_wait(struct pto_run *run, uint64_t timeout_ns);
 /*
  * Ends the run early: kernels that run are waited for, further ones are not
  * started. A run that was not launched yet ends at once. The status of the run
- * is PTO_ECANCELED unless it had ended before.
+ * is PTO_ECANCELED unless it had ended or failed before.
  */
 int pto_run_cancel(struct pto_run *run);
 /* A descriptor that is readable once the run has ended; it belongs to the run. Negative: an error. */

@@ -126,6 +126,7 @@ static void serve_place(struct sim *m, struct worker *w);
 static bool lead_run(struct sim *m, struct worker *w);
 static bool run_for_room(struct sim *m, struct worker *w);
 static bool run_to_end(struct sim *m, struct worker *w);
+static enum sched_result lead_round(struct sim *m, struct worker *w, uint32_t *spins);
 static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns);
 static void *monitor_main(void *arg);
 static void watch_places(struct sim *m);
@@ -554,27 +555,13 @@ static bool run_for_room(struct sim *m, struct worker *w)
     uint64_t before = w->executed;
 
     while (g->live > target) {
-        enum sched_result result;
-
-        if (w->trace != NULL)
-            trace_depth(w->trace, g->live, sched_ready_count(w));
-        result = sched_run(w, BUDGET);
+        enum sched_result result = lead_round(m, w, &spins);
 
         if (result == SCHED_LOST)
             return false;
-        if (sched_collect(&m->sched, g) != 0 || result == SCHED_BUDGET) {
-            spins = 0;
-            continue;
-        }
-        if (g->live <= target)
+        if (result == SCHED_IDLE && g->live > target &&
+            !sleep_at(m, w, os_now_ns() + m->patience_ns))
             break;
-        if (spins++ < m->spins) {
-            pto_pause();
-            continue;
-        }
-        if (!sleep_at(m, w, os_now_ns() + m->patience_ns))
-            break;
-        spins = 0;
     }
     if (w->executed - before >= 8)
         w->is_generous = (os_now_ns() - begin) / (w->executed - before) > TASK_NS_GENEROUS;
@@ -599,28 +586,36 @@ static bool run_to_end(struct sim *m, struct worker *w)
     if (m->sched.worker_count > 1 && w->is_generous)
         sched_publish(w);
     while (g->live != 0) {
-        enum sched_result result;
-
-        if (w->trace != NULL)
-            trace_depth(w->trace, g->live, sched_ready_count(w));
-        result = sched_run(w, BUDGET);
+        enum sched_result result = lead_round(m, w, &spins);
 
         if (result == SCHED_LOST)
             return false;
-        if (sched_collect(&m->sched, g) != 0 || result == SCHED_BUDGET) {
-            spins = 0;
-            continue;
-        }
-        if (g->live == 0)
-            break;
-        if (spins++ < m->spins) {
-            pto_pause();
-            continue;
-        }
-        (void)sleep_at(m, w, UINT64_MAX);
-        spins = 0;
+        if (result == SCHED_IDLE && g->live != 0)
+            (void)sleep_at(m, w, UINT64_MAX);
     }
     return true;
+}
+
+/* Runs some tasks and takes slots back. SCHED_IDLE: there was nothing to do for so long that it is time to sleep. */
+static enum sched_result lead_round(struct sim *m, struct worker *w, uint32_t *spins)
+{
+    enum sched_result result;
+
+    if (w->trace != NULL)
+        trace_depth(w->trace, m->graph.live, sched_ready_count(w));
+    result = sched_run(w, BUDGET);
+    if (result == SCHED_LOST)
+        return SCHED_LOST;
+    if (sched_collect(&m->sched, &m->graph) != 0 || result == SCHED_BUDGET) {
+        *spins = 0;
+        return SCHED_BUDGET;
+    }
+    if ((*spins)++ < m->spins) {
+        pto_pause();
+        return SCHED_BUDGET;
+    }
+    *spins = 0;
+    return SCHED_IDLE;
 }
 
 static void report_run(struct sim *m, const struct chip_job *job)

@@ -94,7 +94,8 @@ void *handle_create(enum handle_kind kind, void *object)
     if (index >= 0) {
         struct entry *e = entry_at((uint64_t)index);
 
-        e->generation = e->generation % 0x7fff + 1; /* fits where pointers have 47 bits */
+        e->generation++;
+        e->generation += e->generation == 0; /* no handle is NULL */
         tag = (uint64_t)e->generation << 32 | (uint64_t)index << KIND_BITS | (uint64_t)kind;
         e->tag = tag;
         e->object = object;

@@ -352,12 +352,14 @@ static bool take_turn(struct run *run, uint64_t deadline_ns)
     enqueue_run(run);
     while (is_there && (device->head != run || device->is_running))
         is_there = os_cond_wait(&device->changed, &device->lock, deadline_ns);
-    if (is_there) {
+    if (device->head == run && !device->is_running) { /* even if that was at the last moment */
+        is_there = true;
         run->state = RUN_RUNNING;
         device->is_running = true;
         a32_store_relaxed(&run->chip->sched->is_cancelled, 0); /* no run is going on */
     } else {
         dequeue_run(run);
+        pthread_cond_broadcast(&device->changed); /* somebody behind it may be next now */
     }
     pthread_mutex_unlock(&device->lock);
     return is_there;

@@ -111,9 +111,7 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
                 s = take_task(w);
                 continue;
             }
-            if (w->is_shared && w->deque_tail != w->deque_head && w->is_generous &&
-                a32_load_relaxed(&w->sched->hungry) != 0) /* a hint */
-                sched_publish(w);                         /* before a kernel that may take long */
+            sched_offer(w); /* before a kernel that may take long */
             w->executed++;
             w->core_tasks[s->core_type]++;
             if (w->trace != NULL)

@@ -117,6 +117,14 @@ static inline void sched_signal(struct sched *s)
         port_wake(s->machine);
 }
 
+/* Offers private tasks if others look for some: before this thread does something that may take long. */
+static inline void sched_offer(struct worker *w)
+{
+    if (w->is_shared && w->deque_tail != w->deque_head && w->is_generous &&
+        a32_load_relaxed(&w->sched->hungry) != 0) /* a hint */
+        sched_publish(w);
+}
+
 static inline void sched_sleep_begin(struct sched *s)
 {
     a32_add_acq_rel(&s->sleepers, 1);
