@@ -12,6 +12,7 @@
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -89,6 +90,18 @@ void os_wake(struct a32 *word, uint32_t count)
     int woken_max = count > INT_MAX ? INT_MAX : (int)count;
 
     syscall(SYS_futex, &word->v, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, woken_max, NULL, NULL, 0);
+}
+
+int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
+{
+    sigset_t all, old;
+    int error;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    error = pthread_create(handle_out, NULL, fn, arg);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return error == 0 ? PTO_OK : PTO_ESYSTEM;
 }
 
 void os_cond_init(pthread_cond_t *cond)

@@ -45,6 +45,9 @@ bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns);
 /* Wakes at most `count` of the threads in os_wait on the word. */
 void os_wake(struct a32 *word, uint32_t count);
 
+/* A thread with every signal blocked: they are the application's. PTO_OK or PTO_ESYSTEM. */
+int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg);
+
 /* A condition whose timed waits take deadlines of os_now_ns. */
 void os_cond_init(pthread_cond_t *cond);
 /* Waits for a signal; false on the deadline (UINT64_MAX: none). */

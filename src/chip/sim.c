@@ -20,7 +20,6 @@
 #include "chip/chip.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +119,6 @@ const struct chip_ops chip_sim_ops = {
 
 static int start_places(struct sim *m, uint32_t workers);
 static struct thread *start_thread(struct sim *m);
-static int start_native(pthread_t *handle, void *(*fn)(void *), void *arg);
 static void *thread_main(void *arg);
 static void serve_place(struct sim *m, struct worker *w);
 static bool lead_run(struct sim *m, struct worker *w);
@@ -227,7 +225,7 @@ release_pools:
 
 static int start_places(struct sim *m, uint32_t workers)
 {
-    int status = start_native(&m->monitor_handle, monitor_main, m);
+    int status = os_thread_start(&m->monitor_handle, monitor_main, m);
 
     if (status < 0)
         return status;
@@ -288,19 +286,6 @@ static void sim_close(struct chip *chip)
 
 /* ---- threads ---- */
 
-/* With every signal blocked: they are the application's. */
-static int start_native(pthread_t *handle, void *(*fn)(void *), void *arg)
-{
-    sigset_t all, old;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(handle, NULL, fn, arg);
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error == 0 ? PTO_OK : PTO_ESYSTEM;
-}
-
 /* NULL if the system refuses, or if every core has its thread. Under the lock. */
 static struct thread *start_thread(struct sim *m)
 {
@@ -315,7 +300,7 @@ static struct thread *start_thread(struct sim *m)
     th->sim = m;
     core_init(&th->core, th);
     th->core.has_own_fence = !m->has_fence_all;
-    if (start_native(&th->handle, thread_main, th) < 0) {
+    if (os_thread_start(&th->handle, thread_main, th) < 0) {
         free(th);
         return NULL;
     }

@@ -151,10 +151,8 @@ int pto_run_launch(struct pto_run *handle)
     if (run->state != RUN_PREPARED)
         status = PTO_EINVAL;
     else if (!device->has_runner) {
-        if (pthread_create(&device->runner, NULL, runner_main, device) != 0)
-            status = PTO_ESYSTEM;
-        else
-            device->has_runner = true;
+        status = os_thread_start(&device->runner, runner_main, device);
+        device->has_runner = status == PTO_OK;
     }
     if (status == PTO_OK) {
         run->is_launched = true;

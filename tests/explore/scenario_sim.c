@@ -27,9 +27,7 @@ static void sim_store(struct a32 *a, uint32_t v, bool is_release);
 #define pthread_mutex_destroy(lock) ((void)(lock))
 #define pthread_mutex_lock(lock) lock_model()
 #define pthread_mutex_unlock(lock) unlock_model()
-#define pthread_create(handle, attributes, fn, arg) create_model(handle, fn, arg)
 #define pthread_join(handle, result) join_model(handle)
-#define pthread_sigmask(how, set, old) ((void)(set), (void)(old))
 #define sigfillset(set) ((void)(set))
 
 #include "sched/sched.c"
@@ -132,6 +130,11 @@ uint64_t os_now_ns(void)
 uint32_t os_cpu_count(void)
 {
     return 0; /* nobody spins before it sleeps */
+}
+
+int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
+{
+    return create_model(handle_out, fn, arg);
 }
 
 bool os_fence_all_init(void)

@@ -54,7 +54,9 @@ enum { IN_FLIGHT = 8, CALLERS = 4, AFTER_GATE = 10, REUSES = 1000 };
 
 static uint32_t words[16];
 static uint32_t counted;
-static uint32_t at_gate; /* kernels and orchestrations that have arrived */
+static uint32_t at_gate;
+static uint32_t gate_graphs;
+    /* graphs of orchestrate_gate that are complete */ /* kernels and orchestrations that have arrived */
 static uint32_t is_open;
 static uint64_t noted[64];
 static uint32_t note_count;
@@ -197,6 +199,7 @@ static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_GATE, PTO_INOUT(&t));
     for (int i = 0; i < AFTER_GATE; i++)
         pto_aiv(o, KERNEL_COUNT, PTO_INOUT(&t));
+    __atomic_add_fetch(&gate_graphs, 1, __ATOMIC_RELEASE);
 }
 
 /* The orchestration itself stands at the gate; what it does afterwards is too late. */
@@ -858,10 +861,12 @@ static void a_running_run_is_cancelled_when_its_kernels_have_returned(void **sta
     for (int i = 0; i < 4; i++) {
         struct pto_device *device = open_device(1 + (uint32_t)i % 2);
         struct pto_callable *callable = make_callable(orchestrate_gate);
+        uint32_t graphs = gate_graphs;
         struct pto_run *run;
 
         run = launch_in_mode(device, callable, i / 2);
         await(&at_gate, 1);
+        await(&gate_graphs, graphs + 1); /* else it is cancelled while it is built */
         assert_int_equal(pto_run_cancel(run), PTO_OK);
         assert_int_equal(pto_run_wait(run, 20 * MS), PTO_ETIMEOUT); /* the kernel is waited for */
         assert_int_equal(pto_run_poll(run), PTO_RUN_PENDING);
