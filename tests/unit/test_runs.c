@@ -56,7 +56,7 @@ static uint32_t words[16];
 static uint32_t counted;
 static uint32_t at_gate;
 static uint32_t gate_graphs;
-    /* graphs of orchestrate_gate that are complete */ /* kernels and orchestrations that have arrived */
+/* graphs of orchestrate_gate that are complete */ /* kernels and orchestrations that have arrived */
 static uint32_t is_open;
 static uint64_t noted[64];
 static uint32_t note_count;
