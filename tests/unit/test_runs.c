@@ -54,9 +54,8 @@ enum { IN_FLIGHT = 8, CALLERS = 4, AFTER_GATE = 10, REUSES = 1000 };
 
 static uint32_t words[16];
 static uint32_t counted;
-static uint32_t at_gate;
-static uint32_t gate_graphs;
-/* graphs of orchestrate_gate that are complete */ /* kernels and orchestrations that have arrived */
+static uint32_t at_gate;     /* kernels and orchestrations that have arrived */
+static uint32_t gate_graphs; /* of orchestrate_gate, complete */
 static uint32_t is_open;
 static uint64_t noted[64];
 static uint32_t note_count;
