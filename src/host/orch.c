@@ -96,7 +96,6 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
     }
     if (ready != NULL)
         sched_push(run->submitter, ready);
-    sched_offer(run->submitter); /* nobody knows what the orchestration does next */
     return PTO_OK;
 }
 
