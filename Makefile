@@ -6,19 +6,19 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = kernel.h orch.h pto.h tensor.h
+PUBLIC_HEADERS = kernel.h orch.h pto.h sim.h tensor.h
 
 BASE_SRC = status.c fiber.c os.c
 PORT_SRC = port_sim.c
-GRAPH_SRC = graph.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
-SCHED_SRC = sched.c
+GRAPH_SRC = graph.c data.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
+SCHED_SRC = sched.c deferred.c
 CORE_SRC =
-CHIP_SRC = chip.c sim.c
+CHIP_SRC = chip.c sim.c sim_threads.c sim_teams.c
 HOST_SRC = error.c handle.c device.c callable.c memory.c orch.c run.c
 TRACE_SRC = timeline.c
 CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
 	bench_measure.c bench_report.c cmd_bench.c cmd_doctor.c cmd_info.c json.c machine.c options.c probe.c
-EXAMPLES = vector paged_attention
+EXAMPLES = vector paged_attention gang pipeline predicate transfer
 
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_fiber test_os test_api test_sim test_runs test_memory
@@ -71,7 +71,8 @@ LDFLAGS_ALL = $(VARIANT_FLAGS) $(VARIANT_LDFLAGS) $(LDFLAGS)
 LDLIBS_ALL = -pthread -ldl $(LDLIBS)
 
 # The pure folders may need nothing from libc but memcpy and its like.
-PURE_FLAGS = -fno-stack-protector -U_FORTIFY_SOURCE
+# Vectors would be made of a few integers just to store them: more instructions than the stores.
+PURE_FLAGS = -fno-stack-protector -U_FORTIFY_SOURCE -fno-tree-slp-vectorize
 
 objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
 GRAPH_OBJ = $(call objects,graph,$(GRAPH_SRC))
@@ -84,12 +85,15 @@ CLI_OBJ = $(call objects,cli,$(CLI_SRC))
 
 LIB = $(B)/lib/libpto.so.$(SOVERSION)
 LIB_LINK = $(B)/lib/libpto.so
+# What simulated kernels look up by name, in a library of its own.
+HOOKS = $(B)/lib/libptosim.so.$(SOVERSION)
+HOOKS_OBJ = $(call objects,chip,hooks.c)
 CLI = $(B)/bin/pto
 EXAMPLE_LIBS = $(EXAMPLES:%=$(B)/lib/pto/examples/%.so)
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
-UNIT_LIB_OBJ = $(LIB_OBJ)
+UNIT_LIB_OBJ = $(LIB_OBJ) $(HOOKS_OBJ)
 PLAIN_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/plain_*.c))))
 CMOCKA_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
 ifeq ($(VARIANT),arm)
@@ -121,10 +125,16 @@ $(B)/obj/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
-$(LIB): $(LIB_OBJ) pto.map
+$(HOOKS): $(HOOKS_OBJ)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
+		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $(HOOKS_OBJ)
+
+$(LIB): $(LIB_OBJ) $(HOOKS) pto.map
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,libpto.so.$(SOVERSION) \
-		-Wl,--version-script,pto.map $(SHARED_FLAGS) -o $@ $(LIB_OBJ) $(LDLIBS_ALL)
+		-Wl,--version-script,pto.map $(SHARED_FLAGS) -o $@ $(LIB_OBJ) $(HOOKS) \
+		-Wl,-rpath,'$$ORIGIN' $(LDLIBS_ALL)
 
 $(LIB_LINK): $(LIB)
 	@ln -sf $(<F) $@
@@ -182,7 +192,7 @@ install: all ## copy to $(DESTDIR)$(PREFIX)
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
-	install -m 755 $(LIB) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(LIB) $(HOOKS) $(DESTDIR)$(PREFIX)/lib
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
 	install -m 755 $(EXAMPLE_LIBS) $(DESTDIR)$(PREFIX)/lib/pto/examples
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' pto.pc.in \
@@ -191,6 +201,7 @@ install: all ## copy to $(DESTDIR)$(PREFIX)
 uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/pto $(PUBLIC_HEADERS:%=$(DESTDIR)$(PREFIX)/include/pto/%) \
 		$(DESTDIR)$(PREFIX)/lib/libpto.so $(DESTDIR)$(PREFIX)/lib/$(notdir $(LIB)) \
+		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/lib/pto/examples/%.so) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
@@ -216,4 +227,4 @@ print-pure:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(EXAMPLES:%=$(B)/obj/examples/%.d) $(UNIT_PROGRAMS:=.d)
+-include $(LIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(EXAMPLES:%=$(B)/obj/examples/%.d) $(UNIT_PROGRAMS:=.d)

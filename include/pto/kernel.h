@@ -12,22 +12,42 @@
 
 #include "pto/tensor.h"
 
+#if defined(__CCE_AICORE__) || defined(__CCE__)
+#define PTO_ON_CORE 1
+#else
+#include <sched.h>
+#endif
+
 enum {
     PTO_TASK_TENSORS_MAX = 32,
     PTO_TASK_SCALARS_MAX = 16,
     PTO_ARG_LOCAL = 48,
     PTO_ARG_GLOBAL = 49,
-    PTO_ARG_COUNT = 50
+    PTO_ARG_COUNT = 50,
+    PTO_COMPLETIONS_MAX = 64, /* conditions that one task may wait for */
+    PTO_DEFERRED_MAX = 64     /* tasks of a device that may wait for conditions at a time */
 };
 
 typedef void (*pto_kernel_fn)(int64_t *args);
 
+/* When a condition holds. Types of the chip's own engines exist on the chip only. */
+enum pto_completion_type { PTO_COMPLETION_COUNTER /* *addr >= expected, 32 bits, unsigned */ };
+
+struct pto_completion {
+    uint64_t addr;
+    uint64_t cookie;
+    uint32_t expected;
+    uint32_t engine;
+    int32_t type; /* enum pto_completion_type */
+    uint32_t reserved;
+};
+
 struct pto_local_context {
-    int32_t block_index;
+    int32_t block_index; /* of this invocation, 0 to block_count - 1 */
     int32_t block_count;
-    uint64_t completion_count_addr;
-    uint64_t completion_error_addr;
-    uint64_t completion_entries_addr;
+    uint64_t completion_count_addr;   /* uint32_t: conditions registered so far */
+    uint64_t completion_error_addr;   /* int32_t: a code of the run, not 0 ends it */
+    uint64_t completion_entries_addr; /* struct pto_completion[completion_capacity] */
     uint32_t completion_capacity;
     uint32_t reserved;
     struct pto_task_id task;
@@ -54,14 +74,74 @@ static inline const struct pto_global_context *pto_arg_global(const int64_t *arg
     return (const struct pto_global_context *)(uintptr_t)args[PTO_ARG_GLOBAL];
 }
 
+static inline int32_t pto_block_index(const int64_t *args)
+{
+    return pto_arg_local(args)->block_index;
+}
+
+static inline int32_t pto_block_count(const int64_t *args)
+{
+    return pto_arg_local(args)->block_count;
+}
+
+/* Which AIV lane of its cluster the core is: 0 or 1. Means something in tasks with two AIV lanes. */
+static inline int32_t pto_sub_block(const int64_t *args)
+{
+    return pto_arg_global(args)->sub_block_id;
+}
+
 /* Call it in the loop of a kernel that waits for another one through memory. */
 static inline void pto_pause(void)
 {
-#if defined(__aarch64__)
-    __asm__ volatile("yield" ::: "memory");
-#elif defined(__x86_64__)
-    __builtin_ia32_pause();
+#ifdef PTO_ON_CORE
+    __asm__ volatile("" ::: "memory");
+#else
+    (void)sched_yield(); /* the one that it waits for may need this CPU */
 #endif
+}
+
+/*
+ * Deferred completion: the task completes when its kernels have returned and
+ * every condition that they registered holds. What was written before the
+ * counter was raised is there for the tasks that follow. Returns false when the
+ * task has too many conditions; the run fails then.
+ */
+static inline bool pto_defer(const int64_t *args, const uint32_t *counter, uint32_t expected)
+{
+    const struct pto_local_context *local = pto_arg_local(args);
+    uint32_t *count = (uint32_t *)(uintptr_t)local->completion_count_addr;
+    struct pto_completion *entry =
+        (struct pto_completion *)(uintptr_t)local->completion_entries_addr;
+
+    if (*count >= local->completion_capacity) {
+        *(int32_t *)(uintptr_t)local->completion_error_addr = 102;
+        return false;
+    }
+    entry += (*count)++;
+    entry->addr = (uint64_t)(uintptr_t)counter;
+    entry->cookie = 0;
+    entry->expected = expected;
+    entry->engine = 0;
+    entry->type = PTO_COMPLETION_COUNTER;
+    entry->reserved = 0;
+    return true;
+}
+
+/* Raises a counter that somebody waits for. What this kernel wrote before is visible with it. */
+static inline void pto_notify_add(uint32_t *counter, uint32_t value)
+{
+    (void)__atomic_fetch_add(counter, value, __ATOMIC_RELEASE);
+}
+
+static inline void pto_notify_set(uint32_t *counter, uint32_t value)
+{
+    __atomic_store_n(counter, value, __ATOMIC_RELEASE);
+}
+
+/* The counter's value; what its notifier wrote before is visible from here on. */
+static inline uint32_t pto_notified(const uint32_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
 #endif

@@ -26,6 +26,7 @@
 #include "pto/tensor.h"
 
 enum { PTO_ENTRY_TENSORS_MAX = 256, PTO_ENTRY_SCALARS_MAX = 128, PTO_SCOPE_DEPTH_MAX = 64 };
+enum { PTO_TIMING_SLOTS = 16 };
 
 /* How a task uses a tensor argument. */
 enum pto_tag {
@@ -58,6 +59,12 @@ enum pto_predicate_op {
     PTO_PREDICATE_LE
 };
 
+/*
+ * The task runs only if one element compares as asked with `target` when the
+ * task becomes ready; otherwise it completes without running and its outputs
+ * stay as they are. The element's bits are sign-extended whatever its type. A
+ * tensor without storage (address 0) means: always run.
+ */
 struct pto_predicate {
     const struct pto_tensor *tensor;
     uint32_t ndims;
@@ -78,7 +85,7 @@ struct pto_args {
     uint32_t tensor_count;
     uint32_t scalar_count;
     uint32_t dep_count;
-    int16_t block_count;
+    int32_t block_count;
     bool is_sync_start;
     bool allow_early_resolve;
     const struct pto_task_id *deps;
@@ -130,6 +137,10 @@ struct pto_orch_ops {
     int (*status)(struct pto_orch *o);
     uint32_t (*cluster_count)(struct pto_orch *o);
     uint32_t (*aiv_count)(struct pto_orch *o);
+    int (*get_data)(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                    const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out);
+    int (*set_data)(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                    const uint32_t indices[], const struct pto_site *site, uint64_t bits);
 };
 
 struct pto_orch {
@@ -228,13 +239,19 @@ static inline void pto_add_float(struct pto_args *a, float value)
     pto_add_scalar(a, pto_float_bits(value));
 }
 
-static inline float pto_arg_float(const int64_t *args, int index)
+/* The float behind the bits of an element or a scalar. */
+static inline float pto_bits_float(uint64_t bits)
 {
-    uint32_t bits = (uint32_t)args[index];
+    uint32_t low = (uint32_t)bits;
     float value;
 
-    memcpy(&value, &bits, sizeof(value));
+    memcpy(&value, &low, sizeof(value));
     return value;
+}
+
+static inline float pto_arg_float(const int64_t *args, int index)
+{
+    return pto_bits_float((uint64_t)args[index]);
 }
 
 /* `kinds` (enum pto_dep_kind each) may be NULL; both arrays must live until the submit. */
@@ -250,6 +267,39 @@ static inline void pto_set_deps(struct pto_args *a, const struct pto_task_id *de
         a->dep_kinds = kinds;
         a->dep_count = count;
     }
+}
+
+/* SPMD: the kernels run once for each of `count` blocks, with their index in the context. */
+static inline void pto_set_blocks(struct pto_args *a, int32_t count)
+{
+    a->block_count = count;
+}
+
+/* All blocks are on cores before the first one starts: they may wait for each other. */
+static inline void pto_set_sync_start(struct pto_args *a, bool is_sync_start)
+{
+    a->is_sync_start = is_sync_start;
+}
+
+/* `predicate` must live until the submit. */
+static inline void pto_set_predicate(struct pto_args *a, const struct pto_predicate *predicate)
+{
+    a->predicate = predicate;
+}
+
+/* A hint for chips that park tasks on cores ahead of time; it changes no result. */
+static inline void pto_set_early_resolve(struct pto_args *a, bool is_allowed)
+{
+    a->allow_early_resolve = is_allowed;
+}
+
+/* The time from the first start to the last end of the tasks with this slot is in the report. */
+static inline void pto_set_timing_slot(struct pto_args *a, int32_t slot)
+{
+    if (slot < 0 || slot >= PTO_TIMING_SLOTS)
+        pto_args_fail(a, "a timing slot is not one of 0 to 15");
+    else
+        a->timing_slot = slot;
 }
 
 static inline struct pto_outputs pto_submit_at(struct pto_orch *o, struct pto_kernels kernels,
@@ -282,6 +332,9 @@ static inline const struct pto_tensor *pto_output(struct pto_outputs out, uint32
     pto_submit_at((o), (struct pto_kernels){ (id), -1, -1 }, (args), PTO_SITE)
 #define pto_submit_aiv(o, id, args) \
     pto_submit_at((o), (struct pto_kernels){ -1, (id), -1 }, (args), PTO_SITE)
+/* Kernels for several lanes of one cluster, which run at the same time: PTO_LANES(aic, aiv0, aiv1). */
+#define pto_submit_mix(o, lanes, args) pto_submit_at((o), (lanes), (args), PTO_SITE)
+#define PTO_LANES(aic, aiv0, aiv1) ((struct pto_kernels){ (aic), (aiv0), (aiv1) })
 /* Orders other tasks and allocates outputs, but runs nothing. */
 #define pto_submit_dummy(o, args) \
     pto_submit_at((o), (struct pto_kernels){ -1, -1, -1 }, (args), PTO_SITE)
@@ -306,17 +359,23 @@ static inline int pto_scope_end(struct pto_orch *o)
  * The same in one expression, for C:
  *
  *     struct pto_outputs sum = pto_aiv(o, ADD, PTO_IN(a), PTO_IN(b), PTO_OUT(&info));
- *     pto_aiv(o, SCALE, PTO_INOUT(sum.tensor), PTO_FLOAT(0.5f));
+ *     pto_aiv(o, SCALE, PTO_INOUT(sum.tensor), PTO_FLOAT(0.5f), PTO_BLOCKS(8));
  *
- * Tensors first, then scalars, as the kernel sees them.
+ * Tensors first, then scalars, as the kernel sees them; how it is launched anywhere.
  */
 #ifndef __cplusplus
-enum { PTO_ARG_SCALAR = PTO_TAG_NO_DEP + 1 };
+enum {
+    PTO_ARG_SCALAR = PTO_TAG_NO_DEP + 1,
+    PTO_ARG_BLOCKS,
+    PTO_ARG_GANG,
+    PTO_ARG_PREDICATE,
+    PTO_ARG_TIMING
+};
 
 struct pto_arg {
-    uint32_t kind; /* enum pto_tag, or PTO_ARG_SCALAR */
+    uint32_t kind; /* enum pto_tag, or PTO_ARG_... */
     uint64_t scalar;
-    const void *tensor;
+    const void *tensor; /* or predicate */
 };
 
 #define PTO_IN(t) ((struct pto_arg){ PTO_TAG_INPUT, 0, PTO_CHECK_TENSOR(t) })
@@ -326,6 +385,20 @@ struct pto_arg {
 #define PTO_OUT(info) ((struct pto_arg){ PTO_TAG_OUTPUT, 0, PTO_CHECK_INFO(info) })
 #define PTO_INT(v) ((struct pto_arg){ PTO_ARG_SCALAR, (uint64_t)(v), NULL })
 #define PTO_FLOAT(v) ((struct pto_arg){ PTO_ARG_SCALAR, pto_float_bits(v), NULL })
+
+/* How it is launched: in blocks, in blocks that all start together, only if, timed. */
+#define PTO_BLOCKS(n) ((struct pto_arg){ PTO_ARG_BLOCKS, (uint64_t)(n), NULL })
+#define PTO_GANG(n) ((struct pto_arg){ PTO_ARG_GANG, (uint64_t)(n), NULL })
+/* PTO_IF(t, GT, 0, i, j): only if element [i][j] of t is greater than 0. */
+#define PTO_IF(t, op, target, ...)                                                                \
+    ((struct pto_arg){ PTO_ARG_PREDICATE, 0,                                                      \
+                       &(const struct pto_predicate){ PTO_CHECK_TENSOR(t),                        \
+                                                      sizeof((const uint32_t[]){ __VA_ARGS__ }) / \
+                                                          sizeof(uint32_t),                       \
+                                                      { __VA_ARGS__ },                            \
+                                                      PTO_PREDICATE_##op,                         \
+                                                      (target) } })
+#define PTO_TIMED(slot) ((struct pto_arg){ PTO_ARG_TIMING, (uint64_t)(slot), NULL })
 
 /* A pointer of the wrong type does not compile. */
 #define PTO_CHECK_TENSOR(t) \
@@ -346,6 +419,8 @@ struct pto_arg {
     pto_submit_list((o), (struct pto_kernels){ (id), -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
 #define pto_aiv(o, id, ...) \
     pto_submit_list((o), (struct pto_kernels){ -1, (id), -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+/* pto_mix(o, PTO_LANES(MATMUL, EPILOGUE, EPILOGUE), ...) */
+#define pto_mix(o, lanes, ...) pto_submit_list((o), (lanes), PTO_SITE, PTO_LIST(__VA_ARGS__))
 #define pto_dummy(o, ...) \
     pto_submit_list((o), (struct pto_kernels){ -1, -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
 
@@ -353,10 +428,18 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg lis
 {
     pto_args_init(args);
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i].kind == PTO_ARG_SCALAR)
-            pto_add_scalar(args, list[i].scalar);
-        else
+        if (list[i].kind <= PTO_TAG_NO_DEP)
             pto_args_add(args, list[i].tensor, (enum pto_tag)list[i].kind);
+        else if (list[i].kind == PTO_ARG_SCALAR)
+            pto_add_scalar(args, list[i].scalar);
+        else if (list[i].kind == PTO_ARG_PREDICATE)
+            pto_set_predicate(args, (const struct pto_predicate *)list[i].tensor);
+        else if (list[i].kind == PTO_ARG_TIMING)
+            pto_set_timing_slot(args, (int32_t)list[i].scalar);
+        else {
+            pto_set_blocks(args, (int32_t)list[i].scalar);
+            pto_set_sync_start(args, list[i].kind == PTO_ARG_GANG);
+        }
     }
 }
 
@@ -379,6 +462,41 @@ static inline struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct
     return pto_alloc_at(o, &args, site);
 }
 #endif
+
+/*
+ * One element as its bits, in the low bytes. Waits until the tasks submitted so
+ * far that write it have completed, and runs tasks meanwhile; 0 after an error.
+ * With `ndims` 0 it is the first element. While a graph is built for later
+ * (PTO_MODE_HOST) it works only for memory from outside that no submitted task
+ * writes.
+ */
+static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tensor *tensor,
+                                       uint32_t ndims, const uint32_t indices[],
+                                       const struct pto_site *site)
+{
+    uint64_t bits = 0;
+
+    (void)o->ops->get_data(o, tensor, ndims, indices, site, &bits);
+    return bits;
+}
+
+#define pto_get_data(o, tensor, ndims, indices) \
+    pto_get_data_at((o), (tensor), (ndims), (indices), PTO_SITE)
+
+/* The same for writing: waits for the readers, too. */
+#define pto_set_data(o, tensor, ndims, indices, bits) \
+    ((o)->ops->set_data((o), (tensor), (ndims), (indices), PTO_SITE, (bits)))
+
+/* What the device has: clusters of one AIC and two AIV cores. */
+static inline uint32_t pto_cluster_count(struct pto_orch *o)
+{
+    return o->ops->cluster_count(o);
+}
+
+static inline uint32_t pto_aiv_count(struct pto_orch *o)
+{
+    return o->ops->aiv_count(o);
+}
 
 /* The first error of the run so far, or 0. */
 static inline int pto_orch_status(struct pto_orch *o)

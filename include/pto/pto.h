@@ -40,6 +40,9 @@ extern "C" {
     X(ETENSOR_WAIT, -8, "tensor data did not arrive in time")       \
     X(EORCH, -9, "the orchestration reported a failure")            \
     X(ESTALL, -100, "no progress before the deadline")              \
+    X(ECOMPLETION, -101, "a condition that can never be looked at") \
+    X(EWAIT_OVERFLOW, -102, "too many conditions to wait for")      \
+    X(EREGISTRATION, -103, "a task's conditions cannot be kept")    \
     X(EINVAL, -201, "invalid argument")                             \
     X(ENOMEM, -202, "out of memory")                                \
     X(EAGAIN, -203, "no room now, retry after progress")            \
@@ -158,8 +161,11 @@ struct pto_run_options {
     pto_edge_fn edge;
     void *edge_context;
     enum pto_trace trace;
-    uint32_t trace_records; /* kept per worker, the latest ones; 0: 65536; a power of two */
+    uint64_t data_timeout_ns; /* for pto_get_data and pto_set_data; 0: 15 s */
+    uint32_t trace_records;   /* kept per worker, the latest ones; 0: 65536; a power of two */
 };
+
+#define PTO_DATA_TIMEOUT_DEFAULT_NS 15000000000ull
 
 void pto_run_options_init(struct pto_run_options *options);
 
@@ -179,6 +185,12 @@ struct pto_error {
     char text[PTO_ERROR_TEXT_MAX];
 };
 
+/* The tasks of one timing slot, in ns since the run began. */
+struct pto_timing {
+    uint64_t begin_ns; /* first kernel started */
+    uint64_t end_ns;   /* last one returned; 0: none ran */
+};
+
 struct pto_run_report {
     size_t size;
     uint64_t tasks;      /* submitted, allocations included */
@@ -193,6 +205,7 @@ struct pto_run_report {
     uint32_t workers;
     uint32_t core_count;
     uint32_t core_tasks[PTO_CORES_MAX]; /* executions by simulated core: AICs, then AIVs */
+    struct pto_timing timing[PTO_TIMING_SLOTS];
     struct pto_error error;
 };
 

@@ -110,7 +110,8 @@ struct pto_tensor {
     uint64_t extent;                /* elements from first to last, inclusive; 0 when empty */
     uint32_t strides[PTO_MAX_DIMS]; /* elements, always > 0 */
     uint8_t fault;                  /* enum pto_view_fault */
-    uint8_t reserved[35];
+    uint8_t tag;                    /* as a kernel sees it: how its task uses it, enum pto_tag */
+    uint8_t reserved[34];
 };
 
 /* What a new output looks like. Bytes 24..63 are laid out as in struct pto_tensor. */

@@ -105,6 +105,12 @@ static inline void a64_store_release(struct a64 *a, uint64_t v)
     __atomic_store_n(&a->v, v, __ATOMIC_RELEASE);
 }
 
+static inline bool a64_cas_relaxed(struct a64 *a, uint64_t *expected, uint64_t v)
+{
+    return __atomic_compare_exchange_n(&a->v, expected, v, false, __ATOMIC_RELAXED,
+                                       __ATOMIC_RELAXED);
+}
+
 static inline void *aptr_load_relaxed(const struct aptr *a)
 {
     return __atomic_load_n(&a->v, __ATOMIC_RELAXED);

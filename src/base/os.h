@@ -65,6 +65,16 @@ uint32_t os_cpu_count(void);
 bool os_fence_all_init(void);
 void os_fence_all(void);
 
+/* For loops that look again and again: tells the CPU, makes no call. */
+static inline void os_pause(void)
+{
+#if defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#elif defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 /* Lets another thread have this CPU. */
 void os_yield(void);
 

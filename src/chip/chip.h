@@ -47,6 +47,9 @@ struct chip_ops {
 
     /* From inside build: runs tasks until there is room for more. */
     void (*room)(struct chip *chip);
+
+    /* From inside build: runs tasks until the one in the slot has gone. PTO_OK or PTO_ETIMEOUT. */
+    int (*wait)(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t deadline_ns);
 };
 
 /* First member of every backend's own struct. */
@@ -58,6 +61,7 @@ struct chip {
     uint32_t room_at;    /* live tasks at which the submitter is to call chip_room */
     struct aptr builder; /* the thread inside build, by its thread pointer; NULL: none */
     uint32_t clusters;
+    struct trace_ring *trace;    /* of invocations without a worker; NULL: nothing is recorded */
     const struct memory *memory; /* the budget of the engine's pools */
 };
 

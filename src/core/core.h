@@ -16,6 +16,13 @@
 
 #include "wire/slot.h"
 
+/* Conditions that the running kernel registers; the words that its context points at. */
+struct core_slab {
+    uint32_t count;
+    int32_t error;
+    struct pto_completion entry[PTO_COMPLETIONS_MAX];
+};
+
 struct core {
     _Alignas(128) struct a32 exec; /* odd inside a kernel; written by the owning thread only */
     struct a32 lost;               /* the monitor took the thread's place; written under its lock */
@@ -25,6 +32,7 @@ struct core {
     int64_t args[PTO_ARG_COUNT];
     struct pto_local_context local;
     struct pto_global_context global;
+    _Alignas(64) struct core_slab slab;
 };
 
 static inline void core_init(struct core *core, void *owner)
@@ -32,10 +40,23 @@ static inline void core_init(struct core *core, void *owner)
     core->owner = owner;
     core->args[PTO_ARG_LOCAL] = (int64_t)(uintptr_t)&core->local;
     core->args[PTO_ARG_GLOBAL] = (int64_t)(uintptr_t)&core->global;
+    core->local.completion_count_addr = (uint64_t)(uintptr_t)&core->slab.count;
+    core->local.completion_error_addr = (uint64_t)(uintptr_t)&core->slab.error;
+    core->local.completion_entries_addr = (uint64_t)(uintptr_t)core->slab.entry;
+    core->local.completion_capacity = PTO_COMPLETIONS_MAX;
+}
+
+/* Whether the last kernel registered conditions, or failed at it. */
+static inline bool core_has_deferred(const struct core *core)
+{
+    uint64_t head;
+
+    memcpy(&head, &core->slab, sizeof(head)); /* count and error at once */
+    return head != 0;
 }
 
 /* Runs one kernel. Returns whether the thread may have lost its place meanwhile. */
-static inline bool core_invoke(struct core *core, struct slot *s, pto_kernel_fn fn)
+static inline bool core_invoke(struct core *core, struct slot *s, pto_kernel_fn fn, uint32_t block)
 {
     int64_t *args = core->args;
     uint32_t count = s->tensor_count;
@@ -50,8 +71,8 @@ static inline bool core_invoke(struct core *core, struct slot *s, pto_kernel_fn 
     else
         for (uint32_t i = 0; i < s->scalar_count; i++)
             args[count + i] = (int64_t)slot_scalars(s)[i];
-    core->local.block_index = 0;
-    core->local.block_count = s->block_count;
+    core->local.block_index = (int32_t)block;
+    core->local.block_count = (int32_t)s->block_count;
     core->local.task = pto_task_id_make(s->ring, s->local);
     a32_store_release(&core->exec, exec + 1); /* R7 */
     fn(args);

@@ -115,8 +115,10 @@ static inline struct region *span_head(const struct regions *x, const struct spa
  * argument is a region that is recorded already and overlaps nothing else: one
  * probe finds it. Many of the rest are new and have nothing near them.
  */
-static inline int region_access(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
-                                const struct span *span, uint32_t access)
+__attribute__((always_inline)) static inline int region_access(struct graph *g, struct slot *t,
+                                                               const struct pto_tensor *tensor,
+                                                               const struct span *span,
+                                                               uint32_t access)
 {
     struct regions *x = &g->regions;
     struct region *e = NULL;

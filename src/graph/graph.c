@@ -34,6 +34,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->edge_context = params->edge_context;
     g->wired_fn = params->wired_fn;
     g->wired_context = params->wired_context;
+    g->clusters = params->clusters;
     g->is_shared = params->is_shared;
     g->slot_base = g->slot_pool.base;
     g->live = 0;

@@ -24,6 +24,7 @@ enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
 enum { GRAPH_DESCRIPTORS_PER_CHUNK = 64 };
 
 #define GRAPH_OUTPUT_BYTES_MAX (1ull << 40) /* of one task */
+#define GRAPH_INVOCATIONS_MAX (1u << 30)    /* blocks times lanes */
 
 /* The submitter's own copy of what it asks about slots most often. */
 struct slot_info {
@@ -94,9 +95,12 @@ enum graph_fault {
     FAULT_INFO,         /* a create info that describes nothing */
     FAULT_TOO_LARGE,    /* outputs of one task exceed 2^40 bytes */
     FAULT_KERNEL,       /* no such kernel; value: id */
-    FAULT_LANES,        /* a combination of lanes that cannot be run */
     FAULT_CORE_TYPE,    /* an AIC kernel on an AIV lane or the other way round */
-    FAULT_BLOCK_COUNT,
+    FAULT_BLOCK_COUNT,  /* value: blocks */
+    FAULT_GANG,         /* a gang larger than the chip; value: blocks, argument: the most */
+    FAULT_PREDICATE,    /* value: enum data_fault */
+    FAULT_TIMING_SLOT,
+    FAULT_DATA,        /* get or set; value: enum data_fault */
     FAULT_DEP_INVALID, /* value: index of the dependency */
     FAULT_DEP_UNKNOWN,
     FAULT_DEP_KIND,
@@ -108,6 +112,17 @@ enum graph_fault {
     FAULT_SCOPE_ENDED, /* a tensor whose creator's scope has ended: its memory is gone */
     FAULT_TOO_MANY,    /* 2^32 tasks in one run */
     FAULT_MEMORY,      /* value: bytes that were not to be had */
+};
+
+/* What is wrong with the element that a predicate or the orchestration names. */
+enum data_fault {
+    DATA_TENSOR,   /* not a valid tensor */
+    DATA_NDIMS,    /* more indices than dimensions */
+    DATA_INDEX,    /* beyond the shape, or beyond the buffer */
+    DATA_OPERATOR, /* unknown comparison */
+    DATA_ADDRESS,  /* no storage */
+    DATA_HELD,     /* nothing runs while the graph is built, and a submitted task uses it */
+    DATA_OWNED     /* the same: the runtime's own memory */
 };
 
 struct graph_refusal {
@@ -131,6 +146,7 @@ struct graph {
     void *edge_context;
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
     void *wired_context;
+    uint32_t clusters;
     bool is_shared; /* other threads complete tasks: use atomic read-modify-writes */
 
     /* The submitter's. */
@@ -177,6 +193,7 @@ struct graph_params {
     void *edge_context;
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* each edge, once linked */
     void *wired_context;
+    uint32_t clusters; /* of the chip, for gangs */
     bool is_shared;
 };
 
@@ -197,6 +214,16 @@ int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struc
 int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out);
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site);
 int graph_scope_end(struct graph *g);
+
+/*
+ * data.c: one element as a tensor of its own, or a refusal as `fault`. Missing
+ * indices are 0.
+ */
+int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
+                  const uint32_t indices[], enum graph_fault fault, struct pto_tensor *out);
+/* The first live task from slot `from` on that writes the element, or also reads it; 0: none. */
+uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers,
+                         uint32_t from, uint32_t *seq_out);
 
 /* Every submitted task has gone: nothing recorded matters any more. */
 static inline void graph_all_gone(struct graph *g)
@@ -295,6 +322,9 @@ static inline struct id_entry *ids_put(struct graph *g, uint32_t seq, uint32_t s
     *e = (struct id_entry){ map->next_local++, seq, slot, block };
     return e;
 }
+
+/* Notes why a call was refused, and returns the status for it. */
+int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument, uint64_t value);
 
 /* Links t behind r, which is alive in the submitter's books. PTO_OK or PTO_ENOMEM. */
 int graph_link(struct graph *g, struct slot *t, struct ref r);

@@ -114,6 +114,8 @@ void orch_build(void *arg);
 extern const struct pto_orch_ops orch_ops;
 /* The graph could not even be started. */
 void orch_refuse_start(struct run *run, int status);
+/* Tells why the scheduler ended the run, if it did. */
+void run_report_fault(struct run *run);
 /* The first error wins. Returns the status of the run. */
 int run_fail(struct run *run, int status, const struct pto_site *site, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an orchestration can do, and what it is told when it cannot. */
 
+#include "base/os.h"
 #include "host/host.h"
 
 static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
@@ -15,6 +16,10 @@ static int op_report(struct pto_orch *o, int status, const char *text);
 static int op_status(struct pto_orch *o);
 static uint32_t op_cluster_count(struct pto_orch *o);
 static uint32_t op_aiv_count(struct pto_orch *o);
+static int op_get_data(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                       const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out);
+static int op_set_data(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                       const uint32_t indices[], const struct pto_site *site, uint64_t bits);
 
 const struct pto_orch_ops orch_ops = {
     .size = sizeof(struct pto_orch_ops),
@@ -26,6 +31,8 @@ const struct pto_orch_ops orch_ops = {
     .status = op_status,
     .cluster_count = op_cluster_count,
     .aiv_count = op_aiv_count,
+    .get_data = op_get_data,
+    .set_data = op_set_data,
 };
 
 static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
@@ -38,6 +45,20 @@ static struct orch_handle *handle_of(struct pto_orch *o)
     return (struct orch_handle *)(void *)o;
 }
 
+/* The run is over early, or a team waits for the cores of the thread that builds. */
+static void attend(struct run *run)
+{
+    struct sched *sched = run->chip->sched;
+    uint32_t attention = a32_load_acquire(&sched->attention); /* A21: the fault */
+
+    if ((attention & ATTEND_CANCELLED) != 0)
+        (void)run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled while its graph was built");
+    if ((attention & ATTEND_FAILED) != 0)
+        run_report_fault(run);
+    if ((attention & ATTEND_TEAMS) != 0 && run->submitter->core_mask != 0)
+        port_cores_yield(sched->machine, run->submitter);
+}
+
 /* Only the orchestration itself may call, while it runs: not a kernel, not another thread. */
 static inline int enter(struct pto_orch *o, struct run **run_out)
 {
@@ -47,8 +68,8 @@ static inline int enter(struct pto_orch *o, struct run **run_out)
     if (aptr_load_relaxed(&handle->chip->builder) != __builtin_thread_pointer())
         return PTO_EINVAL; /* a thread knows its own stores */
     run = handle->run;
-    if (a32_load_relaxed(&run->chip->sched->is_cancelled) != 0) /* being late is harmless */
-        (void)run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled while its graph was built");
+    if (a32_load_relaxed(&run->chip->sched->attention) != 0) /* being late is harmless */
+        attend(run);
     *run_out = run;
     return run->status;
 }
@@ -95,7 +116,7 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
         return refuse_graph(run, status, kernels, args, site);
     }
     if (ready != NULL)
-        sched_push(run->submitter, ready);
+        sched_ready(run->submitter, ready);
     return PTO_OK;
 }
 
@@ -168,6 +189,104 @@ static uint32_t op_aiv_count(struct pto_orch *o)
     return 2 * handle_of(o)->chip->clusters;
 }
 
+/* ---- single elements ---- */
+
+/* Waits until the element may be read, or written; *at_out is NULL if it has no storage. */
+static int reach_element(struct run *run, const struct pto_tensor *tensor, uint32_t ndims,
+                         const uint32_t indices[], const struct pto_site *site, bool is_write,
+                         struct pto_tensor *element, void **at_out)
+{
+    struct graph *g = run->graph;
+    uint64_t deadline =
+        os_now_ns() + (run->options.data_timeout_ns != 0 ? run->options.data_timeout_ns
+                                                         : PTO_DATA_TIMEOUT_DEFAULT_NS);
+    bool is_held = run->options.mode == PTO_MODE_HOST;
+    /* Under the reference's rules nobody waits for readers before anything runs. */
+    bool with_readers = is_write && !(is_held && g->deps == PTO_DEPS_SIMPLER);
+    uint32_t number = 0;
+    uint32_t seq;
+    int status;
+
+    *at_out = NULL;
+    if (tensor != NULL && tensor->addr == 0 && g->deps == PTO_DEPS_SIMPLER)
+        return PTO_OK;
+    status = graph_element(g, tensor, ndims, indices, FAULT_DATA, element);
+    if (status >= 0 && tensor->addr == 0)
+        status = graph_refuse(g, FAULT_DATA, -1, DATA_ADDRESS);
+    if (status >= 0 && is_held && pto_task_id_is_valid(tensor->owner))
+        status = graph_refuse(g, FAULT_DATA, -1, DATA_OWNED);
+    while (status >= 0) {
+        number = graph_find_user(g, element, with_readers, number + 1, &seq);
+        if (number == 0)
+            break;
+        status = is_held ? graph_refuse(g, FAULT_DATA, -1, DATA_HELD)
+                         : run->chip->ops->wait(run->chip, number, seq, deadline);
+    }
+    if (status == PTO_ETIMEOUT)
+        return run_fail(
+            run, PTO_ETENSOR_WAIT, site,
+            "task %u, which uses the element, did not complete in %llu ms; if its "
+            "kernel waits for the orchestration, pass the tensor as NO_DEP",
+            seq - 1,
+            (unsigned long long)((run->options.data_timeout_ns != 0 ? run->options.data_timeout_ns
+                                                                    : PTO_DATA_TIMEOUT_DEFAULT_NS) /
+                                 1000000));
+    if (status < 0)
+        return refuse_graph(run, status, NULL, NULL, site);
+    *at_out = pto_tensor_data(element);
+    return run->status;
+}
+
+static int op_get_data(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                       const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out)
+{
+    struct pto_tensor element;
+    struct run *run;
+    void *at;
+    int status = enter(o, &run);
+
+    if (status < 0)
+        return status;
+    status = reach_element(run, tensor, ndims, indices, site, false, &element, &at);
+    *bits_out = 0;
+    if (status >= 0 && at != NULL)
+        memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
+    return status;
+}
+
+static int op_set_data(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                       const uint32_t indices[], const struct pto_site *site, uint64_t bits)
+{
+    struct pto_tensor element;
+    struct run *run;
+    void *at;
+    int status = enter(o, &run);
+
+    if (status < 0)
+        return status;
+    status = reach_element(run, tensor, ndims, indices, site, true, &element, &at);
+    if (status >= 0 && at != NULL)
+        memcpy(at, &bits, pto_dtype_size(element.dtype));
+    return status;
+}
+
+static const char *data_fault(uint64_t fault)
+{
+    static const char *const text[] = {
+        [DATA_TENSOR] = "it is not a valid tensor",
+        [DATA_NDIMS] = "there are more indices than dimensions, or they are NULL",
+        [DATA_INDEX] = "an index is beyond the shape, or the view beyond its buffer",
+        [DATA_OPERATOR] = "the comparison does not exist; use one of enum pto_predicate_op",
+        [DATA_ADDRESS] = "it has no storage: its address is 0",
+        [DATA_HELD] = "the graph is built before anything runs (PTO_MODE_HOST), and a submitted "
+                      "task uses it; read and write it before, or stream the graph",
+        [DATA_OWNED] = "the graph is built before anything runs (PTO_MODE_HOST), so only memory "
+                       "from outside has contents; stream the graph",
+    };
+
+    return fault < sizeof(text) / sizeof(text[0]) ? text[fault] : "unknown reason";
+}
+
 static const char *view_fault(uint64_t fault)
 {
     static const char *const text[] = {
@@ -226,13 +345,12 @@ static int refuse_graph(struct run *run, int status, const struct pto_kernels *k
         return run_fail(run, status, site,
                         "the outputs of one task take %llu bytes; the most is 2^40", value);
     case FAULT_KERNEL:
+        error->kernel = (int32_t)value;
         return run_fail(
             run, status, site, "there is no kernel %llu; callable \"%s\" has %u of them", value,
             run->callable->kernel_name[run->callable->kernel_count], run->callable->kernel_count);
-    case FAULT_LANES:
-        return run_fail(run, status, site,
-                        "a task with kernels for several lanes is not supported by this version");
     case FAULT_CORE_TYPE:
+        error->kernel = (int32_t)value;
         return run_fail(run, status, site,
                         "kernel %llu (\"%s\") is for the other core type; submit it with "
                         "pto_submit_%s",
@@ -240,9 +358,23 @@ static int refuse_graph(struct run *run, int status, const struct pto_kernels *k
                         run->callable->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
     case FAULT_BLOCK_COUNT:
         return run_fail(run, status, site,
-                        "blocks (%lld), gangs and predicates are not supported by this version; "
-                        "initialise arguments with pto_args_init",
+                        "a task cannot have %lld blocks; at least 1, and with its lanes at most "
+                        "2^30; initialise arguments with pto_args_init",
                         (long long)value);
+    case FAULT_GANG:
+        error->argument = -1;
+        return run_fail(run, status, site,
+                        "%llu blocks that start together never fit: this device has room for %d; "
+                        "use pto_cluster_count or pto_aiv_count, or do without sync_start",
+                        value, r->argument);
+    case FAULT_PREDICATE:
+        return run_fail(run, status, site, "the predicate's operand cannot be read: %s",
+                        data_fault(value));
+    case FAULT_TIMING_SLOT:
+        return run_fail(run, status, site, "timing slot %llu is not one of 0 to %d", value,
+                        PTO_TIMING_SLOTS - 1);
+    case FAULT_DATA:
+        return run_fail(run, status, site, "the element cannot be reached: %s", data_fault(value));
     case FAULT_DEP_INVALID:
         return run_fail(run, status, site,
                         "dependency %llu is the invalid task id; leave it out, or check the "

@@ -21,6 +21,7 @@ static void enqueue_run(struct run *run);
 static void dequeue_run(struct run *run);
 static void *runner_main(void *arg);
 static struct run *run_get(struct pto_run *handle, int *status_out);
+static void report_timing(struct run *run, uint64_t begin_cycles);
 static void begin_trace(struct run *run);
 static void end_trace(struct run *run);
 static void record_edge(void *context, uint32_t before, uint32_t after);
@@ -215,7 +216,7 @@ int pto_run_cancel(struct pto_run *handle)
         run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled before it began");
         end_run(run);
     } else if (run->state == RUN_RUNNING) {
-        a32_store_relaxed(&run->chip->sched->is_cancelled, 1); /* seen sooner or later */
+        sched_attend(run->chip->sched, ATTEND_CANCELLED, 0); /* seen sooner or later */
     }
     pthread_mutex_unlock(&run->device->lock);
     return PTO_OK;
@@ -354,7 +355,7 @@ static bool take_turn(struct run *run, uint64_t deadline_ns)
         is_there = true;
         run->state = RUN_RUNNING;
         device->is_running = true;
-        a32_store_relaxed(&run->chip->sched->is_cancelled, 0); /* no run is going on */
+        a32_store_relaxed(&run->chip->sched->attention, 0); /* no run is going on */
     } else {
         dequeue_run(run);
         pthread_cond_broadcast(&device->changed); /* somebody behind it may be next now */
@@ -382,7 +383,9 @@ static void execute_run(struct run *run)
                                    .deps = run->options.deps,
                                    .edge_fn = run->options.edge,
                                    .edge_context = run->options.edge_context,
+                                   .clusters = run->chip->clusters,
                                    .is_shared = run->is_shared };
+    uint64_t begin_cycles;
     int status;
 
     if (run->options.trace != PTO_TRACE_OFF) {
@@ -397,17 +400,80 @@ static void execute_run(struct run *run)
     }
     run->device->orch.run = run;
     run->begin_ns = os_now_ns();
+    begin_cycles = port_cycles();
     status = run->chip->ops->run(run->chip, &job);
     run->report.ns = os_now_ns() - run->begin_ns;
+    report_timing(run, begin_cycles);
     if (status < 0)
         run_fail(run, status, NULL, "there is no memory for the recorder; lower trace_records");
     run->report.tasks = run->graph->seq - 1;
     run->report.edges = run->graph->edge_total;
-    if (a32_load_relaxed(&run->chip->sched->is_cancelled) != 0)
+    run_report_fault(run);
+    if ((a32_load_relaxed(&run->chip->sched->attention) & ATTEND_CANCELLED) != 0) /* it has ended */
         run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled after %llu of %llu tasks",
                  (unsigned long long)run->report.executions, (unsigned long long)run->report.tasks);
     if (run->options.trace != PTO_TRACE_OFF)
         end_trace(run);
+}
+
+static void report_timing(struct run *run, uint64_t begin_cycles)
+{
+    uint64_t cycles = port_cycles() - begin_cycles;
+    double ns = cycles != 0 ? (double)run->report.ns / (double)cycles : 0.0;
+
+    for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
+        const struct sched_timing *timing = &run->chip->sched->timing[i];
+        uint64_t begin = a64_load_relaxed(&timing->begin); /* the run has ended */
+        uint64_t end = a64_load_relaxed(&timing->end);
+
+        if (begin != 0 && end > begin)
+            run->report.timing[i] =
+                (struct pto_timing){ (uint64_t)((double)(begin - begin_cycles) * ns),
+                                     (uint64_t)((double)(end - begin_cycles) * ns) };
+    }
+}
+
+void run_report_fault(struct run *run)
+{
+    const struct sched_fault *fault = &run->chip->sched->fault;
+    struct pto_error *error = &run->report.error;
+    int status = (int)a32_load_relaxed(&fault->status); /* the run has ended */
+    const char *name;
+
+    if (status == PTO_OK || run->status < 0)
+        return;
+    error->task = fault->task;
+    error->kernel = (int32_t)fault->kernel;
+    name = run->callable->kernel_name[fault->kernel];
+    switch (status) {
+    case PTO_ECOMPLETION:
+        run_fail(run, status, fault->site,
+                 "kernel \"%s\" registered a condition that cannot be looked at: its address is 0 "
+                 "or not a multiple of 4, or its type is not PTO_COMPLETION_COUNTER",
+                 name);
+        break;
+    case PTO_EWAIT_OVERFLOW:
+        run_fail(run, status, fault->site,
+                 "kernel \"%s\" registered a condition too many: one invocation may have %d, and "
+                 "%d tasks may wait at a time",
+                 name, PTO_COMPLETIONS_MAX, PTO_DEFERRED_MAX);
+        break;
+    case PTO_EREGISTRATION:
+        run_fail(run, status, fault->site,
+                 "the invocations of kernel \"%s\" registered more than %d conditions for one task",
+                 name, PTO_COMPLETIONS_MAX);
+        break;
+    case PTO_ESYSTEM:
+        run_fail(run, status, fault->site,
+                 "the system gives no threads for the blocks of kernel \"%s\" that must run at the "
+                 "same time; raise the limit of processes, or use fewer blocks",
+                 name);
+        break;
+    default:
+        run_fail(run, status, fault->site, "kernel \"%s\" ended the run: %s", name,
+                 pto_strerror(status));
+        break;
+    }
 }
 
 /* ---- the recorder: edges, names and clocks; the rings are the chip's ---- */
@@ -531,7 +597,7 @@ static void *runner_main(void *arg)
         }
         run->state = RUN_RUNNING;
         device->is_running = true;
-        a32_store_relaxed(&run->chip->sched->is_cancelled, 0); /* no run is going on */
+        a32_store_relaxed(&run->chip->sched->attention, 0); /* no run is going on */
         pthread_mutex_unlock(&device->lock);
         execute_run(run);
         end_run(run);

@@ -12,7 +12,7 @@
 
 enum port_start {
     PORT_DONE,      /* the kernel has returned; the caller completes the task */
-    PORT_IN_FLIGHT, /* it goes on elsewhere; the task comes back through sched_finished */
+    PORT_IN_FLIGHT, /* it goes on elsewhere and comes back through sched_returned */
 };
 
 /* An assertion failed: the state of the engine is broken. Does not return. */
@@ -23,13 +23,24 @@ _Noreturn void port_panic(const char *what, const char *file, int line);
 /* Sets a sleeping worker going: there is something to take. `machine` is the scheduler's. */
 void port_wake(void *machine);
 
-/* Whether the thread really lost its place; if so the task is on its way to sched_finished. */
+/* Whether the thread really lost its place; if so sched_returned was told. */
 bool port_core_lost(struct core *core, struct slot *s);
 
-/* Starts the task's kernel on a core. */
-static inline enum port_start port_core_start(struct core *core, struct slot *s, pto_kernel_fn fn)
+/*
+ * Takes over a ready task whose invocations need cores at the same time: they
+ * are started when there are enough free ones, gangs first, and reported to
+ * sched_returned one by one. Ordinary tasks get no further cores meanwhile.
+ */
+void port_team_start(void *machine, struct slot *s);
+
+/* Somebody holds a lock for a few instructions: let it. */
+void port_relax(void);
+
+/* Starts one invocation of the task's kernel on a core. */
+static inline enum port_start port_core_start(struct core *core, struct slot *s, pto_kernel_fn fn,
+                                              uint32_t block)
 {
-    if (core_invoke(core, s, fn) && port_core_lost(core, s))
+    if (core_invoke(core, s, fn, block) && port_core_lost(core, s))
         return PORT_IN_FLIGHT;
     return PORT_DONE;
 }

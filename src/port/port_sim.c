@@ -95,6 +95,11 @@ static void take_back_unused(struct memory *memory)
         pool_trim(memory->pool[i], round_to_page(memory->pool[i]->used));
 }
 
+void port_relax(void)
+{
+    os_yield();
+}
+
 _Noreturn void port_panic(const char *what, const char *file, int line)
 {
     fprintf(stderr, "pto: the engine's state is broken: %s does not hold (%s:%d)\n", what, file,

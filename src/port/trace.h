@@ -34,7 +34,7 @@ struct trace_record {
     uint8_t kind;  /* enum trace_kind */
     uint8_t reserved;
     uint32_t value;
-    uint32_t reserved2;
+    uint32_t block;
 };
 
 struct trace_ring {
@@ -44,6 +44,8 @@ struct trace_ring {
     uint32_t since;     /* records since the last stamp of a batch */
     uint64_t batch;     /* that stamp */
     bool has_each_time; /* every task gets its own stamps */
+    uint32_t live;      /* as last recorded */
+    uint32_t ready;
 };
 
 /* The machine's cycle counter; its rate is measured by whoever exports. */
@@ -60,33 +62,37 @@ static inline uint64_t port_cycles(void)
 }
 
 static inline void trace_put(struct trace_ring *ring, uint64_t time, enum trace_kind kind,
-                             uint32_t seq, uint32_t core, uint32_t value)
+                             uint32_t seq, uint32_t core, uint32_t value, uint32_t block)
 {
     ring->record[ring->count++ & ring->mask] =
-        (struct trace_record){ time, seq, (uint16_t)core, (uint8_t)kind, 0, value, 0 };
+        (struct trace_record){ time, seq, (uint16_t)core, (uint8_t)kind, 0, value, block };
 }
 
 static inline void trace_begin(struct trace_ring *ring, uint32_t seq, uint32_t core,
-                               uint32_t kernel)
+                               uint32_t kernel, uint32_t block)
 {
     if (ring->has_each_time) {
-        trace_put(ring, port_cycles(), TRACE_BEGIN, seq, core, kernel);
+        trace_put(ring, port_cycles(), TRACE_BEGIN, seq, core, kernel, block);
         return;
     }
     if (ring->since++ % TRACE_BATCH == 0)
         ring->batch = port_cycles();
-    trace_put(ring, ring->batch, TRACE_RUN, seq, core, kernel);
+    trace_put(ring, ring->batch, TRACE_RUN, seq, core, kernel, block);
 }
 
-static inline void trace_end(struct trace_ring *ring, uint32_t seq, uint32_t core)
+static inline void trace_end(struct trace_ring *ring, uint32_t seq, uint32_t core, uint32_t block)
 {
     if (ring->has_each_time)
-        trace_put(ring, port_cycles(), TRACE_END, seq, core, 0);
+        trace_put(ring, port_cycles(), TRACE_END, seq, core, 0, block);
 }
 
 static inline void trace_depth(struct trace_ring *ring, uint32_t live, uint32_t ready)
 {
-    trace_put(ring, port_cycles(), TRACE_DEPTH, live, 0, ready);
+    if (live == ring->live && ready == ring->ready)
+        return;
+    ring->live = live;
+    ring->ready = ready;
+    trace_put(ring, port_cycles(), TRACE_DEPTH, live, 0, ready, 0);
 }
 
 #endif

@@ -4,6 +4,16 @@
 
 #include <string.h>
 
+enum step {
+    STEP_DONE,  /* the task is over: complete it */
+    STEP_LATER, /* it goes on elsewhere or waits */
+    STEP_LOST,  /* the thread lost its place */
+};
+
+static bool attend(struct worker *w);
+static enum step run_special(struct worker *w, struct slot *s);
+static bool count_down(struct slot *s, uint32_t count);
+static bool predicate_holds(struct slot *s);
 static void set_hungry(struct worker *w, bool is_hungry);
 static struct slot *take_task(struct worker *w);
 static struct slot *take_elsewhere(struct worker *w);
@@ -43,6 +53,11 @@ void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph)
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed)
 {
     s->kernels = kernels;
+    a32_store_relaxed(&s->fault.status, 0);
+    for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
+        a64_store_relaxed(&s->timing[i].begin, 0);
+        a64_store_relaxed(&s->timing[i].end, 0);
+    }
     if (s->worker_count == 1)
         s->worker[0]->is_shared = false; /* until a thread is set aside */
     for (uint32_t i = 0; i < s->worker_count; i++) {
@@ -94,36 +109,72 @@ static inline uint32_t core_number(const struct worker *w, const struct slot *s)
     return w->core_index[s->core_type] + (s->core_type == PTO_CORE_AIV ? w->sched->aic_count : 0);
 }
 
+/* Whether the worker has a core for the task; if not, somebody else will. */
+static inline bool has_core(struct worker *w, struct slot *s)
+{
+    if ((w->core_mask & (1u << s->core_type)) != 0 ||
+        port_core_acquire(w->sched->machine, w, s->core_type))
+        return true;
+    park_task(w, s);
+    return false;
+}
+
+/* One invocation on the worker's core. If the task waits for conditions, it is not this thread's any more. */
+__attribute__((always_inline)) static inline enum step invoke(struct worker *w, struct slot *s,
+                                                              uint32_t block, bool is_timed)
+{
+    w->executed++;
+    w->core_tasks[s->core_type]++;
+    if (w->trace != NULL)
+        trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0], block);
+    if (port_core_start(w->core, s, w->sched->kernels[s->kernel[0]].fn, block) == PORT_IN_FLIGHT)
+        return STEP_LOST;
+    if (w->trace != NULL)
+        trace_end(w->trace, s->seq, core_number(w, s), block);
+    if (is_timed)
+        sched_time_end(w->sched, s);
+    if (core_has_deferred(w->core) && sched_defer(w->sched, s, &w->core->slab))
+        return STEP_LATER;
+    return STEP_DONE;
+}
+
+/* The task runs nothing: a dummy, a predicate that does not hold, a run that was stopped. */
+static inline enum step run_nothing(struct worker *w, struct slot *s)
+{
+    if (w->trace != NULL)
+        trace_put(w->trace, port_cycles(), TRACE_RUN, s->seq, TRACE_CORE_NONE, 0, 0);
+    return STEP_DONE;
+}
+
+static inline enum step run_plain(struct worker *w, struct slot *s)
+{
+    if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) /* soon enough */
+        return run_nothing(w, s);
+    if (!has_core(w, s))
+        return STEP_LATER;
+    sched_offer(w); /* before a kernel that may take long */
+    return invoke(w, s, 0, false);
+}
+
 enum sched_result sched_run(struct worker *w, uint32_t max)
 {
     struct slot *s;
 
     if (a32_load_relaxed(&w->sched->finished) != 0) /* a glance; complete_finished decides */
         complete_finished(w);
+    if (a32_load_relaxed(&w->sched->attention) != 0) /* soon enough */
+        attend(w);
     s = take_task(w);
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        if (s->lanes != 0 && a32_load_relaxed(&w->sched->is_cancelled) == 0) { /* soon enough */
-            if ((w->core_mask & (1u << s->core_type)) == 0 &&
-                !port_core_acquire(w->sched->machine, w, s->core_type)) {
-                park_task(w, s);
-                s = take_task(w);
-                continue;
-            }
-            sched_offer(w); /* before a kernel that may take long */
-            w->executed++;
-            w->core_tasks[s->core_type]++;
-            if (w->trace != NULL)
-                trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0]);
-            if (port_core_start(w->core, s, w->sched->kernels[s->kernel[0]].fn) == PORT_IN_FLIGHT)
-                return SCHED_LOST;
-            if (w->trace != NULL)
-                trace_end(w->trace, s->seq, core_number(w, s));
-        } else if (w->trace != NULL) {
-            trace_put(w->trace, port_cycles(), TRACE_RUN, s->seq, TRACE_CORE_NONE, 0);
-        }
-        s = complete_task(w, s);
+        enum step step = s->lanes == 0                       ? run_nothing(w, s)
+                         : (s->flags & SLOT_IS_SPECIAL) != 0 ? run_special(w, s)
+                                                             : run_plain(w, s);
+
+        if (step == STEP_LOST)
+            return SCHED_LOST;
+        s = step == STEP_DONE ? complete_task(w, s) : NULL;
         if (--max == 0) {
             if (s != NULL)
                 sched_push(w, s);
@@ -135,6 +186,100 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (w->is_shared && !w->is_hungry)
         set_hungry(w, true);
     return SCHED_IDLE;
+}
+
+/* Something is unusual. Returns whether kernels may be started. */
+static bool attend(struct worker *w)
+{
+    uint32_t attention = a32_load_relaxed(&w->sched->attention); /* soon enough */
+
+    if ((attention & ATTEND_TEAMS) != 0 && w->core_mask != 0)
+        port_cores_yield(w->sched->machine, w);
+    return (attention & ATTEND_STOPPED) == 0;
+}
+
+/*
+ * A task with several invocations, or a timed one. Of an SPMD task only one
+ * worker has the right to start blocks: it passes the task on, through its own
+ * deque, before it runs the block that it took. So blocks start in order, and
+ * whoever finds the task ready starts the next one.
+ */
+__attribute__((noinline)) static enum step run_special(struct worker *w, struct slot *s)
+{
+    bool is_counted = (s->flags & SLOT_IS_COUNTED) != 0;
+    bool is_timed = (s->flags & SLOT_IS_TIMED) != 0;
+    uint32_t block = 0;
+    enum step step;
+
+    if ((s->flags & SLOT_IS_TEAM) != 0) {
+        if (sched_is_stopped(w->sched))
+            return run_nothing(w, s);
+        w->is_shared = true; /* it comes back through a shared list */
+        port_team_start(w->sched->machine, s);
+        return STEP_LATER;
+    }
+    if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) { /* soon enough */
+        atomic_note_read(&s->block_next);
+        return !is_counted || count_down(s, s->block_count - s->block_next) ? run_nothing(w, s)
+                                                                            : STEP_LATER;
+    }
+    if (!has_core(w, s))
+        return STEP_LATER;
+    if (is_counted) {
+        atomic_note_write(&s->block_next);
+        block = s->block_next++;
+        if (s->block_next < s->block_count)
+            sched_push(w, s); /* from here on it may be another worker's */
+    }
+    sched_offer(w);
+    if (is_timed)
+        sched_time_begin(w->sched, s);
+    step = invoke(w, s, block, is_timed);
+    if (step != STEP_LOST && is_counted)
+        return count_down(s, 1) ? STEP_DONE : STEP_LATER;
+    return step;
+}
+
+/* Invocations that are over, or never will be started. True: they were the last ones. */
+static bool count_down(struct slot *s, uint32_t count)
+{
+    return a32_sub_acq_rel(&s->block_left, count) == count; /* R17 A17 */
+}
+
+/* By the thread that made the task ready: nobody else knows of it yet. */
+void sched_settle(struct slot *s)
+{
+    if (!predicate_holds(s))
+        s->lanes = 0;
+}
+
+static bool predicate_holds(struct slot *s)
+{
+    const struct slot_predicate *p = slot_predicate(s);
+    int64_t value;
+
+    if (p->bytes == 8)
+        value = *(const int64_t *)(uintptr_t)p->addr;
+    else if (p->bytes == 4)
+        value = *(const int32_t *)(uintptr_t)p->addr;
+    else if (p->bytes == 2)
+        value = *(const int16_t *)(uintptr_t)p->addr;
+    else
+        value = *(const int8_t *)(uintptr_t)p->addr;
+    switch (p->op) {
+    case PTO_PREDICATE_EQ:
+        return value == p->target;
+    case PTO_PREDICATE_NE:
+        return value != p->target;
+    case PTO_PREDICATE_GT:
+        return value > p->target;
+    case PTO_PREDICATE_LT:
+        return value < p->target;
+    case PTO_PREDICATE_GE:
+        return value >= p->target;
+    default:
+        return value <= p->target;
+    }
 }
 
 /* A hint to others, which offer more readily then: being late costs time, nothing else. */
@@ -178,6 +323,8 @@ static inline struct slot *complete_task(struct worker *w, struct slot *s)
         }
         if (left != 0)
             continue;
+        if ((t->flags & SLOT_HAS_PREDICATE) != 0)
+            sched_settle(t);
         if (next == NULL && w->order == 0)
             next = t;
         else
@@ -305,9 +452,11 @@ bool sched_has_offer(struct sched *s, const struct worker *w)
     if (w->unreturned != 0 && w->return_tail - a32_load_relaxed(&w->return_head) < SCHED_RETURN)
         return true; /* slots it holds back have room now */
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
-        if (a32_load_relaxed(&s->parked[type]) != 0 && (w->core_mask & (1u << type)) != 0)
+        if (a32_load_relaxed(&s->parked[type]) != 0 &&
+            ((w->core_mask | a32_load_relaxed(&s->spare)) & (1u << type)) != 0)
             return true;
-    return false;
+    /* A team waits for the cores that this place sleeps on. */
+    return w->core_mask != 0 && (a32_load_relaxed(&s->attention) & ATTEND_TEAMS) != 0;
 }
 
 /* ---- finished slots on their way back to the submitter ---- */
@@ -378,6 +527,24 @@ static void shared_push(const struct graph *g, struct a32 *list, struct slot *sl
     } while (!a32_cas_acq_rel(list, &head, graph_slot_line(g, slot))); /* R12 R13 */
 }
 
+void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core)
+{
+    bool is_counted = (slot->flags & SLOT_IS_COUNTED) != 0;
+    bool is_deferred;
+
+    if ((slot->flags & SLOT_IS_TIMED) != 0)
+        sched_time_end(s, slot);
+    is_deferred = core_has_deferred(core) && sched_defer(s, slot, &core->slab);
+    if (is_counted ? count_down(slot, 1) : !is_deferred)
+        sched_finished(s, g, slot);
+}
+
+void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count)
+{
+    if (count_down(slot, count))
+        sched_finished(s, g, slot);
+}
+
 void sched_finished(struct sched *s, struct graph *g, struct slot *slot)
 {
     shared_push(g, &s->finished, slot);
@@ -393,8 +560,6 @@ static bool complete_finished(struct worker *w)
         struct slot *s = list_pop(w->graph, &list);
         struct slot *next;
 
-        if (w->trace != NULL) /* its begin is in the ring of the worker that started it */
-            trace_end(w->trace, s->seq, TRACE_CORE_NONE);
         next = complete_task(w, s);
         if (next != NULL)
             sched_push(w, next);
@@ -427,4 +592,40 @@ static bool take_parked(struct worker *w)
         }
     }
     return has_any;
+}
+
+void sched_fail(struct sched *s, const struct slot *slot, int status)
+{
+    uint32_t none = 0;
+
+    if (!a32_cas_relaxed(&s->fault.status, &none, (uint32_t)status)) /* read after the run */
+        return;
+    atomic_note_write(&s->fault.seq);
+    s->fault.seq = slot->seq;
+    s->fault.kernel = slot->kernel[0];
+    s->fault.site = slot->site;
+    s->fault.task = pto_task_id_make(slot->ring, slot->local);
+    sched_attend(s, ATTEND_FAILED, 0);
+}
+
+/* ---- timing slots: rare, so one word for all workers will do ---- */
+
+void sched_time_begin(struct sched *s, const struct slot *slot)
+{
+    struct a64 *word = &s->timing[slot->timing_slot].begin;
+    uint64_t now = port_cycles();
+    uint64_t old = a64_load_relaxed(word);
+
+    while ((old == 0 || now < old) && !a64_cas_relaxed(word, &old, now)) { /* read after the run */
+    }
+}
+
+void sched_time_end(struct sched *s, const struct slot *slot)
+{
+    struct a64 *word = &s->timing[slot->timing_slot].end;
+    uint64_t now = port_cycles();
+    uint64_t old = a64_load_relaxed(word);
+
+    while (now > old && !a64_cas_relaxed(word, &old, now)) { /* read after the run */
+    }
 }

@@ -16,6 +16,10 @@
  *   R11 sched_collect (head)  -> A11 return_slots            an entry is read before it is used again
  *   R12 sched_finished        -> A12 complete_finished       a kernel that went on elsewhere has returned
  *   R13 park_task             -> A13 take_parked             a parked task is whole
+ *   R17 count_down            -> A17 count_down              what every invocation of a task wrote is there
+ *   R18 unlock_deferred       -> A18 try_lock_deferred       the table of conditions is whole
+ *   R19 whoever notifies      -> A19 sched_poll              what was written before a condition held is there
+ *   R21 sched_attend          -> A21 the host's attend       why the run fails is written down
  *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
  *       look for work: one of the two sees the other.
  */
@@ -39,6 +43,45 @@ enum sched_result {
     SCHED_IDLE,   /* nothing to take */
     SCHED_BUDGET, /* ran as many tasks as it was told to */
     SCHED_LOST,   /* the thread lost its place while it was in a kernel: do not touch the worker */
+};
+
+/* Bits of sched->attention: what a worker must not overlook. */
+enum {
+    ATTEND_CANCELLED = 1, /* kernels are not started any more */
+    ATTEND_FAILED = 2,    /* the same; sched->fault tells why */
+    ATTEND_TEAMS = 4,     /* a team waits for cores: places give theirs up */
+    ATTEND_STOPPED = ATTEND_CANCELLED | ATTEND_FAILED
+};
+
+/* A task whose kernels have returned, and the conditions that do not hold yet. */
+struct deferred_task {
+    struct slot *slot;
+    uint32_t count;
+    struct {
+        uint64_t addr;
+        uint32_t expected;
+    } condition[PTO_COMPLETIONS_MAX];
+};
+
+struct deferred {
+    struct a32 lock;
+    struct a32 count; /* tasks in the table; written under the lock */
+    struct deferred_task task[PTO_DEFERRED_MAX];
+};
+
+/* Why the scheduler ended the run. */
+struct sched_fault {
+    struct a32 status; /* 0: none; the first one stays */
+    uint32_t seq;
+    uint32_t kernel;
+    const struct pto_site *site;
+    struct pto_task_id task;
+};
+
+/* First start and last end of a timing slot's tasks, in cycles; 0: none. */
+struct sched_timing {
+    struct a64 begin;
+    struct a64 end;
 };
 
 struct worker {
@@ -79,23 +122,34 @@ struct sched {
     void *machine; /* for port_wake, port_core_acquire */
     const struct graph_kernel *kernels;
     uint32_t aic_count;                /* AIV cores are numbered after these */
-    struct a32 is_cancelled;           /* kernels are not started any more */
+    struct a32 attention;              /* ATTEND_... */
+    struct a32 spare;                  /* core types, as bits, that a place could have one of */
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
     struct a32 hungry;                 /* workers that look for something to run */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
     struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
+    struct sched_fault fault;
+    struct sched_timing timing[PTO_TIMING_SLOTS];
+    struct deferred deferred;
 };
 
-/* A core of the type for the worker, if one is free: sets core_index and core_mask. */
+/*
+ * A core of the type for the worker, if one is free and no team waits for it:
+ * sets core_index and core_mask.
+ */
 bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type);
+/* The worker gives its cores up for a team that waits. */
+void port_cores_yield(void *machine, struct worker *w);
 
 void sched_init(struct sched *s, void *machine);
 void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph);
 /* Before a run: worker 0 is the submitter's. */
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed);
 
-/* A task became ready; by the thread at the worker's place. */
+/* A ready task, for this worker or others; by the thread at the worker's place. */
 void sched_push(struct worker *w, struct slot *s);
+/* Evaluates the predicate of a task that has just become ready: if it is false the task runs nothing. */
+void sched_settle(struct slot *s);
 /* Runs at most `max` tasks. */
 enum sched_result sched_run(struct worker *w, uint32_t max);
 /* Offers private tasks to others. */
@@ -104,10 +158,55 @@ void sched_publish(struct worker *w);
 void sched_flush(struct worker *w);
 /* Submitter: takes finished slots and blocks back. Returns how many slots. */
 uint32_t sched_collect(struct sched *s, struct graph *g);
-/* Any thread: this task's kernel has returned, but not to the worker that started it. */
+/* Any thread: an invocation has returned, but not to the worker that started it. */
+void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core);
+/* Any thread: `count` invocations of a team will never be started. */
+void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count);
+/* Any thread: the task is over, but for its completion. */
 void sched_finished(struct sched *s, struct graph *g, struct slot *slot);
+/* Any thread: the run fails, and no further kernel is started. The first one stays. */
+void sched_fail(struct sched *s, const struct slot *slot, int status);
 /* Whether anything is on offer; for a thread that is about to sleep. */
 bool sched_has_offer(struct sched *s, const struct worker *w);
+
+/* A task has just become ready. */
+static inline void sched_ready(struct worker *w, struct slot *s)
+{
+    if ((s->flags & SLOT_HAS_PREDICATE) != 0)
+        sched_settle(s);
+    sched_push(w, s);
+}
+
+/* deferred.c */
+/*
+ * Takes the conditions that an invocation registered. True: the task waits for
+ * them; sched_poll goes on with it.
+ */
+bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab);
+/* Any thread: goes on with the tasks whose conditions hold. Returns how many. */
+uint32_t sched_poll(struct sched *s, struct graph *g);
+
+static inline bool sched_has_deferred(const struct sched *s)
+{
+    return a32_load_relaxed(&s->deferred.count) != 0; /* whoever polls looks again */
+}
+
+static inline bool sched_is_stopped(const struct sched *s)
+{
+    return (a32_load_relaxed(&s->attention) & ATTEND_STOPPED) != 0; /* being late is harmless */
+}
+
+static inline void sched_attend(struct sched *s, uint32_t set, uint32_t clear)
+{
+    uint32_t old = a32_load_relaxed(&s->attention);
+
+    while (!a32_cas_acq_rel(&s->attention, &old, (old & ~clear) | set)) { /* R21 */
+    }
+}
+
+/* A timed task's kernel starts, or has returned. */
+void sched_time_begin(struct sched *s, const struct slot *slot);
+void sched_time_end(struct sched *s, const struct slot *slot);
 
 /* Something was made visible that a sleeper may be waiting for. */
 static inline void sched_signal(struct sched *s)

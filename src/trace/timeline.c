@@ -18,17 +18,19 @@
 
 /* One execution, put together from its records. */
 struct slice {
-    uint64_t begin; /* cycles; 0: not recorded */
-    uint64_t end;
-    uint32_t kernel;
+    uint32_t seq; /* of the task, from 1 */
+    uint32_t block;
     uint32_t core;
+    uint32_t kernel;
+    uint64_t begin; /* cycles */
+    uint64_t end;
     bool has_end;
 };
 
 struct timeline {
     const struct device *device;
     const struct trace_store *store;
-    struct slice *slice; /* by submission index */
+    struct slice *slice; /* by task, block and core */
     uint64_t slice_count;
     uint64_t lost; /* records that gave way to later ones */
     double ns_per_cycle;
@@ -37,8 +39,11 @@ struct timeline {
 };
 
 static int read_rings(struct timeline *t);
+static void read_ring(struct timeline *t, const struct trace_ring *ring);
+static void read_ends(struct timeline *t, const struct trace_ring *ring);
 static void read_record(struct timeline *t, const struct trace_record *r, uint64_t next_time,
                         uint32_t position, uint32_t batch);
+static int compare_slices(const void *a, const void *b);
 static void write_events(struct timeline *t);
 static void write_depths(struct timeline *t);
 static void write_string(FILE *out, const char *text);
@@ -94,44 +99,64 @@ unlock:
 
 /* ---- from records to slices ---- */
 
+static uint64_t first_kept(const struct trace_ring *ring)
+{
+    return ring->count > ring->mask + 1ull ? ring->count - (ring->mask + 1ull) : 0;
+}
+
+/* Ring i: the workers', then the one of invocations without a worker. NULL past the end. */
+static const struct trace_ring *ring_at(const struct timeline *t, uint32_t i)
+{
+    const struct chip *chip = t->device->chip;
+
+    if (i < chip->sched->worker_count)
+        return chip->sched->worker[i]->trace;
+    return i == chip->sched->worker_count ? chip->trace : NULL;
+}
+
 static int read_rings(struct timeline *t)
 {
-    const struct sched *sched = t->device->chip->sched;
     const struct trace_store *store = t->store;
+    uint64_t records = 0;
 
-    t->slice_count = store->tasks;
-    t->slice = calloc(t->slice_count + 1, sizeof(*t->slice));
+    for (uint32_t i = 0; ring_at(t, i) != NULL; i++)
+        records += ring_at(t, i)->count - first_kept(ring_at(t, i));
+    t->slice = calloc(records + 1, sizeof(*t->slice));
     if (t->slice == NULL)
         return PTO_ENOMEM;
     t->ns_per_cycle = store->end_cycles > store->begin_cycles
                           ? (double)(store->end_ns - store->begin_ns) /
                                 (double)(store->end_cycles - store->begin_cycles)
                           : 1.0;
-    for (uint32_t i = 0; i < sched->worker_count; i++) {
-        const struct trace_ring *ring = sched->worker[i]->trace;
-        uint64_t first, run_first;
-
-        if (ring == NULL)
-            continue;
-        first = ring->count > ring->mask + 1ull ? ring->count - (ring->mask + 1ull) : 0;
-        t->lost += first;
-        for (uint64_t k = first; k < ring->count; k = run_first) { /* records with one stamp */
-            uint64_t time = ring->record[k & ring->mask].time;
-            uint64_t next = store->end_cycles;
-
-            for (run_first = k; run_first < ring->count; run_first++) {
-                next = ring->record[run_first & ring->mask].time;
-                if (next != time)
-                    break;
-            }
-            if (run_first == ring->count)
-                next = store->end_cycles;
-            for (uint64_t j = k; j < run_first; j++)
-                read_record(t, &ring->record[j & ring->mask], next, (uint32_t)(j - k),
-                            (uint32_t)(run_first - k));
-        }
-    }
+    for (uint32_t i = 0; ring_at(t, i) != NULL; i++)
+        read_ring(t, ring_at(t, i));
+    qsort(t->slice, t->slice_count, sizeof(*t->slice), compare_slices);
+    for (uint32_t i = 0; ring_at(t, i) != NULL; i++)
+        read_ends(t, ring_at(t, i));
     return PTO_OK;
+}
+
+static void read_ring(struct timeline *t, const struct trace_ring *ring)
+{
+    uint64_t first = first_kept(ring);
+    uint64_t run_first;
+
+    t->lost += first;
+    for (uint64_t k = first; k < ring->count; k = run_first) { /* records with one stamp */
+        uint64_t time = ring->record[k & ring->mask].time;
+        uint64_t next = t->store->end_cycles;
+
+        for (run_first = k; run_first < ring->count; run_first++) {
+            next = ring->record[run_first & ring->mask].time;
+            if (next != time)
+                break;
+        }
+        if (run_first == ring->count)
+            next = t->store->end_cycles;
+        for (uint64_t j = k; j < run_first; j++)
+            read_record(t, &ring->record[j & ring->mask], next, (uint32_t)(j - k),
+                        (uint32_t)(run_first - k));
+    }
 }
 
 /* `position` of `batch` records that share a stamp: they get equal shares of the time up to the next one. */
@@ -139,23 +164,63 @@ static void read_record(struct timeline *t, const struct trace_record *r, uint64
                         uint32_t position, uint32_t batch)
 {
     uint64_t share = next_time > r->time ? (next_time - r->time) / batch : 0;
-    struct slice *s;
+    struct slice *s = &t->slice[t->slice_count];
 
-    if (r->kind == TRACE_DEPTH || r->seq == 0 || r->seq > t->slice_count)
+    if ((r->kind != TRACE_BEGIN && r->kind != TRACE_RUN) || r->seq == 0 || r->seq > t->store->tasks)
         return;
-    s = &t->slice[r->seq - 1];
-    if (r->kind == TRACE_END) {
-        s->end = r->time;
-        s->has_end = true;
-        return;
-    }
+    t->slice_count++;
+    *s = (struct slice){ .seq = r->seq, .block = r->block, .core = r->core, .kernel = r->value };
     s->begin = r->time + (r->kind == TRACE_RUN ? position * share : 0);
-    s->kernel = r->value;
-    s->core = r->core;
     if (r->kind == TRACE_RUN) {
         s->end = r->core == TRACE_CORE_NONE ? s->begin : s->begin + share;
         s->has_end = true;
     }
+}
+
+/* An end may be in another ring than its begin: a thread may have lost its place between. */
+static void read_ends(struct timeline *t, const struct trace_ring *ring)
+{
+    for (uint64_t k = first_kept(ring); k < ring->count; k++) {
+        const struct trace_record *r = &ring->record[k & ring->mask];
+        struct slice key = { .seq = r->seq, .block = r->block, .core = r->core };
+        struct slice *s;
+
+        if (r->kind != TRACE_END)
+            continue;
+        s = bsearch(&key, t->slice, t->slice_count, sizeof(key), compare_slices);
+        if (s != NULL) {
+            s->end = r->time;
+            s->begin = s->begin < s->end ? s->begin : s->end; /* it may be an estimate */
+            s->has_end = true;
+        }
+    }
+}
+
+static int compare_slices(const void *a, const void *b)
+{
+    const struct slice *x = a, *y = b;
+
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    if (x->block != y->block)
+        return x->block < y->block ? -1 : 1;
+    return x->core < y->core ? -1 : x->core > y->core;
+}
+
+/* The first execution of a task by submission index; NULL: none was recorded. */
+static const struct slice *find_slice(const struct timeline *t, uint32_t index)
+{
+    uint64_t low = 0, high = t->slice_count;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (t->slice[middle].seq < index + 1)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < t->slice_count && t->slice[low].seq == index + 1 ? &t->slice[low] : NULL;
 }
 
 /* ---- from slices to events ---- */
@@ -188,8 +253,7 @@ static void name_tracks(struct timeline *t)
     write_string(t->out, t->device->row->platform.name);
     fputs("}}", t->out);
     for (uint64_t i = 0; i < t->slice_count; i++)
-        if (t->slice[i].begin != 0)
-            is_used[track(&t->slice[i])] = true;
+        is_used[track(&t->slice[i])] = true;
     for (uint32_t k = 1; k < PTO_CORES_MAX + 2; k++) {
         if (!is_used[k])
             continue;
@@ -205,9 +269,8 @@ static void name_tracks(struct timeline *t)
     }
 }
 
-static void write_slice(struct timeline *t, uint64_t index)
+static void write_slice(struct timeline *t, const struct slice *s)
 {
-    const struct slice *s = &t->slice[index];
     uint64_t end = s->has_end ? s->end : t->store->end_cycles;
     const char *name = s->core == TRACE_CORE_NONE           ? "dummy"
                        : s->kernel < t->store->kernel_count ? t->store->kernel_name[s->kernel]
@@ -217,9 +280,10 @@ static void write_slice(struct timeline *t, uint64_t index)
     fputs("{\"ph\":\"X\",\"cat\":\"task\",\"name\":", t->out);
     write_string(t->out, name);
     fprintf(t->out,
-            ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%" PRIu64 "%s}}",
-            track(s), micros(t, s->begin), micros(t, end) - micros(t, s->begin), index,
-            s->has_end ? "" : ",\"note\":\"had not returned\"");
+            ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
+            "\"block\":%u%s}}",
+            track(s), micros(t, s->begin), micros(t, end) - micros(t, s->begin), s->seq - 1,
+            s->block, s->has_end ? "" : ",\"note\":\"had not returned\"");
 }
 
 static void write_events(struct timeline *t)
@@ -230,13 +294,12 @@ static void write_events(struct timeline *t)
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out);
     name_tracks(t);
     for (uint64_t i = 0; i < t->slice_count; i++)
-        if (t->slice[i].begin != 0)
-            write_slice(t, i);
+        write_slice(t, &t->slice[i]);
     for (uint64_t i = 0; i < store->edge_count; i++) {
-        const struct slice *a = &t->slice[store->edge[i].before];
-        const struct slice *b = &t->slice[store->edge[i].after];
+        const struct slice *a = find_slice(t, store->edge[i].before);
+        const struct slice *b = find_slice(t, store->edge[i].after);
 
-        if (a->begin == 0 || b->begin == 0) { /* lost, or never run */
+        if (a == NULL || b == NULL) { /* lost, or never run */
             missing++;
             continue;
         }
@@ -267,7 +330,7 @@ static void write_depths(struct timeline *t)
 
     if (ring == NULL)
         return;
-    first = ring->count > ring->mask + 1ull ? ring->count - (ring->mask + 1ull) : 0;
+    first = first_kept(ring);
     for (uint64_t k = first; k < ring->count; k++) {
         const struct trace_record *r = &ring->record[k & ring->mask];
 

@@ -7,7 +7,8 @@
  *     line 1   more edges, blocks, outputs
  *     then     tensors[tensor_count]         128 bytes each
  *              scalars[scalar_count]         only if there is more than one
- *              retained[retained_count]      blocks that this task keeps alive
+ *              retained[tensor_count + 1]    blocks that this task keeps alive
+ *              predicate                     only if it has one
  *
  * An edge lies in the slot of the task that waits and is a member of the list
  * of the task that is waited for. A completed task swaps SLOT_SEALED into its
@@ -41,8 +42,16 @@ enum slot_lane {
 enum slot_flag {
     SLOT_HAS_BLOCK = 1,    /* created outputs */
     SLOT_HAS_RETAINED = 2, /* keeps blocks of others alive */
-    SLOT_HAS_SPILL = 4     /* more edges or retained blocks than fit inline */
+    SLOT_HAS_SPILL = 4,    /* more edges or retained blocks than fit inline */
+    SLOT_IS_COUNTED = 8,   /* more than one invocation: block_left counts them */
+    SLOT_IS_TEAM = 16,     /* its invocations need cores at the same time: gang, several lanes */
+    SLOT_IS_GANG = 32,     /* all its blocks at the same time */
+    SLOT_HAS_PREDICATE = 64,
+    SLOT_IS_TIMED = 128,
+    SLOT_IS_SPECIAL = SLOT_IS_COUNTED | SLOT_IS_TEAM | SLOT_IS_TIMED
 };
+
+enum slot_lane_index { LANE_AIC, LANE_AIV0, LANE_AIV1 };
 
 struct slot;
 
@@ -51,14 +60,21 @@ struct edge {
     struct slot *self; /* the task that waits */
 };
 
+struct slot_predicate {
+    uint64_t addr;
+    int64_t target;
+    uint8_t op;
+    uint8_t bytes; /* of the element */
+};
+
 struct slot {
-    struct aptr successors; /* struct edge of those that wait for this task, or SLOT_SEALED */
-    struct a32 pending;     /* predecessors left; a ready task is linked through it in lists */
-    uint32_t seq;           /* which task of the run, from 1 */
-    uint32_t number;        /* index of the slot in the submitter's books */
-    uint16_t kernel[SLOT_LANES];
-    uint8_t lanes; /* enum slot_lane */
-    uint8_t flags; /* enum slot_flag */
+    struct aptr successors;      /* struct edge of those that wait for this task, or SLOT_SEALED */
+    struct a32 pending;          /* predecessors left; a ready task is linked through it in lists */
+    uint32_t seq;                /* which task of the run, from 1 */
+    uint32_t number;             /* index of the slot in the submitter's books */
+    uint16_t kernel[SLOT_LANES]; /* slot_kernel() */
+    uint8_t lanes;               /* enum slot_lane */
+    uint8_t flags;               /* enum slot_flag */
     uint8_t tensor_count;
     uint8_t scalar_count;
     uint8_t core_type;  /* of its kernel; meaningless for a dummy */
@@ -71,15 +87,13 @@ struct slot {
     uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
     uint32_t block;          /* the outputs' allocation */
     uint32_t retained_chunk; /* chain of chunks with further retained blocks */
-    uint16_t retained_count; /* in the payload */
-    int16_t block_count;     /* SPMD */
-    struct a32 block_next;   /* next SPMD block to start */
-    struct a32 block_left;   /* SPMD lane executions to finish */
+    uint32_t block_count;    /* SPMD */
+    uint32_t block_next;     /* next SPMD block to start; whoever holds the ready task has it */
+    struct a32 block_left;   /* invocations to finish, and conditions to hold */
     uint32_t local;          /* task id: counter of its ring */
+    uint16_t retained_count; /* in the payload */
     uint8_t ring;
-    int8_t timing_slot;
-    bool is_gang;
-    uint8_t reserved;
+    uint8_t timing_slot;
 
     struct pto_tensor tensor[];
 };
@@ -95,6 +109,25 @@ static inline uint64_t *slot_scalars(struct slot *s)
 static inline uint32_t *slot_retained(struct slot *s)
 {
     return (uint32_t *)(void *)(slot_scalars(s) + (s->scalar_count > 1 ? s->scalar_count : 0));
+}
+
+/* There is room for one retained block more than tensors: the predicate's operand may need it. */
+static inline struct slot_predicate *slot_predicate(struct slot *s)
+{
+    uintptr_t end = (uintptr_t)(slot_retained(s) + s->tensor_count + 1);
+
+    return (struct slot_predicate *)((end + 7) & ~(uintptr_t)7);
+}
+
+static inline uint32_t slot_lane_count(uint32_t lanes)
+{
+    return (lanes & 1) + (lanes >> 1 & 1) + (lanes >> 2 & 1);
+}
+
+/* The kernel of a lane; a task with one lane has only one. */
+static inline uint32_t slot_kernel(const struct slot *s, uint32_t lane)
+{
+    return s->kernel[(s->lanes & (s->lanes - 1)) != 0 ? lane : 0];
 }
 
 static inline struct edge *slot_edge(struct slot *s, uint32_t index)

@@ -510,6 +510,14 @@ uint64_t explore_cas32(struct a32 *a, uint32_t expected, uint32_t v, enum explor
     return compare_and_swap(t, a, 4, expected, v, order, fail_order);
 }
 
+uint64_t explore_cas64(struct a64 *a, uint64_t expected, uint64_t v, enum explore_order order,
+                       enum explore_order fail_order)
+{
+    struct thread *t = enter(OP_CAS, a, __builtin_return_address(0));
+
+    return compare_and_swap(t, a, 8, expected, v, order, fail_order);
+}
+
 uint64_t explore_casptr(struct aptr *a, void *expected, void *v, enum explore_order order,
                         enum explore_order fail_order)
 {

@@ -2,7 +2,7 @@
 /*
  * The engine in small, for the scenarios: a graph, a scheduler with up to
  * three places, static memory, kernels that touch cells. A program includes
- * this file once, then sched/sched.c, and links src/graph/.
+ * this file once, then sched/sched.c and sched/deferred.c, and links src/graph/.
  *
  * Rings are as short as the program says (SMALL_...), so that a few tasks go
  * round them; sched.c itself is compiled as it is.
@@ -35,11 +35,13 @@ static uint32_t model_add(struct a32 *a, uint32_t v);
 static uint32_t model_sub(struct a32 *a, uint32_t v);
 #define a32_add_acq_rel(a, v) model_add(a, v)
 #define a32_sub_acq_rel(a, v) model_sub(a, v)
+#define port_cycles port_cycles_of_machine
 
 #include "sched/sched.h"
 
 #undef a32_add_acq_rel
 #undef a32_sub_acq_rel
+#undef port_cycles
 #undef SCHED_PUBLIC
 #undef SCHED_RETURN
 #undef SCHED_CLAIM
@@ -79,8 +81,9 @@ struct scenario {
 
 static struct graph *graph;
 static struct sched *sched;
-static uint32_t cell[CELLS];  /* what kernels touch; plain memory */
-static uint32_t ran[TASKS];   /* how often, by task */
+static uint32_t cell[CELLS]; /* what kernels touch; plain memory */
+static uint32_t ran[TASKS];  /* which invocations have, by task */
+static uint32_t wanted[TASKS];
 static uint32_t built[TASKS]; /* stands for what a submit writes after its first edge */
 static struct a32 *overtaken_word;
 
@@ -181,13 +184,25 @@ NOTED_CAS(weak_a32_cas_release)
 #define weak_aptr_swap_relaxed(a, v) (atomic_note_write(w), weak_aptr_swap_relaxed(a, v))
 #define weak_aptr_swap_acquire(a, v) (atomic_note_write(w), weak_aptr_swap_acquire(a, v))
 #define weak_aptr_swap_release(a, v) (atomic_note_write(w), weak_aptr_swap_release(a, v))
-#define port_core_start(core, s, fn) (atomic_note_write(w), port_core_start(core, s, fn))
+#define port_core_start(core, s, fn, block) \
+    (atomic_note_write(w), port_core_start(core, s, fn, block))
 
 /* ---- the port ---- */
 
 _Noreturn void port_panic(const char *what, const char *file, int line)
 {
     explore_assert_failed(file, line, what);
+}
+
+void port_relax(void)
+{
+    explore_spin();
+}
+
+/* An execution depends on its schedule only. */
+static inline uint64_t port_cycles(void)
+{
+    return 1;
 }
 
 static inline void give_pool(struct pool *pool, uint64_t share, void *context)
@@ -216,11 +231,15 @@ static inline bool note_edge(void *context, uint64_t before, uint64_t after)
     return true;
 }
 
-/* Bits of `reads` and `writes` name cells. */
-static inline void run_cells(uint64_t scalar)
+/*
+ * Bits of `reads` and `writes` name cells. The second block of a task writes
+ * those that follow, a second lane those four further on.
+ */
+static inline void run_cells(const int64_t *args, uint64_t scalar, uint32_t lane)
 {
+    uint32_t invocation = 4 * lane + (uint32_t)pto_arg_local(args)->block_index;
     uint32_t reads = (uint32_t)(scalar >> 8) & 0xffff;
-    uint32_t writes = (uint32_t)(scalar >> 32);
+    uint32_t writes = (uint32_t)(scalar >> 32) << invocation;
 
     atomic_note_read(&built[scalar & 0xff]);
     for (uint32_t i = 0; i < CELLS; i++) {
@@ -229,32 +248,63 @@ static inline void run_cells(uint64_t scalar)
         if ((writes & 1u << i) != 0)
             atomic_note_write(&cell[i]);
     }
-    explore_assert(ran[scalar & 0xff]++ == 0);
+    explore_assert((ran[scalar & 0xff] & 1u << invocation) == 0);
+    ran[scalar & 0xff] |= 1u << invocation;
 }
 
 /* The scalar comes after the tensors, of which there are none or one. */
-enum { KERNEL_TOUCH, KERNEL_TENSOR, KERNEL_READ, KERNEL_WRITE, KERNEL_CUBE, KERNELS };
+enum {
+    KERNEL_TOUCH,
+    KERNEL_TENSOR,
+    KERNEL_READ,
+    KERNEL_WRITE,
+    KERNEL_CUBE,
+    KERNEL_CUBE_LANE,
+    KERNEL_DEFER,
+    KERNEL_DEFER_BADLY,
+    KERNELS
+};
 
 static void touch_kernel(int64_t *args)
 {
-    run_cells((uint64_t)args[0]);
+    run_cells(args, (uint64_t)args[0], 0);
+}
+
+static void cube_lane_kernel(int64_t *args)
+{
+    run_cells(args, (uint64_t)args[0], 1);
 }
 
 static void tensor_kernel(int64_t *args)
 {
-    run_cells((uint64_t)args[1]);
+    run_cells(args, (uint64_t)args[1], 0);
 }
 
 static void read_kernel(int64_t *args)
 {
     atomic_note_read(pto_tensor_data(pto_arg_tensor(args, 0)));
-    run_cells((uint64_t)args[1]);
+    run_cells(args, (uint64_t)args[1], 0);
 }
 
 static void write_kernel(int64_t *args)
 {
     atomic_note_write(pto_tensor_data(pto_arg_tensor(args, 0)));
-    run_cells((uint64_t)args[1]);
+    run_cells(args, (uint64_t)args[1], 0);
+}
+
+static struct a32 counter[2]; /* what the next kernel waits for, each until it is 1 */
+
+static void defer_kernel(int64_t *args)
+{
+    run_cells(args, (uint64_t)args[0], 0);
+    for (uint32_t i = 0; i < 2; i++)
+        explore_assert(pto_defer(args, &counter[i].v, 1));
+}
+
+static void defer_badly_kernel(int64_t *args)
+{
+    run_cells(args, (uint64_t)args[0], 0);
+    explore_assert(pto_defer(args, NULL, 1));
 }
 
 static const struct graph_kernel kernels[KERNELS] = {
@@ -263,6 +313,9 @@ static const struct graph_kernel kernels[KERNELS] = {
     [KERNEL_READ] = { read_kernel, PTO_CORE_AIV },
     [KERNEL_WRITE] = { write_kernel, PTO_CORE_AIV },
     [KERNEL_CUBE] = { touch_kernel, PTO_CORE_AIC },
+    [KERNEL_CUBE_LANE] = { cube_lane_kernel, PTO_CORE_AIC },
+    [KERNEL_DEFER] = { defer_kernel, PTO_CORE_AIV },
+    [KERNEL_DEFER_BADLY] = { defer_badly_kernel, PTO_CORE_AIV },
 };
 
 static inline int start_graph(bool is_shared)
@@ -270,6 +323,7 @@ static inline int start_graph(bool is_shared)
     uint32_t next_pool = 0;
 
     memset(ran, 0, sizeof(ran));
+    memset(counter, 0, sizeof(counter));
     memset(claim_winner, 0, sizeof(claim_winner));
     overtaken_word = NULL;
     if (graph->slot_pool.base == NULL)
@@ -277,6 +331,7 @@ static inline int start_graph(bool is_shared)
     return graph_start(graph, &(struct graph_params){ .kernels = kernels,
                                                       .kernel_count = KERNELS,
                                                       .edge_fn = note_edge,
+                                                      .clusters = 1,
                                                       .is_shared = is_shared });
 }
 
@@ -309,20 +364,25 @@ static inline bool run_scenario(const struct scenario *s, bool is_quiet)
     return explore_run(&s->explore, &limits) == 0;
 }
 
-/* `--label L` runs what shows L first; `--first` stops at the first failure. */
+/*
+ * `--label L` runs what shows L first, with `--only` nothing else; `--first`
+ * stops at the first failure.
+ */
 static inline int scenario_main(int argc, char **argv, const struct scenario *list, uint32_t count)
 {
     const char *label = "";
-    bool is_first = false;
+    bool is_first = false, is_only = false;
     uint32_t passed = 0, failed = 0;
 
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--first") == 0)
             is_first = true;
+        else if (strcmp(argv[i], "--only") == 0)
+            is_only = true;
         else if (strcmp(argv[i], "--label") == 0 && i + 1 < argc)
             label = argv[++i];
     }
-    for (uint32_t pass = 0; pass < 2; pass++)
+    for (uint32_t pass = 0; pass < (is_only ? 1 : 2); pass++)
         for (uint32_t i = 0; i < count && !(is_first && failed != 0); i++) {
             if (has_label(list[i].labels, label) != (pass == 0))
                 continue;

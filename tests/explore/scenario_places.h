@@ -9,6 +9,7 @@
 
 #include "scenario.h"
 
+#include "sched/deferred.c"
 #include "sched/sched.c"
 
 static struct graph the_graph;
@@ -19,6 +20,8 @@ static struct a32 stop;
 static struct a32 event;
 static uint32_t submitted;
 static struct pto_kernels lanes;   /* of tasks without tensors */
+static int32_t block_count;        /* the same */
+static int32_t timing_slot;        /* the same; -1: none */
 static uint8_t core_types[PLACES]; /* what port_core_acquire may give, by place */
 
 bool port_pool_grow(struct pool *pool, uint64_t bytes)
@@ -51,12 +54,29 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     return true;
 }
 
+/* Places keep their cores: there are no teams here. */
+void port_cores_yield(void *machine, struct worker *w)
+{
+    (void)machine;
+    (void)w;
+    explore_assert(!"there are no teams");
+}
+
+void port_team_start(void *machine, struct slot *s)
+{
+    (void)machine;
+    (void)s;
+    explore_assert(!"there are no teams");
+}
+
 static inline void start_places(uint32_t places)
 {
     graph = &the_graph;
     sched = &the_sched;
     submitted = 0;
     lanes = (struct pto_kernels){ -1, KERNEL_TOUCH, -1 };
+    block_count = 1;
+    timing_slot = -1;
     memset(&stop, 0, sizeof(stop));
     memset(&event, 0, sizeof(event));
     memset(core_types, 3, sizeof(core_types));
@@ -84,8 +104,12 @@ static inline struct pto_task_id submit_only(uint32_t reads, uint32_t writes,
     struct pto_args args;
 
     pto_args_init(&args);
+    wanted[submitted] = (1u << block_count) - 1;
     pto_add_scalar(&args, task_scalar(submitted++, reads, writes));
     pto_set_deps(&args, deps, NULL, dep_count);
+    pto_set_blocks(&args, block_count);
+    if (timing_slot >= 0)
+        pto_set_timing_slot(&args, timing_slot);
     explore_assert(graph_submit(graph, &lanes, &args, NULL, &out, ready_out) == PTO_OK);
     return out.task;
 }
@@ -122,6 +146,7 @@ static inline struct pto_outputs submit_tensor(int32_t kernel, const void *tenso
 
     pto_args_init(&args);
     pto_args_add(&args, tensor, tag);
+    wanted[submitted] = 1;
     pto_add_scalar(&args, task_scalar(submitted++, reads, writes));
     explore_assert(graph_submit(graph, &on_aiv, &args, NULL, &out, &ready) == PTO_OK);
     if (ready != NULL)
@@ -163,7 +188,7 @@ static inline void check_all_ran(void)
 {
     explore_assert(graph->live == 0);
     for (uint32_t i = 0; i < submitted; i++)
-        explore_assert(ran[i] == 1);
+        explore_assert(ran[i] == wanted[i]);
 }
 
 #endif

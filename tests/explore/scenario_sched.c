@@ -233,8 +233,8 @@ static void finished_thread(int id)
     } else {
         struct slot *s = ready[id - 2];
 
-        core_invoke(&core_of[id], s, kernels[s->kernel[0]].fn);
-        sched_finished(sched, graph, s);
+        core_invoke(&core_of[id], s, kernels[s->kernel[0]].fn, 0);
+        sched_returned(sched, graph, s, &core_of[id]);
     }
 }
 
@@ -300,13 +300,13 @@ int main(int argc, char **argv)
           { .preemption_max = 1, .delay_max = 0, .execution_max = 200000, .random_count = 20000 } },
         { { "sleep, offer", 2, setup_offer, offer_thread, check_all_ran },
           "F1",
-          { .preemption_max = 2, .delay_max = 1, .execution_max = 250000, .random_count = 30000 } },
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 200000, .random_count = 30000 } },
         { { "sleep, return", 2, setup_await, await_thread, check_all_ran },
           "F1",
           { .preemption_max = 3, .delay_max = 2, .execution_max = 200000, .random_count = 10000 } },
         { { "sleep, full ring", 2, setup_full, full_thread, check_all_ran },
           "F1 A11",
-          { .preemption_max = 1, .delay_max = 1, .execution_max = 200000, .random_count = 40000 } },
+          { .preemption_max = 1, .delay_max = 1, .execution_max = 220000, .random_count = 40000 } },
         { { "sleep, all", 3, setup_all_asleep, all_asleep_thread, check_all_ran },
           "",
           { .preemption_max = 1, .delay_max = 1, .execution_max = 60000, .random_count = 10000 } },

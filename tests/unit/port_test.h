@@ -56,6 +56,16 @@ static inline uint32_t rng_below(struct rng *r, uint32_t n)
     return (uint32_t)(rng_next(r) % n);
 }
 
+/* What a task got is what was given, and knows how the task uses it. */
+static inline void assert_same_view(const struct pto_tensor *got, const struct pto_tensor *given,
+                                    enum pto_tag tag)
+{
+    struct pto_tensor expected = *given;
+
+    expected.tag = (uint8_t)tag;
+    assert_memory_equal(got, &expected, sizeof(expected));
+}
+
 /* ---- random views ---- */
 
 static inline struct pto_tensor random_box(struct rng *r, const struct pto_tensor *t)

@@ -926,13 +926,12 @@ static void kernel_hole(struct pto_orch *o)
     HERE(pto_submit_aiv(o, KERNEL_HOLE, &args));
 }
 
-static void several_lanes(struct pto_orch *o)
+static void aic_kernel_in_an_aiv_lane(struct pto_orch *o)
 {
-    const struct pto_kernels lanes = { KERNEL_COUNT_AIC, KERNEL_COUNT_AIV, -1 };
     struct pto_args args;
 
     pto_args_init(&args);
-    HERE(pto_submit_at(o, lanes, &args, PTO_SITE));
+    HERE(pto_submit_mix(o, PTO_LANES(KERNEL_COUNT_AIC, KERNEL_COUNT_AIC, -1), &args));
 }
 
 static void aic_kernel_on_aiv(struct pto_orch *o)
@@ -951,32 +950,99 @@ static void aiv_kernel_on_aic(struct pto_orch *o)
     HERE(pto_submit_aic(o, KERNEL_COUNT_AIV, &args));
 }
 
-static void several_blocks(struct pto_orch *o)
+static void submit_blocks(struct pto_orch *o, int32_t count, bool is_gang)
 {
     struct pto_args args;
 
     pto_args_init(&args);
-    args.block_count = 4;
+    pto_set_blocks(&args, count);
+    pto_set_sync_start(&args, is_gang);
     HERE(pto_submit_aiv(o, KERNEL_COUNT_AIV, &args));
 }
 
-static void gang(struct pto_orch *o)
+static void no_blocks(struct pto_orch *o)
+{
+    submit_blocks(o, 0, false);
+}
+
+static void too_many_blocks(struct pto_orch *o)
+{
+    submit_blocks(o, INT32_MAX, false);
+}
+
+static void too_large_a_gang(struct pto_orch *o)
+{
+    submit_blocks(o, (int32_t)pto_aiv_count(o) + 1, true);
+}
+
+static void timing_slot_16(struct pto_orch *o)
 {
     struct pto_args args;
 
     pto_args_init(&args);
-    args.is_sync_start = true;
+    pto_set_timing_slot(&args, PTO_TIMING_SLOTS);
     HERE(pto_submit_aiv(o, KERNEL_COUNT_AIV, &args));
 }
 
-static void predicate(struct pto_orch *o)
+static void timing_slot_by_hand(struct pto_orch *o)
 {
-    const struct pto_predicate when = { 0 };
     struct pto_args args;
 
     pto_args_init(&args);
-    args.predicate = &when;
+    args.timing_slot = PTO_TIMING_SLOTS;
     HERE(pto_submit_aiv(o, KERNEL_COUNT_AIV, &args));
+}
+
+static void submit_predicate(struct pto_orch *o, uint32_t ndims, uint32_t index, uint32_t op)
+{
+    static uint32_t value[4];
+    struct pto_tensor t = pto_tensor_external(value, (const uint32_t[]){ 4 }, 1, PTO_UINT32);
+    const struct pto_predicate when = { &t, ndims, { index }, (uint8_t)op, 0 };
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_set_predicate(&args, &when);
+    HERE(pto_submit_aiv(o, KERNEL_COUNT_AIV, &args));
+}
+
+static void predicate_beyond_its_tensor(struct pto_orch *o)
+{
+    submit_predicate(o, 1, 4, PTO_PREDICATE_EQ);
+}
+
+static void predicate_with_too_many_indices(struct pto_orch *o)
+{
+    submit_predicate(o, 2, 0, PTO_PREDICATE_EQ);
+}
+
+static void predicate_that_compares_in_no_way(struct pto_orch *o)
+{
+    submit_predicate(o, 1, 0, PTO_PREDICATE_LE + 1);
+}
+
+static void predicate_without_a_tensor(struct pto_orch *o)
+{
+    const struct pto_predicate when = { NULL, 0, { 0 }, PTO_PREDICATE_EQ, 0 };
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_set_predicate(&args, &when);
+    HERE(pto_submit_aiv(o, KERNEL_COUNT_AIV, &args));
+}
+
+static void data_beyond_its_tensor(struct pto_orch *o)
+{
+    static uint32_t value[4];
+    struct pto_tensor t = pto_tensor_external(value, (const uint32_t[]){ 4 }, 1, PTO_UINT32);
+
+    HERE(pto_get_data(o, &t, 1, PTO_DIMS(4)));
+}
+
+static void data_without_storage(struct pto_orch *o)
+{
+    struct pto_tensor t = pto_tensor_external(NULL, (const uint32_t[]){ 4 }, 1, PTO_UINT32);
+
+    HERE(pto_set_data(o, &t, 1, PTO_DIMS(1), 1));
 }
 
 /* The task submitted before each row is task 0 of ring 0. */
@@ -1169,12 +1235,27 @@ static const struct refusal refusals[] = {
     ARGS(output_too_large_to_count, 1, KERNEL_COUNT_AIV, "2^40"),
     ARGS(missing_kernel, -1, 99, "kernel 99", "under test"),
     ARGS(kernel_hole, -1, KERNEL_HOLE, "kernel 2", "under test"),
-    ARGS(several_lanes, -1, KERNEL_COUNT_AIC, "lanes", "not supported"),
+    ARGS(aic_kernel_in_an_aiv_lane, -1, KERNEL_COUNT_AIC, "count_aic", "other core type"),
     ARGS(aic_kernel_on_aiv, -1, KERNEL_COUNT_AIC, "count_aic", "pto_submit_aic"),
     ARGS(aiv_kernel_on_aic, -1, KERNEL_COUNT_AIV, "count_aiv", "pto_submit_aiv"),
-    ARGS(several_blocks, -1, KERNEL_COUNT_AIV, "blocks (4)", "not supported"),
-    ARGS(gang, -1, KERNEL_COUNT_AIV, "gangs", "not supported"),
-    ARGS(predicate, -1, KERNEL_COUNT_AIV, "predicates", "not supported"),
+    ARGS(no_blocks, -1, KERNEL_COUNT_AIV, "0 blocks", "at least 1"),
+    ARGS(too_many_blocks, -1, KERNEL_COUNT_AIV, "2147483647 blocks", "2^30"),
+    { "too_large_a_gang",
+      too_large_a_gang,
+      PTO_ESYNC_START,
+      -1,
+      KERNEL_COUNT_AIV,
+      0,
+      true,
+      { "never fit", "pto_aiv_count" } },
+    ARGS(timing_slot_16, -1, KERNEL_COUNT_AIV, "timing slot", "0 to 15"),
+    ARGS(timing_slot_by_hand, -1, KERNEL_COUNT_AIV, "timing slot 16", "0 to 15"),
+    ARGS(predicate_beyond_its_tensor, -1, KERNEL_COUNT_AIV, "predicate", "beyond the shape"),
+    ARGS(predicate_with_too_many_indices, -1, KERNEL_COUNT_AIV, "predicate", "more indices"),
+    ARGS(predicate_that_compares_in_no_way, -1, KERNEL_COUNT_AIV, "predicate", "comparison"),
+    ARGS(predicate_without_a_tensor, -1, KERNEL_COUNT_AIV, "predicate", "not a valid tensor"),
+    ARGS(data_beyond_its_tensor, -1, -1, "element", "beyond the shape"),
+    ARGS(data_without_storage, -1, -1, "element", "address is 0"),
     ARGS(invalid_dep, -1, KERNEL_COUNT_AIV, "dependency 1", "invalid"),
     ARGS(dep_of_the_future, -1, KERNEL_COUNT_AIV, "dependency 1", "never submitted"),
     ARGS(dep_of_a_missing_ring, -1, KERNEL_COUNT_AIV, "dependency 1", "never submitted"),

@@ -231,7 +231,7 @@ static void a_slot_holds_thirty_two_tensors_and_sixteen_scalars(void **state)
     assert_int_equal(s->block_count, 1);
     assert_ptr_equal(s->site, &site);
     for (uint32_t i = 0; i < PTO_TASK_TENSORS_MAX; i++)
-        assert_memory_equal(&s->tensor[i], &t[i], sizeof(t[i]));
+        assert_same_view(&s->tensor[i], &t[i], PTO_TAG_INOUT);
     for (uint32_t i = 0; i < PTO_TASK_SCALARS_MAX; i++)
         assert_int_equal(slot_scalars(s)[i], 1000 + i);
     pto_args_init(&args);
@@ -306,11 +306,11 @@ static void outputs_are_rounded_up_and_packed_in_order(void **state)
     }
     assert_int_equal(out.tensor[2].extent, 257);
     s = rig_slot(rig, out.task);
-    assert_memory_equal(&s->tensor[0], &out.tensor[0], sizeof(in));
-    assert_memory_equal(&s->tensor[1], &in, sizeof(in));
-    assert_memory_equal(&s->tensor[2], &out.tensor[1], sizeof(in));
-    assert_memory_equal(&s->tensor[3], &io, sizeof(in));
-    assert_memory_equal(&s->tensor[4], &out.tensor[2], sizeof(in));
+    assert_same_view(&s->tensor[0], &out.tensor[0], PTO_TAG_OUTPUT);
+    assert_same_view(&s->tensor[1], &in, PTO_TAG_INPUT);
+    assert_same_view(&s->tensor[2], &out.tensor[1], PTO_TAG_OUTPUT);
+    assert_same_view(&s->tensor[3], &io, PTO_TAG_INOUT);
+    assert_same_view(&s->tensor[4], &out.tensor[2], PTO_TAG_OUTPUT);
     rig_close(rig);
 }
 
@@ -875,7 +875,7 @@ static void mistakes_in_the_arguments_are_refused(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
     struct pto_tensor t = outside(0);
-    struct pto_predicate predicate = { .tensor = &t };
+    struct pto_predicate predicate = { .tensor = NULL };
     struct pto_args args;
 
     (void)state;
@@ -899,15 +899,22 @@ static void mistakes_in_the_arguments_are_refused(void **state)
     args.tensor_count = PTO_TASK_TENSORS_MAX + 1;
     check_refused(rig, &args, FAULT_ARGS_ERROR);
     pto_args_init(&args);
-    args.block_count = 2;
+    args.block_count = 0;
     check_refused(rig, &args, FAULT_BLOCK_COUNT);
-    assert_int_equal(rig->g.refusal.value, 2);
+    assert_int_equal(rig->g.refusal.value, 0);
+    args.block_count = INT32_MAX;
+    check_refused(rig, &args, FAULT_BLOCK_COUNT);
     pto_args_init(&args);
-    args.is_sync_start = true;
-    check_refused(rig, &args, FAULT_BLOCK_COUNT);
+    args.timing_slot = PTO_TIMING_SLOTS;
+    check_refused(rig, &args, FAULT_TIMING_SLOT);
     pto_args_init(&args);
     args.predicate = &predicate;
-    check_refused(rig, &args, FAULT_BLOCK_COUNT);
+    predicate.op = PTO_PREDICATE_EQ;
+    check_refused(rig, &args, FAULT_PREDICATE);
+    assert_int_equal(rig->g.refusal.value, DATA_TENSOR);
+    predicate.op = PTO_PREDICATE_LE + 1;
+    check_refused(rig, &args, FAULT_PREDICATE);
+    assert_int_equal(rig->g.refusal.value, DATA_OPERATOR);
     rig_close(rig);
 }
 
@@ -921,10 +928,10 @@ static void mistakes_in_the_kernels_are_refused(void **state)
     check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNELS, -1 }, &args, FAULT_KERNEL);
     assert_int_equal(rig->g.refusal.value, RIG_KERNELS);
     check_refused_as(rig, &(struct pto_kernels){ -1, -1, RIG_KERNEL_NONE }, &args, FAULT_KERNEL);
-    check_refused_as(rig, &(struct pto_kernels){ RIG_KERNEL_AIC, RIG_KERNEL_AIV, -1 }, &args,
-                     FAULT_LANES);
-    check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNEL_AIV, RIG_KERNEL_AIV }, &args,
-                     FAULT_LANES);
+    check_refused_as(rig, &(struct pto_kernels){ RIG_KERNEL_AIC, RIG_KERNEL_AIC, -1 }, &args,
+                     FAULT_CORE_TYPE);
+    check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNEL_AIV, RIG_KERNELS }, &args,
+                     FAULT_KERNEL);
     check_refused_as(rig, &(struct pto_kernels){ RIG_KERNEL_AIV, -1, -1 }, &args, FAULT_CORE_TYPE);
     check_refused_as(rig, &(struct pto_kernels){ -1, RIG_KERNEL_AIC, -1 }, &args, FAULT_CORE_TYPE);
     rig_close(rig);

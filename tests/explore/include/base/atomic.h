@@ -45,6 +45,8 @@ uint64_t explore_swap(void *p, uint32_t bytes, uint64_t v, enum explore_order or
 /* Returns what was found: success is `found == expected`. On failure the order is `fail`. */
 uint64_t explore_cas32(struct a32 *a, uint32_t expected, uint32_t v, enum explore_order order,
                        enum explore_order fail);
+uint64_t explore_cas64(struct a64 *a, uint64_t expected, uint64_t v, enum explore_order order,
+                       enum explore_order fail);
 uint64_t explore_casptr(struct aptr *a, void *expected, void *v, enum explore_order order,
                         enum explore_order fail);
 
@@ -138,6 +140,14 @@ static inline void a64_store_relaxed(struct a64 *a, uint64_t v)
 static inline void a64_store_release(struct a64 *a, uint64_t v)
 {
     explore_store(&a->v, 8, v, EXPLORE_RELEASE);
+}
+
+static inline bool a64_cas_relaxed(struct a64 *a, uint64_t *expected, uint64_t v)
+{
+    uint64_t wanted = *expected;
+
+    *expected = explore_cas64(a, wanted, v, EXPLORE_RELAXED, EXPLORE_RELAXED);
+    return *expected == wanted;
 }
 
 static inline void *aptr_load_relaxed(const struct aptr *a)

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated chip: workers are threads, cores are modelled.
+ *
+ * The caller of a run takes place 0, the submitter's: it builds the graph on
+ * a stack of its own (a fiber) and runs tasks whenever there is no room for
+ * more. The other places have a thread each, which sleeps when there is
+ * nothing to do.
+ *
+ * A kernel may wait for another one through memory. So a monitor looks at the
+ * places while a run is going on, and when one has been in the same kernel
+ * for two ticks it gives the place to another thread: the first one goes on
+ * in its kernel, keeps its core, and hands the task in when the kernel
+ * returns. Nothing of a place is touched by a thread that has lost it. The
+ * graph is continued by whichever thread holds place 0.
+ *
+ * Teams, that is gangs and tasks with several lanes, get a thread for each
+ * invocation at once, when as many cores are free as must start together. A
+ * team that waits for cores goes before ordinary tasks: places give the cores
+ * up that they are not using, and get none before it has started.
+ *
+ *     thread   at a place --(monitor)--> set aside, in its kernel --> idle
+ *              idle --> lane of a team --> idle
+ *     place    its thread --(monitor)--> an idle or new thread
+ *     core     free --> a place's --(takeover)--> a thread's --> free
+ *              free --> a lane's --> free
+ */
+#ifndef PTO_SIM_H
+#define PTO_SIM_H
+
+#include <pthread.h>
+
+#include "base/fiber.h"
+#include "base/os.h"
+#include "chip/chip.h"
+#include "pto/sim.h"
+
+struct sim;
+
+/* One invocation of a team, for the thread that runs it. */
+struct lane {
+    struct slot *slot; /* NULL: none */
+    uint32_t block;
+    uint32_t kernel;
+    uint8_t type; /* of the core */
+    uint16_t core;
+};
+
+struct thread {
+    struct core core;         /* first: aligned */
+    struct pto_sim_core hook; /* what kernels ask */
+    struct sim *sim;
+    struct worker *place;     /* whose turn it is to be served by this thread; under the lock */
+    struct lane lane;         /* written while the thread is idle */
+    struct thread *next;      /* list of all */
+    struct thread *next_idle; /* of idle ones, or of those to be woken */
+    bool is_idle;             /* in the list of idle ones; under the lock */
+    pthread_t handle;
+    bool is_lost;      /* its place was given away; under the lock */
+    uint8_t held_type; /* the core that it keeps meanwhile */
+    uint16_t held_index;
+    struct a32 go; /* counts what it was given to do */
+};
+
+/* What the monitor saw last time. */
+struct sight {
+    struct thread *thread;
+    uint32_t exec;
+    uint32_t ticks;
+};
+
+/* State that the cores of a cluster share under a key, for models of cross-core pipes. */
+struct pipe {
+    struct pipe *next;
+    uint64_t key;
+    size_t size;
+    uint32_t cluster;
+    _Alignas(64) char data[];
+};
+
+/* Teams that wait for cores, linked through `pending`. */
+struct team_queue {
+    uint32_t first; /* slots by line; 0: none */
+    uint32_t last;
+};
+
+struct sim {
+    struct chip base;
+    struct graph graph;
+    struct sched sched;
+    struct memory memory;
+    struct fiber *fiber;
+    const struct chip_job *job;
+    uint32_t window;
+    uint32_t spins;
+    uint64_t patience_ns;
+    uint64_t poll_ns;      /* between two looks at the conditions of deferred tasks */
+    uint32_t awaited_slot; /* the builder waits for this task; 0: for room */
+    uint32_t awaited_seq;
+    uint64_t awaited_until_ns;
+    bool has_fence_all;
+    struct thread caller; /* whoever is in sim_run */
+    struct trace_ring ring[SCHED_WORKERS_MAX + 1];
+
+    pthread_mutex_t lock; /* places, threads, cores, teams, pipes, the last ring */
+    struct thread *at_place[SCHED_WORKERS_MAX];
+    struct sight sight[SCHED_WORKERS_MAX];
+    struct thread *idle;
+    struct thread *all;
+    uint32_t thread_count;
+    uint32_t thread_max;
+    uint32_t core_count[PTO_CORE_TYPES];
+    uint64_t core_free[PTO_CORE_TYPES][PTO_CORES_MAX / 64];
+    uint32_t core_tasks[PTO_CORES_MAX];
+    uint64_t takeovers;
+    struct team_queue gangs;
+    struct team_queue mixes;
+    uint32_t lanes_running;
+    uint64_t lane_executions;
+    uint32_t team_ticks; /* since a team waits and nothing came of it */
+    bool is_lapsed;      /* ordinary tasks may go before teams for once */
+    struct pipe *pipes;
+
+    _Alignas(128) struct a32 event; /* changes when a sleeper may have something to do */
+    struct a32 is_closing;
+    struct a32 sleeps; /* counted for the report */
+    struct a32 wakes;
+    _Alignas(128) struct a32 done; /* runs that have ended */
+    struct a32 is_running;
+    struct a32 monitor; /* changes to wake the monitor */
+    struct a32 is_monitor_asleep;
+    struct a32 ticks;
+    pthread_t monitor_handle;
+};
+
+/* sim.c: what a thread does at a place. */
+void serve_place(struct sim *m, struct worker *w);
+/* At place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
+bool lead_run(struct sim *m, struct worker *w);
+
+/* sim_threads.c */
+int start_threads(struct sim *m, uint32_t workers);
+/* Every thread has ended when it returns. */
+void end_threads(struct sim *m);
+void init_thread(struct sim *m, struct thread *th);
+/* The rest under the lock. */
+void bind_thread(struct sim *m, struct thread *th, struct worker *w);
+void put_idle(struct sim *m, struct thread *th);
+/* An idle thread or a new one; NULL if there is none to be had. */
+struct thread *take_idle(struct sim *m);
+
+/* sim_teams.c: cores and who has them. Under the lock. */
+void init_cores(struct sim *m, uint32_t clusters);
+bool acquire_core(struct sim *m, struct worker *w, uint32_t type);
+/* Counts what the worker ran on its core, and takes the core away from it, not yet free. */
+void detach_core(struct sim *m, struct worker *w, uint32_t type);
+void put_core(struct sim *m, uint32_t type, uint32_t index);
+/*
+ * Starts the teams for which there are cores, and tells places what there is
+ * left. The threads it returns are to be woken with wake_threads after the
+ * lock was given back.
+ */
+struct thread *start_teams(struct sim *m);
+void wake_threads(struct thread *list);
+/* By the monitor: a team that gets no cores must not stop everything else. */
+void watch_teams(struct sim *m);
+void drop_pipes(struct sim *m);
+/* As it is counted: AICs, then AIVs. */
+static inline uint32_t core_number(const struct sim *m, uint32_t type, uint32_t index)
+{
+    return index + (type == PTO_CORE_AIV ? m->base.clusters : 0);
+}
+
+/* Without the lock: runs the invocation that the thread was given. */
+void run_lane(struct sim *m, struct thread *th);
+
+#endif

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cores and teams. Cluster i has AIC i and AIV 2i and 2i + 1. Everything here
+ * is under the lock of the device, but for the kernels.
+ *
+ * What must start together gets all its cores in one step or none, so teams
+ * that wait hold nothing that another one could be waiting for.
+ */
+#include "chip/sim.h"
+
+enum {
+    TICKS_LAPSE = 10, /* without a core coming back before ordinary tasks go on beside a team */
+};
+
+static void tell_places(struct sim *m);
+static bool start_unit(struct sim *m, struct slot *s, struct thread **wake);
+static uint32_t find_core(const struct sim *m, const struct slot *s, uint32_t lane, uint32_t from);
+static uint32_t count_seats(const struct sim *m, const struct slot *s);
+static struct slot *pop_team(struct sim *m, struct team_queue *queue);
+
+/* ---- cores ---- */
+
+void init_cores(struct sim *m, uint32_t clusters)
+{
+    m->sched.aic_count = clusters;
+    m->core_count[PTO_CORE_AIC] = clusters;
+    m->core_count[PTO_CORE_AIV] = 2 * clusters;
+    for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
+        for (uint32_t i = 0; i < m->core_count[type]; i++)
+            m->core_free[type][i / 64] |= 1ull << i % 64;
+    tell_places(m);
+}
+
+static bool is_core_free(const struct sim *m, uint32_t type, uint32_t index)
+{
+    return (m->core_free[type][index / 64] >> index % 64 & 1) != 0;
+}
+
+static void take_core(struct sim *m, uint32_t type, uint32_t index)
+{
+    m->core_free[type][index / 64] &= ~(1ull << index % 64);
+}
+
+static void free_core(struct sim *m, uint32_t type, uint32_t index)
+{
+    m->core_free[type][index / 64] |= 1ull << index % 64;
+}
+
+/* A kernel has ended on it: teams have their turn again. */
+void put_core(struct sim *m, uint32_t type, uint32_t index)
+{
+    free_core(m, type, index);
+    m->team_ticks = 0;
+    m->is_lapsed = false;
+}
+
+/* The first free core of a type from `from` on; core_count if there is none. */
+static uint32_t next_free(const struct sim *m, uint32_t type, uint32_t from)
+{
+    uint32_t count = m->core_count[type];
+
+    for (uint32_t i = from; i < count; i = (i / 64 + 1) * 64) {
+        uint64_t word = m->core_free[type][i / 64] >> i % 64;
+
+        if (word != 0)
+            return i + (uint32_t)__builtin_ctzll(word);
+    }
+    return count;
+}
+
+static bool has_teams(const struct sim *m)
+{
+    return m->gangs.first != 0 || m->mixes.first != 0;
+}
+
+bool acquire_core(struct sim *m, struct worker *w, uint32_t type)
+{
+    uint32_t index = next_free(m, type, 0);
+
+    if (index == m->core_count[type] || (has_teams(m) && !m->is_lapsed))
+        return false;
+    take_core(m, type, index);
+    w->core_index[type] = (uint16_t)index;
+    w->core_mask |= (uint8_t)(1u << type);
+    w->core_tasks[type] = 0;
+    if (type == PTO_CORE_AIV)
+        w->core->global.sub_block_id = (int32_t)(index % 2);
+    tell_places(m);
+    return true;
+}
+
+void detach_core(struct sim *m, struct worker *w, uint32_t type)
+{
+    m->core_tasks[core_number(m, type, w->core_index[type])] += w->core_tasks[type];
+    w->core_tasks[type] = 0;
+    w->core_mask &= (uint8_t) ~(1u << type);
+}
+
+bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
+{
+    struct sim *m = machine;
+    bool is_there;
+
+    pthread_mutex_lock(&m->lock);
+    is_there = acquire_core(m, w, core_type);
+    pthread_mutex_unlock(&m->lock);
+    return is_there;
+}
+
+void port_cores_yield(void *machine, struct worker *w)
+{
+    struct sim *m = machine;
+    struct thread *wake;
+
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
+        if ((w->core_mask & (1u << type)) != 0) {
+            detach_core(m, w, type);
+            free_core(m, type, w->core_index[type]); /* in a lapse it may have it back */
+        }
+    wake = start_teams(m);
+    pthread_mutex_unlock(&m->lock);
+    wake_threads(wake);
+}
+
+/* What places are to know: that a team wants their cores, or what is left for them. */
+static void tell_places(struct sim *m)
+{
+    uint32_t attention = a32_load_relaxed(&m->sched.attention); /* TEAMS: under the lock */
+    uint32_t before = a32_load_relaxed(&m->sched.spare);        /* under the lock */
+    uint32_t spare = 0;
+
+    if (!has_teams(m) || m->is_lapsed)
+        for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
+            if (next_free(m, type, 0) != m->core_count[type])
+                spare |= 1u << type;
+    a32_store_relaxed(&m->sched.spare, spare); /* F1 follows */
+    if (has_teams(m) != ((attention & ATTEND_TEAMS) != 0)) {
+        sched_attend(&m->sched, has_teams(m) ? ATTEND_TEAMS : 0, ATTEND_TEAMS);
+        sched_signal(&m->sched);
+    } else if ((spare & ~before) != 0) {
+        sched_signal(&m->sched);
+    }
+}
+
+/* ---- teams ---- */
+
+void port_team_start(void *machine, struct slot *s)
+{
+    struct sim *m = machine;
+    struct team_queue *queue = (s->flags & SLOT_IS_GANG) != 0 ? &m->gangs : &m->mixes;
+    uint32_t line = graph_slot_line(&m->graph, s);
+    struct thread *wake;
+
+    pthread_mutex_lock(&m->lock);
+    if (!has_teams(m)) {
+        m->team_ticks = 0;
+        m->is_lapsed = false;
+    }
+    a32_store_relaxed(&s->pending, 0); /* a link, under the lock */
+    if (queue->first == 0)
+        queue->first = line;
+    else
+        a32_store_relaxed(&graph_slot(&m->graph, queue->last)->pending, line); /* a link */
+    queue->last = line;
+    wake = start_teams(m);
+    pthread_mutex_unlock(&m->lock);
+    wake_threads(wake);
+}
+
+static struct slot *pop_team(struct sim *m, struct team_queue *queue)
+{
+    struct slot *s = graph_slot(&m->graph, queue->first);
+
+    queue->first = a32_load_relaxed(&s->pending); /* a link, under the lock */
+    return s;
+}
+
+/* Invocations of blocks that were not started. */
+static uint32_t unstarted(const struct slot *s)
+{
+    return (s->block_count - s->block_next) * slot_lane_count(s->lanes);
+}
+
+struct thread *start_teams(struct sim *m)
+{
+    struct thread *wake = NULL;
+    struct team_queue *queue = &m->gangs;
+
+    for (;;) {
+        struct slot *s;
+
+        if (queue->first == 0) {
+            if (queue == &m->mixes)
+                break;
+            queue = &m->mixes;
+            continue;
+        }
+        s = graph_slot(&m->graph, queue->first);
+        if (sched_is_stopped(&m->sched)) {
+            uint32_t count = unstarted(s);
+
+            s->block_next = s->block_count;
+            sched_skipped(&m->sched, &m->graph, pop_team(m, queue), count);
+        } else if (start_unit(m, s, &wake)) {
+            m->team_ticks = 0;
+            m->is_lapsed = false;
+            if (s->block_next == s->block_count)
+                (void)pop_team(m, queue);
+        } else if (queue == &m->gangs && m->is_lapsed) {
+            queue = &m->mixes; /* it may be one of these that the gang's cores wait for */
+        } else {
+            break;
+        }
+    }
+    tell_places(m);
+    return wake;
+}
+
+/* What must start together: a gang, or one block of several lanes. False: not now. */
+static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
+{
+    uint32_t blocks = (s->flags & SLOT_IS_GANG) != 0 ? s->block_count : 1;
+    uint32_t lanes = slot_lane_count(s->lanes);
+    struct thread *threads = NULL;
+    uint32_t seat = 0;
+
+    if (count_seats(m, s) < blocks)
+        return false;
+    for (uint32_t i = 0; i < blocks * lanes; i++) {
+        struct thread *th = take_idle(m);
+
+        if (th == NULL) {
+            while (threads != NULL) {
+                th = threads;
+                threads = th->next_idle;
+                put_idle(m, th);
+            }
+            if (m->lanes_running == 0) /* nobody will bring threads back */
+                sched_fail(&m->sched, s, PTO_ESYSTEM);
+            return false;
+        }
+        th->next_idle = threads;
+        threads = th;
+    }
+    for (uint32_t b = 0; b < blocks; b++, seat++) {
+        uint32_t block = s->block_next++;
+
+        for (uint32_t lane = 0; lane < SLOT_LANES; lane++) {
+            struct thread *th = threads;
+            uint32_t type = lane == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV;
+
+            if ((s->lanes & (1u << lane)) == 0)
+                continue;
+            threads = th->next_idle;
+            seat = find_core(m, s, lane, seat);
+            atomic_note_write(&th->lane);
+            th->lane = (struct lane){
+                s, block, slot_kernel(s, lane), (uint8_t)type,
+                (uint16_t)(lanes > 1 && type == PTO_CORE_AIV ? 2 * seat + (lane - LANE_AIV0) : seat)
+            };
+            take_core(m, type, th->lane.core);
+            th->core.global.sub_block_id = type == PTO_CORE_AIV ? th->lane.core % 2 : 0;
+            th->next_idle = *wake;
+            *wake = th;
+        }
+    }
+    m->lanes_running += blocks * lanes;
+    return true;
+}
+
+/* Whether every core that a block needs of a cluster is free. */
+static bool is_cluster_free(const struct sim *m, const struct slot *s, uint32_t cluster)
+{
+    return ((s->lanes & SLOT_LANE_AIC) == 0 || is_core_free(m, PTO_CORE_AIC, cluster)) &&
+           ((s->lanes & SLOT_LANE_AIV0) == 0 || is_core_free(m, PTO_CORE_AIV, 2 * cluster)) &&
+           ((s->lanes & SLOT_LANE_AIV1) == 0 || is_core_free(m, PTO_CORE_AIV, 2 * cluster + 1));
+}
+
+/*
+ * Where a block can sit from `from` on: a cluster if it has several lanes, else
+ * a core. For the second lane of a block the first one has shown where.
+ */
+static uint32_t find_core(const struct sim *m, const struct slot *s, uint32_t lane, uint32_t from)
+{
+    if ((s->lanes & (s->lanes - 1)) == 0)
+        return next_free(m, lane == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV, from);
+    if ((s->lanes & ((1u << lane) - 1)) == 0)
+        while (!is_cluster_free(m, s, from))
+            from++;
+    return from;
+}
+
+static uint32_t count_seats(const struct sim *m, const struct slot *s)
+{
+    uint32_t type = s->lanes == SLOT_LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV;
+    uint32_t count = 0;
+
+    if ((s->lanes & (s->lanes - 1)) == 0) {
+        for (uint32_t i = 0; i < m->core_count[type]; i += 64)
+            count += (uint32_t)__builtin_popcountll(m->core_free[type][i / 64]);
+        return count;
+    }
+    for (uint32_t i = 0; i < m->base.clusters; i++)
+        count += is_cluster_free(m, s, i);
+    return count;
+}
+
+void wake_threads(struct thread *list)
+{
+    while (list != NULL) {
+        struct thread *th = list;
+
+        list = th->next_idle;        /* before it can be idle again */
+        a32_add_acq_rel(&th->go, 1); /* R20 */
+        os_wake(&th->go, 1);
+    }
+}
+
+void run_lane(struct sim *m, struct thread *th)
+{
+    struct lane lane = th->lane;
+    struct slot *s = lane.slot;
+    uint64_t begin = m->base.trace != NULL ? port_cycles() : 0;
+    struct thread *wake;
+
+    if ((s->flags & SLOT_IS_TIMED) != 0)
+        sched_time_begin(&m->sched, s);
+    (void)core_invoke(&th->core, s, m->sched.kernels[lane.kernel].fn, lane.block);
+    pthread_mutex_lock(&m->lock);
+    if (m->base.trace != NULL) {
+        uint32_t number = core_number(m, lane.type, lane.core);
+
+        trace_put(m->base.trace, begin, TRACE_BEGIN, s->seq, number, lane.kernel, lane.block);
+        trace_put(m->base.trace, port_cycles(), TRACE_END, s->seq, number, 0, lane.block);
+    }
+    m->core_tasks[core_number(m, lane.type, lane.core)]++;
+    m->lane_executions++;
+    m->lanes_running--;
+    put_core(m, lane.type, lane.core);
+    put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
+    wake = start_teams(m);
+    pthread_mutex_unlock(&m->lock);
+    wake_threads(wake);
+    sched_returned(&m->sched, &m->graph, s, &th->core);
+}
+
+void watch_teams(struct sim *m)
+{
+    struct thread *wake = NULL;
+
+    pthread_mutex_lock(&m->lock);
+    if (has_teams(m)) {
+        if (++m->team_ticks >= TICKS_LAPSE)
+            m->is_lapsed = true;
+        wake = start_teams(m); /* or drops them, if the run was stopped */
+    }
+    pthread_mutex_unlock(&m->lock);
+    wake_threads(wake);
+}

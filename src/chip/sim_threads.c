@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The simulated chip's threads: what each does next, and the monitor that sets them aside. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "chip/sim.h"
+
+enum {
+    TICK_NS = 1000000, /* of the monitor */
+    TICKS_STUCK = 2,   /* in one kernel before its thread is set aside */
+    TICKS_LINGER = 20, /* without a run before the monitor sleeps */
+    PIPE_BYTES_MAX = 1 << 30,
+};
+
+static struct thread *start_thread(struct sim *m);
+static void *thread_main(void *arg);
+static void *monitor_main(void *arg);
+static void watch_places(struct sim *m);
+static void give_place_away(struct sim *m, uint32_t index, uint32_t exec);
+
+int start_threads(struct sim *m, uint32_t workers)
+{
+    int status = os_thread_start(&m->monitor_handle, monitor_main, m);
+
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < workers; i++) {
+        struct worker *w = aligned_alloc(128, sizeof(*w));
+
+        if (w == NULL)
+            return PTO_ENOMEM;
+        sched_add_worker(&m->sched, w, &m->graph);
+    }
+    for (uint32_t i = 1; i < workers; i++) { /* the rings must be there before anyone looks */
+        struct thread *th;
+
+        pthread_mutex_lock(&m->lock);
+        th = start_thread(m);
+        if (th != NULL)
+            bind_thread(m, th, m->sched.worker[i]);
+        pthread_mutex_unlock(&m->lock);
+        if (th == NULL)
+            return PTO_ESYSTEM;
+    }
+    return PTO_OK;
+}
+
+void end_threads(struct sim *m)
+{
+    a32_store_relaxed(&m->is_closing, 1); /* published by the numbers below */
+    a32_add_acq_rel(&m->event, 1);        /* R14 */
+    os_wake(&m->event, UINT32_MAX);
+    a32_add_acq_rel(&m->monitor, 1); /* R14 */
+    os_wake(&m->monitor, UINT32_MAX);
+    if (m->monitor_handle != 0)
+        pthread_join(m->monitor_handle, NULL);
+    for (struct thread *th = m->all; th != NULL;) { /* the monitor made the last of them */
+        struct thread *next = th->next;
+
+        a32_add_acq_rel(&th->go, 1); /* R14 */
+        os_wake(&th->go, 1);
+        pthread_join(th->handle, NULL);
+        free(th);
+        th = next;
+    }
+}
+
+/* ---- what a thread does ---- */
+
+static uint32_t sub_block_here(const struct pto_sim_core *hook);
+static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size_t size);
+
+void init_thread(struct sim *m, struct thread *th)
+{
+    th->sim = m;
+    th->hook = (struct pto_sim_core){ sub_block_here, pipe_state_here };
+    core_init(&th->core, th);
+    th->core.has_own_fence = !m->has_fence_all;
+}
+
+/* NULL if the system refuses, or if every core has its thread. Under the lock. */
+static struct thread *start_thread(struct sim *m)
+{
+    struct thread *th;
+
+    if (m->thread_count == m->thread_max)
+        return NULL;
+    th = aligned_alloc(128, (sizeof(*th) + 127) / 128 * 128);
+    if (th == NULL)
+        return NULL;
+    memset(th, 0, sizeof(*th));
+    init_thread(m, th);
+    if (os_thread_start(&th->handle, thread_main, th) < 0) {
+        free(th);
+        return NULL;
+    }
+    th->next = m->all;
+    m->all = th;
+    m->thread_count++;
+    return th;
+}
+
+/* Does what it is given, then waits for more. It is in the list of idle ones meanwhile. */
+static void *thread_main(void *arg)
+{
+    struct thread *th = arg;
+    struct sim *m = th->sim;
+    uint32_t done = 0;
+
+    (void)pto_sim_set_core(&th->hook);
+    for (;;) {
+        uint32_t go = a32_load_acquire(&th->go); /* A14 A20 */
+
+        if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
+            return NULL;
+        if (go == done) {
+            os_wait(&th->go, go, UINT64_MAX);
+            continue;
+        }
+        done = go;
+        atomic_note_read(&th->lane);
+        if (th->lane.slot != NULL) {
+            run_lane(m, th);
+            continue;
+        }
+        if (th->place->index != 0) {
+            serve_place(m, th->place);
+        } else if (lead_run(m, th->place)) {
+            pthread_mutex_lock(&m->lock);
+            m->at_place[0] = NULL;
+            put_idle(m, th);
+            pthread_mutex_unlock(&m->lock);
+            a32_add_acq_rel(&m->done, 1); /* R16 */
+            os_wake(&m->done, UINT32_MAX);
+        }
+    }
+}
+
+void put_idle(struct sim *m, struct thread *th)
+{
+    if (th->is_idle || th == &m->caller)
+        return;
+    th->place = NULL;
+    th->lane.slot = NULL;
+    th->is_idle = true;
+    th->next_idle = m->idle;
+    m->idle = th;
+}
+
+struct thread *take_idle(struct sim *m)
+{
+    struct thread *th = m->idle;
+
+    if (th == NULL)
+        return start_thread(m);
+    m->idle = th->next_idle;
+    th->is_idle = false;
+    return th;
+}
+
+void bind_thread(struct sim *m, struct thread *th, struct worker *w)
+{
+    th->place = w;
+    m->at_place[w->index] = th;
+    w->core = &th->core;
+    th->core.global.sub_block_id = w->core_index[PTO_CORE_AIV] % 2;
+    if (th != &m->caller) {
+        a32_add_acq_rel(&th->go, 1); /* R20 */
+        os_wake(&th->go, 1);
+    }
+}
+
+/* ---- what a kernel asks about its core ---- */
+
+static struct thread *thread_of(const struct pto_sim_core *hook)
+{
+    return (struct thread *)(void *)((char *)(uintptr_t)hook - offsetof(struct thread, hook));
+}
+
+static uint32_t sub_block_here(const struct pto_sim_core *hook)
+{
+    return (uint32_t)thread_of(hook)->core.global.sub_block_id;
+}
+
+/* Of the core that the thread runs a kernel on. Under the lock. */
+static uint32_t cluster_of(const struct thread *th)
+{
+    uint32_t type, index;
+
+    if (th->lane.slot != NULL) {
+        type = th->lane.type;
+        index = th->lane.core;
+    } else if (th->is_lost) {
+        type = th->held_type;
+        index = th->held_index;
+    } else {
+        type = th->core.slot->core_type;
+        index = th->place->core_index[type];
+    }
+    return type == PTO_CORE_AIV ? index / 2 : index;
+}
+
+static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size_t size)
+{
+    struct thread *th = thread_of(hook);
+    struct sim *m = th->sim;
+    uint32_t cluster;
+    struct pipe *p;
+
+    if (a32_load_relaxed(&th->core.exec) % 2 == 0) /* own word: not in a kernel */
+        return NULL;
+    pthread_mutex_lock(&m->lock);
+    cluster = cluster_of(th);
+    for (p = m->pipes; p != NULL; p = p->next)
+        if (p->cluster == cluster && p->key == key)
+            break;
+    if (p == NULL && size <= PIPE_BYTES_MAX) {
+        size_t bytes = (sizeof(*p) + size + 63) / 64 * 64;
+
+        p = aligned_alloc(64, bytes);
+        if (p != NULL) {
+            memset(p, 0, bytes);
+            p->cluster = cluster;
+            p->key = key;
+            p->size = size;
+            p->next = m->pipes;
+            m->pipes = p;
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+    return p != NULL && p->size >= size ? p->data : NULL;
+}
+
+void drop_pipes(struct sim *m)
+{
+    while (m->pipes != NULL) {
+        struct pipe *p = m->pipes;
+
+        m->pipes = p->next;
+        free(p);
+    }
+}
+
+/* ---- kernels that outlive a time slice ---- */
+
+bool port_core_lost(struct core *core, struct slot *s)
+{
+    struct thread *th = core->owner;
+    struct sim *m = th->sim;
+    struct thread *wake = NULL;
+    bool is_lost;
+
+    pthread_mutex_lock(&m->lock);
+    is_lost = th->is_lost;
+    th->is_lost = false;
+    a32_store_relaxed(&core->lost, 0); /* both sides hold the lock */
+    if (is_lost) {
+        if (m->base.trace != NULL)
+            trace_end(m->base.trace, s->seq, core_number(m, th->held_type, th->held_index),
+                      (uint32_t)core->local.block_index);
+        put_core(m, th->held_type, th->held_index);
+        put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
+        wake = start_teams(m);
+    }
+    pthread_mutex_unlock(&m->lock);
+    wake_threads(wake);
+    if (is_lost)
+        sched_returned(&m->sched, &m->graph, s, core);
+    return is_lost;
+}
+
+/* ---- the monitor ---- */
+
+static void *monitor_main(void *arg)
+{
+    struct sim *m = arg;
+    uint32_t quiet = 0;
+
+    while (a32_load_relaxed(&m->is_closing) == 0) {    /* after A14 */
+        uint32_t word = a32_load_acquire(&m->monitor); /* A14 */
+
+        if (a32_load_relaxed(&m->is_running) != 0) { /* the lock orders */
+            quiet = 0;
+            a32_add_relaxed(&m->ticks, 1); /* a count */
+            watch_places(m);
+            watch_teams(m);
+            (void)sched_poll(&m->sched, &m->graph);
+        } else {
+            quiet++;
+        }
+        if (quiet <= TICKS_LINGER) {
+            os_wait(&m->monitor, word, os_now_ns() + TICK_NS);
+            continue;
+        }
+        a32_store_relaxed(&m->is_monitor_asleep, 1);
+        fence_full(); /* F2 */
+        if (a32_load_relaxed(&m->is_running) == 0 && a32_load_relaxed(&m->is_closing) == 0)
+            os_wait(&m->monitor, word, UINT64_MAX);
+        a32_store_relaxed(&m->is_monitor_asleep, 0);
+        quiet = 0;
+    }
+    return NULL;
+}
+
+static void watch_places(struct sim *m)
+{
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; i < m->sched.worker_count; i++) {
+        struct thread *th = m->at_place[i];
+        struct sight *sight = &m->sight[i];
+        uint32_t exec;
+
+        if (th == NULL)
+            continue;
+        exec = a32_load_relaxed(&th->core.exec); /* F3 follows */
+        if (th == sight->thread && exec == sight->exec && exec % 2 != 0) {
+            if (++sight->ticks >= TICKS_STUCK) {
+                give_place_away(m, i, exec);
+                sight->ticks = 0;
+            }
+        } else {
+            *sight = (struct sight){ th, exec, 0 };
+        }
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+/*
+ * The thread is told first; then, if every thread has passed a fence and it is
+ * still seen in the same kernel, it will see that it was told when the kernel
+ * returns, and will not touch the place again.
+ */
+static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
+{
+    struct thread *old = m->at_place[index];
+    struct worker *w = m->sched.worker[index];
+    struct thread *th = take_idle(m);
+    uint32_t type;
+
+    if (th == NULL)
+        return; /* as many threads as cores are in kernels: nothing more could run */
+    a32_store_relaxed(&old->core.lost, 1); /* F3 */
+    if (m->has_fence_all)
+        os_fence_all(); /* F3 */
+    else
+        fence_full(); /* F3 */
+    /* Acquire says what the fence does in terms that a race detector knows. */
+    if (a32_load_acquire(&old->core.exec) != exec) { /* it has returned: it may keep the place */
+        a32_store_relaxed(&old->core.lost, 0);
+        put_idle(m, th);
+        return;
+    }
+    old->is_lost = true;
+    old->place = NULL;
+    type = old->core.slot->core_type;
+    old->held_type = (uint8_t)type;
+    old->held_index = w->core_index[type];
+    detach_core(m, w, type);
+    w->core = &th->core; /* what it is told of its cores is for the new thread */
+    acquire_core(m, w, type);
+    w->is_shared = true; /* the task that went on comes back through a shared list */
+    m->takeovers++;
+    bind_thread(m, th, w);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single elements: the operand of a predicate, and what an orchestration reads or writes itself. */
+#include "graph/graph.h"
+
+int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
+                  const uint32_t indices[], enum graph_fault fault, struct pto_tensor *out)
+{
+    uint64_t start;
+
+    if (t == NULL || t->ndims - 1 >= PTO_MAX_DIMS || t->dtype >= PTO_DTYPE_COUNT)
+        return graph_refuse(g, fault, -1, DATA_TENSOR);
+    if (ndims > t->ndims || (ndims != 0 && indices == NULL))
+        return graph_refuse(g, fault, -1, DATA_NDIMS);
+    start = t->start;
+    for (uint32_t d = 0; d < t->ndims; d++) {
+        uint32_t index = d < ndims ? indices[d] : 0;
+
+        if (index >= t->shapes[d])
+            return graph_refuse(g, fault, -1, DATA_INDEX);
+        start += (uint64_t)index * t->strides[d];
+    }
+    if ((start + 1) * pto_dtype_size(t->dtype) > t->size)
+        return graph_refuse(g, fault, -1, DATA_INDEX);
+    *out = *t;
+    out->start = start;
+    out->ndims = 1;
+    out->shapes[0] = 1;
+    out->strides[0] = 1;
+    pto_tensor_update(out);
+    return PTO_OK;
+}
+
+/* A live slot's descriptors do not change, so the submitter may read them while the task runs. */
+static bool is_user(struct slot *s, const struct geom *element, bool with_readers)
+{
+    for (uint32_t i = 0; i < s->tensor_count; i++) {
+        const struct pto_tensor *x = &s->tensor[i];
+        struct geom geom;
+
+        if (x->tag == PTO_TAG_NO_DEP || (x->manual_dep && x->tag != PTO_TAG_OUTPUT) ||
+            (x->tag == PTO_TAG_INPUT && !with_readers))
+            continue;
+        geom_init_safe(&geom, x);
+        if (overlap_safe(element, &geom) != OVERLAP_NONE)
+            return true;
+    }
+    if (with_readers && (s->flags & SLOT_HAS_PREDICATE) != 0) {
+        const struct slot_predicate *p = slot_predicate(s);
+
+        return p->addr < element->hi && p->addr + p->bytes > element->lo;
+    }
+    return false;
+}
+
+uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers,
+                         uint32_t from, uint32_t *seq_out)
+{
+    struct geom geom;
+
+    geom_init_safe(&geom, element);
+    for (uint32_t number = from; number < g->info_count; number++) {
+        const struct slot_info *info = &g->info[number];
+
+        if (info->seq != 0 && is_user(graph_slot(g, info->line), &geom, with_readers)) {
+            *seq_out = info->seq;
+            return number;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deferred completion: tasks whose kernels have returned, but which are over
+ * only when conditions hold that anyone may fulfil: another task, a transfer,
+ * another process. Nobody can be told when that happens, so the table is
+ * looked at from time to time; the machine decides how often.
+ *
+ * The table has a lock, held for as long as it takes to look at it once.
+ */
+#include "sched/sched.h"
+
+static bool try_lock_deferred(struct deferred *d)
+{
+    uint32_t is_free = 0;
+
+    return a32_load_relaxed(&d->lock) == 0 && a32_cas_acq_rel(&d->lock, &is_free, 1); /* A18 */
+}
+
+static void unlock_deferred(struct deferred *d)
+{
+    a32_store_release(&d->lock, 0); /* R18 */
+}
+
+static struct deferred_task *find_task(struct deferred *d, const struct slot *slot)
+{
+    uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
+
+    for (uint32_t i = 0; i < count; i++)
+        if (d->task[i].slot == slot)
+            return &d->task[i];
+    return count < PTO_DEFERRED_MAX ? &d->task[count] : NULL;
+}
+
+/* Under the lock. Returns the status that ends the run, or PTO_OK. */
+static int add_conditions(struct deferred *d, struct slot *slot, const struct core_slab *slab)
+{
+    struct deferred_task *t = find_task(d, slot);
+    uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
+    bool is_new = t == &d->task[count];
+
+    if (t == NULL)
+        return PTO_EWAIT_OVERFLOW;
+    if (is_new) {
+        t->slot = slot;
+        t->count = 0;
+    }
+    for (uint32_t i = 0; i < slab->count; i++) {
+        const struct pto_completion *c = &slab->entry[i];
+
+        if (c->type != PTO_COMPLETION_COUNTER || c->addr == 0 || c->addr % 4 != 0)
+            return PTO_ECOMPLETION;
+        if (t->count == PTO_COMPLETIONS_MAX)
+            return PTO_EREGISTRATION;
+        t->condition[t->count].addr = c->addr;
+        t->condition[t->count++].expected = c->expected;
+    }
+    if (is_new) {
+        if ((slot->flags & SLOT_IS_COUNTED) != 0)
+            a32_add_relaxed(&slot->block_left, 1); /* this invocation is still counted */
+        a32_store_relaxed(&d->count, count + 1);
+    }
+    return PTO_OK;
+}
+
+bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab)
+{
+    struct deferred *d = &s->deferred;
+    int status = slab->error < 0 ? slab->error : -slab->error;
+
+    if (status == PTO_OK && slab->count > PTO_COMPLETIONS_MAX)
+        status = PTO_EWAIT_OVERFLOW;
+    if (status == PTO_OK) {
+        while (!try_lock_deferred(d))
+            port_relax();
+        status = add_conditions(d, slot, slab);
+        unlock_deferred(d);
+    }
+    slab->count = 0;
+    slab->error = 0;
+    if (status == PTO_OK) {
+        sched_signal(s); /* whoever sleeps without looking from time to time */
+        return true;
+    }
+    sched_fail(s, slot, status);
+    return false;
+}
+
+/* Drops the conditions that hold. True: all of them do. */
+static bool holds(struct deferred_task *t)
+{
+    for (uint32_t i = 0; i < t->count;) {
+        const struct a32 *word = (const struct a32 *)(uintptr_t)t->condition[i].addr;
+
+        if (a32_load_acquire(word) >= t->condition[i].expected) /* A19 */
+            t->condition[i] = t->condition[--t->count];
+        else
+            i++;
+    }
+    return t->count == 0;
+}
+
+uint32_t sched_poll(struct sched *s, struct graph *g)
+{
+    struct deferred *d = &s->deferred;
+    struct slot *over[PTO_DEFERRED_MAX];
+    uint32_t over_count = 0;
+    uint32_t count;
+
+    if (!sched_has_deferred(s) || !try_lock_deferred(d))
+        return 0;
+    count = a32_load_relaxed(&d->count); /* under the lock */
+    for (uint32_t i = 0; i < count;) {
+        if (holds(&d->task[i]) || sched_is_stopped(s)) {
+            over[over_count++] = d->task[i].slot;
+            d->task[i] = d->task[--count];
+        } else {
+            i++;
+        }
+    }
+    a32_store_relaxed(&d->count, count);
+    unlock_deferred(d);
+    for (uint32_t i = 0; i < over_count; i++) {
+        if ((over[i]->flags & SLOT_IS_COUNTED) != 0)
+            sched_skipped(s, g, over[i], 1);
+        else
+            sched_finished(s, g, over[i]);
+    }
+    return over_count;
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulated chip itself: sim*.c is compiled as it is, with threads, lock,
+ * futex, fence and clock of the explorer. Thread 0 opens runs and closes, the
+ * others are what it creates: thread 1 is the monitor, then come the threads of
+ * places and lanes. The chip has one cluster: an AIC and two AIVs.
+ */
+#ifndef PTO_SCENARIO_SIM_H
+#define PTO_SCENARIO_SIM_H
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+
+#include "scenario.h"
+
+enum { NATIVES = EXPLORE_THREAD_MAX - 1 };
+
+static struct a32 the_lock;
+static int lock_owner;
+static bool has_membarrier;
+
+static void lock_model(void);
+static void unlock_model(void);
+static int create_model(pthread_t *handle, void *(*fn)(void *), void *arg);
+static void join_model(pthread_t handle);
+static uint32_t sim_load(const struct a32 *a, bool is_acquire);
+static void sim_store(struct a32 *a, uint32_t v, bool is_release);
+static void note_go(const struct a32 *a);
+
+#define pthread_mutex_init(lock, attributes) ((void)(lock))
+#define pthread_mutex_destroy(lock) ((void)(lock))
+#define pthread_mutex_lock(lock) lock_model()
+#define pthread_mutex_unlock(lock) unlock_model()
+#define pthread_join(handle, result) join_model(handle)
+#define dlopen(name, flags) NULL
+#define core_number core_number_at
+
+#include "sched/deferred.c"
+#include "sched/sched.c"
+
+#undef core_number
+#undef a32_load_relaxed
+#undef a32_store_relaxed
+#define a32_load_relaxed(a) sim_load(a, false)
+#define a32_load_acquire(a) sim_load(a, true)
+#define a32_store_relaxed(a, v) sim_store(a, v, false)
+#define a32_store_release(a, v) sim_store(a, v, true)
+#define a32_add_acq_rel(a, v) (note_go(a), a32_add_acq_rel(a, v))
+#define weak_a32_add_acquire(a, v) (note_go(a), weak_a32_add_acquire(a, v))
+
+#include "chip/sim.c"
+#include "chip/sim_teams.c"
+#include "chip/sim_threads.c"
+
+#undef dlopen
+#undef a32_load_relaxed
+#undef a32_load_acquire
+#undef a32_store_relaxed
+#undef a32_store_release
+#undef a32_add_acq_rel
+#undef weak_a32_add_acquire
+
+static struct sim *sim;
+static uint32_t next_pool;
+
+/* ---- threads and lock ---- */
+
+static struct {
+    void *(*fn)(void *);
+    void *arg;
+    struct a32 is_started;
+    struct a32 has_ended;
+} native[NATIVES];
+
+static uint32_t native_count;
+static struct a32 is_over;
+
+static bool is_unlocked(void *arg)
+{
+    (void)arg;
+    return explore_peek32(&the_lock) == 0;
+}
+
+static void lock_model(void)
+{
+    uint32_t free = 0;
+
+    while (!(a32_cas_acq_rel)(&the_lock, &free, 1)) {
+        explore_wait_until(is_unlocked, NULL);
+        free = 0;
+    }
+    lock_owner = explore_self();
+}
+
+static void unlock_model(void)
+{
+    lock_owner = -1;
+    (a32_store_release)(&the_lock, 0);
+}
+
+static int create_model(pthread_t *handle, void *(*fn)(void *), void *arg)
+{
+    uint32_t n = native_count++;
+
+    explore_assert(n < NATIVES);
+    native[n].fn = fn;
+    native[n].arg = arg;
+    *handle = n + 1;
+    (a32_store_release)(&native[n].is_started, 1);
+    return 0;
+}
+
+static bool has_ended(void *arg)
+{
+    return explore_peek32(arg) != 0;
+}
+
+static void join_model(pthread_t handle)
+{
+    explore_wait_until(has_ended, &native[handle - 1].has_ended);
+    (void)(a32_load_acquire)(&native[handle - 1].has_ended);
+}
+
+static bool may_start(void *arg)
+{
+    return explore_peek32(arg) != 0 || explore_peek32(&is_over) != 0;
+}
+
+/* An explorer's thread that becomes one of the chip's, if the chip wants that many. */
+static void run_native(uint32_t n)
+{
+    explore_wait_until(may_start, &native[n].is_started);
+    if ((a32_load_acquire)(&native[n].is_started) == 0)
+        return;
+    native[n].fn(native[n].arg);
+    (a32_store_release)(&native[n].has_ended, 1);
+}
+
+/* ---- the system ---- */
+
+uint64_t os_now_ns(void)
+{
+    return 0;
+}
+
+uint32_t os_cpu_count(void)
+{
+    return 0; /* nobody spins before it sleeps */
+}
+
+int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
+{
+    return create_model(handle_out, fn, arg);
+}
+
+bool os_fence_all_init(void)
+{
+    return has_membarrier;
+}
+
+void os_fence_all(void)
+{
+    explore_fence_all();
+}
+
+/* A deadline passes while others run; at once if there is no run to wait for. */
+bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+    if (deadline_ns == UINT64_MAX)
+        return explore_futex_wait(word, expected);
+    if (explore_peek32(&sim->is_running) != 0)
+        explore_spin();
+    return false;
+}
+
+static struct a32 *last_word[NATIVES + 2]; /* sim_close has given these their last number */
+static uint32_t last_word_count;
+static uint64_t takeovers_noted;
+
+void os_wake(struct a32 *word, uint32_t count)
+{
+    if (sim->takeovers > takeovers_noted && lock_owner == explore_self()) { /* of a takeover */
+        takeovers_noted = sim->takeovers;
+        atomic_note_write(&sim->takeovers);
+    }
+    if (explore_peek32(&sim->is_closing) != 0 && explore_self() == 0)
+        last_word[last_word_count++] = word;
+    explore_futex_wake(word, count);
+}
+
+const struct pto_sim_core *pto_sim_set_core(const struct pto_sim_core *core)
+{
+    (void)core;
+    return NULL;
+}
+
+/* The first that sim_open calls of what is here: from now on there is a simulator. */
+int pool_reserve(struct pool *pool, uint64_t bytes, struct memory *memory)
+{
+    (void)bytes;
+    sim = (struct sim *)(void *)((char *)memory - offsetof(struct sim, memory));
+    give_pool(pool, 0, &next_pool);
+    pool->owner = memory;
+    return PTO_OK;
+}
+
+void pool_release(struct pool *pool)
+{
+    *pool = (struct pool){ 0 };
+}
+
+void pool_trim(struct pool *pool, uint64_t keep)
+{
+    (void)pool;
+    (void)keep;
+}
+
+bool port_pool_grow(struct pool *pool, uint64_t bytes)
+{
+    (void)pool;
+    (void)bytes;
+    return false;
+}
+
+/* The builder does not yield: the whole graph is built at the first resume. */
+struct fiber {
+    void (*fn)(void *);
+    void *arg;
+    bool is_done;
+};
+
+static struct fiber the_fiber;
+
+int fiber_create(size_t stack_bytes, struct fiber **fiber_out)
+{
+    (void)stack_bytes;
+    the_fiber.is_done = true;
+    *fiber_out = &the_fiber;
+    return PTO_OK;
+}
+
+void fiber_start(struct fiber *fiber, void (*fn)(void *), void *arg)
+{
+    atomic_note_write(fiber);
+    *fiber = (struct fiber){ fn, arg, false };
+}
+
+void fiber_resume(struct fiber *fiber)
+{
+    atomic_note_write(fiber);
+    fiber->fn(fiber->arg);
+    fiber->is_done = true;
+}
+
+void fiber_yield(struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+bool fiber_is_done(const struct fiber *fiber)
+{
+    atomic_note_read(fiber);
+    return fiber->is_done;
+}
+
+void fiber_destroy(struct fiber *fiber)
+{
+    (void)fiber;
+}
+
+/* ---- what the chip reads without the lock ---- */
+
+static uint32_t closing;                         /* plain stand-in for is_closing */
+static bool saw_last_number[EXPLORE_THREAD_MAX]; /* of go, event or monitor */
+static uint32_t seen_go[NATIVES];
+
+/* The thread of the chip whose number this is. */
+static struct thread *thread_of_go(const struct a32 *a, uint32_t n)
+{
+    struct thread *th = native[n].arg;
+
+    return native[n].fn == thread_main && a == &th->go ? th : NULL;
+}
+
+/* A place is given under the lock, and found by whoever sees the number. */
+static void note_go(const struct a32 *a)
+{
+    bool is_locked = explore_in_thread() && lock_owner == explore_self();
+
+    for (uint32_t n = 0; n < native_count && is_locked; n++)
+        if (thread_of_go(a, n) != NULL)
+            atomic_note_write(&native[n]);
+}
+
+/*
+ * Whoever has seen the number that sim_close gave a word sleeps on it for ever,
+ * unless it sees is_closing: the store must happen before that look. The
+ * explorer's loads are never old, so the note is what notices.
+ */
+static uint32_t sim_load(const struct a32 *a, bool is_acquire)
+{
+    int self = explore_self();
+    uint32_t v;
+
+    if (a == &sim->is_closing && self > 0 && saw_last_number[self])
+        atomic_note_read(&closing);
+    if (a == &sim->sleeps && self >= 0) /* report_run, which reads this beside it */
+        atomic_note_read(&sim->takeovers);
+    v = is_acquire ? (a32_load_acquire)(a) : (a32_load_relaxed)(a);
+    if (self > 0 && thread_of_go(a, (uint32_t)self - 1) != NULL && v != seen_go[self - 1]) {
+        seen_go[self - 1] = v;
+        atomic_note_read(&native[self - 1]);
+    }
+    for (uint32_t i = 0; i < last_word_count && self > 0; i++)
+        if (a == last_word[i])
+            saw_last_number[self] = true;
+    return v;
+}
+
+static void sim_store(struct a32 *a, uint32_t v, bool is_release)
+{
+    if (a == &sim->is_closing)
+        atomic_note_write(&closing);
+    if (is_release)
+        (a32_store_release)(a, v);
+    else
+        (a32_store_relaxed)(a, v);
+}
+
+/* ---- scenarios ---- */
+
+/* What a kernel does besides touching cells: the second scalar. */
+enum part {
+    PART_NONE,
+    PART_LINGERS, /* it may be long, so that others run meanwhile */
+    PART_WAITS,   /* until another kernel has run */
+    PART_AIC_WAITS,
+    PART_RELEASES, /* is that one */
+    PART_DEFERS,   /* waits for the counters, but not in its kernel */
+};
+
+enum { SIM_KERNEL_AIV, SIM_KERNEL_AIC, SIM_KERNEL_AIV1, SIM_KERNELS };
+
+static const struct pto_kernels on_aiv = { -1, SIM_KERNEL_AIV, -1 };
+static const struct pto_kernels on_two = { SIM_KERNEL_AIC, SIM_KERNEL_AIV, -1 };
+static const struct pto_kernels on_three = { SIM_KERNEL_AIC, SIM_KERNEL_AIV, SIM_KERNEL_AIV1 };
+
+static struct pto_run_report report;
+static void (*watch)(void); /* what thread 1 does in the place of the monitor; NULL: it is itself */
+static uint32_t submitted;
+static bool may_be_cut_short; /* the run may be stopped */
+static struct a32 released;
+
+static bool is_released(void *arg)
+{
+    (void)arg;
+    return explore_peek32(&released) != 0;
+}
+
+static void run_part(int64_t *args, uint32_t lane)
+{
+    enum part part = (enum part)args[1];
+
+    if (part == PART_AIC_WAITS)
+        part = lane == 1 ? PART_WAITS : PART_NONE;
+    switch (part) {
+    case PART_NONE:
+    case PART_AIC_WAITS:
+        break;
+    case PART_LINGERS:
+        if (explore_choose(2) != 0)
+            explore_spin();
+        break;
+    case PART_WAITS:
+        fence_full(); /* a store reaches memory in the end, however long its thread waits */
+        explore_wait_until(is_released, NULL);
+        (void)(a32_load_acquire)(&released);
+        break;
+    case PART_RELEASES:
+        (a32_store_release)(&released, 1);
+        break;
+    case PART_DEFERS:
+        explore_assert(pto_defer(args, &counter[0].v, 1));
+        break;
+    }
+    run_cells(args, (uint64_t)args[0], lane);
+}
+
+static void aiv_kernel(int64_t *args)
+{
+    run_part(args, 0);
+}
+
+static void aic_kernel(int64_t *args)
+{
+    run_part(args, 1);
+}
+
+static void aiv1_kernel(int64_t *args)
+{
+    run_part(args, 2);
+}
+
+static const struct graph_kernel sim_kernels[SIM_KERNELS] = {
+    [SIM_KERNEL_AIV] = { aiv_kernel, PTO_CORE_AIV },
+    [SIM_KERNEL_AIC] = { aic_kernel, PTO_CORE_AIC },
+    [SIM_KERNEL_AIV1] = { aiv1_kernel, PTO_CORE_AIV },
+};
+
+/* *ready_out is its slot if it is ready. */
+static struct pto_task_id submit_only(const struct pto_kernels *lanes, int32_t block_count,
+                                      bool is_gang, uint64_t scalar, enum part part,
+                                      const struct pto_task_id *deps, uint32_t dep_count,
+                                      struct slot **ready_out)
+{
+    uint32_t blocks = (1u << block_count) - 1;
+    struct pto_outputs out;
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_scalar(&args, scalar);
+    pto_add_scalar(&args, part);
+    pto_set_deps(&args, deps, NULL, dep_count);
+    pto_set_blocks(&args, block_count);
+    pto_set_sync_start(&args, is_gang);
+    wanted[submitted++] = (lanes->aiv0 >= 0 ? blocks : 0) | (lanes->aic >= 0 ? blocks << 4 : 0) |
+                          (lanes->aiv1 >= 0 ? blocks << 8 : 0);
+    explore_assert(graph_submit(graph, lanes, &args, NULL, &out, ready_out) == PTO_OK);
+    return out.task;
+}
+
+static inline struct pto_task_id submit_launch(const struct pto_kernels *lanes, int32_t block_count,
+                                               bool is_gang, uint64_t scalar, enum part part,
+                                               const struct pto_task_id *deps, uint32_t dep_count)
+{
+    struct slot *ready;
+    struct pto_task_id task =
+        submit_only(lanes, block_count, is_gang, scalar, part, deps, dep_count, &ready);
+
+    if (ready != NULL)
+        sched_push(sim->base.submitter, ready);
+    return task;
+}
+
+static inline struct pto_task_id submit_plain(uint32_t reads, uint32_t writes, enum part part,
+                                              const struct pto_task_id *deps, uint32_t dep_count)
+{
+    return submit_launch(&on_aiv, 1, false, task_scalar(submitted, reads, writes), part, deps,
+                         dep_count);
+}
+
+static void open_sim(uint32_t workers, uint32_t spare_threads)
+{
+    struct chip_params params = { .clusters = 1, .workers = workers, .memory_max = UINT64_MAX };
+    struct chip *chip;
+
+    memset(native, 0, sizeof(native));
+    memset(&is_over, 0, sizeof(is_over));
+    memset(&the_lock, 0, sizeof(the_lock));
+    memset(&released, 0, sizeof(released));
+    memset(saw_last_number, 0, sizeof(saw_last_number));
+    memset(seen_go, 0, sizeof(seen_go));
+    memset(&report, 0, sizeof(report));
+    memset(wanted, 0, sizeof(wanted));
+    native_count = next_pool = last_word_count = submitted = 0;
+    takeovers_noted = 0;
+    lock_owner = -1;
+    has_membarrier = true;
+    may_be_cut_short = false;
+    explore_assert(chip_sim_ops.open(&params, &chip) == PTO_OK);
+    graph = chip->graph;
+    sched = chip->sched;
+    sim->thread_max = workers - 1 + spare_threads;
+    explore_assert(start_graph(workers > 1) == PTO_OK);
+    graph->kernels = sim_kernels;
+    graph->kernel_count = SIM_KERNELS;
+}
+
+static void run_and_close(void (*build)(void *))
+{
+    struct chip_job job = { .build = build, .kernels = sim_kernels, .report = &report };
+    uint32_t executions = 0;
+
+    chip_sim_ops.run(&sim->base, &job);
+    for (uint32_t i = 0; i < submitted; i++)
+        executions += (uint32_t)__builtin_popcount(may_be_cut_short ? ran[i] : wanted[i]);
+    explore_assert(graph->live == 0 && report.executions == executions);
+    chip_sim_ops.close(&sim->base);
+    (a32_store_release)(&is_over, 1);
+}
+
+static void sim_thread(int id, void (*build)(void *))
+{
+    if (id == 0) {
+        run_and_close(build);
+    } else if (id == 1 && watch != NULL) {
+        watch();
+        (a32_store_release)(&native[0].has_ended, 1);
+    } else {
+        run_native((uint32_t)id - 1);
+    }
+}
+
+static void check_ran(void)
+{
+    for (uint32_t i = 0; i < submitted; i++)
+        explore_assert(may_be_cut_short ? (ran[i] & ~wanted[i]) == 0 : ran[i] == wanted[i]);
+}
+
+#endif
