@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # `make install` gives a tree that works from anywhere: the command runs from
-# the root folder, a program compiles with pkg-config alone, both outside this
-# tree. The version is the same everywhere. `make uninstall` leaves nothing.
+# the root folder, a program compiles with pkg-config alone, another one loads
+# the library, all outside this tree. The version is the same everywhere.
+# `make uninstall` leaves nothing.
 set -eu
 cd "$(dirname "$0")/../.."
 dest=$(mktemp -d)
@@ -11,20 +12,32 @@ trap 'rm -rf "$dest"' EXIT
 
 make -s --no-print-directory install DESTDIR="$dest" PREFIX=/opt/pto
 root=$dest/opt/pto
-test -e "$root/lib/pto/examples/vector.so"
 test ! -e "$root/pto.map"
+for name in $(sed -n 's/^EXAMPLES = //p' Makefile); do
+    (cd / && "$root/bin/pto" run --list) | grep -q "^$name "
+done
 
 (cd / && "$root/bin/pto" run >"$dest/printed")
 cat "$dest/printed"
 grep -q 'result   ok' "$dest/printed"
 
-# Nothing may be found through the tree it was built in.
-! ldd "$root/bin/pto" | grep -F "$PWD"
+# Nothing may be found through the tree it was built in, nor be missing.
+ldd "$root/bin/pto" "$root"/lib/*.so.0 "$root"/lib/pto/examples/*.so >"$dest/needed"
+if grep -F -e "$PWD" -e 'not found' "$dest/needed"; then
+    exit 1
+fi
 
 export PKG_CONFIG_PATH=$root/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
 tools/readme-example c >"$dest/hello.c"
 (cd / && gcc "$dest/hello.c" -o "$dest/hello" $(pkg-config --cflags --libs pto))
 LD_LIBRARY_PATH=$root/lib "$dest/hello"
+for header in include/pto/*.h; do # each one is there, and needs nothing that was left behind
+    printf '#include <pto/%s>\n' "${header##*/}" >>"$dest/all.c"
+done
+(cd / && gcc -Wall -Wextra -Werror -fsyntax-only "$dest/all.c" $(pkg-config --cflags pto))
+# The second library is found beside the first.
+gcc tests/system/hooks_run.c -o "$dest/hooks" $(pkg-config --cflags pto) -ldl
+(cd / && "$dest/hooks" "$root/lib/libpto.so")
 
 test "$("$root/bin/pto" --version)" = "pto $(pkg-config --modversion pto)"
 

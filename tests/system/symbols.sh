@@ -1,19 +1,32 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The library exports the functions that include/pto/pto.h declares and pto.map lists, no others.
+# The libraries export the functions that their headers declare, no others: libpto those of pto.h,
+# which pto.map lists, libptosim those of sim.h.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-make -s --no-print-directory lib
-gcc -Iinclude -x c -fsyntax-only -aux-info "$work/prototypes" include/pto/pto.h
-sed -n 's|^/\* include/pto/pto.h:.* extern .*\b\(pto_[a-z0-9_]*\) (.*|\1|p' "$work/prototypes" |
-    sort -u >"$work/declared"
-sed -n 's/^ *\(pto_[a-z0-9_]*\);$/\1/p' pto.map | sort -u >"$work/listed"
-nm -D --defined-only build/lib/libpto.so | awk '$2 != "A" { print $3 }' | sed 's/@.*//' |
-    sort -u >"$work/exported"
+declared() { # header
+    gcc -Iinclude -x c -fsyntax-only -aux-info "$work/prototypes" "include/pto/$1"
+    sed -n "s|^/\* include/pto/$1:.* extern .*\b\(pto_[a-z0-9_]*\) (.*|\1|p" "$work/prototypes" |
+        sort -u >"$work/$1"
+    test -s "$work/$1"
+}
 
-test -s "$work/declared"
-diff -u --label pto.h --label pto.map "$work/declared" "$work/listed"
-diff -u --label pto.map --label libpto.so "$work/listed" "$work/exported"
+exported() { # library
+    nm -D --defined-only "build/lib/$1" | awk '$2 != "A" { print $3 }' | sed 's/@.*//' |
+        sort -u >"$work/$1"
+}
+
+make -s --no-print-directory lib
+declared pto.h
+declared sim.h
+exported libpto.so.0
+exported libptosim.so.0
+sed -n 's/^ *\(pto_[a-z0-9_]*\);$/\1/p' pto.map | sort -u >"$work/pto.map"
+
+cd "$work"
+diff -u --label pto.h --label pto.map pto.h pto.map
+diff -u --label pto.map --label libpto.so pto.map libpto.so.0
+diff -u --label sim.h --label libptosim.so sim.h libptosim.so.0

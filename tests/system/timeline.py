@@ -2,7 +2,7 @@
 """Checks a timeline against the report of its run: timeline.py FILE REPORT order|times RECORDS"""
 import json
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 
 trace = json.load(open(sys.argv[1]))
 report = json.load(open(sys.argv[2]))
@@ -12,6 +12,11 @@ slices = [e for e in events if e["ph"] == "X"]
 tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
 starts = {e["id"]: e for e in events if e["ph"] == "s"}
 ends = {e["id"]: e for e in events if e["ph"] == "f"}
+ROUNDING = 0.002  # of two times, in us
+TYPES = {"dummy": "dummies", "slow": "AIV", 'quick "aic"': "AIC", "spmd": "AIV", "mix aic": "AIC",
+         "mix aiv": "AIV", "gang": "AIV"}
+EXPECTED = {"slow": 900, 'quick "aic"': 100, "dummy": 50 + 10, "spmd": 10 * 5, "mix aic": 10 * 3,
+            "mix aiv": 10 * 3 * 2, "gang": 10 * 6}
 
 
 def expect(condition, text):
@@ -19,34 +24,66 @@ def expect(condition, text):
         sys.exit(f"{' '.join(sys.argv[1:])}: {text}\n{other} {report}")
 
 
-expect(report["tasks"] == 1050 and report["executions"] == 1000, "the run itself is not as planned")
+def end(s):
+    return s["ts"] + s["dur"]
+
+
+def core(s):
+    return int(tracks[s["tid"]].split()[1])
+
+
+expect(report["tasks"] == 1090 and report["executions"] == 1200, "the run itself is not as planned")
 expect(other["tasks"] == report["tasks"], "number of tasks")
 expect(other["status"] == report["status"], "status")
 expect(other["edges"] == report["edges"], "number of edges")
-expect(len({s["args"]["task"] for s in slices}) == len(slices), "a task has two slices")
+keys = {(s["args"]["task"], s["args"]["block"], s["tid"]) for s in slices}
+expect(len(keys) == len(slices), "an execution has two slices")
 expect(all(s["dur"] >= 0 and s["ts"] >= 0 for s in slices), "a slice runs backwards")
 expect(starts.keys() == ends.keys(), "a flow has one end")
 expect(len(starts) + other["edges_without_slices"] == report["edges"], "one flow for each edge")
 expect(any(e["ph"] == "C" and e["args"]["live"] > 0 for e in events), "no counter")
 for s in slices:
-    index, track = s["args"]["task"], tracks[s["tid"]]
-    kind = {"dummy": "dummies", "slow": "AIV", 'quick "aic"': "AIC"}[s["name"]]
-    expect(track.startswith(kind), f"{s['name']} on {track}")
+    expect(tracks[s["tid"]].startswith(TYPES[s["name"]]), f"{s['name']} on {tracks[s['tid']]}")
 if may_lose:
-    expect(other["lost_records"] > 0 and len(slices) < 1050, "nothing was lost, or it is not said")
-else:
-    names = Counter(s["name"] for s in slices)
-    expect(names == {"slow": 900, 'quick "aic"': 100, "dummy": 50}, f"slices {names}")
-    expect(other["lost_records"] == 0 and other["edges_without_slices"] == 0, "something was lost")
-if is_exact and not may_lose:  # an end that was lost would seem to last until the end of the run
-    # An edge: the end of one is not after the begin of the other.
+    expect(other["lost_records"] > 0 and len(slices) < sum(EXPECTED.values()),
+           "nothing was lost, or it is not said")
+    sys.exit()  # an end that was lost would seem to last until the end of the run
+
+names = Counter(s["name"] for s in slices)
+expect(names == EXPECTED, f"slices {names}")
+expect(other["lost_records"] == 0 and other["edges_without_slices"] == 0, "something was lost")
+tasks = defaultdict(list)
+for s in slices:
+    tasks[s["args"]["task"]].append(s)
+for index, mine in tasks.items():
+    name = mine[0]["name"]
+    blocks = defaultdict(list)
+    for s in mine:
+        blocks[s["args"]["block"]].append(s)
+    count = {"spmd": 5, "mix aic": 3, "mix aiv": 3, "gang": 6}.get(name, 1)
+    expect(blocks.keys() == set(range(count)), f"task {index}, {name}: blocks {sorted(blocks)}")
+    if name.startswith("mix"):  # the lanes of a block: the three cores of one cluster
+        for lanes in blocks.values():
+            cores = sorted((s["name"], core(s)) for s in lanes)
+            c = cores[0][1]
+            expect(cores == [("mix aic", c), ("mix aiv", 2 * c), ("mix aiv", 2 * c + 1)],
+                   f"task {index}: lanes on {cores}")
+    else:
+        expect(all(len(b) == 1 for b in blocks.values()), f"task {index}: a block has two slices")
+    # What meets is on cores of its own at one time.
+    for together in [mine] if name == "gang" else blocks.values() if name.startswith("mix") else []:
+        expect(len({s["tid"] for s in together}) == len(together), f"task {index} shares a core")
+        expect(max(s["ts"] for s in together) <= min(map(end, together)) + ROUNDING,
+               f"task {index} met, but not at one time")
+if is_exact:
+    # An edge: no execution of one ends after the first begin of the other.
     at = {(s["tid"], s["ts"]): s for s in slices}
     for i, a in starts.items():
-        before, after = at[(a["tid"], a["ts"])], at[(ends[i]["tid"], ends[i]["ts"])]
-        expect(before["ts"] + before["dur"] <= after["ts"] + 0.002,
-               f"{before['args']} ends after {after['args']} begins")
+        before, after = (tasks[at[(e["tid"], e["ts"])]["args"]["task"]] for e in (a, ends[i]))
+        expect(max(map(end, before)) <= min(s["ts"] for s in after) + ROUNDING,
+               f"{before[0]['args']} ends after {after[0]['args']} begins")
     for tid in tracks:  # a core runs one task at a time
         mine = sorted((s for s in slices if s["tid"] == tid and s["name"] != "dummy"),
                       key=lambda s: s["ts"])
         for a, b in zip(mine, mine[1:]):
-            expect(a["ts"] + a["dur"] <= b["ts"] + 0.002, f"two tasks at once on {tracks[tid]}")
+            expect(end(a) <= b["ts"] + ROUNDING, f"two tasks at once on {tracks[tid]}")

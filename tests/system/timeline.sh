@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The timeline has one named slice for each execution and one flow for each wired edge, and
-# says so when records were lost; also for a run that failed.
+# The timeline has one named slice for each execution, of blocks and lanes too, on the core that
+# was occupied, and one flow for each wired edge; it says so when records were lost. Also for a run
+# that failed.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)

@@ -5,8 +5,10 @@
  *     timeline FILE order|times WORKERS RECORDS [fail]
  *
  * 900 AIV tasks in ten chains with reads across, 100 AIC tasks, 50 dummies; a
- * few kernels take so long that they are set aside. With `fail` the last submit
- * is refused.
+ * few kernels take so long that they are set aside. Between them, ten times
+ * each: a task of 5 blocks, one of 3 blocks with three lanes that meet, a gang
+ * of 6 blocks that meet, and one whose predicate does not hold. With `fail` the
+ * last submit is refused.
  */
 #include <pto/pto.h>
 #include <stdio.h>
@@ -14,9 +16,17 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { CHAINS = 10, ROUNDS = 100 };
+enum {
+    CHAINS = 10,
+    ROUNDS = 100,
+    EVERY = 10
+}; /* rounds from one group of special tasks to the next */
+enum { SPMD_BLOCKS = 5, MIX_BLOCKS = 3, GANG_BLOCKS = 6 };
+enum { QUICK, SLOW, SPMD, MIX_AIC, MIX_AIV, GANG, KERNELS };
 
 static float memory[CHAINS + 1][64];
+static uint32_t met[ROUNDS][MIX_BLOCKS + 1]; /* how many have come: of a block's lanes, of a gang */
+static int32_t is_wanted;
 static bool has_failure;
 
 static void quick(int64_t *args)
@@ -30,10 +40,43 @@ static void slow(int64_t *args)
         usleep(8000);
 }
 
-static const struct pto_kernel kernels[] = {
-    { "quick \"aic\"", quick, PTO_CORE_AIC },
-    { "slow", slow, PTO_CORE_AIV },
+/* Goes on when all have come, so all of them are on cores at one time. */
+static void meet(uint32_t *count, uint32_t all)
+{
+    pto_notify_add(count, 1);
+    while (pto_notified(count) < all)
+        pto_pause();
+}
+
+static void mix(int64_t *args)
+{
+    meet(&met[args[1]][pto_block_index(args)], 3);
+}
+
+static void gang(int64_t *args)
+{
+    meet(&met[args[1]][MIX_BLOCKS], GANG_BLOCKS);
+}
+
+static const struct pto_kernel kernels[KERNELS] = {
+    [QUICK] = { "quick \"aic\"", quick, PTO_CORE_AIC },
+    [SLOW] = { "slow", slow, PTO_CORE_AIV },
+    [SPMD] = { "spmd", quick, PTO_CORE_AIV },
+    [MIX_AIC] = { "mix aic", mix, PTO_CORE_AIC },
+    [MIX_AIV] = { "mix aiv", mix, PTO_CORE_AIV },
+    [GANG] = { "gang", gang, PTO_CORE_AIV },
 };
+
+static void submit_special(struct pto_orch *o, const struct pto_tensor *t, int r)
+{
+    const struct pto_tensor wanted = pto_tensor_external(&is_wanted, PTO_DIMS(1), 1, PTO_INT32);
+
+    pto_aiv(o, SPMD, PTO_INOUT(&t[0]), PTO_BLOCKS(SPMD_BLOCKS));
+    pto_mix(o, PTO_LANES(MIX_AIC, MIX_AIV, MIX_AIV), PTO_INOUT(&t[2]), PTO_INT(r),
+            PTO_BLOCKS(MIX_BLOCKS));
+    pto_aiv(o, GANG, PTO_INOUT(&t[4]), PTO_INT(r), PTO_GANG(GANG_BLOCKS));
+    pto_aiv(o, SLOW, PTO_IN(&t[6]), PTO_INOUT(&t[8]), PTO_INT(0), PTO_IF(&wanted, NE, 0, 0));
+}
 
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
@@ -44,13 +87,15 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
         t[i] = pto_tensor_external(memory[i], PTO_DIMS(64), 1, PTO_FLOAT32);
     for (int r = 0; r < ROUNDS; r++) {
         for (int i = 0; i < CHAINS - 1; i++)
-            pto_aiv(o, 1, PTO_IN(&t[i + 1]), PTO_INOUT(&t[i]), PTO_INT(r * CHAINS + i));
-        pto_aic(o, 0, PTO_INOUT(&t[CHAINS - 1]));
+            pto_aiv(o, SLOW, PTO_IN(&t[i + 1]), PTO_INOUT(&t[i]), PTO_INT(r * CHAINS + i));
+        pto_aic(o, QUICK, PTO_INOUT(&t[CHAINS - 1]));
         if (r % 2 == 0)
             pto_dummy(o, PTO_IN(&t[0]), PTO_INOUT(&t[CHAINS]));
+        if (r % EVERY == 0)
+            submit_special(o, t, r);
     }
     if (has_failure)
-        pto_aiv(o, 7, PTO_IN(&t[0]));
+        pto_aiv(o, KERNELS, PTO_IN(&t[0]));
 }
 
 int main(int argc, char **argv)
@@ -72,7 +117,7 @@ int main(int argc, char **argv)
     pto_callable_params_init(&callable_params);
     callable_params.orchestration = orchestrate;
     callable_params.kernels = kernels;
-    callable_params.kernel_count = 2;
+    callable_params.kernel_count = KERNELS;
     pto_run_options_init(&options);
     options.trace = strcmp(argv[2], "order") == 0 ? PTO_TRACE_ORDER : PTO_TRACE_TIMES;
     options.trace_records = (uint32_t)atoi(argv[4]);
