@@ -21,7 +21,8 @@ CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
 EXAMPLES = vector paged_attention gang pipeline predicate transfer
 
 # Unit tests that start threads, without their folder and suffix.
-TSAN_TESTS = test_fiber test_os test_api test_sim test_runs test_memory
+TSAN_TESTS = test_fiber test_os test_api test_sim test_runs test_memory \
+	test_lanes test_gangs test_predicate test_deferred
 
 PREFIX ?= /usr/local
 DESTDIR ?=

@@ -305,8 +305,11 @@ bool lead_run(struct sim *m, struct worker *w)
         aptr_store_relaxed(&m->base.builder, __builtin_thread_pointer()); /* only compared */
         fiber_resume(m->fiber);
         aptr_store_relaxed(&m->base.builder, NULL);
-        if (fiber_is_done(m->fiber))
+        if (fiber_is_done(m->fiber)) {
+            if (m->job->is_held)
+                sched_settle_all(w);
             break;
+        }
         if (m->awaited_slot != 0 ? !run_for_task(m, w) : !run_for_room(m, w))
             return false;
     }
@@ -325,7 +328,9 @@ static int sim_wait(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t dea
     m->awaited_slot = slot;
     m->awaited_seq = seq;
     m->awaited_until_ns = deadline_ns;
-    fiber_yield(m->fiber);
+    do
+        fiber_yield(m->fiber); /* comes back early when the thread that leads has changed */
+    while (m->graph.info[slot].seq == seq && os_now_ns() < deadline_ns);
     m->awaited_slot = 0;
     return m->graph.info[slot].seq != seq ? PTO_OK : PTO_ETIMEOUT;
 }

@@ -44,13 +44,19 @@ static inline bool rng_chance(struct rng *r, uint32_t percent)
     return rng_below(r, 100) < percent;
 }
 
-struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps);
+struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
+                                   uint32_t clusters);
 struct check_graph *graph_copy(const struct check_graph *g);
 void graph_destroy(struct check_graph *g);
 
-/* An edge between two kernels that no other path implies; false if there is none. */
-bool graph_pick_edge(const struct check_graph *g, struct rng *rng, uint32_t *before_out,
-                     uint32_t *after_out);
+/* No gang takes all cores: one kernel may wait for another while gangs come and go. */
+void graph_spare_core(struct check_graph *g);
+/*
+ * An edge between two tasks that run, by `runs`, which nothing else implies: no
+ * other path, no notification, no access of the orchestration. False: none.
+ */
+bool graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
+                     uint32_t *before_out, uint32_t *after_out);
 
 /* Prepared candidates are tried with `fails`; returns the smallest graph that still does. */
 typedef bool (*graph_fails_fn)(void *context, struct check_graph *candidate);

@@ -63,10 +63,16 @@ struct box {
 
 static void race_init(struct race *r, struct check_graph *g);
 static void race_fini(struct race *r);
+static void race_access(struct race *r, uint32_t index, struct check_access *access);
+static void race_predicate(struct race *r, struct check_task *task);
 static void race_need(struct race *r, uint32_t index);
 static void race_apply(struct race *r, uint32_t index);
 static void race_close(struct check_graph *g, uint32_t index);
 static void race_add_deps(struct race *r, uint32_t index);
+static void find_notifiers(struct check_graph *g);
+static void add_dep(struct check_task *task, uint32_t on, uint8_t kind);
+static struct check_arg operand_of(const struct check_predicate *p);
+static void wait_for_creator(const struct model *m, const struct check_arg *arg, uint64_t *before);
 static void wait_for_given(const struct model *m, const struct check_task *task, uint64_t *before);
 static void submit_safe(struct model *m, const struct check_task *task, uint64_t *before);
 static void submit_simpler(struct model *m, const struct check_task *task, uint64_t *before);
@@ -130,27 +136,49 @@ static void wait_for_given(const struct model *m, const struct check_task *task,
     if (task->is_manual)
         return;
     for (uint32_t i = 0; i < task->arg_count; i++) {
-        const struct check_arg *arg = &task->args[i];
-
-        if (arg->tag == PTO_TAG_OUTPUT || arg->creator < 0)
-            continue;
-        assert((uint32_t)arg->creator < m->task_count);
-        if (!m->is_alloc[arg->creator])
-            bit_set(before, (uint32_t)arg->creator);
+        if (task->args[i].tag != PTO_TAG_OUTPUT)
+            wait_for_creator(m, &task->args[i], before);
     }
+}
+
+static void wait_for_creator(const struct model *m, const struct check_arg *arg, uint64_t *before)
+{
+    assert(arg->creator < (int32_t)m->task_count);
+    if (arg->creator >= 0 && !m->is_alloc[arg->creator])
+        bit_set(before, (uint32_t)arg->creator);
+}
+
+static void submit_safe_arg(struct model *m, const struct check_task *task,
+                            const struct check_arg *arg, uint64_t *before)
+{
+    if (arg->tag == PTO_TAG_NO_DEP || arg->region.manual_dep || region_is_empty(&arg->region))
+        return;
+    if (arg->tag != PTO_TAG_OUTPUT && !task->is_manual)
+        safe_probe(m, arg, before);
+    safe_record(m, task, arg);
 }
 
 static void submit_safe(struct model *m, const struct check_task *task, uint64_t *before)
 {
-    for (uint32_t i = 0; i < task->arg_count; i++) {
-        const struct check_arg *arg = &task->args[i];
+    for (uint32_t i = 0; i < task->arg_count; i++)
+        submit_safe_arg(m, task, &task->args[i], before);
+    if (check_task_has_predicate(task)) {
+        struct check_arg operand = operand_of(&task->predicate);
 
-        if (arg->tag == PTO_TAG_NO_DEP || arg->region.manual_dep || region_is_empty(&arg->region))
-            continue;
-        if (arg->tag != PTO_TAG_OUTPUT && !task->is_manual)
-            safe_probe(m, arg, before);
-        safe_record(m, task, arg);
+        if (!task->is_manual)
+            wait_for_creator(m, &operand, before);
+        submit_safe_arg(m, task, &operand, before);
     }
+}
+
+/* Counts as one more INPUT after the arguments, of the one element. */
+static struct check_arg operand_of(const struct check_predicate *p)
+{
+    return (struct check_arg){ .tag = PTO_TAG_INPUT,
+                               .reads = true,
+                               .creator = p->element.creator,
+                               .output = p->element.output,
+                               .region = check_element_region(&p->element) };
 }
 
 /*
@@ -238,6 +266,18 @@ static void add_record(struct model *m, const struct region *region, bool is_wri
         m->records = check_alloc(m->records, m->record_max, sizeof(*m->records));
     }
     m->records[m->record_count++] = (struct record){ *region, m->task_count, is_write, false };
+}
+
+struct region check_element_region(const struct check_element *e)
+{
+    struct region r = e->region;
+
+    memset(r.shapes, 0, sizeof(r.shapes));
+    memset(r.strides, 0, sizeof(r.strides));
+    r.ndims = r.shapes[0] = r.strides[0] = 1;
+    for (uint32_t d = 0; d < e->ndims; d++)
+        r.start += (uint64_t)e->indices[d] * e->region.strides[d];
+    return r;
 }
 
 struct region region_from_tensor(const struct pto_tensor *tensor)
@@ -549,6 +589,9 @@ void model_prepare(struct check_graph *g)
     g->unsound[0] = g->unsound[1] = -1;
     race_init(&race, g);
     for (uint32_t i = 0; i < g->task_count; i++) {
+        for (uint32_t k = 0; k < g->tasks[i].access_count; k++)
+            race_access(&race, i, &g->tasks[i].accesses[k]);
+        race_predicate(&race, &g->tasks[i]);
         model_submit(model, &g->tasks[i], g->before + (size_t)i * g->words);
         race_close(g, i);
         race_need(&race, i);
@@ -558,6 +601,13 @@ void model_prepare(struct check_graph *g)
     }
     race_fini(&race);
     model_destroy(model);
+    find_notifiers(g);
+}
+
+static void rename_element(struct check_element *e)
+{
+    if (e->creator >= 0)
+        e->region.addr = check_output_addr((uint32_t)e->creator, e->output);
 }
 
 /* Also puts back what depends on indices: addresses of outputs, dependencies added before. */
@@ -579,6 +629,9 @@ static void race_init(struct race *r, struct check_graph *g)
                 task->deps[kept++] = task->deps[k];
         }
         task->dep_count = kept;
+        rename_element(&task->predicate.element);
+        for (uint32_t k = 0; k < task->access_count; k++)
+            rename_element(&task->accesses[k].element);
         task->is_manual = g->scopes[task->scope].is_manual;
         r->first_output[i] = count;
         for (uint32_t k = 0; k < task->arg_count; k++) {
@@ -647,31 +700,56 @@ static bool arg_is_declared(const struct check_arg *arg)
     return arg->tag != PTO_TAG_NO_DEP && !arg->region.manual_dep;
 }
 
-/* Collects whom a task conflicts with, and decides which arguments its kernel reads. */
+/* Whether every byte of a region has contents. */
+static bool race_is_set(struct race *r, const struct check_arg *arg)
+{
+    uint64_t e = pto_dtype_size(arg->region.dtype), base;
+    struct byte_state *bytes = race_bytes(r, arg, &base);
+    struct walk w;
+
+    for (walk_init(&w, &arg->region); walk_next(&w);) {
+        for (uint64_t b = 0; b < e; b++) {
+            if (!bytes[w.addr - base + b].is_set)
+                return false;
+        }
+    }
+    return true;
+}
+
+static void race_need_arg(struct race *r, const struct check_arg *arg, bool is_write, bool is_plain)
+{
+    uint64_t e = pto_dtype_size(arg->region.dtype), base;
+    struct byte_state *bytes = race_bytes(r, arg, &base);
+    struct walk w;
+
+    for (walk_init(&w, &arg->region); walk_next(&w);) {
+        for (uint64_t b = 0; b < e; b++)
+            race_need_byte(r, &bytes[w.addr - base + b], is_write, is_plain);
+    }
+}
+
+/*
+ * Collects whom a task conflicts with, and decides which arguments its kernel
+ * reads. In a graph that is not compared, kernels touch nothing.
+ */
 static void race_need(struct race *r, uint32_t index)
 {
     const struct check_task *task = &r->g->tasks[index];
+    bool has_effect = check_task_has_kernel(task) && r->g->is_compared;
 
     memset(r->needed, 0, r->g->words * sizeof(uint64_t));
     memset(r->plain, 0, r->g->words * sizeof(uint64_t));
     for (uint32_t k = 0; k < task->arg_count; k++) {
         struct check_arg *arg = &task->args[k];
-        bool is_plain = arg_is_declared(arg) && !task->is_manual;
-        uint64_t e = pto_dtype_size(arg->region.dtype), base;
-        struct byte_state *bytes = race_bytes(r, arg, &base);
-        struct walk w;
 
-        arg->reads = arg->may_read && check_task_has_kernel(task);
-        for (walk_init(&w, &arg->region); arg->reads && walk_next(&w);) {
-            for (uint64_t b = 0; b < e; b++)
-                arg->reads = arg->reads && bytes[w.addr - base + b].is_set;
-        }
-        if (!arg->reads && !(arg->writes && check_task_has_kernel(task)))
-            continue;
-        for (walk_init(&w, &arg->region); walk_next(&w);) {
-            for (uint64_t b = 0; b < e; b++)
-                race_need_byte(r, &bytes[w.addr - base + b], arg->writes, is_plain);
-        }
+        arg->reads = arg->may_read && has_effect && race_is_set(r, arg);
+        if (arg->reads || (arg->writes && has_effect))
+            race_need_arg(r, arg, arg->writes, arg_is_declared(arg) && !task->is_manual);
+    }
+    if (check_task_has_predicate(task)) {
+        struct check_arg operand = operand_of(&task->predicate);
+
+        race_need_arg(r, &operand, false, arg_is_declared(&operand) && !task->is_manual);
     }
 }
 
@@ -685,8 +763,20 @@ static void race_read_byte(struct race *r, struct byte_state *byte, uint32_t ind
     byte->readers = (int32_t)r->reader_count++;
 }
 
-static void race_apply_arg(struct race *r, uint32_t index, const struct check_arg *arg,
-                           bool is_write, bool does_write)
+static void race_read(struct race *r, uint32_t index, const struct check_arg *arg)
+{
+    uint64_t e = pto_dtype_size(arg->region.dtype), base;
+    struct byte_state *bytes = race_bytes(r, arg, &base);
+    struct walk w;
+
+    for (walk_init(&w, &arg->region); walk_next(&w);) {
+        for (uint64_t b = 0; b < e; b++)
+            race_read_byte(r, &bytes[w.addr - base + b], index, arg_is_declared(arg));
+    }
+}
+
+/* `writer` is -1 for an initial value; is_sure is false if a predicate decides. */
+static void race_write(struct race *r, int32_t writer, const struct check_arg *arg, bool is_sure)
 {
     uint64_t e = pto_dtype_size(arg->region.dtype), base;
     struct byte_state *bytes = race_bytes(r, arg, &base);
@@ -696,11 +786,8 @@ static void race_apply_arg(struct race *r, uint32_t index, const struct check_ar
         for (uint64_t b = 0; b < e; b++) {
             struct byte_state *byte = &bytes[w.addr - base + b];
 
-            if (is_write)
-                *byte = (struct byte_state){ does_write ? (int32_t)index : -1, NO_READER, true,
-                                             arg_is_declared(arg) };
-            else
-                race_read_byte(r, byte, index, arg_is_declared(arg));
+            *byte = (struct byte_state){ writer, NO_READER, is_sure || byte->is_set,
+                                         arg_is_declared(arg) };
         }
     }
 }
@@ -709,18 +796,137 @@ static void race_apply_arg(struct race *r, uint32_t index, const struct check_ar
 static void race_apply(struct race *r, uint32_t index)
 {
     const struct check_task *task = &r->g->tasks[index];
-    bool has_kernel = check_task_has_kernel(task);
+    bool has_effect = check_task_has_kernel(task) && r->g->is_compared;
 
     for (uint32_t k = 0; k < task->arg_count; k++) {
         if (task->args[k].reads)
-            race_apply_arg(r, index, &task->args[k], false, false);
+            race_read(r, index, &task->args[k]);
+    }
+    if (check_task_has_predicate(task)) {
+        struct check_arg operand = operand_of(&task->predicate);
+
+        race_read(r, index, &operand);
     }
     for (uint32_t k = 0; k < task->arg_count; k++) {
         const struct check_arg *arg = &task->args[k];
-        bool does_write = arg->writes && has_kernel;
 
-        if (does_write || (arg->has_initial && arg->tag == PTO_TAG_OUTPUT))
-            race_apply_arg(r, index, arg, true, does_write);
+        if (arg->has_initial && arg->tag == PTO_TAG_OUTPUT)
+            race_write(r, -1, arg, true);
+        if (arg->writes && has_effect)
+            race_write(r, (int32_t)index, arg, !check_task_has_predicate(task));
+    }
+}
+
+/* A value that nobody determines cannot be compared. What the reference's rules do not keep is kept. */
+static void race_predicate(struct race *r, struct check_task *task)
+{
+    struct check_predicate *p = &task->predicate;
+    struct check_arg operand = operand_of(p);
+
+    p->is_used = p->op != PTO_PREDICATE_NONE && !p->is_null && race_is_set(r, &operand);
+    if (!p->is_used || r->g->deps == PTO_DEPS_SAFE || operand.creator < 0)
+        return;
+    for (uint32_t k = 0; k < task->arg_count; k++) {
+        if (task->args[k].creator == operand.creator)
+            return;
+    }
+    add_dep(task, (uint32_t)operand.creator, task->has_kinds ? PTO_DEP_RETAIN : CHECK_DEP_BOTH);
+}
+
+/* ---- what the orchestration does itself ---- */
+
+/* "the tasks submitted so far that write it"; for writing, "the readers, too" */
+static bool task_uses(const struct check_task *task, const struct region *element,
+                      bool with_readers)
+{
+    if (task->kind == CHECK_ALLOC)
+        return false;
+    for (uint32_t k = 0; k < task->arg_count; k++) {
+        const struct check_arg *arg = &task->args[k];
+
+        if (arg->tag == PTO_TAG_NO_DEP || (arg->tag == PTO_TAG_INPUT && !with_readers) ||
+            (arg->region.manual_dep && arg->tag != PTO_TAG_OUTPUT))
+            continue;
+        if (region_overlaps(element, &arg->region, NULL))
+            return true;
+    }
+    if (with_readers && check_task_has_predicate(task)) {
+        struct region operand = check_element_region(&task->predicate.element);
+
+        return region_overlaps(element, &operand, NULL);
+    }
+    return false;
+}
+
+void model_awaited(const struct check_graph *g, uint32_t task, const struct check_access *access,
+                   uint64_t *row)
+{
+    struct region element = check_element_region(&access->element);
+
+    memset(row, 0, g->words * sizeof(*row));
+    for (uint32_t i = 0; i < task; i++) {
+        if (bit_get(row, i) || !task_uses(&g->tasks[i], &element, access->is_set))
+            continue;
+        bit_set(row, i);
+        for (uint32_t w = 0; w < g->words; w++)
+            row[w] |= graph_ancestors(g, i)[w];
+    }
+}
+
+/* Done only if what it waits for is all that it has to wait for. It leaves no traces in the bytes. */
+static void race_access(struct race *r, uint32_t index, struct check_access *access)
+{
+    const struct check_graph *g = r->g;
+    struct check_arg arg = { .creator = access->element.creator,
+                             .output = access->element.output,
+                             .region = check_element_region(&access->element) };
+    bool with_readers = access->is_set && g->deps == PTO_DEPS_SAFE;
+
+    memset(r->needed, 0, g->words * sizeof(uint64_t));
+    race_need_arg(r, &arg, access->is_set, false);
+    model_awaited(g, index, access, r->plain);
+    access->is_streamed = access->is_set || race_is_set(r, &arg);
+    for (uint32_t w = 0; w < g->words; w++)
+        access->is_streamed = access->is_streamed && (r->needed[w] & ~r->plain[w]) == 0;
+    access->is_held = arg.creator < 0;
+    for (uint32_t i = 0; i < index && access->is_held; i++)
+        access->is_held = !task_uses(&g->tasks[i], &arg.region, with_readers);
+}
+
+/*
+ * A notifier must run without the task that waits for it. An earlier one does;
+ * a later one does if nothing before it is deferred, and if the orchestration
+ * does not wait for anything on its way there.
+ */
+static bool can_notify(const struct check_graph *g, uint32_t notifier, uint32_t task)
+{
+    if (notifier >= g->task_count || notifier == task ||
+        !check_task_has_kernel(&g->tasks[notifier]) ||
+        check_task_has_predicate(&g->tasks[notifier]))
+        return false;
+    for (uint32_t i = 0; i < notifier && notifier > task; i++) {
+        if (g->tasks[i].defer.is_on && bit_get(graph_ancestors(g, notifier), i))
+            return false;
+    }
+    for (uint32_t i = task + 1; i <= notifier; i++) {
+        for (uint32_t k = 0; k < g->tasks[i].access_count; k++) {
+            if (g->tasks[i].accesses[k].is_streamed)
+                return false;
+        }
+    }
+    return true;
+}
+
+static void find_notifiers(struct check_graph *g)
+{
+    for (uint32_t i = 0; i < g->task_count; i++) {
+        struct check_defer *d = &g->tasks[i].defer;
+
+        d->notifier_count = 0;
+        for (uint32_t k = 0; k < CHECK_NOTIFIERS_MAX && d->is_on; k++) {
+            if (d->wished[k] >= 0 && can_notify(g, (uint32_t)d->wished[k], i))
+                d->notifiers[d->notifier_count++] = (uint32_t)d->wished[k];
+        }
     }
 }
 
@@ -750,12 +956,16 @@ static void race_add_deps(struct race *r, uint32_t index)
             g->unsound[0] = (int32_t)a;
             g->unsound[1] = (int32_t)index;
         }
-        task->deps = check_alloc(task->deps, task->dep_count + 1, sizeof(*task->deps));
-        task->deps[task->dep_count++] =
-            (struct check_dep){ a, task->has_kinds ? PTO_DEP_WAIT : CHECK_DEP_BOTH, true };
+        add_dep(task, a, task->has_kinds ? PTO_DEP_WAIT : CHECK_DEP_BOTH);
         bit_set(g->before + (size_t)index * g->words, a);
         race_close(g, index);
     }
+}
+
+static void add_dep(struct check_task *task, uint32_t on, uint8_t kind)
+{
+    task->deps = check_alloc(task->deps, task->dep_count + 1, sizeof(*task->deps));
+    task->deps[task->dep_count++] = (struct check_dep){ on, kind, true };
 }
 
 void *check_alloc(void *old, size_t count, size_t bytes)

@@ -59,7 +59,9 @@ struct walk {
 void walk_init(struct walk *w, const struct region *region);
 bool walk_next(struct walk *w);
 
-enum check_kind { CHECK_AIC, CHECK_AIV, CHECK_DUMMY, CHECK_ALLOC };
+enum check_kind { CHECK_AIC, CHECK_AIV, CHECK_DUMMY, CHECK_ALLOC, CHECK_MIX };
+enum { CHECK_LANE_AIC = 1, CHECK_LANE_AIV0 = 2, CHECK_LANE_AIV1 = 4, CHECK_LANES = 3 };
+enum { CHECK_NOTIFIERS_MAX = 2 };
 
 struct check_dep {
     uint32_t task;
@@ -79,10 +81,56 @@ struct check_arg {
     struct region region;
 };
 
+/* One element of a view: what a predicate or the orchestration itself looks at. */
+struct check_element {
+    int32_t creator; /* as in an argument */
+    uint32_t output;
+    struct region region;
+    uint32_t ndims; /* how many indices are given; the others are 0 */
+    uint32_t indices[PTO_MAX_DIMS];
+};
+
+struct check_predicate {
+    uint8_t op;    /* enum pto_predicate_op; NONE: there is no predicate */
+    bool is_null;  /* its tensor has no storage, or it no operator: the task always runs */
+    bool is_used;  /* the bytes are there; else the task goes without it */
+    bool is_fixed; /* `target` is what is compared with, not the distance from the value */
+    int64_t target;
+    struct check_element element;
+};
+
+/* By the orchestration, just before it submits the task. */
+struct check_access {
+    bool is_set;
+    bool is_streamed; /* done if tasks run meanwhile: what it must wait for, it waits for */
+    bool is_held;     /* done if nothing runs before the graph is complete */
+    uint64_t bits;
+    struct check_element element;
+};
+
+enum check_who { CHECK_FIRST, CHECK_LAST, CHECK_ALL }; /* of the invocations */
+
+/* Deferred completion: a counter that is raised once by each notifier. */
+struct check_defer {
+    bool is_on;
+    bool has_helper;    /* a thread beside the runtime ends the invocations that defer */
+    uint8_t who;        /* enum check_who: which invocations register conditions */
+    uint8_t conditions; /* each of them */
+    int32_t wished[CHECK_NOTIFIERS_MAX]; /* tasks, or -1 */
+    uint32_t notifier_count;             /* the wishes that can come true */
+    uint32_t notifiers[CHECK_NOTIFIERS_MAX];
+};
+
 struct check_task {
     enum check_kind kind;
-    bool is_manual; /* in a MANUAL scope */
-    bool has_kinds; /* false: every dependency waits and retains */
+    bool is_manual;  /* in a MANUAL scope */
+    bool has_kinds;  /* false: every dependency waits and retains */
+    bool is_gang;    /* sync_start */
+    bool is_meeting; /* its blocks wait for each other though they are no gang */
+    bool is_early;   /* the hint */
+    uint8_t lanes;   /* CHECK_LANE_...; of a task with a kernel */
+    uint8_t timing;  /* slot + 1, or 0 */
+    uint32_t blocks;
     uint32_t scope;
     uint32_t empty_scopes; /* opened and closed just before the submit */
     uint32_t scalar_count;
@@ -93,11 +141,43 @@ struct check_task {
     struct check_arg *args;
     uint32_t dep_count;
     struct check_dep *deps;
+    struct check_predicate predicate;
+    struct check_defer defer;
+    uint32_t access_count;
+    struct check_access *accesses;
 };
 
 static inline bool check_task_has_kernel(const struct check_task *task)
 {
-    return task->kind == CHECK_AIC || task->kind == CHECK_AIV;
+    return task->kind == CHECK_AIC || task->kind == CHECK_AIV || task->kind == CHECK_MIX;
+}
+
+static inline bool check_task_has_predicate(const struct check_task *task)
+{
+    return task->predicate.is_used;
+}
+
+static inline uint32_t check_lane_count(const struct check_task *task)
+{
+    return (uint32_t)__builtin_popcount(task->lanes);
+}
+
+/* Invocations: one for each block and lane. */
+static inline uint32_t check_call_count(const struct check_task *task)
+{
+    return check_task_has_kernel(task) ? task->blocks * check_lane_count(task) : 0;
+}
+
+/* Whether an invocation registers conditions. */
+static inline bool check_call_defers(const struct check_task *task, uint32_t call)
+{
+    const struct check_defer *d = &task->defer;
+
+    if (!d->is_on)
+        return false;
+    if (d->who == CHECK_LAST)
+        return call == check_call_count(task) - 1;
+    return call == 0 || d->who == CHECK_ALL;
 }
 
 /* Sets of task indices. */
@@ -137,6 +217,7 @@ struct check_graph {
     enum pto_deps deps;
     bool is_compared; /* free of races, so the bytes are determined */
     uint32_t arena_bytes;
+    uint32_t clusters; /* of the device */
     uint32_t task_count;
     struct check_task *tasks;
     uint32_t scope_count;
@@ -170,7 +251,16 @@ void model_destroy(struct model *m);
 /* The next task, as if nothing had completed. Adds the tasks it waits for to `before`. */
 void model_submit(struct model *m, const struct check_task *task, uint64_t *before);
 
-/* Finds the edges, and adds WAIT dependencies until every conflict is ordered. */
+/*
+ * Finds the edges, and adds WAIT dependencies until every conflict is ordered.
+ * Decides what can be done at all: predicates, accesses, notifications.
+ */
 void model_prepare(struct check_graph *g);
+
+/* The element alone: its view has one dimension of one element. */
+struct region check_element_region(const struct check_element *e);
+/* What has completed when an access before the submit of `task` is done; fills a row. */
+void model_awaited(const struct check_graph *g, uint32_t task, const struct check_access *access,
+                   uint64_t *row);
 
 #endif

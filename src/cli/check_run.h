@@ -33,9 +33,14 @@ void runner_close(struct runner *r);
 
 /* The edges held against the model, then a run as asked. Fills *findings. */
 void runner_check(struct runner *r, const struct check_graph *g, struct findings *findings);
-/* One run without the edge from `before` to `after`: whatever it finds was provoked. */
-void runner_check_without(struct runner *r, const struct check_graph *g, uint32_t before,
-                          uint32_t after, struct findings *findings);
+/*
+ * One run without an edge that `rng` picks: whatever it finds was provoked.
+ * False if there is no edge whose loss could be noticed.
+ */
+bool runner_check_without(struct runner *r, const struct check_graph *g, struct rng *rng,
+                          uint32_t edge_out[2], struct findings *findings);
+/* How long kernels wait for each other; 0: several seconds. Shorter for graphs that fail anyway. */
+void runner_set_patience(struct runner *r, uint64_t ns);
 
 void findings_print(const struct findings *findings, const struct check_graph *g);
 

@@ -21,6 +21,7 @@ enum {
     HANG_SECONDS = 60, /* for one graph; the engine's own stall report comes earlier */
     SHRINK_SECONDS = 5,
     SHRINK_TRIES = 3, /* a failure may depend on timing */
+    SHRINK_MEET_NS = 300 * 1000 * 1000,
     TASKS_DEFAULT = 100,
     GRAPHS_DEFAULT = 100
 };
@@ -32,6 +33,7 @@ struct settings {
     bool is_replay; /* `seed` is that of the one graph */
     bool is_dropping;
     enum pto_deps deps;
+    uint32_t clusters; /* of the platform */
     struct runner_params runner;
 };
 
@@ -136,7 +138,7 @@ static void arm(const struct settings *s, uint64_t seed, const struct tally *tal
 static bool check_one(const struct settings *s, struct runner *r, uint64_t seed,
                       struct tally *tally)
 {
-    struct check_graph *g = graph_generate(seed, s->tasks, s->deps);
+    struct check_graph *g = graph_generate(seed, s->tasks, s->deps, s->clusters);
     struct findings findings;
 
     arm(s, seed, tally);
@@ -158,21 +160,21 @@ static bool check_dropped(const struct settings *s, struct runner *r, uint64_t s
     struct rng next = { seed };
     struct check_graph *g;
     struct findings findings;
-    uint32_t before, after;
+    uint32_t edge[2];
     struct rng pick;
 
     while (true) {
         pick.state = seed;
-        g = graph_generate(seed, s->tasks, s->deps);
-        if (graph_pick_edge(g, &pick, &before, &after))
+        g = graph_generate(seed, s->tasks, s->deps, s->clusters);
+        graph_spare_core(g);
+        arm(s, seed, tally);
+        if (runner_check_without(r, g, &pick, edge, &findings))
             break;
         graph_destroy(g);
         if (is_interrupted || s->tasks == 1)
             return false;
         seed = rng_next(&next);
     }
-    arm(s, seed, tally);
-    runner_check_without(r, g, before, after, &findings);
     tally->graphs++;
     tally->tasks += g->task_count;
     if (findings.count == 0) {
@@ -181,9 +183,9 @@ static bool check_dropped(const struct settings *s, struct runner *r, uint64_t s
         tally->mismatches++;
         replay_text(s, seed, replay, sizeof(replay));
         printf("the loss of the edge %" PRIu32 " -> %" PRIu32 " went unnoticed; replay: %s\n",
-               before, after, replay);
-        graph_print_task(g, before);
-        graph_print_task(g, after);
+               edge[0], edge[1], replay);
+        graph_print_task(g, edge[0]);
+        graph_print_task(g, edge[1]);
     }
     graph_destroy(g);
     return true;
@@ -213,6 +215,7 @@ static void report_mismatch(const struct settings *s, struct runner *r, const st
     printf("mismatch in graph %#" PRIx64 "; replay: %s\n", g->seed, replay);
     findings_print(findings, g);
     fflush(stdout);
+    runner_set_patience(r, SHRINK_MEET_NS);
     small = graph_shrink(g, still_fails, r, deadline);
     for (int i = 0; i < SHRINK_TRIES; i++) {
         runner_check(r, small, &last);
@@ -224,6 +227,7 @@ static void report_mismatch(const struct settings *s, struct runner *r, const st
     graph_print(small);
     findings_print(&last, small);
     graph_destroy(small);
+    runner_set_patience(r, 0);
 }
 
 /* ---- signals ---- */
@@ -275,7 +279,9 @@ static void print_usage(void)
 {
     printf("usage: pto check [OPTION...]\n\n"
            "Runs random task graphs and compares the edges with a naive model of\n"
-           "docs/ordering.md, and the bytes with a sequential execution.\n\n"
+           "docs/ordering.md, and the bytes with a sequential execution. The graphs\n"
+           "have several lanes, blocks, gangs, predicates, deferred completion, and\n"
+           "an orchestration that reads and writes data itself.\n\n"
            "  --graphs N         how many graphs (%d)\n"
            "  --seed S           where they come from (the clock)\n"
            "  --graph-seed X     only the one graph that a failure printed\n"
@@ -336,8 +342,10 @@ static int parse_option(int key, const char *value, struct settings *s)
     case 'p':
         s->runner.platform = value;
         for (uint32_t i = 0; pto_platform_at(i) != NULL; i++) {
-            if (strcmp(pto_platform_at(i)->name, value) == 0)
+            if (strcmp(pto_platform_at(i)->name, value) == 0) {
+                s->clusters = pto_platform_at(i)->clusters;
                 return -1;
+            }
         }
         return usage_error("platform", value, "a platform of this build");
     case 'm':
@@ -372,7 +380,7 @@ static int parse(int argc, char **argv, struct settings *s)
     s->graphs = GRAPHS_DEFAULT;
     s->tasks = TASKS_DEFAULT;
     s->seed = rng_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
-    s->runner.platform = "a2a3sim";
+    (void)parse_option('p', "a2a3sim", s);
     s->runner.mode = PTO_MODE_STREAM;
     s->deps = PTO_DEPS_SAFE;
     opterr = 0;

@@ -115,7 +115,9 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
         *out = no_outputs;
         return refuse_graph(run, status, kernels, args, site);
     }
-    if (ready != NULL)
+    if (ready != NULL && run->options.mode == PTO_MODE_HOST)
+        sched_push(run->submitter, ready); /* what its predicate looks at may still be set */
+    else if (ready != NULL)
         sched_ready(run->submitter, ready);
     return PTO_OK;
 }
@@ -233,7 +235,10 @@ static int reach_element(struct run *run, const struct pto_tensor *tensor, uint3
                                  1000000));
     if (status < 0)
         return refuse_graph(run, status, NULL, NULL, site);
-    *at_out = pto_tensor_data(element);
+    if (a32_load_relaxed(&run->chip->sched->attention) !=
+        0) /* who was waited for may not have run */
+        attend(run);
+    *at_out = run->status < 0 ? NULL : pto_tensor_data(element);
     return run->status;
 }
 

@@ -247,25 +247,47 @@ static bool count_down(struct slot *s, uint32_t count)
 }
 
 /* By the thread that made the task ready: nobody else knows of it yet. */
-void sched_settle(struct slot *s)
+bool sched_settle(struct worker *w, struct slot *s)
 {
-    if (!predicate_holds(s))
+    if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !predicate_holds(s))
         s->lanes = 0;
+    if ((s->flags & SLOT_IS_TEAM) == 0 || s->lanes == 0 || sched_is_stopped(w->sched))
+        return true;
+    w->is_shared = true; /* it comes back through a shared list */
+    port_team_start(w->sched->machine, s);
+    return false;
+}
+
+void sched_settle_all(struct worker *w)
+{
+    uint32_t kept = w->deque_head;
+    uint32_t list = w->list;
+
+    for (uint32_t i = w->deque_head; i != w->deque_tail; i++) {
+        struct slot *s = graph_slot(w->graph, w->deque[i % SCHED_DEQUE]);
+
+        if ((s->flags & SLOT_IS_SETTLED_FIRST) == 0 || sched_settle(w, s))
+            w->deque[kept++ % SCHED_DEQUE] = graph_slot_line(w->graph, s);
+    }
+    w->deque_tail = kept;
+    w->list = 0;
+    while (list != 0) {
+        struct slot *s = list_pop(w->graph, &list);
+
+        if ((s->flags & SLOT_IS_SETTLED_FIRST) == 0 || sched_settle(w, s))
+            list_push(w->graph, &w->list, s);
+    }
 }
 
 static bool predicate_holds(struct slot *s)
 {
     const struct slot_predicate *p = slot_predicate(s);
+    uint32_t shift = 64 - 8 * p->bytes;
+    uint64_t bits = 0;
     int64_t value;
 
-    if (p->bytes == 8)
-        value = *(const int64_t *)(uintptr_t)p->addr;
-    else if (p->bytes == 4)
-        value = *(const int32_t *)(uintptr_t)p->addr;
-    else if (p->bytes == 2)
-        value = *(const int16_t *)(uintptr_t)p->addr;
-    else
-        value = *(const int8_t *)(uintptr_t)p->addr;
+    memcpy(&bits, (const void *)(uintptr_t)p->addr, p->bytes); /* it may lie anywhere */
+    value = (int64_t)(bits << shift) >> shift;
     switch (p->op) {
     case PTO_PREDICATE_EQ:
         return value == p->target;
@@ -323,8 +345,8 @@ static inline struct slot *complete_task(struct worker *w, struct slot *s)
         }
         if (left != 0)
             continue;
-        if ((t->flags & SLOT_HAS_PREDICATE) != 0)
-            sched_settle(t);
+        if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
+            continue;
         if (next == NULL && w->order == 0)
             next = t;
         else
@@ -602,7 +624,7 @@ void sched_fail(struct sched *s, const struct slot *slot, int status)
         return;
     atomic_note_write(&s->fault.seq);
     s->fault.seq = slot->seq;
-    s->fault.kernel = slot->kernel[0];
+    s->fault.kernel = slot_kernel(slot, slot_first_lane(slot->lanes));
     s->fault.site = slot->site;
     s->fault.task = pto_task_id_make(slot->ring, slot->local);
     sched_attend(s, ATTEND_FAILED, 0);

@@ -148,8 +148,12 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
 
 /* A ready task, for this worker or others; by the thread at the worker's place. */
 void sched_push(struct worker *w, struct slot *s);
-/* Evaluates the predicate of a task that has just become ready: if it is false the task runs nothing. */
-void sched_settle(struct slot *s);
+/*
+ * For a task that has just become ready: evaluates its predicate, if that is
+ * false the task runs nothing; and hands a team over, which goes before all
+ * others. False: it did.
+ */
+bool sched_settle(struct worker *w, struct slot *s);
 /* Runs at most `max` tasks. */
 enum sched_result sched_run(struct worker *w, uint32_t max);
 /* Offers private tasks to others. */
@@ -169,12 +173,14 @@ void sched_fail(struct sched *s, const struct slot *slot, int status);
 /* Whether anything is on offer; for a thread that is about to sleep. */
 bool sched_has_offer(struct sched *s, const struct worker *w);
 
+/* The same for all ready tasks of a worker: the graph is complete only now. */
+void sched_settle_all(struct worker *w);
+
 /* A task has just become ready. */
 static inline void sched_ready(struct worker *w, struct slot *s)
 {
-    if ((s->flags & SLOT_HAS_PREDICATE) != 0)
-        sched_settle(s);
-    sched_push(w, s);
+    if ((s->flags & SLOT_IS_SETTLED_FIRST) == 0 || sched_settle(w, s))
+        sched_push(w, s);
 }
 
 /* deferred.c */

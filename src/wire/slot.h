@@ -48,7 +48,8 @@ enum slot_flag {
     SLOT_IS_GANG = 32,     /* all its blocks at the same time */
     SLOT_HAS_PREDICATE = 64,
     SLOT_IS_TIMED = 128,
-    SLOT_IS_SPECIAL = SLOT_IS_COUNTED | SLOT_IS_TEAM | SLOT_IS_TIMED
+    SLOT_IS_SPECIAL = SLOT_IS_COUNTED | SLOT_IS_TEAM | SLOT_IS_TIMED,
+    SLOT_IS_SETTLED_FIRST = SLOT_HAS_PREDICATE | SLOT_IS_TEAM
 };
 
 enum slot_lane_index { LANE_AIC, LANE_AIV0, LANE_AIV1 };
@@ -122,6 +123,14 @@ static inline struct slot_predicate *slot_predicate(struct slot *s)
 static inline uint32_t slot_lane_count(uint32_t lanes)
 {
     return (lanes & 1) + (lanes >> 1 & 1) + (lanes >> 2 & 1);
+}
+
+/* LANE_... of the first one there is. */
+static inline uint32_t slot_first_lane(uint32_t lanes)
+{
+    return (lanes & SLOT_LANE_AIC) != 0    ? LANE_AIC
+           : (lanes & SLOT_LANE_AIV0) != 0 ? LANE_AIV0
+                                           : LANE_AIV1;
 }
 
 /* The kernel of a lane; a task with one lane has only one. */

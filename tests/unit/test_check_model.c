@@ -28,6 +28,7 @@ struct step {
     struct check_arg args[ARGS_MAX];
     uint32_t dep_count;
     struct check_dep deps[ARGS_MAX];
+    struct check_predicate predicate;
 };
 
 static struct region flat(uint32_t addr, uint32_t from, uint32_t to)
@@ -106,6 +107,21 @@ static struct check_arg created(enum pto_tag tag, int32_t creator, struct region
         .kind = CHECK_AIV, .is_manual = true, .arg_count = 1, .args = { a } \
     }
 
+/* A task without arguments that runs only if element i of a region says so. */
+#define WHEN(r, i)                                      \
+    {                                                   \
+        .kind = CHECK_AIV, .predicate = predicate(r, i) \
+    }
+
+static struct check_predicate predicate(struct region region, uint32_t index)
+{
+    return (struct check_predicate){
+        .op = PTO_PREDICATE_EQ,
+        .is_used = true,
+        .element = { .creator = -1, .region = region, .ndims = 1, .indices = { index } }
+    };
+}
+
 /* Compares with a list of "before>after ", by `after`, then by `before`. */
 static void expect_edges(enum pto_deps deps, struct step *steps, uint32_t count, const char *edges)
 {
@@ -122,6 +138,7 @@ static void expect_edges(enum pto_deps deps, struct step *steps, uint32_t count,
         task.args = steps[b].args;
         task.dep_count = steps[b].dep_count;
         task.deps = steps[b].deps;
+        task.predicate = steps[b].predicate;
         model_submit(model, &task, &before);
         for (uint32_t a = 0; a < 64; a++) {
             if (bit_get(&before, a))
@@ -386,6 +403,108 @@ static void empty_views_name_nothing(void **state)
     SIMPLER("", ONE(OUTEX(none)), ONE(IN(version(x, 1))));
 }
 
+static void the_operand_of_a_predicate_is_one_more_input(void **state)
+{
+    struct region x = flat(BASE, 0, 64);
+    struct step steps[] = { ONE(created(PTO_TAG_OUTPUT, 0, x)), WHEN(x, 5), MANUAL(IN(x)) };
+
+    (void)state;
+    SAFE("0>1 ", ONE(OUTEX(x)), WHEN(x, 63), WHEN(flat(BASE, 64, 65), 0));
+    SAFE("0>1 ", WHEN(x, 5), ONE(OUTEX(flat(BASE, 5, 6))), ONE(OUTEX(flat(BASE, 6, 7))));
+    SAFE("0>1 ", ONE(OUTEX(x)), WHEN(x, 0), WHEN(manual_dep(x), 0));
+    SIMPLER("", ONE(OUTEX(x)), WHEN(x, 0), ONE(OUTEX(x)));
+    /* After the arguments: its own task wrote the element last. */
+    steps[1] = (struct step)TWO(IN(x), OUTEX(x));
+    steps[1].predicate = predicate(x, 5);
+    expect_edges(PTO_DEPS_SAFE, (struct step[]){ ONE(OUTEX(x)), steps[1] }, 2, "0>1 ");
+    /* The creator is waited for, even if the tensor opted out; not in a MANUAL scope. */
+    steps[0] = (struct step)ONE(created(PTO_TAG_OUTPUT, 0, x));
+    steps[1] = (struct step)WHEN(manual_dep(x), 5);
+    steps[1].predicate.element.creator = 0;
+    steps[2] = steps[1];
+    steps[2].is_manual = true;
+    expect_edges(PTO_DEPS_SAFE, steps, 3, "0>1 ");
+    expect_edges(PTO_DEPS_SIMPLER, steps, 3, "");
+}
+
+/* Three tasks: one writes [0, 64), one opted out and reads [64, 128), the third has accesses. */
+static void accesses_are_done_where_they_are_determined(void **state)
+{
+    struct check_scope scopes[] = { { -1, 0, false } };
+    struct check_arg args[2] = { OUTEX(flat(CHECK_ARENA_BASE, 0, 64)),
+                                 NODEP(flat(CHECK_ARENA_BASE, 64, 128)) };
+    struct check_element at[3] = { { -1, 0, flat(CHECK_ARENA_BASE, 0, 256), 1, { 7 } },
+                                   { -1, 0, flat(CHECK_ARENA_BASE, 0, 256), 1, { 70 } },
+                                   { -1, 0, flat(CHECK_ARENA_BASE, 0, 256), 1, { 200 } } };
+    struct check_access accesses[6];
+    struct check_task tasks[3] = { { .kind = AIV, .arg_count = 1, .args = &args[0] },
+                                   { .kind = AIV, .arg_count = 1, .args = &args[1] },
+                                   { .kind = AIV, .access_count = 6, .accesses = accesses } };
+    struct check_graph g = { .deps = PTO_DEPS_SAFE,
+                             .arena_bytes = 256,
+                             .task_count = 3,
+                             .tasks = tasks,
+                             .scope_count = 1,
+                             .scopes = scopes,
+                             .is_compared = true };
+
+    (void)state;
+    args[0].writes = args[1].may_read = true;
+    for (int i = 0; i < 6; i++)
+        accesses[i] = (struct check_access){ .is_set = i >= 3, .element = at[i % 3] };
+    model_prepare(&g);
+    /* A get waits for the writer, which in host mode nobody can. */
+    assert_true(accesses[0].is_streamed && !accesses[0].is_held);
+    assert_true(accesses[1].is_streamed && accesses[1].is_held);
+    assert_true(accesses[2].is_streamed && accesses[2].is_held);
+    /* A set does not wait for a reader that opted out; in host mode it comes before all tasks. */
+    assert_true(accesses[3].is_streamed && !accesses[3].is_held);
+    assert_true(!accesses[4].is_streamed && accesses[4].is_held);
+    assert_true(accesses[5].is_streamed && accesses[5].is_held);
+    for (int i = 0; i < 3; i++)
+        free(tasks[i].deps);
+    free(g.before);
+    free(g.ancestors);
+}
+
+static void a_notifier_never_waits_for_whom_it_notifies(void **state)
+{
+    struct check_scope scopes[] = { { -1, 0, false } };
+    struct region x = flat(CHECK_ARENA_BASE, 0, 64);
+    struct check_arg args[2] = { OUTEX(x), IN(x) };
+    struct check_access access = { .element = {
+                                       -1, 0, flat(CHECK_ARENA_BASE, 100, 101), 0, { 0 } } };
+    struct check_task tasks[4] = { { .kind = AIV },
+                                   { .kind = AIV, .arg_count = 1, .args = &args[0] },
+                                   { .kind = AIV, .arg_count = 1, .args = &args[1] },
+                                   { .kind = AIV } };
+    struct check_graph g = { .deps = PTO_DEPS_SAFE,
+                             .arena_bytes = 256,
+                             .task_count = 4,
+                             .tasks = tasks,
+                             .scope_count = 1,
+                             .scopes = scopes,
+                             .is_compared = true };
+
+    (void)state;
+    tasks[1].defer = (struct check_defer){ .is_on = true, .wished = { 0, 3 } };
+    model_prepare(&g);
+    assert_int_equal(tasks[1].defer.notifier_count, 2);
+    /* The third task follows the deferred one. */
+    tasks[1].defer.wished[1] = 2;
+    model_prepare(&g);
+    assert_int_equal(tasks[1].defer.notifier_count, 1);
+    assert_int_equal(tasks[1].defer.notifiers[0], 0);
+    /* The orchestration may wait for the deferred task before it submits the last one. */
+    tasks[1].defer.wished[1] = 3;
+    tasks[3].access_count = 1;
+    tasks[3].accesses = &access;
+    model_prepare(&g);
+    assert_int_equal(tasks[1].defer.notifier_count, 1);
+    free(g.before);
+    free(g.ancestors);
+}
+
 static void prepare_orders_what_opted_out(void **state)
 {
     struct check_scope scopes[] = { { -1, 0, false } };
@@ -578,6 +697,9 @@ int main(void)
         cmocka_unit_test(simpler_compares_versions_first),
         cmocka_unit_test(simpler_is_exact_only_in_one_frame),
         cmocka_unit_test(empty_views_name_nothing),
+        cmocka_unit_test(the_operand_of_a_predicate_is_one_more_input),
+        cmocka_unit_test(accesses_are_done_where_they_are_determined),
+        cmocka_unit_test(a_notifier_never_waits_for_whom_it_notifies),
         cmocka_unit_test(prepare_orders_what_opted_out),
         cmocka_unit_test(decisions_agree_with_sets_of_bytes),
         cmocka_unit_test(a_walk_visits_elements_in_index_order),
