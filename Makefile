@@ -8,20 +8,21 @@ SOVERSION = 0
 
 PUBLIC_HEADERS = kernel.h orch.h pto.h sim.h tensor.h
 
-BASE_SRC = status.c fiber.c os.c
+BASE_SRC = status.c crash.c fiber.c os.c
 PORT_SRC = port_sim.c
-GRAPH_SRC = graph.c data.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
+GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c
 CORE_SRC =
 CHIP_SRC = chip.c sim.c sim_threads.c sim_teams.c
-HOST_SRC = error.c handle.c device.c callable.c memory.c orch.c run.c
+HOST_SRC = error.c handle.c device.c callable.c limits.c memory.c orch.c relaunch.c run.c story.c
 TRACE_SRC = timeline.c
 CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
-	bench_measure.c bench_report.c cmd_bench.c cmd_doctor.c cmd_info.c json.c machine.c options.c probe.c
-EXAMPLES = vector paged_attention gang pipeline predicate transfer
+	bench_measure.c bench_report.c cmd_bench.c cmd_doctor.c cmd_drill.c cmd_info.c \
+	drills_args.c drills_host.c drills_kernels.c drills_limits.c json.c machine.c options.c probe.c stage.c
+EXAMPLES = gang paged_attention pipeline predicate transfer vector
 
 # Unit tests that start threads, without their folder and suffix.
-TSAN_TESTS = test_fiber test_os test_api test_sim test_runs test_memory \
+TSAN_TESTS = test_faults test_fiber test_os test_api test_sim test_runs test_memory \
 	test_lanes test_gangs test_predicate test_deferred
 
 PREFIX ?= /usr/local
@@ -89,6 +90,10 @@ LIB_LINK = $(B)/lib/libpto.so
 # What simulated kernels look up by name, in a library of its own.
 HOOKS = $(B)/lib/libptosim.so.$(SOVERSION)
 HOOKS_OBJ = $(call objects,chip,hooks.c)
+# What catches exceptions of orchestrations in C++; only where there is a compiler for it.
+ifneq ($(shell command -v $(CXX)),)
+GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
+endif
 CLI = $(B)/bin/pto
 EXAMPLE_LIBS = $(EXAMPLES:%=$(B)/lib/pto/examples/%.so)
 
@@ -113,7 +118,7 @@ endif
 
 all: lib cli examples ## build the library, the command and the examples (default)
 	@:
-lib: $(LIB) $(LIB_LINK)
+lib: $(LIB) $(LIB_LINK) $(GUARD)
 cli: $(CLI)
 examples: $(EXAMPLE_LIBS)
 pure: $(PURE_OBJ)
@@ -130,6 +135,12 @@ $(HOOKS): $(HOOKS_OBJ)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $(HOOKS_OBJ)
+
+$(B)/lib/libptoguard.so.$(SOVERSION): src/host/guard.cc include/pto/orch.h
+	@mkdir -p $(@D)
+	$(call quiet,CXX)$(CXX) -std=c++17 -Wall -Wextra $(WERROR) $(OPT) -g -fPIC -fvisibility=hidden \
+		-Iinclude $(ARCH_FLAGS) $(VARIANT_FLAGS) $(LDFLAGS_ALL) -shared \
+		-Wl,-soname,libptoguard.so.$(SOVERSION) -o $@ $<
 
 $(LIB): $(LIB_OBJ) $(HOOKS) pto.map
 	@mkdir -p $(@D)
@@ -193,7 +204,7 @@ install: all ## copy to $(DESTDIR)$(PREFIX)
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
-	install -m 755 $(LIB) $(HOOKS) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
 	install -m 755 $(EXAMPLE_LIBS) $(DESTDIR)$(PREFIX)/lib/pto/examples
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' pto.pc.in \
@@ -203,6 +214,7 @@ uninstall: ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/pto $(PUBLIC_HEADERS:%=$(DESTDIR)$(PREFIX)/include/pto/%) \
 		$(DESTDIR)$(PREFIX)/lib/libpto.so $(DESTDIR)$(PREFIX)/lib/$(notdir $(LIB)) \
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
+		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/lib/pto/examples/%.so) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1

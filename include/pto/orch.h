@@ -93,11 +93,12 @@ struct pto_args {
     const char *error;        /* first mistake of the caller, reported at submit */
     const struct pto_predicate *predicate;
     int32_t timing_slot; /* 0..15, or -1 */
-    uint32_t reserved;
+    uint32_t passed;     /* bit k: scalar k is that of the entry at passed_from[k] */
     uint8_t tag[PTO_TASK_TENSORS_MAX];
     const void
         *tensor[PTO_TASK_TENSORS_MAX]; /* struct pto_tensor, or struct pto_tensor_info for OUTPUT */
     uint64_t scalar[PTO_TASK_SCALARS_MAX];
+    uint8_t passed_from[PTO_TASK_SCALARS_MAX];
 };
 
 /* What a submit created. The descriptors live until the scope ends. */
@@ -141,6 +142,8 @@ struct pto_orch_ops {
                     const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out);
     int (*set_data)(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
                     const uint32_t indices[], const struct pto_site *site, uint64_t bits);
+    uint64_t (*scalar)(struct pto_orch *o, uint32_t index);
+    bool (*is_streamed)(struct pto_orch *o);
 };
 
 struct pto_orch {
@@ -169,7 +172,7 @@ static inline void pto_args_init(struct pto_args *a)
     a->error = NULL;
     a->predicate = NULL;
     a->timing_slot = -1;
-    a->reserved = 0;
+    a->passed = 0;
 }
 
 static inline void pto_args_fail(struct pto_args *a, const char *text)
@@ -223,6 +226,24 @@ static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
         pto_args_fail(a, "more than 16 scalars");
     else
         a->scalar[a->scalar_count++] = value;
+}
+
+/*
+ * Passes scalar `index` of the entry on. In a graph that is launched again it is
+ * the entry's scalar of that launch; scalars that were computed are part of the
+ * graph.
+ */
+static inline void pto_pass_scalar(struct pto_args *a, uint32_t index)
+{
+    if (a->scalar_count == PTO_TASK_SCALARS_MAX)
+        pto_args_fail(a, "more than 16 scalars");
+    else if (index >= PTO_ENTRY_SCALARS_MAX)
+        pto_args_fail(a, "an entry has at most 128 scalars");
+    else {
+        a->passed |= 1u << a->scalar_count;
+        a->passed_from[a->scalar_count] = (uint8_t)index;
+        a->scalar[a->scalar_count++] = 0;
+    }
 }
 
 static inline uint64_t pto_float_bits(float value)
@@ -366,6 +387,7 @@ static inline int pto_scope_end(struct pto_orch *o)
 #ifndef __cplusplus
 enum {
     PTO_ARG_SCALAR = PTO_TAG_NO_DEP + 1,
+    PTO_ARG_PASSED,
     PTO_ARG_BLOCKS,
     PTO_ARG_GANG,
     PTO_ARG_PREDICATE,
@@ -384,6 +406,8 @@ struct pto_arg {
 #define PTO_AFTER(t) ((struct pto_arg){ PTO_TAG_NO_DEP, 0, PTO_CHECK_TENSOR(t) })
 #define PTO_OUT(info) ((struct pto_arg){ PTO_TAG_OUTPUT, 0, PTO_CHECK_INFO(info) })
 #define PTO_INT(v) ((struct pto_arg){ PTO_ARG_SCALAR, (uint64_t)(v), NULL })
+/* The entry's scalar i, passed on: pto_pass_scalar. */
+#define PTO_PASS(i) ((struct pto_arg){ PTO_ARG_PASSED, (uint64_t)(i), NULL })
 #define PTO_FLOAT(v) ((struct pto_arg){ PTO_ARG_SCALAR, pto_float_bits(v), NULL })
 
 /* How it is launched: in blocks, in blocks that all start together, only if, timed. */
@@ -432,6 +456,8 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg lis
             pto_args_add(args, list[i].tensor, (enum pto_tag)list[i].kind);
         else if (list[i].kind == PTO_ARG_SCALAR)
             pto_add_scalar(args, list[i].scalar);
+        else if (list[i].kind == PTO_ARG_PASSED)
+            pto_pass_scalar(args, (uint32_t)list[i].scalar);
         else if (list[i].kind == PTO_ARG_PREDICATE)
             pto_set_predicate(args, (const struct pto_predicate *)list[i].tensor);
         else if (list[i].kind == PTO_ARG_TIMING)
@@ -480,6 +506,10 @@ static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tens
     return bits;
 }
 
+/* PTO_GET(o, t, i, j): element [i][j]. */
+#define PTO_GET(o, tensor, ...)                                                                  \
+    pto_get_data_at((o), (tensor), sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), \
+                    (const uint32_t[]){ __VA_ARGS__ }, PTO_SITE)
 #define pto_get_data(o, tensor, ndims, indices) \
     pto_get_data_at((o), (tensor), (ndims), (indices), PTO_SITE)
 
@@ -491,6 +521,21 @@ static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tens
 static inline uint32_t pto_cluster_count(struct pto_orch *o)
 {
     return o->ops->cluster_count(o);
+}
+
+/*
+ * Scalar `index` of the entry by value; 0 if there is none. A graph that is
+ * launched again remembers that it depends on this one.
+ */
+static inline uint64_t pto_scalar(struct pto_orch *o, uint32_t index)
+{
+    return o->ops->scalar(o, index);
+}
+
+/* Whether tasks run while the graph is built, so that pto_get_data can wait for them. */
+static inline bool pto_is_streamed(struct pto_orch *o)
+{
+    return o->ops->is_streamed(o);
 }
 
 static inline uint32_t pto_aiv_count(struct pto_orch *o)

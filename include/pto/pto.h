@@ -39,10 +39,12 @@ extern "C" {
     X(ESYNC_START, -7, "a gang that can never fit on the chip")     \
     X(ETENSOR_WAIT, -8, "tensor data did not arrive in time")       \
     X(EORCH, -9, "the orchestration reported a failure")            \
+    X(EREGIONS, -11, "the table of regions is full")                \
     X(ESTALL, -100, "no progress before the deadline")              \
     X(ECOMPLETION, -101, "a condition that can never be looked at") \
     X(EWAIT_OVERFLOW, -102, "too many conditions to wait for")      \
     X(EREGISTRATION, -103, "a task's conditions cannot be kept")    \
+    X(EREADY, -104, "too many tasks are ready at once")             \
     X(EINVAL, -201, "invalid argument")                             \
     X(ENOMEM, -202, "out of memory")                                \
     X(EAGAIN, -203, "no room now, retry after progress")            \
@@ -55,7 +57,10 @@ extern "C" {
     X(EBUSY, -210, "the run has not ended, or the device has runs") \
     X(EMEMORY, -211, "device memory is used wrongly")               \
     X(EFORKED, -212, "the device belongs to the parent process")    \
-    X(ELOAD, -213, "a shared object cannot be loaded")
+    X(ELOAD, -213, "a shared object cannot be loaded")              \
+    X(ELOST, -214, "the device is lost: a kernel never returned")   \
+    X(ECRASH, -215, "a kernel crashed")                             \
+    X(EGRAPH, -216, "the graph was built for other arguments")
 
 enum pto_status {
     PTO_OK = 0,
@@ -152,6 +157,25 @@ enum pto_trace {
     PTO_TRACE_TIMES  /* each task with the times of its begin and end */
 };
 
+/*
+ * Sizes of the reference's rings, 0: not set. Nothing here needs them: memory
+ * sizes itself. Whoever sets one gets the waits and the codes that the reference
+ * has for it. By default the environment's PTO2_RING_TASK_WINDOW, PTO2_RING_HEAP
+ * and PTO2_RING_DEP_POOL count: one number, or four with commas.
+ */
+enum { PTO_RINGS = 4 };
+
+struct pto_ring_limits {
+    uint64_t task_window[PTO_RINGS]; /* a power of two, at least 4 */
+    uint64_t heap[PTO_RINGS];        /* bytes, at least 1024 */
+    uint64_t dep_pool[PTO_RINGS];    /* at least 4 */
+};
+
+enum pto_limits {
+    PTO_LIMITS_NONE,     /* but for what is set */
+    PTO_LIMITS_REFERENCE /* all of the reference's, its fixed pools included */
+};
+
 struct pto_run_options {
     size_t size;
     enum pto_mode mode;
@@ -161,6 +185,14 @@ struct pto_run_options {
     pto_edge_fn edge;
     void *edge_context;
     enum pto_trace trace;
+    enum pto_limits limits;
+    struct pto_ring_limits rings;
+    uint64_t timeout_ns; /* for the whole run, once it has begun; 0: none. PTO_ETIMEOUT after it */
+    /*
+     * Without a kernel that starts or returns before the run fails with PTO_ESTALL; 0: the
+     * environment's SIMPLER_SCHEDULER_TIMEOUT_MS, or 10 s. Building a graph counts as progress.
+     */
+    uint64_t stall_timeout_ns;
     uint64_t data_timeout_ns; /* for pto_get_data and pto_set_data; 0: 15 s */
     uint32_t trace_records;   /* kept per worker, the latest ones; 0: 65536; a power of two */
 };
@@ -204,6 +236,7 @@ struct pto_run_report {
     uint64_t monitor_ticks;
     uint32_t workers;
     uint32_t core_count;
+    const char *warning;                /* something that was ignored; static; NULL: nothing */
     uint32_t core_tasks[PTO_CORES_MAX]; /* executions by simulated core: AICs, then AIVs */
     struct pto_timing timing[PTO_TIMING_SLOTS];
     struct pto_error error;
@@ -262,6 +295,47 @@ int pto_run_fd(struct pto_run *run);
  * launched may be finished, too: its status is PTO_ECANCELED.
  */
 int pto_run_finish(struct pto_run *run, struct pto_run_report *report);
+
+/*
+ * A graph that is built once and launched many times, with other buffers and
+ * other scalars. What may change: the addresses of the entry's tensors, and
+ * scalars that were passed on with pto_pass_scalar. What may not, and is refused
+ * with PTO_EGRAPH: shapes; which of the tensors overlap; a scalar that the
+ * orchestration read (with pto_scalar, or any of them once it has looked into
+ * `entry->scalar`); an element that it read with pto_get_data and that has
+ * another value now. `options->mode` is ignored: the graph is built on the host.
+ *
+ * Outputs that tasks create belong to the graph and are used again by every
+ * launch, which allocates nothing. One launch of a graph at a time: PTO_EBUSY.
+ */
+struct pto_graph;
+
+/* The report, which may be NULL, tells what is wrong with the orchestration. */
+int pto_graph_build(struct pto_device *device, const struct pto_callable *callable,
+                    const struct pto_entry *entry, const struct pto_run_options *options,
+                    struct pto_run_report *report, struct pto_graph **graph_out);
+/* As pto_run. Of the options the order, the recorder and the time-outs count. */
+int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
+                  const struct pto_run_options *options, struct pto_run_report *report);
+/* As pto_run_prepare; the graph is busy until the run is finished. */
+int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
+                      const struct pto_run_options *options, struct pto_run **run_out);
+/* PTO_EBUSY while it is launched. Before its device is closed. */
+int pto_graph_destroy(struct pto_graph *graph);
+
+/*
+ * What is known about the last run of the device that failed, in lines: for a
+ * stall each stuck task, what it waits for, and the likely cause. At most `size`
+ * bytes, with the final zero. Returns the length of the whole text, 0: no run
+ * has failed.
+ */
+int pto_device_story(struct pto_device *device, char *text, size_t size);
+/*
+ * Threads of this process that are in kernels which no run waits for any more.
+ * They go on until the kernel returns or the process ends; what they may use is
+ * not freed.
+ */
+uint32_t pto_stuck_threads(void);
 
 /*
  * Device memory. On a simulated chip it is host memory, too. Every allocation

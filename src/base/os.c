@@ -22,7 +22,8 @@
 #include "pto/pto.h"
 
 enum { NS_PER_S = 1000000000 };
-enum { CPU_SETS = 16 }; /* of 1024 CPUs each; the kernel refuses a mask that is too small */
+enum { GUARD_BYTES = 1 << 20 }; /* below a stack: kernels may have large frames */
+enum { CPU_SETS = 16 };         /* of 1024 CPUs each; the kernel refuses a mask that is too small */
 
 uint64_t os_now_ns(void)
 {
@@ -47,14 +48,21 @@ int os_commit(void *addr, size_t bytes)
     return PTO_OK;
 }
 
-void os_decommit(void *addr, size_t bytes)
+int os_protect(void *addr, size_t bytes, bool is_readable)
+{
+    /* Splitting a mapping can fail at the process limit. */
+    return mprotect(addr, bytes, is_readable ? PROT_READ : PROT_NONE) == 0 ? PTO_OK : PTO_ENOMEM;
+}
+
+int os_decommit(void *addr, size_t bytes)
 {
     assert((uintptr_t)addr % os_page_bytes() == 0);
     /* Dropping the pages is what makes them zero at the next commit. */
     if (madvise(addr, bytes, MADV_DONTNEED) != 0)
-        assert(!"decommit of pages that are not reserved");
+        return PTO_ESYSTEM;
     /* Splitting a mapping can fail at the process limit: the pages then stay accessible, empty. */
     (void)mprotect(addr, bytes, PROT_NONE);
+    return PTO_OK;
 }
 
 void os_release(void *addr, size_t bytes)
@@ -94,14 +102,22 @@ void os_wake(struct a32 *word, uint32_t count)
 
 int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
 {
+    pthread_attr_t attr;
     sigset_t all, old;
+    pthread_t handle;
     int error;
 
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    error = pthread_create(handle_out, NULL, fn, arg);
+    pthread_attr_init(&attr);
+    pthread_attr_setguardsize(&attr, GUARD_BYTES);
+    error = pthread_create(&handle, &attr, fn, arg);
+    pthread_attr_destroy(&attr);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return error == 0 ? PTO_OK : PTO_ESYSTEM;
+    if (error != 0)
+        return PTO_ESYSTEM; /* the handle has some value now, which names no thread */
+    *handle_out = handle;
+    return PTO_OK;
 }
 
 void os_cond_init(pthread_cond_t *cond)

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+struct a32 chip_stuck_threads;
+
 static const struct chip_row rows[] = {
     { { "a2a3sim", 8, 24 }, 50000000, &chip_sim_ops },
     { { "a5sim", 8, 36 }, 1000000000, &chip_sim_ops },

@@ -14,6 +14,7 @@ enum {
     PATIENCE_NS_MAX = 1 << 30,
     POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
     POLL_NS_MAX = 1000000,
+    GRACE_NS = 200000000, /* for kernels to return after a stall was noticed */
     WINDOW_PER_WORKER = 256,
     TASK_NS_GENEROUS = 100, /* longer ones are offered to other workers */
     POOL_UNIT_LOG = 28,     /* bytes of address space per share of a pool: 256 MiB */
@@ -22,7 +23,7 @@ enum {
 };
 
 static int sim_open(const struct chip_params *params, struct chip **chip_out);
-static void sim_close(struct chip *chip);
+static bool sim_close(struct chip *chip);
 static int sim_run(struct chip *chip, const struct chip_job *job);
 static void sim_room(struct chip *chip);
 static int sim_wait(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t deadline_ns);
@@ -34,8 +35,14 @@ const struct chip_ops chip_sim_ops = {
     .run = sim_run,
     .room = sim_room,
     .wait = sim_wait,
+    .each_running = each_running,
+    .is_queued = is_queued,
 };
 
+static void serve(struct sim *m, struct worker *w);
+static bool lead(struct sim *m, struct worker *w);
+static void answer_alarm(struct sim *m);
+static bool is_given_up(struct sim *m);
 static bool run_for_room(struct sim *m, struct worker *w);
 static bool run_for_task(struct sim *m, struct worker *w);
 static bool run_to_end(struct sim *m, struct worker *w);
@@ -105,6 +112,7 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
     memset(m, 0, sizeof(*m));
     m->base = (struct chip){ .ops = &chip_sim_ops,
                              .graph = &m->graph,
+                             .ledger = &m->ledger,
                              .sched = &m->sched,
                              .clusters = params->clusters,
                              .memory = &m->memory };
@@ -116,12 +124,15 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
     sched_init(&m->sched, m);
     init_cores(m, params->clusters);
     graph_each_pool(&m->graph, reserve_pool, m);
+    ledger_each_pool(&m->ledger, reserve_pool, m);
     graph_each_pool(&m->graph, note_missing, &is_missing);
+    ledger_each_pool(&m->ledger, note_missing, &is_missing);
     status = is_missing ? PTO_ENOMEM : fiber_create(STACK_BYTES, &m->fiber);
     if (status < 0)
         goto release_pools;
     init_thread(m, &m->caller);
     share_hooks();
+    m->base.has_handler = crash_init();
     status = start_threads(m, params->workers);
     if (status < 0)
         goto release_pools;
@@ -130,15 +141,20 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
     return PTO_OK;
 
 release_pools:
-    sim_close(&m->base);
+    (void)sim_close(&m->base);
     return status;
 }
 
-static void sim_close(struct chip *chip)
+static bool sim_close(struct chip *chip)
 {
     struct sim *m = sim_of(chip);
+    bool is_complete;
 
-    end_threads(m);
+    is_complete = end_threads(m);
+    if (m->base.has_handler)
+        crash_fini(!is_complete);
+    if (!is_complete)
+        return false;
     drop_pipes(m);
     free(m->ring[SCHED_WORKERS_MAX].record);
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
@@ -147,14 +163,23 @@ static void sim_close(struct chip *chip)
     }
     fiber_destroy(m->fiber);
     graph_each_pool(&m->graph, release_pool, m);
+    ledger_each_pool(&m->ledger, release_pool, m);
     pthread_mutex_destroy(&m->lock);
     free(m);
+    return true;
 }
 
 /* ---- places ---- */
 
 /* One that is not the submitter's, until it is lost or the device is closed. */
-void serve_place(struct sim *m, struct worker *w)
+void serve_place(struct sim *m, struct thread *th)
+{
+    if (sigsetjmp(th->crash.back, 0) != 0 && crash_landed(m, th))
+        return;
+    serve(m, th->place);
+}
+
+static void serve(struct sim *m, struct worker *w)
 {
     uint32_t spins = 0;
 
@@ -193,7 +218,10 @@ static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns)
         deadline_ns = poll_ns < deadline_ns ? poll_ns : deadline_ns;
         m->poll_ns = m->poll_ns < POLL_NS_MAX / 2 ? 2 * m->poll_ns : POLL_NS_MAX;
     }
-    if (!sched_has_offer(&m->sched, w) && a32_load_relaxed(&m->is_closing) == 0) { /* after A14 */
+    if (w->index == 0 && m->give_up_ns != 0 && m->give_up_ns < deadline_ns)
+        deadline_ns = m->give_up_ns;
+    if (!sched_has_offer(&m->sched, w) && a32_load_relaxed(&m->is_closing) == 0 && /* after A14 */
+        (w->index != 0 || a32_load_relaxed(&m->alarm) == ALARM_NONE)) {            /* F1 */
         a32_add_relaxed(&m->sleeps, 1);                                            /* a count */
         is_in_time = os_wait(&m->event, event, deadline_ns);
     }
@@ -220,7 +248,6 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     struct worker *w = m->sched.worker[0];
     const struct pto_sim_core *hook;
 
-    m->job = job;
     m->takeovers = 0;
     m->patience_ns = PATIENCE_NS;
     m->window = job->window != 0 ? job->window : workers * WINDOW_PER_WORKER;
@@ -230,6 +257,8 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     a32_store_relaxed(&m->ticks, 0);
     m->poll_ns = POLL_NS;
     m->awaited_slot = 0;
+    m->is_builder_waiting = false;
+    m->is_seeded = false;
     m->lane_executions = 0;
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
     drop_pipes(m);
@@ -238,8 +267,19 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     sched_start(&m->sched, job->kernels, job->order_seed);
     w->is_generous = !job->is_held; /* what is ready stays here until the graph is complete */
     hook = pto_sim_set_core(&m->caller.hook);
-    fiber_start(m->fiber, job->build, job->arg);
+    crash_begin(&m->caller.crash, &m->caller.core.exec);
+    m->caller.crash.guard = job->guard;
+    m->caller.crash.guard_bytes = job->guard_bytes;
+    m->caller.crash.is_guard_hit = false;
+    m->caller_handle = pthread_self();
+    m->give_up_ns = 0;
+    a32_store_relaxed(&m->is_abandoned, 0);
+    if (job->image == NULL)
+        fiber_start(m->fiber, job->build, job->arg);
     pthread_mutex_lock(&m->lock);
+    m->job = job;
+    m->stall_since_ns = os_now_ns();
+    a32_store_relaxed(&m->alarm, ALARM_NONE); /* the monitor raises it under the lock */
     m->caller.is_lost = false;
     bind_thread(m, &m->caller, w);
     pthread_mutex_unlock(&m->lock);
@@ -249,18 +289,23 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
         a32_add_acq_rel(&m->monitor, 1);
         os_wake(&m->monitor, 1);
     }
-    if (lead_run(m, w)) {
-        pthread_mutex_lock(&m->lock);
-        m->at_place[0] = NULL;
-        pthread_mutex_unlock(&m->lock);
-    } else {
-        while (a32_load_acquire(&m->done) == done) /* A16 */
+    if (!lead_run(m, &m->caller))
+        while (a32_load_acquire(&m->done) == done) /* the lock orders */
             os_wait(&m->done, done, UINT64_MAX);
-    }
-    a32_store_release(&m->is_running, 0);
+    pthread_mutex_lock(&m->lock);
+    m->at_place[0] = NULL;
+    a32_store_relaxed(&m->is_running, 0); /* from here on the monitor leaves the job alone */
+    pthread_mutex_unlock(&m->lock);
+    crash_end(&m->caller.crash);
+    if (job->guard != NULL)
+        *job->is_guard_hit = m->caller.crash.is_guard_hit;
+    m->caller.crash.guard = NULL;
     (void)pto_sim_set_core(hook);
     report_run(m, job);
-    graph_each_pool(&m->graph, trim_pool, NULL);
+    if (!m->base.is_lost && !job->is_built_only) { /* else somebody still looks at it */
+        graph_each_pool(&m->graph, trim_pool, NULL);
+        ledger_each_pool(&m->ledger, trim_pool, NULL);
+    }
     return PTO_OK;
 }
 
@@ -299,26 +344,58 @@ static int start_trace(struct sim *m, const struct chip_job *job)
     return PTO_OK;
 }
 
-bool lead_run(struct sim *m, struct worker *w)
+/* Another thread may have come to this place after they were pushed. */
+static void seed_image(struct sim *m, struct worker *w)
 {
-    while (!fiber_is_done(m->fiber)) {
-        aptr_store_relaxed(&m->base.builder, __builtin_thread_pointer()); /* only compared */
-        fiber_resume(m->fiber);
-        aptr_store_relaxed(&m->base.builder, NULL);
-        if (fiber_is_done(m->fiber)) {
-            if (m->job->is_held)
-                sched_settle_all(w);
-            break;
+    const struct image *image = m->job->image;
+
+    if (m->is_seeded)
+        return;
+    m->is_seeded = true;
+    for (uint32_t i = image->root_count; i-- > 0;) /* the first one on top */
+        sched_ready(w, graph_slot(&m->graph, image->root[i]));
+}
+
+bool lead_run(struct sim *m, struct thread *th)
+{
+    if (sigsetjmp(th->crash.back, 0) != 0 && crash_landed(m, th))
+        return false;
+    return lead(m, th->place);
+}
+
+static bool lead(struct sim *m, struct worker *w)
+{
+    if (m->job->image != NULL)
+        seed_image(m, w);
+    while (m->job->image == NULL && !fiber_is_done(m->fiber)) {
+        if (!m->is_builder_waiting) { /* else the thread before this one lost the place meanwhile */
+            aptr_store_relaxed(&m->base.builder, __builtin_thread_pointer()); /* only compared */
+            fiber_resume(m->fiber);
+            aptr_store_relaxed(&m->base.builder, NULL);
+            if (fiber_is_done(m->fiber))
+                break;
         }
         if (m->awaited_slot != 0 ? !run_for_task(m, w) : !run_for_room(m, w))
             return false;
+        m->is_builder_waiting = false;
+    }
+    if (m->job->is_built_only) {
+        sched_discard(w);
+        return true;
+    }
+    if (m->job->is_held && !m->is_seeded) {
+        m->is_seeded = true;
+        sched_settle_all(w);
     }
     return run_to_end(m, w);
 }
 
 static void sim_room(struct chip *chip)
 {
-    fiber_yield(sim_of(chip)->fiber);
+    struct sim *m = sim_of(chip);
+
+    m->is_builder_waiting = true;
+    fiber_yield(m->fiber);
 }
 
 static int sim_wait(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t deadline_ns)
@@ -328,9 +405,8 @@ static int sim_wait(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t dea
     m->awaited_slot = slot;
     m->awaited_seq = seq;
     m->awaited_until_ns = deadline_ns;
-    do
-        fiber_yield(m->fiber); /* comes back early when the thread that leads has changed */
-    while (m->graph.info[slot].seq == seq && os_now_ns() < deadline_ns);
+    m->is_builder_waiting = true;
+    fiber_yield(m->fiber);
     m->awaited_slot = 0;
     return m->graph.info[slot].seq != seq ? PTO_OK : PTO_ETIMEOUT;
 }
@@ -346,7 +422,7 @@ static bool run_for_task(struct sim *m, struct worker *w)
 
         if (result == SCHED_LOST)
             return false;
-        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns)
+        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns || is_given_up(m))
             break;
         if (result == SCHED_IDLE)
             (void)sleep_at(m, w, m->awaited_until_ns);
@@ -374,6 +450,8 @@ static bool run_for_room(struct sim *m, struct worker *w)
 
         if (result == SCHED_LOST)
             return false;
+        if (is_given_up(m))
+            return true;
         if (result == SCHED_IDLE && g->live > target &&
             !sleep_at(m, w, os_now_ns() + m->patience_ns))
             break;
@@ -405,6 +483,8 @@ static bool run_to_end(struct sim *m, struct worker *w)
 
         if (result == SCHED_LOST)
             return false;
+        if (is_given_up(m))
+            return true;
         if (result == SCHED_IDLE && g->live != 0)
             (void)sleep_at(m, w, UINT64_MAX);
     }
@@ -416,6 +496,8 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, uint32_t *s
 {
     enum sched_result result;
 
+    if (a32_load_relaxed(&m->alarm) != ALARM_NONE) /* the run is late anyway */
+        answer_alarm(m);
     if (w->trace != NULL)
         trace_depth(w->trace, m->graph.live, sched_ready_count(w));
     result = sched_run(w, BUDGET);
@@ -435,6 +517,33 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, uint32_t *s
     }
     *spins = 0;
     return SCHED_IDLE;
+}
+
+/* The run is stopped; kernels that do not return soon after a stall are given up. */
+static void answer_alarm(struct sim *m)
+{
+    bool is_stall = a32_swap_acq_rel(&m->alarm, ALARM_NONE) == ALARM_STALL;
+    bool was_stopped = sched_is_stopped(&m->sched);
+
+    if (!was_stopped) {
+        m->job->stalled(m->job->arg, is_stall);
+        sched_attend(&m->sched, ATTEND_FAILED, 0);
+        sched_signal(&m->sched);
+    }
+    if (is_stall)
+        m->give_up_ns = os_now_ns() + (was_stopped ? 0 : GRACE_NS);
+}
+
+static bool is_given_up(struct sim *m)
+{
+    if (m->give_up_ns == 0 || os_now_ns() < m->give_up_ns || m->graph.live == 0)
+        return false;
+    if (a32_load_relaxed(&m->is_abandoned) == 0) { /* place 0's own word until the run has ended */
+        a32_store_relaxed(&m->is_abandoned, 1);
+        m->base.is_lost = true;
+        abandon_kernels(m);
+    }
+    return true;
 }
 
 static void report_run(struct sim *m, const struct chip_job *job)

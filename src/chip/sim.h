@@ -30,6 +30,7 @@
 
 #include <pthread.h>
 
+#include "base/crash.h"
 #include "base/fiber.h"
 #include "base/os.h"
 #include "chip/chip.h"
@@ -49,6 +50,7 @@ struct lane {
 struct thread {
     struct core core;         /* first: aligned */
     struct pto_sim_core hook; /* what kernels ask */
+    struct crash crash;       /* what it does when a kernel crashes */
     struct sim *sim;
     struct worker *place;     /* whose turn it is to be served by this thread; under the lock */
     struct lane lane;         /* written while the thread is idle */
@@ -57,6 +59,7 @@ struct thread {
     bool is_idle;             /* in the list of idle ones; under the lock */
     pthread_t handle;
     bool is_lost;      /* its place was given away; under the lock */
+    bool is_stuck;     /* a run ended without its kernel; under the lock */
     uint8_t held_type; /* the core that it keeps meanwhile */
     uint16_t held_index;
     struct a32 go; /* counts what it was given to do */
@@ -87,6 +90,7 @@ struct team_queue {
 struct sim {
     struct chip base;
     struct graph graph;
+    struct ledger ledger;
     struct sched sched;
     struct memory memory;
     struct fiber *fiber;
@@ -94,11 +98,13 @@ struct sim {
     uint32_t window;
     uint32_t spins;
     uint64_t patience_ns;
-    uint64_t poll_ns;      /* between two looks at the conditions of deferred tasks */
-    uint32_t awaited_slot; /* the builder waits for this task; 0: for room */
+    uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
+    bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
+    uint32_t awaited_slot;   /* the builder waits for this task; 0: for room */
     uint32_t awaited_seq;
     uint64_t awaited_until_ns;
     bool has_fence_all;
+    bool is_seeded;       /* the roots of the image that is launched are ready */
     struct thread caller; /* whoever is in sim_run */
     struct trace_ring ring[SCHED_WORKERS_MAX + 1];
 
@@ -120,6 +126,10 @@ struct sim {
     uint32_t team_ticks; /* since a team waits and nothing came of it */
     bool is_lapsed;      /* ordinary tasks may go before teams for once */
     struct pipe *pipes;
+    uint64_t sum_seen; /* by the monitor: changes with every kernel that starts or returns */
+    uint64_t stall_since_ns;
+    uint64_t give_up_ns; /* place 0's: when it does not wait for kernels any longer; 0: it does */
+    pthread_t caller_handle;
 
     _Alignas(128) struct a32 event; /* changes when a sleeper may have something to do */
     struct a32 is_closing;
@@ -127,21 +137,33 @@ struct sim {
     struct a32 wakes;
     _Alignas(128) struct a32 done; /* runs that have ended */
     struct a32 is_running;
-    struct a32 monitor; /* changes to wake the monitor */
+    struct a32 alarm;        /* enum alarm: what the monitor wants place 0 to know */
+    struct a32 is_abandoned; /* the run has ended without some of its kernels */
+    struct a32 monitor;      /* changes to wake the monitor */
     struct a32 is_monitor_asleep;
     struct a32 ticks;
     pthread_t monitor_handle;
 };
 
+/* What place 0 has to end the run for. */
+enum alarm { ALARM_NONE, ALARM_STALL, ALARM_TIMEOUT };
+
 /* sim.c: what a thread does at a place. */
-void serve_place(struct sim *m, struct worker *w);
+void serve_place(struct sim *m, struct thread *th);
 /* At place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
-bool lead_run(struct sim *m, struct worker *w);
+bool lead_run(struct sim *m, struct thread *th);
 
 /* sim_threads.c */
 int start_threads(struct sim *m, uint32_t workers);
-/* Every thread has ended when it returns. */
-void end_threads(struct sim *m);
+/*
+ * Ends the threads. False: some never return from their kernels; they go on, so
+ * nothing that they use may be freed.
+ */
+bool end_threads(struct sim *m);
+/* Counts the threads that are in kernels now as stuck, and calls the caller's thread back. */
+void abandon_kernels(struct sim *m);
+/* Under the lock: the thread is back from its kernel. */
+void note_back(struct thread *th);
 void init_thread(struct sim *m, struct thread *th);
 /* The rest under the lock. */
 void bind_thread(struct sim *m, struct thread *th, struct worker *w);
@@ -162,6 +184,8 @@ void put_core(struct sim *m, uint32_t type, uint32_t index);
  */
 struct thread *start_teams(struct sim *m);
 void wake_threads(struct thread *list);
+/* A kernel crashed on the thread, which is back from it. True: its place was given away. */
+bool crash_landed(struct sim *m, struct thread *th);
 /* By the monitor: a team that gets no cores must not stop everything else. */
 void watch_teams(struct sim *m);
 void drop_pipes(struct sim *m);
@@ -171,6 +195,11 @@ static inline uint32_t core_number(const struct sim *m, uint32_t type, uint32_t 
     return index + (type == PTO_CORE_AIV ? m->base.clusters : 0);
 }
 
+/* Operations of the chip: chip.h. */
+void each_running(struct chip *chip,
+                  void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
+                  void *context);
+bool is_queued(struct chip *chip, const struct slot *slot);
 /* Without the lock: runs the invocation that the thread was given. */
 void run_lane(struct sim *m, struct thread *th);
 

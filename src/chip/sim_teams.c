@@ -317,17 +317,33 @@ void wake_threads(struct thread *list)
     }
 }
 
+static void lane_crashed(struct sim *m, struct thread *th)
+{
+    const struct lane *lane = &th->lane;
+    uint32_t exec = a32_load_relaxed(&th->core.exec); /* own word */
+
+    sched_crashed(&m->sched, lane->slot, th->crash.signal, th->crash.addr, lane->block,
+                  lane->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + lane->core % 2);
+    th->core.slab.count = 0;
+    th->core.slab.error = 0;
+    a32_store_relaxed(&th->core.exec, exec + 1); /* as core_invoke does */
+}
+
 void run_lane(struct sim *m, struct thread *th)
 {
-    struct lane lane = th->lane;
-    struct slot *s = lane.slot;
-    uint64_t begin = m->base.trace != NULL ? port_cycles() : 0;
+    const struct lane lane = th->lane;
+    struct slot *const s = lane.slot;
+    const uint64_t begin = m->base.trace != NULL ? port_cycles() : 0;
     struct thread *wake;
 
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
-    (void)core_invoke(&th->core, s, m->sched.kernels[lane.kernel].fn, lane.block);
+    if (sigsetjmp(th->crash.back, 0) == 0)
+        (void)core_invoke(&th->core, s, m->sched.kernels[lane.kernel].fn, lane.block);
+    else
+        lane_crashed(m, th);
     pthread_mutex_lock(&m->lock);
+    note_back(th);
     if (m->base.trace != NULL) {
         uint32_t number = core_number(m, lane.type, lane.core);
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated chip's threads: what each does next, and the monitor that sets them aside. */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@ static struct thread *start_thread(struct sim *m);
 static void *thread_main(void *arg);
 static void *monitor_main(void *arg);
 static void watch_places(struct sim *m);
+static void watch_progress(struct sim *m);
+static uint32_t lane_of(const struct thread *th);
 static void give_place_away(struct sim *m, uint32_t index, uint32_t exec);
 
 int start_threads(struct sim *m, uint32_t workers)
@@ -45,8 +48,10 @@ int start_threads(struct sim *m, uint32_t workers)
     return PTO_OK;
 }
 
-void end_threads(struct sim *m)
+bool end_threads(struct sim *m)
 {
+    bool is_complete = true;
+
     a32_store_relaxed(&m->is_closing, 1); /* published by the numbers below */
     a32_add_acq_rel(&m->event, 1);        /* R14 */
     os_wake(&m->event, UINT32_MAX);
@@ -56,13 +61,76 @@ void end_threads(struct sim *m)
         pthread_join(m->monitor_handle, NULL);
     for (struct thread *th = m->all; th != NULL;) { /* the monitor made the last of them */
         struct thread *next = th->next;
+        bool is_stuck;
 
+        pthread_mutex_lock(&m->lock);
+        is_stuck = th->is_stuck;
+        pthread_mutex_unlock(&m->lock);
         a32_add_acq_rel(&th->go, 1); /* R14 */
         os_wake(&th->go, 1);
-        pthread_join(th->handle, NULL);
-        free(th);
+        if (is_stuck) {
+            pthread_detach(th->handle);
+            is_complete = false;
+        } else {
+            pthread_join(th->handle, NULL);
+            free(th);
+        }
         th = next;
     }
+    return is_complete;
+}
+
+void abandon_kernels(struct sim *m)
+{
+    bool is_recalled;
+
+    pthread_mutex_lock(&m->lock);
+    for (struct thread *th = m->all; th != NULL; th = th->next)
+        a32_store_relaxed(&th->core.lost, 1); /* F3: whoever returns now looks under the lock */
+    if (m->has_fence_all)
+        os_fence_all(); /* F3 */
+    else
+        fence_full(); /* F3 */
+    for (struct thread *th = m->all; th != NULL; th = th->next)
+        if (th->lane.slot != NULL ||                     /* it may not have got so far yet */
+            a32_load_relaxed(&th->core.exec) % 2 != 0) { /* F3 */
+            th->is_stuck = true;
+            a32_add_relaxed(&chip_stuck_threads, 1); /* a count */
+        }
+    is_recalled = m->base.has_handler && m->caller.is_lost;
+    if (is_recalled) {
+        a32_store_release(&m->caller.crash.is_recalled, 1);
+        pthread_kill(m->caller_handle, SIGURG);
+    }
+    pthread_mutex_unlock(&m->lock);
+}
+
+void note_back(struct thread *th)
+{
+    if (!th->is_stuck)
+        return;
+    th->is_stuck = false;
+    a32_sub_relaxed(&chip_stuck_threads, 1); /* a count */
+}
+
+/* It crashed, or the run has ended without it. The slot is this thread's until it says otherwise. */
+bool crash_landed(struct sim *m, struct thread *th)
+{
+    struct core *core = &th->core;
+    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+
+    core->slab.count = 0;
+    core->slab.error = 0;
+    if (th->crash.signal != SIGURG)
+        sched_crashed(&m->sched, core->slot, th->crash.signal, th->crash.addr,
+                      (uint32_t)core->local.block_index, lane_of(th));
+    a32_store_relaxed(&core->exec, exec + 1); /* the lock below publishes it */
+    if (th->crash.signal == SIGURG)
+        return true; /* nobody waits for it */
+    if (port_core_lost(core, core->slot))
+        return true;
+    sched_returned(&m->sched, &m->graph, core->slot, core);
+    return false;
 }
 
 /* ---- what a thread does ---- */
@@ -108,11 +176,16 @@ static void *thread_main(void *arg)
     uint32_t done = 0;
 
     (void)pto_sim_set_core(&th->hook);
+    crash_begin(&th->crash, &th->core.exec);
     for (;;) {
         uint32_t go = a32_load_acquire(&th->go); /* A14 A20 */
 
-        if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
+        if (a32_load_relaxed(&m->is_closing) != 0) { /* after A14 */
+            pthread_mutex_lock(&m->lock);
+            note_back(th); /* it was given a lane, but has not begun */
+            pthread_mutex_unlock(&m->lock);
             return NULL;
+        }
         if (go == done) {
             os_wait(&th->go, go, UINT64_MAX);
             continue;
@@ -124,13 +197,13 @@ static void *thread_main(void *arg)
             continue;
         }
         if (th->place->index != 0) {
-            serve_place(m, th->place);
-        } else if (lead_run(m, th->place)) {
+            serve_place(m, th);
+        } else if (lead_run(m, th)) {
             pthread_mutex_lock(&m->lock);
             m->at_place[0] = NULL;
             put_idle(m, th);
             pthread_mutex_unlock(&m->lock);
-            a32_add_acq_rel(&m->done, 1); /* R16 */
+            a32_add_acq_rel(&m->done, 1); /* the lock orders */
             os_wake(&m->done, UINT32_MAX);
         }
     }
@@ -175,6 +248,13 @@ void bind_thread(struct sim *m, struct thread *th, struct worker *w)
 static struct thread *thread_of(const struct pto_sim_core *hook)
 {
     return (struct thread *)(void *)((char *)(uintptr_t)hook - offsetof(struct thread, hook));
+}
+
+static uint32_t lane_of(const struct thread *th)
+{
+    if (th->lane.slot == NULL || th->lane.type == PTO_CORE_AIC)
+        return th->core.slot->core_type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0;
+    return LANE_AIV0 + th->lane.core % 2;
 }
 
 static uint32_t sub_block_here(const struct pto_sim_core *hook)
@@ -251,6 +331,7 @@ bool port_core_lost(struct core *core, struct slot *s)
     bool is_lost;
 
     pthread_mutex_lock(&m->lock);
+    note_back(th);
     is_lost = th->is_lost;
     th->is_lost = false;
     a32_store_relaxed(&core->lost, 0); /* both sides hold the lock */
@@ -269,6 +350,58 @@ bool port_core_lost(struct core *core, struct slot *s)
     return is_lost;
 }
 
+/* ---- for whoever tells the story of a stall ---- */
+
+static void tell_running(struct sim *m, struct thread *th,
+                         void (*each)(void *context, struct slot *slot, uint32_t core,
+                                      uint32_t block),
+                         void *context)
+{
+    uint32_t type, index;
+
+    if (a32_load_acquire(&th->core.exec) % 2 == 0) /* A7 */
+        return;
+    if (th->lane.slot != NULL) {
+        type = th->lane.type;
+        index = th->lane.core;
+    } else {
+        type = th->core.slot->core_type;
+        index = th->is_lost ? th->held_index : th->place->core_index[type];
+    }
+    each(context, th->core.slot, core_number(m, type, index), (uint32_t)th->core.local.block_index);
+}
+
+void each_running(struct chip *chip,
+                  void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
+                  void *context)
+{
+    struct sim *m = (struct sim *)(void *)chip;
+
+    pthread_mutex_lock(&m->lock);
+    tell_running(m, &m->caller, each, context);
+    for (struct thread *th = m->all; th != NULL; th = th->next)
+        tell_running(m, th, each, context);
+    pthread_mutex_unlock(&m->lock);
+}
+
+bool is_queued(struct chip *chip, const struct slot *slot)
+{
+    struct sim *m = (struct sim *)(void *)chip;
+    const struct team_queue *queue[2] = { &m->gangs, &m->mixes };
+    bool is_there = false;
+
+    pthread_mutex_lock(&m->lock);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t line = queue[i]->first; line != 0;) {
+            struct slot *s = graph_slot(&m->graph, line);
+
+            is_there = is_there || s == slot;
+            line = a32_load_relaxed(&s->pending); /* a link, under the lock */
+        }
+    pthread_mutex_unlock(&m->lock);
+    return is_there;
+}
+
 /* ---- the monitor ---- */
 
 static void *monitor_main(void *arg)
@@ -284,6 +417,7 @@ static void *monitor_main(void *arg)
             a32_add_relaxed(&m->ticks, 1); /* a count */
             watch_places(m);
             watch_teams(m);
+            watch_progress(m);
             (void)sched_poll(&m->sched, &m->graph);
         } else {
             quiet++;
@@ -300,6 +434,41 @@ static void *monitor_main(void *arg)
         quiet = 0;
     }
     return NULL;
+}
+
+/*
+ * A run makes progress while kernels start or return, or while its graph is
+ * being built. It has none for a while: place 0 ends it.
+ */
+static void watch_progress(struct sim *m)
+{
+    uint64_t now = os_now_ns();
+    uint64_t sum = a32_load_relaxed(&m->caller.core.exec); /* it only has to change */
+    uint32_t alarm = ALARM_NONE;
+
+    pthread_mutex_lock(&m->lock);
+    if (a32_load_relaxed(&m->is_running) == 0) { /* it has ended meanwhile, and its job is gone */
+        pthread_mutex_unlock(&m->lock);
+        return;
+    }
+    for (struct thread *th = m->all; th != NULL; th = th->next)
+        sum += a32_load_relaxed(&th->core.exec); /* it only has to change */
+    if (sum != m->sum_seen || aptr_load_relaxed(&m->base.builder) != NULL) { /* being built */
+        m->sum_seen = sum;
+        m->stall_since_ns = now;
+    } else if (now - m->stall_since_ns >= m->job->stall_ns) {
+        m->stall_since_ns = now;
+        alarm = ALARM_STALL;
+    }
+    if (now >= m->job->deadline_ns && alarm == ALARM_NONE && !sched_is_stopped(&m->sched))
+        alarm = ALARM_TIMEOUT;
+    if (alarm == ALARM_TIMEOUT)
+        sched_attend(&m->sched, ATTEND_LATE, 0);
+    if (alarm != ALARM_NONE)
+        a32_store_relaxed(&m->alarm, alarm); /* F1 follows; nothing is read by it */
+    pthread_mutex_unlock(&m->lock);
+    if (alarm != ALARM_NONE)
+        sched_signal(&m->sched); /* F1 */
 }
 
 static void watch_places(struct sim *m)

@@ -23,11 +23,12 @@ enum pattern {
     PATTERN_COUNT
 };
 
-enum layout { LAYOUT_BUFFERS, LAYOUT_TILES, LAYOUT_TILES2D, LAYOUT_COUNT };
+/* The last one is no layout: buffers, in a graph that was built before and is launched again. */
+enum layout { LAYOUT_BUFFERS, LAYOUT_TILES, LAYOUT_TILES2D, LAYOUT_AGAIN, LAYOUT_COUNT };
 
 static const char *const pattern_name[PATTERN_COUNT] = { "nodep", "indep",     "chain",
                                                          "fan64", "stencil64", "random3" };
-static const char *const layout_name[LAYOUT_COUNT] = { "buffers", "tiles", "tiles2d" };
+static const char *const layout_name[LAYOUT_COUNT] = { "buffers", "tiles", "tiles2d", "again" };
 
 struct bench_task {
     int32_t read[3];

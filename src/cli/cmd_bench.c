@@ -33,17 +33,18 @@ static void watch_interrupt(void);
 
 static void print_usage(void)
 {
-    printf("usage: pto bench [OPTION...]\n\n"
-           "Measures nanoseconds per empty task, from the first submit to the last completion.\n\n"
-           "  --tasks N      tasks of a run (%d)\n"
-           "  --repeat R     runs of each kind; they take turns (%d)\n"
-           "  --pattern P    nodep, indep, chain, fan64, stencil64, random3 or all (all)\n"
-           "  --layout L     buffers, tiles, tiles2d or all (all)\n"
-           "  --workers K    only with K threads (1, then 2)\n"
-           "  --json FILE    also write the results to a file; - prints them instead of the table\n"
-           "  --quick        %d tasks, %d runs: a look, not a measurement\n\n"
-           "Ctrl-C ends it with what was measured until then (exit code %d).\n",
-           TASKS_DEFAULT, REPEAT_DEFAULT, TASKS_QUICK, REPEAT_QUICK, EXIT_INTERRUPTED);
+    printf(
+        "usage: pto bench [OPTION...]\n\n"
+        "Measures nanoseconds per empty task, from the first submit to the last completion.\n\n"
+        "  --tasks N      tasks of a run (%d)\n"
+        "  --repeat R     runs of each kind; they take turns (%d)\n"
+        "  --pattern P    nodep, indep, chain, fan64, stencil64, random3 or all (all)\n"
+        "  --layout L     buffers, tiles, tiles2d, again (a built graph is launched) or all (all)\n"
+        "  --workers K    only with K threads (1, then 2)\n"
+        "  --json FILE    also write the results to a file; - prints them instead of the table\n"
+        "  --quick        %d tasks, %d runs: a look, not a measurement\n\n"
+        "Ctrl-C ends it with what was measured until then (exit code %d).\n",
+        TASKS_DEFAULT, REPEAT_DEFAULT, TASKS_QUICK, REPEAT_QUICK, EXIT_INTERRUPTED);
 }
 
 int cmd_bench(int argc, char **argv)

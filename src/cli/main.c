@@ -15,6 +15,7 @@ static const struct command commands[] = {
     { "bench", "measure the cost of empty tasks", cmd_bench },
     { "info", "list platforms, compilers and the machine", cmd_info },
     { "doctor", "find what is wrong here, and the fix", cmd_doctor },
+    { "drill", "provoke the faults that a program can meet", cmd_drill },
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

@@ -12,7 +12,8 @@ static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out);
 static uint32_t take_block(struct graph *g, uint64_t bytes);
 static void put_block(struct graph *g, uint32_t index);
 static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count);
-static void fill_block(uint64_t addr, uint64_t bytes, const struct pto_tensor_info *info);
+static void fill_output(struct graph *g, uint64_t addr, uint64_t bytes,
+                        const struct pto_tensor_info *info);
 
 /* Never wraps: what is more than the most stays more. */
 uint64_t blocks_output_bytes(const struct pto_tensor_info *info)
@@ -78,7 +79,7 @@ int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outpu
         t->version = info->version;
         t->space = PTO_SPACE_DEVICE;
         if (info->has_initial_value && size != 0)
-            fill_block(addr, size, info);
+            fill_output(g, addr, size, info);
         addr += size;
         t++;
     }
@@ -231,17 +232,24 @@ static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count)
     return &chunk[scope->first_chunk].tensor[scope->chunk_used - count];
 }
 
-static void fill_block(uint64_t addr, uint64_t bytes, const struct pto_tensor_info *info)
+void block_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
 {
     char *to = (char *)(uintptr_t)addr;
-    uint32_t elem_bytes = pto_dtype_size(info->dtype);
-    uint64_t done = elem_bytes;
+    uint64_t done = pto_dtype_size(dtype);
 
-    memcpy(to, &info->initial_value, elem_bytes); /* little-endian: the low bytes come first */
-    while (done < bytes) { /* doubles what is there; both are multiples of the element */
+    memcpy(to, &value, done); /* little-endian: the low bytes come first */
+    while (done < bytes) {    /* doubles what is there; both are multiples of the element */
         uint64_t n = done < bytes - done ? done : bytes - done;
 
         memcpy(to + done, to, n);
         done += n;
     }
+}
+
+static void fill_output(struct graph *g, uint64_t addr, uint64_t bytes,
+                        const struct pto_tensor_info *info)
+{
+    block_fill(addr, bytes, info->initial_value, info->dtype);
+    if (g->fill_fn != NULL)
+        g->fill_fn(g->fill_context, addr, bytes, info->initial_value, info->dtype);
 }

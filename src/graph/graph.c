@@ -20,6 +20,7 @@ void graph_each_pool(struct graph *g,
     each(&g->chunk_next_pool, 1, context);
     each(&g->block_pool, 4, context);
     each(&g->heap_pool, 64, context);
+    each(&g->passed_pool, 1, context);
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++)
         each(&g->ids[ring].pool, 4, context);
     regions_each_pool(&g->regions, each, context);
@@ -35,6 +36,12 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->wired_fn = params->wired_fn;
     g->wired_context = params->wired_context;
     g->clusters = params->clusters;
+    g->entry = params->entry;
+    g->is_recorded = params->is_recorded;
+    g->fill_fn = params->fill_fn;
+    g->fill_context = params->fill_context;
+    g->successor = NULL;
+    g->passed_pool.used = 0;
     g->is_shared = params->is_shared;
     g->slot_base = g->slot_pool.base;
     g->live = 0;

@@ -84,6 +84,13 @@ struct scope {
     const struct pto_site *site;
 };
 
+/* A scalar that was passed on by its entry index. */
+struct passed_scalar {
+    uint32_t line; /* of the slot */
+    uint16_t argument;
+    uint16_t entry;
+};
+
 /* What a refused call was about; the host makes a sentence of it. */
 enum graph_fault {
     FAULT_NONE,
@@ -100,6 +107,7 @@ enum graph_fault {
     FAULT_GANG,         /* a gang larger than the chip; value: blocks, argument: the most */
     FAULT_PREDICATE,    /* value: enum data_fault */
     FAULT_TIMING_SLOT,
+    FAULT_PASSED,      /* the entry has no such scalar; value: its index */
     FAULT_DATA,        /* get or set; value: enum data_fault */
     FAULT_DEP_INVALID, /* value: index of the dependency */
     FAULT_DEP_UNKNOWN,
@@ -147,7 +155,8 @@ struct graph {
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
     void *wired_context;
     uint32_t clusters;
-    bool is_shared; /* other threads complete tasks: use atomic read-modify-writes */
+    const uint32_t *successor; /* of the image that is being launched; NULL: a graph is built */
+    bool is_shared;            /* other threads complete tasks: use atomic read-modify-writes */
 
     /* The submitter's. */
     _Alignas(128) uint32_t live;
@@ -171,6 +180,10 @@ struct graph {
     struct id_map ids[GRAPH_RINGS];
     struct scope scope[PTO_SCOPE_DEPTH_MAX + 1];
     struct graph_refusal refusal;
+    const struct pto_entry *entry;
+    bool is_recorded; /* for an image: scalars that are passed on are noted */
+    void (*fill_fn)(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
+    void *fill_context;
     struct regions regions;
     struct pool slot_pool;
     struct pool info_pool;
@@ -180,6 +193,7 @@ struct graph {
     struct pool chunk_next_pool;
     struct pool block_pool;
     struct pool heap_pool;
+    struct pool passed_pool;
 
     /* Written by all: blocks that others found to be free. */
     _Alignas(128) struct a32 freed_blocks;
@@ -193,6 +207,11 @@ struct graph_params {
     void *edge_context;
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* each edge, once linked */
     void *wired_context;
+    const struct pto_entry *entry; /* scalars to be passed on */
+    bool is_recorded;              /* the graph becomes an image */
+    /* Outputs that start with a value, each once filled; NULL: nobody records. */
+    void (*fill_fn)(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
+    void *fill_context;
     uint32_t clusters; /* of the chip, for gangs */
     bool is_shared;
 };
@@ -251,6 +270,8 @@ uint64_t blocks_output_bytes(const struct pto_tensor_info *info);
 int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
                   uint32_t *block_out);
 void blocks_collect(struct graph *g);
+/* Repeats the element's value over the bytes, a multiple of its size. */
+void block_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
 
 /* region_index.c */
 int regions_start(struct graph *g);

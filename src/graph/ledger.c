@@ -134,7 +134,7 @@ static int refuse_for_now(struct ledger *l, const struct graph *g, int status, u
 static int refuse_regions_for_now(struct ledger *l, const struct graph *g, uint32_t number,
                                   uint64_t needed)
 {
-    int status = refuse(l, LEDGER_EREGIONS, number, needed, l->region_max);
+    int status = refuse(l, PTO_EREGIONS, number, needed, l->region_max);
 
     l->refusal.progress = l->region_returned;
     for (uint32_t i = 0; i < GRAPH_RINGS && needed <= l->region_max && !l->is_held; i++) {
@@ -603,6 +603,6 @@ static int count_ready(struct ledger *l, const struct slot *s)
         kind += 3;
     l->ready_count[kind]++;
     if (l->ready_count[kind] > LEDGER_READY_HELD)
-        return refuse(l, LEDGER_EREADY, 0, l->ready_count[kind], LEDGER_READY_HELD);
+        return refuse(l, PTO_EREADY, 0, l->ready_count[kind], LEDGER_READY_HELD);
     return PTO_OK;
 }

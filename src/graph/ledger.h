@@ -62,11 +62,6 @@ enum {
 };
 #define LEDGER_HEAP_BYTES (256ull << 20)
 
-enum ledger_status {
-    LEDGER_EREGIONS = -11, /* TENSORMAP_OVERFLOW */
-    LEDGER_EREADY = -104   /* READY_QUEUE_OVERFLOW */
-};
-
 /*
  * Sizes per ring. 0: not checked; with is_reference: its default, and its fixed
  * pools are checked, too. Host mode looks at ring 0 only.
@@ -185,7 +180,7 @@ void ledger_scope_end(struct ledger *l);
 int ledger_admit(struct ledger *l, const struct graph *g, const struct pto_args *args);
 /*
  * After the graph accepted it. slot_number is 0 for an allocation. PTO_OK,
- * PTO_ENOMEM, or LEDGER_EREADY: in host mode the reference would take the graph,
+ * PTO_ENOMEM, or PTO_EREADY: in host mode the reference would take the graph,
  * and fail when it starts to run it.
  */
 int ledger_commit(struct ledger *l, const struct graph *g, const struct pto_args *args,

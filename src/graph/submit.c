@@ -12,6 +12,7 @@ static int check_task(struct graph *g, int32_t kernel, uint32_t core_type,
 static int check_launch(struct graph *g, const struct pto_kernels *kernels, uint32_t core_type,
                         const struct pto_args *args);
 static int check_kernel(struct graph *g, int32_t kernel, uint32_t core_type);
+static int check_passed(struct graph *g, const struct pto_args *args);
 static int check_predicate(struct graph *g, const struct pto_args *args);
 static int check_tensors(struct graph *g, const struct pto_args *args, struct span *span,
                          bool *has_outputs);
@@ -24,6 +25,7 @@ static int wait_for_tensors(struct graph *g, struct slot *t, const struct pto_ar
 static void fill_launch(struct slot *t, const struct pto_kernels *kernels,
                         const struct pto_args *args, uint32_t launch);
 static int wait_for_operand(struct graph *g, struct slot *t, const struct pto_predicate *p);
+static int fill_passed(struct graph *g, struct slot *t, const struct pto_args *args);
 static int retain_explicit(struct graph *g, struct slot *t, uint32_t block);
 static void put_chunks(struct graph *g, struct slot *s);
 static struct edge *spill_edge(struct graph *g, struct slot *t);
@@ -135,7 +137,9 @@ int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struc
     g->seq = seq + 1;
     g->live++;
     out->task = pto_task_id_make(g->ring, id->local);
-    if (args->dep_count != 0)
+    if (args->passed != 0)
+        status = fill_passed(g, t, args);
+    if (args->dep_count != 0 && status >= 0)
         status = wait_for_deps(g, t, args);
     if (launch != 0)
         fill_launch(t, kernels, args, (uint32_t)launch);
@@ -316,6 +320,27 @@ __attribute__((noinline)) static void fill_launch(struct slot *t, const struct p
     a32_store_relaxed(&t->block_left, t->block_count * lane_count); /* published with the task */
 }
 
+/* Scalars of the entry, noted if the graph is to be launched again. */
+__attribute__((noinline)) static int fill_passed(struct graph *g, struct slot *t,
+                                                 const struct pto_args *args)
+{
+    for (uint32_t i = 0; i < args->scalar_count; i++) {
+        uint32_t from = args->passed_from[i];
+        struct passed_scalar *passed;
+
+        if ((args->passed >> i & 1) == 0)
+            continue;
+        slot_set_scalar(t, i, g->entry->scalar[from]);
+        if (!g->is_recorded)
+            continue;
+        passed = pool_take(&g->passed_pool, sizeof(*passed));
+        if (passed == NULL)
+            return PTO_ENOMEM;
+        *passed = (struct passed_scalar){ graph_slot_line(g, t), (uint16_t)i, (uint16_t)from };
+    }
+    return PTO_OK;
+}
+
 /* How an argument is looked up and recorded, by tag; docs/ordering.md. */
 static const uint8_t access_of[2][2][PTO_TAG_NO_DEP + 1] = {
     [PTO_DEPS_SAFE] = {
@@ -489,6 +514,8 @@ static inline int check_task(struct graph *g, int32_t kernel, uint32_t core_type
         return graph_refuse(g, FAULT_TOO_MANY, -1, 0);
     if (kernel >= 0)
         status = check_kernel(g, kernel, core_type);
+    if (args->passed != 0 && status >= 0)
+        status = check_passed(g, args);
     if (status >= 0 && args->tensor_count != 0)
         status = check_tensors(g, args, span, has_outputs);
     if (status >= 0 && args->dep_count != 0)
@@ -502,6 +529,16 @@ static inline int check_kernel(struct graph *g, int32_t kernel, uint32_t core_ty
         return graph_refuse(g, FAULT_KERNEL, -1, (uint64_t)kernel);
     if (g->kernels[kernel].core_type != core_type)
         return graph_refuse(g, FAULT_CORE_TYPE, -1, (uint64_t)kernel);
+    return PTO_OK;
+}
+
+__attribute__((noinline)) static int check_passed(struct graph *g, const struct pto_args *args)
+{
+    uint32_t count = g->entry != NULL ? g->entry->scalar_count : 0;
+
+    for (uint32_t i = 0; i < args->scalar_count; i++)
+        if ((args->passed >> i & 1) != 0 && args->passed_from[i] >= count)
+            return graph_refuse(g, FAULT_PASSED, (int32_t)count, args->passed_from[i]);
     return PTO_OK;
 }
 

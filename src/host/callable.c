@@ -28,10 +28,27 @@ static bool is_valid(const struct pto_callable_params *params)
 
 static void free_callable(struct callable *c)
 {
+    if (a32_load_relaxed(&c->is_pinned) != 0) /* a thread is still in its code */
+        return;
     if (c->object != NULL)
         dlclose(c->object);
+    if (c->guard_object != NULL)
+        dlclose(c->guard_object);
     free(c->kernel_name);
     free(c);
+}
+
+/* An orchestration can only throw where there is a C++ runtime. */
+static void load_guard(struct callable *c)
+{
+    void *runtime = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
+
+    if (runtime == NULL)
+        return;
+    dlclose(runtime);
+    c->guard_object = dlopen("libptoguard.so.0", RTLD_NOW | RTLD_LOCAL);
+    if (c->guard_object != NULL)
+        c->guard = (guard_fn)(uintptr_t)dlsym(c->guard_object, "pto_guard_call");
 }
 
 /* Names are copied: the kernels' in their order, then the callable's own. */
@@ -72,17 +89,20 @@ int pto_callable_create(const struct pto_callable_params *params,
                         struct pto_callable **callable_out)
 {
     struct callable *c;
+    void *handle;
 
     if (callable_out == NULL || !is_valid(params))
         return PTO_EINVAL;
     c = copy_params(params);
     if (c == NULL)
         return PTO_ENOMEM;
-    *callable_out = handle_create(HANDLE_CALLABLE, c);
-    if (*callable_out == NULL) {
+    load_guard(c);
+    handle = handle_create(HANDLE_CALLABLE, c);
+    if (handle == NULL) {
         free_callable(c);
         return PTO_ENOMEM;
     }
+    *callable_out = handle;
     return PTO_OK;
 }
 

@@ -6,8 +6,11 @@
 #include "base/os.h"
 #include "host/host.h"
 
+#define STALL_NS 10000000000ull
+
 static int check_params(const struct pto_device_params *params, const struct chip_row **row_out,
                         struct chip_params *chip_out);
+static uint64_t default_stall_ns(void);
 static uint32_t *map_own_process(void);
 static void destroy_device(struct device *device);
 
@@ -38,6 +41,7 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
     status = device->own_process != NULL ? row->ops->open(&chip, &device->chip) : PTO_ENOMEM;
     if (status < 0)
         goto destroy;
+    device->stall_ns = default_stall_ns();
     device->orch = (struct orch_handle){ .orch = { &orch_ops }, .chip = device->chip };
     handle = handle_create(HANDLE_DEVICE, device);
     if (handle == NULL) {
@@ -50,6 +54,18 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
 destroy:
     destroy_device(device);
     return status;
+}
+
+/* As existing set-ups have it; what is no number of milliseconds is not looked at. */
+static uint64_t default_stall_ns(void)
+{
+    const char *text = getenv("SIMPLER_SCHEDULER_TIMEOUT_MS");
+    char *end = NULL;
+    unsigned long long ms = text != NULL ? strtoull(text, &end, 10) : 0;
+
+    if (ms == 0 || *end != '\0' || ms > UINT64_MAX / 1000000)
+        return STALL_NS;
+    return ms * 1000000;
 }
 
 static int check_params(const struct pto_device_params *params, const struct chip_row **row_out,
@@ -126,9 +142,8 @@ static void destroy_device(struct device *device)
 {
     if (device->has_runner)
         pthread_join(device->runner, NULL);
-    if (device->chip != NULL)
-        device->chip->ops->close(device->chip);
-    memory_release_all(device);
+    if (device->chip == NULL || device->chip->ops->close(device->chip))
+        memory_release_all(device); /* else a kernel that never returned may use it */
     free(device->trace.edge);
     free(device->trace.kernel_name);
     os_release(device->own_process, os_page_bytes());

@@ -11,7 +11,7 @@
 #ifndef PTO_HANDLE_H
 #define PTO_HANDLE_H
 
-enum handle_kind { HANDLE_DEVICE = 1, HANDLE_CALLABLE, HANDLE_RUN };
+enum handle_kind { HANDLE_DEVICE = 1, HANDLE_CALLABLE, HANDLE_RUN, HANDLE_GRAPH };
 
 /* NULL when memory has run out. */
 void *handle_create(enum handle_kind kind, void *object);

@@ -45,6 +45,10 @@ struct orch_handle {
     struct run *run; /* read by the thread that builds it only */
 };
 
+enum { STORY_MAX = 8192 };
+
+struct relaunch;
+
 struct device {
     const struct chip_row *row;
     struct chip *chip;
@@ -55,11 +59,16 @@ struct device {
     struct run *tail;
     bool is_running; /* the head has started */
     bool is_closing;
+    bool is_lost;      /* a kernel never returned: no more runs */
+    uint64_t stall_ns; /* by default */
     bool has_runner;
     pthread_t runner;
     uint32_t run_count;       /* prepared and not finished */
     struct trace_store trace; /* written by the run that is going on */
     struct orch_handle orch;
+    char story[STORY_MAX]; /* of the last run that failed; written by the run that is going on */
+    uint32_t story_length;
+    uint64_t graph_bytes; /* of graphs that are kept */
 
     pthread_mutex_t memory_lock;
     struct allocation *allocation; /* list */
@@ -67,12 +76,19 @@ struct device {
     uint32_t freed_next;
 };
 
+/* guard.cc, through dlsym: not 0 after an exception, whose text it copies. */
+typedef int (*guard_fn)(pto_orch_fn fn, struct pto_orch *o, const struct pto_entry *entry,
+                        char *text, size_t size);
+
 struct callable {
+    guard_fn guard; /* NULL: there is no C++ in the process */
+    void *guard_object;
     pto_orch_fn orchestration;
     uint32_t kernel_count;
     const char **kernel_name; /* the last one is the callable's own name */
     void *object;             /* dlopen */
-    struct a32 users;         /* runs */
+    struct a32 users;         /* runs and graphs */
+    struct a32 is_pinned;     /* a kernel of it never returned: its code stays */
     struct graph_kernel kernel[];
 };
 
@@ -81,10 +97,15 @@ enum run_state { RUN_PREPARED, RUN_QUEUED, RUN_RUNNING, RUN_ENDED };
 struct run {
     struct device *device;
     struct callable *callable;
-    struct pto_entry entry;
+    struct pto_entry entry;      /* the caller's, copied */
+    struct pto_entry entry_seen; /* what the orchestration gets */
     struct pto_run_options options;
+    uint64_t stall_ns;
+    struct relaunch *relaunch; /* the graph that is built to be kept, or launched */
+    bool is_built_only;
     struct chip *chip;
     struct graph *graph;
+    struct ledger *ledger; /* NULL: no limits */
     struct worker *submitter;
     uint32_t since; /* submits since finished slots were taken back */
     bool is_shared;
@@ -114,8 +135,39 @@ void orch_build(void *arg);
 extern const struct pto_orch_ops orch_ops;
 /* The graph could not even be started. */
 void orch_refuse_start(struct run *run, int status);
+/* story.c */
 /* Tells why the scheduler ended the run, if it did. */
 void run_report_fault(struct run *run);
+void story_begin(struct run *run);
+void story_end(struct run *run);
+/* For the chip: `arg` is a run that makes no progress, or takes too long. */
+void run_stalled(void *arg, bool is_stall);
+
+/* run.c, for relaunch.c */
+int run_prepare(struct run *run, struct device *device, struct callable *callable,
+                const struct pto_entry *entry, const struct pto_run_options *options);
+/* Waits for its turn, runs, and fills the report, which may be NULL. Returns its status. */
+int run_now(struct run *run, struct pto_run_report *report);
+/* Gives the run a handle; on failure it is freed. */
+int run_publish(struct run *run, struct pto_run **run_out);
+
+/* relaunch.c */
+/* Before the orchestration runs: what is to be noted for later launches. */
+void relaunch_record(struct relaunch *r, struct run *run, struct graph_params *params,
+                     struct chip_job *job);
+/* It has run: keeps the graph. */
+void relaunch_keep(struct relaunch *r, struct run *run);
+/* Makes the device's graph that of the launch, or fails the run. */
+void relaunch_start(struct relaunch *r, struct run *run, const struct graph_params *params,
+                    struct chip_job *job);
+/* A kernel of the launch never returned: what it may use stays. */
+void relaunch_pin(struct relaunch *r);
+void relaunch_release(struct relaunch *r);
+/* What the orchestration itself read or wrote. */
+void relaunch_note_read(struct relaunch *r, uint64_t addr, uint32_t bytes, uint64_t bits);
+void relaunch_note_write(struct relaunch *r, uint64_t addr, uint32_t bytes, uint64_t bits);
+void relaunch_note_scalar(struct relaunch *r, uint32_t index);
+
 /* The first error wins. Returns the status of the run. */
 int run_fail(struct run *run, int status, const struct pto_site *site, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

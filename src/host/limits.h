@@ -10,13 +10,6 @@
 
 enum { LIMITS_VARIABLES = 3 };
 
-/* Per ring, 0: not set. */
-struct pto_ring_limits {
-    uint64_t task_window[GRAPH_RINGS]; /* a power of two, at least 4 */
-    uint64_t heap[GRAPH_RINGS];        /* bytes, at least 1024 */
-    uint64_t dep_pool[GRAPH_RINGS];    /* at least 4 */
-};
-
 /*
  * One number for all rings, or exactly four with commas between them, each from
  * low to high. Spaces around a number do not matter. False: `value` is as before.

@@ -20,6 +20,8 @@ static int op_get_data(struct pto_orch *o, const struct pto_tensor *tensor, uint
                        const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out);
 static int op_set_data(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
                        const uint32_t indices[], const struct pto_site *site, uint64_t bits);
+static uint64_t op_scalar(struct pto_orch *o, uint32_t index);
+static bool op_is_streamed(struct pto_orch *o);
 
 const struct pto_orch_ops orch_ops = {
     .size = sizeof(struct pto_orch_ops),
@@ -33,9 +35,13 @@ const struct pto_orch_ops orch_ops = {
     .aiv_count = op_aiv_count,
     .get_data = op_get_data,
     .set_data = op_set_data,
+    .scalar = op_scalar,
+    .is_streamed = op_is_streamed,
 };
 
 static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
+
+#define ADMISSION_NS 500000000ull
 
 static int refuse_graph(struct run *run, int status, const struct pto_kernels *kernels,
                         const struct pto_args *args, const struct pto_site *site);
@@ -49,12 +55,19 @@ static struct orch_handle *handle_of(struct pto_orch *o)
 static void attend(struct run *run)
 {
     struct sched *sched = run->chip->sched;
-    uint32_t attention = a32_load_acquire(&sched->attention); /* A21: the fault */
+    uint32_t attention = a32_load_relaxed(&sched->attention); /* being late is harmless */
 
     if ((attention & ATTEND_CANCELLED) != 0)
         (void)run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled while its graph was built");
     if ((attention & ATTEND_FAILED) != 0)
         run_report_fault(run);
+    if ((attention & ATTEND_LATE) != 0 && run->status == PTO_OK) {
+        (void)run_fail(run, PTO_ETIMEOUT, NULL,
+                       "the run has not ended after %llu ms: the graph is still being built "
+                       "(sub_class=S5)",
+                       (unsigned long long)(run->options.timeout_ns / 1000000));
+        sched_attend(sched, ATTEND_FAILED, 0);
+    }
     if ((attention & ATTEND_TEAMS) != 0 && run->submitter->core_mask != 0)
         port_cores_yield(sched->machine, run->submitter);
 }
@@ -74,6 +87,17 @@ static inline int enter(struct pto_orch *o, struct run **run_out)
     return run->status;
 }
 
+static void call_orchestration(struct run *run, struct pto_orch *o)
+{
+    const struct callable *callable = run->callable;
+    char text[PTO_ERROR_TEXT_MAX / 2];
+
+    if (callable->guard == NULL)
+        callable->orchestration(o, &run->entry_seen);
+    else if (callable->guard(callable->orchestration, o, &run->entry_seen, text, sizeof(text)) != 0)
+        run_fail(run, PTO_EORCH, NULL, "the orchestration threw an exception: %s", text);
+}
+
 /* On the builder's stack: the orchestration, inside the run's own scope. */
 void orch_build(void *arg)
 {
@@ -81,16 +105,103 @@ void orch_build(void *arg)
     struct pto_orch *o = &run->device->orch.orch;
 
     (void)op_scope_begin(o, PTO_SCOPE_AUTO, NULL);
-    run->callable->orchestration(o, &run->entry);
+    call_orchestration(run, o);
     if (run->status == PTO_OK && run->graph->scope_count > 1)
         run_fail(run, PTO_EARGS, run->graph->scope[run->graph->scope_count - 1].site,
                  "the orchestration returned with %u scopes open; end each scope that it begins",
                  run->graph->scope_count - 1);
-    while (run->graph->scope_count > 0)
+    while (run->graph->scope_count > 0) {
         (void)graph_scope_end(run->graph);
+        if (run->ledger != NULL)
+            ledger_scope_end(run->ledger);
+    }
 }
 
 /* ---- operations of the orchestration ---- */
+
+/* ---- the reference's limits, if there are any ---- */
+
+static int refuse_ledger(struct run *run, int status, const struct pto_site *site)
+{
+    const struct ledger_refusal *r = &run->ledger->refusal;
+    unsigned long long needed = r->needed, size = r->size;
+    const char *why = r->is_structural ? "a scope that is open holds its oldest task"
+                                       : "nothing came back of it for 500 ms";
+
+    switch (status) {
+    case PTO_ESCOPE_DEADLOCK:
+        return run_fail(
+            run, status, site,
+            "the scope has %u tasks, and ring %u has room for %llu; end scopes earlier, or "
+            "raise ring_task_window",
+            r->scope_tasks, r->ring, size);
+    case PTO_EWINDOW:
+        return run_fail(
+            run, status, site,
+            "ring %u has room for %llu tasks and no more: %s (task %u); end scopes earlier, "
+            "or raise ring_task_window",
+            r->ring, size, why, r->head);
+    case PTO_EHEAP:
+        return run_fail(run, status, site,
+                        "ring %u has no %llu bytes in its heap of %llu: %s (task %u); end scopes "
+                        "earlier, or raise ring_heap",
+                        r->ring, needed, size, why, r->head);
+    case PTO_EDEP_POOL:
+        return run_fail(run, status, site,
+                        "the task needs %llu entries for predecessors, and ring %u has %llu: %s; "
+                        "give it fewer predecessors, or raise ring_dep_pool",
+                        needed, r->ring, size, why);
+    default:
+        return run_fail(
+            run, status, site,
+            "%s: %llu are needed, and the reference has room for %llu (limits=reference)",
+            pto_strerror(status), needed, size);
+    }
+}
+
+/* Whether the rings have room for the task, in the end. */
+static int admit(struct run *run, const struct pto_args *args, const struct pto_site *site)
+{
+    struct ledger *ledger = run->ledger;
+    const struct ledger_refusal *r = &ledger->refusal;
+    uint64_t deadline = 0, progress = 0;
+    bool is_late = false;
+    int status;
+
+    for (;;) {
+        if (run->is_shared)
+            sched_collect(run->chip->sched, run->graph);
+        status = ledger_admit(ledger, run->graph, args);
+        if (status != PTO_EAGAIN)
+            break;
+        if (deadline == 0 || r->progress != progress) {
+            progress = r->progress;
+            deadline = os_now_ns() + ADMISSION_NS;
+            is_late = false;
+        }
+        if (is_late) { /* it was asked once more */
+            status = r->status;
+            break;
+        }
+        is_late = run->chip->ops->wait(run->chip, r->wait_slot, r->wait_seq, deadline) < 0;
+        if (a32_load_relaxed(&run->chip->sched->attention) != 0) /* being late is harmless */
+            attend(run);
+        if (run->status < 0)
+            return run->status;
+    }
+    return status < 0 ? refuse_ledger(run, status, site) : PTO_OK;
+}
+
+static int enter_in_ledger(struct run *run, const struct pto_args *args,
+                           const struct pto_site *site, const struct pto_outputs *out)
+{
+    const struct id_entry *id = ids_find(run->graph, out->task);
+    int status = ledger_commit(run->ledger, run->graph, args, out->task, id->slot, id->seq);
+
+    if (status == PTO_EREADY)
+        return refuse_ledger(run, status, site);
+    return status < 0 ? refuse_graph(run, status, NULL, args, site) : PTO_OK;
+}
 
 static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
                      const struct pto_args *args, const struct pto_site *site,
@@ -110,16 +221,25 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
         run->since = 0;
         sched_collect(run->chip->sched, g);
     }
+    if (run->ledger != NULL) {
+        status = admit(run, args, site);
+        if (status < 0)
+            return status;
+    }
     status = graph_submit(g, kernels, args, site, out, &ready);
     if (status < 0) {
         *out = no_outputs;
         return refuse_graph(run, status, kernels, args, site);
     }
+    if (run->ledger != NULL && enter_in_ledger(run, args, site, out) < 0)
+        *out = no_outputs; /* the run fails, but the task is there and has to go on */
+    if (run->is_built_only)
+        return PTO_OK; /* its predicate is looked at in each launch */
     if (ready != NULL && run->options.mode == PTO_MODE_HOST)
         sched_push(run->submitter, ready); /* what its predicate looks at may still be set */
     else if (ready != NULL)
         sched_ready(run->submitter, ready);
-    return PTO_OK;
+    return run->status;
 }
 
 static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,
@@ -130,12 +250,19 @@ static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struc
 
     if (status < 0)
         return status;
+    if (run->ledger != NULL) {
+        status = admit(run, args, site);
+        if (status < 0)
+            return status;
+    }
     status = graph_alloc(run->graph, args, out);
     if (status < 0) {
         *out = no_outputs;
         return refuse_graph(run, status, NULL, args, site);
     }
-    return PTO_OK;
+    if (run->ledger != NULL && enter_in_ledger(run, args, site, out) < 0)
+        *out = no_outputs;
+    return run->status;
 }
 
 static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode, const struct pto_site *site)
@@ -146,6 +273,8 @@ static int op_scope_begin(struct pto_orch *o, enum pto_scope_mode mode, const st
     if (status < 0)
         return status;
     status = graph_scope_begin(run->graph, mode, site);
+    if (status >= 0 && run->ledger != NULL)
+        ledger_scope_begin(run->ledger);
     return status < 0 ? refuse_graph(run, status, NULL, NULL, site) : PTO_OK;
 }
 
@@ -160,6 +289,8 @@ static int op_scope_end(struct pto_orch *o)
         return run_fail(run, PTO_EARGS, NULL,
                         "a scope was ended that was never begun; match pto_scope_begin and "
                         "pto_scope_end");
+    if (run->ledger != NULL)
+        ledger_scope_end(run->ledger);
     return graph_scope_end(run->graph);
 }
 
@@ -191,6 +322,24 @@ static uint32_t op_aiv_count(struct pto_orch *o)
     return 2 * handle_of(o)->chip->clusters;
 }
 
+static uint64_t op_scalar(struct pto_orch *o, uint32_t index)
+{
+    struct run *run;
+
+    if (enter(o, &run) < 0 || index >= run->entry.scalar_count)
+        return 0;
+    if (run->relaunch != NULL)
+        relaunch_note_scalar(run->relaunch, index);
+    return run->entry.scalar[index];
+}
+
+static bool op_is_streamed(struct pto_orch *o)
+{
+    struct run *run;
+
+    return enter(o, &run) >= 0 && run->options.mode == PTO_MODE_STREAM && !run->is_built_only;
+}
+
 /* ---- single elements ---- */
 
 /* Waits until the element may be read, or written; *at_out is NULL if it has no storage. */
@@ -202,7 +351,7 @@ static int reach_element(struct run *run, const struct pto_tensor *tensor, uint3
     uint64_t deadline =
         os_now_ns() + (run->options.data_timeout_ns != 0 ? run->options.data_timeout_ns
                                                          : PTO_DATA_TIMEOUT_DEFAULT_NS);
-    bool is_held = run->options.mode == PTO_MODE_HOST;
+    bool is_held = run->options.mode == PTO_MODE_HOST || run->is_built_only;
     /* Under the reference's rules nobody waits for readers before anything runs. */
     bool with_readers = is_write && !(is_held && g->deps == PTO_DEPS_SIMPLER);
     uint32_t number = 0;
@@ -223,6 +372,10 @@ static int reach_element(struct run *run, const struct pto_tensor *tensor, uint3
             break;
         status = is_held ? graph_refuse(g, FAULT_DATA, -1, DATA_HELD)
                          : run->chip->ops->wait(run->chip, number, seq, deadline);
+        if (a32_load_relaxed(&run->chip->sched->attention) != 0) /* being late is harmless */
+            attend(run);
+        if (run->status < 0)
+            return run->status;
     }
     if (status == PTO_ETIMEOUT)
         return run_fail(
@@ -235,10 +388,7 @@ static int reach_element(struct run *run, const struct pto_tensor *tensor, uint3
                                  1000000));
     if (status < 0)
         return refuse_graph(run, status, NULL, NULL, site);
-    if (a32_load_relaxed(&run->chip->sched->attention) !=
-        0) /* who was waited for may not have run */
-        attend(run);
-    *at_out = run->status < 0 ? NULL : pto_tensor_data(element);
+    *at_out = pto_tensor_data(element);
     return run->status;
 }
 
@@ -254,9 +404,13 @@ static int op_get_data(struct pto_orch *o, const struct pto_tensor *tensor, uint
         return status;
     status = reach_element(run, tensor, ndims, indices, site, false, &element, &at);
     *bits_out = 0;
-    if (status >= 0 && at != NULL)
-        memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
-    return status;
+    if (status < 0 || at == NULL)
+        return status;
+    memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
+    if (run->relaunch != NULL)
+        relaunch_note_read(run->relaunch, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype),
+                           *bits_out);
+    return PTO_OK;
 }
 
 static int op_set_data(struct pto_orch *o, const struct pto_tensor *tensor, uint32_t ndims,
@@ -270,9 +424,13 @@ static int op_set_data(struct pto_orch *o, const struct pto_tensor *tensor, uint
     if (status < 0)
         return status;
     status = reach_element(run, tensor, ndims, indices, site, true, &element, &at);
-    if (status >= 0 && at != NULL)
-        memcpy(at, &bits, pto_dtype_size(element.dtype));
-    return status;
+    if (status < 0 || at == NULL)
+        return status;
+    memcpy(at, &bits, pto_dtype_size(element.dtype));
+    if (run->relaunch != NULL)
+        relaunch_note_write(run->relaunch, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype),
+                            bits);
+    return PTO_OK;
 }
 
 static const char *data_fault(uint64_t fault)
@@ -378,6 +536,11 @@ static int refuse_graph(struct run *run, int status, const struct pto_kernels *k
     case FAULT_TIMING_SLOT:
         return run_fail(run, status, site, "timing slot %llu is not one of 0 to %d", value,
                         PTO_TIMING_SLOTS - 1);
+    case FAULT_PASSED:
+        error->argument = -1;
+        return run_fail(run, status, site,
+                        "scalar %llu of the entry was passed on, but the entry has %d of them",
+                        value, r->argument);
     case FAULT_DATA:
         return run_fail(run, status, site, "the element cannot be reached: %s", data_fault(value));
     case FAULT_DEP_INVALID:

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a run: prepared, its turn, graph built and run, ended, finished. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 
 #include "base/os.h"
 #include "host/host.h"
+#include "host/limits.h"
 
 static int prepare_run(struct run *run, const struct pto_device *device,
                        const struct pto_callable *callable, const struct pto_entry *entry,
@@ -58,21 +60,29 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
     if (run == NULL)
         return PTO_ENOMEM;
     status = prepare_run(run, device, callable, entry, options);
-    if (status >= 0) {
-        if (take_turn(run, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS)) {
-            execute_run(run);
-            end_run(run);
-        } else {
-            run_fail(run, PTO_ETIMEOUT, NULL,
-                     "the device was busy with other runs for a minute; wait for them, or cancel "
-                     "them");
-        }
-        status = run->status;
-        if (report != NULL)
-            *report = run->report;
-        release_run(run);
-    }
+    if (status >= 0)
+        status = run_now(run, report);
+    else if (report != NULL)
+        (void)error_tell(&report->error, status, "%s", pto_strerror(status));
     free(run);
+    return status;
+}
+
+int run_now(struct run *run, struct pto_run_report *report)
+{
+    int status;
+
+    if (take_turn(run, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS)) {
+        execute_run(run);
+        end_run(run);
+    } else {
+        run_fail(run, PTO_ETIMEOUT, NULL,
+                 "the device was busy with other runs for a minute; wait for them, or cancel them");
+    }
+    status = run->status;
+    if (report != NULL)
+        *report = run->report;
+    release_run(run);
     return status;
 }
 
@@ -116,7 +126,6 @@ int pto_run_prepare(struct pto_device *device, const struct pto_callable *callab
                     struct pto_run **run_out)
 {
     struct run *run;
-    void *handle;
     int status;
 
     if (run_out == NULL)
@@ -129,7 +138,13 @@ int pto_run_prepare(struct pto_device *device, const struct pto_callable *callab
         free(run);
         return status;
     }
-    handle = handle_create(HANDLE_RUN, run);
+    return run_publish(run, run_out);
+}
+
+int run_publish(struct run *run, struct pto_run **run_out)
+{
+    void *handle = handle_create(HANDLE_RUN, run);
+
     if (handle == NULL) {
         release_run(run);
         free(run);
@@ -283,6 +298,7 @@ static bool is_valid_call(const struct pto_entry *entry, const struct pto_run_op
            (options->size == sizeof(*options) && (uint32_t)options->mode <= PTO_MODE_HOST &&
             (uint32_t)options->deps <= PTO_DEPS_SIMPLER &&
             (uint32_t)options->trace <= PTO_TRACE_TIMES &&
+            (uint32_t)options->limits <= PTO_LIMITS_REFERENCE &&
             options->trace_records <= TRACE_RECORDS_MAX &&
             (options->trace_records & (options->trace_records - 1)) == 0);
 }
@@ -297,7 +313,15 @@ static int prepare_run(struct run *run, const struct pto_device *device_handle,
 
     if (status < 0)
         return status;
-    if (callable == NULL || !is_valid_call(entry, options))
+    return callable == NULL ? PTO_EINVAL : run_prepare(run, device, callable, entry, options);
+}
+
+int run_prepare(struct run *run, struct device *device, struct callable *callable,
+                const struct pto_entry *entry, const struct pto_run_options *options)
+{
+    int status = PTO_OK;
+
+    if (!is_valid_call(entry, options))
         return PTO_EINVAL;
     if (aptr_load_relaxed(&device->chip->builder) == __builtin_thread_pointer())
         return PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
@@ -308,14 +332,19 @@ static int prepare_run(struct run *run, const struct pto_device *device_handle,
     run->descriptor = -1;
     if (options != NULL)
         run->options = *options;
+    run->stall_ns =
+        run->options.stall_timeout_ns != 0 ? run->options.stall_timeout_ns : device->stall_ns;
+    run->entry.tensor = run->tensor;
+    run->entry.scalar = run->scalar;
     if (entry != NULL) {
         if (entry->tensor_count != 0)
             memcpy(run->tensor, entry->tensor, entry->tensor_count * sizeof(run->tensor[0]));
         if (entry->scalar_count != 0)
             memcpy(run->scalar, entry->scalar, entry->scalar_count * sizeof(run->scalar[0]));
-        run->entry = (struct pto_entry){ entry->tensor_count, entry->scalar_count, run->tensor,
-                                         run->scalar };
+        run->entry.tensor_count = entry->tensor_count;
+        run->entry.scalar_count = entry->scalar_count;
     }
+    run->entry_seen = run->entry;
     run->chip = device->chip;
     run->graph = device->chip->graph;
     run->submitter = device->chip->submitter;
@@ -323,6 +352,8 @@ static int prepare_run(struct run *run, const struct pto_device *device_handle,
     pthread_mutex_lock(&device->lock);
     if (device->is_closing)
         status = PTO_EINVAL;
+    else if (device->is_lost)
+        status = PTO_ELOST;
     else
         device->run_count++;
     pthread_mutex_unlock(&device->lock);
@@ -333,12 +364,16 @@ static int prepare_run(struct run *run, const struct pto_device *device_handle,
 
 static void release_run(struct run *run)
 {
+    struct relaunch *relaunch = run->relaunch;
+
     if (run->descriptor >= 0)
         close(run->descriptor);
     a32_sub_acq_rel(&run->callable->users, 1);
     pthread_mutex_lock(&run->device->lock);
     run->device->run_count--;
     pthread_mutex_unlock(&run->device->lock);
+    if (relaunch != NULL)
+        relaunch_release(relaunch); /* last: the run may be a part of it, and another's now */
 }
 
 /* Waits until the run is at the head of the queue, and starts it. False on the deadline. */
@@ -364,6 +399,35 @@ static bool take_turn(struct run *run, uint64_t deadline_ns)
     return is_there;
 }
 
+/* Only if somebody set a ring's size. */
+static void start_ledger(struct run *run)
+{
+    const char *warning[LIMITS_VARIABLES];
+    struct ledger_limits limits = { .is_reference = run->options.limits == PTO_LIMITS_REFERENCE,
+                                    .is_held = run->options.mode == PTO_MODE_HOST };
+    int count = limits_resolve(&run->options.rings, &limits, warning);
+
+    for (uint32_t i = 0; i < LIMITS_VARIABLES; i++)
+        if (warning[i] != NULL)
+            run->report.warning = warning[i];
+    if (count < 0)
+        run_fail(run, PTO_EINVAL, NULL,
+                 "a ring's size is out of range: windows are powers of two from 4 on, heaps have "
+                 "at least 1024 bytes, pools at least 4 entries");
+    else if (count > 0 || limits.is_reference) {
+        run->ledger = run->chip->ledger;
+        if (ledger_start(run->ledger, &limits) < 0)
+            orch_refuse_start(run, PTO_ENOMEM);
+    }
+}
+
+static uint64_t deadline_after(uint64_t timeout_ns)
+{
+    uint64_t now = os_now_ns();
+
+    return timeout_ns != 0 && timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+}
+
 static void execute_run(struct run *run)
 {
     struct callable *callable = run->callable;
@@ -372,30 +436,49 @@ static void execute_run(struct run *run)
                             .kernels = callable->kernel,
                             .order_seed = run->options.order_seed,
                             .window = run->options.window,
-                            .is_held = run->options.mode == PTO_MODE_HOST,
+                            .is_held = run->options.mode == PTO_MODE_HOST || run->is_built_only,
                             .trace = run->options.trace,
                             .trace_records = run->options.trace_records != 0
                                                  ? run->options.trace_records
                                                  : TRACE_RECORDS_DEFAULT,
+                            .is_built_only = run->is_built_only,
+                            .stall_ns = run->stall_ns,
+                            .deadline_ns = deadline_after(run->options.timeout_ns),
+                            .stalled = run_stalled,
                             .report = &run->report };
     struct graph_params params = { .kernels = callable->kernel,
                                    .kernel_count = callable->kernel_count,
                                    .deps = run->options.deps,
                                    .edge_fn = run->options.edge,
                                    .edge_context = run->options.edge_context,
+                                   .entry = &run->entry,
                                    .clusters = run->chip->clusters,
                                    .is_shared = run->is_shared };
     uint64_t begin_cycles;
-    int status;
+    int status = PTO_OK;
 
+    if (run->chip->is_lost) { /* by a run that was before it in the queue, whose story is kept */
+        run_fail(run, PTO_ELOST, NULL, "%s", pto_strerror(PTO_ELOST));
+        return;
+    }
+    story_begin(run);
     if (run->options.trace != PTO_TRACE_OFF) {
         params.wired_fn = record_edge;
         params.wired_context = run;
         begin_trace(run);
     }
-    status = graph_start(run->graph, &params);
-    if (status < 0) {
+    if (run->is_built_only)
+        relaunch_record(run->relaunch, run, &params, &job);
+    if (run->relaunch != NULL && !run->is_built_only)
+        relaunch_start(run->relaunch, run, &params, &job);
+    else if (run->status == PTO_OK)
+        status = graph_start(run->graph, &params);
+    if (status < 0)
         orch_refuse_start(run, status);
+    if (run->status == PTO_OK && run->relaunch == NULL)
+        start_ledger(run);
+    if (run->status < 0) {
+        story_end(run);
         return;
     }
     run->device->orch.run = run;
@@ -412,8 +495,17 @@ static void execute_run(struct run *run)
     if ((a32_load_relaxed(&run->chip->sched->attention) & ATTEND_CANCELLED) != 0) /* it has ended */
         run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled after %llu of %llu tasks",
                  (unsigned long long)run->report.executions, (unsigned long long)run->report.tasks);
+    if (run->is_built_only)
+        relaunch_keep(run->relaunch, run);
     if (run->options.trace != PTO_TRACE_OFF)
         end_trace(run);
+    if (run->chip->is_lost) {
+        a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
+        if (run->relaunch != NULL)
+            relaunch_pin(run->relaunch);
+    }
+    if (run->status < 0)
+        story_end(run);
 }
 
 static void report_timing(struct run *run, uint64_t begin_cycles)
@@ -430,49 +522,6 @@ static void report_timing(struct run *run, uint64_t begin_cycles)
             run->report.timing[i] =
                 (struct pto_timing){ (uint64_t)((double)(begin - begin_cycles) * ns),
                                      (uint64_t)((double)(end - begin_cycles) * ns) };
-    }
-}
-
-void run_report_fault(struct run *run)
-{
-    const struct sched_fault *fault = &run->chip->sched->fault;
-    struct pto_error *error = &run->report.error;
-    int status = (int)a32_load_relaxed(&fault->status); /* the run has ended */
-    const char *name;
-
-    if (status == PTO_OK || run->status < 0)
-        return;
-    error->task = fault->task;
-    error->kernel = (int32_t)fault->kernel;
-    name = run->callable->kernel_name[fault->kernel];
-    switch (status) {
-    case PTO_ECOMPLETION:
-        run_fail(run, status, fault->site,
-                 "kernel \"%s\" registered a condition that cannot be looked at: its address is 0 "
-                 "or not a multiple of 4, or its type is not PTO_COMPLETION_COUNTER",
-                 name);
-        break;
-    case PTO_EWAIT_OVERFLOW:
-        run_fail(run, status, fault->site,
-                 "kernel \"%s\" registered a condition too many: one invocation may have %d, and "
-                 "%d tasks may wait at a time",
-                 name, PTO_COMPLETIONS_MAX, PTO_DEFERRED_MAX);
-        break;
-    case PTO_EREGISTRATION:
-        run_fail(run, status, fault->site,
-                 "the invocations of kernel \"%s\" registered more than %d conditions for one task",
-                 name, PTO_COMPLETIONS_MAX);
-        break;
-    case PTO_ESYSTEM:
-        run_fail(run, status, fault->site,
-                 "the system gives no threads for the blocks of kernel \"%s\" that must run at the "
-                 "same time; raise the limit of processes, or use fewer blocks",
-                 name);
-        break;
-    default:
-        run_fail(run, status, fault->site, "kernel \"%s\" ended the run: %s", name,
-                 pto_strerror(status));
-        break;
     }
 }
 
@@ -544,10 +593,12 @@ static void end_run(struct run *run)
         pthread_mutex_lock(&device->lock);
         dequeue_run(run);
         device->is_running = false;
+        device->is_lost = run->chip->is_lost;
     }
     run->state = RUN_ENDED;
-    if (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0)
-        run->descriptor = -1; /* an eventfd takes one */
+    while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&
+           errno == EINTR) {
+    } /* an eventfd takes one */
     pthread_cond_broadcast(&device->changed);
     if (has_begun)
         pthread_mutex_unlock(&device->lock);

@@ -45,9 +45,8 @@ void pool_trim(struct pool *pool, uint64_t keep)
 {
     struct memory *memory = pool->owner;
 
-    if (pool->limit <= keep)
-        return;
-    os_decommit(pool->base + keep, pool->limit - keep);
+    if (pool->limit <= keep || os_decommit(pool->base + keep, pool->limit - keep) < 0)
+        return; /* what the kernel does not take stays in the budget */
     memory->used -= pool->limit - keep;
     pool->limit = keep;
 }

@@ -127,3 +127,27 @@ uint32_t sched_poll(struct sched *s, struct graph *g)
     }
     return over_count;
 }
+
+void sched_each_deferred(struct sched *s,
+                         void (*each)(void *context, struct slot *slot, uint64_t addr,
+                                      uint32_t value, uint32_t expected),
+                         void *context)
+{
+    struct deferred *d = &s->deferred;
+    uint32_t count;
+
+    while (!try_lock_deferred(d))
+        port_relax();
+    count = a32_load_relaxed(&d->count); /* under the lock */
+    for (uint32_t i = 0; i < count; i++) {
+        struct deferred_task *t = &d->task[i];
+
+        for (uint32_t k = 0; k < t->count; k++) {
+            const struct a32 *word = (const struct a32 *)(uintptr_t)t->condition[k].addr;
+
+            each(context, t->slot, t->condition[k].addr, a32_load_relaxed(word), /* to be shown */
+                 t->condition[k].expected);
+        }
+    }
+    unlock_deferred(d);
+}

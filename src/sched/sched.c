@@ -21,6 +21,8 @@ static struct slot *pop_private(struct worker *w);
 static struct slot *pop_random(struct worker *w);
 static bool claim_tasks(struct worker *w, struct worker *from);
 static struct slot *complete_task(struct worker *w, struct slot *s);
+static struct slot *complete_in_image(struct worker *w, struct slot *s);
+static void rewind_task(struct slot *s);
 static bool complete_finished(struct worker *w);
 static void return_slot(struct worker *w, struct slot *s);
 static void park_task(struct worker *w, struct slot *s);
@@ -54,6 +56,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
 {
     s->kernels = kernels;
     a32_store_relaxed(&s->fault.status, 0);
+    a32_store_relaxed(&s->fault.is_whole, 0);
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
         a64_store_relaxed(&s->timing[i].begin, 0);
         a64_store_relaxed(&s->timing[i].end, 0);
@@ -86,6 +89,13 @@ static inline struct slot *list_pop(const struct graph *g, uint32_t *list)
 
     *list = a32_load_relaxed(&s->pending);
     return s;
+}
+
+void sched_discard(struct worker *w)
+{
+    port_assert(a32_load_relaxed(&w->public_head) == a32_load_relaxed(&w->public_tail)); /* held */
+    w->deque_head = w->deque_tail;
+    w->list = 0;
 }
 
 void sched_push(struct worker *w, struct slot *s)
@@ -325,6 +335,8 @@ static inline struct slot *complete_task(struct worker *w, struct slot *s)
     struct slot *next = NULL;
     struct edge *e;
 
+    if (g->successor != NULL)
+        return complete_in_image(w, s);
     if (w->is_shared) {
         e = aptr_swap_acq_rel(&s->successors, SLOT_SEALED); /* R2 A1 */
     } else {
@@ -359,6 +371,56 @@ static inline struct slot *complete_task(struct worker *w, struct slot *s)
     else
         return_slot(w, s);
     return next;
+}
+
+/*
+ * The same in a graph that is launched again: the list stays, and the task's
+ * counters are as they were before it ran. Nobody else knows of it any more.
+ */
+static struct slot *complete_in_image(struct worker *w, struct slot *s)
+{
+    struct graph *g = w->graph;
+    const uint32_t *line = g->successor + s->image.first;
+    uint32_t count = s->image.count;
+    struct slot *next = NULL;
+
+    a32_store_relaxed(&s->pending, s->image.pending); /* the next launch publishes it */
+    if ((s->flags & (SLOT_IS_COUNTED | SLOT_HAS_PREDICATE)) != 0)
+        rewind_task(s);
+    for (uint32_t i = 0; i < count; i++) {
+        struct slot *t = graph_slot(g, line[i]);
+        uint32_t left;
+
+        if (w->is_shared) {
+            left = a32_sub_acq_rel(&t->pending, 1) - 1; /* R5 A5 */
+        } else {
+            left = a32_load_relaxed(&t->pending) - 1; /* one thread */
+            a32_store_relaxed(&t->pending, left);
+        }
+        if (left != 0)
+            continue;
+        if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
+            continue;
+        if (next == NULL && w->order == 0)
+            next = t;
+        else
+            sched_push(w, t);
+    }
+    if (w->index == 0) {
+        g->live--;
+    } else { /* the ring is not used: the submitter only wants to know how many */
+        w->return_tail++;
+        if (w->return_tail - w->return_sent >= SCHED_BATCH)
+            sched_flush(w);
+    }
+    return next;
+}
+
+static void rewind_task(struct slot *s)
+{
+    s->lanes = s->image.lanes;
+    s->block_next = 0;
+    a32_store_relaxed(&s->block_left, s->block_count * slot_lane_count(s->lanes));
 }
 
 /* ---- where the next task comes from ---- */
@@ -525,6 +587,10 @@ uint32_t sched_collect(struct sched *s, struct graph *g)
         if (head == tail)
             continue;
         total += tail - head;
+        if (g->successor != NULL) { /* nothing to retire: only how many is of interest */
+            g->live -= tail - head;
+            head = tail;
+        }
         for (; head != tail; head++) {
             uint32_t number = a32_load_relaxed(&w->return_slot[head % SCHED_RETURN]);
 
@@ -616,18 +682,44 @@ static bool take_parked(struct worker *w)
     return has_any;
 }
 
-void sched_fail(struct sched *s, const struct slot *slot, int status)
+static bool latch_fault(struct sched *s, const struct slot *slot, int status)
 {
     uint32_t none = 0;
 
     if (!a32_cas_relaxed(&s->fault.status, &none, (uint32_t)status)) /* read after the run */
-        return;
+        return false;
     atomic_note_write(&s->fault.seq);
     s->fault.seq = slot->seq;
     s->fault.kernel = slot_kernel(slot, slot_first_lane(slot->lanes));
     s->fault.site = slot->site;
     s->fault.task = pto_task_id_make(slot->ring, slot->local);
+    s->fault.signal = 0;
+    return true;
+}
+
+static void stop_for_fault(struct sched *s)
+{
+    a32_store_release(&s->fault.is_whole, 1); /* R21 */
     sched_attend(s, ATTEND_FAILED, 0);
+}
+
+void sched_fail(struct sched *s, const struct slot *slot, int status)
+{
+    if (latch_fault(s, slot, status))
+        stop_for_fault(s);
+}
+
+void sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
+                   uint32_t block, uint32_t lane)
+{
+    if (!latch_fault(s, slot, PTO_ECRASH))
+        return;
+    s->fault.kernel = slot_kernel(slot, lane);
+    s->fault.signal = signal;
+    s->fault.addr = addr;
+    s->fault.block = block;
+    s->fault.lane = lane;
+    stop_for_fault(s);
 }
 
 /* ---- timing slots: rare, so one word for all workers will do ---- */

@@ -19,7 +19,7 @@
  *   R17 count_down            -> A17 count_down              what every invocation of a task wrote is there
  *   R18 unlock_deferred       -> A18 try_lock_deferred       the table of conditions is whole
  *   R19 whoever notifies      -> A19 sched_poll              what was written before a condition held is there
- *   R21 sched_attend          -> A21 the host's attend       why the run fails is written down
+ *   R21 stop_for_fault        -> A21 run_report_fault        what is told of the fault is whole
  *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
  *       look for work: one of the two sees the other.
  */
@@ -50,6 +50,7 @@ enum {
     ATTEND_CANCELLED = 1, /* kernels are not started any more */
     ATTEND_FAILED = 2,    /* the same; sched->fault tells why */
     ATTEND_TEAMS = 4,     /* a team waits for cores: places give theirs up */
+    ATTEND_LATE = 8,      /* the time of the run is over: its builder ends it, if it still builds */
     ATTEND_STOPPED = ATTEND_CANCELLED | ATTEND_FAILED
 };
 
@@ -71,11 +72,16 @@ struct deferred {
 
 /* Why the scheduler ended the run. */
 struct sched_fault {
-    struct a32 status; /* 0: none; the first one stays */
+    struct a32 status;   /* 0: none; the first one stays */
+    struct a32 is_whole; /* the rest is written, too */
     uint32_t seq;
     uint32_t kernel;
     const struct pto_site *site;
     struct pto_task_id task;
+    int32_t signal; /* of a crash; 0: none */
+    uint32_t lane;
+    uint32_t block;
+    uint64_t addr;
 };
 
 /* First start and last end of a timing slot's tasks, in cycles; 0: none. */
@@ -148,6 +154,8 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
 
 /* A ready task, for this worker or others; by the thread at the worker's place. */
 void sched_push(struct worker *w, struct slot *s);
+/* Forgets the ready tasks of the submitter, which were not offered to anybody. */
+void sched_discard(struct worker *w);
 /*
  * For a task that has just become ready: evaluates its predicate, if that is
  * false the task runs nothing; and hands a team over, which goes before all
@@ -170,6 +178,9 @@ void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t
 void sched_finished(struct sched *s, struct graph *g, struct slot *slot);
 /* Any thread: the run fails, and no further kernel is started. The first one stays. */
 void sched_fail(struct sched *s, const struct slot *slot, int status);
+/* Any thread: one of the task's kernels crashed. */
+void sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
+                   uint32_t block, uint32_t lane);
 /* Whether anything is on offer; for a thread that is about to sleep. */
 bool sched_has_offer(struct sched *s, const struct worker *w);
 
@@ -192,6 +203,12 @@ bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab);
 /* Any thread: goes on with the tasks whose conditions hold. Returns how many. */
 uint32_t sched_poll(struct sched *s, struct graph *g);
 
+/* Calls `each` for every condition that does not hold. Not while a poll is going on: it waits. */
+void sched_each_deferred(struct sched *s,
+                         void (*each)(void *context, struct slot *slot, uint64_t addr,
+                                      uint32_t value, uint32_t expected),
+                         void *context);
+
 static inline bool sched_has_deferred(const struct sched *s)
 {
     return a32_load_relaxed(&s->deferred.count) != 0; /* whoever polls looks again */
@@ -206,7 +223,7 @@ static inline void sched_attend(struct sched *s, uint32_t set, uint32_t clear)
 {
     uint32_t old = a32_load_relaxed(&s->attention);
 
-    while (!a32_cas_acq_rel(&s->attention, &old, (old & ~clear) | set)) { /* R21 */
+    while (!a32_cas_relaxed(&s->attention, &old, (old & ~clear) | set)) { /* orders nothing */
     }
 }
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/host.h"
@@ -53,7 +54,9 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
     int status;
     struct device *device = device_get(handle, &status);
     struct timeline t = { .device = device };
+    struct stat about;
     char *temporary;
+    bool is_plain;
     bool is_written;
 
     if (device == NULL || path == NULL)
@@ -73,7 +76,8 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
         status = PTO_ENOMEM;
         goto unlock;
     }
-    sprintf(temporary, "%s.part", path);
+    is_plain = stat(path, &about) != 0 || S_ISREG(about.st_mode);
+    sprintf(temporary, is_plain ? "%s.part" : "%s", path); /* a device or a pipe is written to */
     t.out = fopen(temporary, "w");
     if (t.out == NULL) {
         status = error_tell(error, PTO_ESYSTEM, "%s: %s", temporary, strerror(errno));
@@ -82,9 +86,10 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
     write_events(&t);
     is_written = ferror(t.out) == 0;
     is_written = fclose(t.out) == 0 && is_written;
-    if (!is_written || rename(temporary, path) != 0) {
+    if (!is_written || (is_plain && rename(temporary, path) != 0)) {
         status = error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
-        unlink(temporary);
+        if (is_plain)
+            unlink(temporary);
     }
 
 unlock:

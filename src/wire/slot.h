@@ -68,6 +68,14 @@ struct slot_predicate {
     uint8_t bytes; /* of the element */
 };
 
+/* In a graph that is launched again: successors by position, and what counters start with. */
+struct slot_image {
+    uint32_t first;
+    uint32_t count;
+    uint32_t pending;
+    uint8_t lanes;
+};
+
 struct slot {
     struct aptr successors;      /* struct edge of those that wait for this task, or SLOT_SEALED */
     struct a32 pending;          /* predecessors left; a ready task is linked through it in lists */
@@ -82,7 +90,10 @@ struct slot {
     uint8_t edge_count; /* inline ones in use */
     uint64_t scalar;    /* the only one, if there is one */
     const struct pto_site *site;
-    struct edge edge0;
+    union {
+        struct edge edge0;
+        struct slot_image image;
+    };
 
     struct edge edge12[2];
     uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
@@ -105,6 +116,14 @@ static_assert(offsetof(struct slot, edge12) == SLOT_LINE_BYTES, "one edge is in 
 static inline uint64_t *slot_scalars(struct slot *s)
 {
     return (uint64_t *)(void *)&s->tensor[s->tensor_count];
+}
+
+static inline void slot_set_scalar(struct slot *s, uint32_t index, uint64_t value)
+{
+    if (s->scalar_count == 1)
+        s->scalar = value;
+    else
+        slot_scalars(s)[index] = value;
 }
 
 static inline uint32_t *slot_retained(struct slot *s)

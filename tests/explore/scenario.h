@@ -13,7 +13,8 @@
  *   - an entry of a return ring is plain memory between its two ends;
  *   - an entry of a public ring is read by everybody who tries to claim it, but
  *     only the read of the one who succeeds must come before its reuse;
- *   - a worker's own fields are written by the thread at its place only.
+ *   - a worker's own fields are written by the thread at its place only;
+ *   - `pending` of a task of an image is written by whoever has the whole task.
  */
 #ifndef PTO_SCENARIO_H
 #define PTO_SCENARIO_H
@@ -69,7 +70,7 @@ enum {
     CELLS = 16,
     TASKS = 16,
     POOL_BYTES = 256 << 10,
-    POOLS = 20,
+    POOLS = 28,
 };
 
 /* One scenario: the labels that it shows come first when tools/weaken asks. */
@@ -133,6 +134,15 @@ static inline uint32_t noted_load(const struct a32 *a)
     return a32_load_relaxed(a);
 }
 
+static inline bool is_pending_in_image(const struct a32 *a)
+{
+    const char *at = (const char *)a - offsetof(struct slot, pending);
+
+    return graph->successor != NULL && at > graph->slot_base &&
+           at < graph->slot_base + graph->slot_pool.used &&
+           (at - graph->slot_base) % SLOT_LINE_BYTES == 0;
+}
+
 static inline void noted_store(struct a32 *a, uint32_t v)
 {
     for (uint32_t i = 0; i < sched->worker_count && explore_in_thread(); i++) {
@@ -147,6 +157,8 @@ static inline void noted_store(struct a32 *a, uint32_t v)
         if (is_within(a, w->return_slot, SCHED_RETURN))
             atomic_note_write(a);
     }
+    if (is_pending_in_image(a) && explore_in_thread())
+        atomic_note_write((const char *)a - offsetof(struct slot, pending));
     a32_store_relaxed(a, v);
 }
 
@@ -179,13 +191,23 @@ NOTED_CAS(weak_a32_cas_release)
 #define weak_a32_cas_acquire(a, expected, v) noted_weak_a32_cas_acquire(a, expected, v)
 #define weak_a32_cas_release(a, expected, v) noted_weak_a32_cas_release(a, expected, v)
 
+/* What is told of a running kernel is written before it starts. */
+static inline void note_start(const struct core *core)
+{
+#ifdef NOTES_STARTS
+    atomic_note_write(&core->slot);
+#else
+    (void)core;
+#endif
+}
+
 /* In complete_task and sched_run, where `w` is the worker. */
 #define aptr_swap_acq_rel(a, v) (atomic_note_write(w), aptr_swap_acq_rel(a, v))
 #define weak_aptr_swap_relaxed(a, v) (atomic_note_write(w), weak_aptr_swap_relaxed(a, v))
 #define weak_aptr_swap_acquire(a, v) (atomic_note_write(w), weak_aptr_swap_acquire(a, v))
 #define weak_aptr_swap_release(a, v) (atomic_note_write(w), weak_aptr_swap_release(a, v))
 #define port_core_start(core, s, fn, block) \
-    (atomic_note_write(w), port_core_start(core, s, fn, block))
+    (atomic_note_write(w), note_start(core), port_core_start(core, s, fn, block))
 
 /* ---- the port ---- */
 

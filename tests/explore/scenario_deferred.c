@@ -176,7 +176,7 @@ static void refused_thread(int id)
         serve_place(&place[1]);
         return;
     }
-    if ((a32_load_acquire(&sched->attention) & ATTEND_FAILED) != 0) {
+    if (a32_load_acquire(&sched->fault.is_whole) != 0) {
         atomic_note_read(&sched->fault.seq);
         explore_assert(sched->fault.seq == 1 && sched->fault.kernel == KERNEL_DEFER_BADLY);
     }

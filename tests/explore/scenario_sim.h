@@ -25,6 +25,9 @@ static void lock_model(void);
 static void unlock_model(void);
 static int create_model(pthread_t *handle, void *(*fn)(void *), void *arg);
 static void join_model(pthread_t handle);
+static void kill_model(pthread_t handle, int signal);
+static void *alloc_model(size_t bytes);
+static void free_model(void *memory);
 static uint32_t sim_load(const struct a32 *a, bool is_acquire);
 static void sim_store(struct a32 *a, uint32_t v, bool is_release);
 static void note_go(const struct a32 *a);
@@ -34,6 +37,11 @@ static void note_go(const struct a32 *a);
 #define pthread_mutex_lock(lock) lock_model()
 #define pthread_mutex_unlock(lock) unlock_model()
 #define pthread_join(handle, result) join_model(handle)
+#define pthread_detach(handle) ((void)(handle))
+#define pthread_self() ((pthread_t)0)
+#define pthread_kill(handle, signal) kill_model(handle, signal)
+#define aligned_alloc(alignment, bytes) alloc_model(bytes)
+#define free(memory) free_model(memory)
 #define dlopen(name, flags) NULL
 #define core_number core_number_at
 
@@ -55,6 +63,8 @@ static void note_go(const struct a32 *a);
 #include "chip/sim_threads.c"
 
 #undef dlopen
+#undef aligned_alloc
+#undef free
 #undef a32_load_relaxed
 #undef a32_load_acquire
 #undef a32_store_relaxed
@@ -138,11 +148,80 @@ static void run_native(uint32_t n)
     (a32_store_release)(&native[n].has_ended, 1);
 }
 
+/* ---- memory: what is freed is not used again, and is full of what no pointer is ---- */
+
+enum { ARENA_BYTES = 1 << 20 };
+
+static _Alignas(128) char arena[ARENA_BYTES];
+static size_t arena_used;
+
+static void *alloc_model(size_t bytes)
+{
+    size_t *head = (size_t *)(void *)(arena + arena_used);
+
+    explore_assert(arena_used + 128 + bytes <= ARENA_BYTES);
+    *head = bytes;
+    arena_used += 128 + (bytes + 127) / 128 * 128;
+    return (char *)head + 128;
+}
+
+static void free_model(void *memory)
+{
+    if (memory != NULL)
+        memset(memory, 0xdd, *(size_t *)(void *)((char *)memory - 128));
+}
+
+/* ---- kernels that crash, or are left ---- */
+
+struct a32 chip_stuck_threads;
+static struct a32 is_signalled; /* the caller's thread was sent SIGURG */
+
+bool crash_init(void)
+{
+    return true;
+}
+
+void crash_fini(bool is_kept)
+{
+    (void)is_kept;
+}
+
+void crash_begin(struct crash *c, const struct a32 *depth)
+{
+    c->depth = depth;
+    c->signal = 0;
+    (a32_store_relaxed)(&c->is_recalled, 0);
+}
+
+void crash_end(struct crash *c)
+{
+    (void)c;
+}
+
+static void kill_model(pthread_t handle, int signal)
+{
+    explore_assert(handle == 0 && signal == SIGURG);
+    (a32_store_release)(&is_signalled, 1);
+}
+
+/* As the handler does, on the thread that is in the kernel. */
+_Noreturn static void leave_kernel(int signal)
+{
+    struct thread *th = explore_self() == 0 ? &sim->caller : native[explore_self() - 1].arg;
+
+    explore_assert((a32_load_relaxed)(th->crash.depth) % 2 != 0);
+    th->crash.signal = signal;
+    th->crash.addr = 0;
+    siglongjmp(th->crash.back, 1);
+}
+
 /* ---- the system ---- */
+
+static uint64_t now_ns;
 
 uint64_t os_now_ns(void)
 {
-    return 0;
+    return now_ns;
 }
 
 uint32_t os_cpu_count(void)
@@ -172,6 +251,8 @@ bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
         return explore_futex_wait(word, expected);
     if (explore_peek32(&sim->is_running) != 0)
         explore_spin();
+    if (now_ns < deadline_ns)
+        now_ns = deadline_ns;
     return false;
 }
 
@@ -337,8 +418,11 @@ enum part {
     PART_LINGERS, /* it may be long, so that others run meanwhile */
     PART_WAITS,   /* until another kernel has run */
     PART_AIC_WAITS,
-    PART_RELEASES, /* is that one */
-    PART_DEFERS,   /* waits for the counters, but not in its kernel */
+    PART_RELEASES,        /* is that one */
+    PART_DEFERS,          /* waits for the counters, but not in its kernel */
+    PART_STAYS,           /* waits until it is released or called back */
+    PART_STAYS_ELSEWHERE, /* the same, but not on the caller's thread */
+    PART_CRASHES,
 };
 
 enum { SIM_KERNEL_AIV, SIM_KERNEL_AIC, SIM_KERNEL_AIV1, SIM_KERNELS };
@@ -359,14 +443,22 @@ static bool is_released(void *arg)
     return explore_peek32(&released) != 0;
 }
 
+static bool is_released_or_recalled(void *arg)
+{
+    return is_released(arg) || explore_peek32(&is_signalled) != 0;
+}
+
 static void run_part(int64_t *args, uint32_t lane)
 {
     enum part part = (enum part)args[1];
 
     if (part == PART_AIC_WAITS)
         part = lane == 1 ? PART_WAITS : PART_NONE;
+    if (part == PART_STAYS_ELSEWHERE)
+        part = explore_self() != 0 ? PART_STAYS : PART_NONE;
     switch (part) {
     case PART_NONE:
+    case PART_STAYS_ELSEWHERE:
     case PART_AIC_WAITS:
         break;
     case PART_LINGERS:
@@ -380,6 +472,18 @@ static void run_part(int64_t *args, uint32_t lane)
         break;
     case PART_RELEASES:
         (a32_store_release)(&released, 1);
+        break;
+    case PART_STAYS:
+        fence_full();
+        explore_wait_until(explore_self() == 0 ? is_released_or_recalled : is_released, NULL);
+        if ((a32_load_acquire)(&released) == 0)
+            leave_kernel(SIGURG);
+        break;
+    case PART_CRASHES:
+        run_cells(args, (uint64_t)args[0], lane);
+        if (explore_choose(2) != 0)
+            explore_spin();
+        leave_kernel(SIGSEGV);
         break;
     case PART_DEFERS:
         explore_assert(pto_defer(args, &counter[0].v, 1));
@@ -451,6 +555,17 @@ static inline struct pto_task_id submit_plain(uint32_t reads, uint32_t writes, e
                          dep_count);
 }
 
+static struct chip_job job;
+static struct sched_fault fault; /* of the run, before the chip is closed */
+static uint32_t stalled_count;
+
+static void stalled(void *arg, bool is_stall)
+{
+    (void)arg;
+    (void)is_stall;
+    stalled_count++;
+}
+
 static void open_sim(uint32_t workers, uint32_t spare_threads)
 {
     struct chip_params params = { .clusters = 1, .workers = workers, .memory_max = UINT64_MAX };
@@ -460,12 +575,21 @@ static void open_sim(uint32_t workers, uint32_t spare_threads)
     memset(&is_over, 0, sizeof(is_over));
     memset(&the_lock, 0, sizeof(the_lock));
     memset(&released, 0, sizeof(released));
+    memset(&is_signalled, 0, sizeof(is_signalled));
+    memset(&chip_stuck_threads, 0, sizeof(chip_stuck_threads));
     memset(saw_last_number, 0, sizeof(saw_last_number));
     memset(seen_go, 0, sizeof(seen_go));
     memset(&report, 0, sizeof(report));
     memset(wanted, 0, sizeof(wanted));
     native_count = next_pool = last_word_count = submitted = 0;
-    takeovers_noted = 0;
+    takeovers_noted = arena_used = 0;
+    now_ns = 1;
+    job = (struct chip_job){ .kernels = sim_kernels,
+                             .stall_ns = UINT64_MAX / 2,
+                             .deadline_ns = UINT64_MAX,
+                             .stalled = stalled,
+                             .report = &report };
+    stalled_count = 0;
     lock_owner = -1;
     has_membarrier = true;
     may_be_cut_short = false;
@@ -480,13 +604,14 @@ static void open_sim(uint32_t workers, uint32_t spare_threads)
 
 static void run_and_close(void (*build)(void *))
 {
-    struct chip_job job = { .build = build, .kernels = sim_kernels, .report = &report };
     uint32_t executions = 0;
 
+    job.build = build;
     chip_sim_ops.run(&sim->base, &job);
     for (uint32_t i = 0; i < submitted; i++)
         executions += (uint32_t)__builtin_popcount(may_be_cut_short ? ran[i] : wanted[i]);
     explore_assert(graph->live == 0 && report.executions == executions);
+    fault = sched->fault;
     chip_sim_ops.close(&sim->base);
     (a32_store_release)(&is_over, 1);
 }

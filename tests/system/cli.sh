@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-commands="run check bench info doctor"
+commands="run check bench info doctor drill"
 
 fail() {
     echo "FAIL  $1"
@@ -53,9 +53,16 @@ expect 2 "'--tasks' wants a value" bench --tasks
 expect 2 "--tasks wants a number from 1 to 10000000, not '0'" bench --tasks 0
 expect 2 "--repeat wants a number from 1 to 100, not '1x'" bench --repeat 1x
 expect 2 "there is no pattern 'tree'; there are: nodep indep chain" bench --pattern tree
-expect 2 "there is no layout 'heap'; there are: buffers tiles tiles2d all" bench --layout heap
+expect 2 "there is no layout 'heap'; there are: buffers tiles tiles2d again all" bench --layout heap
 expect 1 "cannot be opened: that is more than it takes" bench --quick --workers 1000
 expect 1 "cannot be written: No such file" bench --quick --json "$work/no/where.json"
+expect 2 "usage: pto drill" drill
+expect 2 "there is no code 'EVERYTHING'" drill EVERYTHING
+expect 2 "'more' is not an option" drill all more
+expect 2 "'ECRASH' is not an option" drill ECRASH --list
+expect 2 "--mode is stream, host or all, not 'fast'" drill all --mode fast
+expect 2 "there is no platform 'a7sim'" drill all --platform a7sim
+expect 2 "--threads wants a number from 1 to 64, not '0'" drill all --threads 0
 echo "ok    help and refusals"
 
 # ---- info, doctor ----
@@ -100,9 +107,9 @@ echo "ok    info, doctor"
 
 $pto bench --quick --tasks 500 --repeat 1 --json "$work/bench.json" >"$work/out" 2>"$work/err"
 [ ! -s "$work/err" ] || fail "bench writes to stderr without a terminal"
-[ "$(grep -cE '^(nodep|indep|chain|fan64|stencil64|random3) ' "$work/out")" = 18 ] ||
-    fail "bench: not 18 lines: $(cat "$work/out")"
-json "$work/bench.json" 'len({(p["name"], p["layout"], p["workers"]) for p in d["patterns"]}) == 36'
+[ "$(grep -cE '^(nodep|indep|chain|fan64|stencil64|random3) ' "$work/out")" = 24 ] ||
+    fail "bench: not 24 lines: $(cat "$work/out")"
+json "$work/bench.json" 'len({(p["name"], p["layout"], p["workers"]) for p in d["patterns"]}) == 48'
 json "$work/bench.json" 'len(d["patterns"]) == 36 and {p["tasks"] for p in d["patterns"]} == {500}'
 json "$work/bench.json" 'all(0 < p["ns_min"] <= p["ns_median"] for p in d["patterns"])'
 json "$work/bench.json" 'all(0 <= p["stolen"] <= 1 for p in d["patterns"])'
@@ -121,6 +128,25 @@ $pto bench --quick --tasks 100 --pattern nodep --json /dev/null >/dev/null
 taskset -c 0 $pto bench --quick --tasks 100 --json - >"$work/out"
 json "$work/out" 'len(d["patterns"]) == 36 and d["pingpong_ns"]["before"] is None'
 echo "ok    bench"
+
+# ---- drill ----
+
+for code in -7 7 ESYNC_START PTO_ESYNC_START esync_start; do
+    expect 0 "2 ok, 0 FAILED, 0 skipped" drill $code
+    grep -q ' gang-of-aiv .* OK ' "$work/out" && grep -q 'this device has room for 16' "$work/out" ||
+        fail "drill $code: $(cat "$work/out")"
+done
+expect 0 "1 ok, 0 FAILED, 0 skipped" drill gang-of-aiv
+expect 0 "not provoked: there is no communication between processes yet" drill EPEER
+expect 0 "not provoked: not in this build yet" drill 104
+expect 0 "memory-max" drill --list
+expect 0 '"codes"' drill --list --json
+json "$work/out" 'all(c["name"] and (c["drills"] or c["not_provoked"]) for c in d["codes"])'
+expect 0 '"drills"' drill EMEMORY --platform all --mode all --threads 3 --json
+json "$work/out" 'd["ok"] and len(d["drills"]) == 28 and all(r["outcome"] == "ok" for r in d["drills"])'
+json "$work/out" '{(r["platform"], r["mode"]) for r in d["drills"]} == {(p, m) for p in ("a2a3sim", "a5sim") for m in ("stream", "host")}'
+json "$work/out" 'all(r["text"] and r["code"] == 211 and r["ms"] > 0 for r in d["drills"])'
+echo "ok    drill"
 
 # ---- Ctrl-C ----
 
@@ -141,13 +167,17 @@ interrupt bench --tasks 10000000 --json -
 json "$work/out" 'd["interrupted"] and d["one_task"]["p50_us"] is None'
 interrupt check --graphs 1000000
 grep -qE '^graphs=[0-9]+ tasks=[0-9]+ mismatches=0$' "$work/out" || fail "check: no sum"
+interrupt drill all --platform all --mode all
+grep -qE '^[0-9]+ ok, 0 FAILED, ' "$work/out" && grep -q '^interrupted$' "$work/out" || fail "drill: no sum"
+interrupt drill all --platform all --mode all --json
+json "$work/out" 'd["interrupted"] and len(d["drills"]) > 0'
 echo "ok    Ctrl-C"
 
 # ---- output that nobody reads, colours ----
 
 # The end by SIGPIPE is the usual one, 1 that where it is ignored; a crash is any other signal.
 set +e
-for arguments in --help info doctor "info --json" "run" "bench --quick --tasks 100" "check --graphs 5"; do
+for arguments in --help info doctor "info --json" "drill --list" "drill ELOAD" "run" "bench --quick --tasks 100" "check --graphs 5"; do
     $pto $arguments 2>"$work/err" | true
     code=${PIPESTATUS[0]}
     [ "$code" -le 1 ] || [ "$code" = 141 ] || fail "pto $arguments | true: exit $code"

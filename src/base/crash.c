@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/crash.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/os.h"
+
+enum { STACK_BYTES = 64 << 10, SIGNALS = 5 };
+
+static const int signals[SIGNALS] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG };
+
+/* Process-wide, as signals are. */
+static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
+static uint32_t users;
+static bool is_for_good;
+static struct sigaction before[SIGNALS];
+static _Thread_local struct crash *here;
+static _Thread_local bool is_prepared;
+static pthread_key_t stack_key;
+static bool has_stack_key;
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { IS_USED = 0 };
+#else
+enum { IS_USED = 1 };
+#endif
+
+static void on_signal(int number, siginfo_t *info, void *context);
+
+static bool is_there(int number)
+{
+    struct sigaction now;
+
+    return sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
+           now.sa_sigaction == on_signal;
+}
+
+bool crash_init(void)
+{
+    struct sigaction action;
+
+    if (!IS_USED)
+        return false;
+    memset(&action, 0, sizeof(action));
+    action.sa_sigaction = on_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
+    pthread_mutex_lock(&users_lock);
+    if (users++ == 0)
+        for (uint32_t i = 0; i < SIGNALS; i++)
+            if (!is_there(signals[i]))
+                sigaction(signals[i], &action, &before[i]);
+    pthread_mutex_unlock(&users_lock);
+    return true;
+}
+
+/* Somebody may have put a handler of theirs over ours meanwhile: then theirs stays. */
+void crash_fini(bool is_kept)
+{
+    if (!IS_USED)
+        return;
+    pthread_mutex_lock(&users_lock);
+    is_for_good = is_for_good || is_kept;
+    if (--users == 0 && !is_for_good)
+        for (uint32_t i = 0; i < SIGNALS; i++)
+            if (is_there(signals[i]))
+                sigaction(signals[i], &before[i], NULL);
+    pthread_mutex_unlock(&users_lock);
+}
+
+/* The handler's stack, so that a kernel that overflows its own one is noticed, too. */
+static void prepare_thread(void)
+{
+    stack_t stack = { .ss_size = STACK_BYTES };
+    stack_t before;
+    sigset_t set;
+
+    is_prepared = true;
+    if (has_stack_key && sigaltstack(NULL, &before) == 0 && (before.ss_flags & SS_DISABLE) != 0) {
+        stack.ss_sp = os_reserve(STACK_BYTES);
+        if (stack.ss_sp != NULL && os_commit(stack.ss_sp, STACK_BYTES) >= 0 &&
+            pthread_setspecific(stack_key, stack.ss_sp) == 0)
+            sigaltstack(&stack, NULL);
+        else
+            os_release(stack.ss_sp, STACK_BYTES);
+    }
+    sigemptyset(&set);
+    for (uint32_t i = 0; i < SIGNALS; i++)
+        sigaddset(&set, signals[i]);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+/* When the thread ends. */
+static void release_stack(void *stack)
+{
+    stack_t none = { .ss_flags = SS_DISABLE };
+    stack_t now;
+
+    if (sigaltstack(NULL, &now) == 0 && now.ss_sp == stack)
+        sigaltstack(&none, NULL);
+    os_release(stack, STACK_BYTES);
+}
+
+static void make_key(void)
+{
+    has_stack_key = pthread_key_create(&stack_key, release_stack) == 0;
+}
+
+void crash_begin(struct crash *c, const struct a32 *depth)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    c->depth = depth;
+    c->signal = 0;
+    a32_store_relaxed(&c->is_recalled, 0); /* nobody recalls a thread that is not there */
+    c->outer = here;
+    here = c;
+    if (IS_USED && !is_prepared) {
+        pthread_once(&once, make_key);
+        prepare_thread();
+    }
+}
+
+void crash_end(struct crash *c)
+{
+    here = c->outer;
+}
+
+static void pass_on(int number, siginfo_t *info, void *context)
+{
+    const struct sigaction *old = NULL;
+
+    for (uint32_t i = 0; i < SIGNALS; i++)
+        if (signals[i] == number)
+            old = &before[i];
+    if ((old->sa_flags & SA_SIGINFO) != 0) {
+        old->sa_sigaction(number, info, context);
+    } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
+        old->sa_handler(number);
+    } else if (number != SIGURG) { /* which is ignored by default */
+        signal(number, SIG_DFL);
+        raise(number); /* or, for a fault, the instruction that runs again */
+    }
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+    struct crash *c = here;
+    uintptr_t addr = (uintptr_t)info->si_addr;
+
+    if (c != NULL && number == SIGSEGV && c->guard != NULL &&
+        addr - (uintptr_t)c->guard < c->guard_bytes) {
+        c->is_guard_hit = true;
+        if (mprotect(c->guard, c->guard_bytes, PROT_READ) == 0)
+            return; /* the instruction runs again */
+    }
+    if (c == NULL || a32_load_relaxed(c->depth) % 2 == 0 || /* own word */
+        (number == SIGURG && a32_load_acquire(&c->is_recalled) == 0)) {
+        pass_on(number, info, context);
+        return;
+    }
+    c->signal = number;
+    c->addr = info->si_code > 0 ? addr : 0; /* else somebody sent it */
+    siglongjmp(c->back, 1);
+}

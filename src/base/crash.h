@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Calls into code that may crash. Signals are the process's by nature, so there
+ * is one handler for SIGSEGV, SIGBUS, SIGFPE and SIGILL, and one for SIGURG,
+ * with which a thread is called back. They act only on a thread that has said
+ * so and is inside such code; anything else goes to whoever handled the signal
+ * before. Not in programs built with AddressSanitizer, which has handlers of
+ * its own.
+ */
+#ifndef PTO_CRASH_H
+#define PTO_CRASH_H
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+
+/* What a thread wants to survive. Lives as long as the thread uses it. */
+struct crash {
+    sigjmp_buf back;         /* where to go on: set with sigsetjmp(back, 0) */
+    const struct a32 *depth; /* odd: inside code that may crash, or be left */
+    struct a32 is_recalled;  /* a SIGURG means: leave it */
+    int signal;              /* after the jump: which one; SIGURG: called back */
+    uint64_t addr;           /* and where */
+    char *guard;             /* a page that is to be noticed when it is read; NULL: none */
+    size_t guard_bytes;
+    bool is_guard_hit; /* it was; it can be read now */
+    struct crash *outer;
+};
+
+/* Counted: the handlers are there between the first and the last. False: never in this program. */
+bool crash_init(void);
+/* `is_kept`: some thread never came back from such code, so the handlers stay for good. */
+void crash_fini(bool is_kept);
+
+/*
+ * For the calling thread, from now on; calls may be nested. The first one gives
+ * the thread a stack for the handler, unless it has one, and unblocks the
+ * signals; that stays until the thread ends.
+ */
+void crash_begin(struct crash *c, const struct a32 *depth);
+void crash_end(struct crash *c);
+
+#endif

@@ -1,0 +1,552 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pto drill`: provokes the faults that a program can meet, on this machine, and
+ * sees that each is told as it should be and leaves the device in order. Each
+ * drill has a child process with a time limit, and shares a page of words with it.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/drill.h"
+#include "cli/json.h"
+#include "cli/options.h"
+#include "cli/terminal.h"
+
+enum { EXIT_INTERRUPTED = 130, DRILL_SECONDS = 30, WORKERS_MAX = 64 };
+
+enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_SKIPPED, OUTCOMES };
+
+struct request {
+    const char *code;     /* a number, a name, a drill or "all"; NULL: --list */
+    const char *platform; /* NULL: all */
+    uint32_t modes;       /* bit by enum pto_mode */
+    uint32_t workers;     /* 0: one per CPU */
+    bool is_list;
+    bool is_json;
+};
+
+struct status_row {
+    int status;
+    const char *name;
+    const char *text;
+};
+
+static const struct status_row statuses[] = {
+#define X(name, value, text) { value, #name, text },
+    PTO_STATUS_MAP(X)
+#undef X
+};
+
+enum { STATUSES = sizeof(statuses) / sizeof(statuses[0]) };
+
+static const struct drill *const tables[] = { drills_args, drills_limits, drills_kernels,
+                                              drills_host };
+
+enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
+
+static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
+
+static volatile sig_atomic_t is_interrupted;
+static volatile pid_t child;
+
+/* What the command prints as it goes on. */
+struct account {
+    const struct request *request;
+    struct json json;
+    uint32_t count[OUTCOMES];
+};
+
+static int parse_options(int argc, char **argv, struct request *request);
+static int refuse_code(const char *code);
+static bool is_asked_for(const struct request *request, int status, const char *drill);
+static void list_drills(const struct request *request);
+static void watch_interrupt(void);
+static void run_settings(struct account *a);
+static void run_drills(struct account *a, const struct drill_setting *setting);
+static void print_gaps(struct account *a);
+
+static void print_usage(FILE *to)
+{
+    fprintf(to,
+            "usage: pto drill CODE|DRILL|all [OPTION...]\n"
+            "       pto drill --list [--json]\n\n"
+            "Provokes the faults that a program can meet, and sees that each one is told as it\n"
+            "should be and leaves a device that works. CODE is a status: -215, 215 or ECRASH; of\n"
+            "one status, or one drill, the whole story is printed.\n\n"
+            "  --platform P|all        which simulated chip (a2a3sim)\n"
+            "  --mode stream|host|all  tasks run while the graph is built, or after it (stream)\n"
+            "  --threads K             threads that run tasks (one per CPU)\n"
+            "  --list                  name the drills, and what no drill provokes and why\n"
+            "  --json                  one JSON object instead of lines\n\n"
+            "Ctrl-C ends it with what was found until then (exit code %d).\n",
+            EXIT_INTERRUPTED);
+}
+
+int cmd_drill(int argc, char **argv)
+{
+    struct request request = { .platform = "a2a3sim", .modes = 1u << PTO_MODE_STREAM };
+    struct account a = { .request = &request };
+    int code = parse_options(argc, argv, &request);
+
+    if (code >= 0)
+        return code;
+    if (request.is_list) {
+        list_drills(&request);
+        return EXIT_OK;
+    }
+    watch_interrupt();
+    a.json = json_start(stdout);
+    if (request.is_json) {
+        json_open(&a.json, NULL, '{');
+        json_string(&a.json, "version", pto_version());
+        json_open(&a.json, "drills", '[');
+    }
+    run_settings(&a);
+    if (request.is_json) {
+        json_close(&a.json, ']');
+        json_bool(&a.json, "ok", a.count[OUTCOME_FAILED] == 0);
+        json_bool(&a.json, "interrupted", is_interrupted != 0);
+        json_integer(&a.json, "failed", a.count[OUTCOME_FAILED]);
+        json_integer(&a.json, "skipped", a.count[OUTCOME_SKIPPED]);
+        json_close(&a.json, '}');
+    } else {
+        print_gaps(&a);
+        printf("%" PRIu32 " ok, %" PRIu32 " FAILED, %" PRIu32 " skipped\n", a.count[OUTCOME_OK],
+               a.count[OUTCOME_FAILED], a.count[OUTCOME_SKIPPED]);
+        if (is_interrupted)
+            printf("interrupted\n");
+    }
+    return is_interrupted ? EXIT_INTERRUPTED : a.count[OUTCOME_FAILED] != 0 ? EXIT_FAILED : EXIT_OK;
+}
+
+/* ---- options ---- */
+
+static const struct option options[] = {
+    { "platform", required_argument, NULL, 'p' },
+    { "mode", required_argument, NULL, 'm' },
+    { "threads", required_argument, NULL, 't' },
+    { "list", no_argument, NULL, 'l' },
+    { "json", no_argument, NULL, 'j' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+static bool is_platform(const char *name)
+{
+    const struct pto_platform *platform;
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if (strcmp(platform->name, name) == 0)
+            return true;
+    return false;
+}
+
+static int parse_option(int key, struct request *request)
+{
+    uint64_t value;
+
+    switch (key) {
+    case 'p':
+        request->platform = strcmp(optarg, "all") == 0 ? NULL : optarg;
+        if (request->platform == NULL || is_platform(optarg))
+            return -1;
+        fprintf(stderr, "pto drill: there is no platform '%s'; `pto info` lists them\n", optarg);
+        return EXIT_USAGE;
+    case 'm':
+        request->modes = strcmp(optarg, "all") == 0      ? 3
+                         : strcmp(optarg, "stream") == 0 ? 1u << PTO_MODE_STREAM
+                         : strcmp(optarg, "host") == 0   ? 1u << PTO_MODE_HOST
+                                                         : 0;
+        if (request->modes != 0)
+            return -1;
+        fprintf(stderr, "pto drill: --mode is stream, host or all, not '%s'\n", optarg);
+        return EXIT_USAGE;
+    case 't':
+        if (options_number(optarg, 1, WORKERS_MAX, &value)) {
+            request->workers = (uint32_t)value;
+            return -1;
+        }
+        fprintf(stderr, "pto drill: --threads wants a number from 1 to %d, not '%s'\n", WORKERS_MAX,
+                optarg);
+        return EXIT_USAGE;
+    case 'l':
+        request->is_list = true;
+        return -1;
+    default:
+        request->is_json = true;
+        return -1;
+    }
+}
+
+/* Returns -1 to go on, or the exit code. */
+static int parse_options(int argc, char **argv, struct request *request)
+{
+    int code = -1;
+    int key;
+
+    for (int i = 1; i < argc; i++) /* -215 is a code, not an option */
+        if (argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9')
+            argv[i]++;
+    opterr = 0;
+    optind = 0; /* argv is not the one the program started with */
+    while (code < 0 && (key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (key == 'h') {
+            print_usage(stdout);
+            return EXIT_OK;
+        }
+        code = key == '?' || key == ':' ? options_refuse(argv, key) : parse_option(key, request);
+    }
+    if (code >= 0)
+        return code;
+    if (optind < argc)
+        request->code = argv[optind++];
+    if (optind < argc)
+        return options_too_many(argv, argv[optind]);
+    if (request->is_list && request->code == NULL)
+        return -1;
+    if (request->is_list)
+        return options_too_many(argv, request->code);
+    if (request->code == NULL) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    return refuse_code(request->code);
+}
+
+static const struct status_row *find_status(int status)
+{
+    for (uint32_t i = 0; i < STATUSES; i++)
+        if (statuses[i].status == status)
+            return &statuses[i];
+    return NULL;
+}
+
+static const char *status_name(int status)
+{
+    const struct status_row *row = find_status(status);
+
+    return row != NULL ? row->name : "";
+}
+
+/* The code, as a number or with its name, or the drill. */
+static bool is_asked_for(const struct request *request, int status, const char *drill)
+{
+    const char *code = request->code;
+    const char *name = strncasecmp(code, "PTO_", 4) == 0 ? code + 4 : code;
+    uint64_t number;
+
+    return strcmp(code, "all") == 0 || (drill != NULL && strcmp(code, drill) == 0) ||
+           strcasecmp(name, status_name(status)) == 0 ||
+           (options_number(code, 0, INT32_MAX, &number) && (int)number == -status);
+}
+
+static const struct drill *next_drill(const struct drill *d, uint32_t *table)
+{
+    d = d == NULL ? tables[ *table = 0] : d + 1;
+    while (d->name == NULL && ++*table < TABLES)
+        d = tables[*table];
+    return d->name != NULL ? d : NULL;
+}
+
+static int refuse_code(const char *code)
+{
+    struct request request = { .code = code };
+    uint32_t table;
+
+    for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
+        if (is_asked_for(&request, d->status, d->name))
+            return -1;
+    for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
+        if (is_asked_for(&request, gap->status, gap->name))
+            return -1;
+    fprintf(stderr, "pto drill: there is no code '%s'; `pto drill --list` lists them\n", code);
+    return EXIT_USAGE;
+}
+
+/* ---- the list ---- */
+
+static void list_status(int status, const char *name, const char *text)
+{
+    uint32_t table;
+
+    printf("%s%5d %s%s  %s\n", terminal_code(stdout, TERMINAL_BOLD), status, name,
+           terminal_code(stdout, TERMINAL_PLAIN), text);
+    for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
+        if (d->status == status)
+            printf("        %-26s %s\n", d->name, d->what);
+    for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
+        if (gap->status == status)
+            printf("        %-26s %s\n", "(not provoked)", gap->why);
+}
+
+static void list_status_json(struct json *j, int status, const char *name, const char *text)
+{
+    uint32_t table;
+
+    json_open(j, NULL, '{');
+    json_string(j, "name", name);
+    json_integer(j, "code", (uint64_t)-status);
+    json_string(j, "text", text);
+    json_open(j, "drills", '[');
+    for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
+        if (d->status == status)
+            json_string(j, NULL, d->name);
+    json_close(j, ']');
+    json_open(j, "not_provoked", '[');
+    for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
+        if (gap->status == status)
+            json_string(j, NULL, gap->why);
+    json_close(j, ']');
+    json_close(j, '}');
+}
+
+static void list_drills(const struct request *request)
+{
+    struct json j = json_start(stdout);
+
+    if (request->is_json) {
+        json_open(&j, NULL, '{');
+        json_string(&j, "version", pto_version());
+        json_open(&j, "codes", '[');
+    }
+    for (uint32_t i = 0; i < STATUSES; i++) {
+        const struct status_row *row = &statuses[i];
+
+        if (request->is_json)
+            list_status_json(&j, row->status, row->name, row->text);
+        else
+            list_status(row->status, row->name, row->text);
+    }
+    for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++) {
+        if (gap->name == NULL)
+            continue;
+        if (request->is_json)
+            list_status_json(&j, gap->status, gap->name, "");
+        else
+            list_status(gap->status, gap->name, "");
+    }
+    if (request->is_json) {
+        json_close(&j, ']');
+        json_close(&j, '}');
+    }
+}
+
+/* ---- one drill ---- */
+
+static void on_interrupt(int number)
+{
+    pid_t now = child;
+
+    (void)number;
+    is_interrupted = 1;
+    if (now > 0)
+        kill(now, SIGKILL);
+}
+
+static void watch_interrupt(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = on_interrupt;
+    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second Ctrl-C ends the program */
+    sigaction(SIGINT, &action, NULL);
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void play_in_child(const struct drill *d, const struct drill_setting *setting,
+                          struct drill_result *result)
+{
+    pid_t parent = getpid();
+    sigset_t interrupt, before;
+    int state = 0;
+
+    memset(result, 0, sizeof(*result));
+    fflush(stdout); /* the child must not inherit what is not yet written */
+    sigemptyset(&interrupt);
+    sigaddset(&interrupt, SIGINT);
+    sigprocmask(SIG_BLOCK, &interrupt, &before);
+    child = is_interrupted ? -1 : fork();
+    if (child == 0) {
+        signal(SIGINT, SIG_DFL);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(1);
+        alarm(DRILL_SECONDS);
+        drill_play(d, setting, result);
+        _exit(0);
+    }
+    sigprocmask(SIG_SETMASK, &before, NULL);
+    if (child < 0) {
+        snprintf(result->why, sizeof(result->why), "no process can be started: %s",
+                 strerror(errno));
+        return;
+    }
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
+    }
+    child = 0;
+    if (result->is_over)
+        return;
+    if (WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM)
+        snprintf(result->why, sizeof(result->why), "it did not end in %d seconds", DRILL_SECONDS);
+    else if (WIFSIGNALED(state))
+        snprintf(result->why, sizeof(result->why), "the process died: %s",
+                 strsignal(WTERMSIG(state)));
+    else
+        snprintf(result->why, sizeof(result->why), "the process ended with code %d",
+                 WEXITSTATUS(state));
+}
+
+/* ---- lines ---- */
+
+static void print_indented(const char *text)
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        printf("      %.*s\n", (int)length, text);
+        text += length + (text[length] != '\0');
+    }
+}
+
+static void print_drill(struct account *a, const struct drill *d, enum outcome outcome,
+                        const struct drill_result *r, uint64_t us)
+{
+    static const char *const words[OUTCOMES] = { "OK", "FAILED", "skip" };
+    static const char *const colours[OUTCOMES] = { TERMINAL_GREEN, TERMINAL_RED, TERMINAL_YELLOW };
+
+    printf("%5d %-14s %-26s %s%-6s%s %8.1f ms  %s\n", d->status, status_name(d->status), d->name,
+           terminal_code(stdout, colours[outcome]), words[outcome],
+           terminal_code(stdout, TERMINAL_PLAIN), (double)us / 1000, d->what);
+    if (outcome == OUTCOME_SKIPPED)
+        printf("      %s\n", r->reason);
+    if (outcome == OUTCOME_FAILED)
+        printf("      %s\n", r->why);
+    if (strcmp(a->request->code, "all") == 0 && outcome != OUTCOME_FAILED)
+        return;
+    if (strstr(r->story, r->text) == NULL) /* what is said of a run is the end of its story */
+        print_indented(r->text);
+    print_indented(r->story);
+}
+
+static void print_drill_json(struct account *a, const struct drill *d,
+                             const struct drill_setting *setting, enum outcome outcome,
+                             const struct drill_result *r, uint64_t us)
+{
+    static const char *const words[OUTCOMES] = { "ok", "failed", "skipped" };
+    struct json *j = &a->json;
+
+    json_open(j, NULL, '{');
+    json_string(j, "drill", d->name);
+    json_integer(j, "code", (uint64_t)-d->status);
+    json_string(j, "name", status_name(d->status));
+    json_string(j, "what", d->what);
+    json_string(j, "platform", setting->platform);
+    json_string(j, "mode", mode_names[setting->mode]);
+    json_string(j, "outcome", words[outcome]);
+    json_string(j, "why",
+                outcome == OUTCOME_FAILED    ? r->why
+                : outcome == OUTCOME_SKIPPED ? r->reason
+                                             : NULL);
+    json_number(j, "ms", (double)us / 1000, 1);
+    json_string(j, "text", r->text);
+    json_string(j, "story", r->story);
+    json_close(j, '}');
+}
+
+static void run_drill(struct account *a, const struct drill *d, const struct drill_setting *setting,
+                      struct drill_result *r)
+{
+    const char *obstacle = drill_obstacle(d, setting);
+    uint64_t begin = now_us();
+    enum outcome outcome;
+
+    if (obstacle != NULL) {
+        memset(r, 0, sizeof(*r));
+        snprintf(r->reason, sizeof(r->reason), "%s", obstacle);
+    } else {
+        play_in_child(d, setting, r);
+    }
+    if (is_interrupted)
+        return;
+    outcome = r->why[0] != '\0'      ? OUTCOME_FAILED
+              : r->reason[0] != '\0' ? OUTCOME_SKIPPED
+                                     : OUTCOME_OK;
+    a->count[outcome]++;
+    if (a->request->is_json)
+        print_drill_json(a, d, setting, outcome, r, now_us() - begin);
+    else
+        print_drill(a, d, outcome, r, now_us() - begin);
+    fflush(stdout);
+}
+
+static void run_drills(struct account *a, const struct drill_setting *setting)
+{
+    struct drill_result *result =
+        mmap(NULL, sizeof(*result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    uint32_t table;
+
+    if (result == MAP_FAILED) {
+        fprintf(stderr, "pto drill: there is no memory\n");
+        a->count[OUTCOME_FAILED]++;
+        return;
+    }
+    if (!a->request->is_json)
+        printf("%s%s %s%s\n", terminal_code(stdout, TERMINAL_BOLD), setting->platform,
+               mode_names[setting->mode], terminal_code(stdout, TERMINAL_PLAIN));
+    for (uint32_t i = 0; i < STATUSES; i++)
+        for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
+            if (!is_interrupted && d->status == statuses[i].status &&
+                is_asked_for(a->request, d->status, d->name))
+                run_drill(a, d, setting, result);
+    munmap(result, sizeof(*result));
+}
+
+static void run_settings(struct account *a)
+{
+    const struct pto_platform *platform;
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+            struct drill_setting setting = { platform->name, (enum pto_mode)mode,
+                                             a->request->workers };
+
+            if ((a->request->modes & (1u << mode)) != 0 && !is_interrupted &&
+                (a->request->platform == NULL || strcmp(a->request->platform, platform->name) == 0))
+                run_drills(a, &setting);
+        }
+}
+
+/* What was asked for and no drill provokes; of all of them --list tells. */
+static void print_gaps(struct account *a)
+{
+    if (strcmp(a->request->code, "all") == 0)
+        return;
+    for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
+        if (is_asked_for(a->request, gap->status, gap->name))
+            printf("%5d %-14s not provoked: %s\n", gap->status,
+                   gap->name != NULL ? gap->name : status_name(gap->status), gap->why);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A built graph that can be launched again and again: its slots, copied out of
+ * the builder's pools, with the successors of each task as a list of lines.
+ * Nothing is linked, sealed or retired while it runs; a task that completes
+ * puts its own counters back to where they were, so a launch has nothing to
+ * reset.
+ *
+ * Pure, like all of this folder. The image lies in memory of the caller's, in
+ * one piece; it is built and changed while nothing runs.
+ */
+#ifndef PTO_IMAGE_H
+#define PTO_IMAGE_H
+
+#include "graph/graph.h"
+
+/* A descriptor or a predicate that lies in an entry tensor. */
+struct image_patch {
+    uint32_t line;
+    uint16_t argument; /* IMAGE_PREDICATE: the operand */
+    uint16_t entry;
+    uint64_t offset; /* bytes from the entry tensor's address */
+};
+
+enum { IMAGE_PREDICATE = UINT16_MAX };
+
+struct image {
+    char *slots;         /* as in the slot pool: lines are the same */
+    uint32_t *successor; /* lines */
+    uint32_t *root;      /* lines of the tasks that wait for nothing, then of all others */
+    struct image_patch *patch;
+    struct passed_scalar *passed;
+    char *heap; /* outputs */
+    uint64_t slot_bytes;
+    uint64_t heap_bytes;
+    uint64_t edge_count;
+    uint32_t task_count;
+    uint32_t submitted; /* tasks, allocations included */
+    uint32_t root_count;
+    uint32_t patch_count;
+    uint32_t passed_count;
+    uint64_t bytes; /* of everything */
+};
+
+/*
+ * What the graph needs as an image: fills the counts and `bytes`. The graph is
+ * built and was not run.
+ */
+void image_measure(struct image *image, const struct graph *g, const struct pto_entry *entry);
+/* Fills the image in `memory`, which has image->bytes, aligned to GRAPH_OUTPUT_ALIGN. */
+void image_fill(struct image *image, const struct graph *g, const struct pto_entry *entry,
+                char *memory);
+/* An address of the builder's heap, in the image's. Others stay. */
+uint64_t image_moved(const struct image *image, const struct graph *g, uint64_t addr);
+/* The tensor of the entry in which the address lies; -1: none. */
+int32_t image_find_entry(const struct pto_entry *entry, uint64_t addr);
+/* Calls `each` for what tasks use and is neither the entry's nor an output. */
+void image_each_outside(const struct image *image, const struct pto_entry *entry,
+                        void (*each)(void *context, uint64_t addr, uint64_t bytes), void *context);
+/* Calls `each` for every edge, with submission indices. */
+void image_each_edge(const struct image *image,
+                     void (*each)(void *context, uint32_t before, uint32_t after), void *context);
+/* Lets descriptors and scalars name what the entry has now. */
+void image_bind(struct image *image, const struct pto_entry *entry);
+/* Makes the graph that of the image: the next run is a launch. */
+void image_start(struct graph *g, const struct image *image, const struct graph_params *params);
+
+#endif

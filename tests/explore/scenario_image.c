@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Graphs that are launched again: each task puts its own counters back, on
+ * whatever thread it completes, and the next launch starts from there.
+ */
+#include "scenario_places.h"
+
+#include "graph/image.h"
+
+enum { IMAGE_BYTES = 16 << 10, LAUNCHES = 2 };
+
+static struct image image;
+static _Alignas(128) char image_memory[IMAGE_BYTES];
+
+/* What was submitted becomes the image; the graph is not run itself. */
+static void make_image(void)
+{
+    static const struct pto_entry entry;
+
+    graph_scope_end(graph);
+    image_measure(&image, graph, &entry);
+    explore_assert(image.bytes <= IMAGE_BYTES);
+    image_fill(&image, graph, &entry, image_memory);
+}
+
+/* The second and the third read what the first wrote, the fourth what those did. */
+static void build_diamond(int32_t blocks)
+{
+    struct slot *ready;
+    struct pto_task_id a, deps[2];
+
+    a = submit_only(0, 1, NULL, 0, &ready);
+    deps[0] = submit_only(1, 2, &a, 1, &ready);
+    block_count = blocks;
+    deps[1] = submit_only(1, 4, &a, 1, &ready);
+    block_count = 1;
+    submit_only(2 | (((1u << blocks) - 1) << 2), 1, deps, 2, &ready);
+    make_image();
+}
+
+static void setup_two(void)
+{
+    start_places(2);
+    build_diamond(1);
+}
+
+static void setup_three(void)
+{
+    start_places(3);
+    build_diamond(1);
+}
+
+static void setup_blocks(void)
+{
+    start_places(2);
+    build_diamond(2);
+}
+
+/* Two tasks that wait for nothing, on whatever places, and one that waits for both. */
+static void setup_join(void)
+{
+    struct slot *ready;
+    struct pto_task_id deps[2];
+
+    start_places(3);
+    deps[0] = submit_only(0, 1, NULL, 0, &ready);
+    deps[1] = submit_only(0, 2, NULL, 0, &ready);
+    submit_only(3, 3, deps, 2, &ready);
+    make_image();
+}
+
+/* As sim.c does it, at place 0. */
+static void launch(void)
+{
+    image_start(
+        graph, &image,
+        &(struct graph_params){
+            .kernels = kernels, .kernel_count = KERNELS, .clusters = 1, .is_shared = true });
+    for (uint32_t i = image.root_count; i-- > 0;)
+        sched_ready(&place[0], graph_slot(graph, image.root[i]));
+    while (graph->live != 0) {
+        if (sched_ready_count(&place[0]) == 0)
+            explore_wait_until(has_work, &place[0]);
+        sched_run(&place[0], 64);
+        sched_collect(sched, graph);
+    }
+}
+
+/* Between two launches every counter is as image_fill left it. */
+static void check_rewound(void)
+{
+    uint32_t tasks = 0;
+
+    for (uint32_t number = 1; number < graph->info_count; number++) {
+        const struct slot *s = graph_slot(graph, graph->info[number].line);
+
+        atomic_note_read(s);
+        explore_assert(explore_peek32(&s->pending) == s->image.pending);
+        explore_assert(s->lanes == s->image.lanes && s->block_next == 0);
+        if ((s->flags & SLOT_IS_COUNTED) != 0)
+            explore_assert(explore_peek32(&s->block_left) == s->block_count);
+        tasks++;
+    }
+    explore_assert(tasks == image.task_count);
+}
+
+static void start_again(void)
+{
+    check_rewound();
+    for (uint32_t i = 0; i < submitted; i++)
+        ran[i] = 0;
+}
+
+static void launch_thread(int id)
+{
+    if (id != 0) {
+        serve_place(&place[id]);
+        return;
+    }
+    for (uint32_t i = 0; i < LAUNCHES; i++) {
+        if (i != 0)
+            start_again();
+        launch();
+        for (uint32_t k = 0; k < submitted; k++)
+            explore_assert(ran[k] == wanted[k]);
+    }
+    a32_store_release(&stop, 1);
+}
+
+static void check_launched(void)
+{
+    check_all_ran();
+    check_rewound();
+}
+
+/* ---- the first launch is stopped somewhere, the second one is not ---- */
+
+static bool is_cancelled(void *arg)
+{
+    (void)arg;
+    return explore_peek32(&sched->attention) != 0;
+}
+
+static void stopped_thread(int id)
+{
+    if (id == 2) {
+        sched_attend(sched, ATTEND_CANCELLED, 0);
+    } else if (id != 0) {
+        serve_place(&place[id]);
+    } else {
+        launch();
+        explore_wait_until(is_cancelled, NULL);
+        sched_attend(sched, 0, ATTEND_CANCELLED); /* as the host does before the next run */
+        start_again();
+        launch();
+        a32_store_release(&stop, 1);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario list[] = {
+        { { "image", 2, setup_two, launch_thread, check_launched },
+          "R5 A5 R10 A10",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
+        { { "image, join", 3, setup_join, launch_thread, check_launched },
+          "R5 A5",
+          { .preemption_max = 0, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
+        { { "image on three", 3, setup_three, launch_thread, check_launched },
+          "R5 A5",
+          { .preemption_max = 0, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
+        { { "image, blocks", 2, setup_blocks, launch_thread, check_launched },
+          "",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
+        { { "image, stopped", 3, setup_blocks, stopped_thread, check_launched },
+          "",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
+    };
+
+    return scenario_main(argc, argv, list, sizeof(list) / sizeof(list[0]));
+}

@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: Apache-2.0
+# test_inject stands between the library and what it asks of the system.
+
+INJECT_WRAPPED = malloc calloc realloc aligned_alloc free mmap munmap mprotect madvise \
+	pthread_create pthread_key_create pthread_setspecific pthread_atfork sigaltstack \
+	sched_getaffinity syscall eventfd write dlopen dlsym fopen rename
+
+$(B)/test/test_inject: tests/unit/rules.mk
+$(B)/test/test_inject: LDFLAGS_ALL += $(INJECT_WRAPPED:%=-Wl,--wrap=%)
