@@ -110,7 +110,7 @@ $pto bench --quick --tasks 500 --repeat 1 --json "$work/bench.json" >"$work/out"
 [ "$(grep -cE '^(nodep|indep|chain|fan64|stencil64|random3) ' "$work/out")" = 24 ] ||
     fail "bench: not 24 lines: $(cat "$work/out")"
 json "$work/bench.json" 'len({(p["name"], p["layout"], p["workers"]) for p in d["patterns"]}) == 48'
-json "$work/bench.json" 'len(d["patterns"]) == 36 and {p["tasks"] for p in d["patterns"]} == {500}'
+json "$work/bench.json" 'len(d["patterns"]) == 48 and {p["tasks"] for p in d["patterns"]} == {500}'
 json "$work/bench.json" 'all(0 < p["ns_min"] <= p["ns_median"] for p in d["patterns"])'
 json "$work/bench.json" 'all(0 <= p["stolen"] <= 1 for p in d["patterns"])'
 json "$work/bench.json" 'all(p["stolen"] == 0 for p in d["patterns"] if p["workers"] == 1)'
@@ -126,7 +126,7 @@ json "$work/bench.json" 'len(d["patterns"]) == 6'
 $pto bench --quick --tasks 100 --pattern nodep --json /dev/null >/dev/null
 [ -c /dev/null ] || fail "bench replaces a device"
 taskset -c 0 $pto bench --quick --tasks 100 --json - >"$work/out"
-json "$work/out" 'len(d["patterns"]) == 36 and d["pingpong_ns"]["before"] is None'
+json "$work/out" 'len(d["patterns"]) == 48 and d["pingpong_ns"]["before"] is None'
 echo "ok    bench"
 
 # ---- drill ----
