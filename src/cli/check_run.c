@@ -31,6 +31,7 @@ enum {
     KERNELS_A_LANE = KERNELS_BY_COUNT + CHECK_BARE_MAX,
     RINGS = 4,
     GATE_NS = 500 * 1000 * 1000,
+    LAUNCHES = 3,    /* of a graph that was built */
     SHARE_BYTES = 4, /* neighbours that one invocation reads and writes */
     PIPE_KEY = 0x636865636b
 };
@@ -138,6 +139,15 @@ static struct run_task *bare_tasks[CHECK_BARE_MAX];
 
 static void find(struct findings *findings, int64_t a, int64_t b, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+struct counts {
+    uint32_t args;
+    uint32_t calls;
+    uint32_t accesses;
+};
+
+static void compare_calls(const struct run *run, const struct run_task *t);
+static void fill_arena(uint8_t *arena, const struct check_graph *g);
+static struct counts count_all(const struct check_graph *g);
 static int make_callable(struct pto_callable **callable_out);
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry);
 static int helper_start(struct helper *h);
@@ -228,6 +238,75 @@ static void check_run(struct runner *r, const struct check_graph *g, const struc
     run_fini(&run);
 }
 
+/* Everything as before the first invocation, with other memory for what lies outside. */
+static void run_rewind(struct run *run)
+{
+    struct counts n = count_all(run->g);
+
+    memset(run->calls, 0, n.calls * sizeof(*run->calls));
+    for (uint32_t i = 0; i < run->g->task_count; i++) {
+        struct run_task *t = &run->tasks[i];
+
+        t->id_seen = 0;
+        t->started = t->strays = t->counter = 0;
+        memset(t->notified, 0, sizeof(t->notified));
+    }
+    run->clock = 0;
+    run->arena = check_alloc_aligned(run->g->arena_bytes);
+    fill_arena(run->arena, run->g);
+}
+
+/* The graph is built once and launched with fresh memory each time. */
+static void check_relaunch(struct runner *r, const struct check_graph *g,
+                           const struct oracle *oracle, struct findings *findings)
+{
+    uint8_t *old[LAUNCHES];
+    uint32_t old_count = 0;
+    struct run run;
+    uint64_t scalar = (uint64_t)(uintptr_t)&run;
+    struct pto_tensor arena;
+    struct pto_entry entry = { 1, 1, &arena, &scalar };
+    struct pto_run_report *report = check_alloc(NULL, 1, sizeof(*report));
+    struct pto_run_options options;
+    struct pto_graph *graph;
+    int status;
+
+    run_init(&run, g, oracle, findings);
+    run.runner = r;
+    run.is_held = true;
+    arena = pto_tensor_external(run.arena, &g->arena_bytes, 1, PTO_UINT8);
+    pto_run_report_init(report);
+    pto_run_options_init(&options);
+    options.deps = g->deps;
+    status = pto_graph_build(r->device, r->callable, &entry, &options, report, &graph);
+    for (; status >= 0 && old_count < LAUNCHES && findings->count == 0; old_count++) {
+        old[old_count] = run.arena;
+        run_rewind(&run);
+        arena.addr = (uint64_t)(uintptr_t)run.arena;
+        pto_run_report_init(report);
+        status = pto_graph_run(graph, &entry, NULL, report);
+        run.is_alone = report->workers == 1 && report->takeovers == 0;
+        helper_drain(&r->helper);
+        if (status < 0)
+            break;
+        for (uint32_t i = 0; i < g->task_count; i++)
+            compare_calls(&run, &run.tasks[i]);
+        compare_teams(&run);
+        compare_order(&run);
+        if (g->is_compared && findings->count == 0)
+            compare_bytes(&run, oracle);
+    }
+    if (status < 0)
+        find(findings, -1, -1, "launch %" PRIu32 " of the built graph failed with %d (%s): %s",
+             old_count, status, pto_strerror(status), report->error.text);
+    else
+        (void)pto_graph_destroy(graph);
+    for (uint32_t i = 0; i < old_count; i++)
+        free(old[i]);
+    free(report);
+    run_fini(&run);
+}
+
 void runner_check(struct runner *r, const struct check_graph *g, struct findings *findings)
 {
     static const uint32_t windows[] = { 0, 2, 8, 64 };
@@ -248,6 +327,8 @@ void runner_check(struct runner *r, const struct check_graph *g, struct findings
         options.edge = note_edge;
         check_run(r, g, &oracle, &options, findings);
     }
+    if (findings->count == 0 && r->params.is_relaunched)
+        check_relaunch(r, g, &oracle, findings);
     if (has_accesses && r->params.mode == PTO_MODE_STREAM) {
         oracle_fini(&oracle);
         oracle_init(&oracle, g, false);
@@ -1077,12 +1158,6 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 }
 
 /* ---- one run ---- */
-
-struct counts {
-    uint32_t args;
-    uint32_t calls;
-    uint32_t accesses;
-};
 
 static struct counts count_all(const struct check_graph *g)
 {

@@ -12,7 +12,8 @@
 struct runner_params {
     const char *platform;
     enum pto_mode mode;
-    uint32_t threads; /* 0: one per CPU */
+    uint32_t threads;   /* 0: one per CPU */
+    bool is_relaunched; /* each graph is also built once and launched several times */
 };
 
 enum { FINDINGS_MAX = 8, FINDING_TEXT_MAX = 640 };

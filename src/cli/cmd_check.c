@@ -116,7 +116,10 @@ static void replay_text(const struct settings *s, uint64_t seed, char *text, siz
              " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s",
              seed, s->tasks, s->runner.platform,
              s->runner.mode == PTO_MODE_STREAM ? "stream" : "host", s->runner.threads,
-             s->deps == PTO_DEPS_SAFE ? "safe" : "simpler", s->is_dropping ? " --drop-edge" : "");
+             s->deps == PTO_DEPS_SAFE ? "safe" : "simpler",
+             s->is_dropping            ? " --drop-edge"
+             : s->runner.is_relaunched ? " --relaunch"
+                                       : "");
 }
 
 /* A graph that never ends must still name itself: the handler prints this and leaves. */
@@ -271,6 +274,7 @@ static const struct option options[] = {
     { "threads", required_argument, NULL, 'k' },
     { "deps", required_argument, NULL, 'd' },
     { "drop-edge", no_argument, NULL, 'e' },
+    { "relaunch", no_argument, NULL, 'r' },
     { "help", no_argument, NULL, 'h' },
     { NULL, 0, NULL, 0 },
 };
@@ -290,7 +294,8 @@ static void print_usage(void)
            "  --mode M           stream or host (stream)\n"
            "  --threads K        worker threads; 0 is one per CPU (0)\n"
            "  --deps D           safe or simpler (safe)\n"
-           "  --drop-edge        lose one edge of each graph and see that it is noticed\n",
+           "  --drop-edge        lose one edge of each graph and see that it is noticed\n"
+           "  --relaunch         also build each graph once and launch it three times\n",
            GRAPHS_DEFAULT, TASKS_DEFAULT);
 }
 
@@ -360,6 +365,9 @@ static int parse_option(int key, const char *value, struct settings *s)
         return -1;
     case 'e':
         s->is_dropping = true;
+        return -1;
+    case 'r':
+        s->runner.is_relaunched = true;
         return -1;
     case 'h':
         print_usage();
