@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <ucontext.h>
 
 #include "base/os.h"
 
@@ -162,5 +163,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
     }
     c->signal = number;
     c->addr = info->si_code > 0 ? addr : 0; /* else somebody sent it */
+    /* Nothing is blocked here but by a race detector, which would not be undone. */
+    pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)context)->uc_sigmask, NULL);
     siglongjmp(c->back, 1);
 }
