@@ -24,7 +24,7 @@ enum {
     KERNELS
 };
 
-enum { WORDS = 64, CASES_MAX = 4096, FLAG_WAIT_MS = 300, SLOW_MS = 6 };
+enum { WORDS = 64, CASES_MAX = 4096, FLAG_WAIT_MS = 1500, SLOW_MS = 6 };
 
 static struct {
     uint64_t value[WORDS];
