@@ -71,7 +71,8 @@ enum act {
     ACT_10_MS,
     ACT_50_MS,
     ACT_300_MS,
-    ACT_AWAIT, /* that another one stands at the gate, or takes 300 ms */
+    ACT_700_MS,
+    ACT_AWAIT, /* that another one stands at the gate, or takes its time */
     ACT_DEFER,
 };
 
@@ -192,6 +193,10 @@ static void act(int64_t *args, int64_t what)
     case ACT_300_MS:
         __atomic_fetch_add(&standing, 1, __ATOMIC_ACQ_REL);
         pass_time(300 * MS);
+        break;
+    case ACT_700_MS:
+        __atomic_fetch_add(&standing, 1, __ATOMIC_ACQ_REL);
+        pass_time(700 * MS);
         break;
     case ACT_AWAIT:
         (void)await(&standing, 1);
@@ -1017,7 +1022,7 @@ static void orchestrate_get(struct pto_orch *o, const struct pto_entry *entry)
 /* One cluster: the gang is ready when the long one has a core of its. */
 static void orchestrate_team_behind(struct pto_orch *o, const struct pto_entry *entry)
 {
-    pto_aiv(o, KERNEL_AIV, PTO_INT(0), PTO_INT(ACT_300_MS));
+    pto_aiv(o, KERNEL_AIV, PTO_INT(0), PTO_INT(ACT_700_MS));
     pto_aic(o, KERNEL_AIC, PTO_INOUT(entry->tensor), PTO_INT(ACT_AWAIT));
     pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_COUNT), PTO_GANG(2));
 }
@@ -1048,7 +1053,7 @@ static void the_time_of_a_run_is_over_wherever_it_is(void **state)
             assert_late(device, orchestrate_build_for_ever, times, "still being built");
             assert_late(device, orchestrate_300_ms, times, "task 1");
             assert_late(device, orchestrate_defer, times, "task 1");
-            times.timeout_ms = 500;
+            times.timeout_ms = 300;
             assert_late(device, orchestrate_team_behind, times,
                         "waits for cores that are free together");
         }
