@@ -8,7 +8,7 @@ SOVERSION = 0
 
 PUBLIC_HEADERS = kernel.h orch.h pto.h sim.h tensor.h
 
-BASE_SRC = status.c crash.c fiber.c os.c
+BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
 PORT_SRC = port_sim.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c
@@ -71,6 +71,9 @@ CFLAGS_ALL = -std=gnu11 -Wall -Wextra $(WERROR) $(OPT) -g -fPIC -fvisibility=hid
 	$(ARCH_FLAGS) $(VARIANT_FLAGS) $(CFLAGS)
 LDFLAGS_ALL = $(VARIANT_FLAGS) $(VARIANT_LDFLAGS) $(LDFLAGS)
 LDLIBS_ALL = -pthread -ldl $(LDLIBS)
+# Digests; reading ELF; the manifests of scenes.
+LIB_LIBS = -lnettle -lelf
+CLI_LIBS = -lyaml
 
 # The pure folders may need nothing from libc but memcpy and its like.
 # Vectors would be made of a few integers just to store them: more instructions than the stores.
@@ -104,6 +107,11 @@ PLAIN_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/plain_*.c))))
 CMOCKA_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
 ifeq ($(VARIANT),arm)
 UNITS = $(PLAIN_UNITS)
+# There are no libraries for it here.
+UNIT_LIB_OBJ = $(call objects,base,$(filter-out digest.c,$(BASE_SRC))) \
+	$(call objects,port,$(PORT_SRC)) $(PURE_OBJ)
+LIB_LIBS =
+CLI_LIBS =
 else ifeq ($(VARIANT),tsan)
 UNITS = $(TSAN_TESTS)
 else
@@ -146,7 +154,7 @@ $(LIB): $(LIB_OBJ) $(HOOKS) pto.map
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,libpto.so.$(SOVERSION) \
 		-Wl,--version-script,pto.map $(SHARED_FLAGS) -o $@ $(LIB_OBJ) $(HOOKS) \
-		-Wl,-rpath,'$$ORIGIN' $(LDLIBS_ALL)
+		-Wl,-rpath,'$$ORIGIN' $(LIB_LIBS) $(LDLIBS_ALL)
 
 $(LIB_LINK): $(LIB)
 	@ln -sf $(<F) $@
@@ -154,7 +162,7 @@ $(LIB_LINK): $(LIB)
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
-		-Wl,-rpath,'$$ORIGIN/../lib' $(LDLIBS_ALL)
+		-Wl,-rpath,'$$ORIGIN/../lib' $(CLI_LIBS) $(LDLIBS_ALL)
 
 $(B)/lib/pto/examples/%.so: examples/%.c $(LIB) $(LIB_LINK) Makefile
 	@mkdir -p $(@D) $(B)/obj/examples
@@ -170,7 +178,7 @@ $(B)/test/test_%: UNIT_LIBS = -lcmocka
 $(B)/test/%: tests/unit/%.c $(UNIT_LIB) Makefile
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) \
-		-o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm $(LDLIBS_ALL)
+		-o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm $(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
 
 # Benchmarks and larger tests bring rules of their own.
 include $(wildcard bench/rules.mk tests/*/rules.mk)
