@@ -260,11 +260,13 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->is_builder_waiting = false;
     m->is_seeded = false;
     m->lane_executions = 0;
-    memset(m->core_tasks, 0, sizeof(m->core_tasks));
     drop_pipes(m);
     if (start_trace(m, job) < 0)
         return PTO_ENOMEM;
+    pthread_mutex_lock(&m->lock); /* a worker may still be giving up the cores of the run before */
+    memset(m->core_tasks, 0, sizeof(m->core_tasks));
     sched_start(&m->sched, job->kernels, job->order_seed);
+    pthread_mutex_unlock(&m->lock);
     w->is_generous = !job->is_held; /* what is ready stays here until the graph is complete */
     hook = pto_sim_set_core(&m->caller.hook);
     crash_begin(&m->caller.crash, &m->caller.core.exec);

@@ -45,6 +45,7 @@ struct lane {
     uint32_t kernel;
     uint8_t type; /* of the core */
     uint16_t core;
+    uint64_t begin; /* in cycles, for the recorder */
 };
 
 struct thread {

@@ -256,8 +256,12 @@ static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
             seat = find_core(m, s, lane, seat);
             atomic_note_write(&th->lane);
             th->lane = (struct lane){
-                s, block, slot_kernel(s, lane), (uint8_t)type,
-                (uint16_t)(lanes > 1 && type == PTO_CORE_AIV ? 2 * seat + (lane - LANE_AIV0) : seat)
+                .slot = s,
+                .block = block,
+                .kernel = slot_kernel(s, lane),
+                .type = (uint8_t)type,
+                .core = (uint16_t)(lanes > 1 && type == PTO_CORE_AIV ? 2 * seat + (lane - LANE_AIV0)
+                                                                     : seat),
             };
             take_core(m, type, th->lane.core);
             th->core.global.sub_block_id = type == PTO_CORE_AIV ? th->lane.core % 2 : 0;
@@ -333,9 +337,10 @@ void run_lane(struct sim *m, struct thread *th)
 {
     const struct lane lane = th->lane;
     struct slot *const s = lane.slot;
-    const uint64_t begin = m->base.trace != NULL ? port_cycles() : 0;
     struct thread *wake;
 
+    th->lane.begin =
+        m->base.trace != NULL ? port_cycles() : 0; /* a local might not survive a crash */
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
     if (sigsetjmp(th->crash.back, 0) == 0)
@@ -347,7 +352,8 @@ void run_lane(struct sim *m, struct thread *th)
     if (m->base.trace != NULL) {
         uint32_t number = core_number(m, lane.type, lane.core);
 
-        trace_put(m->base.trace, begin, TRACE_BEGIN, s->seq, number, lane.kernel, lane.block);
+        trace_put(m->base.trace, th->lane.begin, TRACE_BEGIN, s->seq, number, lane.kernel,
+                  lane.block);
         trace_put(m->base.trace, port_cycles(), TRACE_END, s->seq, number, 0, lane.block);
     }
     m->core_tasks[core_number(m, lane.type, lane.core)]++;
