@@ -77,7 +77,8 @@ CLI_LIBS = -lyaml
 
 # The pure folders may need nothing from libc but memcpy and its like.
 # Vectors would be made of a few integers just to store them: more instructions than the stores.
-PURE_FLAGS = -fno-stack-protector -U_FORTIFY_SOURCE -fno-tree-slp-vectorize
+# Arguments of a function that are split up would no longer fit registers.
+PURE_FLAGS = -fno-stack-protector -U_FORTIFY_SOURCE -fno-tree-slp-vectorize -fno-ipa-sra
 
 objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
 GRAPH_OBJ = $(call objects,graph,$(GRAPH_SRC))
@@ -233,8 +234,8 @@ clean: ## remove build/
 	rm -rf build
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
-		while IFS='|' read -r name text; do printf '  %-10s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
+		while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
 
 # For the tools: the programs of this variant, and the objects of the pure folders.
 print-units:

@@ -4,7 +4,9 @@
  *
  *     count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]
  *
- * Under callgrind with --collect-atstart=no only the run itself is counted.
+ * LAYOUT is buffers, tiles, tiles2d, or again: buffers, in a graph that was
+ * built and launched before. Under callgrind with --collect-atstart=no only the
+ * run itself is counted.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,19 +14,23 @@
 
 #include "cli/bench_patterns.h"
 
+static struct bench_load load;
+static struct pto_device *device;
+static struct pto_callable *callable;
+static struct pto_graph *graph; /* NULL: every run submits its tasks */
+static struct pto_run_options options;
+static struct pto_run_report report;
+static const struct pto_entry entry; /* empty */
+
 static void empty_kernel(int64_t *args)
 {
     __asm__ volatile("" ::"r"(args) : "memory");
 }
 
-static const struct bench_load *load_of(const struct pto_entry *entry)
+static void submit_all(struct pto_orch *o, const struct pto_entry *unused)
 {
-    return (const struct bench_load *)(uintptr_t)entry->scalar[0];
-}
-
-static void submit_all(struct pto_orch *o, const struct pto_entry *entry)
-{
-    bench_submit(o, load_of(entry), 0, load_of(entry)->task_count, true);
+    (void)unused;
+    bench_submit(o, &load, 0, load.task_count, true);
 }
 
 static int index_of(const char *name, const char *const names[], int count)
@@ -36,62 +42,84 @@ static int index_of(const char *name, const char *const names[], int count)
     exit(2);
 }
 
+static bool is_failed(const char *what, int status)
+{
+    if (status < 0)
+        fprintf(stderr, "count: %s: %s: %s\n", what, pto_strerror(status), report.error.text);
+    return status < 0;
+}
+
+static bool open_device(uint32_t workers)
+{
+    static const struct pto_kernel kernel = { "empty", empty_kernel, PTO_CORE_AIV };
+    struct pto_callable_params callable_params;
+    struct pto_device_params params;
+
+    pto_device_params_init(&params);
+    params.workers = workers;
+    pto_callable_params_init(&callable_params);
+    callable_params.orchestration = submit_all;
+    callable_params.kernels = &kernel;
+    callable_params.kernel_count = 1;
+    pto_run_report_init(&report);
+    return !is_failed("no device", pto_device_open(&params, &device)) &&
+           !is_failed("no callable", pto_callable_create(&callable_params, &callable));
+}
+
+/* A new run, or the graph launched once more. False: it failed. */
+static bool run_once(void)
+{
+    int status = graph != NULL ? pto_graph_run(graph, &entry, &options, &report)
+                               : pto_run(device, callable, &entry, &options, &report);
+
+    if (status >= 0 && report.executions != load.task_count)
+        fprintf(stderr, "count: not every task ran\n");
+    return !is_failed("a run failed", status) && report.executions == load.task_count;
+}
+
 int main(int argc, char **argv)
 {
-    const struct pto_kernel kernel = { "empty", empty_kernel, PTO_CORE_AIV };
-    struct pto_callable_params callable_params;
-    struct pto_device_params device_params;
-    struct pto_run_options options;
-    struct pto_run_report report;
-    struct pto_callable *callable;
-    struct pto_device *device;
-    struct bench_load load;
-    uint64_t scalar;
+    enum pattern pattern;
+    enum layout layout;
     double best = 1e30;
 
     if (argc < 6) {
         fprintf(stderr, "usage: count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]\n");
         return 2;
     }
-    if (!bench_make((enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT),
-                    (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT),
+    pattern = (enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT);
+    layout = (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
+    if (!bench_make(pattern, layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : layout,
                     (uint32_t)atoi(argv[3]), &load)) {
         fprintf(stderr, "count: out of memory\n");
         return 1;
     }
-    pto_device_params_init(&device_params);
-    device_params.workers = (uint32_t)atoi(argv[4]);
-    pto_callable_params_init(&callable_params);
-    callable_params.orchestration = submit_all;
-    callable_params.kernels = &kernel;
-    callable_params.kernel_count = 1;
     pto_run_options_init(&options);
     options.window = (uint32_t)atoi(argv[5]);
     options.trace = argc > 7 ? (enum pto_trace)atoi(argv[7]) : PTO_TRACE_OFF;
-    pto_run_report_init(&report);
-    scalar = (uint64_t)(uintptr_t)&load;
-    if (pto_device_open(&device_params, &device) < 0 ||
-        pto_callable_create(&callable_params, &callable) < 0) {
-        fprintf(stderr, "count: cannot open a device\n");
+    if (!open_device((uint32_t)atoi(argv[4])))
         return 1;
-    }
+    if (layout == LAYOUT_AGAIN &&
+        (is_failed("no graph",
+                   pto_graph_build(device, callable, &entry, &options, &report, &graph)) ||
+         !run_once()))
+        return 1;
     for (int i = argc > 6 ? atoi(argv[6]) : 1; i > 0; i--) {
-        struct pto_entry entry = { .scalar_count = 1, .scalar = &scalar };
-        int status;
+        bool is_fine;
 
         CALLGRIND_TOGGLE_COLLECT;
-        status = pto_run(device, callable, &entry, &options, &report);
+        is_fine = run_once();
         CALLGRIND_TOGGLE_COLLECT;
-        if (status < 0 || report.executions != load.task_count) {
-            fprintf(stderr, "count: %s\n", report.error.text);
+        if (!is_fine)
             return 1;
-        }
         if ((double)report.ns / load.task_count < best)
             best = (double)report.ns / load.task_count;
     }
     printf("%s %s tasks=%u edges=%llu stolen=%llu ns_per_task=%.1f\n", argv[1], argv[2],
            load.task_count, (unsigned long long)report.edges, (unsigned long long)report.stolen,
            best);
+    if (graph != NULL)
+        (void)pto_graph_destroy(graph);
     pto_callable_destroy(callable);
     pto_device_close(device);
     bench_free(&load);

@@ -60,13 +60,14 @@ static inline bool core_has_deferred(const struct core *core)
 static inline bool core_invoke(struct core *core, struct slot *s, pto_kernel_fn fn, uint32_t block)
 {
     int64_t *args = core->args;
+    const struct pto_tensor *tensor = s->tensor;
     uint32_t count = s->tensor_count;
     uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
 
     atomic_note_read(s);
     core->slot = s;
-    for (uint32_t i = 0; i < count; i++)
-        args[i] = (int64_t)(uintptr_t)&s->tensor[i];
+    for (uint32_t i = 0; i != count; i++, tensor++)
+        args[i] = (int64_t)(uintptr_t)tensor;
     if (s->scalar_count == 1)
         args[count] = (int64_t)s->scalar;
     else

@@ -9,132 +9,73 @@
 
 #include "graph/graph.h"
 
-/* The interval of a contiguous region; length 0 for one that is strided or empty. */
+/* The interval of a contiguous region; all 0 for one that is strided, no length if it is empty. */
 struct span {
     uint64_t start;
     uint64_t length;
-    uint32_t level;
+    uint64_t hash; /* of its cell */
 };
 
-/* regions.c: the record of a new dense region, if it is plain that nothing overlaps it; or NULL. */
-struct region *region_insert_dense(struct graph *g, const struct span *span, struct region *e);
-/* The untangled record of a box of a frame in use, found or made in the same way; or NULL. */
-struct region *region_find_box(struct graph *g, const struct pto_tensor *tensor);
-/* Adds t to the vector of the record. */
-int region_append(struct graph *g, struct slot *t, struct region *e, uint32_t flags);
-
-/* Edges to what conflicts among the refs of one record. */
-static inline int wait_here(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+static inline struct span span_of(uint64_t start, uint64_t length)
 {
-    bool is_write = (access & ACCESS_WRITE) != 0 && g->deps == PTO_DEPS_SAFE;
-    int status = 0;
+    uint32_t level = region_level(length);
 
-    if (!is_write || (e->flags & REGION_SUPERSEDED) == 0)
-        status |= graph_wait_for(g, t, e->writer);
-    if (is_write)
-        for (uint32_t i = 0; i < e->reader_count; i++)
-            status |= graph_wait_for(g, t, e->reader[i]);
-    if (e->vector != 0 && (is_write || (e->flags & REGION_HAS_WRITERS) != 0)) {
-        struct region_vector *v = region_vector(&g->regions, e->vector);
-
-        for (uint32_t i = 0; i < v->count; i++) {
-            uint32_t flags = v->ref[i].slot & ~(uint32_t)REGION_REF_SLOT;
-            struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
-
-            if (is_write ? (flags & REGION_REF_SUPERSEDED) == 0 : (flags & REGION_REF_WRITE) != 0)
-                status |= graph_wait_for(g, t, r);
-        }
-    }
-    return status;
+    return (struct span){ start, length, region_hash(0, level, start >> level) };
 }
 
-/* Records a reader that was ordered after every recorded writer, or after none. */
-static inline int record_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered)
+/* regions.c: the same as region_access for a region for which the first look was not enough. */
+int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+                 const struct span *span, uint32_t access);
+/* Waits and records at the record of the very region, which a live task may have touched. */
+int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t access);
+
+/* Forgets who touched the region, but for the writer, which has gone or is about to be replaced. */
+static inline void region_forget(struct regions *x, struct region *e)
 {
-    struct ref me = { t->number, t->seq };
-
-    if (is_ordered) { /* a later writer need only wait for this reader */
-        e->flags |= REGION_SUPERSEDED;
-        if ((e->flags & REGION_MORE_WRITERS) != 0) {
-            struct region_vector *v = region_vector(&g->regions, e->vector);
-
-            for (uint32_t i = 0; i < v->count; i++)
-                if ((v->ref[i].slot & REGION_REF_WRITE) != 0)
-                    v->ref[i].slot |= REGION_REF_SUPERSEDED;
-            e->flags &= ~(uint32_t)REGION_MORE_WRITERS;
-        }
-    }
-    if (e->vector == 0 && e->reader_count == REGION_READERS_INLINE) { /* forget finished ones */
-        uint32_t kept = 0;
-
-        for (uint32_t i = 0; i < REGION_READERS_INLINE; i++)
-            if (graph_is_alive(g, e->reader[i]))
-                e->reader[kept++] = e->reader[i];
-        e->reader_count = (uint8_t)kept;
-    }
-    if (e->vector != 0 || e->reader_count == REGION_READERS_INLINE)
-        return region_append(g, t, e, 0);
-    e->reader[e->reader_count++] = me;
-    return PTO_OK;
+    e->reader_count = 0;
+    e->flags &= REGION_USED | REGION_TANGLED | REGION_CROSSING;
+    if (e->vector != 0)
+        region_drop_vector(x, e);
 }
 
-/* Waits and records at the record of the very region. */
-static inline int apply_access(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+/* The same; often all those that touched the region have gone, and there is nobody to wait for. */
+__attribute__((always_inline)) static inline int apply_access(struct graph *g, struct slot *t,
+                                                              struct region *e, uint32_t access)
 {
-    struct ref me = { t->number, t->seq };
-
-    e->last = me.seq;
-    if ((access & ACCESS_LOOKUP) != 0 && wait_here(g, t, e, access) < 0)
-        return PTO_ENOMEM;
-    if ((access & ACCESS_REPLACE) != 0) {
-        e->writer = me;
-        e->reader_count = 0;
-        e->flags &= REGION_USED | REGION_TANGLED | REGION_CROSSING;
-        if (e->vector != 0)
-            region_drop_vector(&g->regions, e);
-        return PTO_OK;
+    if (e->last >= g->dead_before)
+        return region_apply(g, t, e, access);
+    region_forget(&g->regions, e);
+    e->last = t->seq;
+    if ((access & (ACCESS_RECORD | ACCESS_WRITE)) == ACCESS_RECORD) {
+        e->reader[0] = slot_ref(t);
+        e->reader_count = 1;
+    } else if ((access & ACCESS_RECORD) != 0) {
+        e->writer = slot_ref(t);
     }
-    if ((access & ACCESS_RECORD) == 0)
-        return PTO_OK;
-    if ((access & ACCESS_WRITE) == 0)
-        return record_reader(g, t, e, (access & ACCESS_LOOKUP) != 0);
-    if (graph_is_alive(g, e->writer) || e->reader_count != 0 || e->vector != 0)
-        return region_append(g, t, e, REGION_REF_WRITE);
-    e->writer = me;
-    e->flags &= ~(uint32_t)REGION_SUPERSEDED;
     return PTO_OK;
 }
 
 static inline struct region *span_head(const struct regions *x, const struct span *span)
 {
-    return &x->table[region_bucket(x, 0, span->level, span->start >> span->level)];
+    return &x->table[span->hash >> x->table_shift];
 }
 
 /*
  * Makes t wait for what conflicts with the access, and records it. Nearly every
  * argument is a region that is recorded already and overlaps nothing else: one
- * probe finds it. Many of the rest are new and have nothing near them.
+ * probe finds it. No record has length 0.
  */
 __attribute__((always_inline)) static inline int region_access(struct graph *g, struct slot *t,
                                                                const struct pto_tensor *tensor,
                                                                const struct span *span,
                                                                uint32_t access)
 {
-    struct regions *x = &g->regions;
-    struct region *e = NULL;
-    int status = PTO_OK;
+    struct region *e = span_head(&g->regions, span);
 
-    if (span->length != 0) {
-        e = span_head(x, span);
-        if (e->start != span->start || e->length != span->length || e->kind != REGION_CONTIGUOUS ||
-            (e->flags & (REGION_USED | REGION_TANGLED)) != REGION_USED)
-            e = region_insert_dense(g, span, e);
-    } else if (g->deps == PTO_DEPS_SAFE) {
-        e = region_find_box(g, tensor);
-    }
-    if (e == NULL)
-        e = region_resolve(g, t, tensor, &access, &status);
-    return e != NULL ? apply_access(g, t, e, access) : status;
+    if (e->start != span->start || e->length != span->length || e->kind != REGION_CONTIGUOUS ||
+        (e->flags & (REGION_USED | REGION_TANGLED)) != REGION_USED)
+        return region_reach(g, t, tensor, span, access);
+    return apply_access(g, t, e, access);
 }
 
 #endif

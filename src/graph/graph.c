@@ -35,6 +35,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->edge_context = params->edge_context;
     g->wired_fn = params->wired_fn;
     g->wired_context = params->wired_context;
+    g->edges_plain = params->edge_fn != NULL || params->wired_fn != NULL ? 0 : SLOT_EDGES_INLINE;
     g->clusters = params->clusters;
     g->entry = params->entry;
     g->is_recorded = params->is_recorded;
@@ -48,6 +49,8 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->seq = 1;
     g->dead_before = 1;
     g->ring = 0;
+    g->ids_now = &g->ids[0];
+    g->is_manual = false;
     g->scope_count = 0;
     g->edge_total = 0;
     g->slot_pool.used = g->info_pool.used = 0;

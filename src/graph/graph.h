@@ -19,7 +19,12 @@
 #include "port/port.h"
 #include "pto/pto.h"
 
-enum { GRAPH_RINGS = 4, GRAPH_EDGES_PER_CHUNK = 63, GRAPH_RETAINED_PER_CHUNK = 31 };
+enum {
+    GRAPH_RINGS = 4,
+    GRAPH_EDGES_PER_CHUNK = 63,
+    GRAPH_RETAINED_PER_CHUNK = 31,
+    GRAPH_RECENT = 4096,
+};
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
 enum { GRAPH_DESCRIPTORS_PER_CHUNK = 64 };
 
@@ -157,12 +162,17 @@ struct graph {
     uint32_t clusters;
     const uint32_t *successor; /* of the image that is being launched; NULL: a graph is built */
     bool is_shared;            /* other threads complete tasks: use atomic read-modify-writes */
+    uint32_t edges_plain; /* of a slot, after which one is unusual; 0: an edge_fn or wired_fn */
 
     /* The submitter's. */
     _Alignas(128) uint32_t live;
-    uint32_t seq;         /* of the next task */
-    uint32_t dead_before; /* every task before this one has gone */
-    uint32_t ring;        /* of the current scope */
+    uint32_t seq;                  /* of the next task */
+    uint32_t dead_before;          /* every task before this one has gone */
+    uint32_t recent[GRAPH_RECENT]; /* slots of the latest tasks, by sequence number; 0: none */
+    uint32_t ring;                 /* of the current scope */
+    bool is_manual;                /* the current scope, or one around it */
+    struct id_map *ids_now;        /* of the current ring */
+    const uint8_t *access;         /* of the current scope, by tag: enum access */
     uint32_t scope_count;
     uint64_t edge_total;
     struct slot_info *info;
@@ -258,10 +268,8 @@ void block_release(struct graph *g, uint32_t block, bool is_submitter);
 void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
 
 /* slots.c */
-struct slot *slot_make(struct graph *g, uint32_t size_class);
+struct slot_info *slot_make(struct graph *g, uint32_t size_class);
 struct id_entry *ids_make_room(struct graph *g);
-/* NULL: the id names no task that anything could still wait for or retain. */
-const struct id_entry *ids_find(const struct graph *g, struct pto_task_id id);
 bool ids_was_given(const struct graph *g, struct pto_task_id id);
 
 /* blocks.c */
@@ -287,6 +295,8 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
                               uint32_t *access, int *status_out);
 bool region_is_alive(struct graph *g, const struct region *e);
 void region_remove(struct graph *g, struct region *e);
+/* Room for a record in a bucket: one that is not in use. NULL when memory has run out. */
+struct region *region_place(struct graph *g, uint32_t bucket);
 /* Makes a record of a free entry of the right bucket; `level` is the class if there is a frame. */
 void region_fill(struct graph *g, struct region *e, const struct geom *geom, uint32_t frame,
                  uint32_t level);
@@ -304,6 +314,11 @@ static inline struct slot *graph_slot(const struct graph *g, uint32_t line)
 static inline uint32_t graph_slot_line(const struct graph *g, const struct slot *s)
 {
     return (uint32_t)((uint64_t)((const char *)s - g->slot_base) / SLOT_LINE_BYTES);
+}
+
+static inline struct ref slot_ref(const struct slot *s)
+{
+    return (struct ref){ s->number, s->seq };
 }
 
 static inline bool graph_is_alive(const struct graph *g, struct ref r)
@@ -330,22 +345,59 @@ static inline void graph_retire(struct graph *g, uint32_t slot_number)
         g->dead_before = g->seq;
 }
 
-/* Gives a task the next id of the current ring; `slot` is 0 for one that is complete already. */
-static inline struct id_entry *ids_put(struct graph *g, uint32_t seq, uint32_t slot, uint32_t block)
+/*
+ * Finds out how far everything has gone, where tasks end in any order: what is
+ * recorded for older tasks is then known to be dead without asking for each.
+ */
+static inline void graph_catch_up(struct graph *g)
 {
-    struct id_map *map = &g->ids[g->ring];
-    struct id_entry *e = &map->entry[map->next_local & map->mask];
+    uint32_t seq = g->dead_before;
 
-    if (e->seq >= g->dead_before || e->block != 0)
-        e = ids_make_room(g);
-    if (e == NULL)
+    if (g->seq - seq > GRAPH_RECENT)
+        return; /* it is not known any more: until nothing is live */
+    while (seq < g->seq && g->info[g->recent[seq % GRAPH_RECENT]].seq != seq)
+        seq++;
+    g->dead_before = seq;
+}
+
+/* NULL: the id names no task that anything could still wait for or retain. */
+static inline const struct id_entry *ids_find(const struct graph *g, struct pto_task_id id)
+{
+    uint32_t ring = pto_task_id_ring(id);
+    uint32_t local = pto_task_id_local(id);
+    const struct id_entry *e;
+
+    if (ring >= GRAPH_RINGS)
         return NULL;
-    *e = (struct id_entry){ map->next_local++, seq, slot, block };
-    return e;
+    e = &g->ids[ring].entry[local & g->ids[ring].mask];
+    return e->seq != 0 && e->local == local ? e : NULL;
+}
+
+/*
+ * Gives a task the next id of the current ring; `slot` is 0 for one that is
+ * complete already. False: memory has run out.
+ */
+static inline bool ids_put(struct graph *g, uint32_t seq, uint32_t slot, uint32_t block,
+                           uint32_t *local_out)
+{
+    struct id_map *map = g->ids_now;
+    uint32_t local = map->next_local;
+    struct id_entry *e = &map->entry[local & map->mask];
+
+    if (e->seq >= g->dead_before || e->block != 0) {
+        e = ids_make_room(g);
+        if (e == NULL)
+            return false;
+    }
+    map->next_local = local + 1;
+    *e = (struct id_entry){ local, seq, slot, block };
+    *local_out = local;
+    return true;
 }
 
 /* Notes why a call was refused, and returns the status for it. */
-int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument, uint64_t value);
+__attribute__((cold)) int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument,
+                                       uint64_t value);
 
 /* Links t behind r, which is alive in the submitter's books. PTO_OK or PTO_ENOMEM. */
 int graph_link(struct graph *g, struct slot *t, struct ref r);

@@ -32,7 +32,6 @@ static void probe_init(struct probe *p, struct graph *g, struct slot *t, const s
 static struct region *find_exact(struct probe *p, uint32_t bucket);
 static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
 static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level);
-static struct region *place_record(struct regions *x, struct graph *g, uint32_t bucket);
 static void query_overlaps(struct probe *p);
 static void query_intervals(struct probe *p);
 static void query_frame(struct probe *p, uint32_t frame);
@@ -112,6 +111,7 @@ int regions_start(struct graph *g)
     x->frame_count = 1;
     x->frame_free = x->frame_pinned = x->frame_class = 0;
     x->level_mask = 0;
+    x->top = 0;
     x->has_versions = false;
     memset(x->frame_cache, 0, sizeof(x->frame_cache));
     memset(x->level_count, 0, sizeof(x->level_count));
@@ -358,7 +358,7 @@ static struct region *find_exact(struct probe *p, uint32_t bucket)
 
 static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level)
 {
-    struct region *e = place_record(p->x, p->g, bucket);
+    struct region *e = region_place(p->g, bucket);
 
     if (e != NULL)
         region_fill(p->g, e, p->geom, p->own_frame, level);
@@ -373,6 +373,8 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     struct region_shape *shape;
     uint32_t index;
 
+    if (x->top < geom->hi)
+        x->top = geom->hi;
     e->start = geom->lo;
     e->length = geom->hi - geom->lo;
     e->writer = (struct ref){ 0, 0 };
@@ -416,8 +418,9 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
 }
 
 /* Room in a bucket: its head if that is free or dead, else a place in the chain. */
-static struct region *place_record(struct regions *x, struct graph *g, uint32_t bucket)
+struct region *region_place(struct graph *g, uint32_t bucket)
 {
+    struct regions *x = &g->regions;
     struct region *e = &x->table[bucket];
     uint32_t index;
 
@@ -438,6 +441,7 @@ static struct region *place_record(struct regions *x, struct graph *g, uint32_t 
     }
     x->overflow_live++;
     e = &x->overflow[index];
+    e->flags = 0; /* the pool's memory may have been a record of an earlier graph */
     e->next = x->table[bucket].next;
     x->table[bucket].next = index;
     return e;

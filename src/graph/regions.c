@@ -8,73 +8,249 @@
 
 #include <string.h>
 
+static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write);
+static int append(struct graph *g, struct slot *t, struct region *e, uint32_t flags);
+static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered);
+static struct region *find_box(struct graph *g, const struct pto_tensor *tensor);
 static struct region *insert_box(struct graph *g, const struct pto_tensor *tensor, struct region *e,
                                  const uint32_t offset[], uint32_t rest);
+
+/*
+ * Edges to what conflicts among the refs of one record. Under the reference's
+ * rules readers are not recorded, so a write meets none.
+ */
+static inline int wait_here(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+{
+    bool is_write = (access & ACCESS_WRITE) != 0;
+    int status = 0;
+
+    if (!is_write || (e->flags & REGION_SUPERSEDED) == 0)
+        status |= graph_wait_for(g, t, e->writer);
+    if (is_write)
+        for (uint32_t i = 0; i < e->reader_count; i++)
+            status |= graph_wait_for(g, t, e->reader[i]);
+    if (e->vector != 0 && (is_write || (e->flags & REGION_HAS_WRITERS) != 0))
+        status |= wait_for_vector(g, t, e, is_write);
+    return status;
+}
+
+/* Records a reader that was ordered after every recorded writer, or after none. */
+static inline int record_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered)
+{
+    if (e->vector == 0 && e->reader_count < REGION_READERS_INLINE) {
+        e->reader[e->reader_count++] = slot_ref(t);
+    } else {
+        struct region_vector *v = region_vector(&g->regions, e->vector);
+
+        if (e->vector == 0 || (e->flags & REGION_MORE_WRITERS) != 0 || v->count == v->capacity)
+            return append_reader(g, t, e, is_ordered);
+        v->ref[v->count++] = slot_ref(t);
+    }
+    if (is_ordered)
+        e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
+    return PTO_OK;
+}
 
 int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access)
 {
     return wait_here(g, t, e, access);
 }
 
-/*
- * Whether a bucket has nothing that touches the interval. What is dead goes:
- * left in place, it would be found again and believed to overlap nothing. A
- * chain is not searched.
- */
-static inline bool is_clear(struct graph *g, struct region *e, uint64_t start, uint64_t end)
+int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t access)
 {
-    if (e->next != 0)
-        return false;
-    if ((e->flags & REGION_USED) == 0)
-        return true;
-    if (e->kind != REGION_CONTIGUOUS)
-        return false;
-    if (e->start >= end || e->start + e->length <= start)
-        return true;
-    if (e->last >= g->dead_before)
-        return false;
-    region_remove(g, e);
-    return true;
+    e->last = t->seq;
+    if ((access & ACCESS_LOOKUP) != 0 && wait_here(g, t, e, access) < 0)
+        return PTO_ENOMEM;
+    if ((access & ACCESS_REPLACE) != 0) {
+        e->writer = slot_ref(t);
+        region_forget(&g->regions, e);
+        return PTO_OK;
+    }
+    if ((access & ACCESS_RECORD) == 0)
+        return PTO_OK;
+    if ((access & ACCESS_WRITE) == 0)
+        return record_reader(g, t, e, (access & ACCESS_LOOKUP) != 0);
+    if (graph_is_alive(g, e->writer) || e->reader_count != 0 || e->vector != 0)
+        return append(g, t, e, REGION_REF_WRITE);
+    e->writer = slot_ref(t);
+    e->flags &= ~(uint32_t)REGION_SUPERSEDED;
+    return PTO_OK;
+}
+
+/* Whether nobody who touched a dense region is left. */
+static inline bool is_gone(struct graph *g, const struct region *e)
+{
+    return e->last < g->dead_before || !region_is_alive(g, e);
 }
 
 /*
- * A record for a new region, if all records are of its size class and the
- * buckets around it show that nothing overlaps. NULL: the long way must look.
+ * Whether nothing alive in a bucket touches the interval. What is dead and
+ * touches it goes: left in place, it would be found again and believed to
+ * overlap nothing.
  */
-struct region *region_insert_dense(struct graph *g, const struct span *span, struct region *e)
+static inline bool is_clear(struct graph *g, struct region *e, uint64_t start, uint64_t end)
+{
+    for (;; e = &g->regions.overflow[e->next]) {
+        if (e->start < end && start < e->start + e->length && (e->flags & REGION_USED) != 0) {
+            if (e->kind != REGION_CONTIGUOUS || !is_gone(g, e))
+                return false;
+            region_remove(g, e);
+        }
+        if (e->next == 0)
+            return true;
+    }
+}
+
+/* The record in the chain of a bucket that is this very region. */
+static struct region *find_chained(const struct regions *x, const struct span *span,
+                                   const struct region *head)
+{
+    for (uint32_t index = head->next; index != 0; index = x->overflow[index].next) {
+        struct region *e = &x->overflow[index];
+
+        if (e->start == span->start && e->length == span->length && e->kind == REGION_CONTIGUOUS &&
+            (e->flags & REGION_USED) != 0)
+            return e;
+    }
+    return NULL;
+}
+
+/* Where a new record of a bucket goes: in place of a dense one that has gone, or behind the others. */
+static inline struct region *find_place(struct graph *g, struct region *head)
+{
+    struct regions *x = &g->regions;
+
+    for (struct region *e = head;; e = &x->overflow[e->next]) {
+        if ((e->flags & REGION_USED) == 0 || (e->kind == REGION_CONTIGUOUS && is_gone(g, e)))
+            return e;
+        if (e->next == 0)
+            break;
+    }
+    if (x->overflow_live * 4 > x->table_count)
+        return NULL; /* the table has to grow first */
+    return region_place(g, (uint32_t)(head - x->table));
+}
+
+/* Makes a record of one that is free or has gone, and is of the same level if it is used. */
+static inline void take_over(struct graph *g, struct region *e, const struct span *span,
+                             uint32_t level)
+{
+    struct regions *x = &g->regions;
+    uint64_t cell = span->start >> level;
+    bool is_crossing = cell != (span->start + span->length - 1) >> level;
+
+    if ((e->flags & REGION_USED) != 0) {
+        x->level_crossing[level] -= (e->flags & REGION_CROSSING) != 0;
+        --*region_coarse(x, 0, level, e->start >> level);
+        if (e->vector != 0)
+            region_drop_vector(x, e);
+    } else {
+        x->level_count[level]++;
+        x->level_mask |= 1ull << level;
+    }
+    x->level_crossing[level] += is_crossing;
+    ++*region_coarse(x, 0, level, cell);
+    if (x->top < span->start + span->length)
+        x->top = span->start + span->length;
+    e->start = span->start;
+    e->length = span->length;
+    e->writer = (struct ref){ 0, 0 };
+    e->last = 0;
+    e->vector = 0;
+    e->reader_count = 0;
+    e->level = level & 63;
+    e->flags = REGION_USED | (is_crossing ? REGION_CROSSING : 0);
+    e->kind = REGION_CONTIGUOUS;
+    e->frame = 0;
+}
+
+/*
+ * The record of a dense region, found in its bucket; or a new one, if all records
+ * are of its size class and the buckets around it show that nothing overlaps.
+ * NULL: the long way must look.
+ */
+__attribute__((noinline)) static struct region *insert_dense(struct graph *g,
+                                                             const struct span *span,
+                                                             struct region *head)
 {
     struct regions *x = &g->regions;
     uint64_t start = span->start;
     uint64_t end = start + span->length;
-    uint32_t level = span->level;
+    uint32_t level = region_level(span->length);
     uint64_t cell = start >> level;
     bool is_crossing = cell != (end - 1) >> level;
+    struct region *e = head->next != 0 ? find_chained(x, span, head) : NULL;
 
-    if ((x->level_mask & ~(1ull << level)) != 0 || e->next != 0 ||
-        ((e->flags & REGION_USED) != 0 &&
-         (e->kind != REGION_CONTIGUOUS || e->last >= g->dead_before)))
+    if (e != NULL)
+        return (e->flags & REGION_TANGLED) == 0 ? e : NULL;
+    if ((x->level_mask & ~(1ull << level)) != 0 || !is_clear(g, head, start, end))
         return NULL;
     if (is_crossing && !is_clear(g, &x->table[region_bucket(x, 0, level, cell + 1)], start, end))
         return NULL;
     if (x->level_crossing[level] != 0 &&
         !is_clear(g, &x->table[region_bucket(x, 0, level, cell - 1)], start, end))
         return NULL;
-    if ((e->flags & REGION_USED) != 0)
-        region_remove(g, e);
-    e->start = start;
-    e->length = span->length;
-    e->writer = (struct ref){ 0, 0 };
-    e->vector = 0;
-    e->reader_count = 0;
-    e->level = level & 63;
-    e->kind = REGION_CONTIGUOUS;
-    e->flags = REGION_USED | (is_crossing ? REGION_CROSSING : 0);
-    e->frame = 0;
-    x->level_crossing[level] += is_crossing;
-    x->level_count[level]++;
-    x->level_mask |= 1ull << level;
-    ++*region_coarse(x, 0, level, cell);
+    e = find_place(g, head);
+    if (e == NULL)
+        return NULL;
+    take_over(g, e, span, level);
     return e;
+}
+
+/* Whether a bucket has one record, or none, and that does not touch the interval. */
+static inline bool is_apart(const struct region *e, uint64_t start, uint64_t end)
+{
+    return e->next == 0 && (e->start >= end || e->start + e->length <= start);
+}
+
+/* The same without a loop, for what is usual: the head of the bucket has gone, others are apart. */
+static inline struct region *insert_alone(struct graph *g, const struct span *span,
+                                          struct region *e)
+{
+    struct regions *x = &g->regions;
+    uint32_t level = region_level(span->length);
+    uint64_t start = span->start;
+    uint64_t end = start + span->length;
+    uint64_t cell = start >> level;
+
+    if ((x->level_mask & ~(1ull << level)) != 0 || e->next != 0 || e->last >= g->dead_before ||
+        e->kind != REGION_CONTIGUOUS)
+        return NULL;
+    if (start < x->top) { /* buffers often come in the order of their addresses: then it is not */
+        if (cell != (end - 1) >> level &&
+            !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
+            return NULL;
+        if (x->level_crossing[level] != 0 &&
+            !is_apart(&x->table[region_bucket(x, 0, level, cell - 1)], start, end))
+            return NULL;
+    }
+    take_over(g, e, span, level);
+    return e;
+}
+
+/* Many regions are new and have nothing near them; boxes have frames. The rest goes the long way. */
+int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+                 const struct span *span, uint32_t access)
+{
+    struct region *e = NULL;
+
+    if (span->length != 0) {
+        e = insert_alone(g, span, span_head(&g->regions, span));
+        if (e == NULL)
+            e = insert_dense(g, span, span_head(&g->regions, span));
+    } else if (g->deps == PTO_DEPS_SAFE) {
+        e = find_box(g, tensor);
+    }
+    if (e == NULL) {
+        uint32_t allowed = access;
+        int status = PTO_OK;
+
+        e = region_resolve(g, t, tensor, &allowed, &status);
+        if (e == NULL)
+            return status;
+        access = allowed;
+    }
+    return apply_access(g, t, e, access);
 }
 
 /*
@@ -82,7 +258,7 @@ struct region *region_insert_dense(struct graph *g, const struct span *span, str
  * nothing overlaps it; or NULL. With one frame the interval says all about a
  * box: the digits of its length are its shape.
  */
-struct region *region_find_box(struct graph *g, const struct pto_tensor *tensor)
+static struct region *find_box(struct graph *g, const struct pto_tensor *tensor)
 {
     struct regions *x = &g->regions;
     uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
@@ -203,7 +379,8 @@ void region_drop_vector(struct regions *x, struct region *e)
     e->vector = 0;
 }
 
-int region_append(struct graph *g, struct slot *t, struct region *e, uint32_t flags)
+/* Adds t to the vector of the record. */
+static int append(struct graph *g, struct slot *t, struct region *e, uint32_t flags)
 {
     struct regions *x = &g->regions;
     struct region_vector *v;
@@ -237,5 +414,48 @@ int region_append(struct graph *g, struct slot *t, struct region *e, uint32_t fl
         e->flags |= REGION_HAS_WRITERS | REGION_MORE_WRITERS;
     v->ref[v->count].slot = t->number | flags;
     v->ref[v->count++].seq = t->seq;
+    return PTO_OK;
+}
+
+/* The same for what is in the vector of a record. */
+static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write)
+{
+    const struct region_vector *v = region_vector(&g->regions, e->vector);
+    int status = 0;
+
+    for (uint32_t i = 0; i < v->count; i++) {
+        uint32_t flags = v->ref[i].slot & ~(uint32_t)REGION_REF_SLOT;
+        struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
+
+        if (is_write ? (flags & REGION_REF_SUPERSEDED) == 0 : (flags & REGION_REF_WRITE) != 0)
+            status |= graph_wait_for(g, t, r);
+    }
+    return status;
+}
+
+/* A reader for which the record has no room, or which supersedes writers in the vector. */
+static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered)
+{
+    uint32_t kept = 0;
+
+    if (is_ordered)
+        e->flags |= REGION_SUPERSEDED;
+    if (is_ordered && (e->flags & REGION_MORE_WRITERS) != 0) {
+        struct region_vector *v = region_vector(&g->regions, e->vector);
+
+        for (uint32_t i = 0; i < v->count; i++)
+            if ((v->ref[i].slot & REGION_REF_WRITE) != 0)
+                v->ref[i].slot |= REGION_REF_SUPERSEDED;
+        e->flags &= ~(uint32_t)REGION_MORE_WRITERS;
+    }
+    if (e->vector != 0)
+        return append(g, t, e, 0);
+    for (uint32_t i = 0; i < REGION_READERS_INLINE; i++) /* forget finished ones */
+        if (graph_is_alive(g, e->reader[i]))
+            e->reader[kept++] = e->reader[i];
+    e->reader_count = kept & 3;
+    if (kept == REGION_READERS_INLINE)
+        return append(g, t, e, 0);
+    e->reader[e->reader_count++] = slot_ref(t);
     return PTO_OK;
 }

@@ -108,6 +108,7 @@ struct regions {
     uint32_t frame_class;  /* of the latest box: the next one is likely to be of it, too */
     uint32_t frame_cache[REGION_FRAME_CACHE];
     uint64_t level_mask; /* levels of the interval index that hold records */
+    uint64_t top;        /* no record of this run reaches above it */
     uint32_t level_count[REGION_LEVELS];
     uint32_t level_crossing[REGION_LEVELS];
     uint32_t vector_free[32];
@@ -148,19 +149,24 @@ static inline struct region_vector *region_vector(const struct regions *x, uint3
                                             (uint64_t)vector * REGION_VECTOR_UNIT);
 }
 
+/* The grid whose cells are as long as the region or up to twice that; of an empty one, any. */
 static inline uint32_t region_level(uint64_t length)
 {
-    uint32_t level = length > 1 ? 64 - (uint32_t)__builtin_clzll(length - 1) : 0;
+    uint64_t below = (length - 1) | ((1u << REGION_LEVEL_MIN) - 1);
 
-    return level < REGION_LEVEL_MIN ? REGION_LEVEL_MIN : level;
+    return (64 - (uint32_t)__builtin_clzll(below)) & (REGION_LEVELS - 1);
+}
+
+/* The bucket is as many of its top bits as the table has. */
+static inline uint64_t region_hash(uint64_t salt, uint32_t level, uint64_t cell)
+{
+    return ((cell ^ ((uint64_t)level << 58)) + salt) * 0x9e3779b97f4a7c15ull;
 }
 
 static inline uint32_t region_bucket(const struct regions *x, uint64_t salt, uint32_t level,
                                      uint64_t cell)
 {
-    uint64_t key = (cell ^ ((uint64_t)level << 58)) + salt;
-
-    return (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> x->table_shift);
+    return (uint32_t)(region_hash(salt, level, cell) >> x->table_shift);
 }
 
 /* The counter that says whether any of 256 cells of a level holds a record. */

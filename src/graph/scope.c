@@ -2,11 +2,36 @@
 /* Scopes: how long intermediate tensors live, and whether dependencies are inferred. */
 #include "graph/graph.h"
 
-static void set_ring(struct graph *g)
+/* How an argument is looked up and recorded, by tag; docs/ordering.md. */
+static const uint8_t access_of[2][2][PTO_TAG_NO_DEP + 1] = {
+    [PTO_DEPS_SAFE] = {
+        [false] = { [PTO_TAG_INPUT] = ACCESS_LOOKUP | ACCESS_RECORD,
+                    [PTO_TAG_OUTPUT] =
+                        ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE,
+                    [PTO_TAG_INOUT] = ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE,
+                    [PTO_TAG_OUTPUT_EXISTING] =
+                        ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE },
+        [true] = { [PTO_TAG_INPUT] = ACCESS_RECORD,
+                   [PTO_TAG_OUTPUT] = ACCESS_RECORD | ACCESS_WRITE,
+                   [PTO_TAG_INOUT] = ACCESS_RECORD | ACCESS_WRITE,
+                   [PTO_TAG_OUTPUT_EXISTING] = ACCESS_RECORD | ACCESS_WRITE },
+    },
+    [PTO_DEPS_SIMPLER] = {
+        [false] = { [PTO_TAG_INPUT] = ACCESS_LOOKUP,
+                    [PTO_TAG_INOUT] = ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE,
+                    [PTO_TAG_OUTPUT_EXISTING] = ACCESS_RECORD | ACCESS_WRITE },
+    },
+};
+
+/* What every submit asks about the innermost scope. */
+static void set_current(struct graph *g)
 {
     uint32_t depth = g->scope_count - 1;
 
     g->ring = depth < GRAPH_RINGS - 1 ? depth : GRAPH_RINGS - 1;
+    g->ids_now = &g->ids[g->ring];
+    g->is_manual = g->scope[depth].is_manual;
+    g->access = access_of[g->deps][g->is_manual];
 }
 
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site)
@@ -30,7 +55,7 @@ int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pt
                              .is_manual = is_manual || mode == PTO_SCOPE_MANUAL,
                              .site = site };
     g->scope_count++;
-    set_ring(g);
+    set_current(g);
     return PTO_OK;
 }
 
@@ -60,6 +85,6 @@ int graph_scope_end(struct graph *g)
     }
     g->scope_count--;
     if (g->scope_count > 0)
-        set_ring(g);
+        set_current(g);
     return PTO_OK;
 }

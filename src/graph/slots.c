@@ -13,7 +13,7 @@ static int grow_ids(struct graph *g, struct id_map *map);
 static bool id_is_alive(const struct graph *g, const struct id_entry *e);
 
 /* A slot that was never used. NULL when memory has run out. */
-struct slot *slot_make(struct graph *g, uint32_t size_class)
+struct slot_info *slot_make(struct graph *g, uint32_t size_class)
 {
     char *memory = pool_take(&g->slot_pool, (uint64_t)class_lines[size_class] * SLOT_LINE_BYTES);
     struct slot_info *info;
@@ -30,13 +30,13 @@ struct slot *slot_make(struct graph *g, uint32_t size_class)
     info->seq = 0;
     info->line = graph_slot_line(g, s);
     info->size_class = size_class;
-    return s;
+    return info;
 }
 
 /* Room for the next id of the current ring: a task that lives long may be in its way. */
 struct id_entry *ids_make_room(struct graph *g)
 {
-    struct id_map *map = &g->ids[g->ring];
+    struct id_map *map = g->ids_now;
     struct id_entry *e = &map->entry[map->next_local & map->mask];
 
     while (e->seq != 0 && id_is_alive(g, e)) {
@@ -45,18 +45,6 @@ struct id_entry *ids_make_room(struct graph *g)
         e = &map->entry[map->next_local & map->mask];
     }
     return e;
-}
-
-const struct id_entry *ids_find(const struct graph *g, struct pto_task_id id)
-{
-    uint32_t ring = pto_task_id_ring(id);
-    uint32_t local = pto_task_id_local(id);
-    const struct id_entry *e;
-
-    if (ring >= GRAPH_RINGS)
-        return NULL;
-    e = &g->ids[ring].entry[local & g->ids[ring].mask];
-    return e->seq != 0 && e->local == local ? e : NULL;
 }
 
 bool ids_was_given(const struct graph *g, struct pto_task_id id)

@@ -103,11 +103,18 @@ struct run {
     uint64_t stall_ns;
     struct relaunch *relaunch; /* the graph that is built to be kept, or launched */
     bool is_built_only;
+    bool is_plain; /* streamed, without limits: a submit has nothing to do but submit */
     struct chip *chip;
     struct graph *graph;
     struct ledger *ledger; /* NULL: no limits */
     struct worker *submitter;
     uint32_t since; /* submits since finished slots were taken back */
+    struct {        /* for a refusal: what is being submitted */
+        const struct pto_kernels *kernels;
+        const struct pto_args *args;
+        const struct pto_site *site;
+        struct pto_outputs *out;
+    } now;
     bool is_shared;
     int status;
     uint64_t begin_ns;

@@ -73,18 +73,33 @@ static void attend(struct run *run)
 }
 
 /* Only the orchestration itself may call, while it runs: not a kernel, not another thread. */
+static inline bool is_builder(struct pto_orch *o)
+{
+    /* A thread knows its own stores. */
+    return aptr_load_relaxed(&handle_of(o)->chip->builder) == __builtin_thread_pointer();
+}
+
+/* Whether somebody wants the submitter's attention, or the run has failed. */
+static inline bool has_news(const struct run *run)
+{
+    /* Being late is harmless. */
+    return (a32_load_relaxed(&run->chip->sched->attention) | (uint32_t)run->status) != 0;
+}
+
+/* The status of the run, after what there was to see to. */
+static inline int look_up(struct run *run)
+{
+    if (a32_load_relaxed(&run->chip->sched->attention) != 0)
+        attend(run);
+    return run->status;
+}
+
 static inline int enter(struct pto_orch *o, struct run **run_out)
 {
-    struct orch_handle *handle = handle_of(o);
-    struct run *run;
-
-    if (aptr_load_relaxed(&handle->chip->builder) != __builtin_thread_pointer())
-        return PTO_EINVAL; /* a thread knows its own stores */
-    run = handle->run;
-    if (a32_load_relaxed(&run->chip->sched->attention) != 0) /* being late is harmless */
-        attend(run);
-    *run_out = run;
-    return run->status;
+    if (!is_builder(o))
+        return PTO_EINVAL;
+    *run_out = handle_of(o)->run;
+    return look_up(*run_out);
 }
 
 static void call_orchestration(struct run *run, struct pto_orch *o)
@@ -203,21 +218,22 @@ static int enter_in_ledger(struct run *run, const struct pto_args *args,
     return status < 0 ? refuse_graph(run, status, NULL, args, site) : PTO_OK;
 }
 
-static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
-                     const struct pto_args *args, const struct pto_site *site,
-                     struct pto_outputs *out)
+/* A submit before which something is to be done, or whose task is kept or counted. */
+__attribute__((noinline)) static int submit_carefully(struct run *run,
+                                                      const struct pto_kernels *kernels,
+                                                      const struct pto_args *args,
+                                                      const struct pto_site *site,
+                                                      struct pto_outputs *out)
 {
+    struct graph *g = run->graph;
     struct slot *ready;
-    struct graph *g;
-    struct run *run;
-    int status = enter(o, &run);
+    int status = look_up(run);
 
     if (status < 0)
         return status;
-    g = run->graph;
     if (g->live >= run->chip->room_at) {
         run->chip->ops->room(run->chip);
-    } else if (run->is_shared && ++run->since >= SCHED_BATCH) {
+    } else if (run->is_shared && run->since >= SCHED_BATCH) {
         run->since = 0;
         sched_collect(run->chip->sched, g);
     }
@@ -238,6 +254,40 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
     if (ready != NULL && run->options.mode == PTO_MODE_HOST)
         sched_push(run->submitter, ready); /* what its predicate looks at may still be set */
     else if (ready != NULL)
+        sched_ready(run->submitter, ready);
+    return run->status;
+}
+
+__attribute__((cold)) static int refuse_now(struct run *run, int status)
+{
+    *run->now.out = no_outputs;
+    return refuse_graph(run, status, run->now.kernels, run->now.args, run->now.site);
+}
+
+/* What a refusal needs is left in memory: kept in registers, it costs every submit more. */
+static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
+                     const struct pto_args *args, const struct pto_site *site,
+                     struct pto_outputs *out)
+{
+    struct slot *ready;
+    struct run *run;
+    int status;
+
+    if (!is_builder(o))
+        return PTO_EINVAL;
+    run = handle_of(o)->run;
+    run->since += run->is_shared;
+    if (!run->is_plain || has_news(run) || run->graph->live >= run->chip->room_at ||
+        run->since >= SCHED_BATCH)
+        return submit_carefully(run, kernels, args, site, out);
+    run->now.kernels = kernels;
+    run->now.args = args;
+    run->now.site = site;
+    run->now.out = out;
+    status = graph_submit(run->graph, kernels, args, site, out, &ready);
+    if (status < 0)
+        return refuse_now(run, status);
+    if (ready != NULL)
         sched_ready(run->submitter, ready);
     return run->status;
 }

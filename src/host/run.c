@@ -477,6 +477,7 @@ static void execute_run(struct run *run)
         orch_refuse_start(run, status);
     if (run->status == PTO_OK && run->relaunch == NULL)
         start_ledger(run);
+    run->is_plain = run->ledger == NULL && !job.is_held;
     if (run->status < 0) {
         story_end(run);
         return;

@@ -72,7 +72,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
             w->order = 1;
         w->executed = w->stolen = 0;
         w->core_tasks[PTO_CORE_AIC] = w->core_tasks[PTO_CORE_AIV] = 0;
-        w->since = 0;
+        w->until = SCHED_BATCH;
     }
 }
 
@@ -98,19 +98,24 @@ void sched_discard(struct worker *w)
     w->list = 0;
 }
 
-void sched_push(struct worker *w, struct slot *s)
+/*
+ * Between two calls at most SCHED_BATCH tasks are pushed, and no more than fit;
+ * what is claimed or comes back from the list goes into a deque that is at most
+ * half full.
+ */
+void sched_pushed(struct worker *w)
 {
-    if (w->deque_tail - w->deque_head == SCHED_DEQUE) { /* the older half goes into the list */
+    uint32_t room = SCHED_DEQUE - (w->deque_tail - w->deque_head);
+
+    if (room == 0) { /* the older half goes into the list */
         for (uint32_t i = 0; i < SCHED_DEQUE / 2; i++)
             list_push(w->graph, &w->list,
                       graph_slot(w->graph, w->deque[w->deque_head++ % SCHED_DEQUE]));
+        room = SCHED_DEQUE / 2;
     }
-    w->deque[w->deque_tail++ % SCHED_DEQUE] = graph_slot_line(w->graph, s);
-    if (++w->since >= SCHED_BATCH) {
-        w->since = 0;
-        if (w->is_shared && w->is_generous)
-            sched_publish(w);
-    }
+    w->until = room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH;
+    if (w->is_shared && w->is_generous)
+        sched_publish(w);
 }
 
 /* Of the core on which this worker runs the task. */
@@ -328,7 +333,8 @@ static void set_hungry(struct worker *w, bool is_hungry)
  * Seals the list of successors and counts each of them down. Returns one that
  * became ready, to run next: what this task wrote is still in the cache.
  */
-static inline struct slot *complete_task(struct worker *w, struct slot *s)
+__attribute__((always_inline)) static inline struct slot *complete_task(struct worker *w,
+                                                                        struct slot *s)
 {
     struct graph *g = w->graph;
     bool is_submitter = w->index == 0;
@@ -601,6 +607,8 @@ uint32_t sched_collect(struct sched *s, struct graph *g)
         sched_signal(s); /* the worker may hold slots back because its ring was full */
     }
     blocks_collect(g);
+    if (g->successor == NULL)
+        graph_catch_up(g);
     return total;
 }
 

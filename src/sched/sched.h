@@ -104,8 +104,8 @@ struct worker {
     uint64_t order;      /* state of the random order; 0: newest first */
     uint32_t deque_head; /* oldest */
     uint32_t deque_tail;
-    uint32_t list;  /* more ready tasks, linked through `pending` */
-    uint32_t since; /* became ready since the last offer */
+    uint32_t list; /* more ready tasks, linked through `pending` */
+    int32_t until; /* so many more may become ready before sched_pushed looks */
     uint32_t return_tail;
     uint32_t return_sent;
     uint32_t unreturned; /* list of finished slots for which the ring had no room */
@@ -152,8 +152,17 @@ void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph);
 /* Before a run: worker 0 is the submitter's. */
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed);
 
+/* Many became ready, or the deque is full: offers some, makes room. */
+void sched_pushed(struct worker *w);
+
 /* A ready task, for this worker or others; by the thread at the worker's place. */
-void sched_push(struct worker *w, struct slot *s);
+static inline void sched_push(struct worker *w, struct slot *s)
+{
+    w->deque[w->deque_tail++ % SCHED_DEQUE] = graph_slot_line(w->graph, s);
+    if (--w->until <= 0)
+        sched_pushed(w);
+}
+
 /* Forgets the ready tasks of the submitter, which were not offered to anybody. */
 void sched_discard(struct worker *w);
 /*

@@ -3,8 +3,8 @@
  * The slot: where a live task is stored, from its submit until it has
  * completed. Written by the submitter, then read by whoever runs the task.
  *
- *     line 0   all the state of a task with one predecessor
- *     line 1   more edges, blocks, outputs
+ *     line 0   all the state of a task that waits for nobody
+ *     line 1   edges, and what few tasks have
  *     then     tensors[tensor_count]         128 bytes each
  *              scalars[scalar_count]         only if there is more than one
  *              retained[tensor_count + 1]    blocks that this task keeps alive
@@ -78,40 +78,39 @@ struct slot_image {
 
 struct slot {
     struct aptr successors;      /* struct edge of those that wait for this task, or SLOT_SEALED */
-    struct a32 pending;          /* predecessors left; a ready task is linked through it in lists */
-    uint32_t seq;                /* which task of the run, from 1 */
     uint32_t number;             /* index of the slot in the submitter's books */
+    uint32_t seq;                /* which task of the run, from 1 */
+    struct a32 pending;          /* predecessors left; a ready task is linked through it in lists */
     uint16_t kernel[SLOT_LANES]; /* slot_kernel() */
-    uint8_t lanes;               /* enum slot_lane */
-    uint8_t flags;               /* enum slot_flag */
     uint8_t tensor_count;
     uint8_t scalar_count;
+    uint8_t lanes;      /* enum slot_lane */
     uint8_t core_type;  /* of its kernel; meaningless for a dummy */
+    uint8_t flags;      /* enum slot_flag */
     uint8_t edge_count; /* inline ones in use */
     uint64_t scalar;    /* the only one, if there is one */
     const struct pto_site *site;
-    union {
-        struct edge edge0;
-        struct slot_image image;
-    };
-
-    struct edge edge12[2];
-    uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
-    uint32_t block;          /* the outputs' allocation */
-    uint32_t retained_chunk; /* chain of chunks with further retained blocks */
-    uint32_t block_count;    /* SPMD */
-    uint32_t block_next;     /* next SPMD block to start; whoever holds the ready task has it */
-    struct a32 block_left;   /* invocations to finish, and conditions to hold */
-    uint32_t local;          /* task id: counter of its ring */
-    uint16_t retained_count; /* in the payload */
+    uint32_t block;       /* the outputs' allocation */
+    uint32_t block_count; /* SPMD */
+    uint32_t local;       /* task id: counter of its ring */
     uint8_t ring;
     uint8_t timing_slot;
+    uint16_t retained_count; /* in the payload */
+
+    union {
+        struct edge edge[SLOT_EDGES_INLINE];
+        struct slot_image image;
+    };
+    uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
+    uint32_t retained_chunk; /* chain of chunks with further retained blocks */
+    uint32_t block_next;     /* next SPMD block to start; whoever holds the ready task has it */
+    struct a32 block_left;   /* invocations to finish, and conditions to hold */
 
     struct pto_tensor tensor[];
 };
 
 static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES, "a slot's header is two lines");
-static_assert(offsetof(struct slot, edge12) == SLOT_LINE_BYTES, "one edge is in line 0");
+static_assert(offsetof(struct slot, edge) == SLOT_LINE_BYTES, "line 0 is enough without edges");
 
 static inline uint64_t *slot_scalars(struct slot *s)
 {
@@ -156,11 +155,6 @@ static inline uint32_t slot_first_lane(uint32_t lanes)
 static inline uint32_t slot_kernel(const struct slot *s, uint32_t lane)
 {
     return s->kernel[(s->lanes & (s->lanes - 1)) != 0 ? lane : 0];
-}
-
-static inline struct edge *slot_edge(struct slot *s, uint32_t index)
-{
-    return index == 0 ? &s->edge0 : &s->edge12[index - 1];
 }
 
 #endif

@@ -1014,7 +1014,7 @@ static uint64_t got;
 
 static void orchestrate_get(struct pto_orch *o, const struct pto_entry *entry)
 {
-    pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_50_MS));
+    pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_300_MS));
     got = PTO_GET(o, entry->tensor, 5);
     pto_aiv(o, KERNEL_AIV, PTO_INOUT(entry->tensor), PTO_INT(ACT_COUNT));
 }
