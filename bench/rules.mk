@@ -6,7 +6,79 @@ $(B)/bench/count: bench/count.c src/cli/bench_patterns.h $(LIB) $(LIB_LINK) Make
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto \
 		-Wl,-rpath,'$$ORIGIN/../lib'
 
-instructions: ## count instructions per task with callgrind, for every pattern and layout
+instructions: ## count instructions per task with callgrind, beside their bounds
 	@tools/setup.sh test
 	@+$(MAKE) --no-print-directory $(B)/bench/count
 	@bench/instructions
+
+# ---- other task systems, under one clock: bench/peers ----
+
+CLANG ?= clang
+PEER_OPT ?= -O3
+PEER_FLAGS = -Wall -Wextra $(WERROR) $(PEER_OPT) -g $(ARCH_FLAGS) -Ibench/peers -Iinclude -Isrc
+PEER_MAIN = bench/peers/peer_main.c bench/peers/peer_load.c bench/peers/peer_grain.c
+PEER_HEADERS = $(wildcard bench/peers/*.h) src/cli/bench_patterns.h
+
+# Each has three programs: empty bodies, checking ones, working ones.
+run_FLAGS =
+verify_FLAGS = -DVERIFY
+grain_FLAGS = -DGRAIN
+
+# (kind, name, compiler, flags, libraries): the harness is bench/peers/$(name).c.
+define c_peer
+$(B)/bench/$(1)/$(2): bench/peers/$(if $(filter lib%,$(2)),omp,$(2)).c $(PEER_MAIN) $(PEER_HEADERS)
+	@mkdir -p $$(@D)
+	$$(call quiet,PEER)$(3) -std=gnu11 $(PEER_FLAGS) $($(1)_FLAGS) $(4) -o $$@ $$(filter %.c,$$^) \
+		$(5) -pthread -lm
+endef
+
+# The same for bench/peers/$(name).cc, with flags for C++ only.
+define cc_peer
+$(B)/bench/$(1)/$(2): bench/peers/$(2).cc $(PEER_MAIN) $(PEER_HEADERS)
+	@mkdir -p $$(@D) $(B)/obj/bench/$(1)/$(2)
+	$$(call quiet,PEER)for file in $(basename $(notdir $(PEER_MAIN))); do \
+		$$(CC) -std=gnu11 $(PEER_FLAGS) $($(1)_FLAGS) -c \
+			-o $(B)/obj/bench/$(1)/$(2)/$$$$file.o bench/peers/$$$$file.c || exit 1; done; \
+	$$(CXX) $(PEER_FLAGS) $($(1)_FLAGS) $(3) -o $$@ bench/peers/$(2).cc \
+		$$(patsubst %,$(B)/obj/bench/$(1)/$(2)/%.o,$(basename $(notdir $(PEER_MAIN)))) $(4) -pthread -lm
+endef
+
+$(foreach kind,run verify grain,\
+	$(eval $(call c_peer,$(kind),ours,$$(CC),,-L$(B)/lib -lpto -Wl$$(comma)-rpath$$(comma)'$$$$ORIGIN/../../lib'))\
+	$(eval $(call c_peer,$(kind),libgomp,gcc,-fopenmp))\
+	$(eval $(call c_peer,$(kind),libomp,$$(CLANG),-fopenmp))\
+	$(eval $(call c_peer,$(kind),starpu,$$(CC),$$(shell pkg-config --cflags starpu-1.3),$$(shell pkg-config --libs starpu-1.3)))\
+	$(eval $(call c_peer,$(kind),reverse,$$(CC)))\
+	$(eval $(call cc_peer,$(kind),tbb,-std=gnu++17,-ltbb))\
+	$(eval $(call cc_peer,$(kind),taskflow,-std=gnu++20 -isystem $$(TASKFLOW_DIR)))\
+	$(eval $(call cc_peer,$(kind),superglue,-std=gnu++17 -isystem $$(SUPERGLUE_DIR)/include)))
+comma = ,
+
+$(B)/bench/run/ours $(B)/bench/verify/ours $(B)/bench/grain/ours: $(LIB) $(LIB_LINK)
+
+$(B)/bench/scale $(B)/bench/recorder: $(B)/bench/%: bench/%.c $(LIB) $(LIB_LINK) Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto \
+		-Wl,-rpath,'$$ORIGIN/../lib'
+
+$(B)/bench/pingpong: bench/pingpong.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -pthread
+
+# What is missing is left out, and said: a peer is never required.
+bench: ## measure beside other task systems (QUICK=1: two minutes; TASKFLOW_DIR=, SUPERGLUE_DIR=: header-only ones)
+	@tools/setup.sh bench || echo "bench: goes on with what is there"
+	@+$(MAKE) --no-print-directory all
+	@bench/run.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
+
+bench-publish: ## the same, in full; table and pictures go into bench/, to be committed
+	@tools/setup.sh bench
+	@+$(MAKE) --no-print-directory all
+	@bench/run.py --publish $(BENCH_OPTIONS)
+
+bench-verify: ## see that every task system compared with runs each task after its predecessors
+	@tools/setup.sh bench || echo "bench: goes on with what is there"
+	@+$(MAKE) --no-print-directory all
+	@bench/run.py --verify $(BENCH_OPTIONS)
+
+.PHONY: instructions bench bench-publish bench-verify

@@ -4,6 +4,7 @@
 # Installs the Debian packages that are missing for a level:
 #   base   to build and run
 #   test   to test as well
+#   bench  to measure beside other task systems; does not need `test`
 # Says nothing and changes nothing when everything is there.
 set -u
 
@@ -14,9 +15,9 @@ level=${1:-}
 missing=
 
 case $level in
-base | test) ;;
+base | test | bench) ;;
 *)
-    echo "usage: tools/setup.sh base|test" >&2
+    echo "usage: tools/setup.sh base|test|bench" >&2
     exit 2
     ;;
 esac
@@ -42,6 +43,17 @@ if [ "$level" = test ]; then
     has python3 || need python3
     has patch || need patch
     has taskset || need util-linux
+fi
+
+if [ "$level" = bench ]; then
+    has python3 || need python3
+    has taskset || need util-linux
+    has g++ || need g++
+    has clang || need clang
+    has pkg-config || need pkg-config
+    echo '#include <omp.h>' | clang -fopenmp -E - >/dev/null 2>&1 || need libomp-dev
+    [ -e /usr/include/oneapi/tbb/flow_graph.h ] || need libtbb-dev
+    pkg-config --exists starpu-1.3 2>/dev/null || need libstarpu-dev
 fi
 
 [ -n "$missing" ] || exit 0

@@ -1,0 +1,544 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What our own cost per task and memory depend on, one point of one curve in a
+ * process, so that the peak of resident memory is that of this point:
+ *
+ *     scale CURVE X [RUNS]   a line of JSON; the fastest run counts
+ *     scale --list           curves with their points
+ *     scale fixed            one-task run, device, graph: times in microseconds
+ *
+ * Tasks are made while they are submitted; nothing here grows with their number.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "pto/pto.h"
+
+enum {
+    TASKS = 100000,      /* of a point, where X is something else */
+    TASKS_BUILT = 10000, /* with many predecessors, all of them alive */
+    RUNS = 3,
+    TILE = 16,
+    WIDTH = 64,
+    CLUSTER_CORES = 3,
+    PREDECESSORS_MAX = 1000,
+    FIXED_RUNS = 2000,
+    FIXED_DEVICES = 200,
+    FIXED_GRAPHS = 200,
+    FIXED_GRAPH_TASKS = 1000
+};
+
+#define MEMORY_MAX (4ull << 30)
+#define ITEM_BASE 0x7f0000000000ull /* nothing lies behind it: the kernels are empty */
+#define GROUP_BYTES (1ull << 16)    /* from one buffer of predecessors to the next */
+
+static_assert(PREDECESSORS_MAX * TILE * sizeof(float) <= GROUP_BYTES, "groups do not overlap");
+
+struct point;
+
+struct curve {
+    const char *name;
+    void (*submit)(struct pto_orch *o, const struct point *p);
+    const char *points;
+    bool is_built; /* the graph is complete before the first task runs */
+};
+
+struct point {
+    const struct curve *curve;
+    uint32_t x;
+    uint32_t tasks;
+    struct pto_tensor whole; /* for regions */
+};
+
+static struct point point;
+static struct pto_run_report report;
+static struct pto_callable *callable;
+
+static const struct curve *find_curve(const char *name);
+static int measure_point(int runs);
+static int measure_fixed(void);
+static void list_curves(void);
+
+int main(int argc, char **argv)
+{
+    const struct curve *curve = argc > 1 ? find_curve(argv[1]) : NULL;
+    int x = argc > 2 ? atoi(argv[2]) : 0;
+    int runs = argc > 3 ? atoi(argv[3]) : RUNS;
+
+    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+        list_curves();
+        return 0;
+    }
+    if (argc == 2 && strcmp(argv[1], "fixed") == 0)
+        return measure_fixed();
+    if (argc < 3 || argc > 4 || curve == NULL || x < 1 || runs < 1) {
+        fprintf(stderr, "usage: scale CURVE X [RUNS] | scale --list | scale fixed\n");
+        return 2;
+    }
+    point.curve = curve;
+    point.x = (uint32_t)x;
+    return measure_point(runs);
+}
+
+/* ---- what is submitted ---- */
+
+static struct pto_tensor item(uint32_t index)
+{
+    const uint32_t shape[2] = { TILE, TILE };
+
+    return pto_tensor_external((void *)(ITEM_BASE + 4096ull * index), shape, 2, PTO_FLOAT32);
+}
+
+static void submit_nodep(struct pto_orch *o, const struct point *p)
+{
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        pto_args_init(&args);
+        pto_submit_aiv(o, 0, &args);
+    }
+}
+
+/* A buffer of its own for every task: none is ever used again. */
+static void submit_fresh(struct pto_orch *o, const struct point *p)
+{
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        struct pto_tensor t = item(i);
+
+        pto_args_init(&args);
+        pto_add_inout(&args, &t);
+        pto_submit_aiv(o, 0, &args);
+    }
+}
+
+static void submit_stencil(struct pto_orch *o, const struct point *p)
+{
+    static struct pto_tensor row[2][WIDTH];
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < 2 * WIDTH; i++)
+        row[i / WIDTH][i % WIDTH] = item(i);
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        uint32_t x = i % WIDTH, now = i / WIDTH % 2;
+
+        pto_args_init(&args);
+        pto_add_input(&args, &row[!now][(x + WIDTH - 1) % WIDTH]);
+        pto_add_input(&args, &row[!now][x]);
+        pto_add_input(&args, &row[!now][(x + 1) % WIDTH]);
+        pto_add_output_existing(&args, &row[now][x]);
+        pto_submit_aiv(o, 0, &args);
+    }
+}
+
+/* One writer, X readers, one writer ...: the writer has X predecessors, found by itself. */
+static void submit_readers(struct pto_orch *o, const struct point *p)
+{
+    struct pto_tensor t = item(0);
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        pto_args_init(&args);
+        if (i % (p->x + 1) == 0)
+            pto_add_inout(&args, &t);
+        else
+            pto_add_input(&args, &t);
+        pto_submit_aiv(o, 0, &args);
+    }
+}
+
+/* X tasks without arguments, then one that names all of them. */
+static void submit_explicit(struct pto_orch *o, const struct point *p)
+{
+    static struct pto_task_id id[PREDECESSORS_MAX];
+    struct pto_args args;
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        pto_args_init(&args);
+        if (count == p->x) {
+            pto_set_deps(&args, id, NULL, count);
+            pto_submit_aiv(o, 0, &args);
+            count = 0;
+        } else {
+            id[count++] = pto_submit_aiv(o, 0, &args).task;
+        }
+    }
+}
+
+/* X writers of tiles, then one that reads the whole buffer; group after group. */
+static void submit_groups(struct pto_orch *o, const struct point *p, bool is_fresh)
+{
+    const uint32_t tile[1] = { TILE };
+    struct pto_tensor whole = p->whole;
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        uint32_t group = i / (p->x + 1), at[1] = { i % (p->x + 1) * TILE };
+
+        if (at[0] == 0 && is_fresh)
+            whole = pto_tensor_external((void *)(ITEM_BASE + GROUP_BYTES * group),
+                                        (uint32_t[]){ p->x * TILE }, 1, PTO_FLOAT32);
+        pto_args_init(&args);
+        if (i % (p->x + 1) == p->x) {
+            pto_add_input(&args, &whole);
+            pto_submit_aiv(o, 0, &args);
+        } else {
+            struct pto_tensor t = pto_tensor_view(&whole, tile, at);
+
+            pto_add_output_existing(&args, &t);
+            pto_submit_aiv(o, 0, &args);
+        }
+    }
+}
+
+/* A buffer of its own for every group: the reader has X predecessors, and nobody else has any. */
+static void submit_gather(struct pto_orch *o, const struct point *p)
+{
+    submit_groups(o, p, true);
+}
+
+/* One buffer for all: a tile that is written again waits for all living readers of the whole. */
+static void submit_gather_same(struct pto_orch *o, const struct point *p)
+{
+    submit_groups(o, p, false);
+}
+
+/* Every task writes one of X regions; neighbours are not taken one after the other. */
+static void submit_regions(struct pto_orch *o, const struct point *p, uint32_t dims, uint32_t width)
+{
+    uint32_t shape[2] = { dims == 1 ? width : TILE, width };
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        uint32_t at[2] = { 0, 0 };
+        struct pto_tensor t;
+
+        at[dims - 1] = (uint32_t)((uint64_t)i * 7919 % p->x) * TILE;
+        t = pto_tensor_view(&p->whole, shape, at);
+        pto_args_init(&args);
+        pto_add_inout(&args, &t);
+        pto_submit_aiv(o, 0, &args);
+    }
+}
+
+static void submit_disjoint(struct pto_orch *o, const struct point *p)
+{
+    submit_regions(o, p, 1, TILE);
+}
+
+static void submit_overlapping(struct pto_orch *o, const struct point *p)
+{
+    submit_regions(o, p, 1, TILE + TILE / 2);
+}
+
+static void submit_strided(struct pto_orch *o, const struct point *p)
+{
+    submit_regions(o, p, 2, TILE);
+}
+
+#define TASK_POINTS "1000 10000 100000 1000000 10000000"
+#define PREDECESSOR_POINTS "1 3 10 30 100 300 1000"
+#define REGION_POINTS "1 10 100 1000 10000 100000"
+#define CORE_POINTS "3 6 12 24 48 72 108" /* whole clusters: 1 AIC and 2 AIV each */
+#define WORKER_POINTS "1 2 3 4 6 8"
+
+static const struct curve curves[] = {
+    { "tasks:nodep", submit_nodep, TASK_POINTS, false },
+    { "tasks:stencil64", submit_stencil, TASK_POINTS, false },
+    { "tasks:fresh-buffers", submit_fresh, TASK_POINTS, false },
+    { "predecessors:readers", submit_readers, PREDECESSOR_POINTS, false },
+    { "predecessors:tiles", submit_gather, PREDECESSOR_POINTS, false },
+    { "predecessors:readers-built", submit_readers, PREDECESSOR_POINTS, true },
+    { "predecessors:tiles-built", submit_gather, PREDECESSOR_POINTS, true },
+    { "predecessors:same-tiles", submit_gather_same, PREDECESSOR_POINTS, false },
+    { "predecessors:same-tiles-built", submit_gather_same, PREDECESSOR_POINTS, true },
+    { "predecessors:explicit-built", submit_explicit, PREDECESSOR_POINTS, true },
+    { "regions:disjoint", submit_disjoint, REGION_POINTS, false },
+    { "regions:overlapping", submit_overlapping, REGION_POINTS, false },
+    { "regions:strided", submit_strided, REGION_POINTS, false },
+    { "regions:disjoint-built", submit_disjoint, REGION_POINTS, true },
+    { "regions:overlapping-built", submit_overlapping, REGION_POINTS, true },
+    { "regions:strided-built", submit_strided, REGION_POINTS, true },
+    { "cores:nodep", submit_nodep, CORE_POINTS, false },
+    { "cores:stencil64", submit_stencil, CORE_POINTS, false },
+    { "workers:nodep", submit_nodep, WORKER_POINTS, false },
+    { "workers:stencil64", submit_stencil, WORKER_POINTS, false },
+};
+
+enum { CURVES = sizeof(curves) / sizeof(curves[0]) };
+
+static const struct curve *find_curve(const char *name)
+{
+    for (int i = 0; i < CURVES; i++)
+        if (strcmp(curves[i].name, name) == 0)
+            return &curves[i];
+    return NULL;
+}
+
+static void list_curves(void)
+{
+    for (int i = 0; i < CURVES; i++)
+        printf("%s %s\n", curves[i].name, curves[i].points);
+}
+
+static bool is_about(const char *subject)
+{
+    return strncmp(point.curve->name, subject, strlen(subject)) == 0;
+}
+
+/* ---- a point ---- */
+
+static void empty_kernel(int64_t *args)
+{
+    __asm__ volatile("" ::"r"(args) : "memory");
+}
+
+static void submit_all(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    point.curve->submit(o, &point);
+}
+
+static bool is_failed(const char *what, int status)
+{
+    if (status < 0)
+        fprintf(stderr, "scale: %s: %s: %s\n", what, pto_strerror(status), report.error.text);
+    return status < 0;
+}
+
+/* VmRSS or VmHWM of this process, in bytes; 0: not known. */
+static uint64_t memory_bytes(const char *field)
+{
+    FILE *file = fopen("/proc/self/status", "re");
+    char line[256];
+    uint64_t kib = 0;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, field, strlen(field)) == 0)
+            kib = strtoull(line + strlen(field) + 1, NULL, 10);
+    if (file != NULL)
+        fclose(file);
+    return 1024 * kib;
+}
+
+static bool open_device(uint32_t workers, uint32_t cores, struct pto_device **device_out)
+{
+    struct pto_device_params params;
+
+    pto_device_params_init(&params);
+    params.platform = "a5sim";
+    params.workers = workers;
+    params.clusters = cores / CLUSTER_CORES;
+    params.memory_max = MEMORY_MAX; /* a curve that bends is not to take the machine along */
+    return !is_failed("no device", pto_device_open(&params, device_out));
+}
+
+static bool make_callable(void)
+{
+    static const struct pto_kernel kernel = { "empty", empty_kernel, PTO_CORE_AIV };
+    struct pto_callable_params params;
+
+    pto_callable_params_init(&params);
+    params.name = "scale";
+    params.orchestration = submit_all;
+    params.kernels = &kernel;
+    params.kernel_count = 1;
+    pto_run_report_init(&report);
+    return !is_failed("no callable", pto_callable_create(&params, &callable));
+}
+
+/* Wide enough for the last region of those that overlap their neighbour. */
+static void make_whole(void)
+{
+    bool is_strided = strstr(point.curve->name, "strided") != NULL;
+    uint32_t width = point.x * TILE + (strstr(point.curve->name, "overlap") != NULL ? TILE / 2 : 0);
+    uint32_t shape[2] = { is_strided ? TILE : width, width };
+
+    point.whole = pto_tensor_external((void *)ITEM_BASE, shape, is_strided ? 2 : 1, PTO_FLOAT32);
+}
+
+static int measure_point(int runs)
+{
+    uint32_t cores = is_about("cores:") ? point.x : 8 * CLUSTER_CORES;
+    uint32_t workers = is_about("workers:") ? point.x : 1;
+    struct pto_run_options options;
+    struct pto_device *device;
+    struct pto_entry entry = { 0 };
+    uint64_t before, edges = 0;
+    double best = 0;
+
+    point.tasks = is_about("tasks:") ? point.x : TASKS;
+    if (is_about("predecessors:")) { /* whole groups only */
+        point.tasks = point.curve->is_built ? TASKS_BUILT : TASKS;
+        point.tasks = (point.tasks / (point.x + 1) + 1) * (point.x + 1);
+    }
+    if (is_about("predecessors:") && point.x > PREDECESSORS_MAX)
+        return 2;
+    make_whole();
+    pto_run_options_init(&options);
+    options.mode = point.curve->is_built ? PTO_MODE_HOST : PTO_MODE_STREAM;
+    if (!make_callable() || !open_device(workers, cores, &device))
+        return 1;
+    before = memory_bytes("VmRSS");
+    for (int i = 0; i < runs; i++) {
+        pto_run_report_init(&report);
+        if (is_failed("a run failed", pto_run(device, callable, &entry, &options, &report)))
+            return 1;
+        if (i == 0 || (double)report.ns < best)
+            best = (double)report.ns;
+        edges = report.edges;
+    }
+    printf("{\"curve\": \"%s\", \"x\": %" PRIu32 ", \"tasks\": %" PRIu32 ", \"edges\": %" PRIu64
+           ", \"ns_per_task\": %.2f, \"memory_before\": %" PRIu64 ", \"memory_peak\": %" PRIu64
+           "}\n",
+           point.curve->name, point.x, point.tasks, edges, best / point.tasks, before,
+           memory_bytes("VmHWM"));
+    (void)pto_callable_destroy(callable);
+    (void)pto_device_close(device);
+    return 0;
+}
+
+/* ---- fixed costs ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static void print_fixed(const char *name, double *us, uint32_t count, bool is_first)
+{
+    qsort(us, count, sizeof(*us), compare_doubles);
+    printf("%s\"%s\": {\"p50_us\": %.3f, \"p99_us\": %.3f, \"count\": %" PRIu32 "}",
+           is_first ? "{" : ", ", name, us[count / 2], us[count * 99 / 100], count);
+}
+
+static double us_since(uint64_t start_ns)
+{
+    return (double)(now_ns() - start_ns) / 1000;
+}
+
+static bool fixed_devices(double *open_us, double *close_us)
+{
+    for (uint32_t i = 0; i < FIXED_DEVICES; i++) {
+        struct pto_device *device;
+        uint64_t start = now_ns();
+
+        if (!open_device(2, 8 * CLUSTER_CORES, &device))
+            return false;
+        open_us[i] = us_since(start);
+        start = now_ns();
+        (void)pto_device_close(device);
+        close_us[i] = us_since(start);
+    }
+    return true;
+}
+
+/* With `rest_us` between two runs the other worker has gone to sleep. */
+static bool fixed_runs(struct pto_device *device, struct pto_graph *graph, uint32_t rest_us,
+                       double *us, uint32_t count)
+{
+    struct pto_entry entry = { 0 };
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct timespec rest = { 0, (long)rest_us * 1000 };
+        uint64_t start;
+        int status;
+
+        if (rest_us != 0)
+            nanosleep(&rest, NULL);
+        start = now_ns();
+        status = graph != NULL ? pto_graph_run(graph, &entry, NULL, &report)
+                               : pto_run(device, callable, &entry, NULL, &report);
+        us[i] = us_since(start);
+        if (is_failed("a run failed", status))
+            return false;
+    }
+    return true;
+}
+
+static bool fixed_builds(struct pto_device *device, double *us)
+{
+    struct pto_entry entry = { 0 };
+
+    for (uint32_t i = 0; i < FIXED_GRAPHS; i++) {
+        struct pto_graph *graph;
+        uint64_t start = now_ns();
+
+        if (is_failed("no graph", pto_graph_build(device, callable, &entry, NULL, &report, &graph)))
+            return false;
+        us[i] = us_since(start);
+        (void)pto_graph_destroy(graph);
+    }
+    return true;
+}
+
+/* The graph of point.tasks tasks: built, and launched again. */
+static bool fixed_graph(struct pto_device *device, const char *build_name, const char *run_name,
+                        double *us)
+{
+    struct pto_entry entry = { 0 };
+    struct pto_graph *graph;
+    bool is_fine;
+
+    if (!fixed_builds(device, us))
+        return false;
+    print_fixed(build_name, us, FIXED_GRAPHS, false);
+    if (is_failed("no graph", pto_graph_build(device, callable, &entry, NULL, &report, &graph)))
+        return false;
+    is_fine = fixed_runs(device, graph, 0, us, FIXED_RUNS);
+    if (is_fine)
+        print_fixed(run_name, us, FIXED_RUNS, false);
+    (void)pto_graph_destroy(graph);
+    return is_fine;
+}
+
+static int measure_fixed(void)
+{
+    static double us[FIXED_RUNS], close_us[FIXED_DEVICES];
+    struct pto_device *device;
+
+    point.curve = &curves[0];
+    point.tasks = 1;
+    if (!make_callable() || !fixed_devices(us, close_us) ||
+        !open_device(2, 8 * CLUSTER_CORES, &device))
+        return 1;
+    print_fixed("device open", us, FIXED_DEVICES, true);
+    print_fixed("device close", close_us, FIXED_DEVICES, false);
+    if (!fixed_runs(device, NULL, 0, us, FIXED_RUNS))
+        return 1;
+    print_fixed("run of one task", us, FIXED_RUNS, false);
+    if (!fixed_runs(device, NULL, 1000, us, FIXED_RUNS / 4))
+        return 1;
+    print_fixed("run of one task after 1 ms of rest", us, FIXED_RUNS / 4, false);
+    if (!fixed_graph(device, "graph of one task, build", "graph of one task, launch", us))
+        return 1;
+    point.curve = find_curve("tasks:stencil64");
+    point.tasks = FIXED_GRAPH_TASKS;
+    if (!fixed_graph(device, "stencil64 of 1000 tasks, build", "stencil64 of 1000 tasks, launch",
+                     us))
+        return 1;
+    printf("}\n");
+    (void)pto_callable_destroy(callable);
+    (void)pto_device_close(device);
+    return 0;
+}
