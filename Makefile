@@ -6,7 +6,7 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = kernel.h orch.h pto.h sim.h tensor.h
+PUBLIC_HEADERS = kernel.h orch.h pto.h sim.h store.h tensor.h
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
 PORT_SRC = port_sim.c
@@ -15,15 +15,16 @@ SCHED_SRC = sched.c deferred.c
 CORE_SRC =
 CHIP_SRC = chip.c sim.c sim_threads.c sim_teams.c
 HOST_SRC = error.c handle.c device.c callable.c limits.c memory.c orch.c relaunch.c run.c story.c
+TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
 TRACE_SRC = timeline.c
 CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
-	bench_measure.c bench_report.c cmd_bench.c cmd_doctor.c cmd_drill.c cmd_info.c \
+	bench_measure.c bench_report.c cmd_bench.c cmd_cache.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	drills_args.c drills_host.c drills_kernels.c drills_limits.c json.c machine.c options.c probe.c stage.c
 EXAMPLES = gang paged_attention pipeline predicate transfer vector
 
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_faults test_fiber test_os test_api test_sim test_runs test_memory \
-	test_lanes test_gangs test_predicate test_deferred
+	test_lanes test_gangs test_predicate test_deferred test_scan
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -86,7 +87,8 @@ SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
 PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(call objects,port,$(PORT_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) \
-	$(call objects,host,$(HOST_SRC)) $(call objects,trace,$(TRACE_SRC))
+	$(call objects,host,$(HOST_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
+	$(call objects,trace,$(TRACE_SRC))
 CLI_OBJ = $(call objects,cli,$(CLI_SRC))
 
 LIB = $(B)/lib/libpto.so.$(SOVERSION)

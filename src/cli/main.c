@@ -13,6 +13,7 @@ static const struct command commands[] = {
     { "run", "run an example on the simulated chips", cmd_run },
     { "check", "compare the engine with a naive model", cmd_check },
     { "bench", "measure the cost of empty tasks", cmd_bench },
+    { "cache", "show, verify or clear the store of what was compiled", cmd_cache },
     { "info", "list platforms, compilers and the machine", cmd_info },
     { "doctor", "find what is wrong here, and the fix", cmd_doctor },
     { "drill", "provoke the faults that a program can meet", cmd_drill },

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-commands="run check bench info doctor drill"
+commands="run check bench cache info doctor drill"
 
 fail() {
     echo "FAIL  $1"
@@ -177,7 +177,7 @@ echo "ok    Ctrl-C"
 
 # The end by SIGPIPE is the usual one, 1 that where it is ignored; a crash is any other signal.
 set +e
-for arguments in --help info doctor "info --json" "drill --list" "drill ELOAD" "run" "bench --quick --tasks 100" "check --graphs 5"; do
+for arguments in --help info doctor "cache --json" "info --json" "drill --list" "drill ELOAD" "run" "bench --quick --tasks 100" "check --graphs 5"; do
     $pto $arguments 2>"$work/err" | true
     code=${PIPESTATUS[0]}
     [ "$code" -le 1 ] || [ "$code" = 141 ] || fail "pto $arguments | true: exit $code"

@@ -1,11 +1,13 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The libraries export the functions that their headers declare, no others: libpto those of pto.h,
-# which pto.map lists, libptosim those of sim.h.
+# The libraries export the functions that their headers declare, no others: libpto those of
+# $api, which pto.map lists, libptosim those of sim.h.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+api="pto.h store.h"
 
 declared() { # header
     gcc -Iinclude -x c -fsyntax-only -aux-info "$work/prototypes" "include/pto/$1"
@@ -20,13 +22,13 @@ exported() { # library
 }
 
 make -s --no-print-directory lib
-declared pto.h
+for header in $api; do declared "$header"; done
 declared sim.h
 exported libpto.so.0
 exported libptosim.so.0
 sed -n 's/^ *\(pto_[a-z0-9_]*\);$/\1/p' pto.map | sort -u >"$work/pto.map"
 
 cd "$work"
-diff -u --label pto.h --label pto.map pto.h pto.map
+sort -u $api | diff -u --label "$api" --label pto.map - pto.map
 diff -u --label pto.map --label libpto.so pto.map libpto.so.0
 diff -u --label sim.h --label libptosim.so sim.h libptosim.so.0

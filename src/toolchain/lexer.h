@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Finds the files that a C or C++ source names, without preprocessing it: the
+ * operands in all branches. Knows comments, strings, raw strings, digit
+ * separators, continued lines, digraphs and trigraphs. Any bytes are accepted.
+ */
+#ifndef PTO_LEXER_H
+#define PTO_LEXER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "toolchain/scan.h"
+
+enum { LEXER_OPERAND_MAX = 4096 }; /* with the zero; a longer name cannot be opened */
+
+/* Both are called in the order of the text. `text` ends with a zero and is gone after the call. */
+struct lexer_sink {
+    void (*operand)(void *context, const char *text, bool is_angled, bool is_next);
+    void (*open)(void *context, enum scan_open_kind kind, uint32_t line, const char *text);
+    void *context;
+};
+
+/* A zero follows the bytes. False: out of memory. */
+bool lexer_run(const char *bytes, size_t size, const struct lexer_sink *sink);
+
+#endif
