@@ -6,7 +6,7 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = kernel.h orch.h pto.h sim.h store.h tensor.h
+PUBLIC_HEADERS = build.h kernel.h orch.h pto.h sim.h store.h tensor.h
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
 PORT_SRC = port_sim.c
@@ -14,17 +14,21 @@ GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c ove
 SCHED_SRC = sched.c deferred.c
 CORE_SRC =
 CHIP_SRC = chip.c sim.c sim_threads.c sim_teams.c
-HOST_SRC = error.c handle.c device.c callable.c limits.c memory.c orch.c relaunch.c run.c story.c
+HOST_SRC = artefact.c artefact_make.c callable.c callable_load.c device.c elf.c error.c handle.c limits.c memory.c \
+	object.c orch.c register.c relaunch.c run.c staging.c story.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
+TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
+	words.c work.c
 TRACE_SRC = timeline.c
 CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
-	bench_measure.c bench_report.c cmd_bench.c cmd_cache.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	drills_args.c drills_host.c drills_kernels.c drills_limits.c json.c machine.c options.c probe.c stage.c
+	bench_measure.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_doctor.c cmd_drill.c cmd_info.c \
+	cmd_inspect.c drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_limits.c json.c \
+	machine.c options.c probe.c stage.c
 EXAMPLES = gang paged_attention pipeline predicate transfer vector
 
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_faults test_fiber test_os test_api test_sim test_runs test_memory \
-	test_lanes test_gangs test_predicate test_deferred test_scan
+	test_lanes test_gangs test_predicate test_deferred test_scan test_build test_callables
 
 PREFIX ?= /usr/local
 DESTDIR ?=

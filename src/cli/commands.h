@@ -15,11 +15,13 @@ struct command {
 };
 
 int cmd_run(int argc, char **argv);
+int cmd_build(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_cache(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_inspect(int argc, char **argv);
 int cmd_drill(int argc, char **argv);
 
 #endif

@@ -369,11 +369,6 @@ static void load_nothing(struct stage *s)
     load(s, "/nowhere/kernels.so", NULL);
 }
 
-static void load_no_object(struct stage *s)
-{
-    load(s, "/proc/self/status", NULL);
-}
-
 static void load_without_symbol(struct stage *s)
 {
     load(s, "libpto.so.0", "pto_callable");
@@ -622,7 +617,6 @@ const struct drill drills_host[] = {
     { PTO_EFORKED, "fork", "a child process uses its parent's device", .play = use_after_fork },
     { PTO_ELOAD, "no-object", "a shared object that is not there", .play = load_nothing,
       .says = "/nowhere/kernels.so" },
-    { PTO_ELOAD, "no-elf", "a file that is no shared object", .play = load_no_object },
     { PTO_ELOAD, "no-symbol", "a shared object without pto_callable", .play = load_without_symbol,
       .says = "export a struct pto_callable_params under that name" },
     { PTO_ELOAD, "other-symbol", "a shared object with something else at that name",
@@ -657,7 +651,9 @@ const struct drill_gap drill_gaps[] = {
     { PTO_ESTALL, NULL,
       "sub_class=S5, a graph that is never complete: building it is progress, until the time of "
       "the run is over (ETIMEOUT)" },
-    { PTO_EAGAIN, NULL, "no function returns it yet" },
+    { PTO_EAGAIN, NULL, "65 callables on one device: it would need a compiler" },
     { PTO_EPEER, NULL, "there is no communication between processes yet" },
+    { PTO_EBUILD, NULL, "sources that a compiler refuses: it would need one" },
+    { PTO_EMISMATCH, NULL, "a scene with a wrong result: `pto test` tells them" },
     { 0 },
 };

@@ -11,11 +11,13 @@
 
 static const struct command commands[] = {
     { "run", "run an example on the simulated chips", cmd_run },
+    { "build", "compile kernels and an orchestration into one file", cmd_build },
     { "check", "compare the engine with a naive model", cmd_check },
     { "bench", "measure the cost of empty tasks", cmd_bench },
     { "cache", "show, verify or clear the store of what was compiled", cmd_cache },
     { "info", "list platforms, compilers and the machine", cmd_info },
     { "doctor", "find what is wrong here, and the fix", cmd_doctor },
+    { "inspect", "print what is in an artefact", cmd_inspect },
     { "drill", "provoke the faults that a program can meet", cmd_drill },
 };
 

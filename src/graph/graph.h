@@ -146,7 +146,7 @@ struct graph_refusal {
 
 struct graph_kernel {
     pto_kernel_fn fn;
-    uint32_t core_type;
+    uint32_t core_type; /* PTO_CORE_TYPES: either */
 };
 
 struct graph {

@@ -619,7 +619,7 @@ static inline int check_kernel(struct graph *g, int32_t kernel, uint32_t core_ty
 {
     if ((uint32_t)kernel >= g->kernel_count || g->kernels[kernel].fn == NULL)
         return graph_refuse(g, FAULT_KERNEL, -1, (uint64_t)kernel);
-    if (g->kernels[kernel].core_type != core_type)
+    if (g->kernels[kernel].core_type != core_type && g->kernels[kernel].core_type != PTO_CORE_TYPES)
         return graph_refuse(g, FAULT_CORE_TYPE, -1, (uint64_t)kernel);
     return PTO_OK;
 }

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callables: an orchestration and the kernels that it may name. Immutable once made. */
 #include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/file.h"
+#include "host/artefact.h"
 #include "host/host.h"
 
-enum { KERNELS_MAX = 1024 };
+static int load_object(const char *path, const char *symbol, struct pto_callable **callable_out,
+                       struct pto_error *error);
+static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
+                         struct pto_error *error);
 
 void pto_callable_params_init(struct pto_callable_params *params)
 {
@@ -26,7 +34,7 @@ static bool is_valid(const struct pto_callable_params *params)
     return true;
 }
 
-static void free_callable(struct callable *c)
+void callable_free(struct callable *c)
 {
     if (a32_load_relaxed(&c->is_pinned) != 0) /* a thread is still in its code */
         return;
@@ -34,13 +42,17 @@ static void free_callable(struct callable *c)
         dlclose(c->object);
     if (c->guard_object != NULL)
         dlclose(c->guard_object);
+    packed_free(c->packed);
     free(c->kernel_name);
     free(c);
 }
 
 /* An orchestration can only throw where there is a C++ runtime. */
-static void load_guard(struct callable *c)
+void callable_load_guard(struct callable *c)
 {
+    if (c->guard_object != NULL)
+        return;
+
     void *runtime = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
 
     if (runtime == NULL)
@@ -52,7 +64,7 @@ static void load_guard(struct callable *c)
 }
 
 /* Names are copied: the kernels' in their order, then the callable's own. */
-static struct callable *copy_params(const struct pto_callable_params *params)
+struct callable *callable_make(const struct pto_callable_params *params)
 {
     size_t bytes = strlen(params->name != NULL ? params->name : "") + 1;
     struct callable *c;
@@ -93,29 +105,69 @@ int pto_callable_create(const struct pto_callable_params *params,
 
     if (callable_out == NULL || !is_valid(params))
         return PTO_EINVAL;
-    c = copy_params(params);
+    c = callable_make(params);
     if (c == NULL)
         return PTO_ENOMEM;
-    load_guard(c);
+    callable_load_guard(c);
     handle = handle_create(HANDLE_CALLABLE, c);
     if (handle == NULL) {
-        free_callable(c);
+        callable_free(c);
         return PTO_ENOMEM;
     }
     *callable_out = handle;
     return PTO_OK;
 }
 
+/* Whether it starts like a shared object. What cannot be read is left to the loader's words. */
+static bool is_object(const char *path)
+{
+    char bytes[4] = { 0 };
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t got;
+
+    if (file < 0)
+        return true;
+    got = read(file, bytes, sizeof(bytes));
+    close(file);
+    return got < 0 || artefact_recognise(bytes, (size_t)got) == ARTEFACT_OBJECT;
+}
+
 int pto_callable_load(const char *path, const char *symbol, struct pto_callable **callable_out,
                       struct pto_error *error)
+{
+    if (path == NULL || callable_out == NULL)
+        return PTO_EINVAL;
+    return is_object(path) ? load_object(path, symbol, callable_out, error)
+                           : load_artefact(path, symbol, callable_out, error);
+}
+
+static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
+                         struct pto_error *error)
+{
+    struct pto_load_options options;
+    char *bytes;
+    size_t size;
+    int status = file_read(path, SIZE_MAX / 2, &bytes, &size);
+
+    if (status < 0)
+        return error_tell(error, status == PTO_ENOMEM ? status : PTO_ELOAD, "%s cannot be read: %s",
+                          path, strerror(errno));
+    pto_load_options_init(&options);
+    options.name = path;
+    options.symbol = symbol;
+    status = pto_callable_load_memory(bytes, size, &options, callable_out, error);
+    free(bytes);
+    return status;
+}
+
+static int load_object(const char *path, const char *symbol, struct pto_callable **callable_out,
+                       struct pto_error *error)
 {
     const struct pto_callable_params *params;
     struct callable *c;
     void *object;
     int status;
 
-    if (path == NULL || callable_out == NULL)
-        return PTO_EINVAL;
     object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL)
         return error_tell(error, PTO_ELOAD, "%s", dlerror());
@@ -154,7 +206,9 @@ int pto_callable_destroy(struct pto_callable *callable)
         return PTO_EINVAL;
     if (a32_load_acquire(&c->users) != 0)
         return PTO_EBUSY;
-    if (handle_destroy(HANDLE_CALLABLE, callable) != NULL)
-        free_callable(c);
+    if (handle_destroy(HANDLE_CALLABLE, callable) != NULL) {
+        register_forget_callable(c);
+        callable_free(c);
+    }
     return PTO_OK;
 }

@@ -142,8 +142,12 @@ static void destroy_device(struct device *device)
 {
     if (device->has_runner)
         pthread_join(device->runner, NULL);
-    if (device->chip == NULL || device->chip->ops->close(device->chip))
+    register_forget_device(device);
+    if (device->chip == NULL || device->chip->ops->close(device->chip)) {
         memory_release_all(device); /* else a kernel that never returned may use it */
+        free(device->staging);
+    }
+    free(device->spare);
     free(device->trace.edge);
     free(device->trace.kernel_name);
     os_release(device->own_process, os_page_bytes());

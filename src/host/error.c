@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors that belong to a call, not to a run. */
+#include "host/error.h"
+
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "host/host.h"
 
 void error_init(struct pto_error *error)
 {

@@ -11,9 +11,12 @@
 #include <pthread.h>
 
 #include "chip/chip.h"
+#include "host/error.h"
 #include "host/handle.h"
 
 struct allocation;
+struct artefact;
+struct object;
 
 struct trace_edge {
     uint32_t before; /* submission indices */
@@ -46,8 +49,18 @@ struct orch_handle {
 };
 
 enum { STORY_MAX = 8192 };
+/* As many as the reference has. */
+enum { KERNELS_MAX = 1024, REGISTRATIONS_MAX = 64 };
 
 struct relaunch;
+
+/* A callable that a device knows. */
+struct registration {
+    struct device *device;
+    struct callable *callable; /* NULL: free */
+    uint32_t users;            /* runs and graphs of the device; under the device's lock */
+    struct registration *next; /* of the same callable; under the registry's lock */
+};
 
 struct device {
     const struct chip_row *row;
@@ -69,6 +82,12 @@ struct device {
     char story[STORY_MAX]; /* of the last run that failed; written by the run that is going on */
     uint32_t story_length;
     uint64_t graph_bytes; /* of graphs that are kept */
+    struct run *spare;    /* of an earlier run, for the next one */
+    /* Changed under both locks, the registry's and then this one. */
+    struct registration registration[REGISTRATIONS_MAX];
+
+    char *staging; /* what entries are copied to; used by the run that is going on */
+    uint64_t staging_bytes;
 
     pthread_mutex_t memory_lock;
     struct allocation *allocation; /* list */
@@ -80,6 +99,18 @@ struct device {
 typedef int (*guard_fn)(pto_orch_fn fn, struct pto_orch *o, const struct pto_entry *entry,
                         char *text, size_t size);
 
+/* What a callable has that comes from an artefact. */
+struct packed {
+    struct artefact *artefact;
+    char *bytes; /* the artefact's */
+    char *entry; /* function of the orchestration */
+    enum pto_direction *signature;
+    struct registration *registered; /* list; this and what follows: under the registry's lock */
+    uint32_t device_count;
+    struct object **object; /* the orchestration's, then the kernels'; while it is registered */
+    uint32_t object_count;
+};
+
 struct callable {
     guard_fn guard; /* NULL: there is no C++ in the process */
     void *guard_object;
@@ -87,6 +118,8 @@ struct callable {
     uint32_t kernel_count;
     const char **kernel_name; /* the last one is the callable's own name */
     void *object;             /* dlopen */
+    struct packed *packed;    /* NULL: it was made of functions */
+    enum pto_mode mode;       /* of runs without options */
     struct a32 users;         /* runs and graphs */
     struct a32 is_pinned;     /* a kernel of it never returned: its code stays */
     struct graph_kernel kernel[];
@@ -101,9 +134,12 @@ struct run {
     struct pto_entry entry_seen; /* what the orchestration gets */
     struct pto_run_options options;
     uint64_t stall_ns;
-    struct relaunch *relaunch; /* the graph that is built to be kept, or launched */
+    struct registration *registration; /* NULL: the callable needs none */
+    struct relaunch *relaunch;         /* the graph that is built to be kept, or launched */
     bool is_built_only;
-    bool is_plain; /* streamed, without limits: a submit has nothing to do but submit */
+    bool is_plain;  /* streamed, without limits: a submit has nothing to do but submit */
+    bool is_part;   /* of a graph: not to be freed */
+    bool is_staged; /* tensors are copies of those at host_addr */
     struct chip *chip;
     struct graph *graph;
     struct ledger *ledger; /* NULL: no limits */
@@ -126,16 +162,41 @@ struct run {
     struct pto_run_report report;
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];
+    uint64_t host_addr[PTO_ENTRY_TENSORS_MAX]; /* 0: not staged */
 };
 
 /* NULL: no such device, or not of this process; *status_out says which. */
 struct device *device_get(const struct pto_device *handle, int *status_out);
 void memory_release_all(struct device *device);
+/* Whether the address lies in an allocation of the device. */
+bool memory_contains(struct device *device, uint64_t addr);
 
-void error_init(struct pto_error *error);
-/* Fills the error, which may be NULL, and returns the status. */
-int error_tell(struct pto_error *error, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+/* callable.c */
+/* The callable gets the artefact, which it frees. NULL: no memory. */
+struct callable *callable_make(const struct pto_callable_params *params);
+void callable_free(struct callable *c);
+void callable_load_guard(struct callable *c);
+/* callable_load.c: frees what comes from the artefact. Accepts NULL. */
+void packed_free(struct packed *packed);
+
+/* register.c */
+/*
+ * Registers the callable if it is not, and keeps it from being unregistered until
+ * it is released. *out is NULL for a callable that needs no registration.
+ */
+int registration_acquire(struct device *device, struct callable *callable,
+                         struct registration **out, struct pto_error *error);
+/* Under the device's lock. Accepts NULL. */
+void registration_release(struct registration *registration);
+/* Nobody uses it any more. */
+void register_forget_device(struct device *device);
+void register_forget_callable(struct callable *callable);
+
+/* staging.c */
+/* Copies the entry's tensors to the device where the signature asks for it, or fails the run. */
+void staging_begin(struct run *run);
+/* Copies the results back unless the run failed. */
+void staging_end(struct run *run);
 
 /* orch.c: builds the graph of `arg`, a struct run, on the builder's stack. */
 void orch_build(void *arg);
@@ -151,8 +212,12 @@ void story_end(struct run *run);
 void run_stalled(void *arg, bool is_stall);
 
 /* run.c, for relaunch.c */
+/* On failure the error, which may be NULL, says why. */
 int run_prepare(struct run *run, struct device *device, struct callable *callable,
-                const struct pto_entry *entry, const struct pto_run_options *options);
+                const struct pto_entry *entry, const struct pto_run_options *options,
+                struct pto_error *error);
+/* Memory for a run, which its end gives back. NULL: there is none. */
+struct run *run_take(struct device *device);
 /* Waits for its turn, runs, and fills the report, which may be NULL. Returns its status. */
 int run_now(struct run *run, struct pto_run_report *report);
 /* Gives the run a handle; on failure it is freed. */

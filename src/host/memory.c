@@ -132,6 +132,16 @@ int pto_mem_check(struct pto_device *handle, struct pto_error *error)
     return status;
 }
 
+bool memory_contains(struct device *device, uint64_t addr)
+{
+    bool is_there;
+
+    pthread_mutex_lock(&device->memory_lock);
+    is_there = *find_containing(device, addr) != NULL;
+    pthread_mutex_unlock(&device->memory_lock);
+    return is_there;
+}
+
 void memory_release_all(struct device *device)
 {
     while (device->allocation != NULL) {

@@ -31,6 +31,7 @@ enum { SCALAR_PASSED = 1, SCALAR_READ = 2 };
 struct relaunch {
     struct device *device;
     struct callable *callable;
+    struct registration *registration; /* NULL: the callable needs none */
     struct image image;
     char *memory; /* the image's */
     struct pto_tensor *tensor;
@@ -65,6 +66,7 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     int status;
     struct device *device = device_get(device_handle, &status);
     struct callable *callable = handle_get(HANDLE_CALLABLE, callable_handle);
+    struct pto_error *error = report != NULL ? &report->error : NULL;
     struct relaunch *r;
 
     if (device == NULL)
@@ -79,11 +81,17 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     r->device = device;
     r->callable = callable;
     a32_store_relaxed(&r->is_busy, 1); /* nobody else knows of it */
-    status = run_prepare(&r->run, device, callable, entry, options);
+    status = registration_acquire(device, callable, &r->registration, error);
     if (status < 0) {
         free(r);
         return status;
     }
+    status = run_prepare(&r->run, device, callable, entry, options, error);
+    if (status < 0) {
+        free_relaunch(r);
+        return status;
+    }
+    r->run.is_part = true;
     r->run.relaunch = r;
     r->run.is_built_only = true;
     status = run_now(&r->run, report);
@@ -314,6 +322,7 @@ static void free_relaunch(struct relaunch *r)
 {
     pthread_mutex_lock(&r->device->lock);
     r->device->graph_bytes -= r->kept_bytes;
+    registration_release(r->registration);
     pthread_mutex_unlock(&r->device->lock);
     os_release(r->guard, os_page_bytes()); /* the orchestration may not have run at all */
     free(r->memory);
@@ -329,6 +338,7 @@ static void free_relaunch(struct relaunch *r)
 int pto_graph_destroy(struct pto_graph *handle)
 {
     struct relaunch *r = handle_get(HANDLE_GRAPH, handle);
+    struct callable *callable;
     struct device *device;
     uint32_t idle = 0;
 
@@ -341,9 +351,10 @@ int pto_graph_destroy(struct pto_graph *handle)
         return PTO_EBUSY;
     if (handle_destroy(HANDLE_GRAPH, handle) == NULL)
         return PTO_EINVAL;
-    a32_sub_acq_rel(&r->callable->users, 1);
+    callable = r->callable;
     if (!r->is_pinned)
         free_relaunch(r);
+    a32_sub_acq_rel(&callable->users, 1); /* it may be destroyed from here on */
     pthread_mutex_lock(&device->lock);
     device->run_count--; /* last: the device may be closed from here on */
     pthread_mutex_unlock(&device->lock);
@@ -386,12 +397,13 @@ int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
 
     if (status < 0)
         return status;
-    status = run_prepare(&r->run, r->device, r->callable, entry, options);
+    status = run_prepare(&r->run, r->device, r->callable, entry, options,
+                         report != NULL ? &report->error : NULL);
     if (status < 0) {
         relaunch_release(r);
-        return report != NULL ? error_tell(&report->error, status, "%s", pto_strerror(status))
-                              : status;
+        return status;
     }
+    r->run.is_part = true;
     r->run.relaunch = r;
     return run_now(&r->run, report);
 }
@@ -405,8 +417,9 @@ int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
 
     if (status < 0)
         return status;
-    run = malloc(sizeof(*run));
-    status = run == NULL ? PTO_ENOMEM : run_prepare(run, r->device, r->callable, entry, options);
+    run = run_take(r->device);
+    status =
+        run == NULL ? PTO_ENOMEM : run_prepare(run, r->device, r->callable, entry, options, NULL);
     if (status < 0) {
         free(run);
         relaunch_release(r);

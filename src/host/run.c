@@ -12,9 +12,10 @@
 #include "host/host.h"
 #include "host/limits.h"
 
-static int prepare_run(struct run *run, const struct pto_device *device,
-                       const struct pto_callable *callable, const struct pto_entry *entry,
-                       const struct pto_run_options *options);
+static int prepare_run(const struct pto_device *device, const struct pto_callable *callable,
+                       const struct pto_entry *entry, const struct pto_run_options *options,
+                       struct pto_error *error, struct run **run_out);
+static void give_run(struct device *device, struct run *run);
 static void release_run(struct run *run);
 static bool take_turn(struct run *run, uint64_t deadline_ns);
 static void execute_run(struct run *run);
@@ -56,16 +57,9 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
 
     if (report != NULL && report->size != sizeof(*report))
         return PTO_EINVAL;
-    run = malloc(sizeof(*run));
-    if (run == NULL)
-        return PTO_ENOMEM;
-    status = prepare_run(run, device, callable, entry, options);
-    if (status >= 0)
-        status = run_now(run, report);
-    else if (report != NULL)
-        (void)error_tell(&report->error, status, "%s", pto_strerror(status));
-    free(run);
-    return status;
+    status =
+        prepare_run(device, callable, entry, options, report != NULL ? &report->error : NULL, &run);
+    return status < 0 ? status : run_now(run, report);
 }
 
 int run_now(struct run *run, struct pto_run_report *report)
@@ -130,15 +124,8 @@ int pto_run_prepare(struct pto_device *device, const struct pto_callable *callab
 
     if (run_out == NULL)
         return PTO_EINVAL;
-    run = malloc(sizeof(*run));
-    if (run == NULL)
-        return PTO_ENOMEM;
-    status = prepare_run(run, device, callable, entry, options);
-    if (status < 0) {
-        free(run);
-        return status;
-    }
-    return run_publish(run, run_out);
+    status = prepare_run(device, callable, entry, options, NULL, &run);
+    return status < 0 ? status : run_publish(run, run_out);
 }
 
 int run_publish(struct run *run, struct pto_run **run_out)
@@ -147,7 +134,6 @@ int run_publish(struct run *run, struct pto_run **run_out)
 
     if (handle == NULL) {
         release_run(run);
-        free(run);
         return PTO_ENOMEM;
     }
     *run_out = handle;
@@ -273,7 +259,6 @@ int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
     if (report != NULL)
         *report = run->report;
     release_run(run);
-    free(run);
     return status;
 }
 
@@ -303,33 +288,76 @@ static bool is_valid_call(const struct pto_entry *entry, const struct pto_run_op
             (options->trace_records & (options->trace_records - 1)) == 0);
 }
 
-static int prepare_run(struct run *run, const struct pto_device *device_handle,
+/* A run that is over is kept for the next one: runs in a row allocate nothing. */
+struct run *run_take(struct device *device)
+{
+    struct run *run;
+
+    pthread_mutex_lock(&device->lock);
+    run = device->spare;
+    device->spare = NULL;
+    pthread_mutex_unlock(&device->lock);
+    return run != NULL ? run : malloc(sizeof(*run));
+}
+
+/* Under the device's lock. */
+static void give_run(struct device *device, struct run *run)
+{
+    if (device->spare == NULL)
+        device->spare = run;
+    else
+        free(run);
+}
+
+static int prepare_run(const struct pto_device *device_handle,
                        const struct pto_callable *callable_handle, const struct pto_entry *entry,
-                       const struct pto_run_options *options)
+                       const struct pto_run_options *options, struct pto_error *error,
+                       struct run **run_out)
 {
     int status;
     struct device *device = device_get(device_handle, &status);
     struct callable *callable = handle_get(HANDLE_CALLABLE, callable_handle);
+    struct run *run = NULL;
 
+    if (status >= 0 && callable == NULL)
+        status = PTO_EINVAL;
+    if (status >= 0) {
+        run = run_take(device);
+        status = run == NULL ? PTO_ENOMEM : PTO_OK;
+    }
     if (status < 0)
-        return status;
-    return callable == NULL ? PTO_EINVAL : run_prepare(run, device, callable, entry, options);
+        return error_tell(error, status, "%s", pto_strerror(status));
+    status = run_prepare(run, device, callable, entry, options, error);
+    if (status < 0)
+        free(run);
+    else
+        *run_out = run;
+    return status;
 }
 
 int run_prepare(struct run *run, struct device *device, struct callable *callable,
-                const struct pto_entry *entry, const struct pto_run_options *options)
+                const struct pto_entry *entry, const struct pto_run_options *options,
+                struct pto_error *error)
 {
+    struct registration *registration;
     int status = PTO_OK;
 
     if (!is_valid_call(entry, options))
-        return PTO_EINVAL;
-    if (aptr_load_relaxed(&device->chip->builder) == __builtin_thread_pointer())
-        return PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
+        status = PTO_EINVAL;
+    else if (aptr_load_relaxed(&device->chip->builder) == __builtin_thread_pointer())
+        status = PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
+    if (status < 0)
+        return error_tell(error, status, "%s", pto_strerror(status));
+    status = registration_acquire(device, callable, &registration, error);
+    if (status < 0)
+        return status;
     memset(run, 0, offsetof(struct run, report));
     pto_run_report_init(&run->report);
     run->device = device;
     run->callable = callable;
+    run->registration = registration;
     run->descriptor = -1;
+    run->options.mode = callable->mode;
     if (options != NULL)
         run->options = *options;
     run->stall_ns =
@@ -356,22 +384,31 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         status = PTO_ELOST;
     else
         device->run_count++;
+    if (status < 0)
+        registration_release(registration);
     pthread_mutex_unlock(&device->lock);
-    if (status == PTO_OK)
-        a32_add_relaxed(&callable->users, 1); /* read by its destroyer, after this run's end */
-    return status;
+    if (status < 0)
+        return error_tell(error, status, "%s", pto_strerror(status));
+    a32_add_relaxed(&callable->users, 1); /* read by its destroyer, after this run's end */
+    return PTO_OK;
 }
 
+/* The end of the run's memory, too, unless it is a part of something else. */
 static void release_run(struct run *run)
 {
     struct relaunch *relaunch = run->relaunch;
+    struct callable *callable = run->callable;
+    struct device *device = run->device;
 
     if (run->descriptor >= 0)
         close(run->descriptor);
-    a32_sub_acq_rel(&run->callable->users, 1);
-    pthread_mutex_lock(&run->device->lock);
-    run->device->run_count--;
-    pthread_mutex_unlock(&run->device->lock);
+    pthread_mutex_lock(&device->lock);
+    registration_release(run->registration);
+    if (!run->is_part)
+        give_run(device, run);
+    a32_sub_acq_rel(&callable->users, 1);
+    device->run_count--;
+    pthread_mutex_unlock(&device->lock);
     if (relaunch != NULL)
         relaunch_release(relaunch); /* last: the run may be a part of it, and another's now */
 }
@@ -462,6 +499,7 @@ static void execute_run(struct run *run)
         return;
     }
     story_begin(run);
+    staging_begin(run);
     if (run->options.trace != PTO_TRACE_OFF) {
         params.wired_fn = record_edge;
         params.wired_context = run;
@@ -469,7 +507,7 @@ static void execute_run(struct run *run)
     }
     if (run->is_built_only)
         relaunch_record(run->relaunch, run, &params, &job);
-    if (run->relaunch != NULL && !run->is_built_only)
+    if (run->relaunch != NULL && !run->is_built_only && run->status == PTO_OK)
         relaunch_start(run->relaunch, run, &params, &job);
     else if (run->status == PTO_OK)
         status = graph_start(run->graph, &params);
@@ -505,6 +543,7 @@ static void execute_run(struct run *run)
         if (run->relaunch != NULL)
             relaunch_pin(run->relaunch);
     }
+    staging_end(run);
     if (run->status < 0)
         story_end(run);
 }

@@ -39,6 +39,19 @@ done
 gcc tests/system/hooks_run.c -o "$dest/hooks" $(pkg-config --cflags pto) -ldl
 (cd / && "$dest/hooks" "$root/lib/libpto.so")
 
+cat >"$dest/orch.c" <<'C' # sources find the headers that were installed
+#include <pto/orch.h>
+void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)o;
+    (void)entry;
+}
+C
+(cd / && "$root/bin/pto" build --orchestration "$dest/orch.c" --store "$dest/store" \
+    -o "$dest/orch.ptoc" --explain >"$dest/printed")
+grep -q "1 compiled" "$dest/printed"
+grep -qa "$root/include/pto/orch.h" "$dest/orch.ptoc"
+
 test "$("$root/bin/pto" --version)" = "pto $(pkg-config --modversion pto)"
 
 make -s --no-print-directory uninstall DESTDIR="$dest" PREFIX=/opt/pto

@@ -7,7 +7,7 @@ cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-api="pto.h store.h"
+api="build.h pto.h store.h"
 
 declared() { # header
     gcc -Iinclude -x c -fsyntax-only -aux-info "$work/prototypes" "include/pto/$1"

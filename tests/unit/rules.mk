@@ -3,7 +3,7 @@
 
 INJECT_WRAPPED = malloc calloc realloc aligned_alloc free mmap munmap mprotect madvise \
 	pthread_create pthread_key_create pthread_setspecific pthread_atfork sigaltstack \
-	sched_getaffinity syscall eventfd write dlopen dlsym fopen rename
+	sched_getaffinity syscall eventfd write memfd_create fcntl dlopen dlsym fopen rename
 
 $(B)/test/test_inject: tests/unit/rules.mk
 $(B)/test/test_inject: LDFLAGS_ALL += $(INJECT_WRAPPED:%=-Wl,--wrap=%)

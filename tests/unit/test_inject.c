@@ -38,6 +38,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/file.h"
+#include "host/artefact.h"
 #include "pto/pto.h"
 #include "pto/sim.h"
 
@@ -85,6 +87,8 @@ enum what {
     CALL_MEMBARRIER,
     CALL_EVENTFD,
     CALL_WRITE,
+    CALL_MEMFD,
+    CALL_FCNTL,
     CALL_DLOPEN,
     CALL_DLSYM,
     CALL_FOPEN,
@@ -111,6 +115,8 @@ static const char *const what_name[CALL_KINDS] = {
     "membarrier",
     "eventfd",
     "write",
+    "memfd_create",
+    "fcntl",
     "dlopen",
     "dlsym",
     "fopen",
@@ -379,6 +385,26 @@ ssize_t __wrap_write(int fd, const void *from, size_t bytes)
     return IS_REFUSED(CALL_WRITE) ? minus_one(EINTR) : __real_write(fd, from, bytes);
 }
 
+int __real_memfd_create(const char *name, unsigned int flags);
+int __wrap_memfd_create(const char *name, unsigned int flags);
+int __wrap_memfd_create(const char *name, unsigned int flags)
+{
+    return IS_REFUSED(CALL_MEMFD) ? minus_one(ENOMEM) : __real_memfd_create(name, flags);
+}
+
+int __real_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...);
+int __wrap_fcntl(int fd, int command, ...)
+{
+    va_list args;
+    long arg;
+
+    va_start(args, command);
+    arg = va_arg(args, long);
+    va_end(args);
+    return IS_REFUSED(CALL_FCNTL) ? minus_one(ENOMEM) : __real_fcntl(fd, command, arg);
+}
+
 void *__real_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags);
 void *__wrap_dlopen(const char *path, int flags)
@@ -422,6 +448,7 @@ static int close_file(void *cookie)
     return IS_REFUSED(CALL_FILE_CLOSE) ? minus_one(EIO) : status;
 }
 
+FILE *__real_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode);
 FILE *__wrap_fopen(const char *path, const char *mode)
 {
@@ -433,6 +460,8 @@ FILE *__wrap_fopen(const char *path, const char *mode)
         errno = EMFILE;
         return NULL;
     }
+    if (mode[0] == 'r')
+        return __real_fopen(path, mode);
     file_writes = 0;
     fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
@@ -617,6 +646,7 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 struct world {
     struct pto_device *device;
     struct pto_callable *callable;
+    struct pto_callable *packed; /* from an artefact */
     struct pto_graph *graph;
     uint64_t addr;
     int32_t in[2][WORDS];
@@ -836,6 +866,49 @@ static int stage_launch_steps(struct world *w)
     return status < 0 ? status : go_through(w, run);
 }
 
+/* ---- an artefact ---- */
+
+static void *artefact;
+static size_t artefact_size;
+
+static int stage_artefact(struct world *w)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    int status = pto_callable_load_memory(artefact, artefact_size, NULL, &w->packed, &error);
+
+    if (status < 0 && (w->packed != NULL || error.status != status || error.text[0] == '\0'))
+        fault_found("an artefact that was not loaded has a handle, or no reason", status);
+    return status;
+}
+
+static int stage_register(struct world *w)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    int status = pto_register(w->device, w->packed, &error);
+
+    if (status < 0 && (error.status != status || error.text[0] == '\0'))
+        fault_found("a callable that was not registered has no reason", status);
+    return status;
+}
+
+/* It doubles what is in the entry's first tensor, and is staged. */
+static int stage_packed(struct world *w)
+{
+    int status;
+
+    (void)prepare_entry(w, 0, 0);
+    w->entry.tensor_count = 1;
+    status = pto_run(w->device, w->packed, &w->entry, NULL, NULL);
+    if (status == PTO_OK && w->in[0][WORDS - 1] != 2 * WORDS)
+        fault_found("the artefact computed something else", w->in[0][WORDS - 1]);
+    return status;
+}
+
+static int stage_unregister(struct world *w)
+{
+    return pto_unregister(w->device, w->packed);
+}
+
 static int stage_close(struct world *w)
 {
     int status = w->graph != NULL ? pto_graph_destroy(w->graph) : PTO_OK;
@@ -844,6 +917,9 @@ static int stage_close(struct world *w)
     if (status == PTO_OK && w->callable != NULL)
         status = pto_callable_destroy(w->callable);
     w->callable = NULL;
+    if (status == PTO_OK && w->packed != NULL)
+        status = pto_callable_destroy(w->packed);
+    w->packed = NULL;
     if (status == PTO_OK && w->device != NULL)
         status = pto_device_close(w->device);
     w->device = NULL;
@@ -867,6 +943,11 @@ static const struct stage {
     { "timeline of a launch", stage_timeline },
     { "run in steps", stage_steps },
     { "launch in steps", stage_launch_steps },
+    { "artefact", stage_artefact },
+    { "register", stage_register },
+    { "run of the artefact", stage_packed },
+    { "unregister", stage_unregister },
+    { "run that registers", stage_packed },
     { "close", stage_close },
 };
 
@@ -874,7 +955,7 @@ enum { STAGES = sizeof(stages) / sizeof(stages[0]) };
 
 static bool is_proper(int status)
 {
-    return status == PTO_ENOMEM || status == PTO_ESYSTEM;
+    return status == PTO_ENOMEM || status == PTO_ESYSTEM || status == PTO_ELOAD;
 }
 
 /* Every stage until it succeeds, which it has to when nothing is refused. */
@@ -1108,6 +1189,62 @@ static void each_call_may_be_refused_with_what_follows(void **state)
     refuse_all(true);
 }
 
+/* ---- compiled once, by the parent ---- */
+
+static const char source[] =
+    "#include <pto/orch.h>\n"
+    "void orchestrate(struct pto_orch *o, const struct pto_entry *e)\n"
+    "{ pto_aiv(o, 0, PTO_INOUT(&e->tensor[0])); }\n"
+    "void kernel_entry(int64_t *args)\n"
+    "{\n"
+    "    int *at = (int *)pto_tensor_data(pto_arg_tensor(args, 0));\n"
+    "    for (uint32_t i = 0; i < pto_arg_tensor(args, 0)->shapes[0]; i++)\n"
+    "        at[i] *= 2;\n"
+    "}\n";
+
+/* One object is both, and loaded once. */
+static int make_artefact(void **state)
+{
+    static const enum pto_direction signature[] = { PTO_DIR_INOUT };
+    char folder[] = "/tmp/pto_inject_XXXXXX";
+    struct artefact_kernel kernel = { .core = PTO_CORE_AIV, .name = "double" };
+    struct artefact_parts parts = { .name = "double",
+                                    .platform = "a2a3sim",
+                                    .signature = signature,
+                                    .signature_count = 1,
+                                    .kernels = &kernel,
+                                    .kernel_count = 1 };
+    char command[512], path[64];
+    char *object = NULL;
+    int status;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/o.c", folder);
+    assert_int_equal(file_write(path, source, strlen(source)), PTO_OK);
+    snprintf(command, sizeof(command), "${CC:-gcc} -shared -fPIC -Iinclude -o %s/o.so %s", folder,
+             path);
+    status = system(command);
+    snprintf(path, sizeof(path), "%s/o.so", folder);
+    if (status == 0)
+        status = file_read(path, 1 << 24, &object, &kernel.size);
+    snprintf(command, sizeof(command), "rm -rf %s", folder);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(status, 0);
+    kernel.bytes = parts.orchestration = object;
+    parts.orchestration_size = kernel.size;
+    status = artefact_make(&parts, &artefact, &artefact_size, NULL);
+    free(object);
+    return status;
+}
+
+static int free_artefact(void **state)
+{
+    (void)state;
+    free(artefact);
+    return 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1115,5 +1252,5 @@ int main(void)
         cmocka_unit_test(each_call_may_be_refused_with_what_follows),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_artefact, free_artefact);
 }

@@ -1895,23 +1895,28 @@ static void a_callable_is_loaded_from_a_shared_object(void **state)
     pto_device_close(device);
 }
 
-static void assert_not_loaded(const char *path, const char *symbol, const char *text)
+static void assert_refused_load(const char *path, const char *symbol, int status, const char *text)
 {
     struct pto_callable *callable = NULL;
     struct pto_error error;
 
     memset(&error, 0xff, sizeof(error));
     error.size = sizeof(error);
-    assert_int_equal(pto_callable_load(path, symbol, &callable, &error), PTO_ELOAD);
+    assert_int_equal(pto_callable_load(path, symbol, &callable, &error), status);
     assert_null(callable);
-    assert_int_equal(error.status, PTO_ELOAD);
+    assert_int_equal(error.status, status);
     assert_int_equal(error.kernel, -1);
     assert_false(pto_task_id_is_valid(error.task));
     assert_in_text(&error, path);
     assert_in_text(&error, text);
-    assert_int_equal(pto_callable_load(path, symbol, &callable, NULL), PTO_ELOAD);
+    assert_int_equal(pto_callable_load(path, symbol, &callable, NULL), status);
     assert_null(callable);
     assert_false(is_mapped(path));
+}
+
+static void assert_not_loaded(const char *path, const char *symbol, const char *text)
+{
+    assert_refused_load(path, symbol, PTO_ELOAD, text);
 }
 
 static void a_shared_object_that_cannot_be_loaded_tells_why(void **state)
@@ -1922,7 +1927,7 @@ static void a_shared_object_that_cannot_be_loaded_tells_why(void **state)
     if (!has_objects())
         skip();
     assert_not_loaded("/nowhere/at_all.so", NULL, "No such file");
-    assert_not_loaded(text_file, NULL, text_file);
+    assert_refused_load(text_file, NULL, PTO_EFORMAT, "neither an artefact");
     assert_not_loaded(empty_object, NULL, "pto_callable");
     assert_not_loaded(object, "small", "not valid");
     assert_not_loaded(object, "large", "not valid");

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callables from artefacts: read, compared with what is expected, and told about. */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "host/artefact.h"
+#include "host/host.h"
+#include "host/register.h"
+
+static int check_expected(const struct artefact *a, const struct pto_load_options *options,
+                          const char *name, struct pto_error *error);
+static struct packed *make_packed(const void *bytes, size_t size, const char *symbol);
+static int make_callable(struct packed *packed, struct callable **callable_out);
+
+void pto_load_options_init(struct pto_load_options *options)
+{
+    if (options != NULL)
+        *options = (struct pto_load_options){ .size = sizeof(*options) };
+}
+
+static bool is_valid(const struct pto_load_options *options)
+{
+    if (options->size != sizeof(*options) ||
+        (options->expect_headers == NULL && options->expect_header_count != 0))
+        return false;
+    for (uint32_t i = 0; i < options->expect_header_count; i++)
+        if (options->expect_headers[i].path == NULL || options->expect_headers[i].digest == NULL)
+            return false;
+    return true;
+}
+
+int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_load_options *options,
+                             struct pto_callable **callable_out, struct pto_error *error)
+{
+    static const struct pto_load_options none = { .size = sizeof(none) };
+    struct pto_error own;
+    struct packed *packed;
+    struct callable *c = NULL;
+    const char *name;
+    void *handle = NULL;
+    int status;
+
+    if (options == NULL)
+        options = &none;
+    if (bytes == NULL || callable_out == NULL || !is_valid(options))
+        return error_tell(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
+    name = options->name != NULL ? options->name : "the callable";
+    packed = make_packed(bytes, size, options->symbol);
+    if (packed == NULL)
+        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for %zu bytes", name, size);
+    status = artefact_read(packed->bytes, size, packed->artefact, &own);
+    if (status < 0)
+        status = error_tell(error, status, "%s: %.400s", name, own.text);
+    else
+        status = check_expected(packed->artefact, options, name, error);
+    if (status < 0) {
+        packed_free(packed);
+        return status;
+    }
+    status = make_callable(packed, &c);
+    if (status < 0)
+        packed_free(packed);
+    else
+        handle = handle_create(HANDLE_CALLABLE, c);
+    if (handle == NULL) {
+        if (c != NULL)
+            callable_free(c);
+        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for a callable", name);
+    }
+    *callable_out = handle;
+    return PTO_OK;
+}
+
+/* ---- what it is made with ---- */
+
+int artefact_refuse_header(const char *name, const struct artefact_file *file, const char *other,
+                           const struct digest *theirs, struct pto_error *error)
+{
+    char own_hex[DIGEST_HEX], hex[DIGEST_HEX];
+
+    digest_to_hex(&file->digest, own_hex);
+    digest_to_hex(theirs, hex);
+    return error_tell(error, PTO_ESTALE,
+                      "%.120s was made with another %.120s than %.120s: %.16s here, %.16s there; "
+                      "build both with the same headers",
+                      name, file->path, other, own_hex, hex);
+}
+
+/* With the files of a folder. */
+static int compare_folder(const struct artefact *a, const char *folder, const char *name,
+                          struct pto_error *error)
+{
+    for (uint32_t i = 0; i < a->file_count; i++) {
+        struct artefact_file file = artefact_file_at(a, i);
+        struct digest digest;
+        char path[PATH_MAX];
+        char *bytes;
+        size_t size;
+
+        if (!file.is_isa)
+            continue;
+        if (snprintf(path, sizeof(path), "%s/%s", folder, file.path) >= (int)sizeof(path) ||
+            file_read(path, SIZE_MAX / 2, &bytes, &size) < 0)
+            return error_tell(error, PTO_ESTALE,
+                              "%.120s was made with %.120s, which cannot be read below %.120s; "
+                              "build it again",
+                              name, file.path, folder);
+        digest_of(bytes, size, &digest);
+        free(bytes);
+        if (!digest_is_equal(&digest, &file.digest))
+            return artefact_refuse_header(name, &file, folder, &digest, error);
+    }
+    return PTO_OK;
+}
+
+static int compare_list(const struct artefact *a, const struct pto_load_options *options,
+                        const char *name, struct pto_error *error)
+{
+    for (uint32_t i = 0; i < options->expect_header_count; i++) {
+        const struct pto_header *header = &options->expect_headers[i];
+        struct digest digest;
+
+        if (!digest_from_hex(header->digest, &digest))
+            return error_tell(error, PTO_EINVAL,
+                              "the digest of the expected %s is not 64 lower-case hexadecimal "
+                              "digits",
+                              header->path);
+        for (uint32_t k = 0; k < a->file_count; k++) {
+            struct artefact_file file = artefact_file_at(a, k);
+
+            if (file.is_isa && strcmp(file.path, header->path) == 0 &&
+                !digest_is_equal(&file.digest, &digest))
+                return artefact_refuse_header(name, &file, "the expected one", &digest, error);
+        }
+    }
+    return PTO_OK;
+}
+
+static int check_expected(const struct artefact *a, const struct pto_load_options *options,
+                          const char *name, struct pto_error *error)
+{
+    const char *isa = options->expect_isa;
+    const char *revision = a->isa_revision != NULL ? a->isa_revision : "";
+    bool has_isa = revision[0] != '\0' ||
+                   (a->file_count != 0 && artefact_file_at(a, a->file_count - 1).is_isa);
+    struct stat about;
+    int status = PTO_OK;
+
+    if ((isa != NULL || options->expect_header_count != 0) && a->is_blob)
+        return error_tell(error, PTO_ESTALE,
+                          "%s is a chip callable and does not say which headers it was made with; "
+                          "expect none, or build an artefact",
+                          name);
+    if (isa != NULL && has_isa && strcmp(isa, revision) != 0) {
+        if (stat(isa, &about) == 0 && S_ISDIR(about.st_mode))
+            status = compare_folder(a, isa, name, error);
+        else
+            status = error_tell(error, PTO_ESTALE,
+                                "%.120s was made with revision %.80s of the tile library, and "
+                                "%.120s is expected; build it with that one",
+                                name, revision[0] != '\0' ? revision : "(not recorded)", isa);
+    }
+    return status < 0 ? status : compare_list(a, options, name, error);
+}
+
+/* ---- making ---- */
+
+static struct packed *make_packed(const void *bytes, size_t size, const char *symbol)
+{
+    struct packed *packed = calloc(1, sizeof(*packed));
+
+    if (packed == NULL)
+        return NULL;
+    packed->artefact = calloc(1, sizeof(*packed->artefact));
+    packed->bytes = malloc(size + 1);
+    if (symbol != NULL) {
+        size_t length = strlen(symbol) + 1;
+
+        packed->entry = malloc(length);
+        if (packed->entry != NULL)
+            memcpy(packed->entry, symbol, length);
+    }
+    if (packed->artefact == NULL || packed->bytes == NULL ||
+        (symbol != NULL && packed->entry == NULL)) {
+        packed_free(packed);
+        return NULL;
+    }
+    memcpy(packed->bytes, bytes, size);
+    return packed;
+}
+
+void packed_free(struct packed *packed)
+{
+    if (packed == NULL)
+        return;
+    free(packed->object);
+    free(packed->signature);
+    free(packed->entry);
+    free(packed->bytes);
+    free(packed->artefact);
+    free(packed);
+}
+
+/* The code comes with the registration: until then every kernel is a hole. */
+static int make_callable(struct packed *packed, struct callable **callable_out)
+{
+    const struct artefact *a = packed->artefact;
+    struct pto_kernel *kernels = calloc(KERNELS_MAX, sizeof(*kernels));
+    struct pto_callable_params params = { .name = a->name, .kernels = kernels };
+    struct callable *c = NULL;
+
+    packed->signature = malloc((a->signature_count + 1) * sizeof(*packed->signature));
+    packed->object = calloc(a->kernel_count + 1, sizeof(struct object *));
+    if (kernels != NULL && packed->signature != NULL && packed->object != NULL) {
+        for (uint32_t i = 0; i < a->kernel_count; i++) {
+            struct artefact_kernel kernel = artefact_kernel_at(a, i);
+
+            kernels[kernel.func_id] =
+                (struct pto_kernel){ .name = kernel.name, .core = kernel.core };
+            if (kernel.func_id >= params.kernel_count)
+                params.kernel_count = kernel.func_id + 1;
+        }
+        for (uint32_t i = 0; i < a->signature_count; i++)
+            packed->signature[i] = artefact_direction(a, i);
+        c = callable_make(&params);
+    }
+    free(kernels);
+    if (c == NULL)
+        return PTO_ENOMEM;
+    c->packed = packed;
+    c->mode = a->mode;
+    *callable_out = c;
+    return PTO_OK;
+}
+
+/* ---- telling ---- */
+
+int pto_callable_info(const struct pto_callable *handle, struct pto_callable_info *info)
+{
+    const struct callable *c = handle_get(HANDLE_CALLABLE, handle);
+    const struct packed *packed;
+    const struct artefact *a;
+    struct digest digest;
+
+    if (c == NULL || info == NULL || info->size != sizeof(*info))
+        return PTO_EINVAL;
+    *info = (struct pto_callable_info){ .size = sizeof(*info),
+                                        .name = c->kernel_name[c->kernel_count],
+                                        .mode = c->mode,
+                                        .kernel_count = c->kernel_count };
+    packed = c->packed;
+    if (packed == NULL)
+        return PTO_OK;
+    a = packed->artefact;
+    info->kind = a->is_blob ? PTO_CALLABLE_BLOB : PTO_CALLABLE_ARTEFACT;
+    info->platform = a->platform;
+    info->entry = packed->entry != NULL ? packed->entry : a->entry;
+    info->config = a->config;
+    info->abi = a->abi;
+    memcpy(info->digest, a->identity.byte, sizeof(info->digest));
+    info->signature = packed->signature;
+    info->signature_count = a->signature_count;
+    info->orchestration_bytes = a->orchestration_size;
+    digest_of(a->orchestration, a->orchestration_size, &digest);
+    memcpy(info->orchestration_digest, digest.byte, sizeof(info->orchestration_digest));
+    info->kernel_count = a->kernel_count;
+    info->file_count = a->file_count;
+    info->isa_revision = a->isa_revision;
+    info->compiler = a->compiler;
+    register_count(c, &info->object_count, &info->device_count);
+    return PTO_OK;
+}
+
+int pto_callable_kernel(const struct pto_callable *handle, uint32_t index,
+                        struct pto_kernel_info *info)
+{
+    const struct callable *c = handle_get(HANDLE_CALLABLE, handle);
+    struct artefact_kernel kernel;
+    struct digest digest;
+
+    if (c == NULL || info == NULL || info->size != sizeof(*info))
+        return PTO_EINVAL;
+    if (index >= (c->packed != NULL ? c->packed->artefact->kernel_count : c->kernel_count))
+        return PTO_EINVAL;
+    if (c->packed == NULL) {
+        *info = (struct pto_kernel_info){ .size = sizeof(*info),
+                                          .func_id = index,
+                                          .name = c->kernel_name[index],
+                                          .core = (enum pto_core_type)c->kernel[index].core_type };
+        return PTO_OK;
+    }
+    kernel = artefact_kernel_at(c->packed->artefact, index);
+    *info = (struct pto_kernel_info){ .size = sizeof(*info),
+                                      .func_id = kernel.func_id,
+                                      .name = kernel.name,
+                                      .core = kernel.core,
+                                      .bytes = kernel.size };
+    digest_of(kernel.bytes, kernel.size, &digest);
+    memcpy(info->digest, digest.byte, sizeof(info->digest));
+    return PTO_OK;
+}
+
+int pto_callable_file(const struct pto_callable *handle, uint32_t index, struct pto_file_info *info)
+{
+    const struct callable *c = handle_get(HANDLE_CALLABLE, handle);
+    struct artefact_file file;
+
+    if (c == NULL || info == NULL || info->size != sizeof(*info) || c->packed == NULL ||
+        index >= c->packed->artefact->file_count)
+        return PTO_EINVAL;
+    file = artefact_file_at(c->packed->artefact, index);
+    *info =
+        (struct pto_file_info){ .size = sizeof(*info), .path = file.path, .is_isa = file.is_isa };
+    memcpy(info->digest, file.digest.byte, sizeof(info->digest));
+    return PTO_OK;
+}

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checks objects and makes them keep to themselves. */
+#include "host/elf.h"
+
+#include <gelf.h>
+#include <string.h>
+
+#include "host/error.h"
+
+#if defined(__aarch64__)
+enum { MACHINE = EM_AARCH64 };
+#define MACHINE_NAME "aarch64"
+#elif defined(__x86_64__)
+enum { MACHINE = EM_X86_64 };
+#define MACHINE_NAME "x86-64"
+#endif
+
+enum { SEGMENTS_MAX = 64, PAGE_MIN = 4096 };
+#define ADDRESS_MAX (1ull << 46)
+
+/* The object, and what its headers say of it. */
+struct object_view {
+    uint8_t *bytes;
+    uint64_t size;
+    GElf_Phdr load[SEGMENTS_MAX];
+    uint32_t load_count;
+    uint64_t dynamic_at;    /* in the file */
+    uint64_t dynamic_count; /* entries, with the last one, DT_NULL */
+    uint64_t dynamic_room;  /* entries that fit */
+    uint64_t symbol_at;
+    uint64_t symbol_count;
+};
+
+static int read_segments(struct object_view *v, struct pto_error *error);
+static int read_dynamic(struct object_view *v, struct pto_error *error);
+static int count_symbols(struct object_view *v, struct pto_error *error);
+static void isolate_symbols(struct object_view *v, struct elf_changes *changes);
+static void isolate_dynamic(struct object_view *v, struct elf_changes *changes);
+
+int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pto_error *error)
+{
+    struct object_view v = { .bytes = bytes, .size = size };
+    struct elf_changes none;
+    int status = read_segments(&v, error);
+
+    if (changes == NULL)
+        changes = &none;
+    *changes = (struct elf_changes){ 0 };
+    if (status >= 0)
+        status = read_dynamic(&v, error);
+    if (status >= 0)
+        status = count_symbols(&v, error);
+    if (status < 0)
+        return status;
+    isolate_symbols(&v, changes);
+    isolate_dynamic(&v, changes);
+    return PTO_OK;
+}
+
+static int damaged(struct pto_error *error, const char *what)
+{
+    return error_tell(error, PTO_ELOAD, "%s; build it again", what);
+}
+
+/* ---- headers ---- */
+
+static int check_machine(Elf *elf, struct pto_error *error)
+{
+    GElf_Ehdr header;
+
+    if (elf == NULL || elf_kind(elf) != ELF_K_ELF || gelf_getehdr(elf, &header) == NULL)
+        return damaged(error, "it is no shared object (ELF)");
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+        header.e_machine != MACHINE)
+        return error_tell(error, PTO_ELOAD,
+                          "it is code for another machine (ELF machine %u), and this one is "
+                          "%s; build it for this one",
+                          header.e_machine, MACHINE_NAME);
+    if (header.e_type != ET_DYN)
+        return error_tell(error, PTO_ELOAD,
+                          "it is an object file or a program, not a shared object; link it with "
+                          "-shared");
+    return PTO_OK;
+}
+
+/* In the file and in memory, in order, and where pages can be mapped. */
+static bool is_loadable(const struct object_view *v, const GElf_Phdr *p)
+{
+    const GElf_Phdr *before = v->load_count != 0 ? &v->load[v->load_count - 1] : NULL;
+
+    return v->load_count < SEGMENTS_MAX && p->p_offset <= v->size &&
+           p->p_filesz <= v->size - p->p_offset && p->p_filesz <= p->p_memsz &&
+           p->p_vaddr < ADDRESS_MAX && p->p_memsz < ADDRESS_MAX &&
+           p->p_vaddr % PAGE_MIN == p->p_offset % PAGE_MIN && p->p_align < ADDRESS_MAX &&
+           (p->p_align & (p->p_align - 1)) == 0 &&
+           (before == NULL || p->p_vaddr >= before->p_vaddr + before->p_memsz);
+}
+
+static int keep_segment(struct object_view *v, const GElf_Phdr *p, struct pto_error *error)
+{
+    if (p->p_type == PT_LOAD) {
+        if (!is_loadable(v, p))
+            return damaged(error, "it is damaged or truncated: a segment lies outside of it");
+        v->load[v->load_count++] = *p;
+    }
+    if (p->p_type == PT_DYNAMIC) {
+        if (p->p_offset > v->size || p->p_filesz > v->size - p->p_offset ||
+            p->p_offset % sizeof(uint64_t) != 0)
+            return damaged(error, "it is damaged: its dynamic section lies outside of it");
+        v->dynamic_at = p->p_offset;
+        v->dynamic_room = p->p_filesz / sizeof(Elf64_Dyn);
+    }
+    return PTO_OK;
+}
+
+static int read_segments(struct object_view *v, struct pto_error *error)
+{
+    size_t count = 0;
+    Elf *elf;
+    int status;
+
+    (void)elf_version(EV_CURRENT);
+    elf = elf_memory((char *)v->bytes, v->size);
+    status = check_machine(elf, error);
+    if (status >= 0 && elf_getphdrnum(elf, &count) != 0)
+        status = damaged(error, "it is damaged: it has no table of segments");
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        GElf_Phdr p;
+
+        if (gelf_getphdr(elf, (int)i, &p) == NULL)
+            status = damaged(error, "it is damaged: its table of segments lies outside of it");
+        else
+            status = keep_segment(v, &p, error);
+    }
+    elf_end(elf);
+    if (status >= 0 && v->load_count == 0)
+        status = damaged(error, "it has nothing to load");
+    return status;
+}
+
+/* Where in the file an address of the object is; false unless `bytes` of it are there. */
+static bool find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
+                         uint64_t *at_out)
+{
+    for (uint32_t i = 0; i < v->load_count; i++) {
+        const GElf_Phdr *p = &v->load[i];
+
+        if (address >= p->p_vaddr && address - p->p_vaddr <= p->p_filesz &&
+            bytes <= p->p_filesz - (address - p->p_vaddr)) {
+            *at_out = p->p_offset + (address - p->p_vaddr);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- the dynamic section: what the loader goes by ---- */
+
+static Elf64_Dyn dynamic_at(const struct object_view *v, uint64_t index)
+{
+    Elf64_Dyn entry;
+
+    memcpy(&entry, v->bytes + v->dynamic_at + index * sizeof(entry), sizeof(entry));
+    return entry;
+}
+
+static void set_dynamic(struct object_view *v, uint64_t index, int64_t tag, uint64_t value)
+{
+    Elf64_Dyn entry = { .d_tag = tag, .d_un.d_val = value };
+
+    memcpy(v->bytes + v->dynamic_at + index * sizeof(entry), &entry, sizeof(entry));
+}
+
+static bool find_dynamic(const struct object_view *v, int64_t tag, uint64_t *value_out)
+{
+    for (uint64_t i = 0; i < v->dynamic_count; i++) {
+        Elf64_Dyn entry = dynamic_at(v, i);
+
+        if (entry.d_tag == tag) {
+            *value_out = entry.d_un.d_val;
+            return true;
+        }
+    }
+    return false;
+}
+
+static int read_dynamic(struct object_view *v, struct pto_error *error)
+{
+    static const struct {
+        int64_t start, size, entry;
+    } tables[] = {
+        { DT_STRTAB, DT_STRSZ, 1 },
+        { DT_RELA, DT_RELASZ, sizeof(Elf64_Rela) },
+        { DT_JMPREL, DT_PLTRELSZ, sizeof(Elf64_Rela) },
+        { DT_INIT_ARRAY, DT_INIT_ARRAYSZ, sizeof(uint64_t) },
+        { DT_FINI_ARRAY, DT_FINI_ARRAYSZ, sizeof(uint64_t) },
+    };
+    bool has_end = false;
+
+    while (!has_end && v->dynamic_count < v->dynamic_room)
+        has_end = dynamic_at(v, v->dynamic_count++).d_tag == DT_NULL;
+    if (!has_end)
+        return damaged(error, "it is damaged, or linked statically: its dynamic section is missing "
+                              "or has no end");
+    for (uint32_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++) {
+        uint64_t start, size, at;
+
+        if (!find_dynamic(v, tables[i].start, &start))
+            continue;
+        if (!find_dynamic(v, tables[i].size, &size) || size % (uint64_t)tables[i].entry != 0 ||
+            !find_address(v, start, size, &at))
+            return damaged(error, "it is damaged: a table of its dynamic section lies outside "
+                                  "of it");
+    }
+    return PTO_OK;
+}
+
+static uint32_t word_at(const struct object_view *v, uint64_t at)
+{
+    uint32_t word;
+
+    memcpy(&word, v->bytes + at, sizeof(word));
+    return word;
+}
+
+/* The hash table of the GNU tools lists symbols from a first one on; the last chain's end is the last. */
+static bool count_gnu_hash(const struct object_view *v, uint64_t address, uint64_t *count_out)
+{
+    uint64_t at, buckets_at, chain_at, last = 0;
+    uint32_t buckets, first, bloom_words;
+
+    if (!find_address(v, address, 16, &at))
+        return false;
+    buckets = word_at(v, at);
+    first = word_at(v, at + 4);
+    bloom_words = word_at(v, at + 8);
+    if (buckets == 0 || bloom_words == 0 || (bloom_words & (bloom_words - 1)) != 0)
+        return false; /* the loader divides by the one and masks with the other */
+    if (!find_address(v, address, 16 + 8ull * bloom_words + 4ull * buckets, &at))
+        return false;
+    buckets_at = at + 16 + 8ull * bloom_words;
+    for (uint32_t i = 0; i < buckets; i++) {
+        uint32_t symbol = word_at(v, buckets_at + 4ull * i);
+
+        last = symbol > last ? symbol : last;
+    }
+    *count_out = first;
+    if (last < first)
+        return last == 0;
+    chain_at = address + 16 + 8ull * bloom_words + 4ull * buckets;
+    for (;; last++) {
+        if (!find_address(v, chain_at + 4 * (last - first), 4, &at))
+            return false;
+        if ((word_at(v, at) & 1) != 0)
+            break;
+    }
+    *count_out = last + 1;
+    return true;
+}
+
+static int count_symbols(struct object_view *v, struct pto_error *error)
+{
+    uint64_t symbols, hash, entry, at;
+    bool is_there = find_dynamic(v, DT_SYMTAB, &symbols);
+
+    if (is_there && find_dynamic(v, DT_GNU_HASH, &hash))
+        is_there = count_gnu_hash(v, hash, &v->symbol_count);
+    else if (is_there && find_dynamic(v, DT_HASH, &hash)) {
+        is_there = find_address(v, hash, 8, &at);
+        v->symbol_count = is_there ? word_at(v, at + 4) : 0;
+    } else
+        is_there = false;
+    if (!is_there || !find_dynamic(v, DT_SYMENT, &entry) || entry != sizeof(Elf64_Sym) ||
+        !find_address(v, symbols, v->symbol_count * sizeof(Elf64_Sym), &v->symbol_at))
+        return damaged(error, "it is damaged: its table of symbols is missing or lies outside of "
+                              "it");
+    return PTO_OK;
+}
+
+/* ---- changes ---- */
+
+static void isolate_symbols(struct object_view *v, struct elf_changes *changes)
+{
+    for (uint64_t i = 0; i < v->symbol_count; i++) {
+        uint8_t *info =
+            v->bytes + v->symbol_at + i * sizeof(Elf64_Sym) + offsetof(Elf64_Sym, st_info);
+
+        if (ELF64_ST_BIND(*info) != STB_GNU_UNIQUE)
+            continue;
+        *info = ELF64_ST_INFO(STB_GLOBAL, ELF64_ST_TYPE(*info));
+        changes->unique_symbols++;
+    }
+}
+
+/*
+ * An entry for DT_SYMBOLIC comes from the name, from the flags, or from the
+ * empty entries that linkers leave behind the last one.
+ */
+static void isolate_dynamic(struct object_view *v, struct elf_changes *changes)
+{
+    for (uint64_t i = 0; i < v->dynamic_count; i++) {
+        Elf64_Dyn entry = dynamic_at(v, i);
+
+        if (entry.d_tag == DT_SONAME) {
+            set_dynamic(v, i, DT_SYMBOLIC, 0);
+            changes->has_lost_name = changes->is_bound_to_itself = true;
+        } else if (entry.d_tag == DT_FLAGS) {
+            set_dynamic(v, i, DT_FLAGS, entry.d_un.d_val | DF_SYMBOLIC);
+            changes->is_bound_to_itself = true;
+        } else if (entry.d_tag == DT_SYMBOLIC) {
+            changes->is_bound_to_itself = true;
+        }
+    }
+    if (!changes->is_bound_to_itself && v->dynamic_count < v->dynamic_room &&
+        dynamic_at(v, v->dynamic_count).d_tag == DT_NULL) {
+        set_dynamic(v, v->dynamic_count - 1, DT_SYMBOLIC, 0);
+        v->dynamic_count++;
+        changes->is_bound_to_itself = true;
+    }
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Errors that belong to a call, not to a run. */
+#ifndef PTO_ERROR_H
+#define PTO_ERROR_H
+
+#include "pto/pto.h"
+
+void error_init(struct pto_error *error);
+/* Fills the error, which may be NULL, and returns the status. */
+int error_tell(struct pto_error *error, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

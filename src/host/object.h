@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Loaded objects: the code of kernels and orchestrations.
+ *
+ * Each is loaded from memory of its own that nothing else names, sees only
+ * itself and the libraries that it needs, and is seen by nobody. Objects with
+ * the same content are one, counted by those who hold it; with the same static
+ * variables, too. This table and that of the handles are all that the devices
+ * of a process share. Any thread may call these functions.
+ */
+#ifndef PTO_OBJECT_H
+#define PTO_OBJECT_H
+
+#include "pto/pto.h"
+
+struct object;
+
+/*
+ * Loads the object, or finds it loaded. `label` names it for debuggers and
+ * messages. PTO_ELOAD, PTO_ENOMEM with a sentence.
+ */
+int object_acquire(const void *bytes, size_t size, const char *label, struct object **object_out,
+                   struct pto_error *error);
+/* NULL: it has no such symbol. */
+void *object_symbol(const struct object *object, const char *name);
+/* Unloads it with its last holder. Accepts NULL. */
+void object_release(struct object *object);
+
+/*
+ * For whoever holds a lock while it calls these functions: before that lock is
+ * guarded against forks, so that the two are taken in this order then, too.
+ */
+void object_guard_forks(void);
+
+/* Objects that are loaded in this process. */
+uint32_t object_count(void);
+
+#endif

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Registration of callables on devices. */
+#include "host/register.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/object.h"
+
+static struct {
+    pthread_mutex_t lock;
+} registry = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static int register_callable(struct device *device, struct callable *c, struct pto_error *error);
+static int check_headers(const struct device *device, const struct callable *c,
+                         struct pto_error *error);
+static void take_out(struct registration *r);
+static void forget(struct registration *r);
+static int load_code(struct callable *c, struct pto_error *error);
+static void unload_code(struct callable *c);
+
+static const char *name_of(const struct callable *c)
+{
+    return c->kernel_name[c->kernel_count];
+}
+
+/* ---- locks ---- */
+
+static void lock_registry(void)
+{
+    pthread_mutex_lock(&registry.lock);
+}
+
+static void unlock_registry(void)
+{
+    pthread_mutex_unlock(&registry.lock);
+}
+
+/* What is guarded last is locked first. */
+static void guard_forks(void)
+{
+    object_guard_forks();
+    (void)pthread_atfork(lock_registry, unlock_registry,
+                         unlock_registry); /* fails for lack of memory only */
+}
+
+/* In a child of fork, a device of the parent's may have been left locked; nobody else is there. */
+static void lock_device(struct device *device)
+{
+    if (*device->own_process != 0)
+        pthread_mutex_lock(&device->lock);
+}
+
+static void unlock_device(struct device *device)
+{
+    if (*device->own_process != 0)
+        pthread_mutex_unlock(&device->lock);
+}
+
+/* ---- the calls ---- */
+
+int pto_register(struct pto_device *device_handle, struct pto_callable *callable_handle,
+                 struct pto_error *error)
+{
+    int status;
+    struct device *device = device_get(device_handle, &status);
+    struct callable *c = handle_get(HANDLE_CALLABLE, callable_handle);
+
+    if (status >= 0 && c == NULL)
+        status = PTO_EINVAL;
+    if (status < 0)
+        return error_tell(error, status, "%s", pto_strerror(status));
+    return c->packed != NULL ? register_callable(device, c, error) : PTO_OK;
+}
+
+/* Under the device's lock. */
+static struct registration *find_registration(struct device *device, const struct callable *c)
+{
+    for (uint32_t i = 0; i < REGISTRATIONS_MAX; i++)
+        if (device->registration[i].callable == c)
+            return &device->registration[i];
+    return NULL;
+}
+
+int pto_unregister(struct pto_device *device_handle, struct pto_callable *callable_handle)
+{
+    int status;
+    struct device *device = device_get(device_handle, &status);
+    struct callable *c = handle_get(HANDLE_CALLABLE, callable_handle);
+    struct registration *r;
+
+    if (status < 0)
+        return status;
+    if (c == NULL)
+        return PTO_EINVAL;
+    if (c->packed == NULL)
+        return PTO_OK;
+    pthread_mutex_lock(&registry.lock);
+    pthread_mutex_lock(&device->lock);
+    r = find_registration(device, c);
+    status = r == NULL ? PTO_EINVAL : r->users != 0 ? PTO_EBUSY : PTO_OK;
+    if (status == PTO_OK)
+        take_out(r);
+    pthread_mutex_unlock(&device->lock);
+    if (status == PTO_OK && c->packed->registered == NULL)
+        unload_code(c);
+    pthread_mutex_unlock(&registry.lock);
+    return status;
+}
+
+int registration_acquire(struct device *device, struct callable *callable,
+                         struct registration **out, struct pto_error *error)
+{
+    struct registration *r = NULL;
+    int status = PTO_OK;
+
+    while (callable->packed != NULL && r == NULL && status >= 0) {
+        pthread_mutex_lock(&device->lock);
+        r = find_registration(device, callable);
+        if (r != NULL)
+            r->users++;
+        pthread_mutex_unlock(&device->lock);
+        if (r == NULL) /* another thread may unregister it again before this one looks */
+            status = register_callable(device, callable, error);
+    }
+    *out = r;
+    return status;
+}
+
+void registration_release(struct registration *registration)
+{
+    if (registration != NULL)
+        registration->users--;
+}
+
+void register_forget_device(struct device *device)
+{
+    pthread_mutex_lock(&registry.lock);
+    for (uint32_t i = 0; i < REGISTRATIONS_MAX; i++)
+        if (device->registration[i].callable != NULL)
+            forget(&device->registration[i]);
+    pthread_mutex_unlock(&registry.lock);
+}
+
+void register_forget_callable(struct callable *c)
+{
+    if (c->packed == NULL)
+        return;
+    pthread_mutex_lock(&registry.lock);
+    while (c->packed->registered != NULL)
+        forget(c->packed->registered);
+    pthread_mutex_unlock(&registry.lock);
+}
+
+void register_count(const struct callable *c, uint32_t *objects_out, uint32_t *devices_out)
+{
+    pthread_mutex_lock(&registry.lock);
+    *objects_out = c->packed->object_count;
+    *devices_out = c->packed->device_count;
+    pthread_mutex_unlock(&registry.lock);
+}
+
+/* ---- under the registry's lock ---- */
+
+/* Under the device's lock, too. */
+static void take_out(struct registration *r)
+{
+    struct packed *packed = r->callable->packed;
+    struct registration **link = &packed->registered;
+
+    while (*link != r)
+        link = &(*link)->next;
+    *link = r->next;
+    packed->device_count--;
+    *r = (struct registration){ NULL };
+}
+
+static void forget(struct registration *r)
+{
+    struct device *device = r->device;
+    struct callable *c = r->callable;
+
+    lock_device(device);
+    take_out(r);
+    unlock_device(device);
+    if (c->packed->registered == NULL)
+        unload_code(c);
+}
+
+static int check_platform(const struct device *device, const struct callable *c,
+                          struct pto_error *error)
+{
+    const char *platform = c->packed->artefact->platform;
+
+    if (platform == NULL || strcmp(platform, device->row->platform.name) == 0)
+        return PTO_OK;
+    return error_tell(error, PTO_ENOSUP,
+                      "callable \"%.100s\" was made for %.60s, and the device is an %s; build it "
+                      "for that one",
+                      name_of(c), platform, device->row->platform.name);
+}
+
+static int register_callable(struct device *device, struct callable *c, struct pto_error *error)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct registration *r;
+    int status = PTO_OK;
+
+    pthread_once(&once, guard_forks);
+    pthread_mutex_lock(&registry.lock);
+    r = find_registration(device, c);
+    if (r != NULL) /* there is nothing to do */
+        goto unlock;
+    r = find_registration(device, NULL);
+    status = check_platform(device, c, error);
+    if (status >= 0 && r == NULL)
+        status = error_tell(error, PTO_EAGAIN,
+                            "%d callables are registered on the device, the most there can be; "
+                            "unregister one before \"%.100s\"",
+                            REGISTRATIONS_MAX, name_of(c));
+    if (status >= 0)
+        status = check_headers(device, c, error);
+    if (status >= 0 && c->packed->object_count == 0)
+        status = load_code(c, error);
+    if (status < 0)
+        goto unlock;
+    lock_device(device);
+    *r = (struct registration){ .device = device, .callable = c, .next = c->packed->registered };
+    unlock_device(device);
+    c->packed->registered = r;
+    c->packed->device_count++;
+
+unlock:
+    pthread_mutex_unlock(&registry.lock);
+    return status;
+}
+
+/* Both lists are in order, the tile library's headers last. */
+static int compare_headers(const struct callable *c, const struct callable *other,
+                           struct pto_error *error)
+{
+    const struct artefact *a = c->packed->artefact, *b = other->packed->artefact;
+    uint32_t i = 0, k = 0;
+
+    while (i < a->file_count && k < b->file_count) {
+        struct artefact_file mine = artefact_file_at(a, i), theirs = artefact_file_at(b, k);
+        int order = artefact_order(&mine, &theirs);
+
+        if (order == 0 && mine.is_isa && !digest_is_equal(&mine.digest, &theirs.digest)) {
+            char name[100], other_name[140];
+
+            snprintf(name, sizeof(name), "\"%.90s\"", name_of(c));
+            snprintf(other_name, sizeof(other_name), "\"%.90s\", which is registered",
+                     name_of(other));
+            return artefact_refuse_header(name, &mine, other_name, &theirs.digest, error);
+        }
+        i += order <= 0;
+        k += order >= 0;
+    }
+    return PTO_OK;
+}
+
+static int check_headers(const struct device *device, const struct callable *c,
+                         struct pto_error *error)
+{
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; i < REGISTRATIONS_MAX && status >= 0; i++)
+        if (device->registration[i].callable != NULL)
+            status = compare_headers(c, device->registration[i].callable, error);
+    return status;
+}
+
+/* ---- code; under the registry's lock, while no run uses it ---- */
+
+static int load_one(struct callable *c, const void *bytes, size_t size, const char *label,
+                    const char *symbol, void **function_out, struct pto_error *error)
+{
+    struct packed *packed = c->packed;
+    struct object **object = &packed->object[packed->object_count];
+    int status = object_acquire(bytes, size, label, object, error);
+
+    if (status < 0)
+        return status;
+    packed->object_count++;
+    *function_out = object_symbol(*object, symbol);
+    if (*function_out == NULL)
+        return error_tell(error, PTO_ELOAD,
+                          "%s has no function %s; export it (extern \"C\" in C++)", label, symbol);
+    return PTO_OK;
+}
+
+static int load_code(struct callable *c, struct pto_error *error)
+{
+    struct packed *packed = c->packed;
+    const struct artefact *a = packed->artefact;
+    char label[200];
+    void *function = NULL;
+    int status;
+
+    snprintf(label, sizeof(label), "the orchestration of \"%.100s\"", name_of(c));
+    status = load_one(c, a->orchestration, a->orchestration_size, label,
+                      packed->entry != NULL ? packed->entry : a->entry, &function, error);
+    c->orchestration = (pto_orch_fn)(uintptr_t)function;
+    for (uint32_t i = 0; i < a->kernel_count && status >= 0; i++) {
+        struct artefact_kernel kernel = artefact_kernel_at(a, i);
+
+        snprintf(label, sizeof(label), "kernel %u (\"%.60s\") of \"%.100s\"", kernel.func_id,
+                 kernel.name, name_of(c));
+        status = load_one(c, kernel.bytes, kernel.size, label, "kernel_entry", &function, error);
+        if (status >= 0)
+            c->kernel[kernel.func_id].fn = (pto_kernel_fn)(uintptr_t)function;
+    }
+    if (status < 0)
+        unload_code(c);
+    else
+        callable_load_guard(c);
+    return status;
+}
+
+static void unload_code(struct callable *c)
+{
+    struct packed *packed = c->packed;
+
+    if (a32_load_relaxed(&c->is_pinned) != 0) /* a thread is still in it */
+        return;
+    for (uint32_t i = 0; i < c->kernel_count; i++)
+        c->kernel[i].fn = NULL;
+    c->orchestration = NULL;
+    while (packed->object_count != 0)
+        object_release(packed->object[--packed->object_count]);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which device knows which callables, and the code of those that are known.
+ *
+ * A callable's code is loaded when the first device gets to know it and unloaded
+ * when the last one forgets it. Runs and graphs count as users of a registration
+ * and keep it. One lock for the process, taken before a device's own: to
+ * register is rare, and the system's loader has such a lock, too.
+ */
+#ifndef PTO_REGISTER_H
+#define PTO_REGISTER_H
+
+#include "host/artefact.h"
+#include "host/host.h"
+
+/* Objects that the callable has loaded, and devices that know it. */
+void register_count(const struct callable *callable, uint32_t *objects_out, uint32_t *devices_out);
+
+/* callable_load.c: says that `name` and `other` were made with different headers. PTO_ESTALE. */
+int artefact_refuse_header(const char *name, const struct artefact_file *file, const char *other,
+                           const struct digest *theirs, struct pto_error *error);
+
+#endif

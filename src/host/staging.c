@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Staging: the entry's tensors in host memory are copied to device memory before
+ * a run and, by the callable's signature, back after it.
+ *
+ *     IN       copied to the device
+ *     OUT      not copied there, but for a view of a part of its buffer
+ *     INOUT    copied there; so is whatever the signature does not name
+ *
+ * All but IN are copied back, unless the run failed. A tensor without bytes gets
+ * the address 0; one in device memory stays where it is. Tensors that share
+ * bytes share them on the device, too.
+ *
+ * The device keeps the memory, so a run like the one before allocates nothing.
+ * Runs of a device take turns, so that one such memory is enough.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/artefact.h"
+#include "host/host.h"
+
+enum { SLICE_ALIGN = 1024 };
+#define STAGING_MAX (1ull << 46)
+
+/* The tensors that are staged, by address, and where they go. */
+struct plan {
+    uint16_t tensor[PTO_ENTRY_TENSORS_MAX];
+    uint64_t offset[PTO_ENTRY_TENSORS_MAX];
+    uint32_t count;
+    uint64_t bytes;
+};
+
+static int plan_tensors(struct run *run, struct plan *plan);
+static void plan_slices(const struct run *run, struct plan *plan);
+static bool reserve(struct device *device, uint64_t bytes);
+
+static uint32_t direction_of(const struct run *run, uint32_t index)
+{
+    const struct packed *packed = run->callable->packed;
+
+    if (index >= packed->artefact->signature_count || packed->signature[index] == PTO_DIR_SCALAR)
+        return PTO_DIR_INOUT;
+    return packed->signature[index];
+}
+
+/* Every byte of its buffer is an element: an output needs nothing from the host then. */
+static bool is_whole(const struct pto_tensor *t)
+{
+    return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
+}
+
+void staging_begin(struct run *run)
+{
+    struct device *device = run->device;
+    struct plan plan;
+
+    if (run->callable->packed == NULL || run->callable->packed->artefact->signature_count == 0)
+        return;
+    if (plan_tensors(run, &plan) < 0)
+        return;
+    plan_slices(run, &plan);
+    if (!reserve(device, plan.bytes)) {
+        run_fail(run, PTO_ENOMEM, NULL,
+                 "there is no memory for the entry's tensors on the device: %llu bytes are needed",
+                 (unsigned long long)plan.bytes);
+        return;
+    }
+    for (uint32_t i = 0; i < plan.count; i++) {
+        uint32_t index = plan.tensor[i];
+        struct pto_tensor *t = &run->tensor[index];
+        char *slice = device->staging + plan.offset[i];
+
+        run->host_addr[index] = t->addr;
+        if (direction_of(run, index) != PTO_DIR_OUT || !is_whole(t))
+            memcpy(slice, (const void *)(uintptr_t)t->addr, t->size);
+        t->addr = (uint64_t)(uintptr_t)slice;
+        t->space = PTO_SPACE_DEVICE;
+    }
+    run->is_staged = true;
+}
+
+void staging_end(struct run *run)
+{
+    if (!run->is_staged || run->status < 0 || run->is_built_only)
+        return;
+    for (uint32_t i = 0; i < run->entry.tensor_count; i++)
+        if (run->host_addr[i] != 0 && direction_of(run, i) != PTO_DIR_IN)
+            memcpy((void *)(uintptr_t)run->host_addr[i],
+                   (const void *)(uintptr_t)run->tensor[i].addr, run->tensor[i].size);
+}
+
+/* Which tensors there are to stage, in the order of their addresses. */
+static int plan_tensors(struct run *run, struct plan *plan)
+{
+    plan->count = 0;
+    for (uint32_t i = 0; i < run->entry.tensor_count; i++) {
+        struct pto_tensor *t = &run->tensor[i];
+        uint32_t at;
+
+        run->host_addr[i] = 0;
+        if (t->space == PTO_SPACE_DEVICE || t->addr == 0)
+            continue;
+        if (t->size == 0) {
+            t->addr = 0;
+            continue;
+        }
+        if (memory_contains(run->device, t->addr))
+            continue;
+        if (t->size > STAGING_MAX || t->addr > UINT64_MAX - t->size)
+            return run_fail(run, PTO_EINVAL, NULL,
+                            "tensor %u of the entry cannot have %llu bytes at %#llx; was it "
+                            "initialised?",
+                            i, (unsigned long long)t->size, (unsigned long long)t->addr);
+        for (at = plan->count; at > 0 && run->tensor[plan->tensor[at - 1]].addr > t->addr; at--)
+            plan->tensor[at] = plan->tensor[at - 1];
+        plan->tensor[at] = (uint16_t)i;
+        plan->count++;
+    }
+    return PTO_OK;
+}
+
+/* Tensors that overlap keep their distance; what starts behind them gets a slice of its own. */
+static void plan_slices(const struct run *run, struct plan *plan)
+{
+    uint64_t group_addr = 0, group_end = 0; /* on the host */
+    uint64_t group_at = 0;                  /* on the device */
+
+    plan->bytes = 0;
+    for (uint32_t i = 0; i < plan->count; i++) {
+        const struct pto_tensor *t = &run->tensor[plan->tensor[i]];
+
+        if (i == 0 || t->addr >= group_end) {
+            group_addr = t->addr;
+            group_end = t->addr;
+            group_at = (plan->bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
+        }
+        plan->offset[i] = group_at + (t->addr - group_addr);
+        if (t->addr + t->size > group_end)
+            group_end = t->addr + t->size;
+        if (group_at + (group_end - group_addr) > plan->bytes)
+            plan->bytes = group_at + (group_end - group_addr);
+    }
+}
+
+/* What was there before is of no use to anybody. */
+static bool reserve(struct device *device, uint64_t bytes)
+{
+    if (bytes <= device->staging_bytes)
+        return true;
+    free(device->staging);
+    bytes = (bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
+    device->staging = aligned_alloc(SLICE_ALIGN, bytes);
+    device->staging_bytes = device->staging != NULL ? bytes : 0;
+    return device->staging != NULL;
+}

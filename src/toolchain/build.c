@@ -1,0 +1,548 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A build: finds the tools, has the sources made by a few threads, packs the
+ * objects. The artefact is kept in the store as well, under the keys of all its
+ * objects, so that nothing but headers is read when nothing has changed.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dladdr */
+#endif
+
+#include "toolchain/build.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "host/artefact.h"
+#include "host/error.h"
+#include "toolchain/note.h"
+#include "toolchain/pack.h"
+#include "toolchain/work.h"
+
+enum { JOBS_MAX = 256, SOURCES_MAX = 1025, FUNC_IDS = 1024, SIGNATURE_MAX = 256 };
+
+static int check_params(const struct pto_build_params *params, struct pto_error *error);
+static int check_sources(const struct pto_build_params *params, struct pto_error *error);
+static int open_build(struct build *build, const struct pto_build_params *params,
+                      const struct pto_source *sources, uint32_t count, struct pto_error *error);
+static void close_build(struct build *build);
+static int make_units(struct build *build, const struct pto_source *sources, uint32_t count,
+                      struct unit **units_out, struct pto_error *error);
+static void free_units(struct unit *units, uint32_t count);
+static int run_units(struct build *build, struct unit *units, uint32_t count, bool is_scan,
+                     struct pto_error *error);
+
+void pto_build_params_init(struct pto_build_params *params)
+{
+    *params = (struct pto_build_params){ .size = sizeof(*params), .platform = "a2a3sim" };
+}
+
+/* True: the artefact is in the store as it is. */
+static bool find_packed(struct build *build, const struct unit *units, uint32_t count,
+                        const struct digest *key, void **bytes_out, size_t *size_out)
+{
+    struct store_entry entry;
+
+    for (uint32_t i = 0; i < count; i++)
+        if (units[i].obstacle != NULL)
+            return false;
+    if (build->params->is_explained || store_get(build->store, key, &entry) != PTO_OK)
+        return false;
+    *bytes_out = malloc(entry.size);
+    *size_out = entry.size;
+    if (*bytes_out != NULL)
+        memcpy(*bytes_out, entry.bytes, entry.size);
+    store_entry_free(&entry);
+    for (uint32_t i = 0; *bytes_out != NULL && i < count; i++) {
+        build->done++;
+        build_tell(build, PTO_BUILD_REUSED, units[i].source->path, NULL);
+    }
+    return *bytes_out != NULL;
+}
+
+/* A missing function is found here rather than when the callable is loaded. */
+static int check_entries(const struct pto_build_params *params, const struct unit *units,
+                         uint32_t count, struct pto_error *error)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_kernel = units[i].source->kind == PTO_SOURCE_KERNEL;
+        const char *name = is_kernel               ? "kernel_entry"
+                           : params->entry != NULL ? params->entry
+                                                   : "orchestrate";
+        size_t size;
+        const void *bytes = unit_bytes(&units[i], &size);
+
+        if (!note_exports(bytes, size, name))
+            return error_tell(error, PTO_EBUILD, "%s does not define the function %s%s%s",
+                              units[i].source->path, name, is_kernel ? "(int64_t *args)" : "",
+                              units[i].compiler->language == COMPILER_CXX
+                                  ? "; in C++ it is to be extern \"C\""
+                                  : ", or it is static");
+    }
+    return PTO_OK;
+}
+
+static int build_artefact(struct build *build, struct unit *units, uint32_t count, void **bytes_out,
+                          size_t *size_out, struct pto_error *error)
+{
+    struct digest key;
+    int status = run_units(build, units, count, true, error);
+
+    if (status < 0)
+        return status;
+    pack_key(build, units, count, &key);
+    if (find_packed(build, units, count, &key, bytes_out, size_out))
+        return PTO_OK;
+    status = isa_check_pin(&build->isa, build->params->isa_pin, true, error);
+    if (status == PTO_OK)
+        status = run_units(build, units, count, false, error);
+    if (status == PTO_OK)
+        status = check_entries(build->params, units, count, error);
+    if (status < 0)
+        return status;
+    pack_key(build, units, count, &key); /* what only a compiler knew is in the keys now */
+    status = pack_units(build, units, count, bytes_out, size_out, error);
+    if (status == PTO_OK)
+        (void)store_put(build->store, &key, *bytes_out, *size_out, "artefact\n", NULL);
+    return status;
+}
+
+int pto_build(const struct pto_build_params *params, void **bytes_out, size_t *size_out,
+              struct pto_error *error)
+{
+    struct build build;
+    struct unit *units;
+    int status = check_params(params, error);
+
+    if (status == PTO_OK && (bytes_out == NULL || size_out == NULL))
+        status = error_tell(error, PTO_EINVAL, "pto_build: there is no place for the result");
+    if (status == PTO_OK)
+        status = check_sources(params, error);
+    if (status == PTO_OK)
+        status = open_build(&build, params, params->sources, params->source_count, error);
+    if (status < 0)
+        return status;
+    status = isa_check_pin(&build.isa, params->isa_pin, false, error);
+    if (status == PTO_OK)
+        status = make_units(&build, params->sources, params->source_count, &units, error);
+    if (status == PTO_OK) {
+        status = build_artefact(&build, units, params->source_count, bytes_out, size_out, error);
+        free_units(units, params->source_count);
+    }
+    close_build(&build);
+    return status;
+}
+
+int pto_compile(const struct pto_build_params *params, const struct pto_source *source,
+                void **bytes_out, size_t *size_out, struct pto_error *error)
+{
+    struct build build;
+    struct unit *unit;
+    int status = check_params(params, error);
+
+    if (status == PTO_OK && (source == NULL || source->path == NULL || bytes_out == NULL ||
+                             size_out == NULL || (uint32_t)source->kind > PTO_SOURCE_HOST))
+        status = error_tell(error, PTO_EINVAL,
+                            "pto_compile: no source, no path, no such kind of source, or no place "
+                            "for the result");
+    if (status == PTO_OK)
+        status = open_build(&build, params, source, 1, error);
+    if (status < 0)
+        return status;
+    status = isa_check_pin(&build.isa, params->isa_pin, true, error);
+    if (status == PTO_OK)
+        status = make_units(&build, source, 1, &unit, error);
+    if (status == PTO_OK) {
+        status = run_units(&build, unit, 1, true, error);
+        if (status == PTO_OK)
+            status = run_units(&build, unit, 1, false, error);
+        if (status == PTO_OK) {
+            const void *bytes = unit_bytes(unit, size_out);
+
+            *bytes_out = malloc(*size_out);
+            if (*bytes_out != NULL)
+                memcpy(*bytes_out, bytes, *size_out);
+            else
+                status =
+                    error_tell(error, PTO_ENOMEM, "no memory for the object of %s", source->path);
+        }
+        free_units(unit, 1);
+    }
+    close_build(&build);
+    return status;
+}
+
+/* ---- arguments ---- */
+
+static int check_params(const struct pto_build_params *params, struct pto_error *error)
+{
+    static const char *const platforms[] = { "a2a3sim", "a5sim", "a2a3", "a5" };
+    bool is_known = false;
+
+    if (params == NULL || params->size != sizeof(*params))
+        return error_tell(error, PTO_EINVAL,
+                          "the parameters of a build are not initialised: use "
+                          "pto_build_params_init");
+    for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++)
+        is_known =
+            is_known || (params->platform != NULL && strcmp(params->platform, platforms[i]) == 0);
+    if (!is_known)
+        return error_tell(error, PTO_EINVAL,
+                          "there is no platform '%.100s'; there are: a2a3sim a5sim a2a3 a5",
+                          params->platform != NULL ? params->platform : "");
+    return PTO_OK;
+}
+
+static int check_sources(const struct pto_build_params *params, struct pto_error *error)
+{
+    uint32_t orchestrations = 0;
+    uint8_t is_used[FUNC_IDS] = { 0 };
+
+    if (params->source_count == 0 || params->source_count > SOURCES_MAX || params->sources == NULL)
+        return error_tell(error, PTO_EINVAL,
+                          "a callable has one orchestration and up to %d kernels, not %u sources",
+                          FUNC_IDS, params->source_count);
+    if (params->signature_count > SIGNATURE_MAX ||
+        (params->signature_count != 0 && params->signature == NULL))
+        return error_tell(error, PTO_EINVAL, "a signature has at most %d entries, not %u",
+                          SIGNATURE_MAX, params->signature_count);
+    for (uint32_t i = 0; i < params->source_count; i++) {
+        const struct pto_source *source = &params->sources[i];
+
+        if (source->path == NULL)
+            return error_tell(error, PTO_EINVAL, "source %u has no path", i);
+        if (source->kind == PTO_SOURCE_ORCHESTRATION) {
+            orchestrations++;
+            continue;
+        }
+        if (source->kind != PTO_SOURCE_KERNEL || (uint32_t)source->core >= PTO_CORE_TYPES)
+            return error_tell(error, PTO_EINVAL,
+                              "%s is neither an orchestration nor a kernel for aic or aiv",
+                              source->path);
+        if (source->func_id >= FUNC_IDS || is_used[source->func_id])
+            return error_tell(
+                error, PTO_EINVAL, "%s: the kernel id %u is %s", source->path, source->func_id,
+                source->func_id < FUNC_IDS ? "taken by another kernel" : "above 1023");
+        is_used[source->func_id] = 1;
+    }
+    if (orchestrations != 1)
+        return error_tell(error, PTO_EINVAL, "a callable has one orchestration, not %u",
+                          orchestrations);
+    return PTO_OK;
+}
+
+/* ---- what all compilations share ---- */
+
+/* The folder with pto/kernel.h: beside the library when installed, above it in a build tree. */
+static char *find_headers(void)
+{
+    static const char *const places[] = { "../include", "../../include", "../../../include" };
+    char path[PATH_MAX];
+    Dl_info info;
+    char *slash;
+
+    /* Linked into a program there is no library, and the program's name may be relative. */
+    if ((dladdr((const void *)(uintptr_t)pto_build_params_init, &info) == 0 ||
+         info.dli_fname == NULL || realpath(info.dli_fname, path) == NULL) &&
+        realpath("/proc/self/exe", path) == NULL)
+        return NULL;
+    slash = strrchr(path, '/');
+    for (size_t i = 0; slash != NULL && i < sizeof(places) / sizeof(places[0]); i++) {
+        char header[2 * PATH_MAX];
+        char *folder;
+
+        *slash = '\0';
+        snprintf(header, sizeof(header), "%s/%s/pto/kernel.h", path, places[i]);
+        if (access(header, R_OK) != 0)
+            continue;
+        snprintf(header, sizeof(header), "%s/%s", path, places[i]);
+        folder = realpath(header, NULL);
+        if (folder != NULL)
+            return folder;
+    }
+    return NULL;
+}
+
+/* Only kernels in C++ can include the tile library: nobody else is bothered with a wrong path. */
+static bool may_need_isa(const struct pto_build_params *params, const struct pto_source *sources,
+                         uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        size_t length = strlen(sources[i].path);
+
+        if (sources[i].kind == PTO_SOURCE_KERNEL &&
+            (length < 2 || strcmp(sources[i].path + length - 2, ".c") != 0))
+            return true;
+    }
+    return params->isa != NULL || params->isa_pin != NULL;
+}
+
+static int open_build(struct build *build, const struct pto_build_params *params,
+                      const struct pto_source *sources, uint32_t count, struct pto_error *error)
+{
+    int status;
+
+    *build = (struct build){ .params = params };
+    pthread_mutex_init(&build->lock, NULL);
+    build->include_root = find_headers();
+    compiler_environment(&build->env);
+    compiler_variables(&build->variables);
+    status = build->env.is_short || build->variables.is_short ? PTO_ENOMEM
+                                                              : scan_memo_create(&build->memo);
+    if (status < 0)
+        error_tell(error, status, "no memory to build");
+    if (status == PTO_OK)
+        status = store_open(params->store, &build->store, error);
+    if (status == PTO_OK && may_need_isa(params, sources, count))
+        status = isa_find(params->isa, &build->isa, error);
+    if (status < 0)
+        close_build(build);
+    return status;
+}
+
+static void tell_notes(struct build *build)
+{
+    char note[STORE_NOTE_MAX];
+
+    while (build->store != NULL && store_take_note(build->store, note))
+        build_tell(build, PTO_BUILD_NOTE, NULL, note);
+}
+
+static void close_build(struct build *build)
+{
+    tell_notes(build);
+    work_remove(build->work);
+    free(build->work);
+    for (int t = 0; t < COMPILER_TARGETS; t++)
+        for (int l = 0; l < COMPILER_LANGUAGES; l++)
+            compiler_free(&build->compilers[t][l]);
+    isa_free(&build->isa);
+    free(build->overlay);
+    free(build->include_root);
+    words_free(&build->env);
+    words_free(&build->variables);
+    scan_memo_destroy(build->memo);
+    store_close(build->store);
+    pthread_mutex_destroy(&build->lock);
+}
+
+void build_tell(struct build *build, enum pto_build_event_kind kind, const char *source,
+                const char *text)
+{
+    struct pto_build_event event = {
+        .size = sizeof(event), .kind = kind, .source = source, .text = text
+    };
+
+    if (build->params->event == NULL)
+        return;
+    pthread_mutex_lock(&build->lock);
+    event.done = build->done;
+    event.total = build->total;
+    build->params->event(build->params->context, &event);
+    pthread_mutex_unlock(&build->lock);
+}
+
+bool build_is_stopped(void *context)
+{
+    struct build *build = context;
+    bool is_stopped;
+
+    if (build->params->stop == NULL)
+        return false;
+    pthread_mutex_lock(&build->lock);
+    is_stopped = build->params->stop(build->params->context);
+    pthread_mutex_unlock(&build->lock);
+    return is_stopped;
+}
+
+int build_work_folder(struct build *build, uint32_t index, char **path_out, struct pto_error *error)
+{
+    int status = PTO_OK;
+
+    pthread_mutex_lock(&build->lock);
+    if (build->work == NULL)
+        status = work_create(&build->work, error);
+    pthread_mutex_unlock(&build->lock);
+    if (status == PTO_OK)
+        status = work_make_inner(build->work, index, path_out, error);
+    return status;
+}
+
+/* ---- units ---- */
+
+/* The compiler for a source, found and identified at its first use. */
+static int find_compiler(struct build *build, const struct pto_source *source,
+                         const struct compiler **compiler_out, struct pto_error *error)
+{
+    enum compiler_target target = command_target(source->kind, build->params->platform);
+    enum compiler_language language;
+    struct compiler *compiler;
+    struct text text = { 0 };
+    int status = command_language(source->path, &language, error);
+
+    if (status < 0)
+        return status;
+    if (target == COMPILER_CORE) /* one dialect for all */
+        language = COMPILER_CXX;
+    compiler = &build->compilers[target][language];
+    *compiler_out = compiler;
+    if (compiler->tool_count != 0)
+        return PTO_OK;
+    compiler_free(compiler);
+    status = compiler_find(language, target, build->params->platform, compiler, error);
+    if (status == PTO_OK)
+        status = compiler_identify(compiler, build->store, error);
+    if (status < 0)
+        return status;
+    text_format(&text, "%s by %s (%s)", language == COMPILER_C ? "C" : "C++", compiler->why,
+                compiler->version);
+    build_tell(build, PTO_BUILD_COMPILER, NULL, text.bytes);
+    text_free(&text);
+    if (target == COMPILER_HOST && language == COMPILER_CXX)
+        status = isa_overlay(&build->isa, compiler, build->store, &build->overlay, error);
+    return status;
+}
+
+/* `others` are the units before it. */
+static int make_unit(struct build *build, const struct pto_source *source, struct unit *unit,
+                     const struct unit *others, struct pto_error *error)
+{
+    struct command_params params = { .source = source,
+                                     .platform = build->params->platform,
+                                     .isa = &build->isa,
+                                     .include_root = build->include_root,
+                                     .store = build->store };
+    int status = find_compiler(build, source, &unit->compiler, error);
+
+    unit->source = source;
+    if (status < 0)
+        return status;
+    params.compiler = unit->compiler;
+    params.overlay = build->overlay;
+    for (const struct unit *other = unit; other-- != others && params.like == NULL;)
+        if (other->compiler == unit->compiler && other->source->core == source->core)
+            params.like = &other->command;
+    return command_make(&params, &unit->command, error);
+}
+
+/* What else is missing for a chip is said at once, not after the first thing has been installed. */
+static void tell_also(const struct build *build, const struct pto_source *sources, uint32_t count,
+                      struct pto_error *error)
+{
+    const char *platform = build->params->platform;
+    enum compiler_target target = command_target(sources[0].kind, platform);
+
+    for (uint32_t i = 1; error != NULL && i < count; i++) {
+        enum compiler_target other = command_target(sources[i].kind, platform);
+        enum compiler_language language;
+        struct compiler compiler;
+        struct pto_error more;
+        size_t length = strlen(error->text);
+
+        if (other == target || command_language(sources[i].path, &language, NULL) < 0)
+            continue;
+        if (compiler_find(language, other, platform, &compiler, &more) == PTO_OK) {
+            compiler_free(&compiler);
+        } else {
+            snprintf(error->text + length, sizeof(error->text) - length, "; and %s", more.text);
+            return;
+        }
+    }
+}
+
+static void free_units(struct unit *units, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        unit_free(&units[i]);
+    free(units);
+}
+
+static int make_units(struct build *build, const struct pto_source *sources, uint32_t count,
+                      struct unit **units_out, struct pto_error *error)
+{
+    struct unit *units = calloc(count, sizeof(*units));
+    int status = PTO_OK;
+
+    if (units == NULL)
+        return error_tell(error, PTO_ENOMEM, "no memory for %u sources", count);
+    build->total = count;
+    for (uint32_t i = 0; status == PTO_OK && i < count; i++) {
+        status = make_unit(build, &sources[i], &units[i], units, error);
+        if (status == PTO_ENOSUP)
+            tell_also(build, &sources[i], count - i, error);
+    }
+    if (status < 0) {
+        free_units(units, count);
+        return status;
+    }
+    *units_out = units;
+    return PTO_OK;
+}
+
+/* ---- threads ---- */
+
+struct crew {
+    struct build *build;
+    struct unit *units;
+    uint32_t count;
+    bool is_scan;
+    struct a32 next; /* unit that nobody has taken */
+};
+
+static void *run_some(void *arg)
+{
+    struct crew *crew = arg;
+
+    for (;;) {
+        uint32_t index = a32_add_relaxed(&crew->next, 1); /* units are ready before the threads */
+
+        if (index >= crew->count)
+            return NULL;
+        if (crew->is_scan) {
+            unit_scan(crew->build, &crew->units[index]);
+            continue;
+        }
+        pthread_mutex_lock(&crew->build->lock);
+        bool is_failed = crew->build->is_failed;
+        pthread_mutex_unlock(&crew->build->lock);
+        if (is_failed)
+            return NULL;
+        unit_make(crew->build, &crew->units[index], index);
+    }
+}
+
+/* The first error in the order of the sources; those that a failure kept from starting have none. */
+static int first_error(const struct unit *units, uint32_t count, struct pto_error *error)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (units[i].status < 0) {
+            if (error != NULL)
+                *error = units[i].error;
+            return units[i].status;
+        }
+    return PTO_OK;
+}
+
+static int run_units(struct build *build, struct unit *units, uint32_t count, bool is_scan,
+                     struct pto_error *error)
+{
+    struct crew crew = { .build = build, .units = units, .count = count, .is_scan = is_scan };
+    uint32_t jobs = build->params->jobs != 0 ? build->params->jobs : os_cpu_count();
+    pthread_t threads[JOBS_MAX];
+    uint32_t started = 0;
+
+    jobs = jobs > JOBS_MAX ? JOBS_MAX : jobs;
+    jobs = jobs > count ? count : jobs;
+    while (started + 1 < jobs && os_thread_start(&threads[started], run_some, &crew) == PTO_OK)
+        started++;
+    run_some(&crew);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(threads[i], NULL);
+    return first_error(units, count, error);
+}

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "toolchain/command.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/error.h"
+
+/* Folders by how the compiler takes them, in the order in which it looks at them. */
+struct search {
+    struct words plain;  /* -I */
+    struct words system; /* -isystem */
+    struct words after;  /* -idirafter */
+};
+
+static void add_flags(const struct command_params *params, struct compile_command *out);
+static int find_dirs(const struct command_params *params, struct compile_command *out,
+                     struct pto_error *error);
+
+int command_language(const char *path, enum compiler_language *language_out,
+                     struct pto_error *error)
+{
+    const char *dot = strrchr(path, '.');
+
+    if (dot != NULL && strcmp(dot, ".c") == 0)
+        *language_out = COMPILER_C;
+    else if (dot != NULL && (strcmp(dot, ".cc") == 0 || strcmp(dot, ".cpp") == 0 ||
+                             strcmp(dot, ".cxx") == 0 || strcmp(dot, ".C") == 0))
+        *language_out = COMPILER_CXX;
+    else
+        return error_tell(error, PTO_EINVAL,
+                          "%s: what language is that? C sources end in .c, C++ in .cc, .cpp or "
+                          ".cxx",
+                          path);
+    return PTO_OK;
+}
+
+static bool is_simulated(const char *platform)
+{
+    size_t length = strlen(platform);
+
+    return length > 3 && strcmp(platform + length - 3, "sim") == 0;
+}
+
+enum compiler_target command_target(enum pto_source_kind kind, const char *platform)
+{
+    if (kind == PTO_SOURCE_HOST || is_simulated(platform))
+        return COMPILER_HOST;
+    return kind == PTO_SOURCE_KERNEL ? COMPILER_CORE : COMPILER_DEVICE;
+}
+
+static char *make_absolute(const char *path)
+{
+    char here[PATH_MAX];
+    char *absolute;
+
+    if (path[0] == '/')
+        return strdup(path);
+    while (path[0] == '.' && path[1] == '/')
+        path += 2;
+    if (getcwd(here, sizeof(here)) == NULL || asprintf(&absolute, "%s/%s", here, path) < 0)
+        return NULL;
+    return absolute;
+}
+
+int command_make(const struct command_params *params, struct compile_command *out,
+                 struct pto_error *error)
+{
+    struct compile_command command = { .source = make_absolute(params->source->path) };
+    const struct words *lists[] = { &command.flags, &command.tail, &command.quote_dirs,
+                                    &command.dirs, &command.forced };
+    bool is_short = command.source == NULL;
+    int status;
+
+    if (command.source != NULL && access(command.source, R_OK) != 0) {
+        status = error_tell(error, PTO_EINVAL, "%s cannot be read: %s", params->source->path,
+                            strerror(errno));
+        command_free(&command);
+        return status;
+    }
+    command.uses_isa = params->isa->root != NULL && params->source->kind == PTO_SOURCE_KERNEL &&
+                       params->compiler->language == COMPILER_CXX;
+    add_flags(params, &command);
+    status = find_dirs(params, &command, error);
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
+        is_short = is_short || lists[i]->is_short;
+    if (status == PTO_OK && is_short)
+        status =
+            error_tell(error, PTO_ENOMEM, "no memory for the command of %s", params->source->path);
+    if (status < 0) {
+        command_free(&command);
+        return status;
+    }
+    *out = command;
+    return PTO_OK;
+}
+
+void command_free(struct compile_command *command)
+{
+    free(command->source);
+    free(command->unknown);
+    words_free(&command->flags);
+    words_free(&command->tail);
+    words_free(&command->quote_dirs);
+    words_free(&command->dirs);
+    words_free(&command->forced);
+    *command = (struct compile_command){ 0 };
+}
+
+/* ---- flags ---- */
+
+static void add_host_flags(const struct command_params *params, struct compile_command *out)
+{
+    const struct compiler *compiler = params->compiler;
+    bool is_kernel = params->source->kind == PTO_SOURCE_KERNEL;
+
+    if (compiler->language == COMPILER_C) {
+        words_split(&out->flags, "-std=gnu11 -O2 -Wall -fPIC");
+    } else if (is_kernel) {
+        words_add(&out->flags, compiler->major >= (compiler->is_clang ? 13u : 11u) ? "-std=c++2b"
+                                                                                   : "-std=c++2a");
+        words_split(&out->flags, "-O2 -fPIC -fpermissive -Wno-ignored-attributes");
+    } else if (params->source->kind == PTO_SOURCE_ORCHESTRATION) {
+        words_split(&out->flags, "-std=c++17 -O3 -g -fPIC -pthread");
+    } else {
+        words_split(&out->flags, "-std=c++17 -O2 -fPIC");
+    }
+    if (compiler->language == COMPILER_CXX)
+        words_add(&out->flags, compiler->is_clang ? "-Wno-macro-redefined" : "-fno-gnu-unique");
+    if (is_kernel)
+        words_split(&out->flags, "-D__CPU_SIM -DPTO_CPU_MAX_THREADS=1");
+    if (is_kernel && compiler->language == COMPILER_CXX)
+        words_add(&out->flags, "-DNDEBUG");
+    if (is_kernel)
+        words_add(&out->flags,
+                  params->source->core == PTO_CORE_AIC ? "-D__DAV_CUBE__" : "-D__DAV_VEC__");
+    words_split(&out->flags, "-shared -Wl,--build-id=sha1");
+    if (compiler->language == COMPILER_C) /* C++ may look symbols up in who loads it */
+        words_split(&out->flags, "-Wl,-Bsymbolic -Wl,-z,defs");
+    words_add(&out->tail, "-lm");
+}
+
+static void add_device_flags(const struct command_params *params, struct compile_command *out)
+{
+    words_add(&out->flags, params->compiler->language == COMPILER_C ? "-std=gnu11" : "-std=c++17");
+    words_split(&out->flags, "-O3 -g -fPIC -fno-common -shared -Wl,--build-id=sha1");
+    if (params->compiler->language == COMPILER_CXX)
+        words_add(&out->flags, "-fno-gnu-unique");
+}
+
+static void add_core_flags(const struct command_params *params, struct compile_command *out)
+{
+    bool is_a5 = strcmp(params->platform, "a5") == 0;
+    bool is_cube = params->source->core == PTO_CORE_AIC;
+
+    words_split(&out->flags, "-c -O3 -x cce -std=c++17 --cce-aicore-only");
+    words_format(&out->flags, "--cce-aicore-arch=dav-%s-%s", is_a5 ? "c310" : "c220",
+                 is_cube ? "cube" : "vec");
+    words_split(&out->flags, "-mllvm -cce-aicore-stack-size=0x8000 "
+                             "-mllvm -cce-aicore-function-stack-size=0x8000 "
+                             "-mllvm -cce-aicore-record-overflow=false "
+                             "-mllvm -cce-aicore-addr-transform "
+                             "-mllvm -cce-aicore-dcci-insert-for-scalar=false -DMEMORY_BASE");
+    if (is_a5)
+        words_split(&out->flags, "-mllvm -cce-vf-aa-between-iters=true");
+    out->is_linked = true;
+}
+
+static void add_dir(struct compile_command *out, const char *dir)
+{
+    words_format(&out->flags, "-I%s", dir);
+}
+
+static void add_flags(const struct command_params *params, struct compile_command *out)
+{
+    const struct pto_source *source = params->source;
+    char inner[PATH_MAX];
+
+    switch (params->compiler->target) {
+    case COMPILER_HOST:
+        add_host_flags(params, out);
+        break;
+    case COMPILER_DEVICE:
+        add_device_flags(params, out);
+        break;
+    default:
+        add_core_flags(params, out);
+        break;
+    }
+    if (params->overlay != NULL && out->uses_isa)
+        add_dir(out, params->overlay);
+    for (uint32_t i = 0; i < source->include_dir_count; i++) {
+        char *dir = make_absolute(source->include_dirs[i]);
+
+        if (dir != NULL)
+            add_dir(out, dir);
+        else
+            out->flags.is_short = true;
+        free(dir);
+    }
+    for (uint32_t i = 0; i < source->flag_count; i++)
+        words_add(&out->flags, source->flags[i]);
+    if (out->uses_isa) {
+        words_format(&out->flags, "-I%s/include", params->isa->root);
+        words_format(&out->flags, "-I%s/include/pto", params->isa->root);
+    }
+    if (params->include_root != NULL) {
+        add_dir(out, params->include_root);
+        snprintf(inner, sizeof(inner), "%s/simpler", params->include_root);
+        if (access(inner, F_OK) == 0)
+            add_dir(out, inner);
+    }
+}
+
+/* ---- what a scan has to know ---- */
+
+/* The operand of an option that may be in the same word or in the next one. */
+static const char *operand_of(const struct words *flags, uint32_t *index, const char *option)
+{
+    const char *word = flags->at[*index];
+    size_t length = strlen(option);
+
+    if (strncmp(word, option, length) != 0)
+        return NULL;
+    if (word[length] != '\0')
+        return word + length;
+    return *index + 1 < flags->count ? flags->at[++*index] : NULL;
+}
+
+static bool has_prefix(const char *word, const char *const *prefixes)
+{
+    for (; *prefixes != NULL; prefixes++)
+        if (strncmp(word, *prefixes, strlen(*prefixes)) == 0)
+            return true;
+    return false;
+}
+
+static bool is_listed(const char *word, const char *const *list)
+{
+    for (; *list != NULL; list++)
+        if (strcmp(word, *list) == 0)
+            return true;
+    return false;
+}
+
+/* Flags that change what is made of the files, but not which files are read. */
+static bool is_understood(const char *word)
+{
+    static const char *const no[] = { "-fplugin",       "-fprofile",      "-fauto-profile",
+                                      "-fuse-ld",       "-fmodule",       "-fmodules",
+                                      "-fsanitize-",    "-fdump",         "-foffload",
+                                      "-fpch",          "-fopt-info",     "-mllvm",
+                                      "-fdebug-prefix", "-fmacro-prefix", "-frandomize",
+                                      "-fxray",         "-fpass-plugin",  "-fsave",
+                                      "-fcallgraph",    "-fcompare",      "-fbuiltin-module",
+                                      "-Wp,",           "-Wa,",           "-Wl,",
+                                      "-fconfig",       "-flto-",         NULL };
+    static const char *const yes[] = { "-D",
+                                       "-U",
+                                       "-O",
+                                       "-W",
+                                       "-f",
+                                       "-m",
+                                       "-g",
+                                       "-std=",
+                                       "-ansi",
+                                       "-pedantic",
+                                       "-pthread",
+                                       "-pipe",
+                                       "-w",
+                                       "-shared",
+                                       "-Wl,--build-id",
+                                       "-Wl,-Bsymbolic",
+                                       "-Wl,-z,",
+                                       "-nostdinc",
+                                       NULL };
+    static const char *const always[] = { "-Wl,--build-id=", "-Wl,-Bsymbolic", "-Wl,-z,",
+                                          "-fmacro-backtrace", NULL };
+    static const char *const whole[] = { "-c", "-lm", "-ldl", "-lpthread", "-lrt", NULL };
+
+    return is_listed(word, whole) || has_prefix(word, always) ||
+           (has_prefix(word, yes) && !has_prefix(word, no));
+}
+
+static void add_absolute(struct words *words, const char *path)
+{
+    char *absolute = make_absolute(path);
+
+    if (absolute != NULL)
+        words_add(words, absolute);
+    else
+        words->is_short = true;
+    free(absolute);
+}
+
+/* An environment's list; an empty element is the current folder. */
+static void add_listed(struct words *words, const char *variable)
+{
+    const char *list = getenv(variable);
+
+    while (list != NULL && *list != '\0') {
+        size_t length = strcspn(list, ":");
+        char element[PATH_MAX];
+
+        snprintf(element, sizeof(element), "%.*s", length != 0 ? (int)length : 1,
+                 length != 0 ? list : ".");
+        add_absolute(words, element);
+        list += length + (list[length] == ':');
+    }
+}
+
+/* Sorts the flags: folders and forced headers for the scan, the rest for asking the compiler. */
+static void sort_flags(struct compile_command *command, struct search *search, struct words *rest)
+{
+    /* They have no say in where headers are: the answer is the same, and asked for once. */
+    static const char *const elsewhere[] = { "-D", "-U",      "-W", "-O", "-g",
+                                             "-c", "-shared", "-l", "-L", NULL };
+    /* The next word is theirs; those of the linker, and those that say what the source is, go. */
+    static const char *const dropped[] = { "-D", "-U", "-x", "-mllvm",   "-L",          "-l",
+                                           "-T", "-u", "-z", "-Xlinker", "-Xassembler", NULL };
+    static const char *const paired[] = { "-B",           "--sysroot", "-isysroot",      "-target",
+                                          "-arch",        "-Xclang",   "-Xpreprocessor", "-iprefix",
+                                          "-iwithprefix", NULL };
+    const struct words *flags = &command->flags;
+
+    for (uint32_t i = 0; i < flags->count; i++) {
+        const char *word = flags->at[i];
+        const char *operand;
+
+        if ((operand = operand_of(flags, &i, "-I")) != NULL)
+            add_absolute(&search->plain, operand);
+        else if ((operand = operand_of(flags, &i, "-iquote")) != NULL)
+            add_absolute(&command->quote_dirs, operand);
+        else if ((operand = operand_of(flags, &i, "-isystem")) != NULL)
+            add_absolute(&search->system, operand);
+        else if ((operand = operand_of(flags, &i, "-idirafter")) != NULL)
+            add_absolute(&search->after, operand);
+        else if ((operand = operand_of(flags, &i, "-include")) != NULL ||
+                 (operand = operand_of(flags, &i, "-imacros")) != NULL)
+            words_add(&command->forced, operand);
+        else if (is_listed(word, dropped))
+            i++;
+        else if (is_listed(word, paired) && i + 1 < flags->count) {
+            words_add(rest, word);
+            words_add(rest, flags->at[++i]);
+        } else if (word[0] == '-' && !has_prefix(word, elsewhere)) {
+            words_add(rest, word);
+        }
+        if (operand == NULL && !is_understood(word) && !command->is_linked &&
+            command->unknown == NULL)
+            command->unknown = strdup(word);
+    }
+}
+
+static bool is_same_folder(const char *path, const struct words *dirs)
+{
+    struct stat one, other;
+
+    if (stat(path, &one) != 0)
+        return false;
+    for (uint32_t i = 0; i < dirs->count; i++)
+        if (stat(dirs->at[i], &other) == 0 && one.st_dev == other.st_dev &&
+            one.st_ino == other.st_ino)
+            return true;
+    return false;
+}
+
+/* A compiler takes a folder that is the system's as such, wherever it is named. */
+static void add_unless(struct words *to, const struct words *from, const struct words *system)
+{
+    for (uint32_t i = 0; i < from->count; i++)
+        if (!is_same_folder(from->at[i], system))
+            words_add(to, from->at[i]);
+    to->is_short = to->is_short || from->is_short;
+}
+
+static int find_dirs(const struct command_params *params, struct compile_command *out,
+                     struct pto_error *error)
+{
+    struct search search = { 0 };
+    struct words rest = { 0 };
+    struct words system = { 0 };
+    const struct compile_command *like = params->like;
+    int status;
+
+    if (like != NULL && words_are_equal(&like->flags, &out->flags)) {
+        words_add_all(&out->quote_dirs, &like->quote_dirs);
+        words_add_all(&out->dirs, &like->dirs);
+        words_add_all(&out->forced, &like->forced);
+        out->unknown = like->unknown != NULL ? strdup(like->unknown) : NULL;
+        return PTO_OK;
+    }
+    sort_flags(out, &search, &rest);
+    status = compiler_system_dirs(params->compiler, params->store, &rest, &system, error);
+    add_listed(&search.plain, "CPATH");
+    add_listed(&search.system,
+               params->compiler->language == COMPILER_C ? "C_INCLUDE_PATH" : "CPLUS_INCLUDE_PATH");
+    add_unless(&out->dirs, &search.plain, &system);
+    add_unless(&out->dirs, &search.system, &system);
+    words_add_all(&out->dirs, &system);
+    words_add_all(&out->dirs, &search.after);
+    words_free(&search.plain);
+    words_free(&search.system);
+    words_free(&search.after);
+    words_free(&rest);
+    words_free(&system);
+    return status;
+}
+
+/* ---- the words ---- */
+
+void command_words(const struct compile_command *command, const struct compiler *compiler,
+                   const char *work, const char *seed, struct words *argv_out)
+{
+    words_add_all(argv_out, &compiler->command);
+    words_add_all(argv_out, &command->flags);
+    words_format(argv_out, "-f%s-prefix-map=%s=pto",
+                 compiler->is_clang || compiler->major >= 8 ? "file" : "debug", work);
+    if (!compiler->is_clang)
+        words_format(argv_out, "-frandom-seed=%s", seed);
+    words_add(argv_out, "-include");
+    words_format(argv_out, "%s/" COMMAND_KEY_HEADER, work);
+    words_split(argv_out, "-MD -MF");
+    words_format(argv_out, "%s/" COMMAND_DEPENDENCIES, work);
+    words_add(argv_out, "-o");
+    words_format(argv_out, "%s/" COMMAND_OBJECT, work);
+    words_add(argv_out, command->source);
+    words_add_all(argv_out, &command->tail);
+}

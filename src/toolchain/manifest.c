@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem */
+#endif
+
+#include "toolchain/manifest.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "host/artefact.h"
+
+enum { DIFFERENCES_MAX = 4, SHORT_DIGITS = 12 };
+
+void manifest_write(const struct manifest_params *params, struct text *out)
+{
+    static const char *const kinds[] = { "kernel", "orchestration", "host" };
+    const struct pto_source *source = params->source;
+    uint32_t count = scan_entry_count(params->scan);
+    char hex[DIGEST_HEX];
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct scan_entry *entry = scan_entry_at(params->scan, i);
+
+        if (entry->is_present) {
+            digest_to_hex(&entry->digest, hex);
+            text_format(out, "%s %s %s\n", i == 0 ? "source" : "file", entry->path, hex);
+        } else {
+            text_format(out, "absent %s\n", entry->path);
+        }
+    }
+    text_format(out, "platform %s\nkind %s%s\nabi %d\n", params->platform, kinds[source->kind],
+                source->kind != PTO_SOURCE_KERNEL ? ""
+                : source->core == PTO_CORE_AIC    ? " aic"
+                                                  : " aiv",
+                ARTEFACT_ABI);
+    for (uint32_t i = 0; i < params->command->flags.count; i++)
+        text_format(out, "flag %s\n", params->command->flags.at[i]);
+    for (uint32_t i = 0; i < params->variables->count; i++)
+        text_format(out, "env %s\n", params->variables->at[i]);
+    for (uint32_t i = 0; i < params->compiler->tool_count; i++) {
+        digest_to_hex(&params->compiler->tools[i].digest, hex);
+        text_format(out, "compiler %s %s\n", params->compiler->tools[i].path, hex);
+    }
+    for (uint32_t i = 0; i < params->more->count; i++)
+        text_format(out, "more %s\n", params->more->at[i]);
+}
+
+void manifest_add_output(struct text *manifest, const char *output)
+{
+    while (*output != '\0') {
+        size_t length = strcspn(output, "\n");
+
+        text_format(manifest, "output %.*s\n", (int)length, output);
+        output += length + (output[length] == '\n');
+    }
+}
+
+void manifest_output(const char *manifest, struct text *out)
+{
+    while (*manifest != '\0') {
+        size_t length = strcspn(manifest, "\n");
+
+        if (strncmp(manifest, "output ", 7) == 0)
+            text_format(out, "%.*s\n", (int)length - 7, manifest + 7);
+        manifest += length + (manifest[length] == '\n');
+    }
+}
+
+/* ---- differences ---- */
+
+/* A line, split: `word PATH HASH`, `word PATH`, or `word ANYTHING`. */
+struct line {
+    const char *at;
+    size_t word;      /* length of the first word */
+    size_t name;      /* length of what follows, without a digest at its end */
+    const char *hash; /* NULL: it has none */
+};
+
+struct lines {
+    struct line *at;
+    size_t count;
+};
+
+static bool has_hash(const char *at, size_t word)
+{
+    return (word == 4 && memcmp(at, "file", 4) == 0) ||
+           (word == 6 && memcmp(at, "source", 6) == 0) ||
+           (word == 8 && memcmp(at, "compiler", 8) == 0);
+}
+
+static struct line split_line(const char *at, size_t length)
+{
+    struct line line = { .at = at, .word = strcspn(at, " \n") };
+
+    line.name = length > line.word ? length - line.word - 1 : 0;
+    if (has_hash(at, line.word) && line.name > DIGEST_HEX) {
+        line.name -= DIGEST_HEX;
+        line.hash = at + line.word + 1 + line.name + 1;
+    }
+    return line;
+}
+
+/* Files and probes by their path first, so that one that appears meets its absence. */
+static int compare_lines(const void *a, const void *b)
+{
+    const struct line *one = a;
+    const struct line *other = b;
+    size_t least = one->name < other->name ? one->name : other->name;
+    int order = memcmp(one->at + one->word + 1, other->at + other->word + 1, least);
+
+    if (order != 0)
+        return order;
+    if (one->name != other->name)
+        return one->name < other->name ? -1 : 1;
+    return 0;
+}
+
+static struct lines split_lines(const char *text)
+{
+    struct lines lines = { 0 };
+    size_t count = 1;
+
+    for (const char *at = text; (at = strchr(at, '\n')) != NULL; at++)
+        count++;
+    lines.at = malloc(count * sizeof(*lines.at));
+    while (lines.at != NULL && *text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        if (length != 0 && strncmp(text, "output ", 7) != 0 && strchr(text, ' ') != NULL)
+            lines.at[lines.count++] = split_line(text, length);
+        text += length + (text[length] == '\n');
+    }
+    if (lines.count != 0)
+        qsort(lines.at, lines.count, sizeof(*lines.at), compare_lines);
+    return lines;
+}
+
+static bool is_word(const struct line *line, const char *word)
+{
+    return line->word == strlen(word) && memcmp(line->at, word, line->word) == 0;
+}
+
+static bool is_file(const struct line *line)
+{
+    return is_word(line, "file") || is_word(line, "source");
+}
+
+#define NAME(line) (int)(line)->name, (line)->at + (line)->word + 1
+
+/* One line that the other manifest has not. */
+static void tell_single(const struct line *line, bool is_new, struct text *out)
+{
+    if (is_file(line))
+        text_format(out, is_new ? "%.*s is included now (%.*s)" : "%.*s is not included any more",
+                    NAME(line), SHORT_DIGITS, line->hash != NULL ? line->hash : "");
+    else if (is_word(line, "compiler"))
+        text_format(out,
+                    is_new ? "%.*s is a part of the compiler now (%.*s)"
+                           : "%.*s is no part of the compiler any more",
+                    NAME(line), SHORT_DIGITS, line->hash != NULL ? line->hash : "");
+    else if (is_word(line, "absent"))
+        text_format(out, is_new ? "%.*s is looked for now" : "%.*s is not looked for any more",
+                    NAME(line));
+    else
+        text_format(out, is_new ? "%.*s %.*s is new" : "%.*s %.*s is gone", (int)line->word,
+                    line->at, NAME(line));
+}
+
+static bool tell_pair(const struct line *old, const struct line *new, struct text *out)
+{
+    if (old->hash != NULL && new->hash != NULL) {
+        if (memcmp(old->hash, new->hash, DIGEST_HEX - 1) == 0)
+            return false;
+        text_format(out, "%.*s changed (%.*s -> %.*s)", NAME(new), SHORT_DIGITS, old->hash,
+                    SHORT_DIGITS, new->hash);
+        return true;
+    }
+    if (is_word(old, "absent") && is_file(new)) {
+        text_format(out, "%.*s has appeared (%.*s)", NAME(new), SHORT_DIGITS, new->hash);
+        return true;
+    }
+    if (is_file(old) && is_word(new, "absent")) {
+        text_format(out, "%.*s is gone (%.*s)", NAME(new), SHORT_DIGITS, old->hash);
+        return true;
+    }
+    return false;
+}
+
+/* What says most comes first: changed files before those that follow from them. */
+static bool is_telling(const struct line *line)
+{
+    const char *name = line->at + line->word + 1;
+
+    if (is_word(line, "compiler") && memmem(name, line->name, ".so", 3) != NULL)
+        return false; /* the program that loads it says enough */
+    return !is_word(line, "absent") && !is_word(line, "more");
+}
+
+static uint32_t walk(const struct lines *old, const struct lines *new, bool is_pairs,
+                     uint32_t count, struct text *out)
+{
+    size_t i = 0, k = 0;
+
+    while (i < old->count || k < new->count) {
+        int order = i == old->count   ? 1
+                    : k == new->count ? -1
+                                      : compare_lines(&old->at[i], &new->at[k]);
+        const struct line *line = order < 0 ? &old->at[i] : &new->at[k];
+        struct text one = { 0 };
+        bool is_told;
+
+        if (order == 0) {
+            is_told = is_pairs && tell_pair(&old->at[i], &new->at[k], &one);
+        } else {
+            is_told = !is_pairs && is_telling(line);
+            if (is_told)
+                tell_single(line, order > 0, &one);
+        }
+        i += order <= 0;
+        k += order >= 0;
+        if (is_told && count < DIFFERENCES_MAX)
+            text_format(out, "%s%s", count != 0 ? "; " : "", one.bytes != NULL ? one.bytes : "");
+        count += is_told;
+        text_free(&one);
+    }
+    return count;
+}
+
+bool manifest_compare(const char *old, const char *new, struct text *out)
+{
+    struct lines before = split_lines(old);
+    struct lines after = split_lines(new);
+    uint32_t count = 0;
+
+    if (before.at != NULL && after.at != NULL) {
+        count = walk(&before, &after, true, 0, out);
+        count = walk(&before, &after, false, count, out);
+    }
+    if (count > DIFFERENCES_MAX)
+        text_format(out, "; and %u more", count - DIFFERENCES_MAX);
+    free(before.at);
+    free(after.at);
+    return count != 0;
+}

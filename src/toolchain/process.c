@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* pipe2 */
+#endif
+
+#include "toolchain/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "host/error.h"
+#include "toolchain/words.h"
+
+extern char **environ;
+
+enum {
+    TICK_MS = 20,
+    OUTPUT_MAX = 4 << 20, /* bytes that are kept of what a program says */
+    TIMEOUT_MINUTES = 10
+};
+
+struct child {
+    pid_t pid;
+    int output; /* the end that is read */
+    int status; /* of waitpid, once has_ended */
+    bool has_ended;
+};
+
+static int start(const struct process_params *params, struct child *child, struct pto_error *error);
+static int follow(const struct process_params *params, struct child *child, struct text *output,
+                  bool *is_cut);
+
+int process_run(const struct process_params *params, struct process_result *out,
+                struct pto_error *error)
+{
+    struct process_result result = { 0 };
+    struct text output = { 0 };
+    struct child child;
+    int status = start(params, &child, error);
+
+    if (status < 0)
+        return status;
+    text_add(&output, "", 0);
+    status = follow(params, &child, &output, &result.is_cut);
+    close(child.output);
+    if (status == PTO_OK && output.is_short)
+        status = PTO_ENOMEM;
+    if (status < 0) {
+        text_free(&output);
+        return error_tell(error, status, "%s: %s", params->argv[0],
+                          status == PTO_ECANCELED ? "ended because the build is given up"
+                          : status == PTO_ETIMEOUT
+                              ? "ended because it had not finished after its time"
+                              : "no memory for what it says");
+    }
+    result.code = WIFEXITED(child.status) ? WEXITSTATUS(child.status) : -1;
+    result.signal = WIFSIGNALED(child.status) ? WTERMSIG(child.status) : 0;
+    result.output = output.bytes;
+    result.output_size = output.size;
+    *out = result;
+    return PTO_OK;
+}
+
+void process_free(struct process_result *result)
+{
+    free(result->output);
+    *result = (struct process_result){ 0 };
+}
+
+/* In the child, between fork and exec: nothing but system calls. */
+static _Noreturn void become(const struct process_params *params, int output, int report,
+                             pid_t parent)
+{
+    int null = open("/dev/null", O_RDONLY);
+    sigset_t none;
+    int number;
+
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a compiler's driver removes its own files on it */
+    if (getppid() != parent)
+        _exit(127);
+    sigemptyset(&none);
+    for (int i = 1; i < NSIG; i++)
+        signal(i, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    dup2(null, STDIN_FILENO);
+    dup2(output, STDOUT_FILENO);
+    dup2(output, STDERR_FILENO);
+    execve(params->argv[0], params->argv, params->env != NULL ? params->env : environ);
+    number = errno;
+    while (write(report, &number, sizeof(number)) < 0 && errno == EINTR)
+        ;
+    _exit(127);
+}
+
+static int start_failed(const struct process_params *params, int number, struct pto_error *error)
+{
+    return error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", params->argv[0],
+                      strerror(number));
+}
+
+static int start(const struct process_params *params, struct child *child, struct pto_error *error)
+{
+    int output[2], report[2];
+    pid_t parent = getpid();
+    int number = 0;
+
+    if (pipe2(output, O_CLOEXEC) != 0)
+        return start_failed(params, errno, error);
+    if (pipe2(report, O_CLOEXEC) != 0) {
+        number = errno;
+        close(output[0]);
+        close(output[1]);
+        return start_failed(params, number, error);
+    }
+    *child = (struct child){ .pid = fork(), .output = output[0] };
+    if (child->pid == 0)
+        become(params, output[1], report[1], parent);
+    number = child->pid < 0 ? errno : 0;
+    close(output[1]);
+    close(report[1]);
+    if (child->pid > 0) {
+        ssize_t got;
+
+        setpgid(child->pid, child->pid); /* whoever comes first */
+        while ((got = read(report[0], &number, sizeof(number))) < 0 && errno == EINTR)
+            ;
+        if (got == (ssize_t)sizeof(number)) /* exec's errno; else it is running */
+            while (waitpid(child->pid, NULL, 0) < 0 && errno == EINTR)
+                ;
+        else
+            number = 0;
+    }
+    close(report[0]);
+    if (number == 0)
+        return PTO_OK;
+    close(output[0]);
+    return start_failed(params, number, error);
+}
+
+/* Reads what is there. False: all that can write to it have closed it. */
+static bool take_output(struct child *child, struct text *output, bool *is_cut)
+{
+    char bytes[16384];
+    ssize_t got = read(child->output, bytes, sizeof(bytes));
+
+    if (got < 0)
+        return errno == EINTR || errno == EAGAIN;
+    if (got > 0 && output->size + (size_t)got <= OUTPUT_MAX)
+        text_add(output, bytes, (size_t)got);
+    else if (got > 0)
+        *is_cut = true;
+    return got != 0;
+}
+
+static void end_group(struct child *child)
+{
+    kill(-child->pid, SIGTERM);
+    for (int i = 0; i < 25 && !child->has_ended; i++) { /* half a second to clean up */
+        poll(NULL, 0, TICK_MS);
+        child->has_ended = waitpid(child->pid, &child->status, WNOHANG) == child->pid;
+    }
+    kill(-child->pid, SIGKILL);
+    if (!child->has_ended)
+        while (waitpid(child->pid, &child->status, 0) < 0 && errno == EINTR)
+            ;
+}
+
+/* Reads until it has ended. Something that it left running may keep the output open: that is not waited for. */
+static int follow(const struct process_params *params, struct child *child, struct text *output,
+                  bool *is_cut)
+{
+    uint64_t timeout_ns =
+        params->timeout_ns != 0 ? params->timeout_ns : TIMEOUT_MINUTES * 60 * 1000000000ull;
+    uint64_t deadline = os_now_ns() + timeout_ns;
+    bool is_open = true;
+
+    fcntl(child->output, F_SETFL, O_NONBLOCK);
+    for (;;) {
+        struct pollfd wait = { .fd = is_open ? child->output : -1, .events = POLLIN };
+        bool is_stopped = params->stop != NULL && params->stop(params->context);
+
+        if (is_stopped || os_now_ns() > deadline) {
+            end_group(child);
+            return is_stopped ? PTO_ECANCELED : PTO_ETIMEOUT;
+        }
+        /* Once the output is closed the end is near, so it is waited for in small steps. */
+        int ready = poll(&wait, 1, is_open ? TICK_MS : 1);
+
+        if (is_open && ready > 0) {
+            is_open = take_output(child, output, is_cut);
+            if (is_open)
+                continue;
+        }
+        if (waitpid(child->pid, &child->status, WNOHANG) == child->pid) {
+            child->has_ended = true;
+            while (is_open && poll(&wait, 1, 0) > 0)
+                is_open = take_output(child, output, is_cut);
+            return PTO_OK;
+        }
+    }
+}

@@ -1,0 +1,652 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One source: scanned, looked up by its key, compiled if it has to be.
+ *
+ * An object is kept only if three things hold after the compiler has ended: it
+ * carries the key, so it was made now; the compiler has read no file that the
+ * scan does not have; and a second scan gives the same key, so nothing changed
+ * meanwhile. Else the compilation is done again, with what was learnt.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "host/artefact.h"
+#include "host/error.h"
+#include "toolchain/build.h"
+#include "toolchain/manifest.h"
+#include "toolchain/note.h"
+#include "toolchain/process.h"
+
+enum { ATTEMPTS = 4, OBJECT_MAX = 512 << 20, DEPENDENCIES_MAX = 64 << 20 };
+
+enum { UNIT_AGAIN = 1 }; /* beside the statuses: compile once more */
+
+static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error);
+static void find_obstacle(const struct build *build, struct unit *unit);
+static int refuse_early(struct build *build, struct unit *unit, struct pto_error *error);
+static int compile_unit(struct build *build, struct unit *unit, uint32_t index, struct text *output,
+                        struct pto_error *error);
+static int keep_object(struct build *build, struct unit *unit, const char *output,
+                       struct pto_error *error);
+static void recall(struct build *build, struct unit *unit, struct digest *key, bool *has_key);
+static void tell_reason(struct build *build, struct unit *unit);
+static void tell_reused(struct build *build, struct unit *unit);
+
+void unit_scan(struct build *build, struct unit *unit)
+{
+    struct digest last;
+    bool has_last;
+
+    recall(build, unit, &last, &has_last);
+    unit->status = scan_unit(build, unit, &unit->error);
+    if (unit->status == PTO_OK)
+        find_obstacle(build, unit);
+}
+
+/* From the store, or by the compiler. UNIT_AGAIN: what was learnt changes the key. */
+static int make_once(struct build *build, struct unit *unit, uint32_t index)
+{
+    struct pto_error *error = &unit->error;
+    struct text output = { 0 };
+    int status;
+
+    if (unit->obstacle == NULL && store_get(build->store, &unit->key, &unit->entry) == PTO_OK) {
+        tell_reused(build, unit);
+        return PTO_OK;
+    }
+    status = refuse_early(build, unit, error);
+    if (status == PTO_OK) {
+        tell_reason(build, unit);
+        status = compile_unit(build, unit, index, &output, error);
+    }
+    if (status == PTO_OK)
+        status = keep_object(build, unit, output.bytes != NULL ? output.bytes : "", error);
+    if (status == PTO_OK) {
+        unit->is_compiled = true;
+        if (output.size != 0)
+            build_tell(build, PTO_BUILD_WARNING, unit->source->path, output.bytes);
+    }
+    text_free(&output);
+    return status;
+}
+
+void unit_make(struct build *build, struct unit *unit, uint32_t index)
+{
+    int status = make_once(build, unit, index);
+
+    for (int attempt = 1; attempt < ATTEMPTS && status == UNIT_AGAIN; attempt++) {
+        status = scan_unit(build, unit, &unit->error);
+        if (status == PTO_OK)
+            status = make_once(build, unit, index);
+    }
+    if (status == UNIT_AGAIN)
+        status = error_tell(&unit->error, PTO_EBUILD,
+                            "%s: its files change while it is compiled, %d times in a row; build "
+                            "again when nothing writes to them",
+                            unit->source->path, ATTEMPTS);
+    unit->status = status;
+    pthread_mutex_lock(&build->lock);
+    build->done++;
+    build->is_failed = build->is_failed || status < 0;
+    pthread_mutex_unlock(&build->lock);
+    if (status == PTO_OK && unit->is_compiled)
+        build_tell(build, PTO_BUILD_COMPILED, unit->source->path, NULL);
+}
+
+void unit_free(struct unit *unit)
+{
+    scan_destroy(unit->scan);
+    scan_memo_destroy(unit->memo);
+    store_entry_free(&unit->entry);
+    free(unit->object);
+    free(unit->obstacle);
+    words_free(&unit->more);
+    command_free(&unit->command);
+    *unit = (struct unit){ 0 };
+}
+
+const void *unit_bytes(const struct unit *unit, size_t *size_out)
+{
+    *size_out = unit->is_compiled ? unit->object_size : unit->entry.size;
+    return unit->is_compiled ? unit->object : unit->entry.bytes;
+}
+
+/* ---- scan and key ---- */
+
+static void add_words(struct digest_state *state, const struct words *words)
+{
+    for (uint32_t i = 0; i < words->count; i++)
+        digest_add_text(state, words->at[i]);
+    digest_add_text(state, NULL);
+}
+
+/* -march=native means another thing on another machine. */
+static void add_machine(struct digest_state *state, const struct words *flags)
+{
+    bool is_native = false;
+    char line[4096];
+    FILE *file;
+
+    for (uint32_t i = 0; i < flags->count; i++)
+        is_native = is_native || strstr(flags->at[i], "=native") != NULL;
+    if (!is_native)
+        return;
+    file = fopen("/proc/cpuinfo", "re");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, "model", 5) == 0 || strncmp(line, "flags", 5) == 0 ||
+            strncmp(line, "Features", 8) == 0 || strncmp(line, "CPU part", 8) == 0) {
+            digest_add_text(state, line);
+            if (strncmp(line, "flags", 5) == 0)
+                break; /* the first CPU stands for all */
+        }
+    if (file != NULL)
+        fclose(file);
+}
+
+/* Debug information has the current folder. */
+static void add_folder(struct digest_state *state, const struct words *flags)
+{
+    char here[PATH_MAX];
+
+    for (uint32_t i = 0; i < flags->count; i++)
+        if (strncmp(flags->at[i], "-g", 2) == 0) {
+            digest_add_text(state, getcwd(here, sizeof(here)));
+            return;
+        }
+}
+
+static void make_key(const struct build *build, const struct unit *unit, struct digest *key)
+{
+    struct digest_state state;
+    struct digest files;
+    uint32_t numbers[] = { ARTEFACT_ABI, (uint32_t)unit->source->kind,
+                           unit->source->kind == PTO_SOURCE_KERNEL ? (uint32_t)unit->source->core
+                                                                   : 0 };
+
+    scan_digest(unit->scan, &files);
+    digest_begin(&state);
+    digest_add_text(&state, "object 1");
+    digest_add(&state, numbers, sizeof(numbers));
+    digest_add_text(&state, build->params->platform);
+    digest_add_text(&state, unit->command.source);
+    add_words(&state, &unit->command.flags);
+    add_words(&state, &unit->command.tail);
+    add_words(&state, &build->variables);
+    digest_add(&state, &unit->compiler->identity, sizeof(struct digest));
+    add_machine(&state, &unit->command.flags);
+    add_folder(&state, &unit->command.flags);
+    digest_add(&state, &files, sizeof(files));
+    digest_end(&state, key);
+}
+
+static int scan_with(struct unit *unit, struct scan_memo *memo, struct scan **scan_out,
+                     struct pto_error *error)
+{
+    const struct compile_command *command = &unit->command;
+    struct scan_params params = {
+        .source = command->source,
+        .quote_dirs = (const char *const *)command->quote_dirs.at,
+        .quote_dir_count = command->quote_dirs.count,
+        .dirs = (const char *const *)command->dirs.at,
+        .dir_count = command->dirs.count,
+        .forced = (const char *const *)command->forced.at,
+        .forced_count = command->forced.count,
+        .roots = (const char *const *)unit->more.at,
+        .root_count = unit->more.count,
+    };
+
+    return scan_files(memo, &params, scan_out, error);
+}
+
+/* The first time with what the whole build has read; after that everything is read again. */
+static int scan_unit(struct build *build, struct unit *unit, struct pto_error *error)
+{
+    struct scan_memo *memo = build->memo;
+    int status = PTO_OK;
+
+    if (unit->scan != NULL) {
+        scan_destroy(unit->scan);
+        unit->scan = NULL;
+        scan_memo_destroy(unit->memo);
+        unit->memo = NULL;
+        status = scan_memo_create(&unit->memo);
+        memo = unit->memo;
+    }
+    if (status == PTO_OK)
+        status = scan_with(unit, memo, &unit->scan, error);
+    else
+        error_tell(error, status, "no memory to read %s", unit->source->path);
+    if (status == PTO_OK)
+        make_key(build, unit, &unit->key);
+    return status;
+}
+
+/* ---- why it must be compiled, whatever the store has ---- */
+
+static void find_obstacle(const struct build *build, struct unit *unit)
+{
+    struct text text = { 0 };
+
+    if (build->params->is_forced)
+        text_format(&text, "everything is to be compiled");
+    else if (unit->command.unknown != NULL)
+        text_format(&text,
+                    "with the flag %s the compiler may read files that nobody knows of: it is "
+                    "compiled every time",
+                    unit->command.unknown);
+    for (uint32_t i = 0; text.size == 0 && i < scan_open_count(unit->scan); i++) {
+        const struct scan_open *open = scan_open_at(unit->scan, i);
+
+        if (open->kind != SCAN_OPEN_INCLUDE) /* those the compiler's list tells */
+            text_format(&text,
+                        "%s:%u has a %s (%s), which only a compiler can follow: it is compiled "
+                        "every time",
+                        open->path, open->line, scan_open_name(open->kind), open->text);
+    }
+    unit->obstacle = text.bytes;
+}
+
+static bool is_below(const char *path, const char *folder)
+{
+    size_t length = folder != NULL ? strlen(folder) : 0;
+
+    return length != 0 && strncmp(path, folder, length) == 0 && path[length] == '/';
+}
+
+static bool is_library(const struct build *build, const struct unit *unit, const char *path)
+{
+    if (is_below(path, build->isa.root) || is_below(path, build->overlay) ||
+        is_below(path, build->include_root) || is_below(path, "/usr"))
+        return true;
+    for (uint32_t i = 0; i < unit->compiler->tool_count && i < 1; i++) {
+        char folder[PATH_MAX]; /* PREFIX of PREFIX/bin/g++ */
+        char *slash;
+
+        snprintf(folder, sizeof(folder), "%s", unit->compiler->tools[i].path);
+        for (int up = 0; up < 2; up++)
+            if ((slash = strrchr(folder, '/')) != NULL)
+                *slash = '\0';
+        if (is_below(path, folder))
+            return true;
+    }
+    return false;
+}
+
+static bool has_bfloat16(const char *path)
+{
+    char *text;
+    size_t size;
+    bool is_used;
+
+    if (file_read(path, OBJECT_MAX, &text, &size) < 0)
+        return false;
+    is_used = isa_uses_bfloat16(text, size);
+    free(text);
+    return is_used;
+}
+
+static int refuse_early(struct build *build, struct unit *unit, struct pto_error *error)
+{
+    uint32_t count = scan_entry_count(unit->scan);
+    bool has_isa = false, wants_isa = false;
+    const char *user = NULL;
+
+    if (unit->source->kind != PTO_SOURCE_KERNEL || unit->compiler->language != COMPILER_CXX)
+        return PTO_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        const struct scan_entry *entry = scan_entry_at(unit->scan, i);
+        size_t length = strlen(entry->path);
+        bool is_first = length > 17 && strcmp(entry->path + length - 17, "/pto/pto-inst.hpp") == 0;
+
+        has_isa = has_isa || (is_first && entry->is_present);
+        wants_isa = wants_isa || is_first;
+    }
+    if (wants_isa && !has_isa)
+        return error_tell(error, PTO_ENOSUP,
+                          "%s includes the tile library (pto/pto-inst.hpp), which is not there: "
+                          "give --isa DIR, set PTO_ISA_ROOT, or name it in ~/.config/pto/isa; "
+                          "nothing is ever downloaded",
+                          unit->source->path);
+    if (!unit->command.uses_isa || !has_isa || unit->compiler->has_bfloat16 ||
+        unit->compiler->target != COMPILER_HOST)
+        return PTO_OK;
+    for (uint32_t i = 0; i < count && user == NULL; i++) {
+        const struct scan_entry *entry = scan_entry_at(unit->scan, i);
+
+        if (entry->is_present && !is_library(build, unit, entry->path) && has_bfloat16(entry->path))
+            user = entry->path;
+    }
+    if (user == NULL)
+        return PTO_OK;
+    return error_tell(error, PTO_ENOSUP,
+                      "%s uses bfloat16_t, and %s has no such type: the tile library would "
+                      "silently compute in fp16. It needs GCC 14 or later: set CXX to one",
+                      user, unit->compiler->version);
+}
+
+/* ---- compiling ---- */
+
+static int run_command(struct build *build, struct unit *unit, const struct words *argv,
+                       struct text *output, struct pto_error *error)
+{
+    struct process_params params = {
+        .argv = argv->at, .env = build->env.at, .stop = build_is_stopped, .context = build
+    };
+    struct process_result result;
+    int status = process_run(&params, &result, error);
+
+    if (status < 0)
+        return status;
+    text_add(output, result.output, result.output_size);
+    if (result.is_cut)
+        text_format(output, "\n(more was said than is kept)\n");
+    free(result.output);
+    if (result.code == 0)
+        return PTO_OK;
+    build_tell(build, PTO_BUILD_OUTPUT, unit->source->path, output->bytes);
+    if (result.code < 0)
+        return error_tell(error, PTO_EBUILD, "%s: %s was ended by signal %d (%s)",
+                          unit->source->path, argv->at[0], result.signal, strsignal(result.signal));
+    return error_tell(error, PTO_EBUILD, "%s does not compile: %s gives up with code %d",
+                      unit->source->path, argv->at[0], result.code);
+}
+
+static int write_header(struct unit *unit, const char *work, struct pto_error *error)
+{
+    char path[PATH_MAX];
+    struct text header = { 0 };
+    int status;
+
+    note_header(&unit->key, unit->compiler->target == COMPILER_CORE, &header);
+    snprintf(path, sizeof(path), "%s/" COMMAND_KEY_HEADER, work);
+    status = header.is_short ? PTO_ENOMEM : file_write(path, header.bytes, header.size);
+    text_free(&header);
+    if (status < 0)
+        return error_tell(error, status, "%s cannot be written: %s", path, strerror(errno));
+    return PTO_OK;
+}
+
+/* The vendor's linker makes the kernel's entry the first thing. */
+static int link_object(struct build *build, struct unit *unit, const char *work,
+                       struct text *output, struct pto_error *error)
+{
+    struct words argv = { 0 };
+    char linker[PATH_MAX];
+    char *slash;
+    int status;
+
+    snprintf(linker, sizeof(linker), "%s", unit->compiler->command.at[0]);
+    slash = strrchr(linker, '/');
+    snprintf(slash + 1, sizeof(linker) - (size_t)(slash + 1 - linker), "ld.lld");
+    if (access(linker, X_OK) != 0 && !compiler_find_program("ld.lld", linker, sizeof(linker), NULL))
+        return error_tell(error, PTO_ENOSUP,
+                          "kernels for %s are linked with ld.lld, which is neither beside %s nor "
+                          "in PATH",
+                          build->params->platform, unit->compiler->command.at[0]);
+    words_add(&argv, linker);
+    words_split(&argv, "-e kernel_entry -o");
+    words_format(&argv, "%s/" COMMAND_LINKED, work);
+    words_format(&argv, "%s/" COMMAND_OBJECT, work);
+    status = argv.is_short ? error_tell(error, PTO_ENOMEM, "no memory to start a linker")
+                           : run_command(build, unit, &argv, output, error);
+    words_free(&argv);
+    return status;
+}
+
+static int take_object(struct unit *unit, const char *work, struct pto_error *error)
+{
+    char path[PATH_MAX];
+    char *bytes;
+    size_t size;
+    int status;
+
+    snprintf(path, sizeof(path), "%s/%s", work,
+             unit->command.is_linked ? COMMAND_LINKED : COMMAND_OBJECT);
+    status = file_read(path, OBJECT_MAX, &bytes, &size);
+    if (status < 0)
+        return error_tell(error, status == PTO_ENOMEM ? status : PTO_EBUILD,
+                          "%s: %s says that it compiled it, but there is no object: %s",
+                          unit->source->path, unit->compiler->command.at[0], strerror(errno));
+    if (!note_check(bytes, size, &unit->key)) {
+        free(bytes);
+        return error_tell(error, PTO_EBUILD,
+                          "%s: the object that %s made lacks the key of this compilation, so it "
+                          "was not made from these files; a wrapper that keeps old objects does "
+                          "that: set %s to the compiler itself",
+                          unit->source->path, unit->compiler->command.at[0],
+                          unit->compiler->language == COMPILER_C ? "CC" : "CXX");
+    }
+    free(unit->object);
+    unit->object = bytes;
+    unit->object_size = size;
+    return PTO_OK;
+}
+
+/* The next path of a rule as compilers write it for make; false: there is none. */
+static bool next_dependency(const char **at, char *path, size_t bytes)
+{
+    const char *from = *at;
+    size_t length = 0;
+
+    for (;;) {
+        from += strspn(from, " \t\r\n");
+        if (from[0] == '\\' && (from[1] == '\n' || from[1] == '\r'))
+            from += 2;
+        else
+            break;
+    }
+    while (*from != '\0' && strchr(" \t\r\n", *from) == NULL && length + 1 < bytes) {
+        if (from[0] == '\\' && (from[1] == '\n' || from[1] == '\r'))
+            break;
+        if ((from[0] == '\\' && strchr(" #\\", from[1]) != NULL && from[1] != '\0') ||
+            (from[0] == '$' && from[1] == '$'))
+            from++;
+        path[length++] = *from++;
+    }
+    path[length] = '\0';
+    *at = from;
+    return length != 0;
+}
+
+/* What the compiler has read and the scan has not is a root of the next scan. */
+static int learn_files(struct unit *unit, const char *work, struct pto_error *error)
+{
+    char path[PATH_MAX];
+    uint32_t known = unit->more.count;
+    const char *at;
+    char *rules;
+    size_t size;
+
+    snprintf(path, sizeof(path), "%s/" COMMAND_DEPENDENCIES, work);
+    if (file_read(path, DEPENDENCIES_MAX, &rules, &size) < 0)
+        return error_tell(error, PTO_EBUILD, "%s: %s has not listed what it read (-MD): %s",
+                          unit->source->path, unit->compiler->command.at[0], strerror(errno));
+    at = strchr(rules, ':');
+    for (at = at != NULL ? at + 1 : ""; next_dependency(&at, path, sizeof(path));)
+        if (!is_below(path, work) && scan_find(unit->scan, path) == NULL &&
+            !words_has(&unit->more, path) && path[strlen(path) - 1] != ':')
+            words_add(&unit->more, path);
+    free(rules);
+    if (unit->more.is_short)
+        return error_tell(error, PTO_ENOMEM, "no memory for the files of %s", unit->source->path);
+    return unit->more.count != known ? UNIT_AGAIN : PTO_OK;
+}
+
+static int compile_unit(struct build *build, struct unit *unit, uint32_t index, struct text *output,
+                        struct pto_error *error)
+{
+    struct words argv = { 0 };
+    char seed[DIGEST_HEX];
+    char *work = NULL;
+    int status = build_work_folder(build, index, &work, error);
+
+    if (status == PTO_OK)
+        status = write_header(unit, work, error);
+    if (status == PTO_OK) {
+        digest_to_hex(&unit->key, seed);
+        command_words(&unit->command, unit->compiler, work, seed, &argv);
+        status = argv.is_short ? error_tell(error, PTO_ENOMEM, "no memory to start a compiler")
+                               : run_command(build, unit, &argv, output, error);
+    }
+    if (status == PTO_OK && unit->command.is_linked)
+        status = link_object(build, unit, work, output, error);
+    if (status == PTO_OK)
+        status = take_object(unit, work, error);
+    if (status == PTO_OK)
+        status = learn_files(unit, work, error);
+    words_free(&argv);
+    free(work);
+    return status;
+}
+
+/* ---- keeping it ---- */
+
+/* By what people call it: the place of a source, what it is for and where. */
+static void name_last(const struct build *build, const struct unit *unit, struct digest *name)
+{
+    struct digest_state state;
+    uint32_t numbers[] = { (uint32_t)unit->source->kind, (uint32_t)unit->source->core };
+
+    digest_begin(&state);
+    digest_add_text(&state, "last 1");
+    digest_add(&state, numbers, sizeof(numbers));
+    digest_add_text(&state, build->params->platform);
+    digest_add_text(&state, unit->command.source);
+    digest_end(&state, name);
+}
+
+/* What this source was last compiled to, and the files that only the compiler knew. */
+static void recall(struct build *build, struct unit *unit, struct digest *key, bool *has_key)
+{
+    struct digest name;
+    char *text;
+
+    *has_key = false;
+    name_last(build, unit, &name);
+    if (store_name_get(build->store, &name, &text) != PTO_OK)
+        return;
+    for (const char *line = text; *line != '\0';) {
+        size_t length = strcspn(line, "\n");
+
+        if (strncmp(line, "key ", 4) == 0)
+            *has_key = digest_from_hex(line + 4, key);
+        else if (strncmp(line, "more ", 5) == 0) {
+            char path[PATH_MAX];
+
+            snprintf(path, sizeof(path), "%.*s", (int)length - 5, line + 5);
+            if (access(path, R_OK) == 0 && !words_has(&unit->more, path))
+                words_add(&unit->more, path);
+        }
+        line += length + (line[length] == '\n');
+    }
+    free(text);
+}
+
+static void remember(struct build *build, const struct unit *unit)
+{
+    char hex[DIGEST_HEX];
+    struct text text = { 0 };
+    struct digest name;
+
+    name_last(build, unit, &name);
+    digest_to_hex(&unit->key, hex);
+    text_format(&text, "key %s\n", hex);
+    for (uint32_t i = 0; i < unit->more.count; i++)
+        text_format(&text, "more %s\n", unit->more.at[i]);
+    if (!text.is_short)
+        (void)store_name_put(build->store, &name, text.bytes, NULL);
+    text_free(&text);
+}
+
+static void write_manifest(struct build *build, struct unit *unit, struct text *out)
+{
+    struct manifest_params params = { .source = unit->source,
+                                      .platform = build->params->platform,
+                                      .command = &unit->command,
+                                      .compiler = unit->compiler,
+                                      .variables = &build->variables,
+                                      .more = &unit->more,
+                                      .scan = unit->scan };
+
+    manifest_write(&params, out);
+}
+
+/* UNIT_AGAIN: something changed while it was compiled. */
+static int keep_object(struct build *build, struct unit *unit, const char *output,
+                       struct pto_error *error)
+{
+    struct digest before = unit->key;
+    struct text manifest = { 0 };
+    int status = scan_unit(build, unit, error);
+
+    if (status < 0)
+        return status;
+    if (!digest_is_equal(&before, &unit->key))
+        return UNIT_AGAIN;
+    write_manifest(build, unit, &manifest);
+    manifest_add_output(&manifest, output);
+    if (!manifest.is_short) /* a store that is full or read-only has said so in a note */
+        (void)store_put(build->store, &unit->key, unit->object, unit->object_size, manifest.bytes,
+                        NULL);
+    text_free(&manifest);
+    remember(build, unit);
+    return PTO_OK;
+}
+
+/* ---- saying why ---- */
+
+static void tell_reason(struct build *build, struct unit *unit)
+{
+    struct store_entry old = { 0 };
+    struct text now = { 0 };
+    struct text reason = { 0 };
+    struct digest last;
+    bool has_last;
+
+    if (unit->obstacle != NULL) {
+        build_tell(build, PTO_BUILD_COMPILING, unit->source->path, unit->obstacle);
+        return;
+    }
+    recall(build, unit, &last, &has_last);
+    if (!has_last) {
+        text_format(&reason, "it is new here: nothing is known of an earlier object");
+    } else if (digest_is_equal(&last, &unit->key) ||
+               store_get(build->store, &last, &old) != PTO_OK) {
+        text_format(&reason, "its earlier object is no longer in the store");
+    } else {
+        write_manifest(build, unit, &now);
+        if (now.is_short || old.manifest == NULL ||
+            !manifest_compare(old.manifest, now.bytes, &reason))
+            text_format(&reason, "its folder or the order of its folders changed");
+        store_entry_free(&old);
+    }
+    build_tell(build, PTO_BUILD_COMPILING, unit->source->path, reason.bytes);
+    text_free(&now);
+    text_free(&reason);
+}
+
+static void tell_reused(struct build *build, struct unit *unit)
+{
+    struct text text = { 0 };
+    uint32_t present = 0, count = 0;
+
+    if (build->params->is_explained) {
+        count = scan_entry_count(unit->scan);
+        for (uint32_t i = 0; i < count; i++)
+            present += scan_entry_at(unit->scan, i)->is_present;
+        text_format(
+            &text, "%u files, %u paths without a file, the flags and the compiler are as they were",
+            present, count - present);
+    }
+    build_tell(build, PTO_BUILD_REUSED, unit->source->path, text.bytes);
+    text_free(&text);
+    if (unit->entry.manifest != NULL && strstr(unit->entry.manifest, "\noutput ") != NULL) {
+        manifest_output(unit->entry.manifest, &text);
+        build_tell(build, PTO_BUILD_WARNING, unit->source->path, text.bytes);
+        text_free(&text);
+    }
+}

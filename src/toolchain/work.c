@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* asprintf, nftw */
+#endif
+
+#include "toolchain/work.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "host/error.h"
+
+#define WORK_PREFIX "pto-build-"
+
+enum { LEFT_SECONDS = 3600 };
+
+static const char *temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+
+    return folder != NULL && folder[0] == '/' ? folder : "/tmp";
+}
+
+/* Of a process that is gone. Another container's process has a number here, too: so an hour passes. */
+static void remove_left(const char *folder)
+{
+    DIR *list = opendir(folder);
+    struct dirent *entry;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        char path[PATH_MAX];
+        struct stat about;
+        long pid;
+
+        if (strncmp(entry->d_name, WORK_PREFIX, strlen(WORK_PREFIX)) != 0)
+            continue;
+        pid = strtol(entry->d_name + strlen(WORK_PREFIX), NULL, 10);
+        if (pid <= 0 || (kill((pid_t)pid, 0) == 0 || errno != ESRCH))
+            continue;
+        snprintf(path, sizeof(path), "%.3000s/%s", folder, entry->d_name);
+        if (lstat(path, &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == geteuid() &&
+            about.st_mtim.tv_sec + LEFT_SECONDS < time(NULL))
+            work_remove(path);
+    }
+    if (list != NULL)
+        closedir(list);
+}
+
+int work_create(char **path_out, struct pto_error *error)
+{
+    const char *folder = temporary_folder();
+    char *path;
+
+    remove_left(folder);
+    if (asprintf(&path, "%s/" WORK_PREFIX "%ld-XXXXXX", folder, (long)getpid()) < 0)
+        return error_tell(error, PTO_ENOMEM, "no memory to build");
+    if (mkdtemp(path) == NULL) {
+        free(path);
+        return error_tell(error, PTO_ESYSTEM,
+                          "no temporary folder can be made in %s: %s; TMPDIR names another place",
+                          folder, strerror(errno));
+    }
+    *path_out = path;
+    return PTO_OK;
+}
+
+int work_make_inner(const char *work, uint32_t index, char **path_out, struct pto_error *error)
+{
+    char *path;
+
+    if (asprintf(&path, "%s/%u", work, index) < 0)
+        return error_tell(error, PTO_ENOMEM, "no memory to build");
+    work_remove(path); /* of an earlier attempt */
+    if (mkdir(path, 0700) != 0) {
+        int status = error_tell(error, PTO_ESYSTEM, "%s cannot be made: %s", path, strerror(errno));
+
+        free(path);
+        return status;
+    }
+    *path_out = path;
+    return PTO_OK;
+}
+
+static int remove_one(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about;
+    (void)kind;
+    (void)where;
+    (void)remove(path);
+    return 0;
+}
+
+void work_remove(const char *path)
+{
+    if (path != NULL)
+        (void)nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
