@@ -6,7 +6,7 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h kernel.h orch.h pto.h sim.h store.h tensor.h
+PUBLIC_HEADERS = build.h kernel.h orch.h pto.h scene.h sim.h store.h tensor.h
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
 PORT_SRC = port_sim.c
@@ -21,10 +21,14 @@ TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.
 	words.c work.c
 TRACE_SRC = timeline.c
 CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
-	bench_measure.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_limits.c json.c \
-	machine.c options.c probe.c stage.c
-EXAMPLES = gang paged_attention pipeline predicate transfer vector
+	bench_measure.c bench_report.c bytes.c cmd_bench.c cmd_build.c cmd_cache.c cmd_doctor.c cmd_drill.c cmd_info.c \
+	cmd_inspect.c cmd_new.c cmd_test.c compare.c document.c drills_args.c drills_artefacts.c drills_host.c \
+	drills_kernels.c drills_limits.c element.c json.c junit.c machine.c npy.c options.c probe.c run_artefact.c \
+	run_print.c scene.c scene_build.c scene_data.c scene_fields.c scene_find.c scene_manifest.c \
+	scene_session.c scene_sources.c scene_writer.c stage.c test_child.c test_jobs.c
+# Scenes: what `pto run` finds by name.
+EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
+EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*)))
 
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_faults test_fiber test_os test_api test_sim test_runs test_memory \
@@ -105,7 +109,6 @@ ifneq ($(shell command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
 CLI = $(B)/bin/pto
-EXAMPLE_LIBS = $(EXAMPLES:%=$(B)/lib/pto/examples/%.so)
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
@@ -131,11 +134,10 @@ ifeq ($(V),)
 quiet = @printf '  %-7s %s\n' $(1) $@;
 endif
 
-all: lib cli examples ## build the library, the command and the examples (default)
+all: lib cli ## build the library and the command (default)
 	@:
 lib: $(LIB) $(LIB_LINK) $(GUARD)
 cli: $(CLI)
-examples: $(EXAMPLE_LIBS)
 pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
 
@@ -171,12 +173,6 @@ $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
 		-Wl,-rpath,'$$ORIGIN/../lib' $(CLI_LIBS) $(LDLIBS_ALL)
 
-$(B)/lib/pto/examples/%.so: examples/%.c $(LIB) $(LIB_LINK) Makefile
-	@mkdir -p $(@D) $(B)/obj/examples
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -I. $(CFLAGS_ALL) -MMD -MP -MF $(B)/obj/examples/$*.d \
-		$(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -o $@ $< -L$(B)/lib -lpto -lm \
-		-Wl,-rpath,'$$ORIGIN/../..'
-
 $(UNIT_LIB): $(UNIT_LIB_OBJ)
 	@rm -f $@
 	$(call quiet,AR)$(AR) rcs $@ $(UNIT_LIB_OBJ)
@@ -190,7 +186,7 @@ $(B)/test/%: tests/unit/%.c $(UNIT_LIB) Makefile
 # Benchmarks and larger tests bring rules of their own.
 include $(wildcard bench/rules.mk tests/*/rules.mk)
 
-run: ## install what is missing, build, and run the example on every simulated chip
+run: ## install what is missing, build, and run an example scene on every simulated chip
 	@tools/setup.sh base
 	@+$(MAKE) --no-print-directory all
 	@build/bin/pto run --trace build/timeline
@@ -214,14 +210,15 @@ tidy: ## format, headers, layers, names, paths in the documents
 
 install: all ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto/examples \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
 		$(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
-	install -m 755 $(EXAMPLE_LIBS) $(DESTDIR)$(PREFIX)/lib/pto/examples
+	for file in $(EXAMPLE_FILES); do [ -d $$file ] || \
+		install -m 644 $$file $(DESTDIR)$(PREFIX)/share/pto/$$file || exit 1; done
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' pto.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc
 
@@ -230,11 +227,10 @@ uninstall: ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/libpto.so $(DESTDIR)$(PREFIX)/lib/$(notdir $(LIB)) \
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
-		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/lib/pto/examples/%.so) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
-	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/lib/pto/examples \
-		$(DESTDIR)$(PREFIX)/lib/pto
+	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples
+	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto
 
 clean: ## remove build/
 	rm -rf build
@@ -249,10 +245,10 @@ print-units:
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli examples pure units run test soak mutate tidy install uninstall clean help \
+.PHONY: all lib cli pure units run test soak mutate tidy install uninstall clean help \
 	print-units print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(EXAMPLES:%=$(B)/obj/examples/%.d) $(UNIT_PROGRAMS:=.d)
+-include $(LIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNIT_PROGRAMS:=.d)

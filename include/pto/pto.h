@@ -264,6 +264,22 @@ int pto_unregister(struct pto_device *device, struct pto_callable *callable);
  */
 typedef bool (*pto_edge_fn)(void *context, uint64_t before, uint64_t after);
 
+/*
+ * Called by the submitting thread for every task once it is submitted, before
+ * the orchestration goes on. What it points to is valid during the call. For
+ * tools that want to know who reads and writes what; the task may run already.
+ */
+struct pto_task_view {
+    uint64_t index; /* 0, 1, ... in the order of the submits, allocations included */
+    struct pto_task_id task;
+    struct pto_kernels kernels;
+    const struct pto_args *args;
+    const struct pto_site *site;   /* NULL: unknown */
+    const struct pto_entry *entry; /* as the orchestration sees it */
+};
+
+typedef void (*pto_task_fn)(void *context, const struct pto_task_view *view);
+
 /* The flight recorder. What it costs is in bench/README.md. */
 enum pto_trace {
     PTO_TRACE_OFF,
@@ -309,6 +325,8 @@ struct pto_run_options {
     uint64_t stall_timeout_ns;
     uint64_t data_timeout_ns; /* for pto_get_data and pto_set_data; 0: 15 s */
     uint32_t trace_records;   /* kept per worker, the latest ones; 0: 65536; a power of two */
+    pto_task_fn task;         /* NULL: nobody watches, and nothing is paid for it */
+    void *task_context;
 };
 
 #define PTO_DATA_TIMEOUT_DEFAULT_NS 15000000000ull

@@ -63,16 +63,18 @@ int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out)
     return PTO_OK;
 }
 
-static bool write_all(int file, const char *bytes, size_t size)
+bool file_put(int file, const void *bytes, size_t size)
 {
+    const char *at = bytes;
+
     while (size != 0) {
-        ssize_t done = write(file, bytes, size);
+        ssize_t done = write(file, at, size);
 
         if (done < 0 && errno == EINTR)
             continue;
         if (done < 0)
             return false;
-        bytes += done;
+        at += done;
         size -= (size_t)done;
     }
     return true;
@@ -114,7 +116,7 @@ static int write_into(const char *path, const void *bytes, size_t size)
 {
     int file = open(path, O_WRONLY | O_CLOEXEC);
 
-    if (file < 0 || !write_all(file, bytes, size))
+    if (file < 0 || !file_put(file, bytes, size))
         return fail(file, errno);
     return close(file) == 0 ? PTO_OK : fail(-1, errno);
 }
@@ -137,7 +139,7 @@ int file_write(const char *path, const void *bytes, size_t size)
     file = open_beside(target, temporary, sizeof(temporary));
     if (file < 0)
         return fail(-1, errno);
-    is_written = write_all(file, bytes, size) && fsync(file) == 0;
+    is_written = file_put(file, bytes, size) && fsync(file) == 0;
     if (!is_written || close(file) != 0 || rename(temporary, target) != 0) {
         int number = errno;
 

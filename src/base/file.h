@@ -3,6 +3,7 @@
 #ifndef PTO_FILE_H
 #define PTO_FILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,9 @@ int file_read(const char *path, size_t max, char **bytes_out, size_t *size_out);
  * to, not replaced; what a link names stays linked.
  */
 int file_write(const char *path, const void *bytes, size_t size);
+
+/* All of the bytes into an open file, or false with errno set. */
+bool file_put(int file, const void *bytes, size_t size);
 
 /* Makes a folder and those above it. */
 int file_make_folder(const char *path);

@@ -9,8 +9,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "cli/bytes.h"
 #include "cli/commands.h"
 #include "cli/options.h"
+#include "cli/scene_build.h"
+#include "cli/scene_find.h"
 #include "cli/terminal.h"
 #include "pto/build.h"
 
@@ -35,9 +38,11 @@ enum {
 };
 
 static const char usage[] =
-    "usage: pto build --orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]\n\n"
-    "Compiles kernels and an orchestration and packs them into one file, a callable.\n"
-    "What was compiled before from the same files is taken from the store.\n\n"
+    "usage: pto build SCENE [OPTION...]\n"
+    "       pto build --orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]\n\n"
+    "Compiles kernels and an orchestration, those of a scene or those that are named, and\n"
+    "packs them into one file, a callable. What was compiled before from the same files is\n"
+    "taken from the store.\n\n"
     "  --platform P            a2a3sim (default), a5sim, a2a3 or a5\n"
     "  --mode M                stream (default) or host: how it is run if nobody says otherwise\n"
     "  --name N                of the callable (default: the orchestration's file)\n"
@@ -78,6 +83,8 @@ static const struct option options[] = {
 
 struct request {
     struct pto_build_params params;
+    struct scene *scene; /* NULL: the options name the sources */
+    struct scene_plan plan;
     struct pto_source source[SOURCES_MAX];
     const char *dir[WORDS_MAX];
     uint32_t dir_count;
@@ -99,6 +106,8 @@ static volatile sig_atomic_t interrupted;
 static int parse(int argc, char **argv, struct request *request);
 static int parse_option(struct request *request, int key, char *value);
 static int complete(struct request *request);
+static int complete_scene(struct request *request, const char *name);
+static void set_output(struct request *request);
 static void show_event(void *context, const struct pto_build_event *event);
 static bool is_interrupted(void *context);
 static void catch_interrupt(int number);
@@ -144,6 +153,8 @@ int cmd_build(int argc, char **argv)
     }
     code = write_artefact(request.output, bytes, size);
     free(bytes);
+    scene_plan_free(&request.plan);
+    scene_close(request.scene);
     if (code == EXIT_OK)
         printf("%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n", request.output,
                request.compiled, request.reused, size, (now_seconds() - begin) * 1e3);
@@ -179,9 +190,10 @@ static int parse(int argc, char **argv, struct request *request)
         if (code >= 0)
             return code;
     }
-    if (optind < argc)
-        return options_too_many(argv, argv[optind]);
-    return complete(request);
+    if (optind + 1 < argc)
+        return options_too_many(argv, argv[optind + 1]);
+    request->params.is_explained = request->is_explained || request->is_verbose;
+    return optind < argc ? complete_scene(request, argv[optind]) : complete(request);
 }
 
 static struct pto_source *add_source(struct request *request)
@@ -360,14 +372,49 @@ static int complete(struct request *request)
         snprintf(request->name, sizeof(request->name), "%.*s", (int)strcspn(name, "."), name);
         params->name = request->name;
     }
-    if (request->output == NULL) {
-        snprintf(request->default_output, sizeof(request->default_output), "%.250s.ptoc",
-                 params->name);
-        request->output = request->default_output;
-    }
     params->sources = request->source;
-    params->is_explained = request->is_explained || request->is_verbose;
+    set_output(request);
     return -1;
+}
+
+/* What a scene says itself is not said again. */
+static int complete_scene(struct request *request, const char *name)
+{
+    struct pto_build_params *params = &request->params;
+    const char *own_name = params->name, *isa = params->isa, *isa_pin = params->isa_pin;
+    char folder[PATH_MAX];
+    struct fault fault = { .status = 0 };
+
+    if (params->source_count != 0 || params->config != NULL || params->signature != NULL ||
+        request->dir_count != 0) {
+        fprintf(stderr, "pto build: a scene names its sources, signature, configuration and "
+                        "folders itself; change its scene.yaml\n");
+        return EXIT_USAGE;
+    }
+    if (scene_find_one(name, folder, &fault) < 0 ||
+        scene_open(folder, &request->scene, &fault) < 0) {
+        fprintf(stderr, "pto build: %s\n", fault.text);
+        return EXIT_FAILED;
+    }
+    if (scene_plan(request->scene, request->flag, request->flag_count, params, &request->plan) <
+        0) {
+        fprintf(stderr, "pto build: there is no memory\n");
+        return EXIT_FAILED;
+    }
+    params->name = own_name != NULL ? own_name : params->name;
+    params->isa = isa != NULL ? isa : params->isa;
+    params->isa_pin = isa_pin != NULL ? isa_pin : params->isa_pin;
+    set_output(request);
+    return -1;
+}
+
+static void set_output(struct request *request)
+{
+    if (request->output != NULL)
+        return;
+    snprintf(request->default_output, sizeof(request->default_output), "%.250s.ptoc",
+             request->params.name);
+    request->output = request->default_output;
 }
 
 /* ---- what people see ---- */
@@ -460,42 +507,23 @@ static void catch_interrupt(int number)
 
 static bool is_written(const char *path, const void *bytes, size_t size)
 {
-    FILE *file = fopen(path, "rbe");
-    char *old = malloc(size + 1);
-    bool is_same = file != NULL && old != NULL && fread(old, 1, size + 1, file) == size &&
-                   memcmp(old, bytes, size) == 0;
+    struct fault ignored = { .status = 0 };
+    void *old = NULL;
+    size_t old_size = 0;
+    bool is_same = bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
+                   old_size == size && memcmp(old, bytes, size) == 0;
 
     free(old);
-    if (file != NULL)
-        fclose(file);
     return is_same;
 }
 
 /* Whole or not at all; not at all, too, if it is there. */
 static int write_artefact(const char *path, const void *bytes, size_t size)
 {
-    char temporary[4096];
-    FILE *file;
-    int number;
+    struct fault fault = { .status = 0 };
 
-    if (is_written(path, bytes, size))
+    if (is_written(path, bytes, size) || bytes_write(path, bytes, size, &fault) == PTO_OK)
         return EXIT_OK;
-    if (snprintf(temporary, sizeof(temporary), "%s.%ld.part", path, (long)getpid()) >=
-        (int)sizeof(temporary)) {
-        fprintf(stderr, "pto build: the name of the output is too long\n");
-        return EXIT_FAILED;
-    }
-    file = fopen(temporary, "wbe");
-    if (file != NULL && fwrite(bytes, 1, size, file) == size && fflush(file) == 0 &&
-        fsync(fileno(file)) == 0) {
-        if (fclose(file) == 0 && rename(temporary, path) == 0)
-            return EXIT_OK;
-        file = NULL;
-    }
-    number = errno;
-    if (file != NULL)
-        fclose(file);
-    unlink(temporary);
-    fprintf(stderr, "pto build: %s cannot be written: %s\n", path, strerror(number));
+    fprintf(stderr, "pto build: %s\n", fault.text);
     return EXIT_FAILED;
 }

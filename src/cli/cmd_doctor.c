@@ -18,6 +18,8 @@
 #include "cli/machine.h"
 #include "cli/options.h"
 #include "cli/probe.h"
+#include "cli/scene.h"
+#include "cli/scene_find.h"
 #include "cli/terminal.h"
 #include "pto/pto.h"
 
@@ -355,31 +357,26 @@ static void check_clock(struct doctor *d)
 
 /* ---- files ---- */
 
-/* Counts the examples that can be loaded; `text` names the first that cannot. */
+/* Counts the examples whose scene.yaml is in order; `text` tells of the first that is not. */
 static uint32_t count_examples(const char *folder, char *text, size_t text_bytes)
 {
-    DIR *dir = opendir(folder);
-    const struct dirent *entry;
+    struct scene_paths paths = { NULL, 0 };
+    struct fault fault = { .status = 0 };
     uint32_t count = 0;
 
-    while (dir != NULL && (entry = readdir(dir)) != NULL) {
-        const char *dot = strrchr(entry->d_name, '.');
-        char path[2 * PATH_MAX];
-        void *handle;
+    if (scene_find_below(folder, &paths, &fault) < 0)
+        snprintf(text, text_bytes, "%.400s", fault.text);
+    for (uint32_t i = 0; i < paths.count; i++) {
+        struct scene *scene;
 
-        if (dot == NULL || strcmp(dot, ".so") != 0)
-            continue;
-        snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
-        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (handle != NULL && dlsym(handle, "pto_example") != NULL)
-            count++;
-        else if (text[0] == '\0')
-            snprintf(text, text_bytes, "%s", dlerror());
-        if (handle != NULL)
-            dlclose(handle);
+        if (scene_open(paths.path[i], &scene, &fault) < 0) {
+            snprintf(text, text_bytes, "%.400s", fault.text);
+            break;
+        }
+        scene_close(scene);
+        count++;
     }
-    if (dir != NULL)
-        closedir(dir);
+    scene_paths_free(&paths);
     return count;
 }
 
@@ -416,7 +413,7 @@ static void check_headers(struct doctor *d, const char *root)
 static void check_files(struct doctor *d)
 {
     char root[PATH_MAX];
-    char folder[PATH_MAX + 32];
+    char folder[PATH_MAX];
     char fault[TEXT_BYTES] = "";
     uint32_t count;
 
@@ -425,13 +422,14 @@ static void check_files(struct doctor *d)
                   "the folder of the executable is unknown");
         return;
     }
-    snprintf(folder, sizeof(folder), "%s/lib/pto/examples", root);
+    if (!scene_find_examples(folder)) {
+        add_check(d, STATE_FAIL, "examples", "make install",
+                  "there are none in share/pto/examples of %.300s", root);
+        return;
+    }
     count = count_examples(folder, fault, sizeof(fault));
     if (fault[0] != '\0')
-        add_check(d, STATE_FAIL, "examples", "make, or make install", "%.400s", fault);
-    else if (count == 0)
-        add_check(d, STATE_FAIL, "examples", "make, or make install", "there are none in %.400s",
-                  folder);
+        add_check(d, STATE_FAIL, "examples", "make install", "%.400s", fault);
     else
         add_check(d, STATE_OK, "examples", NULL, "%" PRIu32 " in %.400s", count, folder);
     check_headers(d, root);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto inspect`: what is in an artefact, checked as it is when it is loaded. */
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#include "cli/bytes.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/options.h"
@@ -101,39 +100,18 @@ static int parse_options(int argc, char **argv, struct request *request)
 
 /* ---- loading ---- */
 
-/* The whole file, or NULL with errno set. */
-static char *read_file(const char *path, size_t *size_out)
-{
-    FILE *file = fopen(path, "rb");
-    struct stat about;
-    char *bytes = NULL;
-    size_t room;
-
-    if (file == NULL)
-        return NULL;
-    if (fstat(fileno(file), &about) != 0 || !S_ISREG(about.st_mode)) {
-        errno = S_ISDIR(about.st_mode) ? EISDIR : EINVAL;
-    } else {
-        room = (size_t)about.st_size;
-        bytes = malloc(room + 1);
-        if (bytes != NULL)
-            *size_out = fread(bytes, 1, room, file);
-    }
-    fclose(file);
-    return bytes;
-}
-
 static int load(const struct request *request, struct pto_callable **callable_out,
                 uint64_t *bytes_out)
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
-    size_t size = 0;
-    char *bytes = read_file(request->path, &size);
+    struct fault fault = { .status = 0 };
+    void *bytes;
+    size_t size;
     int status;
 
-    if (bytes == NULL) {
-        fprintf(stderr, "pto inspect: %s cannot be read: %s\n", request->path, strerror(errno));
+    if (bytes_read(request->path, SIZE_MAX - 1, &bytes, &size, &fault) < 0) {
+        fprintf(stderr, "pto inspect: %s\n", fault.text);
         return EXIT_FAILED;
     }
     pto_load_options_init(&options);

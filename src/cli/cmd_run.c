@@ -1,380 +1,406 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto run`: runs an example on each platform and in each mode that was asked
- * for. Examples are shared objects in ../lib/pto/examples, seen from the
- * executable, so a build tree and an installation work alike.
+ * `pto run`: builds a scene and runs a case of it on each platform and in each
+ * mode that was asked for, with the golden's data or the user's own. Artefacts
+ * are run_artefact.c's.
  */
-#include <dirent.h>
-#include <dlfcn.h>
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
 #include <getopt.h>
 #include <limits.h>
-#include <stdio.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "cli/commands.h"
-#include "examples/example.h"
+#include "cli/options.h"
+#include "cli/run_request.h"
+#include "cli/scene_find.h"
+#include "cli/terminal.h"
 
-struct run_request {
-    const char *example;
-    const char *platform; /* NULL: all */
-    uint32_t modes;       /* bit by enum pto_mode */
-    uint32_t workers;     /* 0: the default */
-    uint32_t clusters;    /* 0: the default */
-    const char *trace;    /* NULL: no timeline */
-    bool is_list;
-};
+enum { ROUNDS_MAX = 1000000 };
 
-enum { CLUSTER_CORES = 3 }; /* 1 AIC and 2 AIV */
+#define DEFAULT_SCENE "vector"
 
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
+const char *const run_mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
 
 static int parse_options(int argc, char **argv, struct run_request *request);
 static int list_examples(void);
-static const struct pto_example *load_example(const char *name, void **handle_out);
-static int run_platforms(const struct pto_example *example, const struct run_request *request);
-static int run_platform(const struct pto_example *example, const struct pto_platform *platform,
-                        const struct run_request *request);
-static int run_mode(const struct pto_example *example, struct pto_device *device,
-                    const char *platform, enum pto_mode mode, const char *trace);
-static int write_timeline(struct pto_device *device, const char *name, const char *platform,
-                          const char *mode);
+static int run_scene(const struct scene *scene, struct run_request *request);
 
 static void print_usage(FILE *to)
 {
-    fprintf(to, "usage: pto run [EXAMPLE] [OPTION...]\n\n"
-                "Runs an example (vector, if none is named) and checks its result.\n\n"
-                "  --platform P|all        which simulated chip (all)\n"
-                "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
-                "  --threads K             threads that run tasks (one per CPU)\n"
-                "  --clusters N            clusters of 1 AIC and 2 AIV (the platform's default)\n"
-                "  --trace NAME            write timelines NAME-PLATFORM-MODE.json for Perfetto\n"
-                "  --list                  name the examples\n");
+    fprintf(
+        to,
+        "usage: pto run [SCENE|FILE.ptoc] [OPTION...]\n\n"
+        "Builds a scene (a folder, or the name of an example; vector, if none is named),\n"
+        "runs a case of it and compares the result with its golden.\n\n"
+        "  --case C|all            which case (the first one)\n"
+        "  --platform P|all        which simulated chip (all)\n"
+        "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
+        "  --threads K             threads that run tasks (one per CPU)\n"
+        "  --clusters N            clusters of 1 AIC and 2 AIV (the platform's default)\n"
+        "  --rounds N              run as often, and show the shortest time (1)\n"
+        "  --timeout S             seconds that a run may take (the scene's: 60)\n"
+        "  --trace NAME            write timelines NAME-PLATFORM-MODE.json for Perfetto\n"
+        "  --in NAME=FILE.npy      the data of an argument; shapes follow it\n"
+        "  --out NAME=FILE.npy     write an output; once only, unless told otherwise\n"
+        "  --scalar V              of an artefact, in order: 3 (integer), 2.5 (float32)\n"
+        "  --expect-isa WHAT       refuse an artefact that was made with another tile library:\n"
+        "                          a revision, or the folder of one\n"
+        "  --flag F                one more flag for kernels and orchestration\n"
+        "  --verbose               which compiler, what was compiled and why, warnings\n"
+        "  --list                  name the examples\n\n"
+        "Arguments of an artefact are called 0, 1, ...; an output whose file is not there\n"
+        "yet needs a type and a shape: --out 2=f.npy:float32[64,64]\n");
+}
+
+static bool is_artefact(const char *target)
+{
+    const char *dot = target != NULL ? strrchr(target, '.') : NULL;
+
+    return dot != NULL && strcmp(dot, ".ptoc") == 0;
+}
+
+/*
+ * Everything takes place in a child, so that what a golden does to its process
+ * can be told. Returns -1 in the child, which goes on; else the exit code.
+ */
+static int wait_for_child(const char *place)
+{
+    pid_t parent = getpid();
+    pid_t child = fork();
+    int state = 0;
+
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != parent)
+            _exit(EXIT_FAILED);
+        return -1;
+    }
+    if (child < 0)
+        return -1; /* then here */
+    while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
+    }
+    if (WIFEXITED(state))
+        return WEXITSTATUS(state);
+    if (WTERMSIG(state) == SIGINT || WTERMSIG(state) == SIGPIPE || WTERMSIG(state) == SIGTERM) {
+        signal(WTERMSIG(state), SIG_DFL);
+        raise(WTERMSIG(state));
+    }
+    fprintf(stderr, "pto run: the process died%s: %s\n", place, strsignal(WTERMSIG(state)));
+    return EXIT_FAILED;
 }
 
 int cmd_run(int argc, char **argv)
 {
-    struct run_request request = { .example = "vector", .modes = 3 };
+    struct run_request request = { .modes = 3, .rounds = 1 };
+    struct fault fault = { .status = 0 };
+    char path[PATH_MAX];
+    struct scene *scene;
     int code = parse_options(argc, argv, &request);
 
     if (code >= 0)
         return code;
+    request.session.build.flags = request.flag;
+    request.session.build.is_terminal = isatty(STDERR_FILENO);
+    request.session.trace = request.trace != NULL ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
     if (request.is_list)
         return list_examples();
-
-    void *handle;
-    const struct pto_example *example = load_example(request.example, &handle);
-
-    if (example == NULL)
+    request.session.place =
+        mmap(NULL, SESSION_PLACE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (request.session.place == MAP_FAILED) {
+        perror("pto run");
+        return EXIT_FAILED;
+    }
+    code = wait_for_child(request.session.place);
+    if (code >= 0)
+        return code;
+    if (is_artefact(request.target))
+        return run_artefact(&request);
+    if (scene_find_one(request.target != NULL ? request.target : DEFAULT_SCENE, path, &fault) < 0) {
+        fprintf(stderr, "pto run: %s\n", fault.text);
         return EXIT_USAGE;
-    printf("%s: %s\n", example->name, example->summary);
-    code = run_platforms(example, &request);
-    dlclose(handle);
+    }
+    if (scene_open(path, &scene, &fault) < 0) {
+        fprintf(stderr, "%s\n", fault.text);
+        return EXIT_FAILED;
+    }
+    code = run_scene(scene, &request);
+    scene_close(scene);
     return code;
 }
 
-static int parse_count(const char *option, const char *text, uint32_t *value_out)
-{
-    char *end;
-    unsigned long value = strtoul(text, &end, 10);
+/* ---- options ---- */
 
-    if (*text < '0' || *text > '9' || *end != '\0' || value == 0 || value > INT_MAX) {
-        fprintf(stderr, "pto run: --%s wants a number from 1, not '%s'\n", option, text);
+static const struct option options[] = {
+    { "case", required_argument, NULL, 'C' },
+    { "platform", required_argument, NULL, 'p' },
+    { "mode", required_argument, NULL, 'm' },
+    { "threads", required_argument, NULL, 't' },
+    { "clusters", required_argument, NULL, 'c' },
+    { "rounds", required_argument, NULL, 'r' },
+    { "timeout", required_argument, NULL, 'T' },
+    { "trace", required_argument, NULL, 'x' },
+    { "in", required_argument, NULL, 'i' },
+    { "out", required_argument, NULL, 'o' },
+    { "scalar", required_argument, NULL, 's' },
+    { "flag", required_argument, NULL, 'f' },
+    { "expect-isa", required_argument, NULL, 'e' },
+    { "verbose", no_argument, NULL, 'v' },
+    { "list", no_argument, NULL, 'l' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+static int parse_file(const char *option, struct run_file *file, uint32_t *count)
+{
+    char *equals = strchr(optarg, '=');
+
+    if (equals == NULL || equals == optarg || equals[1] == '\0' || *count == RUN_FILES_MAX) {
+        fprintf(stderr, "pto run: --%s wants NAME=FILE.npy, at most %d times, not '%s'\n", option,
+                RUN_FILES_MAX, optarg);
         return EXIT_USAGE;
     }
-    *value_out = (uint32_t)value;
+    *equals = '\0';
+    file[(*count)++] = (struct run_file){ optarg, equals + 1 };
     return -1;
 }
 
-static int parse_mode(const char *text, uint32_t *modes_out)
+static int parse_option(int key, struct run_request *r)
 {
-    if (strcmp(text, "all") == 0)
+    switch (key) {
+    case 'C':
+        r->case_name = optarg;
         return -1;
-    for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
-        if (strcmp(text, mode_names[mode]) == 0) {
-            *modes_out = 1u << mode;
-            return -1;
-        }
+    case 'p':
+        return options_platform("run", optarg, &r->platform);
+    case 'm':
+        return options_modes("run", optarg, &r->modes);
+    case 't':
+        return options_count("run", "threads", optarg, 1024, &r->session.workers);
+    case 'c':
+        return options_count("run", "clusters", optarg, 1024, &r->session.clusters);
+    case 'r':
+        return options_count("run", "rounds", optarg, ROUNDS_MAX, &r->rounds);
+    case 'T':
+        return options_seconds("run", "timeout", optarg, &r->session.timeout);
+    case 'x':
+        r->trace = optarg;
+        return -1;
+    case 'i':
+        return parse_file("in", r->in, &r->in_count);
+    case 'o':
+        return parse_file("out", r->out, &r->out_count);
+    case 's':
+        return options_text("run", "scalar", optarg, r->scalar, PTO_ENTRY_SCALARS_MAX,
+                            &r->scalar_count);
+    case 'f':
+        return options_text("run", "flag", optarg, r->flag, RUN_FLAGS_MAX,
+                            &r->session.build.flag_count);
+    case 'e':
+        r->expect_isa = optarg;
+        return -1;
+    case 'v':
+        r->session.build.is_verbose = true;
+        return -1;
+    default:
+        r->is_list = true;
+        return -1;
     }
-    fprintf(stderr, "pto run: --mode is stream, host or all, not '%s'\n", text);
-    return EXIT_USAGE;
 }
 
 /* Returns -1 to go on, or the exit code. */
 static int parse_options(int argc, char **argv, struct run_request *request)
 {
-    static const struct option options[] = {
-        { "platform", required_argument, NULL, 'p' }, { "mode", required_argument, NULL, 'm' },
-        { "threads", required_argument, NULL, 't' },  { "clusters", required_argument, NULL, 'c' },
-        { "trace", required_argument, NULL, 'T' },    { "list", no_argument, NULL, 'l' },
-        { "help", no_argument, NULL, 'h' },           { NULL, 0, NULL, 0 },
-    };
-    int letter;
     int code = -1;
+    int key;
 
-    while (code < 0 && (letter = getopt_long(argc, argv, "h", options, NULL)) != -1) {
-        switch (letter) {
-        case 'p':
-            request->platform = strcmp(optarg, "all") == 0 ? NULL : optarg;
-            break;
-        case 'm':
-            code = parse_mode(optarg, &request->modes);
-            break;
-        case 't':
-            code = parse_count("threads", optarg, &request->workers);
-            break;
-        case 'c':
-            code = parse_count("clusters", optarg, &request->clusters);
-            break;
-        case 'T':
-            request->trace = optarg;
-            break;
-        case 'l':
-            request->is_list = true;
-            break;
-        case 'h':
+    opterr = 0;
+    optind = 0; /* argv is not the one the program started with */
+    while (code < 0 && (key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (key == 'h') {
             print_usage(stdout);
             return EXIT_OK;
-        default:
-            fprintf(stderr, "`pto run --help` lists the options\n");
-            return EXIT_USAGE;
         }
+        code = key == '?' || key == ':' ? options_refuse(argv, key) : parse_option(key, request);
     }
     if (code >= 0)
         return code;
     if (optind < argc)
-        request->example = argv[optind++];
+        request->target = argv[optind++];
     if (optind < argc) {
-        fprintf(stderr, "pto run: one example at a time; '%s' is too many\n", argv[optind]);
+        fprintf(stderr, "pto run: one scene at a time; '%s' is too many; `pto test` runs many\n",
+                argv[optind]);
         return EXIT_USAGE;
     }
     return -1;
 }
 
-/* Where the examples are. The path ends in a slash; false if the executable cannot be found. */
-static bool find_examples(char path[PATH_MAX])
-{
-    static const char below[] = "/lib/pto/examples/";
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-
-    if (length < 0) {
-        perror("pto run: /proc/self/exe");
-        return false;
-    }
-    path[length] = '\0';
-    for (int levels = 0; levels < 2; levels++) { /* the program, then its folder */
-        char *slash = strrchr(path, '/');
-
-        if (slash != NULL)
-            *slash = '\0';
-    }
-    if (strlen(path) + sizeof(below) > PATH_MAX) {
-        fprintf(stderr, "pto run: the path of the executable is too long\n");
-        return false;
-    }
-    strcat(path, below);
-    return true;
-}
-
-/* Says why on stderr and returns NULL if there is no such example. */
-static const struct pto_example *load_example(const char *name, void **handle_out)
-{
-    char folder[PATH_MAX];
-    char path[PATH_MAX + NAME_MAX];
-
-    if (!find_examples(folder))
-        return NULL;
-    snprintf(path, sizeof(path), "%s%s.so", folder, name);
-    if (strchr(name, '/') != NULL || access(path, R_OK) != 0) {
-        fprintf(stderr, "pto run: there is no example '%s'; `pto run --list` names them\n", name);
-        return NULL;
-    }
-
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-
-    if (handle == NULL) {
-        fprintf(stderr, "pto run: %s\n", dlerror());
-        return NULL;
-    }
-
-    const struct pto_example *example = dlsym(handle, "pto_example");
-
-    if (example == NULL) {
-        fprintf(stderr, "pto run: %s\n", dlerror());
-        dlclose(handle);
-        return NULL;
-    }
-    *handle_out = handle;
-    return example;
-}
-
-static int is_example(const struct dirent *entry)
-{
-    const char *dot = strrchr(entry->d_name, '.');
-
-    return dot != NULL && strcmp(dot, ".so") == 0;
-}
+/* ---- the list ---- */
 
 static int list_examples(void)
 {
+    struct scene_paths paths = { NULL, 0 };
+    struct fault fault = { .status = 0 };
     char folder[PATH_MAX];
-    struct dirent **entries;
     int code = EXIT_OK;
 
-    if (!find_examples(folder))
-        return EXIT_FAILED;
-
-    int count = scandir(folder, &entries, is_example, alphasort);
-
-    if (count < 0) {
-        perror(folder);
+    if (!scene_find_examples(folder)) {
+        fprintf(stderr, "pto run: the examples are not where the executable is; make install\n");
         return EXIT_FAILED;
     }
-    for (int i = 0; i < count; i++) {
-        void *handle;
+    if (scene_find_below(folder, &paths, &fault) < 0) {
+        fprintf(stderr, "pto run: %s\n", fault.text);
+        code = EXIT_FAILED;
+    }
+    for (uint32_t i = 0; i < paths.count; i++) {
+        struct fault wrong = { .status = 0 };
+        struct scene *scene;
 
-        *strrchr(entries[i]->d_name, '.') = '\0';
-
-        const struct pto_example *example = load_example(entries[i]->d_name, &handle);
-
-        if (example != NULL) {
-            printf("%-16s %s\n", example->name, example->summary);
-            dlclose(handle);
-        } else {
+        if (scene_open(paths.path[i], &scene, &wrong) < 0) {
+            fprintf(stderr, "%s\n", wrong.text);
             code = EXIT_FAILED;
+            continue;
         }
-        free(entries[i]);
+        printf("%-16s %s\n", scene->name, scene->summary);
+        scene_close(scene);
     }
-    free(entries);
+    scene_paths_free(&paths);
     return code;
 }
 
-static int run_platforms(const struct pto_example *example, const struct run_request *request)
+/* ---- running ---- */
+
+static bool has_platform(const struct scene_case *kase, const char *platform)
 {
-    const struct pto_platform *platform;
-    bool is_known = false;
-    int code = EXIT_OK;
-
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++) {
-        if (request->platform != NULL && strcmp(request->platform, platform->name) != 0)
-            continue;
-        is_known = true;
-        if (run_platform(example, platform, request) != EXIT_OK)
-            code = EXIT_FAILED;
-    }
-    if (is_known)
-        return code;
-
-    fprintf(stderr, "pto run: there is no platform '%s'; there are:",
-            request->platform != NULL ? request->platform : "all");
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        fprintf(stderr, " %s", platform->name);
-    fprintf(stderr, "\n");
-    return EXIT_USAGE;
+    for (uint32_t i = 0; i < kase->platform_count; i++)
+        if (strcmp(kase->platform[i], platform) == 0)
+            return true;
+    return false;
 }
 
-static int run_platform(const struct pto_example *example, const struct pto_platform *platform,
-                        const struct run_request *request)
+/* False: a sentence is on stderr. */
+static bool read_given(const struct scene *scene, const struct run_request *request,
+                       struct scene_given *given)
 {
-    struct pto_device_params params;
-    struct pto_device *device;
+    for (uint32_t i = 0; i < request->in_count + request->out_count; i++) {
+        bool is_in = i < request->in_count;
+        const struct run_file *file =
+            is_in ? &request->in[i] : &request->out[i - request->in_count];
+        int argument = scene_find_argument(scene, file->name);
+        struct fault fault = { .status = 0 };
+
+        if (argument < 0 || scene->argument[argument].direction == (is_in ? SCENE_OUT : SCENE_IN)) {
+            fprintf(stderr, "pto run: --%s %s: the scene has no %s of that name\n",
+                    is_in ? "in" : "out", file->name, is_in ? "input" : "output");
+            return false;
+        }
+        if (!is_in)
+            continue;
+        if (given[argument].path != NULL)
+            npy_free(&given[argument].npy);
+        given[argument].path = NULL;
+        if (npy_read(file->path, &given[argument].npy, &fault) < 0) {
+            fprintf(stderr, "pto run: --in %s: %s\n", file->name, fault.text);
+            return false;
+        }
+        given[argument].path = file->path;
+    }
+    return true;
+}
+
+static int run_case(struct session *s, const struct scene_case *kase,
+                    const struct run_request *request)
+{
+    uint32_t modes = request->modes & kase->modes;
+    struct fault fault = { .status = 0 };
     int code = EXIT_OK;
 
-    pto_device_params_init(&params);
-    params.platform = platform->name;
-    params.clusters = request->clusters;
-    params.workers = request->workers;
-
-    int status = pto_device_open(&params, &device);
-
-    if (status == PTO_ENOSUP && request->platform == NULL) {
-        printf("\n%s\n  skipped  %s\n", platform->name, pto_strerror(status));
-        return EXIT_OK;
-    }
-    if (status < 0) {
-        printf("\n%s\n  FAILED   %s (%d)\n", platform->name, pto_strerror(status), status);
+    if (request->out_count != 0 && modes == 3)
+        modes = 1u << PTO_MODE_STREAM; /* one result is enough */
+    if (session_prepare(s, kase, &fault) < 0) {
+        printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
         return EXIT_FAILED;
     }
     for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++)
-        if ((request->modes & (1u << mode)) != 0 &&
-            run_mode(example, device, platform->name, (enum pto_mode)mode, request->trace) !=
-                EXIT_OK)
+        if ((modes & (1u << mode)) != 0 &&
+            run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
-    pto_device_close(device);
     return code;
 }
 
-/* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
-static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
+/* All cases that were asked for, on one platform. -1: there is none. */
+static int run_platform(const struct scene *scene, const char *platform,
+                        const struct run_request *request)
 {
-    bool is_first = true;
+    const char *wanted = request->case_name;
+    struct fault fault = { .status = 0 };
+    bool is_open = false;
+    struct session s;
+    int code = -1;
 
-    for (uint32_t core = 0; core < count; core++) {
-        if (tasks[core] == 0)
+    for (uint32_t i = 0; i < scene->case_count; i++) {
+        const struct scene_case *kase = &scene->kase[i];
+        int got;
+
+        if (wanted == NULL ? i != 0 : strcmp(wanted, "all") != 0 && strcmp(wanted, kase->name) != 0)
             continue;
-        if (is_first)
-            printf(" %s", type);
-        printf(" %u:%u", core, tasks[core]);
-        is_first = false;
+        if (!has_platform(kase, platform) || (kase->modes & request->modes) == 0)
+            continue;
+        if (!is_open && session_open(&s, scene, platform, &request->session, &fault) < 0) {
+            printf("\n%s\n  build    FAILED: %s\n", platform, fault.text);
+            return EXIT_FAILED;
+        }
+        is_open = true;
+        got = run_case(&s, kase, request);
+        code = got > code ? got : code;
     }
-}
-
-static void print_report(const struct pto_run_report *report)
-{
-    uint32_t clusters = report->core_count / CLUSTER_CORES;
-
-    printf("  tasks    %llu, %u thread%s\n", (unsigned long long)report->tasks, report->workers,
-           report->workers == 1 ? "" : "s");
-    printf("  time     %.1f us\n", (double)report->ns / 1000);
-    printf("  cores   ");
-    print_cores("AIC", report->core_tasks, clusters);
-    print_cores("AIV", report->core_tasks + clusters, report->core_count - clusters);
-    printf("\n");
-}
-
-static int run_mode(const struct pto_example *example, struct pto_device *device,
-                    const char *platform, enum pto_mode mode, const char *trace)
-{
-    struct pto_run_report report;
-    struct pto_run_options options;
-    char result[256] = "";
-    int code = EXIT_OK;
-
-    pto_run_report_init(&report);
-    pto_run_options_init(&options);
-    options.mode = mode;
-    options.trace = trace != NULL ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
-
-    int status = example->run(device, &options, &report, result, sizeof(result));
-
-    printf("\n%s, %s\n", platform, mode_names[mode]);
-    if (status == PTO_OK) {
-        printf("  result   ok: %s\n", result);
-        print_report(&report);
-    } else {
-        printf("  result   FAILED: %s (%d)\n", result[0] != '\0' ? result : pto_strerror(status),
-               status);
-        if (report.error.status < 0)
-            printf("  error    %s\n", report.error.text);
-        code = EXIT_FAILED;
-    }
-    if (trace != NULL && write_timeline(device, trace, platform, mode_names[mode]) != EXIT_OK)
-        code = EXIT_FAILED; /* a run that failed has a timeline, too */
+    if (is_open)
+        session_close(&s);
     return code;
 }
 
-static int write_timeline(struct pto_device *device, const char *name, const char *platform,
-                          const char *mode)
+static int refuse_nothing(const struct scene *scene, const struct run_request *request)
 {
-    char path[PATH_MAX];
-    struct pto_error error;
+    fprintf(stderr,
+            "pto run: %s has no such case for that platform and mode; its cases:", scene->name);
+    for (uint32_t i = 0; i < scene->case_count; i++)
+        fprintf(stderr, " %s", scene->kase[i].name);
+    fprintf(stderr, "%s\n", request->case_name == NULL ? " (the first one is run)" : "");
+    return EXIT_USAGE;
+}
 
-    snprintf(path, sizeof(path), "%s-%s-%s.json", name, platform, mode);
-    if (pto_trace_write(device, path, &error) < 0) {
-        printf("  timeline FAILED: %s\n", error.text);
-        return EXIT_FAILED;
+static int run_scene(const struct scene *scene, struct run_request *request)
+{
+    struct scene_given *given = calloc(scene->argument_count + 1, sizeof(*given));
+    const struct pto_platform *platform;
+    int code = -1;
+
+    if (given == NULL || !read_given(scene, request, given)) {
+        code = EXIT_USAGE;
+    } else {
+        printf("%s: %s\n", scene->name, scene->summary);
+        request->session.given = given;
     }
-    printf("  timeline %s (open it at ui.perfetto.dev)\n", path);
-    return EXIT_OK;
+    for (uint32_t i = 0; code != EXIT_USAGE && (platform = pto_platform_at(i)) != NULL; i++) {
+        int got = -1;
+
+        if (request->platform == NULL || strcmp(request->platform, platform->name) == 0)
+            got = run_platform(scene, platform->name, request);
+        code = got > code ? got : code;
+        if (got >= 0 && request->out_count != 0)
+            break; /* one result is enough */
+    }
+    for (uint32_t i = 0; given != NULL && i < scene->argument_count; i++)
+        if (given[i].path != NULL)
+            npy_free(&given[i].npy);
+    free(given);
+    return code < 0 ? refuse_nothing(scene, request) : code;
 }

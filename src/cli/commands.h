@@ -16,6 +16,8 @@ struct command {
 
 int cmd_run(int argc, char **argv);
 int cmd_build(int argc, char **argv);
+int cmd_test(int argc, char **argv);
+int cmd_new(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_cache(int argc, char **argv);

@@ -10,7 +10,9 @@
 #include "pto/pto.h"
 
 static const struct command commands[] = {
-    { "run", "run an example on the simulated chips", cmd_run },
+    { "run", "build a scene and run it on the simulated chips", cmd_run },
+    { "test", "run many scenes and compare their results", cmd_test },
+    { "new", "make a scene to start from", cmd_new },
     { "build", "compile kernels and an orchestration into one file", cmd_build },
     { "check", "compare the engine with a naive model", cmd_check },
     { "bench", "measure the cost of empty tasks", cmd_bench },

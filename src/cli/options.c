@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "pto/pto.h"
 
 int options_parse_json(int argc, char **argv, const char *usage, bool *is_json_out)
 {
@@ -69,5 +70,71 @@ int options_too_many(char **argv, const char *unexpected)
 {
     fprintf(stderr, "pto %s: '%s' is not an option; `pto %s --help` lists the options\n", argv[0],
             unexpected, argv[0]);
+    return EXIT_USAGE;
+}
+
+int options_count(const char *command, const char *option, const char *value, uint64_t high,
+                  uint32_t *count_out)
+{
+    uint64_t number;
+
+    if (options_number(value, 1, high, &number)) {
+        *count_out = (uint32_t)number;
+        return -1;
+    }
+    fprintf(stderr, "pto %s: --%s wants a number from 1 to %llu, not '%s'\n", command, option,
+            (unsigned long long)high, value);
+    return EXIT_USAGE;
+}
+
+int options_seconds(const char *command, const char *option, const char *value, double *seconds_out)
+{
+    char *end;
+
+    *seconds_out = strtod(value, &end);
+    if (end != value && *end == '\0' && *seconds_out >= 0.001 && *seconds_out <= 86400)
+        return -1;
+    fprintf(stderr, "pto %s: --%s wants seconds, from 0.001 to 86400, not '%s'\n", command, option,
+            value);
+    return EXIT_USAGE;
+}
+
+int options_platform(const char *command, const char *value, const char **platform_out)
+{
+    const struct pto_platform *platform;
+
+    *platform_out = strcmp(value, "all") == 0 ? NULL : value;
+    if (*platform_out == NULL)
+        return -1;
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if (strcmp(platform->name, value) == 0)
+            return -1;
+    fprintf(stderr, "pto %s: there is no platform '%s'; there are:", command, value);
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        fprintf(stderr, " %s", platform->name);
+    fprintf(stderr, "\n");
+    return EXIT_USAGE;
+}
+
+int options_modes(const char *command, const char *value, uint32_t *modes_out)
+{
+    *modes_out = strcmp(value, "all") == 0      ? 1u << PTO_MODE_STREAM | 1u << PTO_MODE_HOST
+                 : strcmp(value, "stream") == 0 ? 1u << PTO_MODE_STREAM
+                 : strcmp(value, "host") == 0   ? 1u << PTO_MODE_HOST
+                                                : 0;
+    if (*modes_out != 0)
+        return -1;
+    fprintf(stderr, "pto %s: --mode is stream, host or all, not '%s'\n", command, value);
+    return EXIT_USAGE;
+}
+
+int options_text(const char *command, const char *option, const char *value, const char **list,
+                 uint32_t max, uint32_t *count)
+{
+    if (*count < max) {
+        list[(*count)++] = value;
+        return -1;
+    }
+    fprintf(stderr, "pto %s: --%s at most %u times\n", command, option, max);
     return EXIT_USAGE;
 }

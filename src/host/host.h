@@ -201,6 +201,7 @@ void staging_end(struct run *run);
 /* orch.c: builds the graph of `arg`, a struct run, on the builder's stack. */
 void orch_build(void *arg);
 extern const struct pto_orch_ops orch_ops;
+extern const struct pto_orch_ops orch_ops_watched; /* for runs with an observer of submits */
 /* The graph could not even be started. */
 void orch_refuse_start(struct run *run, int status);
 /* story.c */

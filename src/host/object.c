@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/digest.h"
+#include "base/file.h"
 #include "host/elf.h"
 #include "host/error.h"
 #include "pto/sim.h"
@@ -187,21 +188,6 @@ static int refuse_copy(const char *label, int number, struct pto_error *error)
                       strerror(number));
 }
 
-static bool write_all(int file, const uint8_t *bytes, size_t size)
-{
-    while (size != 0) {
-        ssize_t done = write(file, bytes, size);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return false;
-        bytes += done;
-        size -= (size_t)done;
-    }
-    return true;
-}
-
 /* The object as it is to be loaded, in a file without a name that nobody can change. */
 static int write_copy(const void *bytes, size_t size, const char *label, int *file_out,
                       struct pto_error *error)
@@ -222,7 +208,7 @@ static int write_copy(const void *bytes, size_t size, const char *label, int *fi
     }
     snprintf(name, sizeof(name), "pto %s", label);
     file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0 || !write_all(file, copy, size) ||
+    if (file < 0 || !file_put(file, copy, size) ||
         fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
         status = refuse_copy(label, errno, error);
     free(copy);

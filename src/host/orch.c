@@ -39,6 +39,26 @@ const struct pto_orch_ops orch_ops = {
     .is_streamed = op_is_streamed,
 };
 
+static int watch_submit(struct pto_orch *o, const struct pto_kernels *kernels,
+                        const struct pto_args *args, const struct pto_site *site,
+                        struct pto_outputs *out);
+
+const struct pto_orch_ops orch_ops_watched = {
+    .size = sizeof(struct pto_orch_ops),
+    .submit = watch_submit,
+    .alloc = op_alloc,
+    .scope_begin = op_scope_begin,
+    .scope_end = op_scope_end,
+    .report = op_report,
+    .status = op_status,
+    .cluster_count = op_cluster_count,
+    .aiv_count = op_aiv_count,
+    .get_data = op_get_data,
+    .set_data = op_set_data,
+    .scalar = op_scalar,
+    .is_streamed = op_is_streamed,
+};
+
 static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
 
 #define ADMISSION_NS 500000000ull
@@ -290,6 +310,27 @@ static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
     if (ready != NULL)
         sched_ready(run->submitter, ready);
     return run->status;
+}
+
+/* A submit that somebody watches. */
+static int watch_submit(struct pto_orch *o, const struct pto_kernels *kernels,
+                        const struct pto_args *args, const struct pto_site *site,
+                        struct pto_outputs *out)
+{
+    int status = op_submit(o, kernels, args, site, out);
+
+    if (status >= 0) {
+        const struct run *run = handle_of(o)->run;
+        const struct pto_task_view view = { .index = run->graph->seq - 2, /* seq is the next one */
+                                            .task = out->task,
+                                            .kernels = *kernels,
+                                            .args = args,
+                                            .site = site,
+                                            .entry = &run->entry };
+
+        run->options.task(run->options.task_context, &view);
+    }
+    return status;
 }
 
 static int op_alloc(struct pto_orch *o, const struct pto_args *args, const struct pto_site *site,

@@ -465,6 +465,16 @@ static uint64_t deadline_after(uint64_t timeout_ns)
     return timeout_ns != 0 && timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
 }
 
+/* A handle that somebody kept too long may be looked at meanwhile: written only if it changes. */
+static void choose_ops(struct run *run)
+{
+    struct pto_orch *o = &run->device->orch.orch;
+    const struct pto_orch_ops *ops = run->options.task != NULL ? &orch_ops_watched : &orch_ops;
+
+    if (o->ops != ops)
+        o->ops = ops;
+}
+
 static void execute_run(struct run *run)
 {
     struct callable *callable = run->callable;
@@ -521,6 +531,7 @@ static void execute_run(struct run *run)
         return;
     }
     run->device->orch.run = run;
+    choose_ops(run);
     run->begin_ns = os_now_ns();
     begin_cycles = port_cycles();
     status = run->chip->ops->run(run->chip, &job);

@@ -422,13 +422,14 @@ void command_words(const struct compile_command *command, const struct compiler 
                    const char *work, const char *seed, struct words *argv_out)
 {
     words_add_all(argv_out, &compiler->command);
+    /* First: after a token a compiler takes no precompiled header, which might be an old one. */
+    words_add(argv_out, "-include");
+    words_format(argv_out, "%s/" COMMAND_KEY_HEADER, work);
     words_add_all(argv_out, &command->flags);
     words_format(argv_out, "-f%s-prefix-map=%s=pto",
                  compiler->is_clang || compiler->major >= 8 ? "file" : "debug", work);
     if (!compiler->is_clang)
         words_format(argv_out, "-frandom-seed=%s", seed);
-    words_add(argv_out, "-include");
-    words_format(argv_out, "%s/" COMMAND_KEY_HEADER, work);
     words_split(argv_out, "-MD -MF");
     words_format(argv_out, "%s/" COMMAND_DEPENDENCIES, work);
     words_add(argv_out, "-o");

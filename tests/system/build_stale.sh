@@ -144,7 +144,14 @@ expect 60 0 "the same again"
 echo '#define VALUE 61' >second/computed.h
 computed
 expect 61 1 "what a macro names has changed"
-echo "ok    headers: deep, shadowing, probed, by environment, by link, by macro"
+echo '#define FORCED 70' >second/forced.h
+gcc -std=gnu11 -O2 -fPIC -x c-header second/forced.h -o second/forced.h.gch
+sed 's/TEXT_OF(VALUE)/TEXT_OF(FORCED)/' k/a.c >k/c.c
+echo '#define FORCED 71' >second/forced.h
+build --kernel 1:aiv:k/c.c --flag -include --flag "$work/second/forced.h"
+expect 71 3 "an old precompiled header beside a new one"
+rm second/forced.h.gch
+echo "ok    headers: deep, shadowing, probed, by environment, by link, by macro, precompiled"
 
 # ---- time stamps, flags, compilers ----
 

@@ -17,7 +17,7 @@ FILENAME != doc {
     at[FILENAME ":" FNR] = line
     next
 }
-match(line, /examples\/[a-z_]+\.c:[0-9]+/) {
+match(line, /examples\/[a-z_\/]+\.c:[0-9]+/) {
     place = substr(line, RSTART, RLENGTH)
     if (at[place] !~ /pto_(aic|aiv|mix|dummy|submit)/) {
         print doc ":" FNR ": " place " submits nothing"
@@ -50,4 +50,4 @@ END {
         faults++
     }
     exit faults != 0
-}' doc=docs/orchestrations.md examples/*.c docs/orchestrations.md
+}' doc=docs/orchestrations.md examples/*/*.[ch] examples/*/kernels/*.c docs/orchestrations.md

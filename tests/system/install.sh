@@ -13,16 +13,20 @@ trap 'rm -rf "$dest"' EXIT
 make -s --no-print-directory install DESTDIR="$dest" PREFIX=/opt/pto
 root=$dest/opt/pto
 test ! -e "$root/pto.map"
-for name in $(sed -n 's/^EXAMPLES = //p' Makefile); do
+for scene in examples/*/scene.yaml; do
+    name=$(basename "${scene%/scene.yaml}")
     (cd / && "$root/bin/pto" run --list) | grep -q "^$name "
 done
+# Sources are compiled with the headers that were installed, and with nothing of this tree.
+export XDG_CACHE_HOME=$dest/cache
 
 (cd / && "$root/bin/pto" run >"$dest/printed")
 cat "$dest/printed"
-grep -q 'result   ok' "$dest/printed"
+[ "$(grep -c 'result   ok' "$dest/printed")" = 4 ]
+(cd / && "$root/bin/pto" new "$dest/mine" && "$root/bin/pto" test "$dest/mine" --platform a5sim)
 
 # Nothing may be found through the tree it was built in, nor be missing.
-ldd "$root/bin/pto" "$root"/lib/*.so.0 "$root"/lib/pto/examples/*.so >"$dest/needed"
+ldd "$root/bin/pto" "$root"/lib/*.so.0 >"$dest/needed"
 if grep -F -e "$PWD" -e 'not found' "$dest/needed"; then
     exit 1
 fi

@@ -116,7 +116,7 @@ expect 1 'bad.ptoc: it was altered: its content does not have the hash that it s
 expect 1 'kernel.so: it is a shared object, not an artefact' "$work/add/kernel.so"
 expect 1 'kernel.c: it is neither an artefact' "$work/add/kernel.c"
 expect 1 'nothing.ptoc cannot be read: No such file' "$work/nothing.ptoc"
-expect 1 'cannot be read: Is a directory' "$work"
+expect 1 'is not a file' "$work"
 expect 2 'usage: pto inspect' # no file
 expect 2 "'more' is not an option" "$artefact" more
 tail -c $((size - $(grep -aboPm1 '\x01\0\0\0\x01\0\0\0\x02\0\0\0' "$artefact" | head -1 | cut -d: -f1))) "$artefact" >"$work/blob"

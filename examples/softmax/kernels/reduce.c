@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* max[r] = largest of row r of the tile, sum[r] = sum of exp(x - max[r]) */
+#include <pto/kernel.h>
+
+#include "exp.h"
+
+void kernel_entry(int64_t *args)
+{
+    const struct pto_tensor *tile = pto_arg_tensor(args, 0);
+    const float *x = pto_tensor_data(tile);
+    float *max = pto_tensor_data(pto_arg_tensor(args, 1));
+    float *sum = pto_tensor_data(pto_arg_tensor(args, 2));
+
+    for (uint32_t r = 0; r < tile->shapes[0]; r++, x += tile->strides[0]) {
+        max[r] = x[0];
+        for (uint32_t c = 1; c < tile->shapes[1]; c++)
+            max[r] = x[c] > max[r] ? x[c] : max[r];
+        sum[r] = 0;
+        for (uint32_t c = 0; c < tile->shapes[1]; c++)
+            sum[r] += kernel_exp(x[c] - max[r]);
+    }
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* out = x + value */
+#include <pto/orch.h>
+
+void kernel_entry(int64_t *args)
+{
+    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    const float *x = pto_tensor_data(tensor);
+    float *out = pto_tensor_data(pto_arg_tensor(args, 1));
+    float value = pto_arg_float(args, 2);
+
+    for (uint32_t i = 0; i < tensor->shapes[0]; i++)
+        out[i] = x[i] + value;
+}

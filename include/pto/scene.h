@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The golden of a scene: a function that fills the inputs and says what is
+ * expected of the outputs. It is compiled for this machine and may use libc and
+ * libm. `pto run` and `pto test` call it once for each case.
+ *
+ *     #include <pto/scene.h>
+ *
+ *     int pto_scene_golden(const struct pto_scene *s)
+ *     {
+ *         int64_t n = pto_scene_param(s, "n");
+ *         float *a = pto_scene_data(s, "a"), *f = pto_scene_expected(s, "f");
+ *
+ *         pto_scene_random(s, "a", -1, 1);
+ *         for (int64_t i = 0; i < n; i++)
+ *             f[i] = 2 * a[i];
+ *         return 0;
+ *     }
+ *
+ * Tensors are row-major and zero before it is called, but for inputs that come
+ * from a file. An inout has both: what it is before the run, and after it.
+ */
+#ifndef PTO_API_SCENE_H
+#define PTO_API_SCENE_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "pto/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct pto_scene_tensor {
+    const char *name;
+    enum pto_dtype dtype;
+    uint32_t ndims;
+    uint32_t shapes[PTO_MAX_DIMS];
+    uint64_t count; /* of elements */
+    void *data;     /* before the run; NULL for an output */
+    void *expected; /* after it; NULL for an input */
+    bool is_given;  /* data comes from a file: leave it as it is */
+};
+
+struct pto_scene_param {
+    const char *name;
+    int64_t value;
+};
+
+struct pto_scene {
+    size_t size;
+    const char *name;      /* of the scene */
+    const char *case_name; /* of the case */
+    const char *platform;
+    uint64_t *seed; /* of the random helpers; the case's at first */
+    const struct pto_scene_tensor *tensor;
+    uint32_t tensor_count;
+    const struct pto_scene_param *param;
+    uint32_t param_count;
+    const uint64_t *scalar; /* as the orchestration gets them */
+    uint32_t scalar_count;
+};
+
+/* Exported by the golden. 0: everything is filled; anything else: it could not be. */
+__attribute__((visibility("default"))) int pto_scene_golden(const struct pto_scene *scene);
+
+/* A name that is not in scene.yaml ends the process, which is the golden's own. */
+static inline void pto_scene_refuse(const char *what, const char *name)
+{
+    (void)fflush(stdout);
+    fprintf(stderr, "the golden asks for the %s '%s', which scene.yaml does not have\n", what,
+            name);
+    exit(3);
+}
+
+static inline const struct pto_scene_tensor *pto_scene_tensor(const struct pto_scene *s,
+                                                              const char *name)
+{
+    for (uint32_t i = 0; i < s->tensor_count; i++)
+        if (strcmp(s->tensor[i].name, name) == 0)
+            return &s->tensor[i];
+    pto_scene_refuse("argument", name);
+    return NULL;
+}
+
+static inline int64_t pto_scene_param(const struct pto_scene *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->param_count; i++)
+        if (strcmp(s->param[i].name, name) == 0)
+            return s->param[i].value;
+    pto_scene_refuse("parameter", name);
+    return 0;
+}
+
+/* What an input, or an inout, has before the run. */
+static inline void *pto_scene_data(const struct pto_scene *s, const char *name)
+{
+    const struct pto_scene_tensor *t = pto_scene_tensor(s, name);
+
+    if (t->data == NULL)
+        pto_scene_refuse("input", name);
+    return t->data;
+}
+
+/* What an output, or an inout, is to have after it. */
+static inline void *pto_scene_expected(const struct pto_scene *s, const char *name)
+{
+    const struct pto_scene_tensor *t = pto_scene_tensor(s, name);
+
+    if (t->expected == NULL)
+        pto_scene_refuse("output", name);
+    return t->expected;
+}
+
+/* The same numbers on every machine, for the same seed: a step of SplitMix64. */
+static inline uint64_t pto_scene_next(const struct pto_scene *s)
+{
+    uint64_t x = *s->seed += 0x9e3779b97f4a7c15ull;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+/* From `low` up to, but not including, `high`; a multiple of 2^-24 of the range. */
+static inline double pto_scene_uniform(const struct pto_scene *s, double low, double high)
+{
+    return low + (high - low) * ((double)(pto_scene_next(s) >> 40) * (1.0 / 16777216.0));
+}
+
+/* From `low` to `high`, both included. */
+static inline int64_t pto_scene_integer(const struct pto_scene *s, int64_t low, int64_t high)
+{
+    uint64_t range = (uint64_t)high - (uint64_t)low + 1;
+    uint64_t x = pto_scene_next(s);
+
+    return (int64_t)((uint64_t)low + (range != 0 ? x % range : x));
+}
+
+/* float16 and bfloat16 as their bits, rounded to nearest even. */
+static inline uint16_t pto_scene_to_bfloat16(float value)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &value, sizeof(bits));
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)((bits >> 16) | 0x40);
+    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+static inline float pto_scene_from_bfloat16(uint16_t half)
+{
+    uint32_t bits = (uint32_t)half << 16;
+    float value;
+
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static inline float pto_scene_from_float16(uint16_t half)
+{
+    uint32_t exponent = (half >> 10) & 31, fraction = half & 1023;
+    uint32_t bits = (uint32_t)(half & 0x8000) << 16;
+    float value;
+
+    if (exponent == 0) { /* a multiple of 2^-24 */
+        value = (float)fraction * (1.0f / 16777216.0f);
+        return bits != 0 ? -value : value;
+    }
+    bits |= (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+static inline uint16_t pto_scene_to_float16(float value)
+{
+    uint32_t bits, sign, low, half, shift;
+    int32_t exponent;
+
+    memcpy(&bits, &value, sizeof(bits));
+    sign = (bits >> 16) & 0x8000;
+    bits &= 0x7fffffff;
+    if (bits >= 0x7f800000)
+        return (uint16_t)(sign | 0x7c00 | (bits > 0x7f800000 ? 0x200 | ((bits >> 13) & 1023) : 0));
+    if (bits >= 0x477ff000)
+        return (uint16_t)(sign | 0x7c00);
+    exponent = (int32_t)(bits >> 23) - 112;
+    if (exponent < -10)
+        return (uint16_t)sign;
+    bits = (bits & 0x7fffff) | 0x800000;
+    shift = exponent > 0 ? 13 : (uint32_t)(14 - exponent);
+    half = (bits >> shift) + (exponent > 0 ? (uint32_t)(exponent - 1) << 10 : 0);
+    low = bits & ((1u << shift) - 1);
+    if (low > 1u << (shift - 1) || (low == 1u << (shift - 1) && (half & 1) != 0))
+        half++; /* a carry goes into the exponent, as it should */
+    return (uint16_t)(sign | half);
+}
+
+/*
+ * Fills an input with random numbers: integers from `low` to `high`, others up
+ * to `high`. What a file has given stays.
+ */
+static inline void pto_scene_random(const struct pto_scene *s, const char *name, double low,
+                                    double high)
+{
+    const struct pto_scene_tensor *t = pto_scene_tensor(s, name);
+    char *to = (char *)pto_scene_data(s, name);
+    uint32_t bytes = pto_dtype_size((uint32_t)t->dtype);
+
+    for (uint64_t i = 0; i < t->count && !t->is_given; i++, to += bytes) {
+        if (t->dtype == PTO_FLOAT32 || t->dtype == PTO_FLOAT16 || t->dtype == PTO_BFLOAT16) {
+            float value = (float)pto_scene_uniform(s, low, high);
+            uint16_t half = t->dtype == PTO_FLOAT16 ? pto_scene_to_float16(value)
+                                                    : pto_scene_to_bfloat16(value);
+
+            if (bytes == sizeof(value))
+                memcpy(to, &value, sizeof(value));
+            else
+                memcpy(to, &half, sizeof(half));
+        } else {
+            int64_t value = pto_scene_integer(s, (int64_t)low, (int64_t)high);
+
+            memcpy(to, &value, bytes); /* the systems are little-endian */
+        }
+    }
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

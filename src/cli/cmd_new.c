@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `pto new`: a folder with a scene that passes, to be changed into another one. */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/bytes.h"
+#include "cli/commands.h"
+#include "cli/options.h"
+
+/* @NAME@ in a text is the name of the scene. */
+struct template
+{
+    const char *path;
+    const char *text;
+};
+
+static const struct template templates[] = {
+    { "scene.yaml", "# What this scene is made of. docs/scenes.md describes every key.\n"
+                    "name: @NAME@\n"
+                    "summary: y = alpha * x + y, in tiles of 256\n"
+                    "\n"
+                    "orchestration: orch.c\n"
+                    "kernels: # the id is what the orchestration submits\n"
+                    "  - { id: 0, name: axpy, source: kernels/axpy.c, core: aiv }\n"
+                    "\n"
+                    "arguments: # in the order of the entry\n"
+                    "  - { name: x, direction: in, type: float32, shape: [n] }\n"
+                    "  - { name: y, direction: inout, type: float32, shape: [n] }\n"
+                    "scalars:\n"
+                    "  - { name: alpha, type: float32, value: 2 }\n"
+                    "\n"
+                    "golden: golden.c\n"
+                    "tolerance: { float32: { rtol: 1e-6, atol: 1e-6 } }\n"
+                    "\n"
+                    "cases:\n"
+                    "  - { name: small, params: { n: 1024 } }\n"
+                    "  - { name: odd, params: { n: 1000 } }\n" },
+    { "orch.c",
+      "/* Submits a task for each tile of 256 elements. They are independent of each other. */\n"
+      "#include <pto/orch.h>\n"
+      "\n"
+      "enum { TILE = 256 };\n"
+      "enum { AXPY }; /* as in scene.yaml */\n"
+      "\n"
+      "void orchestrate(struct pto_orch *o, const struct pto_entry *entry)\n"
+      "{\n"
+      "    const struct pto_tensor *x = &entry->tensor[0], *y = &entry->tensor[1];\n"
+      "    uint32_t n = x->shapes[0];\n"
+      "\n"
+      "    for (uint32_t at = 0; at < n; at += TILE) {\n"
+      "        const uint32_t *size = PTO_DIMS(n - at < TILE ? n - at : TILE);\n"
+      "        const struct pto_tensor from = pto_tensor_view(x, size, PTO_DIMS(at));\n"
+      "        const struct pto_tensor to = pto_tensor_view(y, size, PTO_DIMS(at));\n"
+      "\n"
+      "        pto_aiv(o, AXPY, PTO_IN(&from), PTO_INOUT(&to), PTO_PASS(0));\n"
+      "    }\n"
+      "}\n" },
+    { "kernels/axpy.c", "/* y = alpha * x + y */\n"
+                        "#include <pto/orch.h>\n"
+                        "\n"
+                        "void kernel_entry(int64_t *args)\n"
+                        "{\n"
+                        "    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);\n"
+                        "    const float *x = pto_tensor_data(tensor);\n"
+                        "    float *y = pto_tensor_data(pto_arg_tensor(args, 1));\n"
+                        "    float alpha = pto_arg_float(args, 2); /* behind the tensors */\n"
+                        "\n"
+                        "    for (uint32_t i = 0; i < tensor->shapes[0]; i++)\n"
+                        "        y[i] = alpha * x[i] + y[i];\n"
+                        "}\n" },
+    { "golden.c", "/* Fills the inputs, and says what is expected of the outputs. */\n"
+                  "#include <pto/scene.h>\n"
+                  "\n"
+                  "int pto_scene_golden(const struct pto_scene *s)\n"
+                  "{\n"
+                  "    int64_t n = pto_scene_param(s, \"n\");\n"
+                  "    const float *x = pto_scene_data(s, \"x\"), *y = pto_scene_data(s, \"y\");\n"
+                  "    float *expected = pto_scene_expected(s, \"y\");\n"
+                  "\n"
+                  "    pto_scene_random(s, \"x\", -1, 1);\n"
+                  "    pto_scene_random(s, \"y\", -1, 1);\n"
+                  "    for (int64_t i = 0; i < n; i++)\n"
+                  "        expected[i] = 2 * x[i] + y[i];\n"
+                  "    return 0;\n"
+                  "}\n" },
+    { "README.md",
+      "# @NAME@\n"
+      "\n"
+      "`y = alpha * x + y` in tiles: an orchestration, a kernel, and a golden to compare with.\n"
+      "\n"
+      "    pto run @NAME@\n"
+      "    pto test @NAME@\n" },
+};
+
+enum { TEMPLATES = sizeof(templates) / sizeof(templates[0]) };
+
+static int make_scene(const char *folder, const char *name);
+
+static void print_usage(FILE *to)
+{
+    fprintf(to,
+            "usage: pto new FOLDER\n\n"
+            "Makes a scene that passes: a folder with scene.yaml, an orchestration, a kernel\n"
+            "and a golden. Its name is the last part of FOLDER, which must not be there yet.\n");
+}
+
+static bool is_name(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+    return name[0] != '\0' && strlen(name) < 64 && strspn(name, letters) == strlen(name);
+}
+
+int cmd_new(int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    char folder[PATH_MAX];
+    const char *name;
+    size_t length;
+    int key;
+
+    opterr = 0;
+    optind = 0; /* argv is not the one the program started with */
+    while ((key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+        if (key != 'h')
+            return options_refuse(argv, key);
+        print_usage(stdout);
+        return EXIT_OK;
+    }
+    if (optind == argc) {
+        print_usage(stderr);
+        return EXIT_USAGE;
+    }
+    if (optind + 1 < argc)
+        return options_too_many(argv, argv[optind + 1]);
+    length = strlen(argv[optind]);
+    while (length > 1 && argv[optind][length - 1] == '/')
+        length--;
+    if (length >= sizeof(folder) - 64) {
+        fprintf(stderr, "pto new: the path is too long\n");
+        return EXIT_USAGE;
+    }
+    memcpy(folder, argv[optind], length);
+    folder[length] = '\0';
+    name = strrchr(folder, '/') != NULL ? strrchr(folder, '/') + 1 : folder;
+    if (!is_name(name)) {
+        fprintf(stderr, "pto new: '%s' is not a name: letters, digits and _, up to 63\n", name);
+        return EXIT_USAGE;
+    }
+    return make_scene(folder, name);
+}
+
+/* The text with the name in it; NULL: there is no memory. */
+static char *fill_in(const char *text, const char *name, size_t *bytes_out)
+{
+    char *filled = NULL;
+    FILE *to = open_memstream(&filled, bytes_out);
+    const char *at;
+
+    if (to == NULL)
+        return NULL;
+    while ((at = strstr(text, "@NAME@")) != NULL) {
+        fwrite(text, 1, (size_t)(at - text), to);
+        fputs(name, to);
+        text = at + strlen("@NAME@");
+    }
+    fputs(text, to);
+    fclose(to);
+    return filled;
+}
+
+static int refuse_folder(const char *path)
+{
+    fprintf(stderr, "pto new: %s cannot be made: %s\n", path, strerror(errno));
+    return EXIT_FAILED;
+}
+
+static int make_scene(const char *folder, const char *name)
+{
+    char path[PATH_MAX + 32];
+
+    if (mkdir(folder, 0777) < 0)
+        return refuse_folder(folder);
+    snprintf(path, sizeof(path), "%s/kernels", folder);
+    if (mkdir(path, 0777) < 0)
+        return refuse_folder(path);
+    for (uint32_t i = 0; i < TEMPLATES; i++) {
+        struct fault fault = { .status = 0 };
+        size_t bytes;
+        char *text = fill_in(templates[i].text, name, &bytes);
+        int status;
+
+        if (text == NULL) {
+            fprintf(stderr, "pto new: there is no memory\n");
+            return EXIT_FAILED;
+        }
+        snprintf(path, sizeof(path), "%s/%s", folder, templates[i].path);
+        status = bytes_write(path, text, bytes, &fault);
+        free(text);
+        if (status < 0) {
+            fprintf(stderr, "pto new: %s\n", fault.text);
+            return EXIT_FAILED;
+        }
+    }
+    printf("made %s; next: pto test %s\n", folder, folder);
+    return EXIT_OK;
+}

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * `pto test`: runs the cases of many scenes, on each platform and in each mode,
+ * several at a time, and says which are not as expected and why.
+ */
+#include <fnmatch.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/commands.h"
+#include "cli/junit.h"
+#include "cli/machine.h"
+#include "cli/options.h"
+#include "cli/scene_find.h"
+#include "cli/terminal.h"
+#include "cli/test_jobs.h"
+
+enum { EXIT_INTERRUPTED = 130, NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000 };
+enum { CHILDREN_MAX = 256, THREADS_MAX = 1024 };
+
+static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
+
+struct request {
+    const char *name[NAMES_MAX]; /* patterns, any of which will do; none: everything */
+    uint32_t name_count;
+    const char *platform; /* NULL: all */
+    uint32_t modes;       /* bit by enum pto_mode */
+    const char *junit;    /* NULL: none */
+    const char *flag[FLAGS_MAX];
+    struct test_settings settings;
+    bool is_list;
+};
+
+struct suite {
+    struct scene_paths paths;
+    struct scene **scene; /* by path; NULL: it could not be read */
+    struct test_item *item;
+    uint32_t count;
+    uint32_t size;
+    bool is_terminal;
+};
+
+static volatile sig_atomic_t is_interrupted;
+
+static int parse_options(int argc, char **argv, struct request *request);
+static int find_scenes(int count, char **paths, struct suite *suite);
+static void add_scenes(struct suite *suite, const struct request *request);
+static int list_items(const struct suite *suite);
+static int run_items(struct suite *suite, struct request *request);
+static void free_suite(struct suite *suite);
+
+static void print_usage(FILE *to)
+{
+    fprintf(to,
+            "usage: pto test [PATH...] [OPTION...]\n\n"
+            "Runs the cases of all scenes at or below each PATH (here, if there is none) and\n"
+            "compares their results with what is expected.\n\n"
+            "  --name PATTERN          only SCENE or SCENE/CASE that match; may be repeated\n"
+            "  --platform P|all        which simulated chip (all)\n"
+            "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
+            "  --rounds N              run each case as often (1)\n"
+            "  --jobs N                scenes at a time (one per CPU)\n"
+            "  --threads K             threads that run tasks, for each of them (one per CPU)\n"
+            "  --timeout S             seconds that a case may take (the scene's: 60)\n"
+            "  --fail-fast, -x         stop at the first failure\n"
+            "  --junit FILE            write the results as JUnit XML, too\n"
+            "  --flag F                one more flag for kernels and orchestrations\n"
+            "  --list                  name the cases and run none\n\n"
+            "Ctrl-C ends it with what was found until then (exit code %d).\n",
+            EXIT_INTERRUPTED);
+}
+
+int cmd_test(int argc, char **argv)
+{
+    struct request request = { .modes = 3, .settings = { .rounds = 1 } };
+    struct suite suite = { .is_terminal = isatty(STDERR_FILENO) };
+    int code = parse_options(argc, argv, &request);
+
+    if (code >= 0)
+        return code;
+    request.settings.session.build.flags = request.flag;
+    request.settings.is_interrupted = &is_interrupted;
+    code = find_scenes(argc - optind, argv + optind, &suite);
+    if (code < 0) {
+        add_scenes(&suite, &request);
+        if (suite.count == 0) {
+            fprintf(stderr, "pto test: no case matches; `pto test --list` names them\n");
+            code = EXIT_USAGE;
+        } else {
+            code = request.is_list ? list_items(&suite) : run_items(&suite, &request);
+        }
+    }
+    free_suite(&suite);
+    return code;
+}
+
+/* ---- options ---- */
+
+static const struct option options[] = {
+    { "name", required_argument, NULL, 'n' },
+    { "platform", required_argument, NULL, 'p' },
+    { "mode", required_argument, NULL, 'm' },
+    { "rounds", required_argument, NULL, 'r' },
+    { "jobs", required_argument, NULL, 'j' },
+    { "threads", required_argument, NULL, 't' },
+    { "timeout", required_argument, NULL, 'T' },
+    { "fail-fast", no_argument, NULL, 'x' },
+    { "junit", required_argument, NULL, 'J' },
+    { "flag", required_argument, NULL, 'f' },
+    { "list", no_argument, NULL, 'l' },
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
+};
+
+static int parse_option(int key, struct request *r)
+{
+    struct test_settings *settings = &r->settings;
+
+    switch (key) {
+    case 'n':
+        return options_text("test", "name", optarg, r->name, NAMES_MAX, &r->name_count);
+    case 'p':
+        return options_platform("test", optarg, &r->platform);
+    case 'm':
+        return options_modes("test", optarg, &r->modes);
+    case 'r':
+        return options_count("test", "rounds", optarg, ROUNDS_MAX, &settings->rounds);
+    case 'j':
+        return options_count("test", "jobs", optarg, CHILDREN_MAX, &settings->jobs);
+    case 't':
+        return options_count("test", "threads", optarg, THREADS_MAX, &settings->session.workers);
+    case 'T':
+        return options_seconds("test", "timeout", optarg, &settings->session.timeout);
+    case 'f':
+        return options_text("test", "flag", optarg, r->flag, FLAGS_MAX,
+                            &settings->session.build.flag_count);
+    case 'x':
+        settings->is_fail_fast = true;
+        return -1;
+    case 'J':
+        r->junit = optarg;
+        return -1;
+    default:
+        r->is_list = true;
+        return -1;
+    }
+}
+
+/* Returns -1 to go on, or the exit code. */
+static int parse_options(int argc, char **argv, struct request *request)
+{
+    struct machine machine;
+    int code = -1;
+    int key;
+
+    opterr = 0;
+    optind = 0; /* argv is not the one the program started with */
+    while (code < 0 && (key = getopt_long(argc, argv, ":hx", options, NULL)) != -1) {
+        if (key == 'h') {
+            print_usage(stdout);
+            return EXIT_OK;
+        }
+        code = key == '?' || key == ':' ? options_refuse(argv, key) : parse_option(key, request);
+    }
+    if (code < 0 && request->settings.jobs == 0) {
+        machine_read(&machine);
+        request->settings.jobs = machine.cpus_allowed;
+    }
+    return code;
+}
+
+/* ---- what there is ---- */
+
+/* Returns -1 to go on, or the exit code. */
+static int find_scenes(int count, char **paths, struct suite *suite)
+{
+    static char here[] = ".";
+    char *defaults[] = { here };
+
+    if (count == 0) {
+        count = 1;
+        paths = defaults;
+    }
+    for (int i = 0; i < count; i++) {
+        struct fault fault = { .status = 0 };
+
+        if (scene_find_below(paths[i], &suite->paths, &fault) < 0) {
+            fprintf(stderr, "pto test: %s\n", fault.text);
+            return EXIT_USAGE;
+        }
+    }
+    return -1;
+}
+
+static bool is_wanted(const struct request *request, const char *scene, const char *kase)
+{
+    char both[160];
+
+    snprintf(both, sizeof(both), "%s/%s", scene, kase);
+    for (uint32_t i = 0; i < request->name_count; i++)
+        if (fnmatch(request->name[i], scene, 0) == 0 || fnmatch(request->name[i], both, 0) == 0)
+            return true;
+    return request->name_count == 0;
+}
+
+static struct test_item *add_item(struct suite *suite, const char *path)
+{
+    if (suite->count == suite->size) {
+        uint32_t size = suite->size != 0 ? 2 * suite->size : 64;
+        struct test_item *grown = realloc(suite->item, size * sizeof(*grown));
+
+        if (grown == NULL) {
+            fprintf(stderr, "pto test: there is no memory\n");
+            exit(EXIT_FAILED);
+        }
+        suite->item = grown;
+        suite->size = size;
+    }
+    suite->item[suite->count] = (struct test_item){ .path = path };
+    return &suite->item[suite->count++];
+}
+
+static bool can_open(const char *name)
+{
+    const struct pto_platform *platform;
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if (strcmp(platform->name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Both modes of a case on one platform. */
+static void add_case(struct suite *suite, const struct request *request, uint32_t scene,
+                     const struct scene_case *kase, const char *platform)
+{
+    for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct test_item *item;
+
+        if ((request->modes & kase->modes & (1u << mode)) == 0)
+            continue;
+        item = add_item(suite, suite->paths.path[scene]);
+        item->scene = suite->scene[scene];
+        item->kase = kase;
+        item->platform = platform;
+        item->mode = (enum pto_mode)mode;
+        if (!can_open(platform)) {
+            item->outcome = TEST_SKIPPED;
+            item->text = strdup("this version has no such device");
+        }
+    }
+}
+
+/* Platform by platform: a child builds once for each. */
+static void add_scene(struct suite *suite, const struct request *request, uint32_t index)
+{
+    static const char *const platforms[] = { "a2a3sim", "a5sim", "a2a3", "a5" };
+    const struct scene *scene = suite->scene[index];
+
+    for (uint32_t p = 0; p < sizeof(platforms) / sizeof(platforms[0]); p++) {
+        if (request->platform != NULL && strcmp(request->platform, platforms[p]) != 0)
+            continue;
+        for (uint32_t i = 0; i < scene->case_count; i++) {
+            const struct scene_case *kase = &scene->kase[i];
+            bool has_platform = false;
+
+            for (uint32_t k = 0; k < kase->platform_count; k++)
+                has_platform = has_platform || strcmp(kase->platform[k], platforms[p]) == 0;
+            if (has_platform && is_wanted(request, scene->name, kase->name))
+                add_case(suite, request, index, kase, platforms[p]);
+        }
+    }
+}
+
+/* What it is called is not known; its folder's name has to do. */
+static void add_unreadable(struct suite *suite, const struct request *request, const char *path,
+                           const char *text)
+{
+    const char *slash = strrchr(path, '/');
+    struct test_item *item;
+
+    if (!is_wanted(request, slash != NULL ? slash + 1 : path, ""))
+        return;
+    item = add_item(suite, path);
+    item->outcome = TEST_FAILED;
+    item->text = strdup(text);
+}
+
+static void add_scenes(struct suite *suite, const struct request *request)
+{
+    suite->scene = calloc(suite->paths.count + 1, sizeof(struct scene *));
+    for (uint32_t i = 0; suite->scene != NULL && i < suite->paths.count; i++) {
+        struct fault fault = { .status = 0 };
+
+        if (scene_open(suite->paths.path[i], &suite->scene[i], &fault) == PTO_OK) {
+            add_scene(suite, request, i);
+        } else {
+            suite->scene[i] = NULL;
+            add_unreadable(suite, request, suite->paths.path[i], fault.text);
+        }
+    }
+}
+
+static void free_suite(struct suite *suite)
+{
+    for (uint32_t i = 0; i < suite->count; i++) {
+        free(suite->item[i].text);
+        free(suite->item[i].output);
+    }
+    for (uint32_t i = 0; suite->scene != NULL && i < suite->paths.count; i++)
+        scene_close(suite->scene[i]);
+    free(suite->item);
+    free(suite->scene);
+    scene_paths_free(&suite->paths);
+}
+
+static int list_items(const struct suite *suite)
+{
+    int code = EXIT_OK;
+
+    for (uint32_t i = 0; i < suite->count; i++) {
+        const struct test_item *item = &suite->item[i];
+
+        if (item->scene == NULL) {
+            fprintf(stderr, "%s\n", item->text);
+            code = EXIT_FAILED;
+        } else {
+            printf("%s/%s %s %s\n", item->scene->name, item->kase->name, item->platform,
+                   mode_names[item->mode]);
+        }
+    }
+    return code;
+}
+
+/* ---- running ---- */
+
+static void print_indented(const char *text, const char *indent)
+{
+    while (text != NULL && *text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        printf("%s%.*s\n", indent, (int)length, text);
+        text += length + (text[length] != '\0');
+    }
+}
+
+static void print_item(const struct test_item *item)
+{
+    static const char *const words[TEST_OUTCOMES] = { "-", "ok", "FAIL", "skip" };
+    static const char *const colours[TEST_OUTCOMES] = { "", TERMINAL_GREEN, TERMINAL_RED,
+                                                        TERMINAL_YELLOW };
+
+    printf("%s%-5s%s ", terminal_code(stdout, colours[item->outcome]), words[item->outcome],
+           terminal_code(stdout, TERMINAL_PLAIN));
+    if (item->scene == NULL)
+        printf("%s\n", item->path);
+    else
+        printf("%s/%s %s %s", item->scene->name, item->kase->name, item->platform,
+               mode_names[item->mode]);
+    if (item->scene != NULL && item->outcome == TEST_PASSED)
+        printf("  (run %.3f ms, all %.0f ms)", (double)item->run_ns / 1e6, item->seconds * 1e3);
+    if (item->scene != NULL)
+        printf("\n");
+    print_indented(item->text, "      ");
+    if (item->outcome == TEST_FAILED && item->output != NULL) {
+        printf("      it printed:\n");
+        print_indented(item->output, "      | ");
+    }
+    fflush(stdout);
+}
+
+static void report_item(void *context, const struct test_item *item, uint32_t done)
+{
+    const struct suite *suite = context;
+
+    if (suite->is_terminal)
+        fprintf(stderr, TERMINAL_CLEAR);
+    if (item != NULL)
+        print_item(item);
+    if (suite->is_terminal && done < suite->count)
+        fprintf(stderr, "%u of %u", done, suite->count);
+}
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+static void watch_interrupt(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = on_interrupt;
+    action.sa_flags = SA_RESETHAND; /* a second Ctrl-C ends the program */
+    sigaction(SIGINT, &action, NULL);
+}
+
+static double now_seconds(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static int run_items(struct suite *suite, struct request *request)
+{
+    uint32_t of[TEST_OUTCOMES] = { 0 };
+    double begin = now_seconds();
+    int code;
+
+    for (uint32_t i = 0; i < suite->count; i++)
+        if (suite->item[i].outcome != TEST_WAITING)
+            print_item(&suite->item[i]);
+    request->settings.report = report_item;
+    request->settings.context = suite;
+    watch_interrupt();
+    test_jobs_run(suite->item, suite->count, &request->settings);
+    if (suite->is_terminal)
+        fprintf(stderr, TERMINAL_CLEAR);
+    for (uint32_t i = 0; i < suite->count; i++)
+        of[suite->item[i].outcome]++;
+    printf("%u passed, %u failed, %u skipped", of[TEST_PASSED], of[TEST_FAILED], of[TEST_SKIPPED]);
+    if (of[TEST_WAITING] != 0)
+        printf(", %u not reached", of[TEST_WAITING]);
+    printf("  (%.1f s)\n", now_seconds() - begin);
+    code = is_interrupted                                  ? EXIT_INTERRUPTED
+           : of[TEST_FAILED] != 0 || of[TEST_WAITING] != 0 ? EXIT_FAILED
+                                                           : EXIT_OK;
+    if (is_interrupted)
+        printf("interrupted\n");
+    if (request->junit != NULL) {
+        struct fault fault = { .status = 0 };
+
+        if (junit_write(request->junit, suite->item, suite->count, now_seconds() - begin, &fault) <
+            0) {
+            fprintf(stderr, "pto test: %s\n", fault.text);
+            code = code != EXIT_OK ? code : EXIT_FAILED;
+        }
+    }
+    return code;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What `pto run` does with a session that is ready: runs it and shows what came of it. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/run_request.h"
+#include "cli/terminal.h"
+
+enum { CLUSTER_CORES = 3 }; /* 1 AIC and 2 AIV */
+
+/* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
+static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
+{
+    bool is_first = true;
+
+    for (uint32_t core = 0; core < count; core++) {
+        if (tasks[core] == 0)
+            continue;
+        if (is_first)
+            printf(" %s", type);
+        printf(" %" PRIu32 ":%" PRIu32, core, tasks[core]);
+        is_first = false;
+    }
+}
+
+static void print_report(const struct pto_run_report *report, uint64_t best_ns, uint32_t rounds)
+{
+    uint32_t clusters = report->core_count / CLUSTER_CORES;
+
+    printf("  tasks    %llu, %u thread%s\n", (unsigned long long)report->tasks, report->workers,
+           report->workers == 1 ? "" : "s");
+    printf("  time     %.1f us", (double)best_ns / 1000);
+    if (rounds > 1)
+        printf(", the shortest of %" PRIu32, rounds);
+    printf("\n  cores   ");
+    print_cores("AIC", report->core_tasks, clusters);
+    print_cores("AIV", report->core_tasks + clusters, report->core_count - clusters);
+    printf("\n");
+    if (report->warning != NULL)
+        printf("  warning  %s\n", report->warning);
+}
+
+static bool write_timeline(const struct session *s, const char *name, enum pto_mode mode)
+{
+    bool has_cases = s->scene->case_count > 1;
+    char path[PATH_MAX];
+    struct pto_error error;
+
+    memset(&error, 0, sizeof(error));
+    error.size = sizeof(error);
+    snprintf(path, sizeof(path), "%s-%s%s%s-%s.json", name, has_cases ? s->data.kase->name : "",
+             has_cases ? "-" : "", s->platform, run_mode_names[mode]);
+    if (s->device == NULL || pto_trace_write(s->device, path, &error) < 0) {
+        printf("  timeline FAILED: %s\n", s->device == NULL ? "the device is lost" : error.text);
+        return false;
+    }
+    printf("  timeline %s (open it at ui.perfetto.dev)\n", path);
+    return true;
+}
+
+bool run_write_outputs(const struct session *s, const struct run_request *request)
+{
+    for (uint32_t i = 0; i < request->out_count; i++) {
+        int argument = scene_find_argument(s->scene, request->out[i].name);
+        const struct scene_tensor *tensor = &s->data.tensor[argument];
+        struct fault fault = { .status = 0 };
+
+        if (npy_write(request->out[i].path, tensor->argument->dtype, tensor->shapes,
+                      tensor->argument->ndims, tensor->got, &fault) < 0) {
+            printf("  written  FAILED: %s\n", fault.text);
+            return false;
+        }
+        printf("  written  %s to %s\n", request->out[i].name, request->out[i].path);
+    }
+    return true;
+}
+
+static void print_indented(const char *text)
+{
+    while (*text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        printf("           %.*s\n", (int)length, text);
+        text += length + (text[length] != '\0');
+    }
+}
+
+static void print_mismatch(struct session *s, enum pto_mode mode)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (to == NULL)
+        return;
+    session_explain(s, mode, to);
+    fclose(to);
+    print_indented(text);
+    free(text);
+}
+
+static void print_failure(struct session *s, enum pto_mode mode, const struct fault *fault)
+{
+    printf("  result   %sFAILED%s: %s (%d)\n", terminal_code(stdout, TERMINAL_RED),
+           terminal_code(stdout, TERMINAL_PLAIN), pto_strerror(fault->status), fault->status);
+    if (fault->status == PTO_EMISMATCH)
+        print_mismatch(s, mode);
+    else
+        printf("  error    %s\n", fault->text);
+}
+
+int run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
+{
+    struct fault fault = { .status = 0 };
+    uint64_t best_ns = UINT64_MAX;
+    bool is_good = true;
+    int status = PTO_OK;
+
+    for (uint32_t round = 0; round < request->rounds && status == PTO_OK; round++) {
+        status = session_run(s, mode, &fault);
+        best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
+    }
+    printf("\n%s, %s", s->platform, run_mode_names[mode]);
+    if (s->scene->case_count > 1)
+        printf(", %s", s->data.kase->name);
+    printf("\n");
+    if (status == PTO_OK) {
+        printf("  result   ok: ");
+        session_summarize(s, stdout);
+        printf("\n");
+        print_report(&s->report, best_ns, request->rounds);
+    }
+    if (status == PTO_OK || status == PTO_EMISMATCH)
+        is_good = run_write_outputs(s, request);
+    if (request->trace != NULL && !write_timeline(s, request->trace, mode))
+        is_good = false; /* a run that failed has a timeline, too */
+    if (status < 0)      /* last: it may run once more */
+        print_failure(s, mode, &fault);
+    return status == PTO_OK && is_good ? EXIT_OK : EXIT_FAILED;
+}

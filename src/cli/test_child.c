@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The child of a job: builds its scene, runs its cases one after the other, and tells its parent. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/commands.h"
+#include "cli/test_jobs.h"
+
+#define TICK_NS 100000000ull
+
+struct child {
+    struct test_item *items;
+    const struct test_settings *settings;
+    int pipe;
+    uint64_t begin_ns; /* of the item that goes on */
+    struct session session;
+};
+
+/* Without its parent there is nobody to work for. */
+static void send_bytes(int pipe, const void *bytes, size_t size)
+{
+    while (size > 0) {
+        ssize_t put = write(pipe, bytes, size);
+
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0)
+            _exit(EXIT_FAILED);
+        bytes = (const char *)bytes + put;
+        size -= (size_t)put;
+    }
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static void send_message(struct child *c, enum test_message_kind kind, uint32_t item,
+                         enum test_outcome outcome, uint64_t run_ns, const char *text)
+{
+    const struct test_message message = { .kind = kind,
+                                          .item = item,
+                                          .outcome = (int32_t)outcome,
+                                          .bytes = (uint32_t)strlen(text),
+                                          .run_ns = run_ns,
+                                          .all_ns = now_ns() - c->begin_ns };
+
+    if (kind == TEST_BEGIN)
+        c->begin_ns = now_ns();
+    fflush(stdout); /* what was printed belongs to what was before */
+    fflush(stderr);
+    send_bytes(c->pipe, &message, sizeof(message));
+    send_bytes(c->pipe, text, message.bytes);
+}
+
+/* What is wrong, in lines. The caller frees; NULL: there is no memory. */
+static char *tell_failure(struct child *c, enum pto_mode mode, const struct fault *fault,
+                          uint32_t round)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (to == NULL)
+        return NULL;
+    if (c->settings->rounds > 1)
+        fprintf(to, "in round %u of %u: ", round, c->settings->rounds);
+    fprintf(to, "%s (%d)\n", pto_strerror(fault->status), fault->status);
+    if (fault->status == PTO_EMISMATCH)
+        session_explain(&c->session, mode, to);
+    else
+        fprintf(to, "%s\n", fault->text);
+    fclose(to);
+    return text;
+}
+
+static void run_item(struct child *c, uint32_t index)
+{
+    const struct test_item *item = &c->items[index];
+    struct session *s = &c->session;
+    struct fault fault = { .status = 0 };
+    uint64_t best_ns = UINT64_MAX, ticked = now_ns();
+    uint32_t round = 0;
+    char *text = NULL;
+    int status = PTO_OK;
+
+    if (!s->has_data || s->data.kase != item->kase || s->device == NULL)
+        status = session_prepare(s, item->kase, &fault);
+    while (status == PTO_OK && round < c->settings->rounds) {
+        round++;
+        if (now_ns() - ticked > TICK_NS) {
+            ticked = now_ns();
+            send_message(c, TEST_TICK, index, TEST_WAITING, 0, "");
+        }
+        status = session_run(s, item->mode, &fault);
+        best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
+    }
+    if (status < 0)
+        text = tell_failure(c, item->mode, &fault, round);
+    send_message(c, TEST_END, index, status == PTO_OK ? TEST_PASSED : TEST_FAILED, best_ns,
+                 status == PTO_OK ? ""
+                 : text != NULL   ? text
+                                  : fault.text);
+    free(text);
+}
+
+/* What cannot be built fails with all its cases. */
+static void fail_all(struct child *c, uint32_t first, uint32_t last, const char *text)
+{
+    for (uint32_t i = first; i < last; i++) {
+        send_message(c, TEST_BEGIN, i, TEST_WAITING, 0, "");
+        send_message(c, TEST_END, i, TEST_FAILED, 0, text);
+    }
+}
+
+_Noreturn void test_child_run(struct test_item *items, uint32_t first, uint32_t last,
+                              const struct test_settings *settings, int pipe)
+{
+    struct child child = { .items = items, .settings = settings, .pipe = pipe };
+    struct fault fault = { .status = 0 };
+
+    if (session_open(&child.session, items[first].scene, items[first].platform, &settings->session,
+                     &fault) < 0) {
+        fail_all(&child, first, last, fault.text);
+    } else {
+        for (uint32_t i = first; i < last; i++) {
+            send_message(&child, TEST_BEGIN, i, TEST_WAITING, 0, "");
+            run_item(&child, i);
+        }
+        session_close(&child.session);
+    }
+    close(pipe);
+    if (pto_stuck_threads() != 0)
+        _exit(EXIT_OK); /* they may be in code that an orderly end takes away */
+    exit(EXIT_OK);
+}

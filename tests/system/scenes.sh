@@ -1,0 +1,195 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Scenes as a user meets them: a new one passes; one that is wrong, crashes or hangs is told as
+# what it is and takes no other one down; filters, rounds, JUnit, Ctrl-C; the user's own data.
+# PTO names the command.
+set -eu
+cd "$(dirname "$0")/../.."
+pto=$(realpath "${PTO:-build/bin/pto}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache
+cd "$work"
+
+fail() {
+    echo "FAIL  $1"
+    exit 1
+}
+
+# Runs pto, expects an exit code and phrases in what it prints.
+expect() { # code phrase... -- arguments
+    local code=$1 got=0 phrases=()
+    shift
+    while [ "$1" != -- ]; do
+        phrases+=("$1")
+        shift
+    done
+    shift
+    "$pto" "$@" >out 2>&1 </dev/null || got=$?
+    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat out)"
+    for phrase in "${phrases[@]}"; do
+        grep -qF -- "$phrase" out || fail "pto $*: no '$phrase' in: $(cat out)"
+    done
+}
+
+# A copy of the new scene, with a change to one of its files.
+variant() { # name file sed-script
+    cp -r new "$1"
+    sed -i -e "s/^name: new/name: $1/" "$1/scene.yaml"
+    sed -i -e "$3" "$1/$2"
+    ! cmp -s "new/$2" "$1/$2" || [ "$2" = scene.yaml ] || fail "$1: nothing has changed"
+}
+
+# ---- new ----
+
+expect 0 "made new; next: pto test new" -- new new
+expect 0 "8 passed, 0 failed, 0 skipped" -- test new
+expect 0 "result   ok: y " "written  y to y.npy" -- run new --case odd --out y=y.npy
+expect 1 "File exists" -- new new
+expect 2 "'a b' is not a name" -- new "a b"
+expect 2 "usage: pto new" -- new
+expect 2 "'b' is not an option" -- new a b
+expect 1 "No such file" -- new no/where
+echo "ok    new"
+
+# ---- a wrong result ----
+
+variant wrong kernels/axpy.c 's/y\[i\] = alpha/if (i == 7) y[i] = 0.0f \/ (y[i] - y[i]); else if (i != 9) y[i] = alpha/'
+expect 1 "4 failed" -- test wrong --platform a5sim
+[ "$(grep -c 'y: 8 of 10[02][04] elements differ (float32, rtol 1e-06, atol 1e-06)' out)" = 4 ] || fail "$(cat out)"
+[ "$(grep -c 'NaN: 4, of which 4 are not expected' out)" = 4 ] || fail "$(cat out)"
+grep -qE 'y\[7\]: expected -?[0-9.]+, got -?nan; last written by task 0 \(axpy, orch.c:[0-9]+\)$' out || fail "$(cat out)"
+grep -qE 'y\[265\]: expected [-0-9.e]+, got [-0-9.e]+ \([0-9]+ ULP\); last written by task 1 \(axpy, ' out || fail "$(cat out)"
+grep -qE 'largest error: [0-9.]+ at y\[[0-9]+\]; relative: [0-9.]+ at y\[[0-9]+\]; [0-9]+ ULP at most' out || fail "$(cat out)"
+grep -qx '        and 3 more' out || fail "$(cat out)"
+expect 1 "FAILED: the result is not the expected one (-220)" "y[7]: expected" -- run wrong --mode host
+# What no task writes shows, in each round, though the run before left the right numbers in the buffer.
+variant part orch.c 's/at < n; at/at + TILE < n; at/'
+sed -i 's/direction: inout/direction: out/' part/scene.yaml
+sed -i 's/pto_scene_data(s, "y")/pto_scene_data(s, "x")/; /random(s, "y"/d' part/golden.c
+sed -i 's/y\[i\] = alpha.*/y[i] = alpha * x[i] + x[i];/' part/kernels/axpy.c
+sed -i 's/PTO_INOUT(&to)/PTO_WRITE(\&to)/' part/orch.c
+expect 1 "y: 256 of 1024 elements differ" "NaN: 256, of which 256" "got nan; no task has it as an output" -- test part --rounds 3
+grep -q 'in round 1 of 3: ' out || fail "$(cat out)"
+# Beyond the end of an output.
+variant beyond kernels/axpy.c 's/y\[i\] = alpha.*/y[i] = 3 * x[i]; y[tensor->shapes[0]] = 1;/'
+sed -i 's/direction: inout/direction: out/' beyond/scene.yaml
+sed -i 's/pto_scene_data(s, "y")/pto_scene_data(s, "x")/; /random(s, "y"/d' beyond/golden.c
+sed -i 's/PTO_INOUT(&to)/PTO_WRITE(\&to)/' beyond/orch.c
+expect 1 "argument 'y'" "(-211)" -- test beyond --name '*/small' --platform a5sim
+echo "ok    a wrong result"
+
+# ---- crashes, hangs, refusals ----
+
+variant golden_crash golden.c 's/return 0;/if (n == 1024) *(volatile int *)8 = 1; return 0;/'
+variant golden_exit golden.c 's/return 0;/return (int)n;/'
+variant golden_name golden.c 's/"n")/"m")/'
+variant golden_hang golden.c 's/return 0;/for (volatile int go = n == 1024; go;) { } return 0;/'
+variant kernel_crash kernels/axpy.c 's/y\[i\] = alpha/y[*(volatile int *)8] = alpha/'
+variant kernel_hang kernels/axpy.c 's/y\[i\] = alpha.*/for (volatile int go = 1; go;) { }/'
+variant orch_bad orch.c 's/pto_aiv(o, AXPY/pto_aiv(o, 5/'
+variant no_compile kernels/axpy.c 's/y\[i\] = alpha/y[i] = beta/'
+variant bad_yaml scene.yaml 's/^golden:/goldne:/'
+variant printing kernels/axpy.c 's/^void/#include <stdio.h>\nvoid/; s/y\[i\] = alpha.*/if (i == 0) printf("hello from a kernel\\n");/'
+expect 1 "FAIL  bad_yaml" "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'" \
+    "FAIL  golden_crash/small a5sim stream" "the process died in the golden: Segmentation fault" \
+    "ok    golden_crash/odd a5sim host" \
+    "FAIL  golden_exit/odd a5sim stream" "the golden returned 1000" \
+    "the golden asks for the parameter 'm', which scene.yaml does not have" \
+    "FAIL  golden_hang/small a5sim host" "it did not end in time in the golden, and was killed" \
+    "ok    golden_hang/odd a5sim stream" \
+    "FAIL  kernel_crash/small a5sim stream" "(-215)" \
+    "FAIL  kernel_hang/odd a5sim host" "does not return" \
+    "there is no kernel 5; callable \"orch_bad\" has 1 of them" \
+    "beta" "FAIL  no_compile/odd a5sim host" \
+    "| hello from a kernel" "ok    new/odd a5sim host" \
+    -- test . --platform a5sim --timeout 1 --jobs 8 --junit junit.xml
+grep -qE '^[0-9]+ passed, [0-9]+ failed, 0 skipped  ' out || fail "no sum: $(cat out)"
+python3 - <<'PY' || fail "junit.xml is not as it should be"
+import re, xml.etree.ElementTree as tree
+root = tree.parse("junit.xml").getroot()
+said = re.search(r"^(\d+) passed, (\d+) failed", open("out", encoding="utf-8").read(), re.M)
+cases = root.findall("./testsuite/testcase")
+failed = [c for c in cases if c.find("failure") is not None]
+assert len(cases) == int(root.get("tests")) == int(said[1]) + int(said[2]), len(cases)
+assert len(failed) == int(root.get("failures")) == int(said[2]), len(failed)
+assert any("hello from a kernel" in (c.findtext("system-out") or "") for c in failed)
+assert {s.get("name") for s in root} >= {"new", "wrong", "bad_yaml"}
+PY
+expect 1 "pto run: the process died in the golden: Segmentation fault" -- run golden_crash
+expect 1 "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'" -- run bad_yaml
+expect 1 "build    FAILED" "beta" -- run no_compile --platform a5sim
+rm kernel_hang golden_hang -r
+echo "ok    crashes, hangs, refusals"
+
+# ---- filters ----
+
+expect 0 "new/odd a2a3sim stream" -- test new --list
+[ "$(wc -l <out)" = 8 ] || fail "not 8 cases: $(cat out)"
+expect 0 "2 passed, 0 failed" -- test . --name 'new/o*' --mode host
+expect 0 "1 passed, 0 failed" -- test new --name new/odd --mode stream --platform a5sim --rounds 20
+expect 0 "8 passed" -- test new new/scene.yaml ./new/
+expect 2 "no case matches" -- test new --name nothing
+expect 2 "there is no 'nowhere'" -- test nowhere
+expect 2 "there is no scene.yaml in 'cache'" -- test cache
+expect 2 "--rounds wants a number from 1 to 1000000, not '0'" -- test new --rounds 0
+expect 2 "--mode is stream, host or all" -- test new --mode fast
+expect 2 "there is no platform 'a9'" -- test new --platform a9
+expect 1 "1 failed" "not reached" -- test wrong --jobs 1 -x
+expect 1 "cannot be written: No such file" -- test new --mode host --junit no/where.xml
+expect 2 "its cases: small odd" -- run new --case large
+echo "ok    filters"
+
+# ---- the user's own data ----
+
+python3 - <<'PY'
+import struct
+def save(path, shape, numbers):
+    head = "{'descr': '<f4', 'fortran_order': False, 'shape': %r, }" % (shape,)
+    with open(path, "wb") as f:
+        f.write(b"\x93NUMPY\1\0" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<%df" % len(numbers), *numbers))
+save("x.npy", (5,), [1, 2, 3, 4, 5])
+save("y.npy", (5,), [10, 20, 30, 40, 50])
+save("z.npy", (6,), [0] * 6)
+save("flat.npy", (5, 1), [0] * 5)
+PY
+value() { # file: its numbers
+    python3 -c 'import struct, sys; b = open(sys.argv[1], "rb").read(); b = b[10 + b[8] + 256 * b[9]:]; print(*struct.unpack("<%df" % (len(b) // 4), b))' "$1"
+}
+expect 0 "result   ok: y exact (5 float32)" -- run new --in x=x.npy --in y=y.npy --out y=out.npy
+[ "$(value out.npy)" = "12.0 24.0 36.0 48.0 60.0" ] || fail "out.npy: $(value out.npy)"
+expect 1 "makes n 6, and another file made it 5" -- run new --in x=x.npy --in y=z.npy
+expect 1 "has the shape [5, 1], but argument 'x' has [1024]" -- run new --in x=flat.npy
+expect 2 "the scene has no input of that name" -- run new --in q=x.npy
+expect 2 "cannot be read: No such file" -- run new --in x=none.npy
+expect 2 "--in wants NAME=FILE.npy" -- run new --in x
+expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,inout,scalar -o new.ptoc
+expect 0 "written  1 to out.npy" "result   ok: not compared" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
+[ "$(value out.npy)" = "13.0 26.0 39.0 52.0 65.0" ] || fail "out.npy: $(value out.npy)"
+expect 1 "argument 1 is an inout; give it with --in 1=FILE.npy" -- run new.ptoc --in 0=x.npy --scalar 3.0
+expect 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc --in 0=x.npy --in 1=y.npy
+expect 1 "there is no argument 2: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
+expect 1 "the arguments of an artefact are numbers" -- run new.ptoc --in x=x.npy
+expect 0 "new.ptoc: 0 compiled, 2 from the store" -- build new
+expect 0 "written  1 to out.npy" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
+expect 2 "a scene names its sources" -- build new --signature in
+expect 1 "there is no scene 'old'" -- build old
+expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,out,scalar -o out.ptoc
+expect 1 "nothing says its type and shape" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
+expect 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out '1=none.npy:float32[5]' --scalar 1.5 --mode host
+[ "$(value none.npy)" = "nan nan nan nan nan" ] || fail "an output begins as something: $(value none.npy)"
+expect 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
+truncate -s 100 new.ptoc
+expect 1 "pto run: " -- run new.ptoc --in 0=x.npy
+echo "ok    the user's own data"
+
+# ---- Ctrl-C ----
+
+got=0
+timeout --foreground --preserve-status -k 10 -s INT 1 "$pto" test new --rounds 1000000 --junit j.xml >out 2>&1 || got=$?
+[ "$got" = 130 ] && grep -qx interrupted out && grep -q 'not reached' out || fail "Ctrl-C: exit $got: $(cat out)"
+[ -s j.xml ] || fail "Ctrl-C: no junit.xml"
+sleep 0.2
+if pgrep -f "$pto test new" >/dev/null; then fail "Ctrl-C leaves processes behind"; fi
+echo "ok    Ctrl-C"

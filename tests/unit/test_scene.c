@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* scene.yaml: what a right one says, and the place and the sentence for each kind of wrong one. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/scene.h"
+
+#define HEAD "name: x\norchestration: o.c\n"
+#define TAIL                                                                           \
+    "arguments:\n  - { name: f, direction: out, type: float32, shape: [n] }\ngolden: " \
+    "g.c\nparams: { n: 4 }\n"
+
+static void reads_everything_that_may_stand_there(void **state)
+{
+    static const char text[] =
+        "# a comment\n"
+        "name: all-of.it\n"
+        "summary: \"with: a colon\"\n"
+        "params: { n: 8, k: -3 }\n"
+        "platforms: [a5sim]\n"
+        "modes: [host]\n"
+        "deps: simpler\n"
+        "timeout: 2.5\n"
+        "flags: [-DALL]\n"
+        "include: [common, /abs]\n"
+        "isa_pin: sha256:00\n"
+        "orchestration: { source: o.cpp, entry: build, config: conf, flags: [-DO] }\n"
+        "kernels:\n"
+        "  - { id: 7, name: k, source: k.c, core: aic, flags: [-DK], include: [more] }\n"
+        "  - id: 1\n"
+        "    name: other\n"
+        "    source: ../shared/other.cc\n"
+        "    core: aiv\n"
+        "arguments:\n"
+        "  - { name: a, direction: in, type: bfloat16, shape: [n, n*2*3, 5] }\n"
+        "  - { name: b, direction: inout, type: int64, shape: [1] }\n"
+        "  - { name: c, direction: out, type: fp8e4m3fn, shape: [n] }\n"
+        "scalars:\n"
+        "  - { name: s, type: float32, value: 0.5 }\n"
+        "  - { name: t, type: int8, value: k*2 }\n"
+        "  - { name: u, type: float64, value: n }\n"
+        "tolerance: { bfloat16: { rtol: 0.5, atol: 1e-3, ulp: 2 } }\n"
+        "golden: { source: g.c, flags: [-O0] }\n"
+        "inputs: { a: a.npy }\n"
+        "cases:\n"
+        "  - { name: one }\n"
+        "  - { name: two, params: { n: 16, m: 1 }, platforms: [a2a3sim, a2a3], modes: [stream, "
+        "host],\n"
+        "      clusters: 3, timeout: 9, seed: 12, tolerance: { int64: { atol: 1 } },\n"
+        "      inputs: { b: b.npy }, expected: { c: /c.npy } }\n";
+    struct fault fault = { .status = 0 };
+    const struct scene_case *two;
+    struct scene *s;
+
+    (void)state;
+    if (scene_parse("dir", text, sizeof(text) - 1, &s, &fault) < 0)
+        fail_msg("%s", fault.text);
+    assert_string_equal(s->name, "all-of.it");
+    assert_string_equal(s->summary, "with: a colon");
+    assert_int_equal(s->deps, PTO_DEPS_SIMPLER);
+    assert_string_equal(s->orchestration.path, "dir/o.cpp");
+    assert_string_equal(s->entry, "build");
+    assert_string_equal(s->config, "conf");
+    assert_string_equal(s->isa_pin, "sha256:00");
+    assert_int_equal(s->orchestration.flags.count, 2);
+    assert_int_equal(s->kernel_count, 2);
+    assert_int_equal(s->kernel[0].id, 7);
+    assert_int_equal(s->kernel[0].core, PTO_CORE_AIC);
+    assert_string_equal(s->kernel[0].source.flags.text[0], "-DALL");
+    assert_string_equal(s->kernel[0].source.flags.text[1], "-DK");
+    assert_string_equal(s->kernel[0].source.include.text[1], "/abs");
+    assert_string_equal(s->kernel[0].source.include.text[2], "dir/more");
+    assert_string_equal(s->kernel[1].source.path, "dir/../shared/other.cc");
+    assert_int_equal(s->golden.flags.count, 1);
+    assert_int_equal(s->golden.include.count, 2);
+    assert_int_equal(s->argument_count, 3);
+    assert_int_equal(s->argument[0].ndims, 3);
+    assert_int_equal(s->argument[0].shape[1].count, 3);
+    assert_int_equal(s->argument[1].direction, SCENE_INOUT);
+    assert_true(s->scalar[0].number == 0.5);
+    assert_int_equal(s->scalar[1].product.count, 2);
+    assert_int_equal(s->scalar[2].type, SCENE_FLOAT64);
+    assert_int_equal(s->case_count, 2);
+    assert_int_equal(s->kase[0].platform_count, 1);
+    assert_int_equal(s->kase[0].modes, 1u << PTO_MODE_HOST);
+    assert_true(s->kase[0].timeout == 2.5);
+    assert_true(s->kase[0].tolerance[PTO_BFLOAT16].ulp == 2);
+    assert_null(s->kase[0].expected);
+    two = &s->kase[1];
+    assert_int_equal(two->param_count, 3);
+    assert_int_equal(scene_find_param(two->param, two->param_count, "n")->value, 16);
+    assert_int_equal(scene_find_param(two->param, two->param_count, "k")->value, -3);
+    assert_int_equal(two->platform_count, 2);
+    assert_int_equal(two->modes, 3);
+    assert_int_equal(two->clusters, 3);
+    assert_int_equal(two->seed, 12);
+    assert_true(two->tolerance[PTO_INT64].atol == 1);
+    assert_true(two->tolerance[PTO_BFLOAT16].rtol == 0.5);
+    assert_string_equal(two->inputs->path[0], "dir/a.npy"); /* the scene's, too */
+    assert_string_equal(two->inputs->path[1], "dir/b.npy");
+    assert_string_equal(two->expected->path[2], "/c.npy");
+    scene_close(s);
+}
+
+static void has_defaults(void **state)
+{
+    static const char text[] = HEAD TAIL;
+    struct fault fault = { .status = 0 };
+    struct scene *s;
+
+    (void)state;
+    if (scene_parse(".", text, sizeof(text) - 1, &s, &fault) < 0)
+        fail_msg("%s", fault.text);
+    assert_string_equal(s->entry, "orchestrate");
+    assert_int_equal(s->case_count, 1);
+    assert_string_equal(s->kase[0].name, "default");
+    assert_int_equal(s->kase[0].platform_count, 2);
+    assert_int_equal(s->kase[0].modes, 3);
+    assert_true(s->kase[0].timeout == SCENE_TIMEOUT_DEFAULT);
+    assert_true(s->kase[0].tolerance[PTO_FLOAT32].rtol == 1e-5);
+    scene_close(s);
+}
+
+/* Each text, and what is said about it: the place first. */
+static const struct {
+    const char *text;
+    const char *says;
+} wrong[] = {
+    { "", "it is empty" },
+    { "[1, 2]\n", ":1:1: a scene is a mapping with these keys: name, summary" },
+    { "name: [\n", ":2:1: this is not YAML: " },
+    { "name: x\n\tsummary: y\n", ":2:1: this is not YAML: " },
+    { "name: \"\\xff\xff\"\n", "is not UTF-8 text" },
+    { "name: \"a\\0b\"\n", ":1:7: a text must not have a zero inside" },
+    { "name: x\nname: y\n", ":2:1: 'name' stands here twice" },
+    { "name: &a x\n", ":1:7: anchors, aliases and tags" },
+    { "name: !!str x\n", ":1:7: anchors, aliases and tags" },
+    { "name: x\n---\nname: y\n", ":2:1: a second document" },
+    { "[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]\n", ":1:17: this is nested too deeply" },
+    { "? [a]\n: b\n", ":1:3: a key must be a plain word" },
+    { HEAD "nmae: y\n", ":3:1: a scene has no key 'nmae'; there are: name, summary" },
+    { "name: x\n" TAIL, ":1:1: a scene needs 'orchestration'" },
+    { HEAD "golden: g.c\n", ":1:1: no argument is an output" },
+    { "name: a b\norchestration: o.c\n" TAIL, ":1:7: 'a b' is not a name" },
+    { "name:\norchestration: o.c\n" TAIL, ":1:6: this is to be a text, and it is empty" },
+    { "name: x\norchestration: o.f90\n" TAIL, ":2:16: a source ends in .c" },
+    { "name: x\norchestration: { entry: e }\n" TAIL, ":2:16: orchestration needs 'source'" },
+    { "name: x\norchestration: [o.c]\n" TAIL, ":2:16: orchestration is a mapping" },
+    { HEAD TAIL "kernels: { id: 0 }\n", ":7:10: this is to be a list of kernels" },
+    { HEAD TAIL "kernels:\n  - { id: 1024, name: k, source: k.c, core: aiv }\n",
+      ":8:11: this is to be a whole number from 0 to 1023" },
+    { HEAD TAIL "kernels:\n  - { id: 0, name: k, source: k.c, core: gpu }\n",
+      ":8:42: a core is aic or aiv, not 'gpu'" },
+    { HEAD TAIL "kernels:\n  - { id: 0, name: k, source: k.c, core: aiv }\n"
+                "  - { id: 0, name: l, source: k.c, core: aiv }\n",
+      ":9:11: kernel 0 is there already" },
+    { HEAD TAIL "kernels:\n  - { id: 0, name: k, core: aiv }\n", ":8:5: a kernel needs 'source'" },
+    { HEAD TAIL "modes: [fast]\n", ":7:9: a mode is stream or host, not 'fast'" },
+    { HEAD TAIL "modes: []\n", ":7:8: there is to be a mode" },
+    { HEAD TAIL "modes: host\n", ":7:8: this is to be a list" },
+    { HEAD TAIL "platforms: [a9]\n", ":7:13: there is no platform 'a9'" },
+    { HEAD TAIL "platforms: [a5sim, a5sim]\n", ":7:20: there is twice the platform 'a5sim'" },
+    { HEAD TAIL "timeout: soon\n", ":7:10: this is to be a number from 0.001 to 86400" },
+    { HEAD TAIL "timeout: nan\n", ":7:10: this is to be a number" },
+    { HEAD TAIL "deps: none\n", ":7:7: deps is safe or simpler, not 'none'" },
+    { HEAD TAIL "tolerance: { float31: { rtol: 1 } }\n", ":7:14: 'float31' is not a type" },
+    { HEAD TAIL "tolerance: { float32: { rtol: -1 } }\n", ":7:31: this is to be a number from 0" },
+    { HEAD TAIL "tolerance: 1e-5\n", ":7:12: tolerance goes by type" },
+    { HEAD TAIL "cases:\n  - { name: a }\n  - { name: a }\n", ":9:13: case 'a' is there already" },
+    { HEAD TAIL "cases:\n  - { name: a, parms: { n: 1 } }\n", ":8:16: a case has no key 'parms'" },
+    { HEAD TAIL "cases:\n  - { name: a, params: { n: x } }\n",
+      ":8:29: this is to be a whole number" },
+    { HEAD TAIL "cases:\n  - { name: a, params: { n: 99999999999 } }\n",
+      ":4:55: this is no size that a tensor can have in case 'a'" },
+    { HEAD TAIL "cases:\n  - { name: a, params: { n: -1 } }\n", ":4:55: this is no size" },
+    { HEAD TAIL "params2: {}\n", ":7:1: a scene has no key 'params2'" },
+    { HEAD TAIL "inputs: { f: f.npy }\n", ":7:11: argument 'f' is an output" },
+    { HEAD TAIL "inputs: { g: f.npy }\n", ":7:11: there is no argument 'g'" },
+    { HEAD TAIL "scalars:\n  - { name: s, type: int8, value: 300 }\n",
+      ":8:35: the value does not fit the type" },
+    { HEAD TAIL "scalars:\n  - { name: s, type: int8, value: q }\n",
+      ":8:35: case 'default' has no parameter 'q'" },
+    { HEAD TAIL "scalars:\n  - { name: s, type: int8, value: 1+1 }\n",
+      ":8:35: '1+1' is neither a number nor a parameter nor a product" },
+    { HEAD TAIL "scalars:\n  - { name: s, type: text, value: 1 }\n", ":8:22: a scalar is float32" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: float32, shape: [n] }\ngolden: g.c\n",
+      ":4:55: case 'default' has no parameter 'n'" },
+    { HEAD "arguments:\n  - { name: f, direction: up, type: float32, shape: [1] }\ngolden: g.c\n",
+      ":4:27: a direction is in, out or inout, not 'up'" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: double, shape: [1] }\ngolden: g.c\n",
+      ":4:38: there is no type 'double'; there are float32" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: int8, shape: [1,1,1,1,1,1] }\n",
+      ":4:51: a shape is a list of 1 to 5 sizes" },
+    { HEAD "arguments:\n  - { name: 4f, direction: out, type: int8, shape: [1] }\n",
+      ":4:13: '4f' is not a name" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: int8, shape: [n*] }\ngolden: g.c\n",
+      ":4:52: 'n*' is neither a number" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: int8, shape: [n 5] }\ngolden: g.c\n",
+      ":4:52: 'n 5' is neither a number" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: int8, shape: ['*'] }\ngolden: g.c\n",
+      ":4:52: '*' is neither a number" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: int8, shape: [1*1*1*1*1] }\n",
+      ":4:52: more than 4 factors" },
+    { HEAD "arguments:\n  - { name: f, direction: out, type: int8, shape: [1] }\n",
+      ":1:1: nothing says what is expected of argument 'f' in case 'default'" },
+    { HEAD "arguments:\n  - { name: f, direction: inout, type: int8, shape: [1] }\n",
+      ":1:1: nothing fills argument 'f' in case 'default'" },
+};
+
+static void says_what_is_wrong_and_where(void **state)
+{
+    uint32_t failures = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        struct fault fault = { .status = 0 };
+        struct scene *s = NULL;
+        int status = scene_parse("d", wrong[i].text, strlen(wrong[i].text), &s, &fault);
+
+        if (status == PTO_OK || strstr(fault.text, wrong[i].says) == NULL) {
+            print_error("%s\nsaid:   %s\nwanted: %s\n", wrong[i].text, fault.text, wrong[i].says);
+            failures++;
+        }
+        if (strncmp(fault.text, "d/scene.yaml:", 13) != 0)
+            fail_msg("no file in: %s", fault.text);
+    }
+    assert_int_equal(failures, 0);
+}
+
+static void misses_files(void **state)
+{
+    struct fault fault = { .status = 0 };
+    struct scene *s;
+
+    (void)state;
+    assert_true(scene_open("/nonexistent", &s, &fault) < 0);
+    assert_non_null(strstr(fault.text, "/nonexistent/scene.yaml cannot be read: No such file"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(reads_everything_that_may_stand_there),
+        cmocka_unit_test(has_defaults),
+        cmocka_unit_test(says_what_is_wrong_and_where),
+        cmocka_unit_test(misses_files),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

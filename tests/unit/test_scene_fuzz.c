@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Texts that were a scene.yaml, and bytes that were a .npy, until they were
+ * changed at random: each is taken or refused with a sentence. What else could
+ * go wrong, the sanitizers see. PTO_FUZZ_INPUTS sets how many, PTO_FUZZ_SEED which ones.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/bytes.h"
+#include "cli/npy.h"
+#include "cli/scene.h"
+
+enum { COUNT_DEFAULT = 2000, BYTES_MAX = 8192, CHANGES_MAX = 12, SEEDS_MAX = 32 };
+
+static uint64_t random_state;
+
+static uint64_t next_random(void)
+{
+    uint64_t x = random_state += 0x9e3779b97f4a7c15ull;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
+    return x ^ (x >> 31);
+}
+
+static size_t below(size_t limit)
+{
+    return limit != 0 ? (size_t)(next_random() % limit) : 0;
+}
+
+/* Bytes that are being changed. */
+struct buffer {
+    char bytes[BYTES_MAX];
+    size_t size;
+};
+
+static void put(struct buffer *b, size_t at, const char *bytes, size_t size)
+{
+    if (size > BYTES_MAX - b->size)
+        return;
+    memmove(b->bytes + at + size, b->bytes + at, b->size - at);
+    memcpy(b->bytes + at, bytes, size);
+    b->size += size;
+}
+
+static void cut(struct buffer *b, size_t at, size_t size)
+{
+    memmove(b->bytes + at, b->bytes + at + size, b->size - at - size);
+    b->size -= size;
+}
+
+static const char *const words[] = {
+    "[",
+    "]",
+    "{",
+    "}",
+    ": ",
+    "- ",
+    "\n",
+    "\n  ",
+    "'",
+    "\"",
+    "*",
+    "&a ",
+    "*a",
+    "!!int ",
+    "? ",
+    "|\n",
+    ">\n",
+    "#",
+    "---\n",
+    "...\n",
+    "%YAML 1.2\n",
+    "%TAG ! !\n",
+    "<<: ",
+    "~",
+    "null",
+    "-1",
+    "0",
+    "99999999999999999999",
+    "9223372036854775807",
+    "-9223372036854775808",
+    "1e999",
+    "nan",
+    "n*n*n",
+    "\t",
+    "\\",
+    "\\x00",
+    "\xff",
+    "\xc2\x85",
+    "\xe2\x80\xa8",
+    "\xef\xbb\xbf",
+    "\xff\xfe",
+    "name",
+    "params",
+    "shape",
+    "in",
+    "out",
+    "inout",
+    "float32",
+    "cases",
+    "kernels",
+    "id",
+    "(",
+    ")",
+    ",",
+    "'<f8'",
+    "'>i2'",
+    "True",
+    "False",
+    "4294967295",
+    "(65536, 65536, 65536, 65536)",
+};
+
+static void change(struct buffer *b, const struct buffer *other)
+{
+    size_t at = below(b->size + 1);
+    const char *word = words[below(sizeof(words) / sizeof(words[0]))];
+
+    switch (next_random() % 7) {
+    case 0:
+        if (at < b->size)
+            b->bytes[at] = (char)next_random();
+        break;
+    case 1:
+        if (at < b->size)
+            b->bytes[at] = (char)(b->bytes[at] ^ (1 << (next_random() & 7)));
+        break;
+    case 2:
+        put(b, at, word, strlen(word));
+        break;
+    case 3:
+        cut(b, at, below(b->size - at + 1) % 40 % (b->size - at + 1));
+        break;
+    case 4: { /* a part of itself again */
+        char part[64];
+        size_t from = below(b->size + 1), size = below(b->size - from + 1) % sizeof(part);
+
+        memcpy(part, b->bytes + from, size);
+        put(b, at, part, size);
+        break;
+    }
+    case 5: { /* a part of another one */
+        size_t from = below(other->size + 1), size = below(other->size - from + 1) % 200;
+
+        put(b, at, other->bytes + from, size);
+        break;
+    }
+    default: /* the same many times */
+        for (size_t i = below(200); i > 0; i--)
+            put(b, at, word, strlen(word));
+        break;
+    }
+}
+
+static void read_seed(const char *path, struct buffer *seed)
+{
+    struct fault fault = { .status = 0 };
+    void *bytes;
+
+    if (bytes_read(path, BYTES_MAX, &bytes, &seed->size, &fault) < 0)
+        fail_msg("%s", fault.text);
+    memcpy(seed->bytes, bytes, seed->size);
+    free(bytes);
+}
+
+static uint64_t setting(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
+static struct buffer seeds[SEEDS_MAX], changed;
+
+static void any_text_is_taken_or_refused(void **state)
+{
+    static const char *const paths[] = {
+        "examples/vector/scene.yaml",   "examples/matmul/scene.yaml",
+        "examples/gang/scene.yaml",     "examples/pipeline/scene.yaml",
+        "examples/transfer/scene.yaml", "examples/paged_attention/scene.yaml",
+    };
+    enum { PATHS = sizeof(paths) / sizeof(paths[0]) };
+    uint64_t count = setting("PTO_FUZZ_INPUTS", COUNT_DEFAULT), taken = 0;
+
+    (void)state;
+    random_state = setting("PTO_FUZZ_SEED", 1);
+    for (uint32_t i = 0; i < PATHS; i++)
+        read_seed(paths[i], &seeds[i]);
+    for (uint64_t i = 0; i < count; i++) {
+        struct fault fault = { .status = 0 };
+        struct scene *scene = NULL;
+
+        changed = seeds[below(PATHS)];
+        for (size_t n = below(CHANGES_MAX); n > 0; n--)
+            change(&changed, &seeds[below(PATHS)]);
+        if (scene_parse("f", changed.bytes, changed.size, &scene, &fault) == PTO_OK) {
+            assert_non_null(scene->name);
+            assert_true(scene->case_count > 0);
+            scene_close(scene);
+            taken++;
+        } else if (strncmp(fault.text, "f/scene.yaml:", 13) != 0) {
+            fail_msg("no place in '%s'", fault.text);
+        }
+    }
+    assert_true(taken > count / 100 && taken < count);
+}
+
+static void any_bytes_are_taken_or_refused(void **state)
+{
+    static const char *const headers[] = {
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }  \n",
+        "{'descr': '>u2', 'fortran_order': True, 'shape': (3, 4)}",
+        "{'descr': '|b1', 'fortran_order': False, 'shape': ()}",
+    };
+    static const uint32_t bytes[] = { 24, 24, 1 };
+    uint64_t count = setting("PTO_FUZZ_INPUTS", COUNT_DEFAULT), taken = 0;
+
+    (void)state;
+    random_state = setting("PTO_FUZZ_SEED", 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        seeds[i].size = 0;
+        put(&seeds[i], 0, "\x93NUMPY\1\0", 8);
+        put(&seeds[i], 8, (const char[]){ (char)strlen(headers[i]), 0 }, 2);
+        put(&seeds[i], 10, headers[i], strlen(headers[i]));
+        memset(seeds[i].bytes + seeds[i].size, 1, bytes[i]);
+        seeds[i].size += bytes[i];
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        struct fault fault = { .status = 0 };
+        struct npy npy;
+        char *copy;
+
+        changed = seeds[below(3)];
+        for (size_t n = below(CHANGES_MAX); n > 0; n--)
+            change(&changed, &seeds[below(3)]);
+        copy = malloc(changed.size + 1);
+        assert_non_null(copy);
+        memcpy(copy, changed.bytes, changed.size);
+        if (npy_parse("f", copy, changed.size, &npy, &fault) == PTO_OK) {
+            volatile char sum = 0;
+
+            for (uint64_t k = 0; k < npy.count * npy.item_bytes; k++)
+                sum = (char)(sum + ((char *)npy.data)[k]);
+            npy_free(&npy);
+            taken++;
+        } else {
+            assert_true(fault.text[0] != '\0');
+        }
+    }
+    assert_true(taken > count / 100 && taken < count);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(any_text_is_taken_or_refused),
+        cmocka_unit_test(any_bytes_are_taken_or_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
