@@ -456,14 +456,14 @@ static void watch_progress(struct sim *m)
     if (sum != m->sum_seen || aptr_load_relaxed(&m->base.builder) != NULL) { /* being built */
         m->sum_seen = sum;
         m->stall_since_ns = now;
+    }
+    if (now >= m->job->deadline_ns && !sched_is_stopped(&m->sched)) { /* goes before a stall */
+        alarm = ALARM_TIMEOUT;
+        sched_attend(&m->sched, ATTEND_LATE, 0);
     } else if (now - m->stall_since_ns >= m->job->stall_ns) {
         m->stall_since_ns = now;
         alarm = ALARM_STALL;
     }
-    if (now >= m->job->deadline_ns && alarm == ALARM_NONE && !sched_is_stopped(&m->sched))
-        alarm = ALARM_TIMEOUT;
-    if (alarm == ALARM_TIMEOUT)
-        sched_attend(&m->sched, ATTEND_LATE, 0);
     if (alarm != ALARM_NONE)
         a32_store_relaxed(&m->alarm, alarm); /* F1 follows; nothing is read by it */
     pthread_mutex_unlock(&m->lock);
