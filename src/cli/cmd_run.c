@@ -48,7 +48,8 @@ static void print_usage(FILE *to)
         "  --clusters N            clusters of 1 AIC and 2 AIV (the platform's default)\n"
         "  --rounds N              run as often, and show the shortest time (1)\n"
         "  --timeout S             seconds that a run may take (the scene's: 60)\n"
-        "  --trace NAME            write timelines NAME-PLATFORM-MODE.json for Perfetto\n"
+        "  --trace NAME            write timelines NAME-PLATFORM-MODE.json for Perfetto, with\n"
+        "                          the case behind NAME if the scene has several\n"
         "  --in NAME=FILE.npy      the data of an argument; shapes follow it\n"
         "  --out NAME=FILE.npy     write an output; once only, unless told otherwise\n"
         "  --scalar V              of an artefact, in order: 3 (integer), 2.5 (float32)\n"
@@ -88,8 +89,12 @@ static int wait_for_child(const char *place)
         return -1; /* then here */
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
     }
-    if (WIFEXITED(state))
+    if (WIFEXITED(state) && place[0] == '\0')
         return WEXITSTATUS(state);
+    if (WIFEXITED(state)) { /* a golden or a kernel called exit, and there is no result */
+        fprintf(stderr, "pto run: the process ended%s, with code %d\n", place, WEXITSTATUS(state));
+        return EXIT_FAILED;
+    }
     if (WTERMSIG(state) == SIGINT || WTERMSIG(state) == SIGPIPE || WTERMSIG(state) == SIGTERM) {
         signal(WTERMSIG(state), SIG_DFL);
         raise(WTERMSIG(state));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inputs are host memory, which the run stages. Outputs are device memory: it
- * is poisoned before each run, so that what no task has written shows, and has
- * a guard behind it that is looked at afterwards.
+ * Inputs are host memory, which the run stages. Outputs and inouts are device
+ * memory with a guard behind it that is looked at afterwards; outputs are
+ * poisoned before each run, so that what no task has written shows.
  */
 #include "cli/scene_session.h"
 
@@ -157,8 +157,9 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
 
         if (direction == SCENE_INOUT)
             memcpy(tensor->got, tensor->data, tensor->bytes);
-        if (direction == SCENE_OUT && tensor->bytes != 0) {
+        if (direction == SCENE_OUT)
             element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
+        if (direction != SCENE_IN && tensor->bytes != 0) {
             status = pto_mem_alloc(s->device, tensor->bytes, &e->device_addr[i]);
             if (status == PTO_OK)
                 status = pto_mem_write(s->device, e->device_addr[i], tensor->got, tensor->bytes);
@@ -226,6 +227,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
         pto_run_report_init(&s->report);
         set_place(s, " in the run");
         status = pto_run(s->device, s->callable, &e->entry, &options, &s->report);
+        set_place(s, "");
         if (status < 0)
             (void)fault_tell(
                 fault, status, "%s",

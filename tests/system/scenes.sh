@@ -78,6 +78,16 @@ sed -i 's/direction: inout/direction: out/' beyond/scene.yaml
 sed -i 's/pto_scene_data(s, "y")/pto_scene_data(s, "x")/; /random(s, "y"/d' beyond/golden.c
 sed -i 's/PTO_INOUT(&to)/PTO_WRITE(\&to)/' beyond/orch.c
 expect 1 "argument 'y'" "(-211)" -- test beyond --name '*/small' --platform a5sim
+variant over kernels/axpy.c 's/y\[i\] = alpha/y[i == 231 ? i + 1 : i] = alpha/' # 1000 = 3 * 256 + 232
+expect 1 "argument 'y'" "(-211)" -- test over --name '*/odd' --platform a5sim
+# A process that says 0 without a result has not passed.
+variant leaves kernels/axpy.c '1a #include <stdlib.h>
+s/y\[i\] = alpha/if (i == 9) exit(0); else y[i] = alpha/'
+expect 1 "the process ended in the run, with code 0" -- run leaves --platform a5sim
+expect 1 "the process ended in the run, with code 0" -- test leaves --platform a5sim
+variant quits golden.c '1a #include <stdlib.h>
+s/return 0/exit(0)/'
+expect 1 "the process ended in the golden, with code 0" -- run quits --platform a5sim
 echo "ok    a wrong result"
 
 # ---- crashes, hangs, refusals ----
