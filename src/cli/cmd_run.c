@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 
 #include "cli/commands.h"
@@ -69,6 +70,43 @@ static bool is_artefact(const char *target)
     return dot != NULL && strcmp(dot, ".ptoc") == 0;
 }
 
+/* An option that would have no effect is a mistake of whoever gives it. */
+static bool refuse_options(const struct run_request *r)
+{
+    bool is_file = is_artefact(r->target);
+    const char *option = !is_file && r->scalar_count != 0              ? "scalar"
+                         : !is_file && r->expect_isa != NULL           ? "expect-isa"
+                         : is_file && r->case_name != NULL             ? "case"
+                         : is_file && r->session.build.flag_count != 0 ? "flag"
+                                                                       : NULL;
+
+    if (option != NULL)
+        fprintf(stderr, "pto run: --%s is for %s\n", option,
+                is_file ? "scenes; an artefact is built, and has no cases"
+                        : "artefacts (FILE.ptoc); a scene says it in its scene.yaml");
+    return option != NULL;
+}
+
+static volatile sig_atomic_t run_child;
+
+/* The child decides: if it builds, it ends its compilers first. */
+static void pass_on(int number)
+{
+    (void)kill(run_child, number);
+}
+
+static void pass_signals_on(pid_t child)
+{
+    static const int numbers[] = { SIGINT, SIGTERM };
+    const struct sigaction action = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+    struct sigaction old;
+
+    run_child = child;
+    for (int i = 0; i < 2; i++)
+        if (sigaction(numbers[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            (void)sigaction(numbers[i], &action, NULL);
+}
+
 /*
  * Everything takes place in a child, so that what a golden does to its process
  * can be told. Returns -1 in the child, which goes on; else the exit code.
@@ -87,6 +125,7 @@ static int wait_for_child(const char *place)
     }
     if (child < 0)
         return -1; /* then here */
+    pass_signals_on(child);
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
     }
     if (WIFEXITED(state) && place[0] == '\0')
@@ -99,7 +138,10 @@ static int wait_for_child(const char *place)
         signal(WTERMSIG(state), SIG_DFL);
         raise(WTERMSIG(state));
     }
-    fprintf(stderr, "pto run: the process died%s: %s\n", place, strsignal(WTERMSIG(state)));
+    if (WTERMSIG(state) == SIGALRM)
+        fprintf(stderr, "pto run: it did not end in time%s, and was killed\n", place);
+    else
+        fprintf(stderr, "pto run: the process died%s: %s\n", place, strsignal(WTERMSIG(state)));
     return EXIT_FAILED;
 }
 
@@ -118,6 +160,8 @@ int cmd_run(int argc, char **argv)
     request.session.trace = request.trace != NULL ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
     if (request.is_list)
         return list_examples();
+    if (refuse_options(&request))
+        return EXIT_USAGE;
     request.session.place =
         mmap(NULL, SESSION_PLACE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (request.session.place == MAP_FAILED) {
@@ -321,16 +365,29 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
     return true;
 }
 
+/* The golden has as long as a run: then the alarm ends the process, which its parent tells. */
+static void set_alarm(double seconds)
+{
+    struct itimerval timer = { .it_value.tv_sec = (time_t)seconds };
+
+    timer.it_value.tv_usec = (suseconds_t)((seconds - (double)timer.it_value.tv_sec) * 1e6);
+    (void)setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 static int run_case(struct session *s, const struct scene_case *kase,
                     const struct run_request *request)
 {
     uint32_t modes = request->modes & kase->modes;
     struct fault fault = { .status = 0 };
     int code = EXIT_OK;
+    int status;
 
     if (request->out_count != 0 && modes == 3)
         modes = 1u << PTO_MODE_STREAM; /* one result is enough */
-    if (session_prepare(s, kase, &fault) < 0) {
+    set_alarm(request->session.timeout != 0 ? request->session.timeout : kase->timeout);
+    status = session_prepare(s, kase, &fault);
+    set_alarm(0);
+    if (status < 0) {
         printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
         return EXIT_FAILED;
     }

@@ -4,6 +4,7 @@
  * neither their names nor their shapes. They are numbered, and the files of the
  * user give types and shapes. For the session it looks like a scene without a golden.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -282,6 +283,7 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
         char *end;
 
         scalar->name = text;
+        errno = 0;
         if (text[strspn(text, "-0123456789")] == '\0') {
             scalar->type = SCENE_INTEGER;
             scalar->product.count = 1;
@@ -290,8 +292,10 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
             scalar->type = SCENE_FLOAT32;
             scalar->number = strtod(text, &end);
         }
-        if (*text == '\0' || *end != '\0')
-            return fault_tell(fault, PTO_EINVAL, "--scalar wants a number, not '%s'", text);
+        if (*text == '\0' || *end != '\0' ||
+            (errno == ERANGE && scalar->type == SCENE_INTEGER)) /* a tiny float is just rounded */
+            return fault_tell(fault, PTO_EINVAL, "--scalar wants a number that fits, not '%s'",
+                              text);
     }
     return PTO_OK;
 }

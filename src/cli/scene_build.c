@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -40,11 +41,47 @@ static void show_event(void *context, const struct pto_build_event *event)
     fflush(stderr);
 }
 
+/*
+ * Compilers have groups of their own, and a folder that has to be removed: so a
+ * build that is interrupted ends them first, and dies of the signal then.
+ */
+static volatile sig_atomic_t interrupted;
+
+struct watch {
+    struct sigaction old[2];
+};
+
+static const int watched[] = { SIGINT, SIGTERM };
+
+static void note_signal(int number)
+{
+    interrupted = number;
+}
+
+static void begin_watch(struct watch *watch)
+{
+    struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART };
+
+    for (int i = 0; i < 2; i++) {
+        (void)sigaction(watched[i], NULL, &watch->old[i]);
+        if (watch->old[i].sa_handler != SIG_IGN)
+            (void)sigaction(watched[i], &action, NULL);
+    }
+}
+
+static void end_watch(const struct watch *watch)
+{
+    for (int i = 0; i < 2; i++)
+        (void)sigaction(watched[i], &watch->old[i], NULL);
+    if (interrupted != 0)
+        (void)raise(interrupted);
+}
+
 static bool stop_build(void *context)
 {
     const struct scene_build_options *options = context;
 
-    return options->stop != NULL && options->stop(NULL);
+    return interrupted != 0 || (options->stop != NULL && options->stop(NULL));
 }
 
 static void start_params(struct pto_build_params *params, const char *platform,
@@ -152,6 +189,7 @@ int scene_build(const struct scene *scene, const char *platform,
     struct pto_build_params params;
     struct scene_plan plan;
     struct pto_error error;
+    struct watch watch;
     void *bytes = NULL;
     size_t size = 0;
     int status;
@@ -161,8 +199,10 @@ int scene_build(const struct scene *scene, const char *platform,
     start_params(&params, platform, options);
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
         return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    begin_watch(&watch);
     status = pto_build(&params, &bytes, &size, &error);
     end_progress(options);
+    end_watch(&watch);
     if (status < 0)
         (void)fault_tell(fault, status, "%s", error.text);
     scene_plan_free(&plan);
@@ -215,6 +255,7 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     const char *flags[SCENE_FLAGS_MAX + 1];
     struct pto_build_params params;
     struct pto_source source = make_source(&scene->golden, PTO_SOURCE_HOST, &plain, flags);
+    struct watch watch;
     struct pto_error error;
     void *bytes = NULL;
     size_t size;
@@ -227,8 +268,10 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     error.size = sizeof(error);
     flags[source.flag_count++] = "-lm";
     start_params(&params, "a2a3sim", &plain); /* whose programs run on this machine */
+    begin_watch(&watch);
     status = pto_compile(&params, &source, &bytes, &size, &error);
     end_progress(&plain);
+    end_watch(&watch);
     if (status < 0)
         (void)fault_tell(fault, status, "%s", error.text);
     else

@@ -20,6 +20,7 @@
 
 enum { JOBS_MAX = 256, BUILD_SECONDS = 900, GRACE_SECONDS = 2, TEXT_MAX = 1 << 20 };
 enum { OUTPUT_MAX = 64 << 10, READ_BYTES = 64 << 10 };
+enum { STOP_TICKS = 200, STOP_TICK_MS = 10 };
 
 struct job {
     uint32_t first, last; /* items */
@@ -272,7 +273,7 @@ static void take_messages(struct pool *p, struct job *job)
 {
     size_t at = 0;
 
-    while (job->used - at >= sizeof(struct test_message)) {
+    while (!p->is_over && job->used - at >= sizeof(struct test_message)) {
         struct test_message message;
         char *text = job->bytes + at + sizeof(message);
         char *copy;
@@ -386,15 +387,31 @@ static void wait_for_children(struct pool *p)
             listen_to(p, jobs[i]);
 }
 
+/* A child that builds ends its compilers first: see scene_build.c. */
+static bool has_stopped(pid_t child)
+{
+    for (int i = 0; i < STOP_TICKS; i++) {
+        if (waitpid(child, NULL, WNOHANG) != 0)
+            return true;
+        poll(NULL, 0, STOP_TICK_MS);
+    }
+    return false;
+}
+
 static void stop_all(struct pool *p)
 {
+    for (uint32_t i = 0; i < JOBS_MAX; i++)
+        if (p->job[i].child != 0)
+            (void)kill(-p->job[i].child, SIGTERM);
     for (uint32_t i = 0; i < JOBS_MAX; i++) {
         struct job *job = &p->job[i];
 
         if (job->child == 0)
             continue;
-        (void)kill(-job->child, SIGKILL);
-        while (waitpid(job->child, NULL, 0) < 0 && errno == EINTR) {
+        bool is_gone = has_stopped(job->child);
+
+        (void)kill(-job->child, SIGKILL); /* and what it started and left behind */
+        while (!is_gone && waitpid(job->child, NULL, 0) < 0 && errno == EINTR) {
         }
         close(job->pipe);
         close(job->output);

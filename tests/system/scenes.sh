@@ -88,6 +88,8 @@ expect 1 "the process ended in the run, with code 0" -- test leaves --platform a
 variant quits golden.c '1a #include <stdlib.h>
 s/return 0/exit(0)/'
 expect 1 "the process ended in the golden, with code 0" -- run quits --platform a5sim
+variant endless golden.c 's/return 0/for (volatile int i = 0;; i = 1) {} return 0/'
+expect 1 "it did not end in time in the golden, and was killed" -- run endless --platform a5sim --timeout 0.5
 echo "ok    a wrong result"
 
 # ---- crashes, hangs, refusals ----
@@ -181,6 +183,12 @@ expect 1 "argument 1 is an inout; give it with --in 1=FILE.npy" -- run new.ptoc 
 expect 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc --in 0=x.npy --in 1=y.npy
 expect 1 "there is no argument 2: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
 expect 1 "the arguments of an artefact are numbers" -- run new.ptoc --in x=x.npy
+expect 1 "--scalar wants a number that fits, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
+# What would have no effect is refused.
+expect 2 "--scalar is for artefacts" -- run new --scalar 3
+expect 2 "--expect-isa is for artefacts" -- run new --expect-isa "$work"
+expect 2 "--case is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --case odd
+expect 2 "--flag is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --flag=-DX
 expect 0 "new.ptoc: 0 compiled, 2 from the store" -- build new
 expect 0 "written  1 to out.npy" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
 expect 2 "a scene names its sources" -- build new --signature in
@@ -202,4 +210,22 @@ timeout --foreground --preserve-status -k 10 -s INT 1 "$pto" test new --rounds 1
 [ -s j.xml ] || fail "Ctrl-C: no junit.xml"
 sleep 0.2
 if pgrep -f "$pto test new" >/dev/null; then fail "Ctrl-C leaves processes behind"; fi
+# While it compiles: compilers, what they started, and the folder that they work in are gone.
+cat >slow <<'END'
+#!/bin/sh
+case "$*" in *slow-sources/*) : >"$SLOW_BEGUN"; sleep 4321 ;; esac
+exec gcc "$@"
+END
+chmod +x slow
+cp -r new slow-sources
+mkdir temporary
+for command in test run; do
+    rm -f begun
+    TMPDIR=$work/temporary SLOW_BEGUN=$work/begun CC=$work/slow \
+        timeout --foreground -k 10 -s INT 3 "$pto" $command slow-sources >out 2>&1 || true
+    sleep 0.2
+    [ -e begun ] || fail "$command: no compiler was started: $(cat out)"
+    if pgrep -f "sleep 4321" >/dev/null; then fail "$command leaves compilers behind"; fi
+    [ -z "$(ls temporary)" ] || fail "$command leaves $(ls temporary) behind"
+done
 echo "ok    Ctrl-C"
