@@ -28,6 +28,7 @@
 enum { JOBS_MAX = 256, SOURCES_MAX = 1025, FUNC_IDS = 1024, SIGNATURE_MAX = 256 };
 
 static int check_params(const struct pto_build_params *params, struct pto_error *error);
+static bool has_lists(const struct pto_source *source);
 static int check_sources(const struct pto_build_params *params, struct pto_error *error);
 static int open_build(struct build *build, const struct pto_build_params *params,
                       const struct pto_source *sources, uint32_t count, struct pto_error *error);
@@ -146,11 +147,12 @@ int pto_compile(const struct pto_build_params *params, const struct pto_source *
     struct unit *unit;
     int status = check_params(params, error);
 
-    if (status == PTO_OK && (source == NULL || source->path == NULL || bytes_out == NULL ||
-                             size_out == NULL || (uint32_t)source->kind > PTO_SOURCE_HOST))
+    if (status == PTO_OK &&
+        (source == NULL || source->path == NULL || bytes_out == NULL || size_out == NULL ||
+         (uint32_t)source->kind > PTO_SOURCE_HOST || !has_lists(source)))
         status = error_tell(error, PTO_EINVAL,
-                            "pto_compile: no source, no path, no such kind of source, or no place "
-                            "for the result");
+                            "pto_compile: no source, no path, no such kind of source, a flag or a "
+                            "folder that is NULL, or no place for the result");
     if (status == PTO_OK)
         status = open_build(&build, params, source, 1, error);
     if (status < 0)
@@ -199,6 +201,20 @@ static int check_params(const struct pto_build_params *params, struct pto_error 
     return PTO_OK;
 }
 
+static bool has_lists(const struct pto_source *source)
+{
+    if ((source->flag_count != 0 && source->flags == NULL) ||
+        (source->include_dir_count != 0 && source->include_dirs == NULL))
+        return false;
+    for (uint32_t i = 0; i < source->flag_count; i++)
+        if (source->flags[i] == NULL)
+            return false;
+    for (uint32_t i = 0; i < source->include_dir_count; i++)
+        if (source->include_dirs[i] == NULL)
+            return false;
+    return true;
+}
+
 static int check_sources(const struct pto_build_params *params, struct pto_error *error)
 {
     uint32_t orchestrations = 0;
@@ -217,6 +233,9 @@ static int check_sources(const struct pto_build_params *params, struct pto_error
 
         if (source->path == NULL)
             return error_tell(error, PTO_EINVAL, "source %u has no path", i);
+        if (!has_lists(source))
+            return error_tell(error, PTO_EINVAL, "%s: a flag or a folder of it is NULL",
+                              source->path);
         if (source->kind == PTO_SOURCE_ORCHESTRATION) {
             orchestrations++;
             continue;

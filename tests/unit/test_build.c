@@ -272,6 +272,12 @@ static void arguments_are_refused_in_sentences(void **state)
     assert_non_null(strstr(error.text, "one orchestration, not 2"));
     bad[1].path = NULL;
     assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_EINVAL);
+    bad[1] = sources[1];
+    bad[1].flags = NULL;
+    bad[1].flag_count = 1;
+    assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "a flag or a folder of it is NULL"));
+    assert_int_equal(pto_compile(&params, &bad[1], &bytes, &size, &error), PTO_EINVAL);
     assert_ptr_equal(bytes, &bytes); /* outputs are written on success only */
 }
 
