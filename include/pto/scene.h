@@ -199,7 +199,8 @@ static inline uint16_t pto_scene_to_float16(float value)
 
 /*
  * Fills an input with random numbers: integers from `low` to `high`, others up
- * to `high`. What a file has given stays.
+ * to `high`. What a file has given stays. Types below 16 bits that are no
+ * integers have to be filled by the golden itself.
  */
 static inline void pto_scene_random(const struct pto_scene *s, const char *name, double low,
                                     double high)
@@ -208,6 +209,10 @@ static inline void pto_scene_random(const struct pto_scene *s, const char *name,
     char *to = (char *)pto_scene_data(s, name);
     uint32_t bytes = pto_dtype_size((uint32_t)t->dtype);
 
+    if (t->dtype >= PTO_FP8E4M3FN) {
+        fprintf(stderr, "pto_scene_random has no numbers of the type of '%s'\n", name);
+        exit(3);
+    }
     for (uint64_t i = 0; i < t->count && !t->is_given; i++, to += bytes) {
         if (t->dtype == PTO_FLOAT32 || t->dtype == PTO_FLOAT16 || t->dtype == PTO_BFLOAT16) {
             float value = (float)pto_scene_uniform(s, low, high);

@@ -28,7 +28,8 @@ static const char usage[] =
     "loading it makes. No code of it is run.\n\n"
     "  --files           the files that it was made of, with their hashes\n"
     "  --expect-isa WHAT fail unless it was made with this tile library: a revision, or\n"
-    "                    the library's folder, whose headers are compared\n"
+    "                    the library's folder, whose headers are compared; one that was\n"
+    "                    made without any fits always\n"
     "  --json            one JSON object with everything instead of a table\n";
 
 static int parse_options(int argc, char **argv, struct request *request);

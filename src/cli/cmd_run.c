@@ -84,7 +84,11 @@ static bool refuse_options(const struct run_request *r)
         fprintf(stderr, "pto run: --%s is for %s\n", option,
                 is_file ? "scenes; an artefact is built, and has no cases"
                         : "artefacts (FILE.ptoc); a scene says it in its scene.yaml");
-    return option != NULL;
+    else if (r->out_count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
+        fprintf(stderr, "pto run: --out writes the result of one case; name it with --case\n");
+    else
+        return false;
+    return true;
 }
 
 static volatile sig_atomic_t run_child;
@@ -218,6 +222,11 @@ static int parse_file(const char *option, struct run_file *file, uint32_t *count
         return EXIT_USAGE;
     }
     *equals = '\0';
+    for (uint32_t i = 0; i < *count; i++)
+        if (strcmp(file[i].name, optarg) == 0) {
+            fprintf(stderr, "pto run: --%s names '%s' twice\n", option, optarg);
+            return EXIT_USAGE;
+        }
     file[(*count)++] = (struct run_file){ optarg, equals + 1 };
     return -1;
 }

@@ -288,15 +288,32 @@ static void add_unreadable(struct suite *suite, const struct request *request, c
     item->text = strdup(text);
 }
 
+/* Results are told apart by the names of scenes. */
+static bool is_only_one(const struct suite *suite, uint32_t index, struct fault *fault)
+{
+    for (uint32_t i = 0; i < index; i++)
+        if (suite->scene[i] != NULL &&
+            strcmp(suite->scene[i]->name, suite->scene[index]->name) == 0) {
+            (void)fault_tell(
+                fault, PTO_EINVAL,
+                "%.500s has the name of the scene in %.500s: %.200s; change one of them",
+                suite->paths.path[index], suite->paths.path[i], suite->scene[index]->name);
+            return false;
+        }
+    return true;
+}
+
 static void add_scenes(struct suite *suite, const struct request *request)
 {
     suite->scene = calloc(suite->paths.count + 1, sizeof(struct scene *));
     for (uint32_t i = 0; suite->scene != NULL && i < suite->paths.count; i++) {
         struct fault fault = { .status = 0 };
 
-        if (scene_open(suite->paths.path[i], &suite->scene[i], &fault) == PTO_OK) {
+        if (scene_open(suite->paths.path[i], &suite->scene[i], &fault) == PTO_OK &&
+            is_only_one(suite, i, &fault)) {
             add_scene(suite, request, i);
         } else {
+            scene_close(suite->scene[i]);
             suite->scene[i] = NULL;
             add_unreadable(suite, request, suite->paths.path[i], fault.text);
         }

@@ -34,7 +34,7 @@ static void show_event(void *context, const struct pto_build_event *event)
     else if (event->kind == PTO_BUILD_OUTPUT)
         fprintf(stderr, "%s%s", is_line ? TERMINAL_CLEAR : "",
                 event->text != NULL ? event->text : "");
-    else if (options->is_verbose && event->text != NULL)
+    else if ((options->is_verbose || event->kind == PTO_BUILD_NOTE) && event->text != NULL)
         fprintf(stderr, "%s%s%s%s", event->source != NULL ? event->source : "",
                 event->source != NULL ? ": " : "", event->text,
                 event->text[0] != '\0' && event->text[strlen(event->text) - 1] == '\n' ? "" : "\n");

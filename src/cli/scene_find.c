@@ -12,7 +12,7 @@
 #include "cli/machine.h"
 #include "cli/scene.h"
 
-enum { DEPTH_MAX = 16, SCENES_MAX = 100000 };
+enum { DEPTH_MAX = 64, SCENES_MAX = 100000 };
 
 static int add_below(const char *path, uint32_t depth, struct scene_paths *paths,
                      struct fault *fault);
@@ -135,20 +135,24 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
 
     if (scene_is_folder(path))
         return add_path(paths, path, fault);
-    folder = depth < DEPTH_MAX ? opendir(path) : NULL;
+    if (depth == DEPTH_MAX)
+        return fault_tell(fault, PTO_EINVAL, "'%.1000s' is more than %d folders deep", path,
+                          DEPTH_MAX);
+    folder = opendir(path);
     if (folder == NULL)
-        return depth == 0 ? fault_tell(fault, PTO_ESYSTEM, "%.1000s: %s", path, strerror(errno))
-                          : PTO_OK;
+        return fault_tell(fault, PTO_ESYSTEM, "'%.1000s' cannot be looked into: %s", path,
+                          strerror(errno));
     while (status == PTO_OK && (entry = readdir(folder)) != NULL) {
         char below[PATH_MAX];
         struct stat info;
 
-        if (entry->d_name[0] == '.' ||
-            snprintf(below, sizeof(below), "%s%s%s", is_here ? "" : path, is_here ? "" : "/",
-                     entry->d_name) >= (int)sizeof(below) ||
-            lstat(below, &info) < 0 || !S_ISDIR(info.st_mode))
+        if (entry->d_name[0] == '.')
             continue;
-        status = add_below(below, depth + 1, paths, fault);
+        if (snprintf(below, sizeof(below), "%s%s%s", is_here ? "" : path, is_here ? "" : "/",
+                     entry->d_name) >= (int)sizeof(below))
+            status = fault_tell(fault, PTO_EINVAL, "a path in '%.1000s' is too long", path);
+        else if (lstat(below, &info) == 0 && S_ISDIR(info.st_mode))
+            status = add_below(below, depth + 1, paths, fault);
     }
     closedir(folder);
     return status;

@@ -192,6 +192,12 @@ expect 2 "--flag is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scal
 expect 0 "new.ptoc: 0 compiled, 2 from the store" -- build new
 expect 0 "written  1 to out.npy" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
 expect 2 "a scene names its sources" -- build new --signature in
+expect 2 "--out writes the result of one case" -- run new --case all --out y=out.npy
+expect 2 "--in names 'x' twice" -- run new --in x=x.npy --in x=x.npy
+mkdir -p twins
+cp -r new twins/a
+cp -r new twins/b
+expect 1 "twins/b has the name of the scene in twins/a: new" "1 failed" -- test twins --mode host
 expect 1 "there is no scene 'old'" -- build old
 expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,out,scalar -o out.ptoc
 expect 1 "nothing says its type and shape" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
