@@ -471,12 +471,13 @@ uint32_t pto_stuck_threads(void);
 
 /*
  * Device memory. On a simulated chip it is host memory, too. Every allocation
- * is followed by a guard that is looked at when it is freed or checked.
+ * has guards of 1024 bytes before and behind it that are looked at when it is
+ * freed or checked.
  */
 int pto_mem_alloc(struct pto_device *device, uint64_t bytes, uint64_t *addr_out);
 /*
  * PTO_EMEMORY: freed twice, inside an allocation, not of this device, or written
- * beyond its end (then it is freed all the same). `error` may be NULL.
+ * outside of it (then it is freed all the same). `error` may be NULL.
  */
 int pto_mem_free(struct pto_device *device, uint64_t addr, struct pto_error *error);
 /* Both ends inside one allocation, or PTO_EMEMORY. */

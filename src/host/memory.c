@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory with guards: each allocation has a pattern behind it, and the
- * device knows which addresses are its own and which were freed lately.
+ * Device memory with guards: each allocation has a pattern before and behind it,
+ * and the device knows which addresses are its own and which were freed lately.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "host/host.h"
 
-enum { GUARD_BYTES = 64, GUARD = 0xa5, ALIGN = 1024 };
+enum { GUARD_BYTES = 1024, GUARD = 0xa5, ALIGN = 1024 };
+
+static_assert(GUARD_BYTES % ALIGN == 0, "the memory behind a guard is aligned, too");
 
 struct allocation {
     struct allocation *next;
@@ -17,7 +19,8 @@ struct allocation {
 };
 
 static struct allocation **find_containing(struct device *device, uint64_t addr);
-static bool has_guard(const struct allocation *a);
+static const char *find_damage(const struct allocation *a);
+static void free_allocation(struct allocation *a);
 static int explain_free(struct device *device, uint64_t addr, struct pto_error *error);
 
 int pto_mem_alloc(struct pto_device *handle, uint64_t bytes, uint64_t *addr_out)
@@ -25,21 +28,22 @@ int pto_mem_alloc(struct pto_device *handle, uint64_t bytes, uint64_t *addr_out)
     int status;
     struct device *device = device_get(handle, &status);
     struct allocation *a;
-    void *memory;
+    char *memory;
 
     if (device == NULL)
         return status;
     if (addr_out == NULL || bytes == 0 || bytes > 1ull << 46)
         return PTO_EINVAL;
     a = malloc(sizeof(*a));
-    memory = aligned_alloc(ALIGN, (bytes + GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN);
+    memory = aligned_alloc(ALIGN, (bytes + 2 * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN);
     if (a == NULL || memory == NULL) {
         free(a);
         free(memory);
         return PTO_ENOMEM;
     }
-    memset((char *)memory + bytes, GUARD, GUARD_BYTES);
-    a->addr = (uint64_t)(uintptr_t)memory;
+    memset(memory, GUARD, GUARD_BYTES);
+    memset(memory + GUARD_BYTES + bytes, GUARD, GUARD_BYTES);
+    a->addr = (uint64_t)(uintptr_t)(memory + GUARD_BYTES);
     a->bytes = bytes;
     pthread_mutex_lock(&device->memory_lock);
     a->next = device->allocation;
@@ -57,6 +61,7 @@ int pto_mem_free(struct pto_device *handle, uint64_t addr, struct pto_error *err
     int status;
     struct device *device = device_get(handle, &status);
     struct allocation **link, *a;
+    const char *damage;
 
     if (device == NULL)
         return error_tell(error, status, "%s", pto_strerror(status));
@@ -71,12 +76,11 @@ int pto_mem_free(struct pto_device *handle, uint64_t addr, struct pto_error *err
     *link = a->next;
     device->freed[device->freed_next++ % 64] = addr;
     pthread_mutex_unlock(&device->memory_lock);
-    if (!has_guard(a))
-        status = error_tell(error, PTO_EMEMORY,
-                            "memory at %#llx was written beyond its end: it has %llu bytes",
-                            (unsigned long long)addr, (unsigned long long)a->bytes);
-    free((void *)(uintptr_t)a->addr);
-    free(a);
+    damage = find_damage(a);
+    if (damage != NULL)
+        status = error_tell(error, PTO_EMEMORY, "memory at %#llx was written %s: it has %llu bytes",
+                            (unsigned long long)addr, damage, (unsigned long long)a->bytes);
+    free_allocation(a);
     return status;
 }
 
@@ -123,11 +127,14 @@ int pto_mem_check(struct pto_device *handle, struct pto_error *error)
     if (device == NULL)
         return error_tell(error, status, "%s", pto_strerror(status));
     pthread_mutex_lock(&device->memory_lock);
-    for (struct allocation *a = device->allocation; a != NULL && status == PTO_OK; a = a->next)
-        if (!has_guard(a))
-            status = error_tell(error, PTO_EMEMORY,
-                                "memory at %#llx was written beyond its end: it has %llu bytes",
-                                (unsigned long long)a->addr, (unsigned long long)a->bytes);
+    for (struct allocation *a = device->allocation; a != NULL && status == PTO_OK; a = a->next) {
+        const char *damage = find_damage(a);
+
+        if (damage != NULL)
+            status =
+                error_tell(error, PTO_EMEMORY, "memory at %#llx was written %s: it has %llu bytes",
+                           (unsigned long long)a->addr, damage, (unsigned long long)a->bytes);
+    }
     pthread_mutex_unlock(&device->memory_lock);
     return status;
 }
@@ -148,8 +155,7 @@ void memory_release_all(struct device *device)
         struct allocation *a = device->allocation;
 
         device->allocation = a->next;
-        free((void *)(uintptr_t)a->addr);
-        free(a);
+        free_allocation(a);
     }
 }
 
@@ -163,14 +169,28 @@ static struct allocation **find_containing(struct device *device, uint64_t addr)
     return link;
 }
 
-static bool has_guard(const struct allocation *a)
+static void free_allocation(struct allocation *a)
 {
-    const uint8_t *guard = (const uint8_t *)(uintptr_t)(a->addr + a->bytes);
+    free((void *)(uintptr_t)(a->addr - GUARD_BYTES));
+    free(a);
+}
+
+static bool is_intact(uint64_t addr)
+{
+    const uint8_t *guard = (const uint8_t *)(uintptr_t)addr;
 
     for (uint32_t i = 0; i < GUARD_BYTES; i++)
         if (guard[i] != GUARD)
             return false;
     return true;
+}
+
+/* Where the memory was written though it is not the caller's; NULL: nowhere. */
+static const char *find_damage(const struct allocation *a)
+{
+    if (!is_intact(a->addr + a->bytes))
+        return "beyond its end";
+    return is_intact(a->addr - GUARD_BYTES) ? NULL : "before its beginning";
 }
 
 static int explain_free(struct device *device, uint64_t addr, struct pto_error *error)

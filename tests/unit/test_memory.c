@@ -34,7 +34,7 @@ const char *__tsan_default_options(void)
     return "allocator_may_return_null=1";
 }
 
-enum { CALLERS = 4, ROUNDS = 500, ALIGN = 1024, GUARD_BYTES = 64, RECENT = 64 };
+enum { CALLERS = 4, ROUNDS = 500, ALIGN = 1024, GUARD_BYTES = 1024, RECENT = 64 };
 
 static struct pto_device *open_device(void)
 {
@@ -267,6 +267,25 @@ static void a_byte_beyond_the_end_is_noticed(void **state)
     pto_device_close(device);
 }
 
+static void a_byte_before_the_beginning_is_noticed(void **state)
+{
+    struct pto_device *device = open_device();
+
+    (void)state;
+    for (int64_t before = 1; before <= GUARD_BYTES; before += before < 4 ? 1 : 204) {
+        uint64_t addr = allocate(device, 100);
+        struct pto_error error;
+
+        ((volatile uint8_t *)(uintptr_t)addr)[-before] ^= 1;
+        assert_int_equal(pto_mem_check(device, &error), PTO_EMEMORY);
+        assert_error(&error, PTO_EMEMORY, addr, "written before its beginning");
+        assert_int_equal(pto_mem_free(device, addr, &error), PTO_EMEMORY);
+        assert_error(&error, PTO_EMEMORY, addr, "written before its beginning");
+        assert_int_equal(pto_mem_check(device, NULL), PTO_OK);
+    }
+    pto_device_close(device);
+}
+
 static void the_size_is_in_the_sentence_about_an_overrun(void **state)
 {
     struct pto_device *device = open_device();
@@ -440,6 +459,7 @@ int main(void)
         cmocka_unit_test(memory_is_freed_at_its_start),
         cmocka_unit_test(memory_of_others_is_not_freed),
         cmocka_unit_test(a_byte_beyond_the_end_is_noticed),
+        cmocka_unit_test(a_byte_before_the_beginning_is_noticed),
         cmocka_unit_test(the_size_is_in_the_sentence_about_an_overrun),
         cmocka_unit_test(reads_and_writes_stay_inside_one_allocation),
         cmocka_unit_test(nothing_is_allocated_and_nothing_is_copied),
