@@ -71,6 +71,11 @@ void os_release(void *addr, size_t bytes)
         assert(!"release of addresses that are not reserved");
 }
 
+void os_use_large_pages(void *addr, size_t bytes)
+{
+    (void)madvise(addr, bytes, MADV_HUGEPAGE); /* it works without them */
+}
+
 size_t os_page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);

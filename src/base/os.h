@@ -13,6 +13,8 @@
 
 #include "base/atomic.h"
 
+enum { OS_LARGE_PAGE = 2 << 20 };
+
 /* CLOCK_MONOTONIC: the scale of every deadline. */
 uint64_t os_now_ns(void);
 
@@ -39,6 +41,8 @@ int os_decommit(void *addr, size_t bytes);
 /* Gives the addresses back. Accepts NULL. */
 void os_release(void *addr, size_t bytes);
 size_t os_page_bytes(void);
+/* The memory is used as a whole: large pages, if there are. Their size is OS_LARGE_PAGE. */
+void os_use_large_pages(void *addr, size_t bytes);
 
 /*
  * Sleeps while *word == expected, until woken or until deadline_ns (UINT64_MAX:

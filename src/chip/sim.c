@@ -346,16 +346,13 @@ static int start_trace(struct sim *m, const struct chip_job *job)
     return PTO_OK;
 }
 
-/* Another thread may have come to this place after they were pushed. */
+/* Another thread may have come to this place after that. */
 static void seed_image(struct sim *m, struct worker *w)
 {
-    const struct image *image = m->job->image;
-
     if (m->is_seeded)
         return;
     m->is_seeded = true;
-    for (uint32_t i = image->root_count; i-- > 0;) /* the first one on top */
-        sched_ready(w, graph_slot(&m->graph, image->root[i]));
+    sched_launch(w, m->job->image);
 }
 
 bool lead_run(struct sim *m, struct thread *th)
@@ -445,7 +442,7 @@ static bool run_for_room(struct sim *m, struct worker *w)
     uint32_t target = m->sched.worker_count > 1 ? m->window / 2 : 0;
     uint32_t spins = 0;
     uint64_t begin = os_now_ns();
-    uint64_t before = w->executed;
+    uint64_t before = sched_executed(w);
 
     while (g->live > target) {
         enum sched_result result = lead_round(m, w, &spins);
@@ -458,8 +455,8 @@ static bool run_for_room(struct sim *m, struct worker *w)
             !sleep_at(m, w, os_now_ns() + m->patience_ns))
             break;
     }
-    if (w->executed - before >= 8)
-        w->is_generous = (os_now_ns() - begin) / (w->executed - before) > TASK_NS_GENEROUS;
+    if (sched_executed(w) - before >= 8)
+        w->is_generous = (os_now_ns() - begin) / (sched_executed(w) - before) > TASK_NS_GENEROUS;
     if (g->live <= target) {
         m->base.room_at = m->window;
         m->patience_ns = PATIENCE_NS;
@@ -471,9 +468,31 @@ static bool run_for_room(struct sim *m, struct worker *w)
     return true;
 }
 
+/* Since when a worker has run how many. */
+struct weight {
+    uint64_t begin_ns; /* 0: it has just begun */
+    uint64_t executed;
+};
+
+/* In a launch: tasks that take less than their hand-over would stay here. */
+static void weigh_tasks(struct worker *w, struct weight *weight)
+{
+    uint64_t count = sched_executed(w) - weight->executed;
+    uint64_t now_ns;
+
+    if (count != 0 && count < BUDGET)
+        return;
+    now_ns = os_now_ns();
+    if (count != 0 && weight->begin_ns != 0) /* else it has waited, not worked */
+        w->is_generous = (now_ns - weight->begin_ns) / count > TASK_NS_GENEROUS;
+    *weight = (struct weight){ now_ns, sched_executed(w) };
+}
+
 static bool run_to_end(struct sim *m, struct worker *w)
 {
     struct graph *g = &m->graph;
+    struct weight weight = { 0, sched_executed(w) };
+    bool is_weighed = m->job->image != NULL && m->sched.worker_count > 1;
     uint32_t spins = 0;
 
     m->base.room_at = UINT32_MAX;
@@ -489,6 +508,8 @@ static bool run_to_end(struct sim *m, struct worker *w)
             return true;
         if (result == SCHED_IDLE && g->live != 0)
             (void)sleep_at(m, w, UINT64_MAX);
+        if (is_weighed)
+            weigh_tasks(w, &weight);
     }
     return true;
 }
@@ -564,12 +585,11 @@ static void report_run(struct sim *m, const struct chip_job *job)
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
         struct worker *w = m->sched.worker[i];
 
-        report->executions += w->executed;
-        report->stolen += i != 0 ? w->executed : 0;
+        report->executions += sched_executed(w);
+        report->stolen += i != 0 ? sched_executed(w) : 0;
         for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
             if ((w->core_mask & (1u << type)) != 0)
-                m->core_tasks[w->core_index[type] +
-                              (type == PTO_CORE_AIV ? m->base.clusters : 0)] += w->core_tasks[type];
+                report_core(m, w, type);
     }
     memcpy(report->core_tasks, m->core_tasks, sizeof(report->core_tasks));
     pthread_mutex_unlock(&m->lock);

@@ -175,7 +175,9 @@ struct thread *take_idle(struct sim *m);
 /* sim_teams.c: cores and who has them. Under the lock. */
 void init_cores(struct sim *m, uint32_t clusters);
 bool acquire_core(struct sim *m, struct worker *w, uint32_t type);
-/* Counts what the worker ran on its core, and takes the core away from it, not yet free. */
+/* Counts what the worker ran on its core. */
+void report_core(struct sim *m, struct worker *w, uint32_t type);
+/* The same, and takes the core away from it, not yet free. */
 void detach_core(struct sim *m, struct worker *w, uint32_t type);
 void put_core(struct sim *m, uint32_t type, uint32_t index);
 /*

@@ -82,17 +82,23 @@ bool acquire_core(struct sim *m, struct worker *w, uint32_t type)
     take_core(m, type, index);
     w->core_index[type] = (uint16_t)index;
     w->core_mask |= (uint8_t)(1u << type);
-    w->core_tasks[type] = 0;
+    w->reported[type] = w->executed[type];
     if (type == PTO_CORE_AIV)
         w->core->global.sub_block_id = (int32_t)(index % 2);
     tell_places(m);
     return true;
 }
 
+void report_core(struct sim *m, struct worker *w, uint32_t type)
+{
+    m->core_tasks[core_number(m, type, w->core_index[type])] +=
+        (uint32_t)(w->executed[type] - w->reported[type]);
+    w->reported[type] = w->executed[type];
+}
+
 void detach_core(struct sim *m, struct worker *w, uint32_t type)
 {
-    m->core_tasks[core_number(m, type, w->core_index[type])] += w->core_tasks[type];
-    w->core_tasks[type] = 0;
+    report_core(m, w, type);
     w->core_mask &= (uint8_t) ~(1u << type);
 }
 
@@ -344,7 +350,7 @@ void run_lane(struct sim *m, struct thread *th)
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
     if (sigsetjmp(th->crash.back, 0) == 0)
-        (void)core_invoke(&th->core, s, m->sched.kernels[lane.kernel].fn, lane.block);
+        (void)core_invoke(&th->core, s, s->tensor, m->sched.kernels[lane.kernel].fn, lane.block);
     else
         lane_crashed(m, th);
     pthread_mutex_lock(&m->lock);

@@ -56,23 +56,26 @@ static inline bool core_has_deferred(const struct core *core)
     return head != 0;
 }
 
-/* Runs one kernel. Returns whether the thread may have lost its place meanwhile. */
-static inline bool core_invoke(struct core *core, struct slot *s, pto_kernel_fn fn, uint32_t block)
+/*
+ * Runs one kernel with these tensors and what is behind them. Returns whether
+ * the thread may have lost its place meanwhile.
+ */
+static inline bool core_invoke(struct core *core, struct slot *s, const struct pto_tensor *tensor,
+                               pto_kernel_fn fn, uint32_t block)
 {
     int64_t *args = core->args;
-    const struct pto_tensor *tensor = s->tensor;
     uint32_t count = s->tensor_count;
     uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
 
     atomic_note_read(s);
     core->slot = s;
-    for (uint32_t i = 0; i != count; i++, tensor++)
-        args[i] = (int64_t)(uintptr_t)tensor;
+    for (uint32_t i = 0; i != count; i++)
+        args[i] = (int64_t)(uintptr_t)&tensor[i];
     if (s->scalar_count == 1)
         args[count] = (int64_t)s->scalar;
     else
         for (uint32_t i = 0; i < s->scalar_count; i++)
-            args[count + i] = (int64_t)slot_scalars(s)[i];
+            args[count + i] = ((const int64_t *)(const void *)&tensor[count])[i];
     core->local.block_index = (int32_t)block;
     core->local.block_count = (int32_t)s->block_count;
     core->local.task = pto_task_id_make(s->ring, s->local);

@@ -161,6 +161,7 @@ struct graph {
     void *wired_context;
     uint32_t clusters;
     const uint32_t *successor; /* of the image that is being launched; NULL: a graph is built */
+    struct a32 *counter;       /* of that: predecessors left, by line */
     bool is_shared;            /* other threads complete tasks: use atomic read-modify-writes */
     uint32_t edges_plain; /* of a slot, after which one is unusual; 0: an edge_fn or wired_fn */
 

@@ -15,6 +15,11 @@ static struct slot *image_slot(const struct image *image, uint32_t line)
     return (struct slot *)(void *)(image->slots + (uint64_t)line * SLOT_LINE_BYTES);
 }
 
+static struct pto_tensor *image_tensors(const struct image *image, const struct slot *s)
+{
+    return (struct pto_tensor *)(void *)(image->slots + (uint64_t)s->payload * SLOT_LINE_BYTES);
+}
+
 int32_t image_find_entry(const struct pto_entry *entry, uint64_t addr)
 {
     for (uint32_t i = 0; i < entry->tensor_count; i++) {
@@ -44,12 +49,36 @@ static uint64_t align_heap(uint64_t bytes)
     return (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
 }
 
+/* Bytes of what follows the header, as a launch needs it. */
+static uint64_t payload_bytes(const struct slot *from)
+{
+    struct slot *s = (struct slot *)(uintptr_t)from;
+    const char *end = (s->flags & SLOT_HAS_PREDICATE) != 0 ? (char *)(slot_predicate(s) + 1)
+                                                           : (char *)slot_retained(s);
+
+    return (uint64_t)(end - (const char *)s->tensor);
+}
+
+static uint32_t payload_lines(const struct slot *s)
+{
+    return (uint32_t)((payload_bytes(s) + SLOT_LINE_BYTES - 1) / SLOT_LINE_BYTES);
+}
+
+/* A task that is whole is as in the slot pool; of others the payload lies apart. */
+static uint32_t header_lines(const struct slot *s)
+{
+    return (s->flags & SLOT_IS_WHOLE) != 0 ? 2 + payload_lines(s) : 1;
+}
+
 void image_measure(struct image *image, const struct graph *g, const struct pto_entry *entry)
 {
+    uint64_t payload = 0;
+
     memset(image, 0, sizeof(*image));
-    image->slot_bytes = g->slot_pool.used;
     image->heap_bytes = g->heap_pool.used;
     image->passed_count = (uint32_t)(g->passed_pool.used / sizeof(struct passed_scalar));
+    image->number_count = g->info_count;
+    image->header_lines = 1; /* line 0 is nobody's */
     image->submitted = g->seq - 1;
     for (uint32_t number = 1; number < g->info_count; number++) {
         const struct slot *s = slot_at(g, number);
@@ -57,15 +86,20 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
         if (s == NULL)
             continue;
         image->task_count++;
+        image->header_lines += header_lines(s);
+        payload += (s->flags & SLOT_IS_WHOLE) != 0 ? 0 : payload_lines(s);
         for (const struct edge *e = aptr_load_relaxed(&s->successors); e != NULL; e = e->next)
             image->edge_count++; /* nothing runs */
         for (uint32_t i = 0; i < s->tensor_count; i++)
             image->patch_count += image_find_entry(entry, s->tensor[i].addr) >= 0;
         image->patch_count += operand_of(s) != 0 && image_find_entry(entry, operand_of(s)) >= 0;
     }
+    image->slot_bytes = (image->header_lines + payload) * SLOT_LINE_BYTES;
     image->bytes = align_heap(image->heap_bytes) + align(image->slot_bytes) +
                    align(image->edge_count * sizeof(uint32_t)) +
+                   align(image->header_lines * sizeof(struct a32)) +
                    align(image->task_count * sizeof(uint32_t)) +
+                   align(image->number_count * sizeof(uint32_t)) +
                    align(image->patch_count * sizeof(struct image_patch)) +
                    align(image->passed_count * sizeof(struct passed_scalar));
     image->bytes = align_heap(image->bytes);
@@ -97,19 +131,41 @@ static void add_patch(struct image *image, const struct pto_entry *entry, uint32
                                   addr - entry->tensor[index].addr };
 }
 
+/* Where each slot and its payload will be. */
+static void place_slots(struct image *image, const struct graph *g)
+{
+    uint32_t header = 1, payload = image->header_lines;
+
+    for (uint32_t number = 1; number < g->info_count; number++) {
+        const struct slot *from = slot_at(g, number);
+        bool is_whole = from != NULL && (from->flags & SLOT_IS_WHOLE) != 0;
+        struct slot *s;
+
+        image->line[number] = header;
+        if (from == NULL)
+            continue;
+        s = image_slot(image, header);
+        memcpy(s, from, is_whole ? sizeof(*s) : SLOT_LINE_BYTES);
+        s->payload = is_whole ? header + 2 : payload;
+        memcpy(image_tensors(image, s), from->tensor, payload_bytes(from));
+        header += header_lines(from);
+        payload += is_whole ? 0 : payload_lines(from);
+    }
+}
+
 /* The slot as it is before each launch, its incoming edges not counted yet. */
-static void copy_slot(struct image *image, const struct graph *g, const struct pto_entry *entry,
-                      uint32_t line)
+static void adapt_slot(struct image *image, const struct graph *g, const struct pto_entry *entry,
+                       uint32_t line)
 {
     struct slot *s = image_slot(image, line);
+    struct pto_tensor *tensor = image_tensors(image, s);
     uint64_t operand = operand_of(s);
 
     for (uint32_t i = 0; i < s->tensor_count; i++) {
-        struct pto_tensor *x = &s->tensor[i];
-        uint64_t addr = x->addr;
+        uint64_t addr = tensor[i].addr;
 
-        x->addr = image_moved(image, g, addr);
-        if (x->addr == addr)
+        tensor[i].addr = image_moved(image, g, addr);
+        if (tensor[i].addr == addr)
             add_patch(image, entry, line, i, addr);
     }
     if (operand != 0) {
@@ -118,57 +174,81 @@ static void copy_slot(struct image *image, const struct graph *g, const struct p
             add_patch(image, entry, line, IMAGE_PREDICATE, operand);
     }
     s->flags &= (uint8_t) ~(SLOT_HAS_BLOCK | SLOT_HAS_RETAINED | SLOT_HAS_SPILL);
-    s->image = (struct slot_image){ .lanes = s->lanes };
+    if (s->lanes == 0)
+        s->flags |= SLOT_IS_DUMMY;
+    s->built_lanes = s->lanes;
+    s->built_pending = 0;
+    a32_store_relaxed(&s->pending, 0); /* a link only */
+}
+
+/* Fills the list of tasks, from the last one on; their counters as each launch finds them. */
+static void sort_tasks(struct image *image, const struct graph *g)
+{
+    uint32_t early = 0, others = image->task_count;
+
+    for (uint32_t number = g->info_count; number-- > 1;) {
+        struct slot *s = image_slot(image, image->line[number]);
+
+        if (slot_at(g, number) == NULL)
+            continue;
+        a32_store_relaxed(&image->counter[image->line[number]],
+                          s->built_pending); /* nothing runs */
+        if (s->built_pending != 0)
+            image->task[--others] = image->line[number];
+        else if ((s->flags & SLOT_IS_SETTLED_FIRST) == 0)
+            image->task[image->root_count++] = image->line[number];
+    }
+    for (uint32_t number = g->info_count; number-- > 1;) {
+        struct slot *s = image_slot(image, image->line[number]);
+
+        if (slot_at(g, number) != NULL && s->built_pending == 0 &&
+            (s->flags & SLOT_IS_SETTLED_FIRST) != 0)
+            image->task[image->root_count + early++] = image->line[number];
+    }
+    image->early_count = early;
 }
 
 void image_fill(struct image *image, const struct graph *g, const struct pto_entry *entry,
                 char *memory)
 {
     uint32_t filled = 0;
-    uint32_t others = image->task_count;
 
     image->heap = memory; /* first: it is aligned to more than the others */
     memory += align_heap(image->heap_bytes);
     image->slots = lay_out(&memory, image->slot_bytes);
     image->successor = (uint32_t *)(void *)lay_out(&memory, image->edge_count * sizeof(uint32_t));
-    image->root = (uint32_t *)(void *)lay_out(&memory, image->task_count * sizeof(uint32_t));
+    image->counter =
+        (struct a32 *)(void *)lay_out(&memory, image->header_lines * sizeof(struct a32));
+    image->task = (uint32_t *)(void *)lay_out(&memory, image->task_count * sizeof(uint32_t));
+    image->line = (uint32_t *)(void *)lay_out(&memory, image->number_count * sizeof(uint32_t));
     image->patch = (struct image_patch *)(void *)lay_out(
         &memory, image->patch_count * sizeof(struct image_patch));
     image->passed = (struct passed_scalar *)(void *)lay_out(
         &memory, image->passed_count * sizeof(struct passed_scalar));
-    memcpy(image->slots, g->slot_pool.base, image->slot_bytes);
     memcpy(image->heap, g->heap_pool.base, image->heap_bytes);
     memcpy(image->passed, g->passed_pool.base, image->passed_count * sizeof(struct passed_scalar));
+    place_slots(image, g);
+    for (uint32_t i = 0; i < image->passed_count; i++)
+        image->passed[i].line = image->line[graph_slot(g, image->passed[i].line)->number];
     image->patch_count = 0;
     for (uint32_t number = 1; number < g->info_count; number++)
         if (slot_at(g, number) != NULL)
-            copy_slot(image, g, entry, g->info[number].line);
+            adapt_slot(image, g, entry, image->line[number]);
     for (uint32_t number = 1; number < g->info_count; number++) {
         const struct slot *from = slot_at(g, number);
         struct slot *s;
 
         if (from == NULL)
             continue;
-        s = image_slot(image, g->info[number].line);
-        s->image.first = filled;
+        s = image_slot(image, image->line[number]);
+        s->span.first = filled;
         for (const struct edge *e = aptr_load_relaxed(&from->successors); e != NULL; e = e->next) {
-            image->successor[filled++] = graph_slot_line(g, e->self); /* nothing runs */
-            image_slot(image, image->successor[filled - 1])->image.pending++;
+            image->successor[filled++] = image->line[e->self->number]; /* nothing runs */
+            image_slot(image, image->line[e->self->number])->built_pending++;
         }
-        s->image.count = filled - s->image.first;
+        s->span.count = filled - s->span.first;
     }
-    for (uint32_t number = 1; number < g->info_count; number++) {
-        struct slot *s;
-
-        if (slot_at(g, number) == NULL)
-            continue;
-        s = image_slot(image, g->info[number].line);
-        a32_store_relaxed(&s->pending, s->image.pending); /* nothing runs */
-        if (s->image.pending == 0)
-            image->root[image->root_count++] = g->info[number].line;
-        else
-            image->root[--others] = g->info[number].line;
-    }
+    sort_tasks(image, g);
 }
 
 static bool is_outside(const struct image *image, const struct pto_entry *entry, uint64_t addr)
@@ -181,11 +261,13 @@ void image_each_outside(const struct image *image, const struct pto_entry *entry
                         void (*each)(void *context, uint64_t addr, uint64_t bytes), void *context)
 {
     for (uint32_t i = 0; i < image->task_count; i++) {
-        struct slot *s = image_slot(image, image->root[i]);
+        struct slot *s = image_slot(image, image->task[i]);
+
+        const struct pto_tensor *tensor = image_tensors(image, s);
 
         for (uint32_t k = 0; k < s->tensor_count; k++)
-            if (is_outside(image, entry, s->tensor[k].addr))
-                each(context, s->tensor[k].addr, s->tensor[k].size);
+            if (is_outside(image, entry, tensor[k].addr))
+                each(context, tensor[k].addr, tensor[k].size);
         if (operand_of(s) != 0 && is_outside(image, entry, operand_of(s)))
             each(context, operand_of(s), slot_predicate(s)->bytes);
     }
@@ -195,11 +277,11 @@ void image_each_edge(const struct image *image,
                      void (*each)(void *context, uint32_t before, uint32_t after), void *context)
 {
     for (uint32_t i = 0; i < image->task_count; i++) {
-        const struct slot *s = image_slot(image, image->root[i]);
+        const struct slot *s = image_slot(image, image->task[i]);
 
-        for (uint32_t k = 0; k < s->image.count; k++)
+        for (uint32_t k = 0; k < s->span.count; k++)
             each(context, s->seq - 1,
-                 image_slot(image, image->successor[s->image.first + k])->seq - 1);
+                 image_slot(image, image->successor[s->span.first + k])->seq - 1);
     }
 }
 
@@ -213,13 +295,17 @@ void image_bind(struct image *image, const struct pto_entry *entry)
         if (p->argument == IMAGE_PREDICATE)
             slot_predicate(s)->addr = addr;
         else
-            s->tensor[p->argument].addr = addr;
+            image_tensors(image, s)[p->argument].addr = addr;
     }
     for (uint32_t i = 0; i < image->passed_count; i++) {
         const struct passed_scalar *p = &image->passed[i];
         struct slot *s = image_slot(image, p->line);
 
-        slot_set_scalar(s, p->argument, entry->scalar[p->entry]);
+        if (s->scalar_count == 1)
+            s->scalar = entry->scalar[p->entry];
+        else
+            ((uint64_t *)(void *)(image_tensors(image, s) + s->tensor_count))[p->argument] =
+                entry->scalar[p->entry];
     }
 }
 
@@ -230,6 +316,7 @@ void image_start(struct graph *g, const struct image *image, const struct graph_
     g->is_shared = params->is_shared;
     g->clusters = params->clusters;
     g->successor = image->successor;
+    g->counter = image->counter;
     g->slot_base = image->slots;
     g->live = image->task_count;
     g->seq = image->submitted + 1;

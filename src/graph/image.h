@@ -2,9 +2,12 @@
 /*
  * A built graph that can be launched again and again: its slots, copied out of
  * the builder's pools, with the successors of each task as a list of lines.
- * Nothing is linked, sealed or retired while it runs; a task that completes
- * puts its own counters back to where they were, so a launch has nothing to
- * reset.
+ * Nothing is linked, sealed or retired while it runs; whoever makes a task
+ * ready puts its counter back to where it was, and whoever completes one what
+ * else it has, so a launch has nothing to reset.
+ *
+ * What a launch goes through lies close together: one line for a plain task,
+ * which is not written to, and a counter for each in an array of their own.
  *
  * Pure, like all of this folder. The image lies in memory of the caller's, in
  * one piece; it is built and changed while nothing runs.
@@ -25,18 +28,23 @@ struct image_patch {
 enum { IMAGE_PREDICATE = UINT16_MAX };
 
 struct image {
-    char *slots;         /* as in the slot pool: lines are the same */
+    char *slots;         /* headers, from line 1 on; then tensors and scalars */
     uint32_t *successor; /* lines */
-    uint32_t *root;      /* lines of the tasks that wait for nothing, then of all others */
+    struct a32 *counter; /* predecessors left, by line of the header: few lines for many tasks */
+    uint32_t *task;      /* lines: the roots, last one first; the early ones; all others */
+    uint32_t *line;      /* of each slot, by its number in the builder's books */
     struct image_patch *patch;
     struct passed_scalar *passed;
     char *heap; /* outputs */
     uint64_t slot_bytes;
     uint64_t heap_bytes;
     uint64_t edge_count;
+    uint32_t number_count;
+    uint32_t header_lines;
     uint32_t task_count;
-    uint32_t submitted; /* tasks, allocations included */
-    uint32_t root_count;
+    uint32_t submitted;   /* tasks, allocations included */
+    uint32_t root_count;  /* tasks that wait for nothing */
+    uint32_t early_count; /* the same, but they are settled before anything runs */
     uint32_t patch_count;
     uint32_t passed_count;
     uint64_t bytes; /* of everything */

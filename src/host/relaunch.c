@@ -267,6 +267,18 @@ static void sort_outside(struct notes *notes)
     notes->count = kept + 1;
 }
 
+static char *allocate_image(uint64_t bytes)
+{
+    bool is_large = bytes >= OS_LARGE_PAGE;
+    uint64_t unit = is_large ? OS_LARGE_PAGE : GRAPH_OUTPUT_ALIGN;
+    uint64_t rounded = bytes != 0 ? (bytes + unit - 1) / unit * unit : unit;
+    char *memory = aligned_alloc(unit, rounded);
+
+    if (is_large && memory != NULL)
+        os_use_large_pages(memory, rounded); /* a launch goes to and fro in it */
+    return memory;
+}
+
 void relaunch_keep(struct relaunch *r, struct run *run)
 {
     os_release(r->guard, os_page_bytes());
@@ -275,8 +287,7 @@ void relaunch_keep(struct relaunch *r, struct run *run)
         return;
     image_measure(&r->image, run->graph, &run->entry);
     if (reserve_bytes(r, run->chip->memory))
-        r->memory = aligned_alloc(GRAPH_OUTPUT_ALIGN,
-                                  r->image.bytes != 0 ? r->image.bytes : GRAPH_OUTPUT_ALIGN);
+        r->memory = allocate_image(r->image.bytes);
     if (r->memory != NULL) {
         image_fill(&r->image, run->graph, &run->entry, r->memory);
         image_each_outside(&r->image, &run->entry, note_outside, r);

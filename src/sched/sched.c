@@ -10,6 +10,13 @@ enum step {
     STEP_LOST,  /* the thread lost its place */
 };
 
+/* What the compiler makes a loop of its own for. */
+enum kind {
+    STREAMED,
+    LAUNCHED,       /* an image */
+    LAUNCHED_ALONE, /* the same, by one worker, newest first, unrecorded */
+};
+
 static bool attend(struct worker *w);
 static enum step run_special(struct worker *w, struct slot *s);
 static bool count_down(struct slot *s, uint32_t count);
@@ -18,10 +25,13 @@ static void set_hungry(struct worker *w, bool is_hungry);
 static struct slot *take_task(struct worker *w);
 static struct slot *take_elsewhere(struct worker *w);
 static struct slot *pop_private(struct worker *w);
+static struct slot *pop_deque(struct worker *w);
+static struct slot *pop_newest(struct worker *w);
 static struct slot *pop_random(struct worker *w);
 static bool claim_tasks(struct worker *w, struct worker *from);
-static struct slot *complete_task(struct worker *w, struct slot *s);
-static struct slot *complete_in_image(struct worker *w, struct slot *s);
+static bool claim_roots(struct worker *w);
+static struct slot *complete_task(struct worker *w, struct slot *s, enum kind kind);
+static struct slot *complete_in_image(struct worker *w, struct slot *s, enum kind kind);
 static void rewind_task(struct slot *s);
 static bool complete_finished(struct worker *w);
 static void return_slot(struct worker *w, struct slot *s);
@@ -35,6 +45,7 @@ void sched_init(struct sched *s, void *machine)
 {
     memset(s, 0, sizeof(*s));
     s->machine = machine;
+    s->root_most = (struct a32){ SCHED_ROOTS }; /* nobody else knows of it yet */
 }
 
 void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph)
@@ -70,8 +81,9 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
         w->order = order_seed != 0 ? order_seed + i * 0x9e3779b97f4a7c15ull : 0;
         if (order_seed != 0 && w->order == 0)
             w->order = 1;
-        w->executed = w->stolen = 0;
-        w->core_tasks[PTO_CORE_AIC] = w->core_tasks[PTO_CORE_AIV] = 0;
+        w->stolen = 0;
+        memset(w->executed, 0, sizeof(w->executed));
+        memset(w->reported, 0, sizeof(w->reported));
         w->until = SCHED_BATCH;
     }
 }
@@ -136,15 +148,17 @@ static inline bool has_core(struct worker *w, struct slot *s)
 
 /* One invocation on the worker's core. If the task waits for conditions, it is not this thread's any more. */
 __attribute__((always_inline)) static inline enum step invoke(struct worker *w, struct slot *s,
-                                                              uint32_t block, bool is_timed)
+                                                              const struct pto_tensor *tensor,
+                                                              uint32_t block, bool is_timed,
+                                                              bool is_traced)
 {
-    w->executed++;
-    w->core_tasks[s->core_type]++;
-    if (w->trace != NULL)
+    w->executed[s->core_type]++;
+    if (is_traced && w->trace != NULL)
         trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0], block);
-    if (port_core_start(w->core, s, w->sched->kernels[s->kernel[0]].fn, block) == PORT_IN_FLIGHT)
+    if (port_core_start(w->core, s, tensor, w->sched->kernels[s->kernel[0]].fn, block) ==
+        PORT_IN_FLIGHT)
         return STEP_LOST;
-    if (w->trace != NULL)
+    if (is_traced && w->trace != NULL)
         trace_end(w->trace, s->seq, core_number(w, s), block);
     if (is_timed)
         sched_time_end(w->sched, s);
@@ -161,14 +175,97 @@ static inline enum step run_nothing(struct worker *w, struct slot *s)
     return STEP_DONE;
 }
 
-static inline enum step run_plain(struct worker *w, struct slot *s)
+__attribute__((always_inline)) static inline enum step run_plain(struct worker *w, struct slot *s,
+                                                                 enum kind kind)
 {
+    const struct pto_tensor *tensor =
+        kind != STREAMED ? (const void *)graph_slot(w->graph, s->payload) : s->tensor;
+
     if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) /* soon enough */
         return run_nothing(w, s);
     if (!has_core(w, s))
         return STEP_LATER;
-    sched_offer(w); /* before a kernel that may take long */
-    return invoke(w, s, 0, false);
+    if (kind != LAUNCHED_ALONE)
+        sched_offer(w); /* before a kernel that may take long */
+    return invoke(w, s, tensor, 0, false, kind != LAUNCHED_ALONE);
+}
+
+/* Any task but a plain one of an image. */
+__attribute__((always_inline)) static inline enum step run_any(struct worker *w, struct slot *s,
+                                                               enum kind kind)
+{
+    return s->lanes == 0                       ? run_nothing(w, s)
+           : (s->flags & SLOT_IS_SPECIAL) != 0 ? run_special(w, s)
+                                               : run_plain(w, s, kind);
+}
+
+/* In an image, where these are rare. */
+__attribute__((noinline)) static enum step run_whole(struct worker *w, struct slot *s)
+{
+    enum step step = run_any(w, s, LAUNCHED);
+
+    if (step == STEP_DONE)
+        rewind_task(s);
+    return step;
+}
+
+/*
+ * A task and what follows it, as long as it is this worker's: a worker with
+ * nothing of its own may find itself in the next run, of another kind.
+ */
+__attribute__((always_inline)) static inline enum sched_result run_private(struct worker *w,
+                                                                           struct slot *s,
+                                                                           uint32_t *max,
+                                                                           enum kind kind)
+{
+    uint32_t left = *max;
+
+    for (;;) {
+        enum step step = kind == STREAMED ? run_any(w, s, kind)
+                         : (s->flags & (SLOT_IS_WHOLE | SLOT_IS_DUMMY)) != 0
+                             ? run_whole(w, s)
+                             : run_plain(w, s, kind);
+
+        if (step == STEP_LOST)
+            return SCHED_LOST;
+        s = step == STEP_DONE ? complete_task(w, s, kind) : NULL;
+        if (--left == 0) {
+            if (s != NULL)
+                sched_push(w, s);
+            return SCHED_BUDGET;
+        }
+        if (s != NULL)
+            continue;
+        if (w->deque_tail == w->deque_head)
+            break;
+        s = kind == LAUNCHED_ALONE ? pop_newest(w) : pop_deque(w);
+    }
+    *max = left;
+    return SCHED_IDLE;
+}
+
+/* The compiler makes a function of its own for each kind of run. */
+__attribute__((noinline)) static enum sched_result run_streamed(struct worker *w, struct slot *s,
+                                                                uint32_t *max)
+{
+    return run_private(w, s, max, STREAMED);
+}
+
+__attribute__((noinline)) static enum sched_result run_launched(struct worker *w, struct slot *s,
+                                                                uint32_t *max)
+{
+    return run_private(w, s, max, LAUNCHED);
+}
+
+__attribute__((noinline)) static enum sched_result run_alone(struct worker *w, struct slot *s,
+                                                             uint32_t *max)
+{
+    return run_private(w, s, max, LAUNCHED_ALONE);
+}
+
+static inline bool is_alone(const struct worker *w)
+{
+    return !w->is_shared && w->order == 0 && w->trace == NULL;
 }
 
 enum sched_result sched_run(struct worker *w, uint32_t max)
@@ -183,20 +280,13 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        enum step step = s->lanes == 0                       ? run_nothing(w, s)
-                         : (s->flags & SLOT_IS_SPECIAL) != 0 ? run_special(w, s)
-                                                             : run_plain(w, s);
+        enum sched_result result = w->graph->successor == NULL ? run_streamed(w, s, &max)
+                                   : is_alone(w)               ? run_alone(w, s, &max)
+                                                               : run_launched(w, s, &max);
 
-        if (step == STEP_LOST)
-            return SCHED_LOST;
-        s = step == STEP_DONE ? complete_task(w, s) : NULL;
-        if (--max == 0) {
-            if (s != NULL)
-                sched_push(w, s);
-            return SCHED_BUDGET;
-        }
-        if (s == NULL)
-            s = take_task(w);
+        if (result != SCHED_IDLE)
+            return result;
+        s = take_task(w);
     }
     if (w->is_shared && !w->is_hungry)
         set_hungry(w, true);
@@ -249,7 +339,7 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
     sched_offer(w);
     if (is_timed)
         sched_time_begin(w->sched, s);
-    step = invoke(w, s, block, is_timed);
+    step = invoke(w, s, s->tensor, block, is_timed, true);
     if (step != STEP_LOST && is_counted)
         return count_down(s, 1) ? STEP_DONE : STEP_LATER;
     return step;
@@ -334,15 +424,16 @@ static void set_hungry(struct worker *w, bool is_hungry)
  * became ready, to run next: what this task wrote is still in the cache.
  */
 __attribute__((always_inline)) static inline struct slot *complete_task(struct worker *w,
-                                                                        struct slot *s)
+                                                                        struct slot *s,
+                                                                        enum kind kind)
 {
     struct graph *g = w->graph;
     bool is_submitter = w->index == 0;
     struct slot *next = NULL;
     struct edge *e;
 
-    if (g->successor != NULL)
-        return complete_in_image(w, s);
+    if (kind != STREAMED)
+        return complete_in_image(w, s, kind);
     if (w->is_shared) {
         e = aptr_swap_acq_rel(&s->successors, SLOT_SEALED); /* R2 A1 */
     } else {
@@ -380,51 +471,58 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
 }
 
 /*
- * The same in a graph that is launched again: the list stays, and the task's
- * counters are as they were before it ran. Nobody else knows of it any more.
+ * The same in a graph that is launched again: the list stays, and whoever makes
+ * a task ready puts its counter back. Nobody else knows of the task then.
  */
-static struct slot *complete_in_image(struct worker *w, struct slot *s)
+__attribute__((always_inline)) static inline struct slot *complete_in_image(struct worker *w,
+                                                                            struct slot *s,
+                                                                            enum kind kind)
 {
     struct graph *g = w->graph;
-    const uint32_t *line = g->successor + s->image.first;
-    uint32_t count = s->image.count;
+    const uint32_t *line = g->successor + s->span.first;
+    const uint32_t *end = line + s->span.count;
+    bool is_alone = kind == LAUNCHED_ALONE;
+    bool is_shared = !is_alone && w->is_shared; /* what goes on elsewhere is completed here, too */
     struct slot *next = NULL;
 
-    a32_store_relaxed(&s->pending, s->image.pending); /* the next launch publishes it */
-    if ((s->flags & (SLOT_IS_COUNTED | SLOT_HAS_PREDICATE)) != 0)
-        rewind_task(s);
-    for (uint32_t i = 0; i < count; i++) {
-        struct slot *t = graph_slot(g, line[i]);
+    for (; line != end; line++) {
+        struct a32 *counter = &g->counter[*line];
+        struct slot *t = graph_slot(g, *line);
         uint32_t left;
 
-        if (w->is_shared) {
-            left = a32_sub_acq_rel(&t->pending, 1) - 1; /* R5 A5 */
+        __builtin_prefetch(t, 0, 3); /* it may be the next one */
+        if (is_shared) {
+            left = a32_sub_acq_rel(counter, 1) - 1; /* R5 A5 */
         } else {
-            left = a32_load_relaxed(&t->pending) - 1; /* one thread */
-            a32_store_relaxed(&t->pending, left);
+            left = a32_load_relaxed(counter) - 1; /* one thread */
+            a32_store_relaxed(counter, left);
         }
         if (left != 0)
             continue;
+        a32_store_relaxed(counter, t->built_pending); /* for the next launch, which publishes it */
         if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
             continue;
-        if (next == NULL && w->order == 0)
+        if (next == NULL && (is_alone || w->order == 0))
             next = t;
         else
             sched_push(w, t);
     }
-    if (w->index == 0) {
+    if (is_alone || w->index == 0) {
         g->live--;
     } else { /* the ring is not used: the submitter only wants to know how many */
         w->return_tail++;
-        if (w->return_tail - w->return_sent >= SCHED_BATCH)
+        if (w->return_tail - w->return_sent >= SCHED_COUNTED)
             sched_flush(w);
     }
     return next;
 }
 
+/* What a task of an image has besides its counter; others have nothing to put back. */
 static void rewind_task(struct slot *s)
 {
-    s->lanes = s->image.lanes;
+    if ((s->flags & (SLOT_IS_COUNTED | SLOT_HAS_PREDICATE)) == 0)
+        return;
+    s->lanes = s->built_lanes;
     s->block_next = 0;
     a32_store_relaxed(&s->block_left, s->block_count * slot_lane_count(s->lanes));
 }
@@ -436,10 +534,13 @@ static inline struct slot *take_task(struct worker *w)
     struct slot *s;
 
     if (w->deque_tail != w->deque_head)
-        return w->order == 0 ? graph_slot(w->graph, w->deque[--w->deque_tail % SCHED_DEQUE])
-                             : pop_random(w);
+        return pop_deque(w);
     s = pop_private(w);
-    return s != NULL || !w->is_shared ? s : take_elsewhere(w);
+    if (s != NULL)
+        return s;
+    if (w->is_shared)
+        return take_elsewhere(w);
+    return claim_roots(w) ? pop_deque(w) : NULL;
 }
 
 /* Refills the deque from the list, up to half; what was parked may have filled it beyond. */
@@ -448,10 +549,18 @@ static struct slot *pop_private(struct worker *w)
     while (w->list != 0 && w->deque_tail - w->deque_head < SCHED_DEQUE / 2)
         w->deque[w->deque_tail++ % SCHED_DEQUE] =
             graph_slot_line(w->graph, list_pop(w->graph, &w->list));
-    if (w->deque_tail == w->deque_head)
-        return NULL;
-    return w->order == 0 ? graph_slot(w->graph, w->deque[--w->deque_tail % SCHED_DEQUE])
-                         : pop_random(w);
+    return w->deque_tail != w->deque_head ? pop_deque(w) : NULL;
+}
+
+/* It is not empty. */
+static inline struct slot *pop_deque(struct worker *w)
+{
+    return w->order == 0 ? pop_newest(w) : pop_random(w);
+}
+
+static inline struct slot *pop_newest(struct worker *w)
+{
+    return graph_slot(w->graph, w->deque[--w->deque_tail % SCHED_DEQUE]);
 }
 
 static struct slot *pop_random(struct worker *w)
@@ -471,7 +580,7 @@ static struct slot *pop_random(struct worker *w)
 static struct slot *take_elsewhere(struct worker *w)
 {
     struct sched *s = w->sched;
-    bool has_found = claim_tasks(w, w);
+    bool has_found = claim_tasks(w, w) || claim_roots(w);
 
     for (uint32_t i = 1; i < s->worker_count && !has_found; i++)
         has_found = claim_tasks(w, s->worker[(w->index + i) % s->worker_count]);
@@ -508,6 +617,47 @@ static bool claim_tasks(struct worker *w, struct worker *from)
     return true;
 }
 
+/*
+ * Some of the tasks with which a launch starts: fewer the fewer there are left,
+ * so that all workers have some; many for a random order, which is one of these.
+ */
+static bool claim_roots(struct worker *w)
+{
+    struct sched *s = w->sched;
+    uint32_t left = a32_load_relaxed(&s->root_left); /* the exchange checks it */
+    uint32_t most = a32_load_relaxed(&s->root_most); /* that of another launch would do, too */
+    const uint32_t *line;
+    uint32_t count;
+
+    do {
+        if (left == 0)
+            return false;
+        count = left / (2 * s->worker_count) + 1;
+        if (count > most)
+            count = most;
+    } while (!a32_cas_acq_rel(&s->root_left, &left, left - count)); /* A22 */
+    line = s->root + left - count;
+    w->deque_head = 0; /* it is empty */
+    w->deque_tail = count;
+    memcpy(w->deque, line, count * sizeof(line[0]));
+    return true;
+}
+
+void sched_launch(struct worker *w, const struct image *image)
+{
+    struct sched *s = w->sched;
+
+    port_assert(a32_load_relaxed(&s->root_left) == 0); /* the run before is over */
+    for (uint32_t i = 0; i < image->early_count; i++)
+        sched_ready(w, graph_slot(w->graph, image->task[image->root_count + i]));
+    s->root = image->task;
+    /* As many as fit the deque, so it may be late. */
+    a32_store_relaxed(&s->root_most, w->order == 0 ? SCHED_ROOTS : SCHED_DEQUE / 2);
+    a32_store_release(&s->root_left, image->root_count); /* R22 */
+    if (w->is_shared)
+        sched_signal(s);
+}
+
 void sched_publish(struct worker *w)
 {
     uint32_t head = a32_load_acquire(&w->public_head); /* A9 */
@@ -537,7 +687,7 @@ bool sched_has_offer(struct sched *s, const struct worker *w)
             a32_load_relaxed(&from->return_ready) != a32_load_relaxed(&from->return_head))
             return true;
     }
-    if (a32_load_relaxed(&s->finished) != 0)
+    if (a32_load_relaxed(&s->finished) != 0 || a32_load_relaxed(&s->root_left) != 0)
         return true;
     if (w->unreturned != 0 && w->return_tail - a32_load_relaxed(&w->return_head) < SCHED_RETURN)
         return true; /* slots it holds back have room now */
@@ -654,9 +804,12 @@ static bool complete_finished(struct worker *w)
 
     while (list != 0) {
         struct slot *s = list_pop(w->graph, &list);
+        bool is_image = w->graph->successor != NULL;
         struct slot *next;
 
-        next = complete_task(w, s);
+        if (is_image)
+            rewind_task(s);
+        next = complete_task(w, s, is_image ? LAUNCHED : STREAMED);
         if (next != NULL)
             sched_push(w, next);
     }

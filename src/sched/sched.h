@@ -20,13 +20,14 @@
  *   R18 unlock_deferred       -> A18 try_lock_deferred       the table of conditions is whole
  *   R19 whoever notifies      -> A19 sched_poll              what was written before a condition held is there
  *   R21 stop_for_fault        -> A21 run_report_fault        what is told of the fault is whole
+ *   R22 sched_launch (left)   -> A22 claim_roots             the graph that is launched is whole
  *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
  *       look for work: one of the two sees the other.
  */
 #ifndef PTO_SCHED_H
 #define PTO_SCHED_H
 
-#include "graph/graph.h"
+#include "graph/image.h"
 #include "port/trace.h"
 
 enum {
@@ -34,8 +35,10 @@ enum {
     SCHED_PUBLIC = 256,  /* tasks on offer at a time */
     SCHED_RETURN = 1024, /* finished slots on their way back */
     SCHED_CLAIM = 16,    /* tasks claimed at once */
+    SCHED_ROOTS = 128,   /* the same of those with which a launch starts */
     SCHED_BATCH =
         16, /* finished slots before they are sent back; ready ones before some are offered */
+    SCHED_COUNTED = 64, /* finished slots of an image before they are told */
     SCHED_WORKERS_MAX = 64,
 };
 
@@ -109,10 +112,10 @@ struct worker {
     uint32_t return_tail;
     uint32_t return_sent;
     uint32_t unreturned; /* list of finished slots for which the ring had no room */
-    uint64_t executed;
     uint64_t stolen;
-    uint32_t core_tasks[PTO_CORE_TYPES]; /* since core_index was last reported */
-    uint32_t deque[SCHED_DEQUE];         /* slots by line */
+    uint64_t executed[PTO_CORE_TYPES]; /* on a core of the type */
+    uint64_t reported[PTO_CORE_TYPES]; /* of these, before it had the core that it has */
+    uint32_t deque[SCHED_DEQUE];       /* slots by line */
 
     _Alignas(128) struct a32 public_head; /* written by whoever claims */
     _Alignas(128) struct a32 public_tail; /* written by the worker only */
@@ -134,7 +137,11 @@ struct sched {
     struct a32 hungry;                 /* workers that look for something to run */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
     struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
-    struct sched_fault fault;
+    /* Tasks of the graph that is launched which wait for nothing, by line; taken from the end. */
+    _Alignas(128) struct a32 root_left;
+    struct a32 root_most; /* at once */
+    const uint32_t *root; /* belongs to whoever has taken some */
+    _Alignas(128) struct sched_fault fault;
     struct sched_timing timing[PTO_TIMING_SLOTS];
     struct deferred deferred;
 };
@@ -151,6 +158,9 @@ void sched_init(struct sched *s, void *machine);
 void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph);
 /* Before a run: worker 0 is the submitter's. */
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed);
+
+/* Submitter: the image's tasks become ready, for all workers. It was started in the graph. */
+void sched_launch(struct worker *w, const struct image *image);
 
 /* Many became ready, or the deque is full: offers some, makes room. */
 void sched_pushed(struct worker *w);
@@ -267,9 +277,15 @@ static inline void sched_sleep_end(struct sched *s)
     a32_sub_acq_rel(&s->sleepers, 1);
 }
 
+static inline uint64_t sched_executed(const struct worker *w)
+{
+    return w->executed[PTO_CORE_AIC] + w->executed[PTO_CORE_AIV];
+}
+
+/* What the worker could run next; without what is in its list. */
 static inline uint32_t sched_ready_count(const struct worker *w)
 {
-    return w->deque_tail - w->deque_head;
+    return w->deque_tail - w->deque_head + a32_load_relaxed(&w->sched->root_left); /* a count */
 }
 
 #endif

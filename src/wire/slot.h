@@ -4,11 +4,15 @@
  * completed. Written by the submitter, then read by whoever runs the task.
  *
  *     line 0   all the state of a task that waits for nobody
- *     line 1   edges, and what few tasks have
+ *     line 1   edges, and what few tasks have; a launch needs it for those only
  *     then     tensors[tensor_count]         128 bytes each
  *              scalars[scalar_count]         only if there is more than one
  *              retained[tensor_count + 1]    blocks that this task keeps alive
  *              predicate                     only if it has one
+ *
+ * In a graph that is launched again, tensors and scalars lie apart, and a task
+ * that is not special has one line only: those that a launch goes through are
+ * next to each other.
  *
  * An edge lies in the slot of the task that waits and is a member of the list
  * of the task that is waited for. A completed task swaps SLOT_SEALED into its
@@ -49,7 +53,10 @@ enum slot_flag {
     SLOT_HAS_PREDICATE = 64,
     SLOT_IS_TIMED = 128,
     SLOT_IS_SPECIAL = SLOT_IS_COUNTED | SLOT_IS_TEAM | SLOT_IS_TIMED,
-    SLOT_IS_SETTLED_FIRST = SLOT_HAS_PREDICATE | SLOT_IS_TEAM
+    SLOT_IS_SETTLED_FIRST = SLOT_HAS_PREDICATE | SLOT_IS_TEAM,
+    /* In a graph that is launched, where nobody has blocks: */
+    SLOT_IS_DUMMY = SLOT_HAS_BLOCK, /* no lanes */
+    SLOT_IS_WHOLE = SLOT_IS_SPECIAL | SLOT_HAS_PREDICATE,
 };
 
 enum slot_lane_index { LANE_AIC, LANE_AIV0, LANE_AIV1 };
@@ -68,39 +75,47 @@ struct slot_predicate {
     uint8_t bytes; /* of the element */
 };
 
-/* In a graph that is launched again: successors by position, and what counters start with. */
-struct slot_image {
+/* The successors of a task in a graph that is launched again, by position. */
+struct slot_span {
     uint32_t first;
     uint32_t count;
-    uint32_t pending;
-    uint8_t lanes;
 };
 
+/* Unions: first what a graph that is being built needs, then what one that is launched does. */
 struct slot {
-    struct aptr successors;      /* struct edge of those that wait for this task, or SLOT_SEALED */
-    uint32_t number;             /* index of the slot in the submitter's books */
+    union {
+        struct aptr successors; /* struct edge of those that wait for this task, or SLOT_SEALED */
+        struct slot_span span;
+    };
+    union {
+        uint32_t number;        /* index of the slot in the submitter's books */
+        uint32_t built_pending; /* predecessors: what its counter starts with */
+    };
     uint32_t seq;                /* which task of the run, from 1 */
     struct a32 pending;          /* predecessors left; a ready task is linked through it in lists */
     uint16_t kernel[SLOT_LANES]; /* slot_kernel() */
     uint8_t tensor_count;
     uint8_t scalar_count;
-    uint8_t lanes;      /* enum slot_lane */
-    uint8_t core_type;  /* of its kernel; meaningless for a dummy */
-    uint8_t flags;      /* enum slot_flag */
-    uint8_t edge_count; /* inline ones in use */
-    uint64_t scalar;    /* the only one, if there is one */
+    uint8_t lanes;     /* enum slot_lane */
+    uint8_t core_type; /* of its kernel; meaningless for a dummy */
+    uint8_t flags;     /* enum slot_flag */
+    union {
+        uint8_t edge_count;  /* inline ones in use */
+        uint8_t built_lanes; /* what `lanes` starts with */
+    };
+    uint64_t scalar; /* the only one, if there is one */
     const struct pto_site *site;
-    uint32_t block;       /* the outputs' allocation */
+    union {
+        uint32_t block;   /* the outputs' allocation */
+        uint32_t payload; /* where the tensors are, in lines as slots are */
+    };
     uint32_t block_count; /* SPMD */
     uint32_t local;       /* task id: counter of its ring */
     uint8_t ring;
     uint8_t timing_slot;
     uint16_t retained_count; /* in the payload */
 
-    union {
-        struct edge edge[SLOT_EDGES_INLINE];
-        struct slot_image image;
-    };
+    struct edge edge[SLOT_EDGES_INLINE];
     uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
     uint32_t retained_chunk; /* chain of chunks with further retained blocks */
     uint32_t block_next;     /* next SPMD block to start; whoever holds the ready task has it */

@@ -14,7 +14,7 @@
  *   - an entry of a public ring is read by everybody who tries to claim it, but
  *     only the read of the one who succeeds must come before its reuse;
  *   - a worker's own fields are written by the thread at its place only;
- *   - `pending` of a task of an image is written by whoever has the whole task.
+ *   - the counter of a task of an image is put back by whoever has the whole task.
  */
 #ifndef PTO_SCENARIO_H
 #define PTO_SCENARIO_H
@@ -134,13 +134,10 @@ static inline uint32_t noted_load(const struct a32 *a)
     return a32_load_relaxed(a);
 }
 
-static inline bool is_pending_in_image(const struct a32 *a)
+static inline bool is_counter_in_image(const struct a32 *a)
 {
-    const char *at = (const char *)a - offsetof(struct slot, pending);
-
-    return graph->successor != NULL && at > graph->slot_base &&
-           at < graph->slot_base + graph->slot_pool.used &&
-           (at - graph->slot_base) % SLOT_LINE_BYTES == 0;
+    return graph->successor != NULL &&
+           is_within(a, graph->counter, graph->slot_pool.used / SLOT_LINE_BYTES);
 }
 
 static inline void noted_store(struct a32 *a, uint32_t v)
@@ -157,8 +154,8 @@ static inline void noted_store(struct a32 *a, uint32_t v)
         if (is_within(a, w->return_slot, SCHED_RETURN))
             atomic_note_write(a);
     }
-    if (is_pending_in_image(a) && explore_in_thread())
-        atomic_note_write((const char *)a - offsetof(struct slot, pending));
+    if (is_counter_in_image(a) && explore_in_thread())
+        atomic_note_write(graph_slot(graph, (uint32_t)(a - graph->counter)));
     a32_store_relaxed(a, v);
 }
 
@@ -206,8 +203,8 @@ static inline void note_start(const struct core *core)
 #define weak_aptr_swap_relaxed(a, v) (atomic_note_write(w), weak_aptr_swap_relaxed(a, v))
 #define weak_aptr_swap_acquire(a, v) (atomic_note_write(w), weak_aptr_swap_acquire(a, v))
 #define weak_aptr_swap_release(a, v) (atomic_note_write(w), weak_aptr_swap_release(a, v))
-#define port_core_start(core, s, fn, block) \
-    (atomic_note_write(w), note_start(core), port_core_start(core, s, fn, block))
+#define port_core_start(core, s, tensor, fn, block) \
+    (atomic_note_write(w), note_start(core), port_core_start(core, s, tensor, fn, block))
 
 /* ---- the port ---- */
 

@@ -76,8 +76,7 @@ static void launch(void)
         graph, &image,
         &(struct graph_params){
             .kernels = kernels, .kernel_count = KERNELS, .clusters = 1, .is_shared = true });
-    for (uint32_t i = image.root_count; i-- > 0;)
-        sched_ready(&place[0], graph_slot(graph, image.root[i]));
+    sched_launch(&place[0], &image);
     while (graph->live != 0) {
         if (sched_ready_count(&place[0]) == 0)
             explore_wait_until(has_work, &place[0]);
@@ -92,13 +91,14 @@ static void check_rewound(void)
     uint32_t tasks = 0;
 
     for (uint32_t number = 1; number < graph->info_count; number++) {
-        const struct slot *s = graph_slot(graph, graph->info[number].line);
+        uint32_t line = image.line[number];
+        const struct slot *s = graph_slot(graph, line);
 
         atomic_note_read(s);
-        explore_assert(explore_peek32(&s->pending) == s->image.pending);
-        explore_assert(s->lanes == s->image.lanes && s->block_next == 0);
+        explore_assert(explore_peek32(&image.counter[line]) == s->built_pending);
+        explore_assert(s->lanes == s->built_lanes);
         if ((s->flags & SLOT_IS_COUNTED) != 0)
-            explore_assert(explore_peek32(&s->block_left) == s->block_count);
+            explore_assert(explore_peek32(&s->block_left) == s->block_count && s->block_next == 0);
         tasks++;
     }
     explore_assert(tasks == image.task_count);
@@ -161,7 +161,7 @@ int main(int argc, char **argv)
 {
     static const struct scenario list[] = {
         { { "image", 2, setup_two, launch_thread, check_launched },
-          "R5 A5 R10 A10",
+          "R5 A5 R10 A10 R22 A22",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
         { { "image, join", 3, setup_join, launch_thread, check_launched },
           "R5 A5",

@@ -194,8 +194,8 @@ static void the_newest_ready_task_runs_first(void **state)
     for (uint32_t i = 0; i < 100; i++)
         assert_int_equal(ran[i], 99 - i);
     assert_int_equal(shop.rig->g.live, 0);
-    assert_int_equal(shop.worker[0].executed, 100);
-    assert_int_equal(shop.worker[0].core_tasks[PTO_CORE_AIV], 100);
+    assert_int_equal(sched_executed(&shop.worker[0]), 100);
+    assert_int_equal(shop.worker[0].executed[PTO_CORE_AIV], 100);
     assert_int_equal(offered(&shop.worker[0]), 0); /* there is nobody else */
     shop_close();
 }
@@ -213,7 +213,7 @@ static void a_successor_runs_right_after_its_last_predecessor(void **state)
     assert_int_equal(sched_run(&shop.worker[0], UINT32_MAX), SCHED_IDLE);
     assert_int_equal(ran_count, 4);
     assert_memory_equal(ran, want, sizeof(want));
-    assert_int_equal(shop.worker[0].core_tasks[PTO_CORE_AIC], 1);
+    assert_int_equal(shop.worker[0].executed[PTO_CORE_AIC], 1);
     shop_close();
 }
 
@@ -329,7 +329,7 @@ static void an_offer_is_bounded_and_claimed_in_batches(void **state)
     }
     check_each_ran_once(tasks);
     assert_true(w[1].stolen >= tasks / 4);
-    assert_int_equal(w[0].executed + w[1].executed, tasks);
+    assert_int_equal(sched_executed(&w[0]) + sched_executed(&w[1]), tasks);
     shop_close();
 }
 
@@ -562,7 +562,7 @@ static void a_task_waits_for_a_worker_with_its_type_of_core(void **state)
     assert_true(sched_has_offer(&shop.sched, &w[1]));
     assert_int_equal(sched_run(&w[1], UINT32_MAX), SCHED_IDLE);
     check_each_ran_once(3);
-    assert_int_equal(w[1].core_tasks[PTO_CORE_AIC], 2);
+    assert_int_equal(w[1].executed[PTO_CORE_AIC], 2);
     shop_close();
 }
 
@@ -592,7 +592,7 @@ static void a_dummy_runs_nothing_and_needs_no_core(void **state)
     assert_true(shop_task_after(-1, (const uint32_t[]){ 0 }, 1) == NULL);
     assert_int_equal(sched_run(&shop.worker[0], UINT32_MAX), SCHED_IDLE);
     assert_int_equal(ran_count, 0);
-    assert_int_equal(shop.worker[0].executed, 0);
+    assert_int_equal(sched_executed(&shop.worker[0]), 0);
     assert_int_equal(shop.rig->g.live, 0);
     shop_close();
 }
