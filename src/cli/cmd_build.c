@@ -391,8 +391,11 @@ static int complete_scene(struct request *request, const char *name)
                         "folders itself; change its scene.yaml\n");
         return EXIT_USAGE;
     }
-    if (scene_find_one(name, folder, &fault) < 0 ||
-        scene_open(folder, &request->scene, &fault) < 0) {
+    if (scene_find_one(name, folder, &fault) < 0) {
+        fprintf(stderr, "pto build: %s\n", fault.text);
+        return EXIT_USAGE;
+    }
+    if (scene_open(folder, &request->scene, &fault) < 0) {
         fprintf(stderr, "pto build: %s\n", fault.text);
         return EXIT_FAILED;
     }

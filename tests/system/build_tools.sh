@@ -51,7 +51,7 @@ c="--orchestration orch.c --kernel 0:aiv:a.c"
 # ---- options ----
 
 expect 2 "there is no --orchestration"
-expect 2 "'orch.c' is not an option" orch.c
+expect 2 "there is no scene 'orch.c'" orch.c
 expect 2 "--kernel wants ID:aic:FILE" --orchestration orch.c --kernel 1:cpu:a.c
 expect 2 "--kernel wants ID:aic:FILE" --orchestration orch.c --kernel 1024:aiv:a.c
 expect 2 "--kernel wants ID:aic:FILE" --orchestration orch.c --kernel a.c

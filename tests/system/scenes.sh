@@ -198,7 +198,7 @@ mkdir -p twins
 cp -r new twins/a
 cp -r new twins/b
 expect 1 "twins/b has the name of the scene in twins/a: new" "1 failed" -- test twins --mode host
-expect 1 "there is no scene 'old'" -- build old
+expect 2 "there is no scene 'old'" -- build old
 expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,out,scalar -o out.ptoc
 expect 1 "nothing says its type and shape" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
 expect 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out '1=none.npy:float32[5]' --scalar 1.5 --mode host
