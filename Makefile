@@ -142,6 +142,8 @@ pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
 
 $(PURE_OBJ): CFLAGS_ALL += $(PURE_FLAGS)
+# A submit is compiled into it whole.
+$(B)/obj/host/orch.o: CFLAGS_ALL += $(PURE_FLAGS)
 $(CLI_OBJ): CPPFLAGS_ALL += -I.
 
 $(B)/obj/%.o: src/%.c Makefile

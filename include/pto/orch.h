@@ -80,20 +80,24 @@ struct pto_kernels {
     int32_t aiv1;
 };
 
-/* The arguments of one task. Holds pointers: what they name must live until the submit. */
+/*
+ * The arguments of one task. Holds pointers: what they name must live until the
+ * submit. What few tasks have is apart, so that a submit asks for all of it at once.
+ */
 struct pto_args {
     uint32_t tensor_count;
     uint32_t scalar_count;
-    uint32_t dep_count;
     int32_t block_count;
-    bool is_sync_start;
-    bool allow_early_resolve;
+    int32_t timing_slot; /* 0..15, or -1 */
+    uint32_t dep_count;
+    uint32_t passed;   /* bit k: scalar k is that of the entry at passed_from[k] */
+    const char *error; /* first mistake of the caller, reported at submit */
+    const struct pto_predicate *predicate;
     const struct pto_task_id *deps;
     const uint8_t *dep_kinds; /* NULL: every dependency waits and retains */
-    const char *error;        /* first mistake of the caller, reported at submit */
-    const struct pto_predicate *predicate;
-    int32_t timing_slot; /* 0..15, or -1 */
-    uint32_t passed;     /* bit k: scalar k is that of the entry at passed_from[k] */
+    uint32_t output_count;    /* tensors that the runtime allocates */
+    bool is_sync_start;
+    bool allow_early_resolve;
     uint8_t tag[PTO_TASK_TENSORS_MAX];
     const void
         *tensor[PTO_TASK_TENSORS_MAX]; /* struct pto_tensor, or struct pto_tensor_info for OUTPUT */
@@ -163,16 +167,17 @@ static inline void pto_args_init(struct pto_args *a)
 {
     a->tensor_count = 0;
     a->scalar_count = 0;
-    a->dep_count = 0;
     a->block_count = 1;
-    a->is_sync_start = false;
-    a->allow_early_resolve = false;
-    a->deps = NULL;
-    a->dep_kinds = NULL;
+    a->timing_slot = -1;
+    a->dep_count = 0;
+    a->passed = 0;
     a->error = NULL;
     a->predicate = NULL;
-    a->timing_slot = -1;
-    a->passed = 0;
+    a->deps = NULL;
+    a->dep_kinds = NULL;
+    a->output_count = 0;
+    a->is_sync_start = false;
+    a->allow_early_resolve = false;
 }
 
 static inline void pto_args_fail(struct pto_args *a, const char *text)
@@ -192,6 +197,7 @@ static inline void pto_args_add(struct pto_args *a, const void *tensor, enum pto
     else {
         a->tag[a->tensor_count] = (uint8_t)tag;
         a->tensor[a->tensor_count++] = tensor;
+        a->output_count += tag == PTO_TAG_OUTPUT;
     }
 }
 

@@ -15,7 +15,7 @@ enum {
     POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
     POLL_NS_MAX = 1000000,
     GRACE_NS = 200000000, /* for kernels to return after a stall was noticed */
-    WINDOW_PER_WORKER = 256,
+    WINDOW_PER_WORKER = 64,
     TASK_NS_GENEROUS = 100, /* longer ones are offered to other workers */
     POOL_UNIT_LOG = 28,     /* bytes of address space per share of a pool: 256 MiB */
     POOL_ALIGN = 2 << 20,

@@ -78,7 +78,7 @@ static inline bool core_invoke(struct core *core, struct slot *s, const struct p
             args[count + i] = ((const int64_t *)(const void *)&tensor[count])[i];
     core->local.block_index = (int32_t)block;
     core->local.block_count = (int32_t)s->block_count;
-    core->local.task = pto_task_id_make(s->ring, s->local);
+    core->local.task = slot_id(s);
     a32_store_release(&core->exec, exec + 1); /* R7 */
     fn(args);
     a32_store_relaxed(&core->exec, exec + 2); /* nothing is read by it */

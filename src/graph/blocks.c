@@ -46,9 +46,15 @@ int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outpu
     uint32_t index, count = 0;
 
     for (uint32_t i = 0; i < args->tensor_count; i++) {
+        const struct pto_tensor_info *info = args->tensor[i];
+
         if (args->tag[i] != PTO_TAG_OUTPUT)
             continue;
-        bytes += blocks_output_bytes(args->tensor[i]);
+        if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
+            return graph_refuse(g, FAULT_INFO, (int32_t)i, info->ndims);
+        bytes += blocks_output_bytes(info);
+        if (bytes > GRAPH_OUTPUT_BYTES_MAX)
+            return graph_refuse(g, FAULT_TOO_LARGE, (int32_t)i, bytes);
         count++;
     }
     index = take_block(g, bytes);

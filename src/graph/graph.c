@@ -31,6 +31,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->kernels = params->kernels;
     g->kernel_count = params->kernel_count;
     g->deps = params->deps;
+    g->quick_kind = submit_quick_kind(params->deps);
     g->edge_fn = params->edge_fn;
     g->edge_context = params->edge_context;
     g->wired_fn = params->wired_fn;
@@ -49,6 +50,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->seq = 1;
     g->dead_before = 1;
     g->ring = 0;
+    g->ring_raw = 0;
     g->ids_now = &g->ids[0];
     g->is_manual = false;
     g->scope_count = 0;
@@ -87,7 +89,7 @@ static int reserve_first(struct graph *g)
     if (!is_there)
         return PTO_ENOMEM;
     g->info = (struct slot_info *)(void *)g->info_pool.base;
-    g->info[0].seq = 0;
+    g->info[0] = (struct slot_info){ .is_spilled = true };
     return PTO_OK;
 }
 

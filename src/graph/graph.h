@@ -36,7 +36,8 @@ struct slot_info {
     uint32_t seq;  /* 0: free */
     uint32_t line; /* where the slot is, in lines from the pool's base */
     uint32_t next; /* free list of its class */
-    uint32_t size_class;
+    uint16_t size_class;
+    bool is_spilled; /* has edges or retained blocks in chunks; slot 0, which nobody takes: true */
 };
 
 /* A task by id. `slot` may have gone on to another task: compare its seq. */
@@ -171,9 +172,12 @@ struct graph {
     uint32_t dead_before;          /* every task before this one has gone */
     uint32_t recent[GRAPH_RECENT]; /* slots of the latest tasks, by sequence number; 0: none */
     uint32_t ring;                 /* of the current scope */
+    uint64_t ring_raw;             /* the same, as in the ids of its tasks */
     bool is_manual;                /* the current scope, or one around it */
     struct id_map *ids_now;        /* of the current ring */
     const uint8_t *access;         /* of the current scope, by tag: enum access */
+    uint8_t quick[8];              /* the same; 0 for those that have no quick way */
+    uint64_t quick_kind;           /* what tensors have that do: take_tensor() */
     uint32_t scope_count;
     uint64_t edge_total;
     struct slot_info *info;
@@ -268,14 +272,17 @@ void block_release(struct graph *g, uint32_t block, bool is_submitter);
 /* Any thread, once the task has completed: gives back what it kept alive. */
 void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
 
+/* submit.c: what a tensor has in the eight bytes from `ndims` on if there is a quick way for it. */
+uint64_t submit_quick_kind(enum pto_deps deps);
+
 /* slots.c */
 struct slot_info *slot_make(struct graph *g, uint32_t size_class);
+/* The place of the current ring's next id, free. NULL: memory has run out. */
 struct id_entry *ids_make_room(struct graph *g);
 bool ids_was_given(const struct graph *g, struct pto_task_id id);
 
 /* blocks.c */
 uint64_t blocks_output_bytes(const struct pto_tensor_info *info);
-/* The sizes were checked: they do not exceed GRAPH_OUTPUT_BYTES_MAX together. */
 int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
                   uint32_t *block_out);
 void blocks_collect(struct graph *g);
@@ -374,31 +381,29 @@ static inline const struct id_entry *ids_find(const struct graph *g, struct pto_
     return e->seq != 0 && e->local == local ? e : NULL;
 }
 
-/*
- * Gives a task the next id of the current ring; `slot` is 0 for one that is
- * complete already. False: memory has run out.
- */
-static inline bool ids_put(struct graph *g, uint32_t seq, uint32_t slot, uint32_t block,
-                           uint32_t *local_out)
+/* The place of the current ring's next id. A task that lives long may be there. */
+static inline struct id_entry *ids_place(const struct graph *g)
 {
-    struct id_map *map = g->ids_now;
-    uint32_t local = map->next_local;
-    struct id_entry *e = &map->entry[local & map->mask];
+    return &g->ids_now->entry[g->ids_now->next_local & g->ids_now->mask];
+}
 
-    if (e->seq >= g->dead_before || e->block != 0) {
-        e = ids_make_room(g);
-        if (e == NULL)
-            return false;
-    }
-    map->next_local = local + 1;
-    *e = (struct id_entry){ local, seq, slot, block };
-    *local_out = local;
-    return true;
+/* Gives a task the next id; its place is free. `slot` is 0 for one that is complete already. */
+static inline struct pto_task_id ids_put(struct graph *g, struct id_entry *place, uint32_t seq,
+                                         uint32_t slot, uint32_t block)
+{
+    uint32_t local = g->ids_now->next_local++;
+    uint64_t raw = g->ring_raw | local;
+
+    *place = (struct id_entry){ local, seq, slot, block };
+    return (struct pto_task_id){ raw };
 }
 
 /* Notes why a call was refused, and returns the status for it. */
 __attribute__((cold)) int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument,
                                        uint64_t value);
+
+/* The status of the latest refusal. */
+int graph_refusal_status(const struct graph *g);
 
 /* Links t behind r, which is alive in the submitter's books. PTO_OK or PTO_ENOMEM. */
 int graph_link(struct graph *g, struct slot *t, struct ref r);

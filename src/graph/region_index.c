@@ -117,7 +117,7 @@ int regions_start(struct graph *g)
     memset(x->level_count, 0, sizeof(x->level_count));
     memset(x->level_crossing, 0, sizeof(x->level_crossing));
     memset(x->vector_free, 0, sizeof(x->vector_free));
-    memset(x->coarse, 0, sizeof(x->coarse));
+    x->is_coarse_kept = false;
     return PTO_OK;
 }
 
@@ -143,7 +143,7 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     }
     if (geom.lo >= geom.hi)
         return NULL;
-    if (x->overflow_live * 4 > x->table_count && grow_table(g) < 0) {
+    if (x->overflow_live * 8 > x->table_count && grow_table(g) < 0) {
         *status_out = PTO_ENOMEM;
         return NULL;
     }
@@ -271,6 +271,30 @@ static void query_overlaps(struct probe *p)
         query_frame(p, p->frame[i]);
 }
 
+/*
+ * Counts the records behind each coarse counter. As long as all regions are of
+ * similar size nobody asks, and a new record does not pay for it.
+ */
+static void count_coarse(struct graph *g)
+{
+    struct regions *x = &g->regions;
+
+    memset(x->coarse, 0, sizeof(x->coarse));
+    x->is_coarse_kept = true;
+    for (uint32_t i = 0; i < x->table_count + x->overflow_count; i++) {
+        const struct region *e =
+            i < x->table_count ? &x->table[i] : &x->overflow[i - x->table_count];
+        uint64_t salt = 0;
+
+        if (i == x->table_count || (e->flags & REGION_USED) == 0 ||
+            (e->kind == REGION_BOX && e->frame != 0))
+            continue; /* the first of overflow is never used */
+        if (g->deps != PTO_DEPS_SAFE)
+            salt = salt_of(&shape_of(x, e)->geom);
+        ++*region_coarse(x, salt, e->level, e->start >> e->level);
+    }
+}
+
 /* Cells of each grid that a region overlapping this one can start in. */
 static void query_intervals(struct probe *p)
 {
@@ -283,6 +307,8 @@ static void query_intervals(struct probe *p)
 
         if (x->level_crossing[level] != 0 && first > 0)
             first--;
+        if (last - first > 8 && !x->is_coarse_kept)
+            count_coarse(p->g);
         for (uint64_t cell = first; cell <= last; cell++) {
             if (last - first > 8 && *region_coarse(x, p->salt, level, cell) == 0) {
                 cell |= COARSE_CELLS - 1;
@@ -393,7 +419,8 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
         }
         x->level_count[level]++;
         x->level_mask |= 1ull << level;
-        ++*region_coarse(x, salt, level, geom->lo >> level);
+        if (x->is_coarse_kept)
+            ++*region_coarse(x, salt, level, geom->lo >> level);
     }
     if (geom->kind == REGION_CONTIGUOUS)
         return;
@@ -465,7 +492,8 @@ void region_remove(struct graph *g, struct region *e)
             x->level_crossing[level]--;
         if (--x->level_count[level] == 0)
             x->level_mask &= ~(1ull << level);
-        --*region_coarse(x, salt, level, e->start >> level);
+        if (x->is_coarse_kept)
+            --*region_coarse(x, salt, level, e->start >> level);
     }
     if (e->kind == REGION_FRAME) {
         uint32_t frame = e->frame;

@@ -126,41 +126,40 @@ static inline struct region *find_place(struct graph *g, struct region *head)
         if (e->next == 0)
             break;
     }
-    if (x->overflow_live * 4 > x->table_count)
+    if (x->overflow_live * 8 > x->table_count)
         return NULL; /* the table has to grow first */
     return region_place(g, (uint32_t)(head - x->table));
 }
 
 /* Makes a record of one that is free or has gone, and is of the same level if it is used. */
-static inline void take_over(struct graph *g, struct region *e, const struct span *span,
-                             uint32_t level)
+static inline void take_over(struct regions *x, struct region *e, uint64_t start, uint64_t length,
+                             uint32_t level, bool is_crossing)
 {
-    struct regions *x = &g->regions;
-    uint64_t cell = span->start >> level;
-    bool is_crossing = cell != (span->start + span->length - 1) >> level;
+    uint32_t was_crossing = 0;
 
     if ((e->flags & REGION_USED) != 0) {
-        x->level_crossing[level] -= (e->flags & REGION_CROSSING) != 0;
-        --*region_coarse(x, 0, level, e->start >> level);
+        was_crossing = (e->flags & REGION_CROSSING) != 0;
+        if (x->is_coarse_kept)
+            --*region_coarse(x, 0, level, e->start >> level);
         if (e->vector != 0)
             region_drop_vector(x, e);
     } else {
         x->level_count[level]++;
         x->level_mask |= 1ull << level;
     }
-    x->level_crossing[level] += is_crossing;
-    ++*region_coarse(x, 0, level, cell);
-    if (x->top < span->start + span->length)
-        x->top = span->start + span->length;
-    e->start = span->start;
-    e->length = span->length;
+    if (was_crossing != is_crossing)
+        x->level_crossing[level] += is_crossing - was_crossing;
+    if (x->is_coarse_kept)
+        ++*region_coarse(x, 0, level, start >> level);
+    if (x->top < start + length)
+        x->top = start + length;
+    e->start = start;
+    e->length = length;
     e->writer = (struct ref){ 0, 0 };
-    e->last = 0;
     e->vector = 0;
-    e->reader_count = 0;
-    e->level = level & 63;
-    e->flags = REGION_USED | (is_crossing ? REGION_CROSSING : 0);
-    e->kind = REGION_CONTIGUOUS;
+    e->last = 0;
+    e->state = (uint16_t)((REGION_USED | (is_crossing ? REGION_CROSSING : 0)) << REGION_FLAGS_SHIFT |
+                          level << REGION_LEVEL_SHIFT);
     e->frame = 0;
 }
 
@@ -193,7 +192,7 @@ __attribute__((noinline)) static struct region *insert_dense(struct graph *g,
     e = find_place(g, head);
     if (e == NULL)
         return NULL;
-    take_over(g, e, span, level);
+    take_over(x, e, start, span->length, level, is_crossing);
     return e;
 }
 
@@ -203,29 +202,55 @@ static inline bool is_apart(const struct region *e, uint64_t start, uint64_t end
     return e->next == 0 && (e->start >= end || e->start + e->length <= start);
 }
 
-/* The same without a loop, for what is usual: the head of the bucket has gone, others are apart. */
-static inline struct region *insert_alone(struct graph *g, const struct span *span,
-                                          struct region *e)
+/* By all records that may overlap. */
+__attribute__((noinline)) static int reach_slowly(struct graph *g, struct slot *t,
+                                                  const struct pto_tensor *tensor, uint32_t access)
+{
+    int status = PTO_OK;
+    struct region *e = region_resolve(g, t, tensor, &access, &status);
+
+    return e != NULL ? apply_access(g, t, e, access) : status;
+}
+
+/* By the records of its bucket and of those beside it, if that is enough. */
+__attribute__((noinline)) static int reach_around(struct graph *g, struct slot *t,
+                                                  const struct pto_tensor *tensor,
+                                                  struct region *head, uint64_t start,
+                                                  uint64_t length)
+{
+    uint32_t access = g->access[tensor->tag];
+    struct span span = span_of(start, length);
+    struct region *e = insert_dense(g, &span, head);
+
+    return e != NULL ? apply_access(g, t, e, access) : reach_slowly(g, t, tensor, access);
+}
+
+/*
+ * Without a loop or a call what is usual for a region that is new: the head of the
+ * bucket has gone, others are apart.
+ */
+int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+                       struct region *e, uint64_t start, uint64_t length)
 {
     struct regions *x = &g->regions;
-    uint32_t level = region_level(span->length);
-    uint64_t start = span->start;
-    uint64_t end = start + span->length;
+    uint32_t level = region_level(length);
+    uint64_t end = start + length;
     uint64_t cell = start >> level;
+    bool is_crossing = cell != (end - 1) >> level;
 
-    if ((x->level_mask & ~(1ull << level)) != 0 || e->next != 0 || e->last >= g->dead_before ||
-        e->kind != REGION_CONTIGUOUS)
-        return NULL;
+    if (x->level_mask != 1ull << level || e->next != 0 || e->last >= g->dead_before ||
+        (e->state & REGION_STATE_KIND) != 0 || e->vector != 0 || x->is_coarse_kept)
+        return reach_around(g, t, tensor, e, start, length);
     if (start < x->top) { /* buffers often come in the order of their addresses: then it is not */
-        if (cell != (end - 1) >> level &&
-            !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
-            return NULL;
+        if (is_crossing && !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
+            return reach_around(g, t, tensor, e, start, length);
         if (x->level_crossing[level] != 0 &&
             !is_apart(&x->table[region_bucket(x, 0, level, cell - 1)], start, end))
-            return NULL;
+            return reach_around(g, t, tensor, e, start, length);
     }
-    take_over(g, e, span, level);
-    return e;
+    take_over(x, e, start, length, level, is_crossing);
+    record_first(t, e, g->access[tensor->tag]);
+    return PTO_OK;
 }
 
 /* Many regions are new and have nothing near them; boxes have frames. The rest goes the long way. */
@@ -235,22 +260,11 @@ int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tenso
     struct region *e = NULL;
 
     if (span->length != 0) {
-        e = insert_alone(g, span, span_head(&g->regions, span));
-        if (e == NULL)
-            e = insert_dense(g, span, span_head(&g->regions, span));
+        e = insert_dense(g, span, span_head(&g->regions, span));
     } else if (g->deps == PTO_DEPS_SAFE) {
         e = find_box(g, tensor);
     }
-    if (e == NULL) {
-        uint32_t allowed = access;
-        int status = PTO_OK;
-
-        e = region_resolve(g, t, tensor, &allowed, &status);
-        if (e == NULL)
-            return status;
-        access = allowed;
-    }
-    return apply_access(g, t, e, access);
+    return e != NULL ? apply_access(g, t, e, access) : reach_slowly(g, t, tensor, access);
 }
 
 /*

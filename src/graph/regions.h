@@ -61,11 +61,28 @@ struct region {
     uint32_t last;   /* sequence number of the latest access */
     uint32_t next;   /* overflow chain */
     uint32_t vector; /* further readers and writers, in 64-byte units of the pool; 0: none */
-    uint8_t reader_count : 2;
-    uint8_t level : 6; /* of the interval index; class of a box */
-    uint8_t flags : 6; /* enum region_flag */
-    uint8_t kind : 2;  /* enum region_kind */
-    uint16_t frame;    /* of a box, or of a frame's own record; 0: none */
+    union {
+        struct {
+            uint16_t reader_count : 2;
+            uint16_t flags : 6; /* enum region_flag */
+            uint16_t level : 6; /* of the interval index; class of a box */
+            uint16_t kind : 2;  /* enum region_kind */
+        };
+        uint16_t state; /* all of them */
+    };
+    uint16_t frame; /* of a box, or of a frame's own record; 0: none */
+};
+
+/* Parts of region.state. */
+enum {
+    REGION_FLAGS_SHIFT = 2,
+    REGION_LEVEL_SHIFT = 8,
+    REGION_STATE_KIND = 3 << 14,
+    /* What is left when everybody who touched the region has gone. */
+    REGION_STATE_SHAPE = (REGION_USED | REGION_TANGLED | REGION_CROSSING) << REGION_FLAGS_SHIFT |
+                         63 << REGION_LEVEL_SHIFT | REGION_STATE_KIND,
+    /* What tells whether a record is untangled and contiguous: only REGION_USED may be set. */
+    REGION_STATE_KNOWN = (REGION_USED | REGION_TANGLED) << REGION_FLAGS_SHIFT | REGION_STATE_KIND,
 };
 
 /* What only queries need, beside each record. */
@@ -113,6 +130,7 @@ struct regions {
     uint32_t level_crossing[REGION_LEVELS];
     uint32_t vector_free[32];
     bool has_versions;                    /* a version other than 0 was seen (simpler rules) */
+    bool is_coarse_kept;                  /* from the first time on that somebody asks for it */
     uint32_t coarse[REGION_COARSE_COUNT]; /* records by level and a hash of 256 cells */
     struct pool table_pool;
     struct pool table_shape_pool;

@@ -2,6 +2,8 @@
 /* Scopes: how long intermediate tensors live, and whether dependencies are inferred. */
 #include "graph/graph.h"
 
+#include <string.h>
+
 /* How an argument is looked up and recorded, by tag; docs/ordering.md. */
 static const uint8_t access_of[2][2][PTO_TAG_NO_DEP + 1] = {
     [PTO_DEPS_SAFE] = {
@@ -29,9 +31,12 @@ static void set_current(struct graph *g)
     uint32_t depth = g->scope_count - 1;
 
     g->ring = depth < GRAPH_RINGS - 1 ? depth : GRAPH_RINGS - 1;
+    g->ring_raw = pto_task_id_make(g->ring, 0).raw;
     g->ids_now = &g->ids[g->ring];
     g->is_manual = g->scope[depth].is_manual;
     g->access = access_of[g->deps][g->is_manual];
+    memcpy(g->quick, g->access, PTO_TAG_NO_DEP + 1);
+    g->quick[PTO_TAG_OUTPUT] = 0;
 }
 
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site)

@@ -27,24 +27,21 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
     s->retained_chunk = 0;
     s->flags = 0;
     info = &g->info[s->number];
-    info->seq = 0;
-    info->line = graph_slot_line(g, s);
-    info->size_class = size_class;
+    *info = (struct slot_info){ .line = graph_slot_line(g, s),
+                                .size_class = (uint16_t)size_class };
     return info;
 }
 
-/* Room for the next id of the current ring: a task that lives long may be in its way. */
 struct id_entry *ids_make_room(struct graph *g)
 {
-    struct id_map *map = g->ids_now;
-    struct id_entry *e = &map->entry[map->next_local & map->mask];
+    for (;;) {
+        struct id_entry *e = ids_place(g);
 
-    while (e->seq != 0 && id_is_alive(g, e)) {
-        if (grow_ids(g, map) < 0)
+        if (e->seq == 0 || !id_is_alive(g, e))
+            return e;
+        if (grow_ids(g, g->ids_now) < 0)
             return NULL;
-        e = &map->entry[map->next_local & map->mask];
     }
-    return e;
 }
 
 bool ids_was_given(const struct graph *g, struct pto_task_id id)

@@ -2,34 +2,21 @@
 /* One submit: check, slot, id, dependencies, ready. */
 #include <string.h>
 
-#include "graph/access.h"
-
-/* How much of a task there is to look at. */
-enum form {
-    FORM_BARE,   /* one kernel that always runs once, without tensors, waiting for nobody */
-    FORM_SINGLE, /* the same with one tensor, which alone orders it */
-    FORM_PLAIN,  /* with several */
-    FORM_UNUSUAL /* anything */
-};
+#include "graph/submit.h"
 
 /* What a task is beyond one kernel that always runs once: flags of its slot, and its lanes above. */
 enum { LAUNCH_LANES_SHIFT = 8 };
 
-static int check_task(struct graph *g, int32_t kernel, uint32_t core_type,
-                      const struct pto_args *args, struct span *span, enum form form);
+static int check_args(struct graph *g, int32_t kernel, uint32_t core_type,
+                         const struct pto_args *args);
 static int check_launch(struct graph *g, const struct pto_kernels *kernels, uint32_t core_type,
                         const struct pto_args *args);
-static int check_kernel(struct graph *g, int32_t kernel, uint32_t core_type);
 static int check_passed(struct graph *g, const struct pto_args *args);
 static int check_predicate(struct graph *g, const struct pto_args *args);
-static int check_tensors(struct graph *g, const struct pto_args *args, uint32_t count,
-                         struct span *span);
 static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t index,
                         struct span *span);
 static int check_deps(struct graph *g, const struct pto_args *args);
 static int wait_for_deps(struct graph *g, struct slot *t, const struct pto_args *args);
-static int wait_for_tensors(struct graph *g, struct slot *t, const struct pto_args *args,
-                            uint32_t count, struct span *span, const struct pto_outputs *out);
 static int fill_unusual(struct graph *g, struct slot *t, const struct pto_kernels *kernels,
                         const struct pto_args *args, uint32_t launch);
 static void fill_launch(struct slot *t, const struct pto_kernels *kernels,
@@ -37,10 +24,9 @@ static void fill_launch(struct slot *t, const struct pto_kernels *kernels,
 static int wait_for_operand(struct graph *g, struct slot *t, const struct pto_predicate *p);
 static int fill_passed(struct graph *g, struct slot *t, const struct pto_args *args);
 static int retain_explicit(struct graph *g, struct slot *t, uint32_t block);
-static void put_chunks(struct graph *g, struct slot *s);
+static void put_chunks(struct graph *g, struct slot_info *info);
 static int link_unusual(struct graph *g, struct slot *p, struct slot *t, void *head, uint32_t seq);
 static struct edge *spill_edge(struct graph *g, struct slot *t);
-static uint32_t count_spilled(struct graph *g, const struct slot *t);
 
 static_assert(SLOT_LANE_AIC == 1 << PTO_CORE_AIC && SLOT_LANE_AIV0 == 1 << PTO_CORE_AIV,
               "a lane's bit is its core type's");
@@ -49,11 +35,26 @@ static_assert(SLOT_LANE_AIV0 - SLOT_LANE_AIC == PTO_CORE_AIV, "a sum does for a 
 int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument, uint64_t value)
 {
     g->refusal = (struct graph_refusal){ fault, argument, value };
+    return graph_refusal_status(g);
+}
+
+int graph_refusal_status(const struct graph *g)
+{
+    enum graph_fault fault = g->refusal.fault;
+
     return fault == FAULT_MEMORY ? PTO_ENOMEM : fault == FAULT_GANG ? PTO_ESYNC_START : PTO_EARGS;
 }
 
-/* The class of slot with room for header, tensors and what is behind them. */
-__attribute__((noinline)) static uint32_t class_with_tail(const struct pto_args *args)
+uint64_t submit_quick_kind(enum pto_deps deps)
+{
+    static const struct tensor_kind contiguous = { .is_contiguous = true };
+    uint64_t kind;
+
+    memcpy(&kind, &contiguous, sizeof(kind));
+    return deps == PTO_DEPS_SAFE ? kind : UINT64_MAX; /* which no tensor has */
+}
+
+uint32_t submit_class_with_tail(const struct pto_args *args)
 {
     uint32_t tail = args->tensor_count * 4 + (args->scalar_count > 1 ? args->scalar_count * 8 : 0) +
                     (args->predicate != NULL ? sizeof(struct slot_predicate) + 8 : 0);
@@ -62,177 +63,98 @@ __attribute__((noinline)) static uint32_t class_with_tail(const struct pto_args 
     return lines <= 3 ? 0 : lines <= 5 ? 1 : lines <= 11 ? 2 : lines <= 21 ? 3 : 4;
 }
 
-/* A number that the compiler knows, if it can. */
-static inline uint32_t tensors_of(const struct pto_args *args, enum form form)
+/* What graph_refuse says of a kernel that there is not. */
+static int check_kernel(struct graph *g, int32_t kernel, uint32_t core_type)
 {
-    return form == FORM_BARE ? 0 : form == FORM_SINGLE ? 1 : args->tensor_count;
+    if (has_kernel(g, kernel, core_type))
+        return PTO_OK;
+    if ((uint32_t)kernel >= g->kernel_count || g->kernels[kernel].fn == NULL)
+        return graph_refuse(g, FAULT_KERNEL, -1, (uint64_t)kernel);
+    return graph_refuse(g, FAULT_CORE_TYPE, -1, (uint64_t)kernel);
 }
 
-static inline uint32_t class_for(const struct pto_args *args, enum form form)
-{
-    /* By tensors, if nothing is behind them but the blocks that they retain. */
-    static const uint8_t plain[PTO_TASK_TENSORS_MAX + 1] = {
-        0, 1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4,
-        4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
-    };
-
-    if (args->scalar_count <= 1 && (form != FORM_UNUSUAL || args->predicate == NULL))
-        return plain[tensors_of(args, form)];
-    return class_with_tail(args);
-}
-
-/* NULL when memory has run out. */
-static inline struct slot_info *take_slot(struct graph *g, uint32_t size_class)
+/* A slot that can be taken, made or cleaned if need be. NULL when memory has run out. */
+static struct slot_info *provide_slot(struct graph *g, uint32_t size_class)
 {
     uint32_t number = g->free_slot[size_class];
-    struct slot_info *info = &g->info[number];
 
     if (number == 0)
         return slot_make(g, size_class);
-    g->free_slot[size_class] = info->next;
-    return info;
+    if (g->info[number].is_spilled)
+        put_chunks(g, &g->info[number]);
+    return &g->info[number];
 }
 
-/* One kernel that always runs once and that only its tensors order, without scalars of the entry. */
-static inline bool is_plain_task(const struct pto_kernels *kernels, const struct pto_args *args)
+struct slot *submit_abandon(struct graph *g, int status)
 {
-    bool has_one_lane = (kernels->aiv1 & (kernels->aic ^ kernels->aiv0)) < 0; /* AIC or AIV0 */
-
-    return has_one_lane && args->block_count == 1 && (args->dep_count | args->passed) == 0 &&
-           args->predicate == NULL && args->timing_slot < 0;
+    g->live--; /* it keeps its slot, but nobody is to wait for it */
+    if (status != PTO_EARGS)
+        (void)graph_refuse(g, FAULT_MEMORY, -1, 0);
+    return SUBMIT_REFUSED;
 }
 
-/* What a slot says of a task, but for kernel and lanes; flags and counters as for a plain task. */
-static inline void fill_header(struct slot *t, uint32_t seq, const struct pto_args *args,
-                               enum form form)
+/* Anything. Returns the task if it is ready, NULL if it waits, or SUBMIT_REFUSED. */
+__attribute__((noinline)) static struct slot *submit_unusual(struct graph *g,
+                                                             const struct pto_kernels *kernels,
+                                                             const struct pto_args *args,
+                                                             const struct pto_site *site,
+                                                             struct pto_outputs *out)
 {
-    atomic_note_write(t);
-    aptr_store_relaxed(&t->successors, NULL); /* others learn of the task through a release below */
-    t->seq = seq;
-    a32_store_relaxed(&t->pending, SLOT_BIAS);
-    t->tensor_count = (uint8_t)tensors_of(args, form);
-    t->scalar_count = (uint8_t)args->scalar_count;
-    t->edge_count = 0;
-    t->block_count = form != FORM_UNUSUAL ? 1 : (uint32_t)args->block_count;
-    if (args->scalar_count == 1)
-        t->scalar = args->scalar[0];
-    else if (args->scalar_count > 1)
-        memcpy(slot_scalars(t), args->scalar, args->scalar_count * sizeof(uint64_t));
-}
-
-/* All edges are linked. Returns whether the task can run at once. */
-static inline bool arm_task(struct graph *g, struct slot *t)
-{
-    uint32_t edges = t->edge_count;
-    uint32_t left;
-
-    if (edges == 0)
-        return true;
-    if ((t->flags & SLOT_HAS_SPILL) != 0)
-        edges += count_spilled(g, t);
-    g->edge_total += edges;
-    if (g->is_shared)
-        return a32_sub_acq_rel(&t->pending, SLOT_BIAS - edges) == SLOT_BIAS - edges; /* R5 A5 */
-    left = a32_load_relaxed(&t->pending) - (SLOT_BIAS - edges); /* nobody else writes */
-    a32_store_relaxed(&t->pending, left);
-    return left == 0;
-}
-
-__attribute__((always_inline)) static inline int submit_task(
-    struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
-    const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out, enum form form)
-{
-    bool is_plain = form != FORM_UNUSUAL;
     bool is_aic = kernels->aic >= 0;
     uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
-    int32_t aiv = !is_plain && kernels->aiv1 >= 0 ? kernels->aiv1 : kernels->aiv0;
-    int32_t kernel = is_aic ? kernels->aic : aiv;
-    struct span span[PTO_TASK_TENSORS_MAX];
-    uint32_t seq = g->seq;
-    uint32_t block = 0;
-    uint32_t local;
-    int launch = 0;
-    int status = check_task(g, kernel, core_type, args, span, form);
-    bool has_outputs = form != FORM_BARE && status > 0;
+    int32_t kernel = is_aic ? kernels->aic : kernels->aiv1 >= 0 ? kernels->aiv1 : kernels->aiv0;
+    int status = check_args(g, kernel, core_type, args);
     struct slot_info *info;
+    struct id_entry *id;
+    uint32_t block = 0;
+    int launch = 0;
     struct slot *t;
 
-    if (!is_plain && status >= 0)
+    if (status >= 0)
         status = launch = check_launch(g, kernels, core_type, args);
     if (status < 0)
-        return status;
-    info = take_slot(g, class_for(args, form));
-    if (info == NULL)
-        return graph_refuse(g, FAULT_MEMORY, -1, SLOT_LINES_MAX * SLOT_LINE_BYTES);
-    t = graph_slot(g, info->line);
-    if ((t->flags & SLOT_HAS_SPILL) != 0)
-        put_chunks(g, t);
-    if (has_outputs) {
-        status = blocks_create(g, args, out, &t->block);
-        if (status < 0)
-            return status;
-        block = t->block;
+        return SUBMIT_REFUSED;
+    info = provide_slot(g, class_for(args, FORM_UNUSUAL));
+    id = info != NULL ? ids_make_room(g) : NULL;
+    if (id == NULL) {
+        (void)graph_refuse(g, FAULT_MEMORY, -1, SLOT_LINES_MAX * SLOT_LINE_BYTES);
+        return SUBMIT_REFUSED;
     }
-    if (!ids_put(g, seq, t->number, block, &local))
-        return graph_refuse(g, FAULT_MEMORY, -1, 0);
-    fill_header(t, seq, args, form);
-    t->kernel[0] = (uint16_t)kernel;
-    t->lanes = is_plain || kernel >= 0 ? (uint8_t)(SLOT_LANE_AIC + core_type) : 0;
-    t->core_type = (uint8_t)core_type;
-    t->flags = has_outputs ? SLOT_HAS_BLOCK : 0;
-    t->site = site;
-    t->ring = (uint8_t)g->ring;
-    t->local = local;
-    out->task = pto_task_id_make(g->ring, local);
-    info->seq = seq;
-    g->recent[seq % GRAPH_RECENT] = t->number;
-    g->seq = seq + 1;
-    g->live++;
-    status = PTO_OK;
-    if (!is_plain)
-        status = fill_unusual(g, t, kernels, args, (uint32_t)launch);
-    if (tensors_of(args, form) != 0 && status >= 0)
-        status = wait_for_tensors(g, t, args, tensors_of(args, form), span, out);
+    if (args->output_count != 0 && blocks_create(g, args, out, &block) < 0)
+        return SUBMIT_REFUSED;
+    t = begin_task(g, info, id, block, (uint32_t)kernel, core_type, args, site, out, FORM_UNUSUAL);
+    if (kernel < 0)
+        t->lanes = 0;
+    status = fill_unusual(g, t, kernels, args, (uint32_t)launch);
+    if (status >= 0)
+        status = take_tensors(g, t, args, args->tensor_count, out);
     if ((launch & SLOT_HAS_PREDICATE) != 0 && status >= 0)
         status = wait_for_operand(g, t, args->predicate);
-    if (status < 0) {
-        g->live--; /* it keeps its slot, but nobody is to wait for it */
-        return status == PTO_EARGS ? status : graph_refuse(g, FAULT_MEMORY, -1, 0);
-    }
-    *ready_out = form == FORM_BARE || arm_task(g, t) ? t : NULL;
-    return PTO_OK;
+    if (status < 0)
+        return submit_abandon(g, status);
+    return arm_task(g, t) ? t : NULL;
 }
-
-/* Most tasks are plain: the compiler makes a function of its own for each form. */
-#define SUBMIT_AS(name, form)                                                            \
-    __attribute__((noinline)) static int name(                                           \
-        struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args, \
-        const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out)   \
-    {                                                                                    \
-        return submit_task(g, kernels, args, site, out, ready_out, form);                \
-    }
-SUBMIT_AS(submit_bare, FORM_BARE)
-SUBMIT_AS(submit_single, FORM_SINGLE)
-SUBMIT_AS(submit_plain, FORM_PLAIN)
-SUBMIT_AS(submit_unusual, FORM_UNUSUAL)
-#undef SUBMIT_AS
 
 int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
                  const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out)
 {
-    if (!is_plain_task(kernels, args))
-        return submit_unusual(g, kernels, args, site, out, ready_out);
-    if (args->tensor_count == 0)
-        return submit_bare(g, kernels, args, site, out, ready_out);
-    if (args->tensor_count == 1)
-        return submit_single(g, kernels, args, site, out, ready_out);
-    return submit_plain(g, kernels, args, site, out, ready_out);
+    if (g->seq == UINT32_MAX)
+        return graph_refuse(g, FAULT_TOO_MANY, -1, 0);
+    *ready_out = form_of(kernels, args) == FORM_UNUSUAL
+                     ? SUBMIT_SLOWLY
+                     : graph_submit_as(g, kernels, args, site, out, FORM_PLAIN);
+    if (*ready_out == SUBMIT_SLOWLY)
+        *ready_out = submit_unusual(g, kernels, args, site, out);
+    if (*ready_out != SUBMIT_REFUSED)
+        return PTO_OK;
+    out->task = pto_task_id_invalid();
+    return graph_refusal_status(g);
 }
 
 int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out)
 {
-    struct span span[PTO_TASK_TENSORS_MAX];
-    uint32_t block, local;
+    struct id_entry *id;
+    uint32_t block;
     int status;
 
     if (args->error != NULL)
@@ -245,18 +167,16 @@ int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs
     for (uint32_t i = 0; i < args->tensor_count; i++)
         if (args->tag[i] != PTO_TAG_OUTPUT)
             return graph_refuse(g, FAULT_ALLOC_ARGS, (int32_t)i, 0);
-    status = check_tensors(g, args, args->tensor_count, span);
-    if (status < 0)
-        return status;
     status = blocks_create(g, args, out, &block);
     if (status < 0)
         return status;
-    if (!ids_put(g, g->seq, 0, block, &local))
+    id = ids_make_room(g);
+    if (id == NULL)
         return graph_refuse(g, FAULT_MEMORY, -1, 0);
+    out->task = ids_put(g, id, g->seq, 0, block);
     a32_store_relaxed(&graph_block(g, block)->users, 1); /* the scope: the task is complete */
     g->recent[g->seq % GRAPH_RECENT] = 0;
     g->seq++;
-    out->task = pto_task_id_make(g->ring, local);
     for (uint32_t i = 0; i < out->count; i++)
         ((struct pto_tensor *)(uintptr_t)out->tensor)[i].owner = out->task;
     return PTO_OK;
@@ -344,11 +264,12 @@ static struct edge *spill_edge(struct graph *g, struct slot *t)
         chunk->next = t->edge_chunk;
         t->edge_chunk = index;
         t->flags |= SLOT_HAS_SPILL;
+        g->info[t->number].is_spilled = true;
     }
     return &chunk->edge[chunk->count];
 }
 
-static uint32_t count_spilled(struct graph *g, const struct slot *t)
+uint32_t submit_count_spilled(struct graph *g, const struct slot *t)
 {
     const struct edge_chunk *base = (const struct edge_chunk *)(void *)g->edge_pool.base;
     uint32_t edges = 0;
@@ -436,8 +357,7 @@ __attribute__((noinline)) static int fill_passed(struct graph *g, struct slot *t
 }
 
 /* A tensor of the runtime's memory comes after its creator, and keeps that memory. */
-static int wait_for_owner(struct graph *g, struct slot *t, struct pto_task_id owner, uint32_t index,
-                          uint32_t *retained)
+static int wait_for_owner(struct graph *g, struct slot *t, struct pto_task_id owner, uint32_t index)
 {
     const struct id_entry *e = ids_find(g, owner);
     int status = PTO_OK;
@@ -445,52 +365,58 @@ static int wait_for_owner(struct graph *g, struct slot *t, struct pto_task_id ow
     if (e != NULL && !g->is_manual && e->slot != 0)
         status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
     if (e != NULL && e->block != 0 && graph_block(g, e->block)->seq == e->seq &&
-        block_retain(g, e->block))
-        slot_retained(t)[(*retained)++] = e->block;
-    else if (g->deps == PTO_DEPS_SAFE) /* its last user went while we looked */
+        block_retain(g, e->block)) {
+        slot_retained(t)[t->retained_count++] = e->block;
+        t->flags |= SLOT_HAS_RETAINED;
+    } else if (g->deps == PTO_DEPS_SAFE) /* its last user went while we looked */
         status = graph_refuse(g, FAULT_SCOPE_ENDED, (int32_t)index, owner.raw);
     return status;
 }
 
-__attribute__((always_inline)) static inline int wait_for_tensors(struct graph *g, struct slot *t,
-                                                                  const struct pto_args *args,
-                                                                  uint32_t count, struct span *span,
-                                                                  const struct pto_outputs *out)
+/* Descriptor of output argument `index`, which was created. NULL: the arguments do not count it. */
+static struct pto_tensor *find_created(const struct pto_args *args, uint32_t index,
+                                       const struct pto_outputs *out)
 {
-    const uint8_t *access = g->access;
-    struct pto_tensor *created = (struct pto_tensor *)(uintptr_t)out->tensor;
-    uint32_t retained = 0;
+    uint32_t before = 0;
+
+    for (uint32_t i = 0; i < index; i++)
+        before += args->tag[i] == PTO_TAG_OUTPUT;
+    return before < out->count ? (struct pto_tensor *)(uintptr_t)&out->tensor[before] : NULL;
+}
+
+__attribute__((noinline)) int submit_tensor(struct graph *g, struct slot *t,
+                                            const struct pto_args *args, uint32_t index,
+                                            const struct pto_outputs *out)
+{
+    uint32_t tag = args->tag[index];
+    struct pto_tensor *x = &t->tensor[index];
+    struct span span;
     int status = PTO_OK;
 
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t tag = args->tag[i];
-        struct pto_tensor *x = &t->tensor[i];
+    if (tag > PTO_TAG_NO_DEP)
+        return graph_refuse(g, FAULT_TAG, (int32_t)index, tag);
+    if (tag == PTO_TAG_OUTPUT) {
+        struct pto_tensor *created = find_created(args, index, out);
 
-        if (tag == PTO_TAG_OUTPUT) {
-            created->owner = out->task;
-            *x = *created++;
-            span[i] = span_of(x->addr, x->is_contiguous ? pto_tensor_bytes(x) : 0);
-        } else {
-            const struct pto_tensor *from = args->tensor[i];
+        if (created == NULL)
+            return graph_refuse(g, FAULT_TAG, (int32_t)index, tag);
+        created->owner = out->task;
+        *x = *created;
+        span = span_of(x->addr, x->is_contiguous ? pto_tensor_bytes(x) : 0);
+    } else {
+        const struct pto_tensor *from = args->tensor[index];
 
-            *x = *from;
-            if (pto_task_id_is_valid(from->owner)) {
-                status = wait_for_owner(g, t, from->owner, i, &retained);
-                if (status < 0)
-                    break;
-            }
-        }
-        x->tag = (uint8_t)tag;
-        if (access[tag] == 0 || x->manual_dep)
-            continue;
-        status = region_access(g, t, x, &span[i], access[tag]);
+        status = check_tensor(g, from, index, &span);
         if (status < 0)
-            break;
+            return status;
+        *x = *from;
+        if (pto_task_id_is_valid(from->owner))
+            status = wait_for_owner(g, t, from->owner, index);
     }
-    t->retained_count = (uint16_t)retained;
-    if (retained != 0)
-        t->flags |= SLOT_HAS_RETAINED;
-    return status;
+    x->tag = (uint8_t)tag;
+    if (status < 0 || g->access[tag] == 0 || x->manual_dep)
+        return status;
+    return region_access(g, t, x, &span, g->access[tag]);
 }
 
 /* The operand of a predicate is a read; under the reference's rules it orders nothing. */
@@ -559,6 +485,7 @@ static int retain_explicit(struct graph *g, struct slot *t, uint32_t block)
         t->retained_chunk = index;
         t->retained_count = 0;
         t->flags |= SLOT_HAS_SPILL | SLOT_HAS_RETAINED;
+        g->info[t->number].is_spilled = true;
         used = 0;
     }
     chunk->block[used] = block;
@@ -566,8 +493,9 @@ static int retain_explicit(struct graph *g, struct slot *t, uint32_t block)
 }
 
 /* What the slot's last task spilled. */
-static void put_chunks(struct graph *g, struct slot *s)
+static void put_chunks(struct graph *g, struct slot_info *info)
 {
+    struct slot *s = graph_slot(g, info->line);
     struct edge_chunk *edges = (struct edge_chunk *)(void *)g->edge_pool.base;
     struct retained_chunk *retained = (struct retained_chunk *)(void *)g->retained_pool.base;
 
@@ -585,43 +513,26 @@ static void put_chunks(struct graph *g, struct slot *s)
         retained[index].next = g->free_retained_chunk;
         g->free_retained_chunk = index;
     }
+    info->is_spilled = false;
 }
 
-/* ---- checks: everything that can be refused is refused before anything is changed ---- */
+/* ---- checks ---- */
 
-/* Returns whether there are outputs, or a refusal. */
-__attribute__((always_inline)) static inline int check_task(struct graph *g, int32_t kernel,
-                                                            uint32_t core_type,
-                                                            const struct pto_args *args,
-                                                            struct span *span, enum form form)
+static int check_args(struct graph *g, int32_t kernel, uint32_t core_type,
+                         const struct pto_args *args)
 {
-    bool is_plain = form != FORM_UNUSUAL;
     int status = PTO_OK;
-    int has_outputs = 0;
 
     if (args->error != NULL || args->tensor_count > PTO_TASK_TENSORS_MAX ||
         args->scalar_count > PTO_TASK_SCALARS_MAX)
         return graph_refuse(g, FAULT_ARGS_ERROR, -1, 0);
-    if (g->seq == UINT32_MAX)
-        return graph_refuse(g, FAULT_TOO_MANY, -1, 0);
-    if (is_plain || kernel >= 0)
+    if (kernel >= 0)
         status = check_kernel(g, kernel, core_type);
-    if (!is_plain && args->passed != 0 && status >= 0)
+    if (args->passed != 0 && status >= 0)
         status = check_passed(g, args);
-    if (tensors_of(args, form) != 0 && status >= 0)
-        status = has_outputs = check_tensors(g, args, tensors_of(args, form), span);
-    if (!is_plain && args->dep_count != 0 && status >= 0)
+    if (args->dep_count != 0 && status >= 0)
         status = check_deps(g, args);
-    return status < 0 ? status : has_outputs;
-}
-
-static inline int check_kernel(struct graph *g, int32_t kernel, uint32_t core_type)
-{
-    if ((uint32_t)kernel >= g->kernel_count || g->kernels[kernel].fn == NULL)
-        return graph_refuse(g, FAULT_KERNEL, -1, (uint64_t)kernel);
-    if (g->kernels[kernel].core_type != core_type && g->kernels[kernel].core_type != PTO_CORE_TYPES)
-        return graph_refuse(g, FAULT_CORE_TYPE, -1, (uint64_t)kernel);
-    return PTO_OK;
+    return status;
 }
 
 __attribute__((noinline)) static int check_passed(struct graph *g, const struct pto_args *args)
@@ -705,41 +616,6 @@ static int check_predicate(struct graph *g, const struct pto_args *args)
     return status < 0 ? status : SLOT_HAS_PREDICATE;
 }
 
-/*
- * Also finds out where contiguous arguments lie, and asks for their records'
- * lines. Returns whether there are outputs, or a refusal.
- */
-__attribute__((always_inline)) static inline int check_tensors(struct graph *g,
-                                                               const struct pto_args *args,
-                                                               uint32_t count, struct span *span)
-{
-    uint64_t output_bytes = 0;
-    int has_outputs = 0;
-
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t tag = args->tag[i];
-
-        if (tag > PTO_TAG_NO_DEP)
-            return graph_refuse(g, FAULT_TAG, (int32_t)i, tag);
-        if (tag != PTO_TAG_OUTPUT) {
-            int status = check_tensor(g, args->tensor[i], i, &span[i]);
-
-            if (status < 0)
-                return status;
-        } else {
-            const struct pto_tensor_info *info = args->tensor[i];
-
-            if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
-                return graph_refuse(g, FAULT_INFO, (int32_t)i, info->ndims);
-            has_outputs = 1;
-            output_bytes += blocks_output_bytes(info);
-            if (output_bytes > GRAPH_OUTPUT_BYTES_MAX)
-                return graph_refuse(g, FAULT_TOO_LARGE, (int32_t)i, output_bytes);
-        }
-    }
-    return has_outputs;
-}
-
 static uint32_t view_fault(const struct pto_tensor *t)
 {
     if (t->ndims == 0)
@@ -765,9 +641,8 @@ static inline bool has_memory(const struct graph *g, const struct pto_tensor *t)
     return e != NULL && e->block != 0 && graph_block(g, e->block)->seq == e->seq;
 }
 
-__attribute__((always_inline)) static inline int check_tensor(struct graph *g,
-                                                              const struct pto_tensor *t,
-                                                              uint32_t index, struct span *span)
+static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t index,
+                        struct span *span)
 {
     bool is_contiguous = t->is_contiguous;
     uint32_t dtype = t->dtype;
@@ -792,10 +667,8 @@ __attribute__((always_inline)) static inline int check_tensor(struct graph *g,
         return graph_refuse(g, FAULT_NULL_ADDRESS, (int32_t)index, 0);
     if (pto_task_id_is_valid(t->owner) && !has_memory(g, t))
         return graph_refuse(g, FAULT_SCOPE_ENDED, (int32_t)index, t->owner.raw);
-    if (is_contiguous) {
+    if (is_contiguous)
         *span = span_of(t->addr + start, length);
-        __builtin_prefetch(span_head(&g->regions, span), 1, 3);
-    }
     return PTO_OK;
 }
 

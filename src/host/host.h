@@ -144,13 +144,7 @@ struct run {
     struct graph *graph;
     struct ledger *ledger; /* NULL: no limits */
     struct worker *submitter;
-    uint32_t since; /* submits since finished slots were taken back */
-    struct {        /* for a refusal: what is being submitted */
-        const struct pto_kernels *kernels;
-        const struct pto_args *args;
-        const struct pto_site *site;
-        struct pto_outputs *out;
-    } now;
+    int32_t quota; /* submits until there is something to look at beside the task */
     bool is_shared;
     int status;
     uint64_t begin_ns;

@@ -2,6 +2,7 @@
 /* What an orchestration can do, and what it is told when it cannot. */
 
 #include "base/os.h"
+#include "graph/submit.h"
 #include "host/host.h"
 
 static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
@@ -65,6 +66,9 @@ static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL 
 
 static int refuse_graph(struct run *run, int status, const struct pto_kernels *kernels,
                         const struct pto_args *args, const struct pto_site *site);
+static int refuse_submit(struct run *run, const struct pto_kernels *kernels,
+                         const struct pto_args *args, const struct pto_site *site,
+                         struct pto_outputs *out);
 
 static struct orch_handle *handle_of(struct pto_orch *o)
 {
@@ -99,11 +103,10 @@ static inline bool is_builder(struct pto_orch *o)
     return aptr_load_relaxed(&handle_of(o)->chip->builder) == __builtin_thread_pointer();
 }
 
-/* Whether somebody wants the submitter's attention, or the run has failed. */
+/* Whether somebody wants the submitter's attention. */
 static inline bool has_news(const struct run *run)
 {
-    /* Being late is harmless. */
-    return (a32_load_relaxed(&run->chip->sched->attention) | (uint32_t)run->status) != 0;
+    return a32_load_relaxed(&run->chip->sched->attention) != 0; /* being late is harmless */
 }
 
 /* The status of the run, after what there was to see to. */
@@ -238,6 +241,22 @@ static int enter_in_ledger(struct run *run, const struct pto_args *args,
     return status < 0 ? refuse_graph(run, status, NULL, args, site) : PTO_OK;
 }
 
+/* How many submits may follow before something else is to be looked at. */
+static void set_quota(struct run *run)
+{
+    const struct graph *g = run->graph;
+    uint32_t quota = run->chip->room_at - g->live;
+
+    if (run->is_shared && quota > SCHED_BATCH)
+        quota = SCHED_BATCH; /* then finished slots are taken back */
+    if (quota > UINT32_MAX - g->seq)
+        quota = UINT32_MAX - g->seq;
+    run->quota = run->is_plain && run->status == PTO_OK && g->live < run->chip->room_at &&
+                         quota <= INT32_MAX
+                     ? (int32_t)quota
+                     : 0;
+}
+
 /* A submit before which something is to be done, or whose task is kept or counted. */
 __attribute__((noinline)) static int submit_carefully(struct run *run,
                                                       const struct pto_kernels *kernels,
@@ -251,24 +270,22 @@ __attribute__((noinline)) static int submit_carefully(struct run *run,
 
     if (status < 0)
         return status;
-    if (g->live >= run->chip->room_at) {
+    if (g->live >= run->chip->room_at)
         run->chip->ops->room(run->chip);
-    } else if (run->is_shared && run->since >= SCHED_BATCH) {
-        run->since = 0;
+    else if (run->is_shared && run->quota < 0)
         sched_collect(run->chip->sched, g);
-    }
     if (run->ledger != NULL) {
         status = admit(run, args, site);
         if (status < 0)
             return status;
     }
     status = graph_submit(g, kernels, args, site, out, &ready);
-    if (status < 0) {
-        *out = no_outputs;
-        return refuse_graph(run, status, kernels, args, site);
-    }
+    if (status < 0)
+        return refuse_submit(run, kernels, args, site, out);
     if (run->ledger != NULL && enter_in_ledger(run, args, site, out) < 0)
         *out = no_outputs; /* the run fails, but the task is there and has to go on */
+    if (run->quota < 0)
+        set_quota(run);
     if (run->is_built_only)
         return PTO_OK; /* its predicate is looked at in each launch */
     if (ready != NULL && run->options.mode == PTO_MODE_HOST)
@@ -278,38 +295,67 @@ __attribute__((noinline)) static int submit_carefully(struct run *run,
     return run->status;
 }
 
-__attribute__((cold)) static int refuse_now(struct run *run, int status)
+__attribute__((cold, noinline)) static int refuse_submit(struct run *run,
+                                                         const struct pto_kernels *kernels,
+                                                         const struct pto_args *args,
+                                                         const struct pto_site *site,
+                                                         struct pto_outputs *out)
 {
-    *run->now.out = no_outputs;
-    return refuse_graph(run, status, run->now.kernels, run->now.args, run->now.site);
+    *out = no_outputs;
+    return refuse_graph(run, graph_refusal_status(run->graph), kernels, args, site);
 }
 
-/* What a refusal needs is left in memory: kept in registers, it costs every submit more. */
+/* The compiler makes a function of its own for each form of task. */
+__attribute__((always_inline)) static inline int submit_as(struct run *run,
+                                                           const struct pto_kernels *kernels,
+                                                           const struct pto_args *args,
+                                                           const struct pto_site *site,
+                                                           struct pto_outputs *out, enum form form)
+{
+    struct graph *g = run->graph;
+    struct slot *ready = graph_submit_as(g, kernels, args, site, out, form);
+
+    if (ready == SUBMIT_SLOWLY)
+        return submit_carefully(run, kernels, args, site, out);
+    if (form != FORM_BARE && ready == SUBMIT_REFUSED)
+        return refuse_submit(run, kernels, args, site, out);
+    return ready != NULL ? sched_push_line(run->submitter, graph_slot_line(g, ready)) : PTO_OK;
+}
+
+#define SUBMIT_AS(name, form)                                                                   \
+    __attribute__((noinline)) static int name(                                                  \
+        struct run *run, const struct pto_kernels *kernels, const struct pto_args *args,        \
+        const struct pto_site *site, struct pto_outputs *out)                                   \
+    {                                                                                           \
+        return submit_as(run, kernels, args, site, out, form);                                  \
+    }
+SUBMIT_AS(submit_bare, FORM_BARE)
+SUBMIT_AS(submit_single, FORM_SINGLE)
+SUBMIT_AS(submit_plain, FORM_PLAIN)
+#undef SUBMIT_AS
+
 static int op_submit(struct pto_orch *o, const struct pto_kernels *kernels,
                      const struct pto_args *args, const struct pto_site *site,
                      struct pto_outputs *out)
 {
-    struct slot *ready;
     struct run *run;
-    int status;
 
     if (!is_builder(o))
         return PTO_EINVAL;
     run = handle_of(o)->run;
-    run->since += run->is_shared;
-    if (!run->is_plain || has_news(run) || run->graph->live >= run->chip->room_at ||
-        run->since >= SCHED_BATCH)
+    if (--run->quota < 0 || has_news(run))
         return submit_carefully(run, kernels, args, site, out);
-    run->now.kernels = kernels;
-    run->now.args = args;
-    run->now.site = site;
-    run->now.out = out;
-    status = graph_submit(run->graph, kernels, args, site, out, &ready);
-    if (status < 0)
-        return refuse_now(run, status);
-    if (ready != NULL)
-        sched_ready(run->submitter, ready);
-    return run->status;
+    switch (form_of(kernels, args)) {
+    case FORM_BARE:
+        return submit_bare(run, kernels, args, site, out);
+    case FORM_SINGLE:
+        return submit_single(run, kernels, args, site, out);
+    case FORM_PLAIN:
+        return submit_plain(run, kernels, args, site, out);
+    case FORM_UNUSUAL:
+        break;
+    }
+    return submit_carefully(run, kernels, args, site, out);
 }
 
 /* A submit that somebody watches. */

@@ -526,6 +526,7 @@ static void execute_run(struct run *run)
     if (run->status == PTO_OK && run->relaunch == NULL)
         start_ledger(run);
     run->is_plain = run->ledger == NULL && !job.is_held;
+    run->quota = 0;
     if (run->status < 0) {
         story_end(run);
         return;
@@ -718,6 +719,7 @@ int run_fail(struct run *run, int status, const struct pto_site *site, const cha
     if (run->status < 0)
         return run->status;
     run->status = status;
+    run->quota = 0; /* the next submit looks */
     error->status = status;
     if (run->state == RUN_RUNNING)
         error->scope_depth = run->graph->scope_count > 0 ? run->graph->scope_count - 1 : 0;

@@ -319,7 +319,7 @@ static void tell_cause(struct teller *t, bool is_stall)
     struct pto_error *error = &run->report.error;
 
     if (s != NULL) {
-        error->task = pto_task_id_make(s->ring, s->local);
+        error->task = slot_id(s);
         error->kernel = s->lanes == 0                  ? -1
                         : t->first[STATE_RUNS] != NULL ? (int32_t)t->running_kernel
                                                        : (int32_t)first_kernel(s);

@@ -13,9 +13,20 @@ enum step {
 /* What the compiler makes a loop of its own for. */
 enum kind {
     STREAMED,
+    STREAMED_ALONE, /* the same, by one worker, newest first, unrecorded */
     LAUNCHED,       /* an image */
-    LAUNCHED_ALONE, /* the same, by one worker, newest first, unrecorded */
+    LAUNCHED_ALONE,
 };
+
+static inline bool kind_is_alone(enum kind kind)
+{
+    return kind == STREAMED_ALONE || kind == LAUNCHED_ALONE;
+}
+
+static inline bool kind_is_image(enum kind kind)
+{
+    return kind == LAUNCHED || kind == LAUNCHED_ALONE;
+}
 
 static bool attend(struct worker *w);
 static enum step run_special(struct worker *w, struct slot *s);
@@ -84,7 +95,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
         w->stolen = 0;
         memset(w->executed, 0, sizeof(w->executed));
         memset(w->reported, 0, sizeof(w->reported));
-        w->until = SCHED_BATCH;
+        w->until = SCHED_BATCH - 1;
     }
 }
 
@@ -115,7 +126,7 @@ void sched_discard(struct worker *w)
  * what is claimed or comes back from the list goes into a deque that is at most
  * half full.
  */
-void sched_pushed(struct worker *w)
+int sched_pushed(struct worker *w)
 {
     uint32_t room = SCHED_DEQUE - (w->deque_tail - w->deque_head);
 
@@ -125,9 +136,10 @@ void sched_pushed(struct worker *w)
                       graph_slot(w->graph, w->deque[w->deque_head++ % SCHED_DEQUE]));
         room = SCHED_DEQUE / 2;
     }
-    w->until = room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH;
+    w->until = (room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH) - 1;
     if (w->is_shared && w->is_generous)
         sched_publish(w);
+    return 0;
 }
 
 /* Of the core on which this worker runs the task. */
@@ -179,15 +191,15 @@ __attribute__((always_inline)) static inline enum step run_plain(struct worker *
                                                                  enum kind kind)
 {
     const struct pto_tensor *tensor =
-        kind != STREAMED ? (const void *)graph_slot(w->graph, s->payload) : s->tensor;
+        kind_is_image(kind) ? (const void *)graph_slot(w->graph, s->payload) : s->tensor;
 
     if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) /* soon enough */
         return run_nothing(w, s);
     if (!has_core(w, s))
         return STEP_LATER;
-    if (kind != LAUNCHED_ALONE)
+    if (!kind_is_alone(kind))
         sched_offer(w); /* before a kernel that may take long */
-    return invoke(w, s, tensor, 0, false, kind != LAUNCHED_ALONE);
+    return invoke(w, s, tensor, 0, false, !kind_is_alone(kind));
 }
 
 /* Any task but a plain one of an image. */
@@ -221,7 +233,7 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
     uint32_t left = *max;
 
     for (;;) {
-        enum step step = kind == STREAMED ? run_any(w, s, kind)
+        enum step step = !kind_is_image(kind) ? run_any(w, s, kind)
                          : (s->flags & (SLOT_IS_WHOLE | SLOT_IS_DUMMY)) != 0
                              ? run_whole(w, s)
                              : run_plain(w, s, kind);
@@ -238,7 +250,7 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
             continue;
         if (w->deque_tail == w->deque_head)
             break;
-        s = kind == LAUNCHED_ALONE ? pop_newest(w) : pop_deque(w);
+        s = kind_is_alone(kind) ? pop_newest(w) : pop_deque(w);
     }
     *max = left;
     return SCHED_IDLE;
@@ -251,14 +263,20 @@ __attribute__((noinline)) static enum sched_result run_streamed(struct worker *w
     return run_private(w, s, max, STREAMED);
 }
 
+__attribute__((noinline)) static enum sched_result run_streamed_alone(struct worker *w,
+                                                                      struct slot *s, uint32_t *max)
+{
+    return run_private(w, s, max, STREAMED_ALONE);
+}
+
 __attribute__((noinline)) static enum sched_result run_launched(struct worker *w, struct slot *s,
                                                                 uint32_t *max)
 {
     return run_private(w, s, max, LAUNCHED);
 }
 
-__attribute__((noinline)) static enum sched_result run_alone(struct worker *w, struct slot *s,
-                                                             uint32_t *max)
+__attribute__((noinline)) static enum sched_result run_launched_alone(struct worker *w,
+                                                                      struct slot *s, uint32_t *max)
 {
     return run_private(w, s, max, LAUNCHED_ALONE);
 }
@@ -280,9 +298,11 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        enum sched_result result = w->graph->successor == NULL ? run_streamed(w, s, &max)
-                                   : is_alone(w)               ? run_alone(w, s, &max)
-                                                               : run_launched(w, s, &max);
+        enum sched_result result = w->graph->successor == NULL
+                                       ? is_alone(w) ? run_streamed_alone(w, s, &max)
+                                                     : run_streamed(w, s, &max)
+                                   : is_alone(w) ? run_launched_alone(w, s, &max)
+                                                 : run_launched(w, s, &max);
 
         if (result != SCHED_IDLE)
             return result;
@@ -428,13 +448,15 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
                                                                         enum kind kind)
 {
     struct graph *g = w->graph;
-    bool is_submitter = w->index == 0;
+    bool is_alone = kind_is_alone(kind);
+    bool is_shared = !is_alone && w->is_shared;
+    bool is_submitter = is_alone || w->index == 0;
     struct slot *next = NULL;
     struct edge *e;
 
-    if (kind != STREAMED)
+    if (kind_is_image(kind))
         return complete_in_image(w, s, kind);
-    if (w->is_shared) {
+    if (is_shared) {
         e = aptr_swap_acq_rel(&s->successors, SLOT_SEALED); /* R2 A1 */
     } else {
         e = aptr_load_relaxed(&s->successors); /* one thread */
@@ -446,7 +468,7 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
 
         atomic_note_read(e);
         e = e->next; /* before t can run, and its slot with this edge be used again */
-        if (w->is_shared) {
+        if (is_shared) {
             left = a32_sub_acq_rel(&t->pending, 1) - 1; /* R5 A5 */
         } else {
             left = a32_load_relaxed(&t->pending) - 1; /* one thread */
@@ -456,7 +478,7 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
             continue;
         if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
             continue;
-        if (next == NULL && w->order == 0)
+        if (next == NULL && (is_alone || w->order == 0))
             next = t;
         else
             sched_push(w, t);
@@ -853,7 +875,7 @@ static bool latch_fault(struct sched *s, const struct slot *slot, int status)
     s->fault.seq = slot->seq;
     s->fault.kernel = slot_kernel(slot, slot_first_lane(slot->lanes));
     s->fault.site = slot->site;
-    s->fault.task = pto_task_id_make(slot->ring, slot->local);
+    s->fault.task = slot_id(slot);
     s->fault.signal = 0;
     return true;
 }

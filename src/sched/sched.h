@@ -108,7 +108,7 @@ struct worker {
     uint32_t deque_head; /* oldest */
     uint32_t deque_tail;
     uint32_t list; /* more ready tasks, linked through `pending` */
-    int32_t until; /* so many more may become ready before sched_pushed looks */
+    int32_t until; /* so many more may become ready, and one, before sched_pushed looks */
     uint32_t return_tail;
     uint32_t return_sent;
     uint32_t unreturned; /* list of finished slots for which the ring had no room */
@@ -162,15 +162,19 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
 /* Submitter: the image's tasks become ready, for all workers. It was started in the graph. */
 void sched_launch(struct worker *w, const struct image *image);
 
-/* Many became ready, or the deque is full: offers some, makes room. */
-void sched_pushed(struct worker *w);
+/* Many became ready, or the deque is full: offers some, makes room. Returns 0. */
+int sched_pushed(struct worker *w);
 
-/* A ready task, for this worker or others; by the thread at the worker's place. */
+/* A ready task, for this worker or others; by the thread at the worker's place. Returns 0. */
+static inline int sched_push_line(struct worker *w, uint32_t line)
+{
+    w->deque[w->deque_tail++ % SCHED_DEQUE] = line;
+    return --w->until < 0 ? sched_pushed(w) : 0;
+}
+
 static inline void sched_push(struct worker *w, struct slot *s)
 {
-    w->deque[w->deque_tail++ % SCHED_DEQUE] = graph_slot_line(w->graph, s);
-    if (--w->until <= 0)
-        sched_pushed(w);
+    (void)sched_push_line(w, graph_slot_line(w->graph, s));
 }
 
 /* Forgets the ready tasks of the submitter, which were not offered to anybody. */

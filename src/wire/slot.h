@@ -94,14 +94,24 @@ struct slot {
     uint32_t seq;                /* which task of the run, from 1 */
     struct a32 pending;          /* predecessors left; a ready task is linked through it in lists */
     uint16_t kernel[SLOT_LANES]; /* slot_kernel() */
-    uint8_t tensor_count;
-    uint8_t scalar_count;
-    uint8_t lanes;     /* enum slot_lane */
-    uint8_t core_type; /* of its kernel; meaningless for a dummy */
-    uint8_t flags;     /* enum slot_flag */
     union {
-        uint8_t edge_count;  /* inline ones in use */
-        uint8_t built_lanes; /* what `lanes` starts with */
+        struct {
+            uint8_t tensor_count;
+            uint8_t scalar_count;
+        };
+        uint16_t counts; /* both, slot_counts() */
+    };
+    union {
+        struct {
+            uint8_t lanes;     /* enum slot_lane */
+            uint8_t core_type; /* of its kernel; meaningless for a dummy */
+            uint8_t flags;     /* enum slot_flag */
+            union {
+                uint8_t edge_count;  /* inline ones in use */
+                uint8_t built_lanes; /* what `lanes` starts with */
+            };
+        };
+        uint32_t form; /* the four of them, slot_form() */
     };
     uint64_t scalar; /* the only one, if there is one */
     const struct pto_site *site;
@@ -110,10 +120,14 @@ struct slot {
         uint32_t payload; /* where the tensors are, in lines as slots are */
     };
     uint32_t block_count; /* SPMD */
-    uint32_t local;       /* task id: counter of its ring */
-    uint8_t ring;
-    uint8_t timing_slot;
-    uint16_t retained_count; /* in the payload */
+    union {
+        struct pto_task_id id; /* its upper bytes are used for other things: slot_id() */
+        struct {
+            uint8_t id_bytes[5]; /* counter of its ring, and the ring */
+            uint8_t timing_slot;
+            uint16_t retained_count; /* in the payload */
+        };
+    };
 
     struct edge edge[SLOT_EDGES_INLINE];
     uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
@@ -126,6 +140,25 @@ struct slot {
 
 static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES, "a slot's header is two lines");
 static_assert(offsetof(struct slot, edge) == SLOT_LINE_BYTES, "line 0 is enough without edges");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where id and form have their parts");
+
+/* Of a task with one kernel that always runs once, and no edges. */
+static inline uint32_t slot_form(uint32_t core_type, uint32_t flags)
+{
+    return (SLOT_LANE_AIC + core_type) | core_type << 8 | flags << 16;
+}
+
+static inline uint16_t slot_counts(uint32_t tensor_count, uint32_t scalar_count)
+{
+    return (uint16_t)(tensor_count | scalar_count << 8);
+}
+
+static inline struct pto_task_id slot_id(const struct slot *s)
+{
+    struct pto_task_id id = { s->id.raw & 0xffffffffffull };
+
+    return id;
+}
 
 static inline uint64_t *slot_scalars(struct slot *s)
 {

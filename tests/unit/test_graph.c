@@ -832,23 +832,20 @@ static void a_scope_that_was_not_begun_cannot_end(void **state)
 
 /* ---- refusals ---- */
 
-/* Submits and expects a refusal that changes nothing. */
+/* Submits and expects a refusal: the task may have its number, but nobody waits for it. */
 static void check_refused_as(struct rig *rig, const struct pto_kernels *kernels,
                              const struct pto_args *args, enum graph_fault fault)
 {
     struct graph *g = &rig->g;
     uint32_t seq = g->seq, live = g->live, local = g->ids[g->ring].next_local;
-    uint32_t slots = g->info_count, first = g->free_slot[0];
-    uint64_t heap = g->heap_pool.used, edges = rig->edge_count;
     struct pto_outputs out = { { PTO_TASK_ID_INVALID }, 0, NULL };
     struct slot *ready;
 
     g->refusal.fault = FAULT_NONE;
     assert_int_equal(graph_submit(g, kernels, args, NULL, &out, &ready), PTO_EARGS);
     assert_int_equal(g->refusal.fault, fault);
-    assert_true(g->seq == seq && g->live == live && g->ids[g->ring].next_local == local);
-    assert_true(g->heap_pool.used == heap && rig->edge_count == edges);
-    assert_true(g->info_count == slots && g->free_slot[0] == first);
+    assert_true(g->live == live && g->seq - seq <= 1);
+    assert_int_equal(g->ids[g->ring].next_local - local, g->seq - seq);
     assert_false(pto_task_id_is_valid(out.task));
 }
 

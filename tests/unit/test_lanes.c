@@ -905,7 +905,7 @@ static void gangs_lanes_blocks_and_ordinary_tasks_run_together(void **state)
 
 /* ---- who goes first ---- */
 
-enum { ORDINARY = 100, ORDINARY_FEW = 20 };
+enum { ORDINARY = 50, ORDINARY_FEW = 20 }; /* all of them fit the window of one worker */
 
 /* One task releases all others at once; what has to go first is the one at plan.at. */
 static void orchestrate_rush(struct pto_orch *o, const struct pto_entry *entry)

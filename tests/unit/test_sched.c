@@ -525,8 +525,9 @@ static void many_finished_tasks_complete_together(void **state)
     shop.takes_away = true;
     for (uint32_t i = 0; i < 100; i++) {
         struct slot *s = shop_task(SHOP_STAYS);
+        uint32_t local = pto_task_id_local(slot_id(s));
 
-        assert_true(shop_task_after(SHOP_AIV, &s->local, 1) == NULL);
+        assert_true(shop_task_after(SHOP_AIV, &local, 1) == NULL);
         sched_push(&shop.worker[0], s);
         assert_int_equal(sched_run(&shop.worker[0], UINT32_MAX), SCHED_LOST);
         away[i] = shop.away;

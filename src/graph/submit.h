@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The steps of a submit. Inline, because every task comes through here: the
+ * compiler makes a function for each form of task, for the host (host/orch.c)
+ * and for submit.c. What is not the ordinary case is a call.
+ *
+ * A task is refused where its mistake is found, which may be when some of its
+ * tensors are recorded already: the run fails, and the task never becomes ready.
+ */
+#ifndef PTO_SUBMIT_H
+#define PTO_SUBMIT_H
+
+#include <string.h>
+
+#include "graph/access.h"
+
+/* How much of a task there is to look at. */
+enum form {
+    FORM_BARE,   /* one kernel that always runs once, without tensors, waiting for nobody */
+    FORM_SINGLE, /* the same with one tensor, which alone orders it */
+    FORM_PLAIN,  /* with several, or with many scalars */
+    FORM_UNUSUAL /* anything */
+};
+
+/* submit.c */
+/* The class of slot with room for header, tensors and what is behind them. */
+uint32_t submit_class_with_tail(const struct pto_args *args);
+uint32_t submit_count_spilled(struct graph *g, const struct slot *t);
+/* Any tensor argument: checked, copied, waited for, recorded. */
+int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
+                  const struct pto_outputs *out);
+
+/* The task was begun, but something about it is wrong. Returns SUBMIT_REFUSED. */
+struct slot *submit_abandon(struct graph *g, int status);
+
+/* What graph_submit_as returns beside the task, which is ready, and NULL: it waits. */
+#define SUBMIT_REFUSED ((struct slot *)(uintptr_t)1)
+#define SUBMIT_SLOWLY ((struct slot *)(uintptr_t)2)
+
+/* A number that the compiler knows, if it can. */
+static inline uint32_t tensors_of(const struct pto_args *args, enum form form)
+{
+    return form == FORM_BARE ? 0 : form == FORM_SINGLE ? 1 : args->tensor_count;
+}
+
+/* The form of the task, if it is not unusual. */
+static inline enum form form_of(const struct pto_kernels *kernels, const struct pto_args *args)
+{
+    static const int32_t one_block[2] = { 1, -1 }; /* and no timing slot */
+    bool has_one_lane = (kernels->aiv1 & (kernels->aic ^ kernels->aiv0)) < 0; /* AIC or AIV0 */
+    uint64_t launch, usual_launch, more;
+
+    memcpy(&launch, &args->block_count, sizeof(launch));
+    memcpy(&usual_launch, one_block, sizeof(usual_launch));
+    memcpy(&more, &args->dep_count, sizeof(more)); /* and `passed` */
+    more |= (uintptr_t)args->error | (uintptr_t)args->predicate;
+    if (!has_one_lane || launch != usual_launch || more != 0)
+        return FORM_UNUSUAL;
+    if (args->scalar_count > 1 || args->tensor_count > 1)
+        return FORM_PLAIN;
+    return args->tensor_count == 0 ? FORM_BARE : FORM_SINGLE;
+}
+
+static_assert(offsetof(struct pto_args, timing_slot) == offsetof(struct pto_args, block_count) + 4,
+              "form_of looks at both at once");
+static_assert(offsetof(struct pto_args, passed) == offsetof(struct pto_args, dep_count) + 4,
+              "form_of looks at both at once");
+
+static inline uint32_t class_for(const struct pto_args *args, enum form form)
+{
+    /* By tensors, if nothing is behind them but the blocks that they retain. */
+    static const uint8_t plain[PTO_TASK_TENSORS_MAX + 1] = {
+        0, 1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4,
+        4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+    };
+    bool has_tail = (form >= FORM_PLAIN && args->scalar_count > 1) ||
+                    (form == FORM_UNUSUAL && args->predicate != NULL);
+
+    return has_tail ? submit_class_with_tail(args) : plain[tensors_of(args, form)];
+}
+
+/* Whether there is such a kernel, for such a core. */
+static inline bool has_kernel(const struct graph *g, int32_t kernel, uint32_t core_type)
+{
+    return (uint32_t)kernel < g->kernel_count && g->kernels[kernel].fn != NULL &&
+           (g->kernels[kernel].core_type == core_type ||
+            g->kernels[kernel].core_type == PTO_CORE_TYPES);
+}
+
+/*
+ * The books' entry of a slot, an id's place and the first steps of a task with one
+ * kernel that always runs once.
+ */
+__attribute__((always_inline)) static inline struct slot *begin_task(
+    struct graph *g, struct slot_info *info, struct id_entry *id, uint32_t block, uint32_t kernel,
+    uint32_t core_type, const struct pto_args *args, const struct pto_site *site,
+    struct pto_outputs *out, enum form form)
+{
+    struct slot *t = graph_slot(g, info->line);
+    uint32_t number = (uint32_t)(info - g->info);
+    uint32_t seq = g->seq;
+
+    g->free_slot[class_for(args, form)] = info->next;
+    atomic_note_write(t);
+    aptr_store_relaxed(&t->successors, NULL); /* others learn of the task through a release below */
+    t->seq = seq;
+    a32_store_relaxed(&t->pending, SLOT_BIAS);
+    t->kernel[0] = (uint16_t)kernel;
+    t->counts = slot_counts(tensors_of(args, form), args->scalar_count);
+    t->form = slot_form(core_type, block != 0 ? SLOT_HAS_BLOCK : 0);
+    t->block = block;
+    t->block_count = form != FORM_UNUSUAL ? 1 : (uint32_t)args->block_count;
+    t->site = site;
+    t->id = out->task = ids_put(g, id, seq, number, block);
+    if (args->scalar_count == 1)
+        t->scalar = args->scalar[0];
+    else if (form >= FORM_PLAIN && args->scalar_count > 1)
+        memcpy(slot_scalars(t), args->scalar, args->scalar_count * sizeof(uint64_t));
+    info->seq = seq;
+    g->recent[seq % GRAPH_RECENT] = number;
+    g->seq = seq + 1;
+    g->live++;
+    return t;
+}
+
+/* What the quick way asks for in the eight bytes of a tensor from `ndims` on. */
+struct tensor_kind {
+    uint32_t ndims;
+    uint8_t dtype;
+    bool manual_dep;
+    bool is_contiguous;
+    uint8_t space;
+};
+
+static_assert(offsetof(struct pto_tensor, space) - offsetof(struct pto_tensor, ndims) ==
+                  offsetof(struct tensor_kind, space),
+              "as in a tensor");
+
+/* Where the record of an argument is looked for first. */
+struct place {
+    struct region *head; /* NULL: there is no quick way */
+    uint64_t start;
+    uint64_t length;
+};
+
+/* The quick way is that of a contiguous tensor of memory from outside. */
+__attribute__((always_inline)) static inline struct place find_place_of(struct graph *g,
+                                                                        const struct pto_tensor *x,
+                                                                        uint32_t tag)
+{
+    /* Bytes of an element by type and number of dimensions; 0 if one of them does not exist. */
+#define ROW(n) { 0, n, n, n, n, n, 0, 0 }
+    static const uint8_t elem_bytes[16][8] = {
+        ROW(4), ROW(2), ROW(4), ROW(2), ROW(1), ROW(1), ROW(2), ROW(8),
+        ROW(8), ROW(2), ROW(4), ROW(1), ROW(1), ROW(1), ROW(1), ROW(0),
+    };
+#undef ROW
+    static const struct tensor_kind any = { 7, 15, false, false, 255 };
+    struct place place = { NULL, 0, 0 };
+    uint64_t kind, open, start;
+
+    memcpy(&kind, &x->ndims, sizeof(kind));
+    memcpy(&open, &any, sizeof(open));
+    if (tag > PTO_TAG_NO_DEP || (kind & ~open) != g->quick_kind)
+        return place;
+    start = elem_bytes[x->dtype][x->ndims];
+    place.length = x->extent * start;
+    start *= x->start;
+    if (g->quick[tag] == 0 || pto_task_id_is_valid(x->owner) || place.length == 0 ||
+        start + place.length > x->size || x->addr == 0)
+        return place;
+    place.start = start + x->addr;
+    place.head = region_head(&g->regions, place.start, place.length);
+    return place;
+}
+
+/* One tensor argument: copied, waited for, recorded. */
+__attribute__((always_inline)) static inline int take_tensor(struct graph *g, struct slot *t,
+                                                             const struct pto_args *args,
+                                                             uint32_t i,
+                                                             const struct pto_outputs *out,
+                                                             struct place place)
+{
+    struct pto_tensor *x = &t->tensor[i];
+
+    if (place.head == NULL)
+        return submit_tensor(g, t, args, i, out);
+    *x = *(const struct pto_tensor *)args->tensor[i];
+    x->tag = args->tag[i];
+    if (!region_is(place.head, place.start, place.length))
+        return region_reach_dense(g, t, x, place.head, place.start, place.length);
+    return apply_access(g, t, place.head, g->quick[args->tag[i]]);
+}
+
+/* All of them. The line of a record is asked for before the tensor in front of it is taken. */
+__attribute__((always_inline)) static inline int take_tensors(struct graph *g, struct slot *t,
+                                                              const struct pto_args *args,
+                                                              uint32_t count,
+                                                              const struct pto_outputs *out)
+{
+    const struct region *table = g->regions.table;
+    struct place place, next;
+    int status = PTO_OK;
+
+    if (count == 0)
+        return PTO_OK;
+    next = find_place_of(g, args->tensor[0], args->tag[0]);
+    for (uint32_t i = 0;;) {
+        if (i != 0 && table != g->regions.table) /* it grew when the tensor before was taken */
+            next = find_place_of(g, args->tensor[i], args->tag[i]);
+        place = next;
+        if (i + 1 < count) {
+            next = find_place_of(g, args->tensor[i + 1], args->tag[i + 1]);
+            __builtin_prefetch(next.head, 1, 3);
+        }
+        status = take_tensor(g, t, args, i, out, place);
+        if (status < 0 || ++i == count)
+            return status;
+    }
+}
+
+/* All edges are linked. Returns whether the task can run at once. */
+static inline bool arm_task(struct graph *g, struct slot *t)
+{
+    uint32_t edges = t->edge_count;
+    uint32_t left;
+
+    if (edges == 0)
+        return true;
+    if ((t->flags & SLOT_HAS_SPILL) != 0)
+        edges += submit_count_spilled(g, t);
+    g->edge_total += edges;
+    if (g->is_shared)
+        return a32_sub_acq_rel(&t->pending, SLOT_BIAS - edges) == SLOT_BIAS - edges; /* R5 A5 */
+    left = a32_load_relaxed(&t->pending) - (SLOT_BIAS - edges); /* nobody else writes */
+    a32_store_relaxed(&t->pending, left);
+    return left == 0;
+}
+
+/*
+ * Submits a task of the form, which is not FORM_UNUSUAL. The quick way has no
+ * calls before the tensors: without a slot or an id at hand it changes nothing and
+ * returns SUBMIT_SLOWLY. After a refusal g->refusal tells why.
+ */
+__attribute__((always_inline)) static inline struct slot *graph_submit_as(
+    struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
+    const struct pto_site *site, struct pto_outputs *out, enum form form)
+{
+    bool is_aic = kernels->aic >= 0;
+    uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
+    int32_t kernel = is_aic ? kernels->aic : kernels->aiv0;
+    struct slot_info *info;
+    struct id_entry *id;
+    struct slot *t;
+    int status;
+
+    if (form == FORM_PLAIN && (args->tensor_count > PTO_TASK_TENSORS_MAX ||
+                               args->scalar_count > PTO_TASK_SCALARS_MAX))
+        return SUBMIT_SLOWLY;
+    if (!has_kernel(g, kernel, core_type) || (form != FORM_BARE && args->output_count != 0))
+        return SUBMIT_SLOWLY;
+    id = ids_place(g);
+    info = &g->info[g->free_slot[class_for(args, form)]];
+    if (id->seq >= g->dead_before || id->block != 0 || info->is_spilled) /* or there is none */
+        return SUBMIT_SLOWLY;
+    t = begin_task(g, info, id, 0, (uint32_t)kernel, core_type, args, site, out, form);
+    status = take_tensors(g, t, args, tensors_of(args, form), out);
+    if (status < 0)
+        return submit_abandon(g, status);
+    return form == FORM_BARE || arm_task(g, t) ? t : NULL;
+}
+
+#endif
