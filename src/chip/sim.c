@@ -15,9 +15,11 @@ enum {
     POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
     POLL_NS_MAX = 1000000,
     GRACE_NS = 200000000, /* for kernels to return after a stall was noticed */
-    WINDOW_PER_WORKER = 64,
-    TASK_NS_GENEROUS = 100, /* longer ones are offered to other workers */
-    POOL_UNIT_LOG = 28,     /* bytes of address space per share of a pool: 256 MiB */
+    WINDOW_PER_WORKER = 256,
+    WINDOW_ALONE = 64,  /* where nobody else runs tasks: they stay in the first-level cache */
+    WEIGHED = 16,       /* tasks that are timed at once */
+    TASK_NS_FINE = 100, /* longer ones are offered to other workers */
+    POOL_UNIT_LOG = 28, /* bytes of address space per share of a pool: 256 MiB */
     POOL_ALIGN = 2 << 20,
     POOL_KEEP = 64 << 20, /* memory that a pool keeps between runs */
 };
@@ -39,6 +41,8 @@ const struct chip_ops chip_sim_ops = {
     .is_queued = is_queued,
 };
 
+struct weight;
+
 static void serve(struct sim *m, struct worker *w);
 static bool lead(struct sim *m, struct worker *w);
 static void answer_alarm(struct sim *m);
@@ -46,7 +50,8 @@ static bool is_given_up(struct sim *m);
 static bool run_for_room(struct sim *m, struct worker *w);
 static bool run_for_task(struct sim *m, struct worker *w);
 static bool run_to_end(struct sim *m, struct worker *w);
-static enum sched_result lead_round(struct sim *m, struct worker *w, uint32_t *spins);
+static enum sched_result lead_round(struct sim *m, struct worker *w, struct weight *weight,
+                                    uint32_t *spins);
 static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns);
 static void report_run(struct sim *m, const struct chip_job *job);
 static int start_trace(struct sim *m, const struct chip_job *job);
@@ -169,6 +174,59 @@ static bool sim_close(struct chip *chip)
     return true;
 }
 
+/* ---- how long tasks take ---- */
+
+/* Since when a worker has run how many. */
+struct weight {
+    uint64_t begin_ns;
+    uint64_t executed;
+};
+
+static void start_weighing(struct worker *w, struct weight *weight)
+{
+    *weight = (struct weight){ os_now_ns(), sched_executed(w) };
+}
+
+/* What a task took since then, with what the runtime needs for it; 0: there were too few. */
+static uint64_t weigh_tasks(struct worker *w, struct weight *weight)
+{
+    uint64_t count = sched_executed(w) - weight->executed;
+    uint64_t begin_ns = weight->begin_ns;
+
+    if (count < WEIGHED / 2)
+        return 0;
+    start_weighing(w, weight);
+    return (weight->begin_ns - begin_ns) / count + 1;
+}
+
+/*
+ * Others than the submitter tell it when tasks take less than their hand-over
+ * does: it keeps them to itself then, and finds out by itself when they get longer.
+ */
+static void tell_fineness(struct sim *m, struct worker *w, struct weight *weight)
+{
+    uint64_t task_ns = weigh_tasks(w, weight);
+
+    if (task_ns != 0 && task_ns < TASK_NS_FINE)
+        a32_store_relaxed(&m->sched.is_fine, 1); /* a hint */
+}
+
+/*
+ * The submitter does so after each round. A sample may have been interrupted, so
+ * one that is a little too long is taken again.
+ */
+static void judge_tasks(struct sim *m, struct worker *w, struct weight *weight)
+{
+    uint64_t task_ns = weigh_tasks(w, weight);
+
+    if (task_ns == 0)
+        return;
+    m->long_samples = task_ns > TASK_NS_FINE ? m->long_samples + 1 : 0;
+    w->is_generous = m->long_samples > 1 || task_ns > 10 * TASK_NS_FINE;
+    if (w->is_generous)
+        a32_store_relaxed(&m->sched.is_fine, 0);
+}
+
 /* ---- places ---- */
 
 /* One that is not the submitter's, until it is lost or the device is closed. */
@@ -181,16 +239,20 @@ void serve_place(struct sim *m, struct thread *th)
 
 static void serve(struct sim *m, struct worker *w)
 {
+    struct weight weight = { 0, 0 };
     uint32_t spins = 0;
 
     for (;;) {
+        start_weighing(w, &weight);
         switch (sched_run(w, BUDGET)) {
         case SCHED_LOST:
             return;
         case SCHED_BUDGET:
+            tell_fineness(m, w, &weight);
             spins = 0;
             continue;
         case SCHED_IDLE:
+            tell_fineness(m, w, &weight);
             break;
         }
         sched_flush(w);
@@ -250,7 +312,9 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
 
     m->takeovers = 0;
     m->patience_ns = PATIENCE_NS;
-    m->window = job->window != 0 ? job->window : workers * WINDOW_PER_WORKER;
+    m->window = job->window != 0 ? job->window
+                : workers > 1    ? workers * WINDOW_PER_WORKER
+                                 : WINDOW_ALONE;
     m->base.room_at = job->is_held ? UINT32_MAX : m->window;
     a32_store_relaxed(&m->sleeps, 0);
     a32_store_relaxed(&m->wakes, 0);
@@ -259,6 +323,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->awaited_slot = 0;
     m->is_builder_waiting = false;
     m->is_seeded = false;
+    m->long_samples = 0;
     m->lane_executions = 0;
     drop_pipes(m);
     if (start_trace(m, job) < 0)
@@ -267,7 +332,8 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
     sched_start(&m->sched, job->kernels, job->order_seed);
     pthread_mutex_unlock(&m->lock);
-    w->is_generous = !job->is_held; /* what is ready stays here until the graph is complete */
+    /* What is ready stays here until the graph is complete, or if there is nobody else. */
+    w->is_generous = !job->is_held && workers > 1;
     hook = pto_sim_set_core(&m->caller.hook);
     crash_begin(&m->caller.crash, &m->caller.core.exec);
     m->caller.crash.guard = job->guard;
@@ -414,10 +480,12 @@ static int sim_wait(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t dea
 static bool run_for_task(struct sim *m, struct worker *w)
 {
     const struct slot_info *info = &m->graph.info[m->awaited_slot];
+    struct weight weight;
     uint32_t spins = 0;
 
+    start_weighing(w, &weight);
     while (info->seq == m->awaited_seq) {
-        enum sched_result result = lead_round(m, w, &spins);
+        enum sched_result result = lead_round(m, w, &weight, &spins);
 
         if (result == SCHED_LOST)
             return false;
@@ -430,77 +498,71 @@ static bool run_for_task(struct sim *m, struct worker *w)
 }
 
 /*
- * Runs tasks until half of the window is free; alone, until nothing is left to
- * run. When no slot comes back for a while although the window is full, it
- * grows: what is being waited for may not have been submitted yet. The while
- * doubles each time, so that a builder that is merely faster than the kernels
- * does not run away.
+ * Whether the builder may go on: half of the window is free. Where tasks are not
+ * offered all of them are run first, but those that others still have are not
+ * waited for.
+ */
+static bool has_room(const struct sim *m, const struct worker *w)
+{
+    uint32_t live = m->graph.live;
+
+    return live == 0 || (live <= m->window / 2 && (w->is_generous || sched_ready_count(w) == 0));
+}
+
+/*
+ * Runs tasks until there is room. When no slot comes back for a while although
+ * the window is full, it grows: what is being waited for may not have been
+ * submitted yet. The while doubles each time, as the window does, so that a
+ * builder that is merely faster than the kernels does not run away.
  */
 static bool run_for_room(struct sim *m, struct worker *w)
 {
     struct graph *g = &m->graph;
-    uint32_t target = m->sched.worker_count > 1 ? m->window / 2 : 0;
+    struct weight weight;
     uint32_t spins = 0;
-    uint64_t begin = os_now_ns();
-    uint64_t before = sched_executed(w);
 
-    while (g->live > target) {
-        enum sched_result result = lead_round(m, w, &spins);
+    start_weighing(w, &weight);
+    if (a32_load_relaxed(&m->sched.is_fine) != 0) /* a hint */
+        w->is_generous = false;
+    while (!has_room(m, w)) {
+        enum sched_result result = lead_round(m, w, &weight, &spins);
 
         if (result == SCHED_LOST)
             return false;
         if (is_given_up(m))
             return true;
-        if (result == SCHED_IDLE && g->live > target &&
+        if (result == SCHED_IDLE && !has_room(m, w) &&
             !sleep_at(m, w, os_now_ns() + m->patience_ns))
             break;
     }
-    if (sched_executed(w) - before >= 8)
-        w->is_generous = (os_now_ns() - begin) / (sched_executed(w) - before) > TASK_NS_GENEROUS;
-    if (g->live <= target) {
-        m->base.room_at = m->window;
+    if (g->live == 0)
+        g->is_shared = false; /* nobody else has a task any more */
+    if (has_room(m, w)) {
+        bool is_alone = !g->is_shared && !w->is_generous && m->window > WINDOW_ALONE;
+
+        m->base.room_at = is_alone ? WINDOW_ALONE : m->window;
         m->patience_ns = PATIENCE_NS;
     } else {
-        m->base.room_at = g->live + m->window;
+        m->base.room_at = g->live + (g->live > m->window ? g->live : m->window);
         if (m->patience_ns < PATIENCE_NS_MAX)
             m->patience_ns *= 2;
     }
     return true;
 }
 
-/* Since when a worker has run how many. */
-struct weight {
-    uint64_t begin_ns; /* 0: it has just begun */
-    uint64_t executed;
-};
-
-/* In a launch: tasks that take less than their hand-over would stay here. */
-static void weigh_tasks(struct worker *w, struct weight *weight)
-{
-    uint64_t count = sched_executed(w) - weight->executed;
-    uint64_t now_ns;
-
-    if (count != 0 && count < BUDGET)
-        return;
-    now_ns = os_now_ns();
-    if (count != 0 && weight->begin_ns != 0) /* else it has waited, not worked */
-        w->is_generous = (now_ns - weight->begin_ns) / count > TASK_NS_GENEROUS;
-    *weight = (struct weight){ now_ns, sched_executed(w) };
-}
-
 static bool run_to_end(struct sim *m, struct worker *w)
 {
     struct graph *g = &m->graph;
-    struct weight weight = { 0, sched_executed(w) };
-    bool is_weighed = m->job->image != NULL && m->sched.worker_count > 1;
+    struct weight weight;
     uint32_t spins = 0;
 
+    start_weighing(w, &weight);
     m->base.room_at = UINT32_MAX;
-    w->is_generous = w->is_generous || m->job->is_held;
-    if (m->sched.worker_count > 1 && w->is_generous)
+    w->is_generous = w->is_generous || (m->job->is_held && m->sched.worker_count > 1);
+    if (w->is_generous)
         sched_publish(w);
     while (g->live != 0) {
-        enum sched_result result = lead_round(m, w, &spins);
+        enum sched_result result = lead_round(m, w, &weight, &spins);
 
         if (result == SCHED_LOST)
             return false;
@@ -508,14 +570,13 @@ static bool run_to_end(struct sim *m, struct worker *w)
             return true;
         if (result == SCHED_IDLE && g->live != 0)
             (void)sleep_at(m, w, UINT64_MAX);
-        if (is_weighed)
-            weigh_tasks(w, &weight);
     }
     return true;
 }
 
 /* Runs some tasks and takes slots back. SCHED_IDLE: there was nothing to do for so long that it is time to sleep. */
-static enum sched_result lead_round(struct sim *m, struct worker *w, uint32_t *spins)
+static enum sched_result lead_round(struct sim *m, struct worker *w, struct weight *weight,
+                                    uint32_t *spins)
 {
     enum sched_result result;
 
@@ -523,9 +584,11 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, uint32_t *s
         answer_alarm(m);
     if (w->trace != NULL)
         trace_depth(w->trace, m->graph.live, sched_ready_count(w));
-    result = sched_run(w, BUDGET);
+    result = sched_run(w, m->sched.worker_count > 1 && !w->is_generous ? WEIGHED : BUDGET);
     if (result == SCHED_LOST)
         return SCHED_LOST;
+    if (m->sched.worker_count > 1)
+        judge_tasks(m, w, weight);
     if (sched_has_deferred(&m->sched) && sched_poll(&m->sched, &m->graph) != 0) {
         m->poll_ns = POLL_NS;
         result = SCHED_BUDGET;

@@ -528,6 +528,8 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
     w->core = &th->core; /* what it is told of its cores is for the new thread */
     acquire_core(m, w, type);
     w->is_shared = true; /* the task that went on comes back through a shared list */
+    if (index == 0)
+        graph_share(&m->graph); /* and any place may complete it */
     m->takeovers++;
     bind_thread(m, th, w);
 }

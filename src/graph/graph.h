@@ -163,13 +163,13 @@ struct graph {
     uint32_t clusters;
     const uint32_t *successor; /* of the image that is being launched; NULL: a graph is built */
     struct a32 *counter;       /* of that: predecessors left, by line */
-    bool is_shared;            /* other threads complete tasks: use atomic read-modify-writes */
     uint32_t edges_plain; /* of a slot, after which one is unusual; 0: an edge_fn or wired_fn */
 
     /* The submitter's. */
     _Alignas(128) uint32_t live;
-    uint32_t seq;                  /* of the next task */
-    uint32_t dead_before;          /* every task before this one has gone */
+    uint32_t seq;         /* of the next task */
+    uint32_t dead_before; /* every task before this one has gone */
+    bool is_shared;       /* other threads know live tasks: use atomic read-modify-writes */
     uint32_t recent[GRAPH_RECENT]; /* slots of the latest tasks, by sequence number; 0: none */
     uint32_t ring;                 /* of the current scope */
     uint64_t ring_raw;             /* the same, as in the ids of its tasks */
@@ -258,6 +258,15 @@ int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
 /* The first live task from slot `from` on that writes the element, or also reads it; 0: none. */
 uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers,
                          uint32_t from, uint32_t *seq_out);
+
+/*
+ * Other threads are about to learn of a task, and may complete it. The submitter
+ * may take it back when nothing is live.
+ */
+static inline void graph_share(struct graph *g)
+{
+    g->is_shared = true;
+}
 
 /* Every submitted task has gone: nothing recorded matters any more. */
 static inline void graph_all_gone(struct graph *g)

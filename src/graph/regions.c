@@ -158,8 +158,9 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
     e->writer = (struct ref){ 0, 0 };
     e->vector = 0;
     e->last = 0;
-    e->state = (uint16_t)((REGION_USED | (is_crossing ? REGION_CROSSING : 0)) << REGION_FLAGS_SHIFT |
-                          level << REGION_LEVEL_SHIFT);
+    e->state =
+        (uint16_t)((REGION_USED | (is_crossing ? REGION_CROSSING : 0)) << REGION_FLAGS_SHIFT |
+                   level << REGION_LEVEL_SHIFT);
     e->frame = 0;
 }
 

@@ -8,7 +8,7 @@
 enum { LAUNCH_LANES_SHIFT = 8 };
 
 static int check_args(struct graph *g, int32_t kernel, uint32_t core_type,
-                         const struct pto_args *args);
+                      const struct pto_args *args);
 static int check_launch(struct graph *g, const struct pto_kernels *kernels, uint32_t core_type,
                         const struct pto_args *args);
 static int check_passed(struct graph *g, const struct pto_args *args);
@@ -125,6 +125,8 @@ __attribute__((noinline)) static struct slot *submit_unusual(struct graph *g,
     t = begin_task(g, info, id, block, (uint32_t)kernel, core_type, args, site, out, FORM_UNUSUAL);
     if (kernel < 0)
         t->lanes = 0;
+    if ((launch & SLOT_IS_TEAM) != 0)
+        graph_share(g); /* its lanes end on other threads */
     status = fill_unusual(g, t, kernels, args, (uint32_t)launch);
     if (status >= 0)
         status = take_tensors(g, t, args, args->tensor_count, out);
@@ -519,7 +521,7 @@ static void put_chunks(struct graph *g, struct slot_info *info)
 /* ---- checks ---- */
 
 static int check_args(struct graph *g, int32_t kernel, uint32_t core_type,
-                         const struct pto_args *args)
+                      const struct pto_args *args)
 {
     int status = PTO_OK;
 

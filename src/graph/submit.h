@@ -149,7 +149,10 @@ __attribute__((always_inline)) static inline struct place find_place_of(struct g
                                                                         uint32_t tag)
 {
     /* Bytes of an element by type and number of dimensions; 0 if one of them does not exist. */
-#define ROW(n) { 0, n, n, n, n, n, 0, 0 }
+#define ROW(n)                 \
+    {                          \
+        0, n, n, n, n, n, 0, 0 \
+    }
     static const uint8_t elem_bytes[16][8] = {
         ROW(4), ROW(2), ROW(4), ROW(2), ROW(1), ROW(1), ROW(2), ROW(8),
         ROW(8), ROW(2), ROW(4), ROW(1), ROW(1), ROW(1), ROW(1), ROW(0),
@@ -254,8 +257,8 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     struct slot *t;
     int status;
 
-    if (form == FORM_PLAIN && (args->tensor_count > PTO_TASK_TENSORS_MAX ||
-                               args->scalar_count > PTO_TASK_SCALARS_MAX))
+    if (form == FORM_PLAIN &&
+        (args->tensor_count > PTO_TASK_TENSORS_MAX || args->scalar_count > PTO_TASK_SCALARS_MAX))
         return SUBMIT_SLOWLY;
     if (!has_kernel(g, kernel, core_type) || (form != FORM_BARE && args->output_count != 0))
         return SUBMIT_SLOWLY;

@@ -247,14 +247,21 @@ static void set_quota(struct run *run)
     const struct graph *g = run->graph;
     uint32_t quota = run->chip->room_at - g->live;
 
-    if (run->is_shared && quota > SCHED_BATCH)
+    if (run->is_shared && quota > SCHED_BATCH && (g->is_shared || run->submitter->is_generous))
         quota = SCHED_BATCH; /* then finished slots are taken back */
     if (quota > UINT32_MAX - g->seq)
         quota = UINT32_MAX - g->seq;
-    run->quota = run->is_plain && run->status == PTO_OK && g->live < run->chip->room_at &&
-                         quota <= INT32_MAX
-                     ? (int32_t)quota
-                     : 0;
+    run->quota =
+        run->is_plain && run->status == PTO_OK && g->live < run->chip->room_at && quota <= INT32_MAX
+            ? (int32_t)quota
+            : 0;
+}
+
+/* Other workers found that tasks are too short to be handed over: time to run them here. */
+static bool is_better_alone(const struct run *run)
+{
+    return run->submitter->is_generous && run->options.mode != PTO_MODE_HOST &&
+           a32_load_relaxed(&run->chip->sched->is_fine) != 0; /* a hint */
 }
 
 /* A submit before which something is to be done, or whose task is kept or counted. */
@@ -270,7 +277,7 @@ __attribute__((noinline)) static int submit_carefully(struct run *run,
 
     if (status < 0)
         return status;
-    if (g->live >= run->chip->room_at)
+    if (g->live >= run->chip->room_at || (run->is_shared && is_better_alone(run)))
         run->chip->ops->room(run->chip);
     else if (run->is_shared && run->quota < 0)
         sched_collect(run->chip->sched, g);
@@ -322,12 +329,12 @@ __attribute__((always_inline)) static inline int submit_as(struct run *run,
     return ready != NULL ? sched_push_line(run->submitter, graph_slot_line(g, ready)) : PTO_OK;
 }
 
-#define SUBMIT_AS(name, form)                                                                   \
-    __attribute__((noinline)) static int name(                                                  \
-        struct run *run, const struct pto_kernels *kernels, const struct pto_args *args,        \
-        const struct pto_site *site, struct pto_outputs *out)                                   \
-    {                                                                                           \
-        return submit_as(run, kernels, args, site, out, form);                                  \
+#define SUBMIT_AS(name, form)                                                            \
+    __attribute__((noinline)) static int name(                                           \
+        struct run *run, const struct pto_kernels *kernels, const struct pto_args *args, \
+        const struct pto_site *site, struct pto_outputs *out)                            \
+    {                                                                                    \
+        return submit_as(run, kernels, args, site, out, form);                           \
     }
 SUBMIT_AS(submit_bare, FORM_BARE)
 SUBMIT_AS(submit_single, FORM_SINGLE)

@@ -499,8 +499,7 @@ static void execute_run(struct run *run)
                                    .edge_fn = run->options.edge,
                                    .edge_context = run->options.edge_context,
                                    .entry = &run->entry,
-                                   .clusters = run->chip->clusters,
-                                   .is_shared = run->is_shared };
+                                   .clusters = run->chip->clusters };
     uint64_t begin_cycles;
     int status = PTO_OK;
 

@@ -77,6 +77,7 @@ void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph)
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed)
 {
     s->kernels = kernels;
+    a32_store_relaxed(&s->is_fine, 0);
     a32_store_relaxed(&s->fault.status, 0);
     a32_store_relaxed(&s->fault.is_whole, 0);
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
@@ -88,7 +89,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
     for (uint32_t i = 0; i < s->worker_count; i++) {
         struct worker *w = s->worker[i];
 
-        w->is_generous = true;
+        w->is_generous = true; /* until it is known better */
         w->order = order_seed != 0 ? order_seed + i * 0x9e3779b97f4a7c15ull : 0;
         if (order_seed != 0 && w->order == 0)
             w->order = 1;
@@ -137,7 +138,7 @@ int sched_pushed(struct worker *w)
         room = SCHED_DEQUE / 2;
     }
     w->until = (room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH) - 1;
-    if (w->is_shared && w->is_generous)
+    if (w->is_shared && w->is_generous && a32_load_relaxed(&w->sched->is_fine) == 0) /* a hint */
         sched_publish(w);
     return 0;
 }
@@ -174,8 +175,12 @@ __attribute__((always_inline)) static inline enum step invoke(struct worker *w, 
         trace_end(w->trace, s->seq, core_number(w, s), block);
     if (is_timed)
         sched_time_end(w->sched, s);
-    if (core_has_deferred(w->core) && sched_defer(w->sched, s, &w->core->slab))
-        return STEP_LATER;
+    if (core_has_deferred(w->core)) {
+        if (w->index == 0)
+            graph_share(w->graph); /* whoever polls may go on with it */
+        if (sched_defer(w->sched, s, &w->core->slab))
+            return STEP_LATER;
+    }
     return STEP_DONE;
 }
 
@@ -241,6 +246,8 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
         if (step == STEP_LOST)
             return SCHED_LOST;
         s = step == STEP_DONE ? complete_task(w, s, kind) : NULL;
+        if (kind == STREAMED_ALONE && step == STEP_LATER)
+            break; /* others know of it now: on in the loop for that */
         if (--left == 0) {
             if (s != NULL)
                 sched_push(w, s);
@@ -286,6 +293,13 @@ static inline bool is_alone(const struct worker *w)
     return !w->is_shared && w->order == 0 && w->trace == NULL;
 }
 
+/* The same for a stream: nobody else knows of a live task, and there is no use in telling. */
+static inline bool is_streamed_alone(const struct worker *w)
+{
+    return (!w->is_shared || (w->index == 0 && !w->graph->is_shared && !w->is_generous)) &&
+           w->order == 0 && w->trace == NULL;
+}
+
 enum sched_result sched_run(struct worker *w, uint32_t max)
 {
     struct slot *s;
@@ -298,11 +312,11 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        enum sched_result result = w->graph->successor == NULL
-                                       ? is_alone(w) ? run_streamed_alone(w, s, &max)
-                                                     : run_streamed(w, s, &max)
-                                   : is_alone(w) ? run_launched_alone(w, s, &max)
-                                                 : run_launched(w, s, &max);
+        enum sched_result result =
+            w->graph->successor == NULL
+                ? is_streamed_alone(w) ? run_streamed_alone(w, s, &max) : run_streamed(w, s, &max)
+            : is_alone(w) ? run_launched_alone(w, s, &max)
+                          : run_launched(w, s, &max);
 
         if (result != SCHED_IDLE)
             return result;
@@ -449,8 +463,8 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
 {
     struct graph *g = w->graph;
     bool is_alone = kind_is_alone(kind);
-    bool is_shared = !is_alone && w->is_shared;
     bool is_submitter = is_alone || w->index == 0;
+    bool is_shared = !is_alone && w->is_shared; /* it may offer tasks before this one is complete */
     struct slot *next = NULL;
     struct edge *e;
 
@@ -691,6 +705,8 @@ void sched_publish(struct worker *w)
         return;
     if (count > 4 * SCHED_CLAIM)
         count = 4 * SCHED_CLAIM;
+    if (w->index == 0)
+        graph_share(w->graph);
     for (uint32_t i = 0; i < count; i++)
         a32_store_relaxed(&w->public_slot[(tail + i) % SCHED_PUBLIC],
                           w->deque[w->deque_head++ % SCHED_DEQUE]);
@@ -840,6 +856,8 @@ static bool complete_finished(struct worker *w)
 
 static void park_task(struct worker *w, struct slot *s)
 {
+    if (w->index == 0)
+        graph_share(w->graph);
     shared_push(w->graph, &w->sched->parked[s->core_type], s);
     sched_signal(w->sched);
 }

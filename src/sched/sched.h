@@ -101,7 +101,7 @@ struct worker {
     uint32_t index;
     bool is_shared;    /* there are other workers, or were threads set aside */
     bool is_hungry;    /* counted in sched->hungry */
-    bool is_generous;  /* tasks are long enough to be worth offering */
+    bool is_generous;  /* tasks are long enough to be worth offering, as far as is known */
     uint8_t core_mask; /* core types this place may use */
     uint16_t core_index[PTO_CORE_TYPES];
     uint64_t order;      /* state of the random order; 0: newest first */
@@ -135,6 +135,7 @@ struct sched {
     struct a32 spare;                  /* core types, as bits, that a place could have one of */
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
     struct a32 hungry;                 /* workers that look for something to run */
+    struct a32 is_fine; /* a worker found that tasks take less than their hand-over: a hint */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
     struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
     /* Tasks of the graph that is launched which wait for nothing, by line; taken from the end. */
