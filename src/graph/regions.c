@@ -56,7 +56,8 @@ int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t acce
     return wait_here(g, t, e, access);
 }
 
-int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+__attribute__((noinline)) static int apply_slowly(struct graph *g, struct slot *t, struct region *e,
+                                                  uint32_t access)
 {
     e->last = t->seq;
     if ((access & ACCESS_LOOKUP) != 0 && wait_here(g, t, e, access) < 0)
@@ -75,6 +76,38 @@ int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t acc
     e->writer = slot_ref(t);
     e->flags &= ~(uint32_t)REGION_SUPERSEDED;
     return PTO_OK;
+}
+
+/*
+ * Without a call what is usual: a reader for which there is room, and a writer
+ * after a writer. The order of recording and linking does not matter: if one of
+ * them fails, so does the run.
+ */
+int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+{
+    struct ref writer = e->writer;
+    struct ref own = slot_ref(t);
+
+    if (access == (ACCESS_LOOKUP | ACCESS_RECORD)) {
+        struct region_vector *v = region_vector(&g->regions, e->vector);
+
+        if ((e->flags & REGION_HAS_WRITERS) != 0)
+            return apply_slowly(g, t, e, access);
+        if (e->vector == 0 && e->reader_count < REGION_READERS_INLINE)
+            e->reader[e->reader_count++] = own;
+        else if (e->vector != 0 && v->count < v->capacity)
+            v->ref[v->count++] = own;
+        else
+            return apply_slowly(g, t, e, access);
+        e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
+    } else if ((access & ACCESS_REPLACE) != 0 && e->vector == 0 && e->reader_count == 0 &&
+               (e->flags & REGION_SUPERSEDED) == 0) {
+        e->writer = own;
+    } else {
+        return apply_slowly(g, t, e, access);
+    }
+    e->last = own.seq;
+    return graph_is_alive(g, writer) ? graph_link(g, t, writer) : PTO_OK;
 }
 
 /* Whether nobody who touched a dense region is left. */

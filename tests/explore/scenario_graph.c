@@ -74,6 +74,13 @@ static void offer_thread(int id)
     lead_to_end();
 }
 
+/* Nobody else knows of a task until some are offered: what is linked before needs no exchange. */
+static void setup_unshared(void)
+{
+    start_places(2);
+    graph->is_shared = false;
+}
+
 /* One task, two successors, and a third that waits for both: whoever is last. */
 static void diamond_thread(int id)
 {
@@ -162,6 +169,9 @@ int main(int argc, char **argv)
         { { "diamond", 3, setup_three, diamond_thread, check_all_ran },
           "R5 A5",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 300000, .random_count = 10000 } },
+        { { "diamond, shared late", 2, setup_unshared, diamond_thread, check_all_ran },
+          "R6 A6",
+          { .preemption_max = 2, .delay_max = 0, .execution_max = 300000, .random_count = 10000 } },
         { { "reuse", 2, setup_two, reuse_thread, check_all_ran },
           "R10 A10",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 200000, .random_count = 40000 } },
