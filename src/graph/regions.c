@@ -11,9 +11,6 @@
 static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write);
 static int append(struct graph *g, struct slot *t, struct region *e, uint32_t flags);
 static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered);
-static struct region *find_box(struct graph *g, const struct pto_tensor *tensor);
-static struct region *insert_box(struct graph *g, const struct pto_tensor *tensor, struct region *e,
-                                 const uint32_t offset[], uint32_t rest);
 
 /*
  * Edges to what conflicts among the refs of one record. Under the reference's
@@ -228,115 +225,372 @@ static inline struct region *insert_alone(struct graph *g, const struct span *sp
     return e;
 }
 
-/* Many regions are new and have nothing near them; boxes have frames. The rest goes the long way. */
-int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
-                 const struct span *span, uint32_t access)
+/* The record of a box that came with the same descriptor before and that nothing overlaps. */
+__attribute__((always_inline)) static inline struct region *find_known(
+    const struct regions *x, const struct pto_tensor *tensor)
 {
-    struct region *e = NULL;
+    const struct known_box *known = &x->known[region_known_place(tensor)];
 
-    if (span->length != 0) {
-        e = insert_alone(g, span, span_head(&g->regions, span));
-        if (e == NULL)
-            e = insert_dense(g, span, span_head(&g->regions, span));
-    } else if (g->deps == PTO_DEPS_SAFE) {
-        e = find_box(g, tensor);
-    }
-    if (e == NULL) {
-        uint32_t allowed = access;
-        int status = PTO_OK;
+    if (known->start != tensor->start || known->addr != tensor->addr ||
+        known->shape != tensor_word(tensor, TENSOR_SHAPE) ||
+        known->stride != tensor_word(tensor, TENSOR_STRIDE) ||
+        known->form != (tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch) ||
+        known->extent != tensor->extent)
+        return NULL;
+    return known->record;
+}
 
-        e = region_resolve(g, t, tensor, &allowed, &status);
-        if (e == NULL)
-            return status;
-        access = allowed;
+/* The same for more than two dimensions. */
+__attribute__((noinline)) static struct region *find_known_deep(const struct regions *x,
+                                                                const struct pto_tensor *tensor)
+{
+    const struct known_box *known = &x->known[region_known_place(tensor)];
+    size_t bytes = (tensor->ndims - 2) * sizeof(uint32_t);
+    const struct geom *geom;
+
+    if (known->start != tensor->start || known->addr != tensor->addr ||
+        known->shape != tensor_word(tensor, TENSOR_SHAPE) ||
+        known->stride != tensor_word(tensor, TENSOR_STRIDE) ||
+        known->form != ~(tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch) ||
+        known->extent != tensor->extent)
+        return NULL;
+    geom = &region_shape(x, known->record)->geom;
+    if (memcmp(&geom->stride[2], &tensor->strides[2], bytes) != 0 ||
+        memcmp(&geom->shape[2], &tensor->shapes[2], bytes) != 0)
+        return NULL;
+    return known->record;
+}
+
+/* Makes a box known whose record may be found by its descriptor. */
+__attribute__((always_inline)) static inline void make_known(struct regions *x, struct region *e,
+                                                             struct region_shape *shape,
+                                                             const struct pto_tensor *tensor)
+{
+    uint32_t place = region_known_place(tensor);
+    uint64_t form = tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch;
+    struct known_box *known = &x->known[place];
+
+    shape->known = place;
+    known->addr = tensor->addr;
+    known->start = tensor->start;
+    known->form = tensor->ndims > 2 ? ~form : form;
+    known->shape = tensor_word(tensor, TENSOR_SHAPE);
+    known->extent = tensor->extent;
+    known->stride = tensor_word(tensor, TENSOR_STRIDE);
+    known->record = e;
+}
+
+/* A box of a frame in use, on the way to its record. */
+struct box {
+    uint64_t lo;
+    uint64_t length;
+    uint32_t frame;
+    uint32_t class;
+    uint32_t bucket;
+    uint32_t rest;
+    uint32_t offset[PTO_MAX_DIMS];
+    bool is_crossing;
+};
+
+/* Finds out where a box lies in its frame. False: that has no such class, or it is not a box. */
+__attribute__((always_inline)) static inline bool box_init(struct box *box, const struct regions *x,
+                                                           const struct pto_tensor *tensor,
+                                                           uint32_t frame, uint32_t ndims)
+{
+    const struct region_frame *f = &x->frame[frame];
+    const struct region_class *class = &f->class_of[f->class];
+    uint32_t rest = (uint32_t)tensor->start;
+    uint32_t cell[PTO_MAX_DIMS];
+    uint32_t crossed = 0;
+
+    for (uint32_t d = 0; d < ndims; d++) {
+        uint32_t stride = tensor->strides[d];
+        uint32_t shape = tensor->shapes[d];
+        uint32_t level = class->level[d];
+        uint32_t at = rest;
+
+        if (stride != f->geom.stride[d])
+            return false; /* of another frame */
+        if (stride != 1) {
+            at = rest / stride;
+            rest %= stride;
+        } else {
+            rest = 0;
+        }
+        if ((uint64_t)at + shape > f->geom.shape[d])
+            return false; /* not a box */
+        if (shape != class->shape[d] && (shape == 0 || level != region_box_level(shape)))
+            return false; /* of another class */
+        box->offset[d] = at;
+        cell[d] = at >> level;
+        crossed |= cell[d] ^ (at + shape - 1) >> level;
     }
+    box->lo = tensor->addr + tensor->start * f->geom.elem_bytes;
+    box->length = tensor->extent * f->geom.elem_bytes;
+    box->frame = frame;
+    box->class = f->class;
+    box->bucket = region_box_bucket(x, class, cell, ndims);
+    box->rest = rest;
+    box->is_crossing = crossed != 0;
+    return true;
+}
+
+/* Whether two boxes of a class, of which none is crossing, are in one cell: then they overlap. */
+static inline bool is_in_cell(const struct regions *x, const struct box *box,
+                              const struct region_shape *shape, uint32_t ndims)
+{
+    const uint8_t *level = x->frame[box->frame].class_of[box->class].level;
+
+    if (shape->geom.rest != box->rest)
+        return false; /* but for a comb that goes between the teeth of the other */
+    for (uint32_t d = 0; d < ndims; d++)
+        if (shape->geom.offset[d] >> level[d] != box->offset[d] >> level[d])
+            return false;
+    return true;
+}
+
+/* The geometry of a new box; what all boxes of its frame have in common is not touched. */
+static inline void set_geom(struct geom *geom, const struct box *box,
+                            const struct pto_tensor *tensor, uint32_t ndims)
+{
+    geom->lo = box->lo;
+    geom->hi = box->lo + box->length;
+    geom->rest = box->rest;
+    for (uint32_t d = 0; d < ndims; d++) {
+        geom->shape[d] = tensor->shapes[d];
+        geom->offset[d] = box->offset[d];
+    }
+}
+
+/* A record for a new box in a bucket without one that it could take over. NULL: the long way. */
+__attribute__((noinline)) static struct region *add_box(struct graph *g, const struct box *box,
+                                                        const struct pto_tensor *tensor)
+{
+    struct regions *x = &g->regions;
+    struct geom geom = x->frame[box->frame].geom;
+    struct region *e;
+
+    if (x->overflow_live * 4 > x->table_count)
+        return NULL; /* the table has to grow first */
+    x->frame_pinned = box->frame;
+    e = region_place(g, box->bucket);
+    if (e == NULL)
+        return NULL;
+    memset(geom.shape, 0, sizeof(geom.shape));
+    memset(geom.offset, 0, sizeof(geom.offset));
+    set_geom(&geom, box, tensor, tensor->ndims);
+    region_fill(g, e, &geom, box->frame, box->class);
+    make_known(x, e, region_shape(x, e), tensor);
+    return e;
+}
+
+/*
+ * The untangled record of a box, made if it is plain that nothing overlaps it:
+ * all that is recorded are boxes of its frame and class, each in a cell of its
+ * own, and nobody alive is in its cell. With one frame the interval says all
+ * about a box: the digits of its length are its shape.
+ */
+__attribute__((always_inline)) static inline struct region *find_in_frame(
+    struct graph *g, const struct pto_tensor *tensor, uint32_t frame, uint32_t ndims)
+{
+    struct regions *x = &g->regions;
+    const struct region_frame *f = &x->frame[frame];
+    struct region *gone = NULL;
+    struct region_shape *gone_shape = NULL, *shape;
+    struct region *e;
+    struct box box;
+    bool is_new;
+
+    if (!box_init(&box, x, tensor, frame, ndims))
+        return NULL;
+    is_new = f->simple == f->class && f->class != 0 && !box.is_crossing &&
+             pto_tensor_numel(tensor) != tensor->extent;
+    e = &x->table[box.bucket];
+    shape = &x->table_shape[box.bucket];
+    for (;;) {
+        if (e->kind == REGION_BOX && e->frame == frame && (e->flags & REGION_USED) != 0) {
+            if (e->start == box.lo && e->length == box.length) {
+                if ((e->flags & REGION_TANGLED) != 0)
+                    return NULL;
+                make_known(x, e, shape, tensor);
+                return e;
+            }
+            if (gone == NULL && e->last < g->dead_before) {
+                gone = e;
+                gone_shape = shape;
+            } else if (is_new && is_in_cell(x, &box, shape, ndims)) {
+                if (!is_gone(g, e))
+                    return NULL;
+                region_remove(g, e);
+            }
+        }
+        if (e->next == 0)
+            break;
+        shape = &x->overflow_shape[e->next];
+        e = &x->overflow[e->next];
+    }
+    if (!is_new)
+        return NULL;
+    if (gone == NULL)
+        return add_box(g, &box, tensor);
+    region_unknow(x, gone_shape, gone);
+    gone->start = box.lo;
+    gone->length = box.length;
+    gone->flags = REGION_USED;
+    set_geom(&gone_shape->geom, &box, tensor, ndims);
+    make_known(x, gone, gone_shape, tensor);
+    return gone;
+}
+
+/* The record of a box of a frame in use, or NULL. */
+static inline struct region *find_box(struct graph *g, const struct pto_tensor *tensor)
+{
+    struct regions *x = &g->regions;
+    uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
+    const struct region_frame *f = &x->frame[frame];
+    uint32_t ndims = tensor->ndims;
+    struct region *e;
+
+    if (ndims > 2) {
+        e = find_known_deep(x, tensor);
+        if (e != NULL)
+            return e;
+    }
+    if (f->geom.base != tensor->addr || f->geom.size != tensor->size ||
+        f->geom.elem_bytes != pto_dtype_size(tensor->dtype) || f->geom.ndims != ndims ||
+        tensor->start >> 32 != 0 || f->class_of[f->class].count == 0)
+        return NULL;
+    e = find_in_frame(g, tensor, frame, ndims);
+    if (e != NULL)
+        region_note_box(&x->frame[frame], f->class, tensor, tensor->shapes);
+    return e;
+}
+
+/* The first access to a new record. */
+static inline int apply_first(struct slot *t, struct region *e, uint32_t access)
+{
+    e->last = t->seq;
+    if ((access & (ACCESS_RECORD | ACCESS_WRITE)) == ACCESS_RECORD) {
+        e->reader[0] = slot_ref(t);
+        e->reader_count = 1;
+    } else if ((access & ACCESS_RECORD) != 0) {
+        e->writer = slot_ref(t);
+    }
+    return PTO_OK;
+}
+
+/*
+ * Ways to a record, from the shortest to the longest. Each one goes on in the
+ * next as its last act, so that it needs no stack frame for that; hence all have
+ * the arguments of region_reach.
+ */
+
+/* Any region. */
+__attribute__((noinline)) static int reach_far(struct graph *g, struct slot *t,
+                                               const struct pto_tensor *tensor,
+                                               const struct span *span, uint32_t access)
+{
+    struct regions *x = &g->regions;
+    int status = PTO_OK;
+    struct region *e = region_resolve(g, t, tensor, &access, &status);
+
+    (void)span;
+    if (e == NULL)
+        return status;
+    if (g->deps == PTO_DEPS_SAFE && e->kind == REGION_BOX && e->frame != 0 &&
+        (e->flags & REGION_TANGLED) == 0)
+        make_known(x, e, region_shape(x, e), tensor);
     return apply_access(g, t, e, access);
 }
 
-/*
- * The untangled record of a box of a frame in use, made if it is plain that
- * nothing overlaps it; or NULL. With one frame the interval says all about a
- * box: the digits of its length are its shape.
- */
-static struct region *find_box(struct graph *g, const struct pto_tensor *tensor)
+/* A contiguous region: many are new and have nothing near them. */
+__attribute__((noinline)) static int reach_dense(struct graph *g, struct slot *t,
+                                                 const struct pto_tensor *tensor,
+                                                 const struct span *span, uint32_t access)
 {
-    struct regions *x = &g->regions;
-    uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
-    const struct region_frame *f = &x->frame[frame];
-    uint32_t elem_bytes = pto_dtype_size(tensor->dtype);
-    uint32_t class = x->frame_class;
-    const uint8_t *level = f->class_of[class].level;
-    uint64_t rest = tensor->start;
-    uint32_t cell[PTO_MAX_DIMS], offset[PTO_MAX_DIMS];
-    struct region *e;
+    struct region *head = span_head(&g->regions, span);
+    struct region *e = insert_alone(g, span, head);
 
-    if (frame == 0 || f->geom.base != tensor->addr || f->geom.size != tensor->size ||
-        f->geom.elem_bytes != elem_bytes || f->geom.ndims != tensor->ndims || rest >> 32 != 0 ||
-        f->class_of[class].count == 0)
-        return NULL;
-    for (uint32_t d = 0; d < tensor->ndims; d++) {
-        uint32_t stride = tensor->strides[d];
-        uint32_t shape = tensor->shapes[d];
+    if (e != NULL)
+        return apply_first(t, e, access);
+    e = insert_dense(g, span, head);
+    return e != NULL ? apply_access(g, t, e, access) : reach_far(g, t, tensor, span, access);
+}
 
-        if (stride != f->geom.stride[d])
-            return NULL; /* of another frame */
-        offset[d] = stride != 1 ? (uint32_t)rest / stride : (uint32_t)rest;
-        rest -= (uint64_t)offset[d] * stride;
-        if ((uint64_t)offset[d] + shape > f->geom.shape[d])
-            return NULL; /* not a box */
-        if (shape == 0 || level[d] != (shape > 1 ? 32 - __builtin_clz(shape - 1) : 0))
-            return NULL; /* of another class */
-        cell[d] = offset[d] >> level[d];
-    }
-    e = &x->table[region_box_bucket(x, frame, class, cell, tensor->ndims)];
-    if (e->start == tensor->addr + tensor->start * elem_bytes &&
-        e->length == tensor->extent * elem_bytes && e->kind == REGION_BOX && e->frame == frame &&
-        (e->flags & (REGION_USED | REGION_TANGLED)) == REGION_USED)
-        return e;
-    return insert_box(g, tensor, e, offset, (uint32_t)rest);
+/* A box, or a region of the reference's rules, or an empty one. */
+__attribute__((noinline)) static int reach_any_box(struct graph *g, struct slot *t,
+                                                   const struct pto_tensor *tensor,
+                                                   const struct span *span, uint32_t access)
+{
+    struct region *e = g->deps == PTO_DEPS_SAFE ? find_box(g, tensor) : NULL;
+
+    return e != NULL ? apply_access(g, t, e, access) : reach_far(g, t, tensor, span, access);
 }
 
 /*
- * A record for a new box, if all that is recorded are boxes of its frame and
- * class, each in a cell of its own, and its cell is free. The frame is that of
- * the latest box; x->frame_class is the class.
+ * The same without a loop for what is usual: a tile of a matrix all of whose
+ * tiles have been alike, and the record in its bucket, which has no other, is
+ * that of a tile that has gone.
  */
-static struct region *insert_box(struct graph *g, const struct pto_tensor *tensor, struct region *e,
-                                 const uint32_t offset[], uint32_t rest)
+__attribute__((noinline)) static int reach_box(struct graph *g, struct slot *t,
+                                               const struct pto_tensor *tensor,
+                                               const struct span *span, uint32_t access)
 {
     struct regions *x = &g->regions;
     uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
     const struct region_frame *f = &x->frame[frame];
-    const struct region_class *class = &f->class_of[x->frame_class];
-    uint32_t first_level = (uint32_t)__builtin_ctzll(x->level_mask | 1ull << 63);
-    struct geom geom;
+    const struct region_class *class = &f->class_of[f->flat];
+    uint64_t shape = tensor_word(tensor, TENSOR_SHAPE);
+    uint32_t cell[2], row, column, last, bucket;
+    struct region_shape *beside;
+    struct region *e;
 
-    if ((x->level_mask & (x->level_mask - 1)) != 0 || x->level_count[first_level] != 1 ||
-        class->count != f->population || class->is_crossing || e->next != 0 ||
-        ((e->flags & REGION_USED) != 0 && (e->kind != REGION_BOX || e->last >= g->dead_before)) ||
-        pto_tensor_numel(tensor) == tensor->extent)
-        return NULL;
-    memset(&geom, 0, sizeof(geom));
-    geom.lo = tensor->addr + tensor->start * f->geom.elem_bytes;
-    geom.hi = geom.lo + tensor->extent * f->geom.elem_bytes;
-    geom.base = tensor->addr;
-    geom.size = tensor->size;
-    geom.kind = REGION_BOX;
-    geom.elem_bytes = f->geom.elem_bytes;
-    geom.ndims = f->geom.ndims;
-    geom.rest = rest;
-    for (uint32_t d = 0; d < tensor->ndims; d++) {
-        geom.stride[d] = tensor->strides[d];
-        geom.shape[d] = tensor->shapes[d];
-        geom.offset[d] = offset[d];
-        if (offset[d] >> class->level[d] != (offset[d] + geom.shape[d] - 1) >> class->level[d])
-            return NULL; /* reaches into the next cell */
-    }
-    x->frame_pinned = frame;
-    if ((e->flags & REGION_USED) != 0)
-        region_remove(g, e);
-    region_fill(g, e, &geom, frame, x->frame_class);
-    return e;
+    if (f->flat == 0 || f->geom.base != tensor->addr || f->geom.size != tensor->size ||
+        f->form != tensor_word(tensor, TENSOR_FORM) ||
+        memcmp(f->geom.stride, tensor->strides, 8) != 0 || memcmp(class->shape, &shape, 8) != 0 ||
+        class->extent != tensor->extent || tensor->start >> 32 != 0)
+        return reach_any_box(g, t, tensor, span, access);
+    row = (uint32_t)tensor->start / tensor->strides[0];
+    column = (uint32_t)tensor->start % tensor->strides[0];
+    cell[0] = row >> class->level[0];
+    cell[1] = column >> class->level[1];
+    last = column + tensor->shapes[1] - 1;
+    if ((row + tensor->shapes[0] - 1) >> class->level[0] != cell[0] ||
+        last >> class->level[1] != cell[1] || last >= tensor->strides[0])
+        return reach_any_box(g, t, tensor, span, access);
+    bucket = region_box_bucket(x, class, cell, 2);
+    e = &x->table[bucket];
+    if (e->next != 0 || e->last >= g->dead_before || e->kind != REGION_BOX || e->frame != frame ||
+        (e->flags & REGION_USED) == 0 || e->vector != 0)
+        return reach_any_box(g, t, tensor, span, access);
+    beside = &x->table_shape[bucket];
+    region_unknow(x, beside, e);
+    e->start = tensor->addr + tensor->start * f->geom.elem_bytes;
+    e->length = tensor->extent * f->geom.elem_bytes;
+    e->flags = REGION_USED;
+    e->reader_count = 0;
+    beside->geom.lo = e->start;
+    beside->geom.hi = e->start + e->length;
+    memcpy(beside->geom.shape, &shape, sizeof(shape));
+    beside->geom.offset[0] = row;
+    beside->geom.offset[1] = column;
+    make_known(x, e, beside, tensor);
+    return apply_first(t, e, access);
+}
+
+int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+                 const struct span *span, uint32_t access)
+{
+    struct region *e;
+
+    if (span->length != 0)
+        return reach_dense(g, t, tensor, span, access);
+    e = find_known(&g->regions, tensor);
+    if (e == NULL)
+        return reach_box(g, t, tensor, span, access);
+    if (e->last >= g->dead_before || e->vector != 0)
+        return region_apply(g, t, e, access);
+    return apply_access(g, t, e, access);
 }
 
 /* ---- vectors: readers and writers beyond the inline ones ---- */

@@ -470,6 +470,64 @@ static struct pto_tensor sometimes_nothing(struct rng *r, uint32_t step)
     return random_cut(r, &t, 8, 8, SHAPE(8, 8));
 }
 
+/*
+ * Tiles of matrices that lie side by side, all alike for a while; then now and
+ * then something that makes the short ways wrong: a tile off the grid, of another
+ * size or type, a view that is no box, a stretch across two matrices.
+ */
+static struct pto_tensor tile_beside_others(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(128);
+    uint32_t kind = step % 2000 < 900 ? 9 : rng_below(r, step % 2000 < 1800 ? 200 : 10);
+
+    t.addr += 128 * 128 * 4 * rng_below(r, 3);
+    if (kind == 0)
+        return random_cut(r, &t, 16, 16, SHAPE(1, 1));
+    if (kind == 1)
+        return random_cut(r, &t, 9 + rng_below(r, 8), 9 + rng_below(r, 8), SHAPE(16, 16));
+    if (kind == 2)
+        return random_cut(r, &t, 32, 8, SHAPE(1, 1));
+    if (kind == 3) { /* the interval is that of a tile of two rows */
+        t = pto_tensor_view(&t, SHAPE(1, 128), SHAPE(rng_below(r, 120), 0));
+        t.start += 16 * rng_below(r, 7);
+        t.shapes[1] = 128 + 16;
+        pto_tensor_update(&t);
+        return t;
+    }
+    if (kind == 4) {
+        t = square_buffer(256);
+        return random_cut(r, &t, 1, 200, SHAPE(1, 1));
+    }
+    if (kind == 5) {
+        t = pto_tensor_external((void *)(uintptr_t)t.addr, SHAPE(256, 128), 2, PTO_INT16);
+        return random_cut(r, &t, 16, 16, SHAPE(16, 16));
+    }
+    if (kind == 6) {
+        t = random_cut(r, &t, 16, 16, SHAPE(16, 16));
+        return pto_tensor_transpose(&t, 0, 1);
+    }
+    if (kind == 7) {
+        t = pto_tensor_slice(&t, 1, rng_below(r, 2), 128, 2);
+        return random_cut(r, &t, 16, 16, SHAPE(16, 16));
+    }
+    return random_cut(r, &t, 16, 16, SHAPE(16, 16));
+}
+
+/* The same in three dimensions, where the shapes differ in the last one. */
+static struct pto_tensor brick(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(32, 32, 32), 3, PTO_FLOAT32);
+    uint32_t depth = step % 500 < 400 ? 8 : 5 + rng_below(r, 4);
+    uint32_t i = rng_below(r, 64);
+
+    if (step % 500 >= 480) { /* the last two dimensions are those of another frame */
+        t = pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(32, 64, 16), 3, PTO_FLOAT32);
+        return pto_tensor_view(&t, SHAPE(8, 8, 8), SHAPE(i / 16 * 8, i / 4 % 4 * 8, i % 2 * 8));
+    }
+    return pto_tensor_view(&t, SHAPE(8, 8, depth), SHAPE(i / 16 * 8, i / 4 % 4 * 8, i % 4 * 8));
+}
+
 #define PATTERN_TEST(test, ...)                                       \
     static void test(void **state)                                    \
     {                                                                 \
@@ -504,6 +562,9 @@ PATTERN_TEST(manual_tiles_find_what_the_list_finds, square_tile, 3000, 2, 40, 25
 PATTERN_TEST(manual_stretches_find_what_the_list_finds, unaligned_stretch, 3000, 2, 40, 25)
 PATTERN_TEST(manual_mixed_sizes_find_what_the_list_finds, tile_of_some_size, 2000, 2, 40, 25)
 PATTERN_TEST(many_readers_find_what_the_list_finds, sometimes_nothing, 3000, 3, 4, 10)
+PATTERN_TEST(neighbours_find_what_the_list_finds, tile_beside_others, 6000, 3, 40, 0)
+PATTERN_TEST(manual_neighbours_find_what_the_list_finds, tile_beside_others, 4000, 2, 50, 20)
+PATTERN_TEST(bricks_find_what_the_list_finds, brick, 4000, 2, 40, 0)
 PATTERN_TEST(a_growing_table_finds_what_the_list_finds, next_tile, 6000, 1, 60, 0)
 
 /* ---- what the comparison does not say ---- */
@@ -733,6 +794,9 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(manual_stretches_find_what_the_list_finds),
     cmocka_unit_test(manual_mixed_sizes_find_what_the_list_finds),
     cmocka_unit_test(many_readers_find_what_the_list_finds),
+    cmocka_unit_test(neighbours_find_what_the_list_finds),
+    cmocka_unit_test(manual_neighbours_find_what_the_list_finds),
+    cmocka_unit_test(bricks_find_what_the_list_finds),
     cmocka_unit_test(a_growing_table_finds_what_the_list_finds),
     cmocka_unit_test(the_table_grows_while_its_records_live),
     cmocka_unit_test(a_hundred_thousand_live_tiles_are_found_at_once),
