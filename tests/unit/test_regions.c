@@ -3,8 +3,8 @@
  * The region index against a plain list that keeps every record in an array
  * and asks overlap_* about each pair. Both see the same random accesses; the
  * edges of each task must be the same set. Each case is a pattern of regions
- * and runs under both sets of rules, with tasks that never complete and with
- * tasks that complete at random; then edges to living tasks must be equal.
+ * and runs under both sets of rules, with tasks that never complete, with tasks
+ * that complete at random, and in order; then edges to living tasks must be equal.
  *
  * The addresses are made up: nothing behind them is touched.
  */
@@ -101,6 +101,8 @@ static void list_access_simpler(struct record_list *list, const struct pto_tenso
 
 /* ---- the comparison ---- */
 
+enum completion { COMPLETE_NEVER, COMPLETE_AT_RANDOM, COMPLETE_IN_ORDER };
+
 typedef struct pto_tensor (*pattern_fn)(struct rng *r, uint32_t step);
 
 struct pattern {
@@ -187,20 +189,26 @@ static void drive_task(struct drive *x, const struct pattern *pattern, struct rn
         x->ready[x->ready_count++] = ready;
 }
 
+/* The oldest one, which is always ready, if there is no generator. */
 static void complete_one(struct drive *x, struct rng *r)
 {
-    uint32_t at = rng_below(r, x->ready_count);
-    struct slot *s = x->ready[at];
+    uint32_t at = r != NULL ? rng_below(r, x->ready_count) : 0;
+    struct slot *s;
 
+    for (uint32_t i = 0; i < x->ready_count && r == NULL; i++)
+        if (x->ready[i]->seq < x->ready[at]->seq)
+            at = i;
+    s = x->ready[at];
     x->ready[at] = x->ready[--x->ready_count];
     x->is_gone[s->seq - 1] = true;
     x->ready_count += rig_complete_slot(x->rig, s, &x->ready[x->ready_count]);
 }
 
 /* Returns the edges found. */
-static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps, bool completes)
+static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps,
+                              enum completion completion)
 {
-    struct rng r = { 17 + deps * 2 + completes };
+    struct rng r = { 17 + deps * 2 + completion };
     struct drive x = { .rig = rig_open(deps) };
     uint32_t tasks = pattern->tasks / TEST_SHARE;
     static const uint32_t backlogs[4] = { 300, 0, 1500, 40 }; /* tasks that stay alive */
@@ -214,8 +222,10 @@ static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps,
     memset(x.list.waits, 0xff, tasks * sizeof(uint32_t));
     for (uint32_t task = 0; task < tasks; task++) {
         drive_task(&x, pattern, &r, task);
-        while (completes && x.ready_count > 0 && x.rig->g.live > backlogs[task * 8 / tasks % 4])
-            complete_one(&x, &r);
+        while (completion != COMPLETE_NEVER && x.ready_count > 0 &&
+               x.rig->g.live > backlogs[task * 8 / tasks % 4])
+            complete_one(&x, completion == COMPLETE_AT_RANDOM ? &r : NULL);
+        graph_catch_up(&x.rig->g);
     }
     edges = x.rig->edge_count;
     free(x.list.record);
@@ -230,9 +240,9 @@ static void check_pattern(const struct pattern *pattern)
 {
     uint64_t edges = 0;
 
-    for (int completes = 0; completes < 2; completes++) {
-        edges += drive_pattern(pattern, PTO_DEPS_SAFE, completes);
-        edges += drive_pattern(pattern, PTO_DEPS_SIMPLER, completes);
+    for (int c = COMPLETE_NEVER; c <= COMPLETE_IN_ORDER; c++) {
+        edges += drive_pattern(pattern, PTO_DEPS_SAFE, (enum completion)c);
+        edges += drive_pattern(pattern, PTO_DEPS_SIMPLER, (enum completion)c);
     }
     assert_true(edges > 0);
 }
@@ -487,11 +497,16 @@ static struct pto_tensor tile_beside_others(struct rng *r, uint32_t step)
         return random_cut(r, &t, 9 + rng_below(r, 8), 9 + rng_below(r, 8), SHAPE(16, 16));
     if (kind == 2)
         return random_cut(r, &t, 32, 8, SHAPE(1, 1));
-    if (kind == 3) { /* the interval is that of a tile of two rows */
-        t = pto_tensor_view(&t, SHAPE(1, 128), SHAPE(rng_below(r, 120), 0));
-        t.start += 16 * rng_below(r, 7);
+    if (kind == 3) { /* first element and extent are those of a tile, but rows overlap */
+        t = cut(&t, 16 * rng_below(r, 7), 16 * rng_below(r, 8), 16, 16);
+        t.shapes[0] = 15;
         t.shapes[1] = 128 + 16;
-        pto_tensor_update(&t);
+        return t;
+    }
+    if (kind == 8) { /* the same with other strides */
+        t = cut(&t, 16 * rng_below(r, 8), 16 * rng_below(r, 8), 16, 16);
+        t.strides[0] = rng_below(r, 2) == 0 ? 65 : 127;
+        t.strides[1] = 129 - t.strides[0];
         return t;
     }
     if (kind == 4) {
@@ -769,6 +784,93 @@ static void a_new_run_remembers_nothing(void **state)
     rig_close(rig);
 }
 
+/* Boxes of three dimensions whose first two are the same, and so is the extent. */
+static void a_box_is_known_by_all_its_dimensions(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(32, 32, 32), 3, PTO_FLOAT32);
+    struct pto_tensor dense = pto_tensor_view(&m, SHAPE(4, 4, 9), SHAPE(0, 0, 0));
+    struct pto_tensor comb = pto_tensor_slice(&dense, 2, 0, 9, 2);
+    struct pto_tensor between = pto_tensor_view(&m, SHAPE(4, 4, 1), SHAPE(0, 0, 1));
+
+    (void)state;
+    assert_int_equal(dense.extent, comb.extent);
+    access_one(rig, &dense, PTO_TAG_INOUT);
+    access_one(rig, &comb, PTO_TAG_INPUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    rig_complete(rig, access_one(rig, &comb, PTO_TAG_INOUT));
+    access_one(rig, &dense, PTO_TAG_INOUT);
+    access_one(rig, &between, PTO_TAG_INPUT); /* not of the comb */
+    assert_int_equal(rig->edge_count, 1);
+    rig_close(rig);
+}
+
+/* Tiles at one place of two matrices that share their place among the known boxes. */
+static void a_box_is_known_by_its_buffer(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64);
+    struct pto_tensor a = cut(&m, 16, 16, 16, 16), b = a;
+
+    (void)state;
+    do
+        b.addr += 64 * 64 * 4;
+    while (region_known_place(&a) != region_known_place(&b));
+    access_one(rig, &a, PTO_TAG_INOUT);
+    access_one(rig, &b, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 0);
+    access_one(rig, &a, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 0, 2));
+    rig_close(rig);
+}
+
+static void a_new_run_knows_no_boxes(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64), a = cut(&m, 16, 16, 16, 16);
+
+    (void)state;
+    access_one(rig, &a, PTO_TAG_INOUT);
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    access_one(rig, &a, PTO_TAG_INOUT);
+    access_one(rig, &m, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    rig_close(rig);
+}
+
+/* Whether a frame is alone matters to those of its boxes that look at their own cells only. */
+static void a_frame_is_not_alone(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64);
+    struct pto_tensor far = cut(&m, 0, 0, 16, 16), near = cut(&m, 32, 16, 16, 16);
+    struct pto_tensor half = cut(&m, 32, 0, 32, 64), before = flat_buffer(1024);
+    struct pto_tensor top = cut(&m, 0, 16, 16, 16), low = cut(&m, 48, 48, 16, 16);
+
+    (void)state;
+    assert_true(half.is_contiguous);
+    rig_complete(rig, access_one(rig, &half, PTO_TAG_INOUT));
+    access_one(rig, &far, PTO_TAG_INOUT);
+    access_one(rig, &near, PTO_TAG_INOUT);
+    access_one(rig, &half, PTO_TAG_INOUT); /* its record had gone, but was there */
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 2, 3));
+    access_one(rig, &low, PTO_TAG_INPUT);
+    assert_int_equal(rig->edge_count, 2);
+    assert_true(edge_is(rig, 1, 3, 4));
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    before.addr -= 2048; /* reaches into the first rows from the cell before */
+    access_one(rig, &before, PTO_TAG_INOUT);
+    access_one(rig, &low, PTO_TAG_INOUT);
+    access_one(rig, &top, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 0, 2));
+    rig_close(rig);
+}
+
 static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(aligned_tiles_find_what_the_list_finds),
     cmocka_unit_test(unaligned_stretches_find_what_the_list_finds),
@@ -806,6 +908,10 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(the_first_tile_off_the_grid_finds_its_neighbours),
     cmocka_unit_test(a_box_without_a_class_is_found_again),
     cmocka_unit_test(a_new_run_remembers_nothing),
+    cmocka_unit_test(a_box_is_known_by_all_its_dimensions),
+    cmocka_unit_test(a_box_is_known_by_its_buffer),
+    cmocka_unit_test(a_new_run_knows_no_boxes),
+    cmocka_unit_test(a_frame_is_not_alone),
 };
 
 TEST_MAIN(regions_tests)
