@@ -871,6 +871,112 @@ static void a_frame_is_not_alone(void **state)
     rig_close(rig);
 }
 
+/*
+ * `gone` leaves a record that `next` would take over, were it a tile of the grid
+ * in the same cell; `living` is beside that record, and next overlaps it.
+ */
+static void expect_no_takeover(struct rig *rig, const struct pto_tensor *gone,
+                               const struct pto_tensor *living, const struct pto_tensor *next)
+{
+    struct pto_task_id id;
+
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    id = access_one(rig, gone, PTO_TAG_INOUT);
+    access_one(rig, living, PTO_TAG_INOUT);
+    rig_complete(rig, id);
+    graph_catch_up(&rig->g);
+    assert_int_equal(rig->edge_count, 0);
+    access_one(rig, next, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 1, 2));
+}
+
+static void a_record_is_not_taken_over_by_what_leaves_its_cell(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64), gone = cut(&m, 16, 16, 16, 16);
+    struct pto_tensor below = cut(&m, 32, 16, 16, 16), down = cut(&m, 24, 16, 16, 16);
+    struct pto_tensor beside = cut(&m, 16, 32, 16, 16), right = cut(&m, 16, 24, 16, 16);
+    struct pto_tensor narrow = square_buffer(44), last = cut(&narrow, 0, 32, 16, 12);
+    struct pto_tensor first = cut(&narrow, 0, 0, 16, 12), wrapped = last;
+
+    (void)state;
+    expect_no_takeover(rig, &gone, &below, &down);
+    expect_no_takeover(rig, &gone, &beside, &right);
+    wrapped.start += 4; /* the last elements of each row are the first of the next */
+    expect_no_takeover(rig, &last, &first, &wrapped);
+    rig_close(rig);
+}
+
+/* The record of a tile of one matrix has gone; a tile of the other would have its bucket. */
+static void a_record_is_not_taken_over_by_another_frame(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct regions *x = &rig->g.regions;
+    struct pto_tensor m = square_buffer(2048), other = m, corner, tile, gone, shifted;
+    const struct region_frame *f;
+    struct pto_task_id id;
+    uint32_t i = 0;
+
+    (void)state;
+    gone = cut(&m, 0, 0, 16, 16);
+    for (int shares_cache = 0; shares_cache < 2; shares_cache++) {
+        assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+        do
+            other.addr += m.size;
+        while ((region_frame_cache(x, m.addr, 2048) == region_frame_cache(x, other.addr, 2048)) !=
+               shares_cache);
+        corner = cut(&other, 2032, 2032, 16, 16);
+        id = access_one(rig, &gone, PTO_TAG_INOUT);
+        if (shares_cache == 0) {
+            access_one(rig, &corner, PTO_TAG_INOUT);
+            f = &x->frame[*region_frame_cache(x, other.addr, 2048)];
+            while (x->table[region_box_bucket(x, &f->class_of[f->class],
+                                              SHAPE(1 + i / 100, 1 + i % 100), 2)]
+                       .start != m.addr)
+                i++;
+        }
+        tile = cut(&other, 16 + i / 100 * 16, 16 + i % 100 * 16, 16, 16);
+        shifted = cut(&other, 8 + i / 100 * 16, 8 + i % 100 * 16, 16, 16);
+        rig_complete(rig, id);
+        graph_catch_up(&rig->g);
+        if (shares_cache != 0) {
+            tile = cut(&other, 0, 0, 16, 16);
+            shifted = cut(&other, 8, 8, 16, 16);
+        }
+        access_one(rig, &tile, PTO_TAG_INOUT);
+        access_one(rig, &shifted, PTO_TAG_INOUT);
+        assert_int_equal(rig->edge_count, 1);
+    }
+    rig_close(rig);
+}
+
+/* The tile that takes over a record is found where it is, not where the one before was. */
+static void a_record_that_is_taken_over_is_that_of_the_new_tile(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct regions *x = &rig->g.regions;
+    struct pto_tensor m = square_buffer(2048), gone = cut(&m, 0, 0, 16, 16), tile, shifted;
+    struct pto_task_id id = access_one(rig, &gone, PTO_TAG_INOUT);
+    const struct region_frame *f = &x->frame[*region_frame_cache(x, m.addr, 2048)];
+    uint32_t i = 0;
+
+    (void)state;
+    while (
+        x->table[region_box_bucket(x, &f->class_of[f->class], SHAPE(1 + i / 100, 1 + i % 100), 2)]
+            .start != m.addr)
+        i++;
+    tile = cut(&m, 16 + i / 100 * 16, 16 + i % 100 * 16, 16, 16);
+    shifted = cut(&m, 8 + i / 100 * 16, 8 + i % 100 * 16, 16, 16);
+    rig_complete(rig, id);
+    graph_catch_up(&rig->g);
+    access_one(rig, &tile, PTO_TAG_INOUT);
+    assert_int_equal(f->population, 1);
+    access_one(rig, &shifted, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    rig_close(rig);
+}
+
 static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(aligned_tiles_find_what_the_list_finds),
     cmocka_unit_test(unaligned_stretches_find_what_the_list_finds),
@@ -912,6 +1018,9 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(a_box_is_known_by_its_buffer),
     cmocka_unit_test(a_new_run_knows_no_boxes),
     cmocka_unit_test(a_frame_is_not_alone),
+    cmocka_unit_test(a_record_is_not_taken_over_by_what_leaves_its_cell),
+    cmocka_unit_test(a_record_is_not_taken_over_by_another_frame),
+    cmocka_unit_test(a_record_that_is_taken_over_is_that_of_the_new_tile),
 };
 
 TEST_MAIN(regions_tests)
