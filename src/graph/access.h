@@ -98,4 +98,69 @@ static inline int region_access(struct graph *g, struct slot *t, const struct pt
     return apply_access(g, t, e, access);
 }
 
+/* The same for a record that is known, without a call where there is nothing to drop. */
+static inline int region_apply_known(struct graph *g, struct slot *t, struct region *e,
+                                     uint32_t access)
+{
+    if (e->last >= g->dead_before || e->vector != 0)
+        return region_apply(g, t, e, access);
+    e->state &= REGION_STATE_SHAPE;
+    record_first(t, e, access);
+    return PTO_OK;
+}
+
+/*
+ * The first record in the bucket of a tile of a matrix all of whose tiles have been
+ * alike: it is one of them, untangled. *lo_out and *length_out are this one's: in a
+ * frame the interval says all about a box. NULL: it is something else, or not that
+ * simple.
+ */
+static inline struct region *region_find_tile(const struct regions *x,
+                                              const struct pto_tensor *tensor, uint64_t *lo_out,
+                                              uint64_t *length_out)
+{
+    const uint32_t known = REGION_STATE_KNOWN | 0xffff0000; /* and the frame */
+    const struct region_frame *f =
+        &x->frame[*region_frame_cache(x, tensor->addr, tensor->strides[0])];
+    const struct region_tile *tile = &f->tile;
+    uint64_t start = tensor->start;
+    uint32_t row, column;
+    struct region *e;
+
+    if (((tile->common[0] ^ tensor->addr) | (tile->common[1] ^ tensor->size) |
+         (tile->common[2] ^ tensor_word(tensor, TENSOR_FORM)) |
+         (tile->common[3] ^ tensor_word(tensor, TENSOR_SHAPE)) |
+         (tile->common[4] ^ tensor->extent) |
+         (tile->common[5] ^ tensor_word(tensor, TENSOR_STRIDE))) != 0 ||
+        tile->class != f->flat || start > tile->start_max)
+        return NULL;
+    row = (uint32_t)(((unsigned __int128)tile->inverse * start) >> 64);
+    column = (uint32_t)start - row * tensor->strides[0];
+    if ((row & tile->row_mask) > tile->row_slack ||
+        (column & tile->column_mask) > tile->column_slack || column > tile->column_max)
+        return NULL; /* it reaches into another cell, or is no tile */
+    e = &x->table[region_cell_bucket(x, tile->salt +
+                                            (uint64_t)(row >> tile->row_level) * tile->width +
+                                            (column >> tile->column_level))];
+    *lo_out = tensor->addr + (start << tile->elem_log);
+    *length_out = tile->length;
+    return ((region_tag(e) ^ tile->state) & known) == 0 ? e : NULL;
+}
+
+/* Makes the record that of the tile, if its own one has gone and is alone in its bucket. */
+static inline bool region_take_tile(struct graph *g, struct region *e, uint64_t lo)
+{
+    struct regions *x = &g->regions;
+    const struct region_frame *f = &x->frame[e->frame];
+
+    if (e->next != 0 || e->last >= g->dead_before || e->vector != 0)
+        return false;
+    if (f->has_known)
+        region_unknow(x, &x->table_shape[e - x->table], e);
+    e->start = lo;
+    e->length = f->tile.length;
+    e->state = (uint16_t)f->tile.state;
+    return true;
+}
+
 #endif

@@ -8,6 +8,8 @@ enum {
     OVERFLOW_BIT = 1u << 31, /* of an index: in the overflow array */
     PROBE_FRAMES = 32,
     COARSE_CELLS = 256, /* behind one coarse counter */
+    ALONE_STEPS = 256,  /* cells looked at to find out whether a frame is alone */
+    ALONE_WAIT = 32,    /* new boxes until it is worth it again */
 };
 
 /* One access on its way through the index. */
@@ -39,7 +41,9 @@ static void query_everything(struct probe *p);
 static void visit_bucket(struct probe *p, uint32_t bucket);
 static void visit_record(struct probe *p, struct region *e);
 static int grow_table(struct graph *g);
+static void count_coarse(struct graph *g);
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
+static void look_around(struct graph *g, uint32_t frame);
 
 static inline struct region *record_at(const struct regions *x, uint32_t index)
 {
@@ -62,6 +66,52 @@ static inline struct region_shape *shape_at(const struct regions *x, uint32_t in
 static inline struct region_shape *shape_of(const struct regions *x, const struct region *e)
 {
     return shape_at(x, index_of(x, e));
+}
+
+/* Of a box of a flat frame: rows without gaps, so what its interval says is all there is. */
+static void derive_shape(struct regions *x, struct region *e)
+{
+    struct geom *geom = &shape_of(x, e)->geom;
+    const struct geom *of = &x->frame[e->frame].geom;
+    uint64_t start = (e->start - of->base) / of->elem_bytes;
+    uint64_t last = e->length / of->elem_bytes - 1; /* from its first element */
+    uint32_t width = of->stride[0];
+
+    *geom = *of;
+    geom->lo = e->start;
+    geom->hi = e->start + e->length;
+    geom->rest = 0;
+    memset(geom->shape, 0, sizeof(geom->shape));
+    memset(geom->offset, 0, sizeof(geom->offset));
+    geom->offset[0] = (uint32_t)(start / width);
+    geom->offset[1] = (uint32_t)(start % width);
+    geom->shape[0] = (uint32_t)(last / width) + 1;
+    geom->shape[1] = (uint32_t)(last % width) + 1;
+    e->level &= REGION_CLASS;
+}
+
+struct region_shape *region_shape(struct regions *x, struct region *e)
+{
+    if (e->kind == REGION_BOX && e->frame != 0 && (e->level & REGION_IS_DERIVED) != 0)
+        derive_shape(x, e);
+    return shape_of(x, e);
+}
+
+/* No record is where it was: what is known is of an epoch that has gone. */
+static void forget_known(struct regions *x)
+{
+    x->known_epoch += 1ull << REGION_EPOCH_SHIFT;
+    if (x->known_epoch >> (REGION_EPOCH_SHIFT + 16) != 0) {
+        x->known_epoch = 0;
+        memset(x->known, 0, sizeof(x->known));
+    }
+}
+
+/* Something that is recorded, or about to be, reaches into the frame's memory. */
+static inline void is_met(struct region_frame *f)
+{
+    f->is_alone = false;
+    f->simple = f->flat = 0;
 }
 
 /* Under the reference's rules each buffer is an address space of its own. */
@@ -104,15 +154,18 @@ int regions_start(struct graph *g)
         pool_take(&x->vector_pool, REGION_VECTOR_UNIT) == NULL)
         return PTO_ENOMEM;
     memset(x->table, 0, count * sizeof(struct region));
+    memset(x->frame, 0, sizeof(struct region_frame)); /* none: it has no boxes */
+    x->frame->tile.class = UINT32_MAX;
     x->table_count = count;
     x->table_shift = 64 - (uint32_t)__builtin_ctz(count);
     x->overflow_count = 1;
     x->overflow_free = x->overflow_live = 0;
     x->frame_count = 1;
-    x->frame_free = x->frame_pinned = x->frame_class = 0;
+    x->frame_free = x->frame_pinned = 0;
     x->level_mask = 0;
     x->top = 0;
     x->has_versions = false;
+    forget_known(x);
     memset(x->frame_cache, 0, sizeof(x->frame_cache));
     memset(x->level_count, 0, sizeof(x->level_count));
     memset(x->level_crossing, 0, sizeof(x->level_crossing));
@@ -153,13 +206,15 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     }
     if (p.own_frame != 0) {
         e = find_box(&p, &bucket, &level);
-        x->frame_class = level;
+        region_note_box(&x->frame[p.own_frame], level, tensor, geom.shape);
     } else {
         level = region_level(geom.hi - geom.lo);
         bucket = region_bucket(x, p.salt, level, geom.lo >> level);
         e = find_exact(&p, bucket);
     }
     p.self = e;
+    if (e == NULL && p.own_frame != 0 && g->deps == PTO_DEPS_SAFE)
+        look_around(g, p.own_frame);
     if (e == NULL || (e->flags & REGION_TANGLED) != 0 || x->has_versions)
         query_overlaps(&p);
     if (p.status >= 0 && e == NULL && (p.access & ACCESS_RECORD) != 0) {
@@ -212,6 +267,7 @@ static void visit_record(struct probe *p, struct region *e)
 
         if (frame == p->own_frame)
             return;
+        is_met(&x->frame[frame]);
         for (uint32_t i = 0; i < p->frame_count; i++)
             if (p->frame[i] == frame)
                 return;
@@ -232,7 +288,7 @@ static void visit_record(struct probe *p, struct region *e)
             interval.hi = e->start + e->length;
             other = &interval;
         } else {
-            other = &shape_of(x, e)->geom;
+            other = &region_shape(x, e)->geom;
         }
         o = overlap_safe(p->geom, other);
     } else {
@@ -249,6 +305,8 @@ static void visit_record(struct probe *p, struct region *e)
     if ((p->access & ACCESS_RECORD) != 0) {
         p->is_tangled = true;
         e->flags |= REGION_TANGLED;
+        if (e->kind == REGION_BOX && e->frame != 0)
+            region_unknow(x, shape_of(x, e), e);
     }
 }
 
@@ -361,7 +419,8 @@ static struct region *find_exact(struct probe *p, uint32_t bucket)
 
     for (;;) {
         if ((e->flags & REGION_USED) != 0 && e->start == p->geom->lo && e->length == length &&
-            e->kind == p->geom->kind && (is_plain || geom_equal(&shape_of(x, e)->geom, p->geom)))
+            e->kind == p->geom->kind &&
+            (is_plain || geom_equal(&region_shape(x, e)->geom, p->geom)))
             return e;
         for (;;) {
             uint32_t index = *link;
@@ -427,6 +486,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     index = index_of(x, e);
     shape = shape_at(x, index);
     shape->geom = *geom;
+    shape->known = 0;
     if (frame == 0)
         return;
     shape->frame_prev = 0;
@@ -442,6 +502,12 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
         if (geom->offset[d] >> bits != (geom->offset[d] + geom->shape[d] - 1) >> bits)
             f->class_of[level].is_crossing = 1;
     }
+    f->simple = f->flat = 0;
+    if (f->is_alone && f->class_of[level].count == f->population && !f->class_of[level].is_crossing)
+        f->simple = level;
+    if (geom->ndims == 2 && geom->stride[1] == 1 && geom->stride[0] > 1 &&
+        f->class_of[level].level[0] < 31 && f->class_of[level].level[1] < 31) /* sums do not wrap */
+        f->flat = f->simple;
 }
 
 /* Room in a bucket: its head if that is free or dead, else a place in the chain. */
@@ -506,6 +572,7 @@ void region_remove(struct graph *g, struct region *e)
         struct region_shape *shape = shape_of(x, e);
         struct region_frame *f = &x->frame[e->frame];
 
+        region_unknow(x, shape, e);
         if (shape->frame_prev != 0)
             shape_at(x, shape->frame_prev - 1)->frame_next = shape->frame_next;
         else
@@ -513,7 +580,7 @@ void region_remove(struct graph *g, struct region *e)
         if (shape->frame_next != 0)
             shape_at(x, shape->frame_next - 1)->frame_prev = shape->frame_prev;
         f->population--;
-        f->class_of[level].count--;
+        f->class_of[level & REGION_CLASS].count--;
     }
 }
 
@@ -553,7 +620,7 @@ static uint32_t class_of(struct region_frame *f, const struct geom *geom)
     uint32_t unused = 0;
 
     for (uint32_t d = 0; d < geom->ndims; d++)
-        level[d] = (uint8_t)(geom->shape[d] > 1 ? 32 - __builtin_clz(geom->shape[d] - 1) : 0);
+        level[d] = (uint8_t)region_box_level(geom->shape[d]);
     for (uint32_t c = 1; c < REGION_CLASSES; c++) {
         if (f->class_of[c].count != 0 && memcmp(f->class_of[c].level, level, sizeof(level)) == 0)
             return c;
@@ -562,7 +629,10 @@ static uint32_t class_of(struct region_frame *f, const struct geom *geom)
     }
     if (unused != 0) {
         memcpy(f->class_of[unused].level, level, sizeof(level));
+        for (uint32_t d = 0; d < geom->ndims; d++)
+            f->class_of[unused].width[d] = (f->geom.shape[d] >> level[d]) + 1;
         f->class_of[unused].is_crossing = 0;
+        f->simple = f->flat = 0; /* there may have been boxes of the class, all gone */
     }
     return unused;
 }
@@ -575,7 +645,7 @@ static uint32_t box_bucket(const struct regions *x, const struct geom *geom, uin
 
     for (uint32_t d = 0; d < geom->ndims; d++)
         cell[d] = geom->offset[d] >> f->class_of[class].level[d];
-    return region_box_bucket(x, frame, class, cell, geom->ndims);
+    return region_box_bucket(x, &f->class_of[class], cell, geom->ndims);
 }
 
 /* The record of this very box; where it would be if there is none. */
@@ -644,7 +714,105 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     for (uint32_t d = 1; d < geom->ndims; d++)
         f->geom.shape[d] = geom->stride[d - 1] / geom->stride[d];
     f->geom.shape[0] = UINT32_MAX;
+    memcpy(f->class_of[0].width, f->geom.shape, sizeof(f->geom.shape));
+    for (uint32_t c = 0; c < REGION_CLASSES; c++)
+        f->class_of[c].salt = region_hash(1, c, index);
     return *cached = index;
+}
+
+/* A box of the frame, which is flat, was found or recorded: its like need not be taken apart. */
+void region_note_tile(struct regions *x, const struct region *e, const struct pto_tensor *tensor)
+{
+    struct region_frame *f = &x->frame[e->frame];
+    uint32_t class = e->level & REGION_CLASS;
+    const struct region_class *c = &f->class_of[class];
+    uint64_t start_max = f->geom.size / f->geom.elem_bytes - tensor->extent;
+    uint64_t row_cell = 1ull << c->level[0];
+    uint64_t column_cell = 1ull << c->level[1];
+
+    if (class != f->flat || tensor->strides[0] != f->geom.stride[0] ||
+        tensor->strides[1] != f->geom.stride[1] || start_max > UINT32_MAX)
+        return;
+    f->tile = (struct region_tile){
+        .common = { tensor->addr, tensor->size, tensor_word(tensor, TENSOR_FORM),
+                    tensor_word(tensor, TENSOR_SHAPE), tensor->extent,
+                    tensor_word(tensor, TENSOR_STRIDE) },
+        .inverse = UINT64_MAX / tensor->strides[0] + 1, /* it is more than 1 */
+        .start_max = start_max,
+        .length = tensor->extent * f->geom.elem_bytes,
+        .salt = c->salt,
+        .class = class,
+        .row_mask = (uint32_t)(row_cell - 1),
+        .row_slack = (uint32_t)(row_cell - tensor->shapes[0]),
+        .column_mask = (uint32_t)(column_cell - 1),
+        .column_slack = (uint32_t)(column_cell - tensor->shapes[1]),
+        .column_max = tensor->strides[0] - tensor->shapes[1],
+        .width = c->width[1],
+        .state = (uint32_t)e->frame << 16 | REGION_BOX << REGION_KIND_SHIFT |
+                 (class | REGION_IS_DERIVED) << REGION_LEVEL_SHIFT |
+                 REGION_USED << REGION_FLAGS_SHIFT,
+        .row_level = c->level[0],
+        .column_level = c->level[1],
+        .elem_log = (uint8_t)__builtin_ctz(f->geom.elem_bytes),
+    };
+}
+
+/* Whether nobody in the bucket who is not of the frame touches its memory; who has gone goes. */
+static bool is_bucket_apart(struct graph *g, uint32_t bucket, uint32_t frame)
+{
+    struct regions *x = &g->regions;
+    uint64_t lo = x->frame[frame].geom.base;
+    uint64_t hi = lo + x->frame[frame].geom.size;
+    bool is_apart = true;
+
+    for (struct region *e = &x->table[bucket];; e = &x->overflow[e->next]) {
+        if ((e->flags & REGION_USED) != 0 && e->frame != frame && e->start < hi &&
+            lo < e->start + e->length) {
+            if (e->kind == REGION_FRAME)
+                is_met(&x->frame[e->frame]);
+            if (region_is_alive(g, e))
+                is_apart = false;
+            else if (e->kind != REGION_FRAME)
+                region_remove(g, e); /* else it would be found again, and not ask for boxes */
+        }
+        if (e->next == 0)
+            return is_apart;
+    }
+}
+
+/*
+ * Finds out, now and then, whether a frame is alone in its memory. A region that
+ * is recorded later and reaches into it meets its record, and says so; another
+ * frame that it was too much work to find is met by its own boxes.
+ */
+static void look_around(struct graph *g, uint32_t frame)
+{
+    struct regions *x = &g->regions;
+    struct region_frame *f = &x->frame[frame];
+    uint32_t steps = 0;
+
+    if (f->is_alone || f->look_wait-- != 0)
+        return;
+    f->look_wait = ALONE_WAIT;
+    for (uint64_t mask = x->level_mask; mask != 0; mask &= mask - 1) {
+        uint32_t level = (uint32_t)__builtin_ctzll(mask);
+        uint64_t first = f->geom.base >> level;
+        uint64_t last = (f->geom.base + f->geom.size - 1) >> level;
+
+        if (x->level_crossing[level] != 0 && first > 0)
+            first--;
+        if (last - first > ALONE_STEPS && !x->is_coarse_kept)
+            count_coarse(g);
+        for (uint64_t cell = first; cell <= last; cell++) {
+            if (++steps > ALONE_STEPS)
+                return;
+            if (x->is_coarse_kept && *region_coarse(x, 0, level, cell) == 0)
+                cell |= COARSE_CELLS - 1;
+            else if (!is_bucket_apart(g, region_bucket(x, 0, level, cell), frame))
+                return;
+        }
+    }
+    f->is_alone = true;
 }
 
 /*
@@ -703,7 +871,7 @@ static void visit_cells(struct probe *p, uint32_t frame, uint32_t class, const u
 
     memcpy(cell, lo, ndims * sizeof(cell[0]));
     do {
-        visit_bucket(p, region_box_bucket(p->x, frame, class, cell, ndims));
+        visit_bucket(p, region_box_bucket(p->x, &p->x->frame[frame].class_of[class], cell, ndims));
         for (d = ndims; d-- > 0;) {
             if (cell[d] < hi[d]) {
                 cell[d]++;
@@ -777,10 +945,14 @@ static int grow_table(struct graph *g)
     for (uint32_t i = 0; i < old_count + chained_count; i++) { /* while their indices still hold */
         struct region *e = i < old_count ? &old[i] : &chained[i - old_count];
 
-        if (i != old_count && (e->flags & REGION_USED) != 0 && e->kind != REGION_FRAME &&
-            !region_is_alive(g, e))
+        if (i == old_count || (e->flags & REGION_USED) == 0)
+            continue;
+        if (e->kind != REGION_FRAME && !region_is_alive(g, e))
             region_remove(g, e);
+        else
+            (void)region_shape(x, e);
     }
+    forget_known(x);
     memset(table, 0, count * sizeof(struct region));
     x->table = table;
     x->table_shape = table_shape;

@@ -11,9 +11,6 @@
 static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write);
 static int append(struct graph *g, struct slot *t, struct region *e, uint32_t flags);
 static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered);
-static struct region *find_box(struct graph *g, const struct pto_tensor *tensor);
-static struct region *insert_box(struct graph *g, const struct pto_tensor *tensor, struct region *e,
-                                 const uint32_t offset[], uint32_t rest);
 
 /*
  * Edges to what conflicts among the refs of one record. Under the reference's
@@ -236,27 +233,255 @@ static inline bool is_apart(const struct region *e, uint64_t start, uint64_t end
     return e->next == 0 && (e->start >= end || e->start + e->length <= start);
 }
 
-/* By all records that may overlap. */
-__attribute__((noinline)) static int reach_slowly(struct graph *g, struct slot *t,
-                                                  const struct pto_tensor *tensor, uint32_t access)
+/* region_find_known for more than two dimensions. */
+__attribute__((noinline)) static struct region *find_known_deep(struct regions *x,
+                                                                const struct pto_tensor *tensor)
 {
+    const struct known_box *known = &x->known[region_known_place(tensor)];
+    size_t bytes = (tensor->ndims - 2) * sizeof(uint32_t);
+    const struct geom *geom;
+
+    if (known->start != tensor->start || known->addr != tensor->addr ||
+        known->shape != tensor_word(tensor, TENSOR_SHAPE) ||
+        known->stride != tensor_word(tensor, TENSOR_STRIDE) ||
+        known->form != ~(tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch) ||
+        known->extent != tensor->extent)
+        return NULL;
+    geom = &region_shape(x, known->record)->geom;
+    if (memcmp(&geom->stride[2], &tensor->strides[2], bytes) != 0 ||
+        memcmp(&geom->shape[2], &tensor->shapes[2], bytes) != 0)
+        return NULL;
+    return known->record;
+}
+
+/* A box of a frame in use, on the way to its record. */
+struct box {
+    uint64_t lo;
+    uint64_t length;
+    uint32_t frame;
+    uint32_t class;
+    uint32_t bucket;
+    uint32_t rest;
+    uint32_t offset[PTO_MAX_DIMS];
+    bool is_crossing;
+};
+
+/* Finds out where a box lies in its frame. False: that has no such class, or it is not a box. */
+__attribute__((always_inline)) static inline bool box_init(struct box *box, const struct regions *x,
+                                                           const struct pto_tensor *tensor,
+                                                           uint32_t frame, uint32_t ndims)
+{
+    const struct region_frame *f = &x->frame[frame];
+    const struct region_class *class = &f->class_of[f->class];
+    uint32_t rest = (uint32_t)tensor->start;
+    uint32_t cell[PTO_MAX_DIMS];
+    uint32_t crossed = 0;
+
+    for (uint32_t d = 0; d < ndims; d++) {
+        uint32_t stride = tensor->strides[d];
+        uint32_t shape = tensor->shapes[d];
+        uint32_t level = class->level[d];
+        uint32_t at = rest;
+
+        if (stride != f->geom.stride[d])
+            return false; /* of another frame */
+        if (stride != 1) {
+            at = rest / stride;
+            rest %= stride;
+        } else {
+            rest = 0;
+        }
+        if ((uint64_t)at + shape > f->geom.shape[d])
+            return false; /* not a box */
+        if (shape != class->shape[d] && (shape == 0 || level != region_box_level(shape)))
+            return false; /* of another class */
+        box->offset[d] = at;
+        cell[d] = at >> level;
+        crossed |= cell[d] ^ (at + shape - 1) >> level;
+    }
+    box->lo = tensor->addr + tensor->start * f->geom.elem_bytes;
+    box->length = tensor->extent * f->geom.elem_bytes;
+    box->frame = frame;
+    box->class = f->class;
+    box->bucket = region_box_bucket(x, class, cell, ndims);
+    box->rest = rest;
+    box->is_crossing = crossed != 0;
+    return true;
+}
+
+/* Whether two boxes of a class, of which none is crossing, are in one cell: then they overlap. */
+static inline bool is_in_cell(const struct regions *x, const struct box *box,
+                              const struct region_shape *shape, uint32_t ndims)
+{
+    const uint8_t *level = x->frame[box->frame].class_of[box->class].level;
+
+    if (shape->geom.rest != box->rest)
+        return false; /* but for a comb that goes between the teeth of the other */
+    for (uint32_t d = 0; d < ndims; d++)
+        if (shape->geom.offset[d] >> level[d] != box->offset[d] >> level[d])
+            return false;
+    return true;
+}
+
+/* The geometry of a new box; what all boxes of its frame have in common is not touched. */
+static inline void set_geom(struct geom *geom, const struct box *box,
+                            const struct pto_tensor *tensor, uint32_t ndims)
+{
+    geom->lo = box->lo;
+    geom->hi = box->lo + box->length;
+    geom->rest = box->rest;
+    for (uint32_t d = 0; d < ndims; d++) {
+        geom->shape[d] = tensor->shapes[d];
+        geom->offset[d] = box->offset[d];
+    }
+}
+
+/* A record for a new box in a bucket without one that it could take over. NULL: the long way. */
+__attribute__((noinline)) static struct region *add_box(struct graph *g, const struct box *box,
+                                                        const struct pto_tensor *tensor)
+{
+    struct regions *x = &g->regions;
+    struct geom geom = x->frame[box->frame].geom;
+    struct region *e;
+
+    if (x->overflow_live * 8 > x->table_count)
+        return NULL; /* the table has to grow first */
+    x->frame_pinned = box->frame;
+    e = region_place(g, box->bucket);
+    if (e == NULL)
+        return NULL;
+    memset(geom.shape, 0, sizeof(geom.shape));
+    memset(geom.offset, 0, sizeof(geom.offset));
+    set_geom(&geom, box, tensor, tensor->ndims);
+    region_fill(g, e, &geom, box->frame, box->class);
+    region_make_known(x, e, region_shape(x, e), tensor);
+    return e;
+}
+
+/*
+ * The untangled record of a box, made if it is plain that nothing overlaps it:
+ * all that is recorded are boxes of its frame and class, each in a cell of its
+ * own, and nobody alive is in its cell. With one frame the interval says all
+ * about a box: the digits of its length are its shape.
+ */
+__attribute__((always_inline)) static inline struct region *find_in_frame(
+    struct graph *g, const struct pto_tensor *tensor, uint32_t frame, uint32_t ndims)
+{
+    struct regions *x = &g->regions;
+    const struct region_frame *f = &x->frame[frame];
+    struct region *gone = NULL;
+    struct region_shape *gone_shape = NULL, *shape;
+    struct region *e;
+    struct box box;
+    bool is_new;
+
+    if (!box_init(&box, x, tensor, frame, ndims))
+        return NULL;
+    is_new = f->simple == f->class && f->class != 0 && !box.is_crossing &&
+             pto_tensor_numel(tensor) != tensor->extent;
+    e = &x->table[box.bucket];
+    shape = &x->table_shape[box.bucket];
+    for (;;) {
+        if (e->kind == REGION_BOX && e->frame == frame && (e->flags & REGION_USED) != 0) {
+            (void)region_shape(x, e); /* it may have to be derived */
+            if (e->start == box.lo && e->length == box.length) {
+                if ((e->flags & REGION_TANGLED) != 0)
+                    return NULL;
+                region_make_known(x, e, shape, tensor);
+                return e;
+            }
+            if (gone == NULL && e->last < g->dead_before) {
+                gone = e;
+                gone_shape = shape;
+            } else if (is_new && is_in_cell(x, &box, shape, ndims)) {
+                if (!is_gone(g, e))
+                    return NULL;
+                region_remove(g, e);
+            }
+        }
+        if (e->next == 0)
+            break;
+        shape = &x->overflow_shape[e->next];
+        e = &x->overflow[e->next];
+    }
+    if (!is_new)
+        return NULL;
+    if (gone == NULL)
+        return add_box(g, &box, tensor);
+    region_unknow(x, gone_shape, gone);
+    gone->start = box.lo;
+    gone->length = box.length;
+    gone->flags = REGION_USED;
+    set_geom(&gone_shape->geom, &box, tensor, ndims);
+    region_make_known(x, gone, gone_shape, tensor);
+    return gone;
+}
+
+/* The record of a box of a frame in use, or NULL. */
+static inline struct region *find_box(struct graph *g, const struct pto_tensor *tensor)
+{
+    struct regions *x = &g->regions;
+    uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
+    const struct region_frame *f = &x->frame[frame];
+    uint32_t ndims = tensor->ndims;
+    struct region *e;
+
+    if (ndims > 2) {
+        e = find_known_deep(x, tensor);
+        if (e != NULL)
+            return e;
+    }
+    if (f->geom.base != tensor->addr || f->geom.size != tensor->size ||
+        f->geom.elem_bytes != pto_dtype_size(tensor->dtype) || f->geom.ndims != ndims ||
+        tensor->start >> 32 != 0 || f->class_of[f->class].count == 0)
+        return NULL;
+    e = find_in_frame(g, tensor, frame, ndims);
+    if (e != NULL)
+        region_note_box(&x->frame[frame], f->class, tensor, tensor->shapes);
+    return e;
+}
+
+/*
+ * Ways to a record, from the shortest to the longest. Each one goes on in the
+ * next as its last act, so that it needs no stack frame for that; hence all have
+ * the arguments of region_reach.
+ */
+
+/* Any region. */
+__attribute__((noinline)) static int reach_far(struct graph *g, struct slot *t,
+                                               const struct pto_tensor *tensor,
+                                               const struct span *span, uint32_t access)
+{
+    struct regions *x = &g->regions;
     int status = PTO_OK;
     struct region *e = region_resolve(g, t, tensor, &access, &status);
 
-    return e != NULL ? apply_access(g, t, e, access) : status;
+    (void)span;
+    if (e == NULL)
+        return status;
+    if (g->deps == PTO_DEPS_SAFE && e->kind == REGION_BOX && e->frame != 0 &&
+        (e->flags & REGION_TANGLED) == 0)
+        region_make_known(x, e, region_shape(x, e), tensor);
+    return apply_access(g, t, e, access);
 }
 
-/* By the records of its bucket and of those beside it, if that is enough. */
+/* A contiguous region, by the records of its bucket and of those beside it, if that is enough. */
+__attribute__((noinline)) static int reach_dense(struct graph *g, struct slot *t,
+                                                 const struct pto_tensor *tensor,
+                                                 const struct span *span, uint32_t access)
+{
+    struct region *e = insert_dense(g, span, span_head(&g->regions, span));
+
+    return e != NULL ? apply_access(g, t, e, access) : reach_far(g, t, tensor, span, access);
+}
+
 __attribute__((noinline)) static int reach_around(struct graph *g, struct slot *t,
-                                                  const struct pto_tensor *tensor,
-                                                  struct region *head, uint64_t start,
+                                                  const struct pto_tensor *tensor, uint64_t start,
                                                   uint64_t length)
 {
-    uint32_t access = g->access[tensor->tag];
     struct span span = span_of(start, length);
-    struct region *e = insert_dense(g, &span, head);
 
-    return e != NULL ? apply_access(g, t, e, access) : reach_slowly(g, t, tensor, access);
+    return reach_dense(g, t, tensor, &span, g->access[tensor->tag]);
 }
 
 /*
@@ -274,117 +499,53 @@ int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor 
 
     if (x->level_mask != 1ull << level || e->next != 0 || e->last >= g->dead_before ||
         (e->state & REGION_STATE_KIND) != 0 || e->vector != 0 || x->is_coarse_kept)
-        return reach_around(g, t, tensor, e, start, length);
+        return reach_around(g, t, tensor, start, length);
     if (start < x->top) { /* buffers often come in the order of their addresses: then it is not */
         if (is_crossing && !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
-            return reach_around(g, t, tensor, e, start, length);
+            return reach_around(g, t, tensor, start, length);
         if (x->level_crossing[level] != 0 &&
             !is_apart(&x->table[region_bucket(x, 0, level, cell - 1)], start, end))
-            return reach_around(g, t, tensor, e, start, length);
+            return reach_around(g, t, tensor, start, length);
     }
     take_over(x, e, start, length, level, is_crossing);
     record_first(t, e, g->access[tensor->tag]);
     return PTO_OK;
 }
 
-/* Many regions are new and have nothing near them; boxes have frames. The rest goes the long way. */
+/* A box, or a region of the reference's rules, or an empty one. */
+__attribute__((noinline)) static int reach_any_box(struct graph *g, struct slot *t,
+                                                   const struct pto_tensor *tensor,
+                                                   const struct span *span, uint32_t access)
+{
+    struct region *e = g->deps == PTO_DEPS_SAFE ? find_box(g, tensor) : NULL;
+
+    return e != NULL ? apply_access(g, t, e, access) : reach_far(g, t, tensor, span, access);
+}
+
+/* The same for a box that is not known: a tile, first. */
+__attribute__((noinline)) static int reach_box(struct graph *g, struct slot *t,
+                                               const struct pto_tensor *tensor,
+                                               const struct span *span, uint32_t access)
+{
+    uint64_t lo, length;
+    struct region *e = region_find_tile(&g->regions, tensor, &lo, &length);
+
+    if (e == NULL || ((e->start != lo || e->length != length) && !region_take_tile(g, e, lo)))
+        return reach_any_box(g, t, tensor, span, access);
+    return region_apply_known(g, t, e, access);
+}
+
 int region_reach(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
                  const struct span *span, uint32_t access)
 {
-    struct region *e = NULL;
-
-    if (span->length != 0) {
-        e = insert_dense(g, span, span_head(&g->regions, span));
-    } else if (g->deps == PTO_DEPS_SAFE) {
-        e = find_box(g, tensor);
-    }
-    return e != NULL ? apply_access(g, t, e, access) : reach_slowly(g, t, tensor, access);
-}
-
-/*
- * The untangled record of a box of a frame in use, made if it is plain that
- * nothing overlaps it; or NULL. With one frame the interval says all about a
- * box: the digits of its length are its shape.
- */
-static struct region *find_box(struct graph *g, const struct pto_tensor *tensor)
-{
-    struct regions *x = &g->regions;
-    uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
-    const struct region_frame *f = &x->frame[frame];
-    uint32_t elem_bytes = pto_dtype_size(tensor->dtype);
-    uint32_t class = x->frame_class;
-    const uint8_t *level = f->class_of[class].level;
-    uint64_t rest = tensor->start;
-    uint32_t cell[PTO_MAX_DIMS], offset[PTO_MAX_DIMS];
     struct region *e;
 
-    if (frame == 0 || f->geom.base != tensor->addr || f->geom.size != tensor->size ||
-        f->geom.elem_bytes != elem_bytes || f->geom.ndims != tensor->ndims || rest >> 32 != 0 ||
-        f->class_of[class].count == 0)
-        return NULL;
-    for (uint32_t d = 0; d < tensor->ndims; d++) {
-        uint32_t stride = tensor->strides[d];
-        uint32_t shape = tensor->shapes[d];
-
-        if (stride != f->geom.stride[d])
-            return NULL; /* of another frame */
-        offset[d] = stride != 1 ? (uint32_t)rest / stride : (uint32_t)rest;
-        rest -= (uint64_t)offset[d] * stride;
-        if ((uint64_t)offset[d] + shape > f->geom.shape[d])
-            return NULL; /* not a box */
-        if (shape == 0 || level[d] != (shape > 1 ? 32 - __builtin_clz(shape - 1) : 0))
-            return NULL; /* of another class */
-        cell[d] = offset[d] >> level[d];
-    }
-    e = &x->table[region_box_bucket(x, frame, class, cell, tensor->ndims)];
-    if (e->start == tensor->addr + tensor->start * elem_bytes &&
-        e->length == tensor->extent * elem_bytes && e->kind == REGION_BOX && e->frame == frame &&
-        (e->flags & (REGION_USED | REGION_TANGLED)) == REGION_USED)
-        return e;
-    return insert_box(g, tensor, e, offset, (uint32_t)rest);
-}
-
-/*
- * A record for a new box, if all that is recorded are boxes of its frame and
- * class, each in a cell of its own, and its cell is free. The frame is that of
- * the latest box; x->frame_class is the class.
- */
-static struct region *insert_box(struct graph *g, const struct pto_tensor *tensor, struct region *e,
-                                 const uint32_t offset[], uint32_t rest)
-{
-    struct regions *x = &g->regions;
-    uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
-    const struct region_frame *f = &x->frame[frame];
-    const struct region_class *class = &f->class_of[x->frame_class];
-    uint32_t first_level = (uint32_t)__builtin_ctzll(x->level_mask | 1ull << 63);
-    struct geom geom;
-
-    if ((x->level_mask & (x->level_mask - 1)) != 0 || x->level_count[first_level] != 1 ||
-        class->count != f->population || class->is_crossing || e->next != 0 ||
-        ((e->flags & REGION_USED) != 0 && (e->kind != REGION_BOX || e->last >= g->dead_before)) ||
-        pto_tensor_numel(tensor) == tensor->extent)
-        return NULL;
-    memset(&geom, 0, sizeof(geom));
-    geom.lo = tensor->addr + tensor->start * f->geom.elem_bytes;
-    geom.hi = geom.lo + tensor->extent * f->geom.elem_bytes;
-    geom.base = tensor->addr;
-    geom.size = tensor->size;
-    geom.kind = REGION_BOX;
-    geom.elem_bytes = f->geom.elem_bytes;
-    geom.ndims = f->geom.ndims;
-    geom.rest = rest;
-    for (uint32_t d = 0; d < tensor->ndims; d++) {
-        geom.stride[d] = tensor->strides[d];
-        geom.shape[d] = tensor->shapes[d];
-        geom.offset[d] = offset[d];
-        if (offset[d] >> class->level[d] != (offset[d] + geom.shape[d] - 1) >> class->level[d])
-            return NULL; /* reaches into the next cell */
-    }
-    x->frame_pinned = frame;
-    if ((e->flags & REGION_USED) != 0)
-        region_remove(g, e);
-    region_fill(g, e, &geom, frame, x->frame_class);
-    return e;
+    if (span->length != 0)
+        return reach_dense(g, t, tensor, span, access);
+    e = region_find_known(&g->regions, tensor);
+    if (e == NULL)
+        return reach_box(g, t, tensor, span, access);
+    return region_apply_known(g, t, e, access);
 }
 
 /* ---- vectors: readers and writers beyond the inline ones ---- */

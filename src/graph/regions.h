@@ -4,15 +4,17 @@
  *
  * One record a region. Records are found by exact match with one hash probe.
  * A record that overlaps no other one is untangled, and then that probe is
- * all there is to do, whether the region is a buffer or a tile of one. Only a
- * new region, or a tangled one, asks for everything that overlaps it:
+ * all there is to do, whether the region is a buffer or a tile of one; boxes
+ * (tiles of a matrix) are looked for among the known ones first, by their
+ * descriptors. Only a new region, or a tangled one, asks for everything that
+ * overlaps it:
  *
  *     interval index   cells of the address space, one grid for each power of
  *                      two; a region lies in the grid of its size, in the
  *                      cell of its start, so it reaches at most into the next
- *     frames           boxes (tiles of a matrix) have a grid of their own for
- *                      each frame, with a cell size for each dimension; a
- *                      frame stands in the interval index as one record
+ *     frames           boxes have a grid of their own for each frame, with a
+ *                      cell size for each dimension; a frame stands in the
+ *                      interval index as one record
  *
  * All cells hash into one table: a head for each bucket, then an overflow
  * chain. Records of tasks that have gone are dropped when they are met; a
@@ -22,6 +24,13 @@
  */
 #ifndef PTO_REGIONS_H
 #define PTO_REGIONS_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <assert.h>
+#include <stddef.h>
 
 #include "graph/overlap.h"
 #include "port/pool.h"
@@ -33,9 +42,11 @@ enum {
     REGION_COARSE_COUNT = 8192,
     REGION_CLASSES = 8,      /* box shapes (rounded up) that a frame keeps apart */
     REGION_FRAME_CACHE = 16, /* recently used frames, by hash */
+    REGION_KNOWN_BITS = 10,  /* boxes known by their descriptors: 1024 */
     REGION_FRAMES_MAX = UINT16_MAX,
     REGION_TABLE_START = 1024,
     REGION_VECTOR_UNIT = 64, /* bytes */
+    REGION_EPOCH_SHIFT = 40, /* in a word: flags that no box that is looked for has set */
 };
 
 /* A task by slot and sequence number: gone when the slot has another number. */
@@ -73,11 +84,21 @@ struct region {
     uint16_t frame; /* of a box, or of a frame's own record; 0: none */
 };
 
+static_assert(offsetof(struct region, frame) == offsetof(struct region, state) + 2,
+              "region_tag looks at both at once");
+
+/*
+ * In `level` of a box of a flat frame, beside its class: its geometry follows from
+ * the interval, and is not in its shape yet (region_shape).
+ */
+enum { REGION_IS_DERIVED = 32, REGION_CLASS = REGION_CLASSES - 1 };
+
 /* Parts of region.state. */
 enum {
     REGION_FLAGS_SHIFT = 2,
     REGION_LEVEL_SHIFT = 8,
-    REGION_STATE_KIND = 3 << 14,
+    REGION_KIND_SHIFT = 14,
+    REGION_STATE_KIND = 3 << REGION_KIND_SHIFT,
     /* What is left when everybody who touched the region has gone. */
     REGION_STATE_SHAPE = (REGION_USED | REGION_TANGLED | REGION_CROSSING) << REGION_FLAGS_SHIFT |
                          63 << REGION_LEVEL_SHIFT | REGION_STATE_KIND,
@@ -90,6 +111,23 @@ struct region_shape {
     struct geom geom;    /* not for contiguous regions of the safe rules */
     uint32_t frame_next; /* list of a frame's boxes */
     uint32_t frame_prev;
+    uint32_t known; /* of a frame's box: the only place among the known ones where it can be */
+    uint32_t reserved;
+};
+
+/*
+ * A box by its descriptor, whose bytes say which region it is; those of further
+ * dimensions are compared with the geometry. As long as this is here, the record
+ * is that of the box, and untangled: whoever changes that sees to it.
+ */
+struct known_box {
+    uint64_t addr;
+    uint64_t start;
+    uint64_t form; /* ndims, dtype, flags, epoch; 0: none; inverted: more than two dimensions */
+    uint64_t shape;
+    uint64_t extent;
+    uint64_t stride;
+    struct region *record;
     uint64_t reserved;
 };
 
@@ -97,14 +135,50 @@ struct region_class {
     uint8_t level[PTO_MAX_DIMS];
     uint8_t is_crossing; /* sticky while the class is in use */
     uint32_t count;
+    uint64_t salt;                /* of its cells' buckets */
+    uint32_t width[PTO_MAX_DIMS]; /* cells of each dimension */
+    uint32_t shape[PTO_MAX_DIMS]; /* of the latest box: most have the same */
+    uint64_t extent;              /* of that */
+};
+
+/*
+ * What a descriptor of a tile has in common with all others of its frame, and what
+ * follows from that. For frames with two dimensions whose rows have no gaps.
+ */
+struct region_tile {
+    uint64_t common[6]; /* addr, size, form, shape, extent, strides */
+    uint64_t inverse;   /* of the row length: 32 bits times it, without the lower 64, is divided */
+    uint64_t start_max;
+    uint64_t length; /* bytes */
+    uint64_t salt;   /* of its class */
+    uint32_t class;  /* 0: nothing is known */
+    uint32_t row_mask;
+    uint32_t row_slack; /* how far into a cell it may begin to be within that cell */
+    uint32_t column_mask;
+    uint32_t column_slack;
+    uint32_t column_max; /* to end in the row in which it begins */
+    uint32_t width;      /* cells of a row */
+    uint32_t state;      /* of a record that has gone: state and frame */
+    uint8_t row_level;
+    uint8_t column_level;
+    uint8_t elem_log;
 };
 
 struct region_frame {
-    struct geom geom;    /* strides, base, size; shape: how many indices each dimension has */
-    uint32_t population; /* boxes recorded */
-    uint32_t first;      /* list of them */
+    struct region_tile tile; /* of the latest ones */
+    struct geom geom;        /* strides, base, size; shape: how many indices each dimension has */
+    uint32_t population;     /* boxes recorded */
+    uint32_t first;          /* list of them */
     uint32_t next_free;
+    uint32_t class; /* of the latest box: the next one is likely to be of it, too */
+    uint32_t
+        simple; /* class of all boxes, if each is in one cell and the frame is alone; 0: not so */
+    uint32_t flat; /* the same if there are two dimensions and rows have no gaps */
+    uint64_t form; /* of a descriptor of one of its boxes */
     bool is_used;
+    bool has_known;    /* some of its boxes are, or were, known by their descriptors */
+    bool is_alone;     /* its memory is no other region's that is recorded, or frame's */
+    uint8_t look_wait; /* new boxes until it is asked for again whether it is alone */
     struct region_class class_of[REGION_CLASSES];
 };
 
@@ -122,16 +196,17 @@ struct regions {
     uint32_t frame_count;
     uint32_t frame_free;
     uint32_t frame_pinned; /* in use by the access under way, boxes or not */
-    uint32_t frame_class;  /* of the latest box: the next one is likely to be of it, too */
     uint32_t frame_cache[REGION_FRAME_CACHE];
     uint64_t level_mask; /* levels of the interval index that hold records */
     uint64_t top;        /* no record of this run reaches above it */
     uint32_t level_count[REGION_LEVELS];
     uint32_t level_crossing[REGION_LEVELS];
     uint32_t vector_free[32];
+    uint64_t known_epoch;                 /* in `form` of what is known now */
     bool has_versions;                    /* a version other than 0 was seen (simpler rules) */
     bool is_coarse_kept;                  /* from the first time on that somebody asks for it */
     uint32_t coarse[REGION_COARSE_COUNT]; /* records by level and a hash of 256 cells */
+    struct known_box known[1 << REGION_KNOWN_BITS];
     struct pool table_pool;
     struct pool table_shape_pool;
     struct pool overflow_pool;
@@ -160,6 +235,11 @@ enum region_ref_flag { /* in `slot` of a ref in a vector */
                        REGION_REF_SUPERSEDED = 1u << 30,
                        REGION_REF_SLOT = (1u << 30) - 1,
 };
+
+/* region_index.c: what is beside the record. */
+struct region_shape *region_shape(struct regions *x, struct region *e);
+/* A box that nothing overlaps was found or recorded, in a flat frame. */
+void region_note_tile(struct regions *x, const struct region *e, const struct pto_tensor *tensor);
 
 static inline struct region_vector *region_vector(const struct regions *x, uint32_t vector)
 {
@@ -196,20 +276,128 @@ static inline uint32_t *region_coarse(struct regions *x, uint64_t salt, uint32_t
     return &x->coarse[(key * 0x9e3779b97f4a7c15ull) >> 51];
 }
 
-/* The cell of a box in its frame's grid for a class. */
-static inline uint32_t region_box_bucket(const struct regions *x, uint32_t frame, uint32_t class,
-                                         const uint32_t cell[], uint32_t ndims)
+/* The cells of a box's class are as long as it is, or up to twice that; the longest are half of all. */
+static inline uint32_t region_box_level(uint32_t shape)
 {
-    uint64_t key = frame * 0xc2b2ae3d27d4eb4full;
+    uint32_t level = shape > 1 ? 32 - (uint32_t)__builtin_clz(shape - 1) : 0;
 
-    for (uint32_t d = 0; d < ndims; d++)
-        key = (key ^ cell[d]) * 0x9fb21c651e98df25ull;
-    return region_bucket(x, 1, class, key >> 6);
+    return level < 32 ? level : 31;
 }
 
-static inline uint32_t *region_frame_cache(struct regions *x, uint64_t base, uint32_t stride)
+static inline uint32_t region_cell_bucket(const struct regions *x, uint64_t number)
 {
-    return &x->frame_cache[((base ^ stride) * 0x9e3779b97f4a7c15ull) >> 60];
+    return (uint32_t)((number * 0x9e3779b97f4a7c15ull) >> x->table_shift);
+}
+
+/* The bucket of a cell of a frame's grid for a class: cells in a row have buckets far apart. */
+static inline uint32_t region_box_bucket(const struct regions *x, const struct region_class *class,
+                                         const uint32_t cell[], uint32_t ndims)
+{
+    uint64_t number = 0;
+
+    for (uint32_t d = 0; d < ndims; d++)
+        number = number * class->width[d] + cell[d];
+    return region_cell_bucket(x, number + class->salt);
+}
+
+/* Words of a descriptor that hold several fields; two dimensions are one word. */
+enum {
+    TENSOR_FORM = offsetof(struct pto_tensor, ndims),
+    TENSOR_SHAPE = offsetof(struct pto_tensor, shapes),
+    TENSOR_STRIDE = offsetof(struct pto_tensor, strides),
+};
+
+static_assert(TENSOR_SHAPE - TENSOR_FORM == sizeof(uint64_t), "dtype and flags are between");
+static_assert(offsetof(struct pto_tensor, manual_dep) - TENSOR_FORM == 5 &&
+                  offsetof(struct pto_tensor, is_contiguous) - TENSOR_FORM == 6,
+              "a box that is looked for has neither: the epoch takes their place");
+
+static inline uint64_t tensor_word(const struct pto_tensor *t, size_t at)
+{
+    uint64_t word;
+
+    memcpy(&word, (const char *)t + at, sizeof(word));
+    return word;
+}
+
+/* What the next box of the frame is likely to be; `shape` in the order of its strides. */
+static inline void region_note_box(struct region_frame *f, uint32_t class,
+                                   const struct pto_tensor *t, const uint32_t shape[])
+{
+    f->class = class;
+    f->form = tensor_word(t, TENSOR_FORM);
+    f->class_of[class].extent = t->extent;
+    memcpy(f->class_of[class].shape, shape, sizeof(f->class_of[class].shape));
+}
+
+/* By the first element alone: boxes that share it overlap, and a box has but one place. */
+static inline uint32_t region_known_place(const struct pto_tensor *t)
+{
+    uint64_t key = t->start * 0x2545f491 + t->addr;
+
+    return (uint32_t)((key * 0x9e3779b97f4a7c15ull) >> (64 - REGION_KNOWN_BITS));
+}
+
+/* The record is about to be that of another region, or tangled. */
+static inline void region_unknow(struct regions *x, const struct region_shape *shape,
+                                 const struct region *e)
+{
+    struct known_box *known = &x->known[shape->known];
+
+    if (known->record == e)
+        known->form = 0;
+}
+
+static inline uint32_t *region_frame_cache(const struct regions *x, uint64_t base, uint32_t stride)
+{
+    return (uint32_t *)(uintptr_t)&x->frame_cache[((base ^ stride) * 0x9e3779b97f4a7c15ull) >> 60];
+}
+
+/* The record of a box that came with the same descriptor before and that nothing overlaps. */
+static inline struct region *region_find_known(const struct regions *x,
+                                               const struct pto_tensor *tensor)
+{
+    const struct known_box *known = &x->known[region_known_place(tensor)];
+
+    if (known->start != tensor->start || known->addr != tensor->addr ||
+        known->shape != tensor_word(tensor, TENSOR_SHAPE) ||
+        known->stride != tensor_word(tensor, TENSOR_STRIDE) ||
+        known->form != (tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch) ||
+        known->extent != tensor->extent)
+        return NULL;
+    return known->record;
+}
+
+/* Makes a box known whose record may be found by its descriptor. */
+static inline void region_make_known(struct regions *x, struct region *e,
+                                     struct region_shape *shape, const struct pto_tensor *tensor)
+{
+    uint32_t place = region_known_place(tensor);
+    uint64_t form = tensor_word(tensor, TENSOR_FORM) ^ x->known_epoch;
+    struct known_box *known = &x->known[place];
+
+    if (x->frame[e->frame].flat != 0) { /* for which there is a quicker way */
+        region_note_tile(x, e, tensor);
+        return;
+    }
+    shape->known = place;
+    x->frame[e->frame].has_known = true;
+    known->addr = tensor->addr;
+    known->start = tensor->start;
+    known->form = tensor->ndims > 2 ? ~form : form;
+    known->shape = tensor_word(tensor, TENSOR_SHAPE);
+    known->extent = tensor->extent;
+    known->stride = tensor_word(tensor, TENSOR_STRIDE);
+    known->record = e;
+}
+
+/* State, in the lower half, and frame. */
+static inline uint32_t region_tag(const struct region *e)
+{
+    uint32_t tag;
+
+    memcpy(&tag, &e->state, sizeof(tag));
+    return tag;
 }
 
 #endif

@@ -16,6 +16,8 @@ static int check_predicate(struct graph *g, const struct pto_args *args);
 static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t index,
                         struct span *span);
 static int check_deps(struct graph *g, const struct pto_args *args);
+static int take_any_tensor(struct graph *g, struct slot *t, const struct pto_args *args,
+                           uint32_t index, const struct pto_outputs *out);
 static int wait_for_deps(struct graph *g, struct slot *t, const struct pto_args *args);
 static int fill_unusual(struct graph *g, struct slot *t, const struct pto_kernels *kernels,
                         const struct pto_args *args, uint32_t launch);
@@ -386,9 +388,67 @@ static struct pto_tensor *find_created(const struct pto_args *args, uint32_t ind
     return before < out->count ? (struct pto_tensor *)(uintptr_t)&out->tensor[before] : NULL;
 }
 
-__attribute__((noinline)) int submit_tensor(struct graph *g, struct slot *t,
-                                            const struct pto_args *args, uint32_t index,
-                                            const struct pto_outputs *out)
+/* A tensor that was found at a record which nothing else overlaps. */
+static inline int take_box_at(struct graph *g, struct slot *t, const struct pto_args *args,
+                              uint32_t index, struct region *e)
+{
+    uint32_t tag = args->tag[index];
+
+    t->tensor[index] = *(const struct pto_tensor *)args->tensor[index];
+    t->tensor[index].tag = (uint8_t)tag;
+    return region_apply_known(g, t, e, g->quick[tag]);
+}
+
+/*
+ * A box that came with the same descriptor before and that nothing overlaps was
+ * checked then, but for what the descriptor says of its buffer's size and its owner.
+ */
+__attribute__((noinline)) static int take_known_box(struct graph *g, struct slot *t,
+                                                    const struct pto_args *args, uint32_t index)
+{
+    const struct pto_tensor *from = args->tensor[index];
+    struct region *e = region_find_known(&g->regions, from);
+
+    if (e == NULL || from->manual_dep || /* which the known ones do not tell from others */
+        (from->start + from->extent) * pto_dtype_size(from->dtype) > from->size)
+        return take_any_tensor(g, t, args, index, NULL);
+    return take_box_at(g, t, args, index, e);
+}
+
+/* A tile that is new. */
+__attribute__((noinline)) static int take_new_tile(struct graph *g, struct slot *t,
+                                                   const struct pto_args *args, uint32_t index,
+                                                   struct region *e, uint64_t lo)
+{
+    if (!region_take_tile(g, e, lo))
+        return take_any_tensor(g, t, args, index, NULL);
+    return take_box_at(g, t, args, index, e);
+}
+
+/* A tile of a matrix was checked when the first one like it came. */
+int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
+                  const struct pto_outputs *out)
+{
+    const struct pto_tensor *from = args->tensor[index];
+    uint32_t tag = args->tag[index];
+    struct region *e;
+    uint64_t lo, length;
+
+    if (tag > PTO_TAG_NO_DEP || g->quick[tag] == 0 || from->is_contiguous ||
+        pto_task_id_is_valid(from->owner))
+        return take_any_tensor(g, t, args, index, out);
+    e = region_find_tile(&g->regions, from, &lo, &length);
+    if (e == NULL)
+        return take_known_box(g, t, args, index);
+    if (e->start != lo || e->length != length)
+        return take_new_tile(g, t, args, index, e, lo);
+    return take_box_at(g, t, args, index, e);
+}
+
+/* `out` is for outputs, and may be NULL for others. */
+__attribute__((noinline)) static int take_any_tensor(struct graph *g, struct slot *t,
+                                                     const struct pto_args *args, uint32_t index,
+                                                     const struct pto_outputs *out)
 {
     uint32_t tag = args->tag[index];
     struct pto_tensor *x = &t->tensor[index];

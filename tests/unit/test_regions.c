@@ -3,8 +3,8 @@
  * The region index against a plain list that keeps every record in an array
  * and asks overlap_* about each pair. Both see the same random accesses; the
  * edges of each task must be the same set. Each case is a pattern of regions
- * and runs under both sets of rules, with tasks that never complete and with
- * tasks that complete at random; then edges to living tasks must be equal.
+ * and runs under both sets of rules, with tasks that never complete, with tasks
+ * that complete at random, and in order; then edges to living tasks must be equal.
  *
  * The addresses are made up: nothing behind them is touched.
  */
@@ -101,6 +101,8 @@ static void list_access_simpler(struct record_list *list, const struct pto_tenso
 
 /* ---- the comparison ---- */
 
+enum completion { COMPLETE_NEVER, COMPLETE_AT_RANDOM, COMPLETE_IN_ORDER };
+
 typedef struct pto_tensor (*pattern_fn)(struct rng *r, uint32_t step);
 
 struct pattern {
@@ -187,20 +189,26 @@ static void drive_task(struct drive *x, const struct pattern *pattern, struct rn
         x->ready[x->ready_count++] = ready;
 }
 
+/* The oldest one, which is always ready, if there is no generator. */
 static void complete_one(struct drive *x, struct rng *r)
 {
-    uint32_t at = rng_below(r, x->ready_count);
-    struct slot *s = x->ready[at];
+    uint32_t at = r != NULL ? rng_below(r, x->ready_count) : 0;
+    struct slot *s;
 
+    for (uint32_t i = 0; i < x->ready_count && r == NULL; i++)
+        if (x->ready[i]->seq < x->ready[at]->seq)
+            at = i;
+    s = x->ready[at];
     x->ready[at] = x->ready[--x->ready_count];
     x->is_gone[s->seq - 1] = true;
     x->ready_count += rig_complete_slot(x->rig, s, &x->ready[x->ready_count]);
 }
 
 /* Returns the edges found. */
-static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps, bool completes)
+static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps,
+                              enum completion completion)
 {
-    struct rng r = { 17 + deps * 2 + completes };
+    struct rng r = { 17 + deps * 2 + completion };
     struct drive x = { .rig = rig_open(deps) };
     uint32_t tasks = pattern->tasks / TEST_SHARE;
     static const uint32_t backlogs[4] = { 300, 0, 1500, 40 }; /* tasks that stay alive */
@@ -214,8 +222,10 @@ static uint64_t drive_pattern(const struct pattern *pattern, enum pto_deps deps,
     memset(x.list.waits, 0xff, tasks * sizeof(uint32_t));
     for (uint32_t task = 0; task < tasks; task++) {
         drive_task(&x, pattern, &r, task);
-        while (completes && x.ready_count > 0 && x.rig->g.live > backlogs[task * 8 / tasks % 4])
-            complete_one(&x, &r);
+        while (completion != COMPLETE_NEVER && x.ready_count > 0 &&
+               x.rig->g.live > backlogs[task * 8 / tasks % 4])
+            complete_one(&x, completion == COMPLETE_AT_RANDOM ? &r : NULL);
+        graph_catch_up(&x.rig->g);
     }
     edges = x.rig->edge_count;
     free(x.list.record);
@@ -230,9 +240,9 @@ static void check_pattern(const struct pattern *pattern)
 {
     uint64_t edges = 0;
 
-    for (int completes = 0; completes < 2; completes++) {
-        edges += drive_pattern(pattern, PTO_DEPS_SAFE, completes);
-        edges += drive_pattern(pattern, PTO_DEPS_SIMPLER, completes);
+    for (int c = COMPLETE_NEVER; c <= COMPLETE_IN_ORDER; c++) {
+        edges += drive_pattern(pattern, PTO_DEPS_SAFE, (enum completion)c);
+        edges += drive_pattern(pattern, PTO_DEPS_SIMPLER, (enum completion)c);
     }
     assert_true(edges > 0);
 }
@@ -470,6 +480,69 @@ static struct pto_tensor sometimes_nothing(struct rng *r, uint32_t step)
     return random_cut(r, &t, 8, 8, SHAPE(8, 8));
 }
 
+/*
+ * Tiles of matrices that lie side by side, all alike for a while; then now and
+ * then something that makes the short ways wrong: a tile off the grid, of another
+ * size or type, a view that is no box, a stretch across two matrices.
+ */
+static struct pto_tensor tile_beside_others(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = square_buffer(128);
+    uint32_t kind = step % 2000 < 900 ? 9 : rng_below(r, step % 2000 < 1800 ? 200 : 10);
+
+    t.addr += 128 * 128 * 4 * rng_below(r, 3);
+    if (kind == 0)
+        return random_cut(r, &t, 16, 16, SHAPE(1, 1));
+    if (kind == 1)
+        return random_cut(r, &t, 9 + rng_below(r, 8), 9 + rng_below(r, 8), SHAPE(16, 16));
+    if (kind == 2)
+        return random_cut(r, &t, 32, 8, SHAPE(1, 1));
+    if (kind == 3) { /* first element and extent are those of a tile, but rows overlap */
+        t = cut(&t, 16 * rng_below(r, 7), 16 * rng_below(r, 8), 16, 16);
+        t.shapes[0] = 15;
+        t.shapes[1] = 128 + 16;
+        return t;
+    }
+    if (kind == 8) { /* the same with other strides */
+        t = cut(&t, 16 * rng_below(r, 8), 16 * rng_below(r, 8), 16, 16);
+        t.strides[0] = rng_below(r, 2) == 0 ? 65 : 127;
+        t.strides[1] = 129 - t.strides[0];
+        return t;
+    }
+    if (kind == 4) {
+        t = square_buffer(256);
+        return random_cut(r, &t, 1, 200, SHAPE(1, 1));
+    }
+    if (kind == 5) {
+        t = pto_tensor_external((void *)(uintptr_t)t.addr, SHAPE(256, 128), 2, PTO_INT16);
+        return random_cut(r, &t, 16, 16, SHAPE(16, 16));
+    }
+    if (kind == 6) {
+        t = random_cut(r, &t, 16, 16, SHAPE(16, 16));
+        return pto_tensor_transpose(&t, 0, 1);
+    }
+    if (kind == 7) {
+        t = pto_tensor_slice(&t, 1, rng_below(r, 2), 128, 2);
+        return random_cut(r, &t, 16, 16, SHAPE(16, 16));
+    }
+    return random_cut(r, &t, 16, 16, SHAPE(16, 16));
+}
+
+/* The same in three dimensions, where the shapes differ in the last one. */
+static struct pto_tensor brick(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(32, 32, 32), 3, PTO_FLOAT32);
+    uint32_t depth = step % 500 < 400 ? 8 : 5 + rng_below(r, 4);
+    uint32_t i = rng_below(r, 64);
+
+    if (step % 500 >= 480) { /* the last two dimensions are those of another frame */
+        t = pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(32, 64, 16), 3, PTO_FLOAT32);
+        return pto_tensor_view(&t, SHAPE(8, 8, 8), SHAPE(i / 16 * 8, i / 4 % 4 * 8, i % 2 * 8));
+    }
+    return pto_tensor_view(&t, SHAPE(8, 8, depth), SHAPE(i / 16 * 8, i / 4 % 4 * 8, i % 4 * 8));
+}
+
 #define PATTERN_TEST(test, ...)                                       \
     static void test(void **state)                                    \
     {                                                                 \
@@ -504,6 +577,9 @@ PATTERN_TEST(manual_tiles_find_what_the_list_finds, square_tile, 3000, 2, 40, 25
 PATTERN_TEST(manual_stretches_find_what_the_list_finds, unaligned_stretch, 3000, 2, 40, 25)
 PATTERN_TEST(manual_mixed_sizes_find_what_the_list_finds, tile_of_some_size, 2000, 2, 40, 25)
 PATTERN_TEST(many_readers_find_what_the_list_finds, sometimes_nothing, 3000, 3, 4, 10)
+PATTERN_TEST(neighbours_find_what_the_list_finds, tile_beside_others, 6000, 3, 40, 0)
+PATTERN_TEST(manual_neighbours_find_what_the_list_finds, tile_beside_others, 4000, 2, 50, 20)
+PATTERN_TEST(bricks_find_what_the_list_finds, brick, 4000, 2, 40, 0)
 PATTERN_TEST(a_growing_table_finds_what_the_list_finds, next_tile, 6000, 1, 60, 0)
 
 /* ---- what the comparison does not say ---- */
@@ -708,6 +784,199 @@ static void a_new_run_remembers_nothing(void **state)
     rig_close(rig);
 }
 
+/* Boxes of three dimensions whose first two are the same, and so is the extent. */
+static void a_box_is_known_by_all_its_dimensions(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(32, 32, 32), 3, PTO_FLOAT32);
+    struct pto_tensor dense = pto_tensor_view(&m, SHAPE(4, 4, 9), SHAPE(0, 0, 0));
+    struct pto_tensor comb = pto_tensor_slice(&dense, 2, 0, 9, 2);
+    struct pto_tensor between = pto_tensor_slice(&dense, 2, 1, 9, 2);
+
+    (void)state;
+    assert_int_equal(dense.extent, comb.extent);
+    access_one(rig, &dense, PTO_TAG_INOUT);
+    access_one(rig, &comb, PTO_TAG_INPUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    rig_complete(rig, access_one(rig, &comb, PTO_TAG_INOUT));
+    access_one(rig, &dense, PTO_TAG_INOUT);
+    access_one(rig, &between, PTO_TAG_INPUT); /* the comb does not have it */
+    assert_int_equal(rig->edge_count, 1);
+    rig_close(rig);
+}
+
+/* Tiles at one place of two matrices that share their place among the known boxes. */
+static void a_box_is_known_by_its_buffer(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64);
+    struct pto_tensor a = cut(&m, 16, 16, 16, 16), b = a;
+
+    (void)state;
+    do
+        b.addr += 64 * 64 * 4;
+    while (region_known_place(&a) != region_known_place(&b));
+    access_one(rig, &a, PTO_TAG_INOUT);
+    access_one(rig, &b, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 0);
+    access_one(rig, &a, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 0, 2));
+    rig_close(rig);
+}
+
+static void a_new_run_knows_no_boxes(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64), a = cut(&m, 16, 16, 16, 16);
+
+    (void)state;
+    access_one(rig, &a, PTO_TAG_INOUT);
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    access_one(rig, &a, PTO_TAG_INOUT);
+    access_one(rig, &m, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    rig_close(rig);
+}
+
+/* Whether a frame is alone matters to those of its boxes that look at their own cells only. */
+static void a_frame_is_not_alone(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64);
+    struct pto_tensor far = cut(&m, 0, 0, 16, 16), near = cut(&m, 32, 16, 16, 16);
+    struct pto_tensor half = cut(&m, 32, 0, 32, 64), before = flat_buffer(1024);
+    struct pto_tensor top = cut(&m, 0, 16, 16, 16), low = cut(&m, 48, 48, 16, 16);
+
+    (void)state;
+    assert_true(half.is_contiguous);
+    rig_complete(rig, access_one(rig, &half, PTO_TAG_INOUT));
+    access_one(rig, &far, PTO_TAG_INOUT);
+    access_one(rig, &near, PTO_TAG_INOUT);
+    access_one(rig, &half, PTO_TAG_INOUT); /* its record had gone, but was there */
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 2, 3));
+    access_one(rig, &low, PTO_TAG_INPUT);
+    assert_int_equal(rig->edge_count, 2);
+    assert_true(edge_is(rig, 1, 3, 4));
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    before.addr -= 2048; /* reaches into the first rows from the cell before */
+    access_one(rig, &before, PTO_TAG_INOUT);
+    access_one(rig, &low, PTO_TAG_INOUT);
+    access_one(rig, &top, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 0, 2));
+    rig_close(rig);
+}
+
+/*
+ * `gone` leaves a record that `next` would take over, were it a tile of the grid
+ * in the same cell; `living` is beside that record, and next overlaps it.
+ */
+static void expect_no_takeover(struct rig *rig, const struct pto_tensor *gone,
+                               const struct pto_tensor *living, const struct pto_tensor *next)
+{
+    struct pto_task_id id;
+
+    assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+    id = access_one(rig, gone, PTO_TAG_INOUT);
+    access_one(rig, living, PTO_TAG_INOUT);
+    rig_complete(rig, id);
+    graph_catch_up(&rig->g);
+    assert_int_equal(rig->edge_count, 0);
+    access_one(rig, next, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    assert_true(edge_is(rig, 0, 1, 2));
+}
+
+static void a_record_is_not_taken_over_by_what_leaves_its_cell(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor m = square_buffer(64), gone = cut(&m, 16, 16, 16, 16);
+    struct pto_tensor below = cut(&m, 32, 16, 16, 16), down = cut(&m, 24, 16, 16, 16);
+    struct pto_tensor beside = cut(&m, 16, 32, 16, 16), right = cut(&m, 16, 24, 16, 16);
+    struct pto_tensor narrow = square_buffer(44), last = cut(&narrow, 0, 32, 16, 12);
+    struct pto_tensor first = cut(&narrow, 0, 0, 16, 12), wrapped = last;
+
+    (void)state;
+    expect_no_takeover(rig, &gone, &below, &down);
+    expect_no_takeover(rig, &gone, &beside, &right);
+    wrapped.start += 4; /* the last elements of each row are the first of the next */
+    expect_no_takeover(rig, &last, &first, &wrapped);
+    rig_close(rig);
+}
+
+/* The record of a tile of one matrix has gone; a tile of the other would have its bucket. */
+static void a_record_is_not_taken_over_by_another_frame(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct regions *x = &rig->g.regions;
+    struct pto_tensor m = square_buffer(2048), other = m, corner, tile, gone, shifted;
+    const struct region_frame *f;
+    struct pto_task_id id;
+    uint32_t i = 0;
+
+    (void)state;
+    gone = cut(&m, 0, 0, 16, 16);
+    for (int shares_cache = 0; shares_cache < 2; shares_cache++) {
+        assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+        do
+            other.addr += m.size;
+        while ((region_frame_cache(x, m.addr, 2048) == region_frame_cache(x, other.addr, 2048)) !=
+               shares_cache);
+        corner = cut(&other, 2032, 2032, 16, 16);
+        id = access_one(rig, &gone, PTO_TAG_INOUT);
+        if (shares_cache == 0) {
+            access_one(rig, &corner, PTO_TAG_INOUT);
+            f = &x->frame[*region_frame_cache(x, other.addr, 2048)];
+            while (x->table[region_box_bucket(x, &f->class_of[f->class],
+                                              SHAPE(1 + i / 100, 1 + i % 100), 2)]
+                       .start != m.addr)
+                i++;
+        }
+        tile = cut(&other, 16 + i / 100 * 16, 16 + i % 100 * 16, 16, 16);
+        shifted = cut(&other, 8 + i / 100 * 16, 8 + i % 100 * 16, 16, 16);
+        rig_complete(rig, id);
+        graph_catch_up(&rig->g);
+        if (shares_cache != 0) {
+            tile = cut(&other, 0, 0, 16, 16);
+            shifted = cut(&other, 8, 8, 16, 16);
+        }
+        access_one(rig, &tile, PTO_TAG_INOUT);
+        access_one(rig, &shifted, PTO_TAG_INOUT);
+        assert_int_equal(rig->edge_count, 1);
+    }
+    rig_close(rig);
+}
+
+/* The tile that takes over a record is found where it is, not where the one before was. */
+static void a_record_that_is_taken_over_is_that_of_the_new_tile(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct regions *x = &rig->g.regions;
+    struct pto_tensor m = square_buffer(2048), gone = cut(&m, 0, 0, 16, 16), tile, shifted;
+    struct pto_task_id id = access_one(rig, &gone, PTO_TAG_INOUT);
+    const struct region_frame *f = &x->frame[*region_frame_cache(x, m.addr, 2048)];
+    uint32_t i = 0;
+
+    (void)state;
+    while (
+        x->table[region_box_bucket(x, &f->class_of[f->class], SHAPE(1 + i / 100, 1 + i % 100), 2)]
+            .start != m.addr)
+        i++;
+    tile = cut(&m, 16 + i / 100 * 16, 16 + i % 100 * 16, 16, 16);
+    shifted = cut(&m, 8 + i / 100 * 16, 8 + i % 100 * 16, 16, 16);
+    rig_complete(rig, id);
+    graph_catch_up(&rig->g);
+    access_one(rig, &tile, PTO_TAG_INOUT);
+    assert_int_equal(f->population, 1);
+    access_one(rig, &shifted, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 1);
+    rig_close(rig);
+}
+
 static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(aligned_tiles_find_what_the_list_finds),
     cmocka_unit_test(unaligned_stretches_find_what_the_list_finds),
@@ -733,6 +1002,9 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(manual_stretches_find_what_the_list_finds),
     cmocka_unit_test(manual_mixed_sizes_find_what_the_list_finds),
     cmocka_unit_test(many_readers_find_what_the_list_finds),
+    cmocka_unit_test(neighbours_find_what_the_list_finds),
+    cmocka_unit_test(manual_neighbours_find_what_the_list_finds),
+    cmocka_unit_test(bricks_find_what_the_list_finds),
     cmocka_unit_test(a_growing_table_finds_what_the_list_finds),
     cmocka_unit_test(the_table_grows_while_its_records_live),
     cmocka_unit_test(a_hundred_thousand_live_tiles_are_found_at_once),
@@ -742,6 +1014,13 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(the_first_tile_off_the_grid_finds_its_neighbours),
     cmocka_unit_test(a_box_without_a_class_is_found_again),
     cmocka_unit_test(a_new_run_remembers_nothing),
+    cmocka_unit_test(a_box_is_known_by_all_its_dimensions),
+    cmocka_unit_test(a_box_is_known_by_its_buffer),
+    cmocka_unit_test(a_new_run_knows_no_boxes),
+    cmocka_unit_test(a_frame_is_not_alone),
+    cmocka_unit_test(a_record_is_not_taken_over_by_what_leaves_its_cell),
+    cmocka_unit_test(a_record_is_not_taken_over_by_another_frame),
+    cmocka_unit_test(a_record_that_is_taken_over_is_that_of_the_new_tile),
 };
 
 TEST_MAIN(regions_tests)
