@@ -164,13 +164,14 @@ __attribute__((always_inline)) static inline struct place find_place_of(struct g
 
     memcpy(&kind, &x->ndims, sizeof(kind));
     memcpy(&open, &any, sizeof(open));
-    if (tag > PTO_TAG_NO_DEP || (kind & ~open) != g->quick_kind)
+    /* Outputs are described by half a tensor, and have no quick way. */
+    if (tag > PTO_TAG_NO_DEP || g->quick[tag] == 0 || (kind & ~open) != g->quick_kind)
         return place;
     start = elem_bytes[x->dtype][x->ndims];
     place.length = x->extent * start;
     start *= x->start;
-    if (g->quick[tag] == 0 || pto_task_id_is_valid(x->owner) || place.length == 0 ||
-        start + place.length > x->size || x->addr == 0)
+    if (pto_task_id_is_valid(x->owner) || place.length == 0 || start + place.length > x->size ||
+        x->addr == 0)
         return place;
     place.start = start + x->addr;
     place.head = region_head(&g->regions, place.start, place.length);
