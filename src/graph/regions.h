@@ -4,10 +4,10 @@
  *
  * One record a region. Records are found by exact match with one hash probe.
  * A record that overlaps no other one is untangled, and then that probe is
- * all there is to do, whether the region is a buffer or a tile of one; boxes
- * (tiles of a matrix) are looked for among the known ones first, by their
- * descriptors. Only a new region, or a tangled one, asks for everything that
- * overlaps it:
+ * all there is to do, whether the region is a buffer or a tile of one. So it is
+ * for tiles of a matrix that are all alike (struct region_tile); other boxes are
+ * looked for among the known ones first, by their descriptors. Only a new region,
+ * or a tangled one, asks for everything that overlaps it:
  *
  *     interval index   cells of the address space, one grid for each power of
  *                      two; a region lies in the grid of its size, in the
@@ -28,9 +28,6 @@
 #include <assert.h>
 #include <stddef.h>
 #include <string.h>
-
-#include <assert.h>
-#include <stddef.h>
 
 #include "graph/overlap.h"
 #include "port/pool.h"
@@ -174,7 +171,6 @@ struct region_frame {
     uint32_t
         simple; /* class of all boxes, if each is in one cell and the frame is alone; 0: not so */
     uint32_t flat; /* the same if there are two dimensions and rows have no gaps */
-    uint64_t form; /* of a descriptor of one of its boxes */
     bool is_used;
     bool has_known;    /* some of its boxes are, or were, known by their descriptors */
     bool is_alone;     /* its memory is no other region's that is recorded, or frame's */
@@ -325,7 +321,6 @@ static inline void region_note_box(struct region_frame *f, uint32_t class,
                                    const struct pto_tensor *t, const uint32_t shape[])
 {
     f->class = class;
-    f->form = tensor_word(t, TENSOR_FORM);
     f->class_of[class].extent = t->extent;
     memcpy(f->class_of[class].shape, shape, sizeof(f->class_of[class].shape));
 }
