@@ -120,9 +120,8 @@ static inline struct region *region_find_tile(const struct regions *x,
                                               uint64_t *length_out)
 {
     const uint32_t known = REGION_STATE_KNOWN | 0xffff0000; /* and the frame */
-    const struct region_frame *f =
-        &x->frame[*region_frame_cache(x, tensor->addr, tensor->strides[0])];
-    const struct region_tile *tile = &f->tile;
+    const struct region_tile *tile =
+        &x->frame[*region_frame_cache(x, tensor->addr, tensor->strides[0])].tile;
     uint64_t start = tensor->start;
     uint32_t row, column;
     struct region *e;
@@ -132,7 +131,7 @@ static inline struct region *region_find_tile(const struct regions *x,
          (tile->common[3] ^ tensor_word(tensor, TENSOR_SHAPE)) |
          (tile->common[4] ^ tensor->extent) |
          (tile->common[5] ^ tensor_word(tensor, TENSOR_STRIDE))) != 0 ||
-        tile->class != f->flat || start > tile->start_max)
+        start > tile->start_max)
         return NULL;
     row = (uint32_t)(((unsigned __int128)tile->inverse * start) >> 64);
     column = (uint32_t)start - row * tensor->strides[0];

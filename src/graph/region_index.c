@@ -111,7 +111,7 @@ static void forget_known(struct regions *x)
 static inline void is_met(struct region_frame *f)
 {
     f->is_alone = false;
-    f->simple = f->flat = 0;
+    region_roughen(f);
 }
 
 /* Under the reference's rules each buffer is an address space of its own. */
@@ -155,7 +155,7 @@ int regions_start(struct graph *g)
         return PTO_ENOMEM;
     memset(x->table, 0, count * sizeof(struct region));
     memset(x->frame, 0, sizeof(struct region_frame)); /* none: it has no boxes */
-    x->frame->tile.class = UINT32_MAX;
+    region_roughen(x->frame);
     x->table_count = count;
     x->table_shift = 64 - (uint32_t)__builtin_ctz(count);
     x->overflow_count = 1;
@@ -502,7 +502,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
         if (geom->offset[d] >> bits != (geom->offset[d] + geom->shape[d] - 1) >> bits)
             f->class_of[level].is_crossing = 1;
     }
-    f->simple = f->flat = 0;
+    region_roughen(f);
     if (f->is_alone && f->class_of[level].count == f->population && !f->class_of[level].is_crossing)
         f->simple = level;
     if (geom->ndims == 2 && geom->stride[1] == 1 && geom->stride[0] > 1 &&
@@ -632,7 +632,7 @@ static uint32_t class_of(struct region_frame *f, const struct geom *geom)
         for (uint32_t d = 0; d < geom->ndims; d++)
             f->class_of[unused].width[d] = (f->geom.shape[d] >> level[d]) + 1;
         f->class_of[unused].is_crossing = 0;
-        f->simple = f->flat = 0; /* there may have been boxes of the class, all gone */
+        region_roughen(f); /* there may have been boxes of the class, all gone */
     }
     return unused;
 }
@@ -709,6 +709,7 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     e->frame = (uint16_t)index;
     f = &x->frame[index];
     memset(f, 0, sizeof(*f));
+    region_roughen(f);
     f->geom = *geom;
     f->is_used = true;
     for (uint32_t d = 1; d < geom->ndims; d++)
@@ -741,7 +742,6 @@ void region_note_tile(struct regions *x, const struct region *e, const struct pt
         .start_max = start_max,
         .length = tensor->extent * f->geom.elem_bytes,
         .salt = c->salt,
-        .class = class,
         .row_mask = (uint32_t)(row_cell - 1),
         .row_slack = (uint32_t)(row_cell - tensor->shapes[0]),
         .column_mask = (uint32_t)(column_cell - 1),

@@ -142,13 +142,15 @@ struct region_class {
  * What a descriptor of a tile has in common with all others of its frame, and what
  * follows from that. For frames with two dimensions whose rows have no gaps.
  */
+enum { REGION_TILE_FORM = 2 };
+#define REGION_NO_FORM UINT64_MAX /* of no tensor */
+
 struct region_tile {
-    uint64_t common[6]; /* addr, size, form, shape, extent, strides */
+    uint64_t common[6]; /* addr, size, form, shape, extent, strides; REGION_NO_FORM: none */
     uint64_t inverse;   /* of the row length: 32 bits times it, without the lower 64, is divided */
     uint64_t start_max;
     uint64_t length; /* bytes */
     uint64_t salt;   /* of its class */
-    uint32_t class;  /* 0: nothing is known */
     uint32_t row_mask;
     uint32_t row_slack; /* how far into a cell it may begin to be within that cell */
     uint32_t column_mask;
@@ -314,6 +316,13 @@ static inline uint64_t tensor_word(const struct pto_tensor *t, size_t at)
 
     memcpy(&word, (const char *)t + at, sizeof(word));
     return word;
+}
+
+/* The frame is not flat any more, or may not be: its tiles are not found as such. */
+static inline void region_roughen(struct region_frame *f)
+{
+    f->simple = f->flat = 0;
+    f->tile.common[REGION_TILE_FORM] = REGION_NO_FORM;
 }
 
 /* What the next box of the frame is likely to be; `shape` in the order of its strides. */

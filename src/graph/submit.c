@@ -434,10 +434,10 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
     struct region *e;
     uint64_t lo, length;
 
-    if (tag > PTO_TAG_NO_DEP || g->quick[tag] == 0 || from->is_contiguous ||
-        pto_task_id_is_valid(from->owner))
+    if (tag > PTO_TAG_NO_DEP || g->quick[tag] == 0 || pto_task_id_is_valid(from->owner))
         return take_any_tensor(g, t, args, index, out);
     e = region_find_tile(&g->regions, from, &lo, &length);
+    fence_light(); /* what was read is read again: kept in registers, it costs more */
     if (e == NULL)
         return take_known_box(g, t, args, index);
     if (e->start != lo || e->length != length)
