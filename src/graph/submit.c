@@ -75,6 +75,14 @@ static int check_kernel(struct graph *g, int32_t kernel, uint32_t core_type)
     return graph_refuse(g, FAULT_CORE_TYPE, -1, (uint64_t)kernel);
 }
 
+bool submit_clean_slot(struct graph *g, struct slot_info *info)
+{
+    if (info == &g->info[0])
+        return false;
+    put_chunks(g, info);
+    return true;
+}
+
 /* A slot that can be taken, made or cleaned if need be. NULL when memory has run out. */
 static struct slot_info *provide_slot(struct graph *g, uint32_t size_class)
 {

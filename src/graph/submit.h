@@ -26,6 +26,8 @@ enum form {
 /* The class of slot with room for header, tensors and what is behind them. */
 uint32_t submit_class_with_tail(const struct pto_args *args);
 uint32_t submit_count_spilled(struct graph *g, const struct slot *t);
+/* Gives back what the slot's last task spilled. False: it is slot 0, which stands for none. */
+bool submit_clean_slot(struct graph *g, struct slot_info *info);
 /* Any tensor argument: checked, copied, waited for, recorded. */
 int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
                   const struct pto_outputs *out);
@@ -242,8 +244,8 @@ static inline bool arm_task(struct graph *g, struct slot *t)
 }
 
 /*
- * Submits a task of the form, which is not FORM_UNUSUAL. The quick way has no
- * calls before the tensors: without a slot or an id at hand it changes nothing and
+ * Submits a task of the form, which is not FORM_UNUSUAL. The quick way has hardly
+ * any calls before the tensors: without a slot or an id at hand it changes nothing and
  * returns SUBMIT_SLOWLY. After a refusal g->refusal tells why.
  */
 __attribute__((always_inline)) static inline struct slot *graph_submit_as(
@@ -265,7 +267,10 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
         return SUBMIT_SLOWLY;
     id = ids_place(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
-    if (id->seq >= g->dead_before || id->block != 0 || info->is_spilled) /* or there is none */
+    if (id->seq >= g->dead_before || id->block != 0)
+        return SUBMIT_SLOWLY;
+    if (info->is_spilled &&
+        (form == FORM_BARE || !submit_clean_slot(g, info))) /* or there is none */
         return SUBMIT_SLOWLY;
     t = begin_task(g, info, id, 0, (uint32_t)kernel, core_type, args, site, out, form);
     status = take_tensors(g, t, args, tensors_of(args, form), out);
