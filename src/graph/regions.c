@@ -608,7 +608,7 @@ static int append(struct graph *g, struct slot *t, struct region *e, uint32_t fl
         }
         v->count = kept;
         if (kept > v->capacity / 2) {
-            uint32_t larger = take_vector(x, vector_order(v->capacity) + 1);
+            uint32_t larger = take_vector(x, vector_order(v->capacity) + 2);
 
             if (larger == 0)
                 return PTO_ENOMEM;

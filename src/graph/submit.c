@@ -224,8 +224,15 @@ int graph_link(struct graph *g, struct slot *t, struct ref r)
 
     if (head == SLOT_SEALED || p == t || (uintptr_t)head - (uintptr_t)t < sizeof(struct slot))
         return PTO_OK;
-    if (t->edge_count >= g->edges_plain)
-        return link_unusual(g, p, t, head, r.seq);
+    if (t->edge_count >= g->edges_plain) {
+        struct edge_chunk *chunk = (struct edge_chunk *)(void *)g->edge_pool.base + t->edge_chunk;
+
+        if (g->edges_plain == 0 || t->edge_chunk == 0 || chunk->count == GRAPH_EDGES_PER_CHUNK ||
+            (head != NULL && ((struct edge *)head)->self == t))
+            return link_unusual(g, p, t, head, r.seq);
+        chunk->count += add_edge(g, p, t, head, &chunk->edge[chunk->count]);
+        return PTO_OK;
+    }
     t->edge_count += add_edge(g, p, t, head, &t->edge[t->edge_count]);
     return PTO_OK;
 }

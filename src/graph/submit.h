@@ -265,6 +265,10 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
         return SUBMIT_SLOWLY;
     if (!has_kernel(g, kernel, core_type) || (form != FORM_BARE && args->output_count != 0))
         return SUBMIT_SLOWLY;
+    for (uint32_t i = 0; form == FORM_PLAIN && i < args->tensor_count; i++) { /* needed soon */
+        __builtin_prefetch(args->tensor[i], 0, 3);
+        __builtin_prefetch((const char *)args->tensor[i] + 64, 0, 3);
+    }
     id = ids_place(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
     if (id->seq >= g->dead_before || id->block != 0)
