@@ -16,7 +16,10 @@ enum {
     POLL_NS_MAX = 1000000,
     GRACE_NS = 200000000, /* for kernels to return after a stall was noticed */
     WINDOW_PER_WORKER = 256,
-    WINDOW_ALONE = 64,  /* where nobody else runs tasks: they stay in the first-level cache */
+    WINDOW_ALONE = 64, /* where nobody else runs tasks: they stay in the first-level cache */
+    TASK_NS_SHORT = 2000,
+    WORKERS_FEW = 4,
+    LIVE_FEW = 8,
     WEIGHED = 16,       /* tasks that are timed at once */
     TASK_NS_FINE = 100, /* longer ones are offered to other workers */
     POOL_UNIT_LOG = 28, /* bytes of address space per share of a pool: 256 MiB */
@@ -221,6 +224,7 @@ static void judge_tasks(struct sim *m, struct worker *w, struct weight *weight)
 
     if (task_ns == 0)
         return;
+    m->task_ns = task_ns;
     m->long_samples = task_ns > TASK_NS_FINE ? m->long_samples + 1 : 0;
     w->is_generous = m->long_samples > 1 || task_ns > 10 * TASK_NS_FINE;
     if (w->is_generous)
@@ -324,6 +328,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->is_builder_waiting = false;
     m->is_seeded = false;
     m->long_samples = 0;
+    m->task_ns = UINT64_MAX;
     m->lane_executions = 0;
     drop_pipes(m);
     if (start_trace(m, job) < 0)
@@ -498,15 +503,27 @@ static bool run_for_task(struct sim *m, struct worker *w)
 }
 
 /*
+ * Tasks that are worth offering, but not much longer than what their edges cost
+ * between workers: those before them are run first, so that there are few edges.
+ */
+static bool is_short(const struct sim *m)
+{
+    return m->job->window == 0 && m->task_ns < TASK_NS_SHORT &&
+           m->sched.worker_count <= WORKERS_FEW;
+}
+
+/*
  * Whether the builder may go on: half of the window is free. Where tasks are not
  * offered all of them are run first, but those that others still have are not
- * waited for.
+ * waited for; where they are short, nearly all.
  */
 static bool has_room(const struct sim *m, const struct worker *w)
 {
     uint32_t live = m->graph.live;
 
-    return live == 0 || (live <= m->window / 2 && (w->is_generous || sched_ready_count(w) == 0));
+    if (live == 0 || live > m->window / 2)
+        return live == 0;
+    return sched_ready_count(w) == 0 || (w->is_generous && (!is_short(m) || live <= LIVE_FEW));
 }
 
 /*
@@ -540,7 +557,9 @@ static bool run_for_room(struct sim *m, struct worker *w)
     if (has_room(m, w)) {
         bool is_alone = !g->is_shared && !w->is_generous && m->window > WINDOW_ALONE;
 
-        m->base.room_at = is_alone ? WINDOW_ALONE : m->window;
+        m->base.room_at = is_alone                        ? WINDOW_ALONE
+                          : w->is_generous && is_short(m) ? g->live + WINDOW_ALONE
+                                                          : m->window;
         m->patience_ns = PATIENCE_NS;
     } else {
         m->base.room_at = g->live + (g->live > m->window ? g->live : m->window);

@@ -97,6 +97,7 @@ struct sim {
     struct fiber *fiber;
     const struct chip_job *job;
     uint32_t window;
+    uint64_t task_ns;      /* what one took the submitter, the last time that was measured */
     uint32_t long_samples; /* in a row: tasks that the submitter found long enough to be offered */
     uint32_t spins;
     uint64_t patience_ns;
