@@ -76,6 +76,34 @@ __attribute__((noinline)) static int apply_slowly(struct graph *g, struct slot *
 }
 
 /*
+ * A reader that was ordered after the writer, if that is still there, and for
+ * which neither the record nor its vector has room.
+ */
+__attribute__((noinline)) static int crowd(struct graph *g, struct slot *t, struct region *e)
+{
+    struct regions *x = &g->regions;
+    uint32_t vector = x->vector_free[1];
+    uint32_t alive = 0;
+
+    e->last = t->seq;
+    e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
+    for (uint32_t i = 0; i < REGION_READERS_INLINE && e->vector == 0; i++)
+        alive += graph_is_alive(g, e->reader[i]);
+    if (vector == 0 || alive != REGION_READERS_INLINE) {
+        if (append_reader(g, t, e, true) < 0)
+            return PTO_ENOMEM;
+    } else {
+        struct region_vector *v = region_vector(x, vector);
+
+        x->vector_free[1] = v->count;
+        v->count = 1;
+        v->ref[0] = slot_ref(t);
+        e->vector = vector;
+    }
+    return graph_wait_for(g, t, e->writer);
+}
+
+/*
  * Without a call what is usual: a reader for which there is room, and a writer
  * after a writer. The order of recording and linking does not matter: if one of
  * them fails, so does the run.
@@ -95,7 +123,7 @@ int region_apply(struct graph *g, struct slot *t, struct region *e, uint32_t acc
         else if (e->vector != 0 && v->count < v->capacity)
             v->ref[v->count++] = own;
         else
-            return apply_slowly(g, t, e, access);
+            return crowd(g, t, e);
         e->flags |= REGION_SUPERSEDED; /* a later writer need only wait for this reader */
     } else if ((access & ACCESS_REPLACE) != 0 && e->vector == 0 && e->reader_count == 0 &&
                (e->flags & REGION_SUPERSEDED) == 0) {
@@ -484,6 +512,16 @@ __attribute__((noinline)) static int reach_around(struct graph *g, struct slot *
     return reach_dense(g, t, tensor, &span, g->access[tensor->tag]);
 }
 
+/* The head of the bucket has gone; it had many readers. */
+__attribute__((noinline)) static int reach_forgotten(struct graph *g, struct slot *t,
+                                                     const struct pto_tensor *tensor,
+                                                     struct region *e, uint64_t start,
+                                                     uint64_t length)
+{
+    region_forget(&g->regions, e);
+    return region_reach_dense(g, t, tensor, e, start, length);
+}
+
 /*
  * Without a loop or a call what is usual for a region that is new: the head of the
  * bucket has gone, others are apart.
@@ -498,8 +536,10 @@ int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor 
     bool is_crossing = cell != (end - 1) >> level;
 
     if (x->level_mask != 1ull << level || e->next != 0 || e->last >= g->dead_before ||
-        (e->state & REGION_STATE_KIND) != 0 || e->vector != 0 || x->is_coarse_kept)
+        (e->state & REGION_STATE_KIND) != 0 || x->is_coarse_kept)
         return reach_around(g, t, tensor, start, length);
+    if (e->vector != 0)
+        return reach_forgotten(g, t, tensor, e, start, length);
     if (start < x->top) { /* buffers often come in the order of their addresses: then it is not */
         if (is_crossing && !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
             return reach_around(g, t, tensor, start, length);
