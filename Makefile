@@ -13,7 +13,7 @@ PORT_SRC = port_sim.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c
 CORE_SRC =
-CHIP_SRC = chip.c sim.c sim_threads.c sim_teams.c
+CHIP_SRC = chip.c pace.c sim.c sim_threads.c sim_teams.c
 HOST_SRC = artefact.c artefact_make.c callable.c callable_load.c device.c elf.c error.c handle.c limits.c memory.c \
 	object.c orch.c register.c relaunch.c run.c staging.c story.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c

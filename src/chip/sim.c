@@ -196,6 +196,8 @@ static uint64_t weigh_tasks(struct worker *w, struct weight *weight)
     uint64_t count = sched_executed(w) - weight->executed;
     uint64_t begin_ns = weight->begin_ns;
 
+    if (count == 0) /* what it waits for takes no time of theirs */
+        start_weighing(w, weight);
     if (count < WEIGHED / 2)
         return 0;
     start_weighing(w, weight);
@@ -210,25 +212,66 @@ static void tell_fineness(struct sim *m, struct worker *w, struct weight *weight
 {
     uint64_t task_ns = weigh_tasks(w, weight);
 
-    if (task_ns != 0 && task_ns < TASK_NS_FINE)
-        a32_store_relaxed(&m->sched.is_fine, 1); /* a hint */
+    if (task_ns != 0 && task_ns < TASK_NS_FINE &&
+        a32_load_relaxed(&m->sched.is_fine) == FINE_UNKNOWN)
+        a32_store_relaxed(&m->sched.is_fine, FINE_TOLD); /* a hint */
 }
 
 /*
- * The submitter does so after each round. A sample may have been interrupted, so
- * one that is a little too long is taken again.
+ * The submitter does so after each round. While it builds, `pace` decides, unless
+ * tasks are long. A sample may have been interrupted, so one that is a little too
+ * long is taken again.
  */
 static void judge_tasks(struct sim *m, struct worker *w, struct weight *weight)
 {
     uint64_t task_ns = weigh_tasks(w, weight);
+    uint64_t least_ns;
 
     if (task_ns == 0)
         return;
+    least_ns = m->job->image != NULL ? TASK_NS_FINE : PACE_RUN_NS_LONG;
     m->task_ns = task_ns;
-    m->long_samples = task_ns > TASK_NS_FINE ? m->long_samples + 1 : 0;
-    w->is_generous = m->long_samples > 1 || task_ns > 10 * TASK_NS_FINE;
-    if (w->is_generous)
-        a32_store_relaxed(&m->sched.is_fine, 0);
+    m->long_samples = task_ns > least_ns ? m->long_samples + 1 : 0;
+    if (m->long_samples > 1 || task_ns > 10 * least_ns) {
+        w->is_generous = true;
+        a32_store_relaxed(&m->sched.is_fine, FINE_UNKNOWN);
+    } else if (m->job->image != NULL) {
+        w->is_generous = false;
+    }
+}
+
+/* The builder waits for room. */
+static void end_building(struct sim *m, struct worker *w)
+{
+    if (a32_load_relaxed(&m->sched.is_fine) != FINE_TOLD) /* a hint */
+        return;
+    w->is_generous = !pace_hint(&m->pace) && w->is_generous;
+    m->is_hint_heard = true;
+    a32_store_relaxed(&m->sched.is_fine, FINE_HEARD);
+}
+
+/* It has room again. */
+static void begin_building(struct sim *m, struct worker *w)
+{
+    const struct graph *g = &m->graph;
+    uint64_t now;
+
+    if (m->sched.worker_count == 1)
+        return;
+    now = os_now_ns();
+    if (m->cycle_ns != 0) {
+        uint64_t tasks = (uint64_t)(g->seq - m->cycle_seq) + m->cycle_live - g->live;
+
+        pace_note(&m->pace, tasks, now - m->cycle_ns, m->task_ns, m->long_samples > 1);
+        w->is_generous = m->pace.way == PACE_SHARED;
+        if (m->is_hint_heard && m->pace.total >= m->pace.hint_at) {
+            m->is_hint_heard = false;
+            a32_store_relaxed(&m->sched.is_fine, FINE_UNKNOWN);
+        }
+    }
+    m->cycle_ns = now;
+    m->cycle_seq = g->seq;
+    m->cycle_live = g->live;
 }
 
 /* ---- places ---- */
@@ -328,7 +371,10 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->is_builder_waiting = false;
     m->is_seeded = false;
     m->long_samples = 0;
-    m->task_ns = UINT64_MAX;
+    m->task_ns = UINT32_MAX; /* not known */
+    m->cycle_ns = 0;
+    m->is_hint_heard = false;
+    pace_start(&m->pace, workers > 1 ? PACE_SHARED : PACE_ALONE);
     m->lane_executions = 0;
     drop_pipes(m);
     if (start_trace(m, job) < 0)
@@ -439,6 +485,7 @@ static bool lead(struct sim *m, struct worker *w)
         seed_image(m, w);
     while (m->job->image == NULL && !fiber_is_done(m->fiber)) {
         if (!m->is_builder_waiting) { /* else the thread before this one lost the place meanwhile */
+            sched_look_away(w);
             aptr_store_relaxed(&m->base.builder, __builtin_thread_pointer()); /* only compared */
             fiber_resume(m->fiber);
             aptr_store_relaxed(&m->base.builder, NULL);
@@ -499,6 +546,7 @@ static bool run_for_task(struct sim *m, struct worker *w)
         if (result == SCHED_IDLE)
             (void)sleep_at(m, w, m->awaited_until_ns);
     }
+    m->cycle_ns = 0; /* it did not wait for room */
     return true;
 }
 
@@ -539,8 +587,7 @@ static bool run_for_room(struct sim *m, struct worker *w)
     uint32_t spins = 0;
 
     start_weighing(w, &weight);
-    if (a32_load_relaxed(&m->sched.is_fine) != 0) /* a hint */
-        w->is_generous = false;
+    end_building(m, w);
     while (!has_room(m, w)) {
         enum sched_result result = lead_round(m, w, &weight, &spins);
 
@@ -554,12 +601,11 @@ static bool run_for_room(struct sim *m, struct worker *w)
     }
     if (g->live == 0)
         g->is_shared = false; /* nobody else has a task any more */
+    begin_building(m, w);
     if (has_room(m, w)) {
-        bool is_alone = !g->is_shared && !w->is_generous && m->window > WINDOW_ALONE;
+        bool is_stepwise = m->window > WINDOW_ALONE && (!w->is_generous || is_short(m));
 
-        m->base.room_at = is_alone                        ? WINDOW_ALONE
-                          : w->is_generous && is_short(m) ? g->live + WINDOW_ALONE
-                                                          : m->window;
+        m->base.room_at = is_stepwise ? g->live + WINDOW_ALONE : m->window;
         m->patience_ns = PATIENCE_NS;
     } else {
         m->base.room_at = g->live + (g->live > m->window ? g->live : m->window);

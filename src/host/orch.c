@@ -261,7 +261,7 @@ static void set_quota(struct run *run)
 static bool is_better_alone(const struct run *run)
 {
     return run->submitter->is_generous && run->options.mode != PTO_MODE_HOST &&
-           a32_load_relaxed(&run->chip->sched->is_fine) != 0; /* a hint */
+           a32_load_relaxed(&run->chip->sched->is_fine) == FINE_TOLD; /* a hint */
 }
 
 /* A submit before which something is to be done, or whose task is kept or counted. */

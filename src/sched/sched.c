@@ -77,7 +77,7 @@ void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph)
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed)
 {
     s->kernels = kernels;
-    a32_store_relaxed(&s->is_fine, 0);
+    a32_store_relaxed(&s->is_fine, FINE_UNKNOWN);
     a32_store_relaxed(&s->fault.status, 0);
     a32_store_relaxed(&s->fault.is_whole, 0);
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
@@ -138,7 +138,8 @@ int sched_pushed(struct worker *w)
         room = SCHED_DEQUE / 2;
     }
     w->until = (room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH) - 1;
-    if (w->is_shared && w->is_generous && a32_load_relaxed(&w->sched->is_fine) == 0) /* a hint */
+    if (w->is_shared && w->is_generous &&
+        a32_load_relaxed(&w->sched->is_fine) != FINE_TOLD) /* a hint */
         sched_publish(w);
     return 0;
 }
@@ -451,6 +452,12 @@ static void set_hungry(struct worker *w, bool is_hungry)
         a32_add_relaxed(&w->sched->hungry, 1);
     else
         a32_sub_relaxed(&w->sched->hungry, 1);
+}
+
+void sched_look_away(struct worker *w)
+{
+    if (w->is_hungry)
+        set_hungry(w, false);
 }
 
 /*

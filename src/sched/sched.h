@@ -57,6 +57,13 @@ enum {
     ATTEND_STOPPED = ATTEND_CANCELLED | ATTEND_FAILED
 };
 
+/* What workers tell the submitter of tasks that take less than their hand-over. */
+enum sched_fine {
+    FINE_UNKNOWN,
+    FINE_TOLD,  /* a worker found so */
+    FINE_HEARD, /* the submitter knows, and does not want to hear it again for now */
+};
+
 /* A task whose kernels have returned, and the conditions that do not hold yet. */
 struct deferred_task {
     struct slot *slot;
@@ -135,7 +142,7 @@ struct sched {
     struct a32 spare;                  /* core types, as bits, that a place could have one of */
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
     struct a32 hungry;                 /* workers that look for something to run */
-    struct a32 is_fine; /* a worker found that tasks take less than their hand-over: a hint */
+    struct a32 is_fine;                /* enum sched_fine: a hint */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
     struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
     /* Tasks of the graph that is launched which wait for nothing, by line; taken from the end. */
@@ -186,6 +193,8 @@ void sched_discard(struct worker *w);
  * others. False: it did.
  */
 bool sched_settle(struct worker *w, struct slot *s);
+/* The worker does something else than to look for tasks: nobody need offer it any. */
+void sched_look_away(struct worker *w);
 /* Runs at most `max` tasks. */
 enum sched_result sched_run(struct worker *w, uint32_t max);
 /* Offers private tasks to others. */

@@ -59,6 +59,7 @@ static void note_go(const struct a32 *a);
 #define weak_a32_add_acquire(a, v) (note_go(a), weak_a32_add_acquire(a, v))
 
 #include "chip/sim.c"
+#include "chip/pace.c"
 #include "chip/sim_teams.c"
 #include "chip/sim_threads.c"
 

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The choice between alone and shared, against tasks whose costs are known. */
+#include "chip/pace.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { STEP = 64, TASKS = 100000 };
+
+/* A machine and its tasks, in ns. */
+struct world {
+    uint64_t run;    /* of a task */
+    uint64_t build;  /* of a task, alone */
+    uint64_t shared; /* what a shared one takes of the time of all */
+    bool has_hints;
+    uint32_t interrupted_every; /* steps; 0: never */
+    uint32_t step;
+    uint64_t ns;            /* so far */
+    uint64_t at[PACE_WAYS]; /* tasks run each way */
+};
+
+/* The runtime's part: steps of some tasks, told when they are over. */
+static void run_tasks(struct world *x, struct pace *p, uint64_t tasks)
+{
+    for (uint64_t done = 0; done < tasks; done += STEP) {
+        uint64_t ns = STEP * (p->way == PACE_ALONE ? x->build + x->run : x->shared);
+
+        if (x->interrupted_every != 0 && ++x->step % x->interrupted_every == 0)
+            ns += 100000;
+        x->at[p->way] += STEP;
+        x->ns += ns;
+        pace_note(p, STEP, ns, x->run, x->run > PACE_RUN_NS_LONG);
+        if (x->has_hints && p->way == PACE_SHARED)
+            (void)pace_hint(p);
+    }
+}
+
+/* Percent of the tasks that went this way. */
+static uint64_t share_of(const struct world *x, enum pace_way way)
+{
+    return 100 * x->at[way] / (x->at[PACE_ALONE] + x->at[PACE_SHARED]);
+}
+
+static struct world run_world(struct world x)
+{
+    struct pace p;
+
+    pace_start(&p, PACE_SHARED);
+    run_tasks(&x, &p, TASKS);
+    return x;
+}
+
+static void empty_tasks_are_run_alone(void **state)
+{
+    struct world x = run_world((struct world){ .run = 10, .build = 30, .shared = 120 });
+
+    (void)state;
+    assert_true(share_of(&x, PACE_ALONE) >= 98);
+}
+
+static void a_hint_makes_it_alone_at_once(void **state)
+{
+    struct world x = { .run = 10, .build = 30, .shared = 120, .has_hints = true };
+
+    (void)state;
+    x = run_world(x);
+    assert_in_range(x.at[PACE_SHARED], STEP, STEP);
+}
+
+static void tasks_that_gain_are_shared(void **state)
+{
+    struct world x = run_world((struct world){ .run = 80, .build = 40, .shared = 80 });
+
+    (void)state;
+    assert_true(share_of(&x, PACE_SHARED) >= 99);
+    x = run_world((struct world){ .run = 80, .build = 40, .shared = 80, .has_hints = true });
+    assert_true(share_of(&x, PACE_SHARED) >= 95); /* each hint is tried */
+}
+
+/* CPUs that are far apart. */
+static void tasks_that_lose_are_not(void **state)
+{
+    struct world x = run_world((struct world){ .run = 80, .build = 40, .shared = 200 });
+
+    (void)state;
+    assert_true(share_of(&x, PACE_ALONE) >= 97);
+}
+
+static void interruptions_do_not_matter(void **state)
+{
+    struct world x = { .run = 80, .build = 40, .shared = 90, .interrupted_every = 7 };
+
+    (void)state;
+    x = run_world(x);
+    assert_true(share_of(&x, PACE_SHARED) >= 97);
+    x = run_world((struct world){ .run = 80, .build = 40, .shared = 170, .interrupted_every = 7 });
+    assert_true(share_of(&x, PACE_ALONE) >= 95);
+}
+
+static void long_tasks_are_shared_at_once(void **state)
+{
+    struct world x = { .run = 10, .build = 30, .shared = 120 };
+    struct pace p;
+
+    (void)state;
+    pace_start(&p, PACE_SHARED);
+    run_tasks(&x, &p, TASKS);
+    assert_int_equal(p.way, PACE_ALONE);
+    x.run = 2000;
+    x.shared = 1100;
+    run_tasks(&x, &p, STEP);
+    assert_int_equal(p.way, PACE_SHARED);
+}
+
+static void tasks_that_change_are_noticed(void **state)
+{
+    struct world x = { .run = 10, .build = 30, .shared = 100, .has_hints = true };
+    struct pace p;
+
+    (void)state;
+    pace_start(&p, PACE_SHARED);
+    run_tasks(&x, &p, TASKS);
+    assert_int_equal(p.way, PACE_ALONE);
+    x.run = 500; /* longer */
+    x.shared = 300;
+    x.has_hints = false;
+    run_tasks(&x, &p, 2048);
+    assert_int_equal(p.way, PACE_SHARED);
+    x.run = 10; /* and shorter again */
+    x.shared = 100;
+    x.has_hints = true;
+    run_tasks(&x, &p, 2048);
+    assert_int_equal(p.way, PACE_ALONE);
+}
+
+/* One worker is told nothing else. */
+static void a_run_starts_as_it_is_told(void **state)
+{
+    struct pace p;
+
+    (void)state;
+    pace_start(&p, PACE_ALONE);
+    assert_int_equal(p.way, PACE_ALONE);
+    assert_false(pace_hint(&p));
+    pace_start(&p, PACE_SHARED);
+    assert_int_equal(p.way, PACE_SHARED);
+    assert_true(pace_hint(&p));
+    assert_int_equal(p.way, PACE_ALONE);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_tasks_are_run_alone),
+        cmocka_unit_test(a_hint_makes_it_alone_at_once),
+        cmocka_unit_test(tasks_that_gain_are_shared),
+        cmocka_unit_test(tasks_that_lose_are_not),
+        cmocka_unit_test(interruptions_do_not_matter),
+        cmocka_unit_test(long_tasks_are_shared_at_once),
+        cmocka_unit_test(tasks_that_change_are_noticed),
+        cmocka_unit_test(a_run_starts_as_it_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
