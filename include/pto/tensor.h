@@ -111,7 +111,7 @@ struct pto_tensor {
     uint32_t strides[PTO_MAX_DIMS]; /* elements, always > 0 */
     uint8_t fault;                  /* enum pto_view_fault */
     uint8_t tag;                    /* as a kernel sees it: how its task uses it, enum pto_tag */
-    uint8_t reserved[34];
+    uint8_t reserved[34];           /* not passed on to kernels */
 };
 
 /* What a new output looks like. Bytes 24..63 are laid out as in struct pto_tensor. */

@@ -409,8 +409,7 @@ static inline int take_box_at(struct graph *g, struct slot *t, const struct pto_
 {
     uint32_t tag = args->tag[index];
 
-    t->tensor[index] = *(const struct pto_tensor *)args->tensor[index];
-    t->tensor[index].tag = (uint8_t)tag;
+    copy_tensor(&t->tensor[index], args->tensor[index], tag);
     return region_apply_known(g, t, e, g->quick[tag]);
 }
 

@@ -180,6 +180,15 @@ __attribute__((always_inline)) static inline struct place find_place_of(struct g
     return place;
 }
 
+/* What is in a descriptor; the rest is for later versions. */
+static inline void copy_tensor(struct pto_tensor *to, const struct pto_tensor *from, uint32_t tag)
+{
+    enum { USED = (offsetof(struct pto_tensor, reserved) + 15) / 16 * 16 };
+
+    memcpy(to, from, USED);
+    to->tag = (uint8_t)tag;
+}
+
 /* One tensor argument: copied, waited for, recorded. */
 __attribute__((always_inline)) static inline int take_tensor(struct graph *g, struct slot *t,
                                                              const struct pto_args *args,
@@ -191,8 +200,7 @@ __attribute__((always_inline)) static inline int take_tensor(struct graph *g, st
 
     if (place.head == NULL)
         return submit_tensor(g, t, args, i, out);
-    *x = *(const struct pto_tensor *)args->tensor[i];
-    x->tag = args->tag[i];
+    copy_tensor(x, args->tensor[i], args->tag[i]);
     if (!region_is(place.head, place.start, place.length))
         return region_reach_dense(g, t, x, place.head, place.start, place.length);
     return apply_access(g, t, place.head, g->quick[args->tag[i]]);
