@@ -26,6 +26,7 @@ MEASURED = ("runs", "grain", "scale", "fixed", "recorder")  # their keys in the 
 EXIT_INTERRUPTED = 130
 RUN_SECONDS = 120  # a run that takes longer has failed
 GRAIN_SECONDS, GRAIN_SECONDS_QUICK = 10, 4  # after that a curve ends where it is
+GRAIN_REPEAT = 7  # runs of a point
 PEAK_RUNS = 5
 RUNS_THAT_COUNT = 3  # of a row, if more turns can help
 SCALE_ROUNDS = FIXED_ROUNDS = 3
@@ -286,8 +287,8 @@ class Bench:
                         lambda pattern, workers, peer, variant: [
                             f"build/bench/grain/{peer.program}", "--pattern", pattern, "--workers",
                             str(workers), "--variant", variant, "--repeat",
-                            str(2 if options.quick else 3), "--peak", str(peak), "--seconds",
-                            str(seconds)])
+                            str(2 if options.quick else GRAIN_REPEAT), "--peak", str(peak),
+                            "--seconds", str(seconds)])
 
     def peak(self, workers):
         """ns of an iteration of the kernel without a task system; one for all. 0: not known."""
