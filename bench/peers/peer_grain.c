@@ -15,6 +15,8 @@ enum {
     PEAK_BATCHES = 9,
     KERNEL_NS_FIRST = 32000,
     KERNEL_NS_MAX = 1 << 17, /* a system that needs more has no METG here */
+    KERNEL_NS_LONG = 4000,   /* what is longer is hardly disturbed, and takes long */
+    REPEAT_LONG = 2,
     POINTS_MAX = 64,
     BISECTIONS = 6,
     STEPS_MAX = 512,
@@ -196,7 +198,10 @@ static bool measure_point(struct curve *c, uint64_t iterations)
     peer_iterations = iterations;
     p->iterations = iterations;
     p->tasks = load.task_count;
-    is_fine = run_best(c, &load, c->repeat, &p->ns);
+    is_fine = run_best(c, &load,
+                       kernel_ns > KERNEL_NS_LONG && c->repeat > REPEAT_LONG ? REPEAT_LONG
+                                                                             : c->repeat,
+                       &p->ns);
     load_free(&load);
     p->efficiency = kernel_ns * p->tasks / (c->workers * p->ns);
     c->count++;
