@@ -198,10 +198,9 @@ static bool measure_point(struct curve *c, uint64_t iterations)
     peer_iterations = iterations;
     p->iterations = iterations;
     p->tasks = load.task_count;
-    is_fine = run_best(c, &load,
-                       kernel_ns > KERNEL_NS_LONG && c->repeat > REPEAT_LONG ? REPEAT_LONG
-                                                                             : c->repeat,
-                       &p->ns);
+    is_fine = run_best(
+        c, &load, kernel_ns > KERNEL_NS_LONG && c->repeat > REPEAT_LONG ? REPEAT_LONG : c->repeat,
+        &p->ns);
     load_free(&load);
     p->efficiency = kernel_ns * p->tasks / (c->workers * p->ns);
     c->count++;

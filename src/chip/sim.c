@@ -10,6 +10,7 @@ enum {
     STACK_BYTES = 8 << 20, /* of the graph builder: its pages appear on use */
     BUDGET = 64,           /* tasks between two looks at everything else */
     SPINS = 2000,          /* looks for work before a thread sleeps */
+    LOOKS = 16,            /* of these at a time */
     PATIENCE_NS = 1000000, /* without a slot coming back before the window grows */
     PATIENCE_NS_MAX = 1 << 30,
     POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
@@ -47,6 +48,7 @@ const struct chip_ops chip_sim_ops = {
 struct weight;
 
 static void serve(struct sim *m, struct worker *w);
+static uint32_t look_around(struct sim *m, const struct worker *w);
 static bool lead(struct sim *m, struct worker *w);
 static void answer_alarm(struct sim *m);
 static bool is_given_up(struct sim *m);
@@ -305,13 +307,28 @@ static void serve(struct sim *m, struct worker *w)
         sched_flush(w);
         if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
             return;
-        if (spins++ < m->spins) {
-            os_pause();
+        if (spins < m->spins) {
+            spins += look_around(m, w);
             continue;
         }
         (void)sleep_at(m, w, UINT64_MAX);
         spins = 0;
     }
+}
+
+/*
+ * Until something is offered, but not for long. What a thread does that has nothing
+ * to do slows down one that shares its core, so it does little. Returns how often it looked.
+ */
+static uint32_t look_around(struct sim *m, const struct worker *w)
+{
+    uint32_t looks = 0;
+
+    do {
+        os_pause();
+        looks++;
+    } while (looks < LOOKS && !sched_has_offer(&m->sched, w));
+    return looks;
 }
 
 /* Returns false if nothing happened before the deadline. */
