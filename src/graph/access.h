@@ -109,41 +109,71 @@ static inline int region_apply_known(struct graph *g, struct slot *t, struct reg
     return PTO_OK;
 }
 
+static inline bool tile_is_like(const struct region_tile *tile, const struct pto_tensor *tensor)
+{
+    return ((tile->common[0] ^ tensor->addr) | (tile->common[1] ^ tensor->size) |
+            (tile->common[2] ^ tensor_word(tensor, TENSOR_FORM)) |
+            (tile->common[3] ^ tensor_word(tensor, TENSOR_SHAPE)) |
+            (tile->common[4] ^ tensor->extent) |
+            (tile->common[5] ^ tensor_word(tensor, TENSOR_STRIDE))) == 0;
+}
+
+static inline uint32_t tile_row(const struct region_tile *tile, const struct pto_tensor *tensor)
+{
+    return (uint32_t)(((unsigned __int128)tile->inverse * tensor->start) >> 64);
+}
+
+static inline struct region *tile_head(const struct regions *x, const struct region_tile *tile,
+                                       uint32_t row, uint32_t column)
+{
+    uint64_t cell = (uint64_t)(row >> tile->row_level) * tile->width;
+
+    return &x->table[region_cell_bucket(x, tile->salt + cell + (column >> tile->column_level))];
+}
+
 /*
  * The first record in the bucket of a tile of a matrix all of whose tiles have been
  * alike: it is one of them, untangled. *lo_out and *length_out are this one's: in a
  * frame the interval says all about a box. NULL: it is something else, or not that
  * simple.
  */
-static inline struct region *region_find_tile(const struct regions *x,
-                                              const struct pto_tensor *tensor, uint64_t *lo_out,
-                                              uint64_t *length_out)
+static inline struct region *region_find_tile(struct regions *x, const struct pto_tensor *tensor,
+                                              uint64_t *lo_out, uint64_t *length_out)
 {
     const uint32_t known = REGION_STATE_KNOWN | 0xffff0000; /* and the frame */
-    const struct region_tile *tile =
-        &x->frame[*region_frame_cache(x, tensor->addr, tensor->strides[0])].tile;
+    const struct region_tile *tile = x->tile_now;
     uint64_t start = tensor->start;
     uint32_t row, column;
     struct region *e;
 
-    if (((tile->common[0] ^ tensor->addr) | (tile->common[1] ^ tensor->size) |
-         (tile->common[2] ^ tensor_word(tensor, TENSOR_FORM)) |
-         (tile->common[3] ^ tensor_word(tensor, TENSOR_SHAPE)) |
-         (tile->common[4] ^ tensor->extent) |
-         (tile->common[5] ^ tensor_word(tensor, TENSOR_STRIDE))) != 0 ||
-        start > tile->start_max)
+    if (!tile_is_like(tile, tensor)) {
+        tile = &x->frame[*region_frame_cache(x, tensor->addr, tensor->strides[0])].tile;
+        if (!tile_is_like(tile, tensor))
+            return NULL;
+        x->tile_now = tile;
+    }
+    if (start > tile->start_max)
         return NULL;
-    row = (uint32_t)(((unsigned __int128)tile->inverse * start) >> 64);
+    row = tile_row(tile, tensor);
     column = (uint32_t)start - row * tensor->strides[0];
     if ((row & tile->row_mask) > tile->row_slack ||
         (column & tile->column_mask) > tile->column_slack || column > tile->column_max)
         return NULL; /* it reaches into another cell, or is no tile */
-    e = &x->table[region_cell_bucket(x, tile->salt +
-                                            (uint64_t)(row >> tile->row_level) * tile->width +
-                                            (column >> tile->column_level))];
+    e = tile_head(x, tile, row, column);
     *lo_out = tensor->addr + (start << tile->elem_log);
     *length_out = tile->length;
     return ((region_tag(e) ^ tile->state) & known) == 0 ? e : NULL;
+}
+
+/* Asks for the line that will be looked at first if the tensor is a tile like the one before. */
+static inline void region_ask_for_tile(const struct regions *x, const struct pto_tensor *tensor)
+{
+    const struct region_tile *tile = x->tile_now;
+    uint32_t row = tile_row(tile, tensor);
+
+    if (tile->common[0] == tensor->addr)
+        __builtin_prefetch(
+            tile_head(x, tile, row, (uint32_t)tensor->start - row * tensor->strides[0]), 1, 3);
 }
 
 /* Makes the record that of the tile, if its own one has gone and is alone in its bucket. */

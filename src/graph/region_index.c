@@ -156,6 +156,7 @@ int regions_start(struct graph *g)
     memset(x->table, 0, count * sizeof(struct region));
     memset(x->frame, 0, sizeof(struct region_frame)); /* none: it has no boxes */
     region_roughen(x->frame);
+    x->tile_now = &x->frame->tile;
     x->table_count = count;
     x->table_shift = 64 - (uint32_t)__builtin_ctz(count);
     x->overflow_count = 1;

@@ -190,7 +190,8 @@ struct regions {
     uint32_t overflow_count;
     uint32_t overflow_free;
     uint32_t overflow_live;
-    struct region_frame *frame; /* index 0 is never used */
+    struct region_frame *frame;         /* index 0 is never used */
+    const struct region_tile *tile_now; /* what the latest tile was like */
     uint32_t frame_count;
     uint32_t frame_free;
     uint32_t frame_pinned; /* in use by the access under way, boxes or not */

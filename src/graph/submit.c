@@ -452,6 +452,8 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
         return take_any_tensor(g, t, args, index, out);
     e = region_find_tile(&g->regions, from, &lo, &length);
     fence_light(); /* what was read is read again: kept in registers, it costs more */
+    if (index + 1 < args->tensor_count && args->output_count == 0) /* they are half a tensor */
+        region_ask_for_tile(&g->regions, args->tensor[index + 1]);
     if (e == NULL)
         return take_known_box(g, t, args, index);
     if (e->start != lo || e->length != length)
