@@ -365,6 +365,27 @@ static void a_worker_that_found_nothing_is_offered_what_there_is(void **state)
     shop_close();
 }
 
+static void a_worker_that_looks_away_is_offered_nothing(void **state)
+{
+    struct worker *w = shop.worker;
+
+    (void)state;
+    shop_open(2, 0);
+    assert_int_equal(sched_run(&w[0], UINT32_MAX), SCHED_IDLE);
+    sched_look_away(&w[0]);
+    sched_look_away(&w[0]); /* it was not looking */
+    for (uint32_t i = 0; i < 3; i++)
+        sched_push(&w[1], shop_task(SHOP_AIV));
+    assert_int_equal(sched_run(&w[1], 1), SCHED_BUDGET);
+    assert_int_equal(offered(&w[1]), 0);
+    assert_int_equal(sched_run(&w[0], UINT32_MAX), SCHED_IDLE); /* it looks again */
+    assert_int_equal(sched_run(&w[1], 1), SCHED_BUDGET);
+    assert_int_equal(offered(&w[1]), 1);
+    assert_int_equal(sched_run(&w[1], UINT32_MAX), SCHED_IDLE);
+    check_each_ran_once(3);
+    shop_close();
+}
+
 static void only_sleepers_are_woken(void **state)
 {
     struct worker *w = shop.worker;
@@ -740,6 +761,7 @@ static const struct CMUnitTest sched_tests[] = {
     cmocka_unit_test(an_offer_is_bounded_and_claimed_in_batches),
     cmocka_unit_test(a_worker_takes_back_what_nobody_claims),
     cmocka_unit_test(a_worker_that_found_nothing_is_offered_what_there_is),
+    cmocka_unit_test(a_worker_that_looks_away_is_offered_nothing),
     cmocka_unit_test(only_sleepers_are_woken),
     cmocka_unit_test(finished_slots_come_back_in_batches),
     cmocka_unit_test(a_full_ring_holds_slots_back_until_there_is_room),
