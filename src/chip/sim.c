@@ -22,7 +22,7 @@ enum {
     WORKERS_FEW = 4,
     LIVE_FEW = 8,
     WEIGHED = 16,       /* tasks that are timed at once */
-    TASK_NS_FINE = 100, /* longer ones are offered to other workers */
+    TASK_NS_FINE = 100, /* shorter ones may be worth no hand-over; of a built graph, are not */
     POOL_UNIT_LOG = 28, /* bytes of address space per share of a pool: 256 MiB */
     POOL_ALIGN = 2 << 20,
     POOL_KEEP = 64 << 20, /* memory that a pool keeps between runs */
@@ -207,8 +207,8 @@ static uint64_t weigh_tasks(struct worker *w, struct weight *weight)
 }
 
 /*
- * Others than the submitter tell it when tasks take less than their hand-over
- * does: it keeps them to itself then, and finds out by itself when they get longer.
+ * Others than the submitter tell it when tasks may take less than their hand-over
+ * does: it tries then what they take alone.
  */
 static void tell_fineness(struct sim *m, struct worker *w, struct weight *weight)
 {

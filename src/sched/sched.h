@@ -61,7 +61,7 @@ enum {
 enum sched_fine {
     FINE_UNKNOWN,
     FINE_TOLD,  /* a worker found so */
-    FINE_HEARD, /* the submitter knows, and does not want to hear it again for now */
+    FINE_HEARD, /* the submitter knows, and makes it unknown when it wants to be told again */
 };
 
 /* A task whose kernels have returned, and the conditions that do not hold yet. */

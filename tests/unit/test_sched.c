@@ -669,6 +669,70 @@ static void a_kernel_sees_its_tensors_scalars_and_contexts(void **state)
     shop_close();
 }
 
+static void check_descriptor(const struct pto_tensor *t)
+{
+    struct pto_args args;
+    struct slot *s;
+
+    pto_args_init(&args);
+    pto_add_input(&args, t);
+    s = shop_submit_as(rig_aiv, &args, NULL);
+    assert_memory_equal(&s->tensor[0], t, offsetof(struct pto_tensor, tag));
+    assert_int_equal(s->tensor[0].tag, PTO_TAG_INPUT);
+    sched_push(&shop.worker[0], s);
+    sched_run(&shop.worker[0], UINT32_MAX);
+}
+
+/* However it is found: contiguous, a box that is new and one that is known, a tile. */
+static void a_kernel_sees_all_of_a_descriptor(void **state)
+{
+    struct pto_tensor deep = pto_tensor_external((void *)0x200000000ull,
+                                                 (const uint32_t[]){ 3, 4, 5, 6, 7 }, 5, PTO_INT16);
+    struct pto_tensor box = pto_tensor_view(&deep, (const uint32_t[]){ 2, 2, 3, 4, 5 },
+                                            (const uint32_t[]){ 1, 1, 1, 1, 1 });
+    struct pto_tensor flat =
+        pto_tensor_external((void *)0x300000000ull, (const uint32_t[]){ 32, 32 }, 2, PTO_FLOAT32);
+
+    (void)state;
+    shop_open(1, 0);
+    check_descriptor(&deep);
+    check_descriptor(&box);
+    check_descriptor(&box);
+    for (uint32_t i = 0; i < 4; i++) {
+        struct pto_tensor tile =
+            pto_tensor_view(&flat, (const uint32_t[]){ 8, 8 }, (const uint32_t[]){ 8 * i, 8 });
+
+        check_descriptor(&tile);
+    }
+    shop_close();
+}
+
+/* An output is described by half a tensor, whatever it looks like beside a tile. */
+static void an_output_behind_a_tile_is_not_taken_for_one(void **state)
+{
+    static struct pto_tensor_info info; /* AddressSanitizer guards what is behind it */
+    struct pto_tensor flat =
+        pto_tensor_external((void *)0x300000000ull, (const uint32_t[]){ 32, 32 }, 2, PTO_FLOAT32);
+    struct pto_tensor tile =
+        pto_tensor_view(&flat, (const uint32_t[]){ 8, 8 }, (const uint32_t[]){ 8, 8 });
+
+    (void)state;
+    shop_open(1, 0);
+    info = pto_tensor_info_make((const uint32_t[]){ 16 }, 1, PTO_FLOAT32);
+    info.initial_value = flat.addr; /* unused, and where a tensor has its address */
+    for (uint32_t i = 0; i < 4; i++) {
+        struct pto_args args;
+
+        pto_args_init(&args);
+        pto_add_input(&args, &tile);
+        pto_add_output(&args, &info);
+        sched_push(&shop.worker[0], shop_submit_as(rig_aiv, &args, NULL));
+        sched_run(&shop.worker[0], UINT32_MAX);
+    }
+    check_each_ran_once(4);
+    shop_close();
+}
+
 static void a_float_scalar_is_its_bit_pattern(void **state)
 {
     struct pto_args args;
@@ -773,6 +837,8 @@ static const struct CMUnitTest sched_tests[] = {
     cmocka_unit_test(a_parked_task_runs_when_a_core_is_free),
     cmocka_unit_test(a_dummy_runs_nothing_and_needs_no_core),
     cmocka_unit_test(a_kernel_sees_its_tensors_scalars_and_contexts),
+    cmocka_unit_test(a_kernel_sees_all_of_a_descriptor),
+    cmocka_unit_test(an_output_behind_a_tile_is_not_taken_for_one),
     cmocka_unit_test(a_float_scalar_is_its_bit_pattern),
     cmocka_unit_test(random_graphs_run_in_order_on_one_to_three_workers),
 };
