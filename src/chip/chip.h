@@ -6,6 +6,7 @@
 #ifndef PTO_CHIP_H
 #define PTO_CHIP_H
 
+#include "chip/pace.h"
 #include "graph/image.h"
 #include "graph/ledger.h"
 #include "port/port_sim.h"
@@ -29,6 +30,7 @@ struct chip_job {
     bool is_held;              /* nothing runs before build has returned */
     bool is_built_only;        /* nothing runs at all: the graph becomes an image */
     const struct image *image; /* not NULL: launched instead of building */
+    struct pace *pace;         /* of its launches */
     uint64_t stall_ns;         /* without a kernel that starts or returns: the run fails */
     uint64_t deadline_ns;      /* UINT64_MAX: none */
     char *guard;               /* a page that the builder is not expected to read; NULL: none */

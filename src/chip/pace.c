@@ -72,6 +72,31 @@ void pace_note(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns, boo
     go(p, choose(p));
 }
 
+void pace_launched(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns)
+{
+    enum pace_way other = p->way == PACE_SHARED ? PACE_ALONE : PACE_SHARED;
+
+    if (run_ns > PACE_RUN_NS_LONG) {
+        go(p, PACE_SHARED);
+        return;
+    }
+    p->tasks += tasks;
+    p->ns += ns;
+    if (p->tasks < PACE_TASKS)
+        return;
+    settle(&p->cost[p->way], 16 * p->ns / p->tasks);
+    p->total++;
+    if (p->cost[other] == 0 || p->total >= p->try_at) {
+        p->try_step = p->cost[other] == 0                   ? 4
+                      : 4 * p->try_step < PACE_TRY_LAUNCHES ? 4 * p->try_step
+                                                            : PACE_TRY_LAUNCHES;
+        p->try_at = p->total + p->try_step;
+        go(p, other);
+    } else {
+        go(p, p->cost[other] < p->cost[p->way] ? other : p->way);
+    }
+}
+
 bool pace_hint(struct pace *p)
 {
     bool is_early = p->hint_at != 0 && p->total < p->hint_at;

@@ -15,13 +15,14 @@
 #include <stdint.h>
 
 enum {
-    PACE_TASKS = 128,        /* that are timed at once */
-    PACE_TRY_FIRST = 1024,   /* tasks until something else is tried, at first; it grows fourfold */
-    PACE_TRY_MAX = 1 << 17,  /* up to this */
-    PACE_HINT_TASKS = 4096,  /* between two hints that are followed */
-    PACE_BUILD_NS = 25,      /* what a task takes at least beside its run, until it is known */
-    PACE_RUN_NS_LEAST = 60,  /* a task that runs for less is not worth a try */
-    PACE_RUN_NS_LONG = 1000, /* one that runs for longer is always shared */
+    PACE_TASKS = 128,         /* that are timed at once */
+    PACE_TRY_FIRST = 1024,    /* tasks until something else is tried, at first; it grows fourfold */
+    PACE_TRY_MAX = 1 << 17,   /* up to this */
+    PACE_TRY_LAUNCHES = 1024, /* the same in samples of launches, at most */
+    PACE_HINT_TASKS = 4096,   /* between two hints that are followed */
+    PACE_BUILD_NS = 25,       /* what a task takes at least beside its run, until it is known */
+    PACE_RUN_NS_LEAST = 60,   /* a task that runs for less is not worth a try */
+    PACE_RUN_NS_LONG = 1000,  /* one that runs for longer is always shared */
 };
 
 enum pace_way { PACE_ALONE, PACE_SHARED, PACE_WAYS };
@@ -48,6 +49,12 @@ void pace_start(struct pace *p, enum pace_way way);
  * took it `run_ns`. `is_long`: more than once more than PACE_RUN_NS_LONG.
  */
 void pace_note(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns, bool is_long);
+
+/*
+ * For launches of a built graph, each of which goes one way: one is over. One way
+ * is not computed from the other here: what is not known is tried.
+ */
+void pace_launched(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns);
 
 /* Somebody thinks that tasks are shorter than their hand-over. True: from now on alone. */
 bool pace_hint(struct pace *p);

@@ -9,6 +9,7 @@
 enum {
     STACK_BYTES = 8 << 20, /* of the graph builder: its pages appear on use */
     BUDGET = 64,           /* tasks between two looks at everything else */
+    BUDGET_SHORT = 256,    /* the same where they take next to nothing */
     SPINS = 2000,          /* looks for work before a thread sleeps */
     LOOKS = 16,            /* of these at a time */
     PATIENCE_NS = 1000000, /* without a slot coming back before the window grows */
@@ -236,6 +237,8 @@ static void judge_tasks(struct sim *m, struct worker *w, struct weight *weight)
     m->long_samples = task_ns > least_ns ? m->long_samples + 1 : 0;
     if (m->long_samples > 1 || task_ns > 10 * least_ns) {
         w->is_generous = true;
+        if (m->job->image != NULL)
+            sched_share(w);
         a32_store_relaxed(&m->sched.is_fine, FINE_UNKNOWN);
     } else if (m->job->image != NULL) {
         w->is_generous = false;
@@ -366,6 +369,18 @@ void port_wake(void *machine)
 
 /* ---- a run ---- */
 
+/* A team's kernels end on other threads, which complete it. */
+static bool can_be_alone(const struct chip_job *job)
+{
+    return job->image != NULL && !job->image->has_teams;
+}
+
+/* As the launches before tell. */
+static bool is_better_alone(const struct chip_job *job)
+{
+    return can_be_alone(job) && job->pace->way == PACE_ALONE;
+}
+
 static int sim_run(struct chip *chip, const struct chip_job *job)
 {
     struct sim *m = sim_of(chip);
@@ -401,7 +416,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     sched_start(&m->sched, job->kernels, job->order_seed);
     pthread_mutex_unlock(&m->lock);
     /* What is ready stays here until the graph is complete, or if there is nobody else. */
-    w->is_generous = !job->is_held && workers > 1;
+    w->is_generous = workers > 1 && (job->image != NULL ? !is_better_alone(job) : !job->is_held);
     hook = pto_sim_set_core(&m->caller.hook);
     crash_begin(&m->caller.crash, &m->caller.core.exec);
     m->caller.crash.guard = job->guard;
@@ -486,7 +501,8 @@ static void seed_image(struct sim *m, struct worker *w)
     if (m->is_seeded)
         return;
     m->is_seeded = true;
-    sched_launch(w, m->job->image);
+    m->cycle_ns = os_now_ns();
+    sched_launch(w, m->job->image, is_better_alone(m->job));
 }
 
 bool lead_run(struct sim *m, struct thread *th)
@@ -640,7 +656,8 @@ static bool run_to_end(struct sim *m, struct worker *w)
 
     start_weighing(w, &weight);
     m->base.room_at = UINT32_MAX;
-    w->is_generous = w->is_generous || (m->job->is_held && m->sched.worker_count > 1);
+    w->is_generous =
+        w->is_generous || (m->job->is_held && m->job->image == NULL && m->sched.worker_count > 1);
     if (w->is_generous)
         sched_publish(w);
     while (g->live != 0) {
@@ -653,7 +670,20 @@ static bool run_to_end(struct sim *m, struct worker *w)
         if (result == SCHED_IDLE && g->live != 0)
             (void)sleep_at(m, w, UINT64_MAX);
     }
+    if (can_be_alone(m->job) && m->sched.worker_count > 1 && !sched_is_stopped(&m->sched))
+        pace_launched(m->job->pace, m->job->image->task_count, os_now_ns() - m->cycle_ns,
+                      m->task_ns);
     return true;
+}
+
+/* Before a look at everything else. One that keeps tasks for itself looks sooner whether they got longer. */
+static uint32_t tasks_at_once(const struct sim *m, const struct worker *w)
+{
+    uint64_t count = WEIGHED * TASK_NS_FINE / m->task_ns;
+
+    if (m->sched.worker_count == 1 || w->is_generous)
+        return BUDGET;
+    return count < WEIGHED ? WEIGHED : count < BUDGET_SHORT ? (uint32_t)count : BUDGET_SHORT;
 }
 
 /* Runs some tasks and takes slots back. SCHED_IDLE: there was nothing to do for so long that it is time to sleep. */
@@ -666,7 +696,7 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, struct weig
         answer_alarm(m);
     if (w->trace != NULL)
         trace_depth(w->trace, m->graph.live, sched_ready_count(w));
-    result = sched_run(w, m->sched.worker_count > 1 && !w->is_generous ? WEIGHED : BUDGET);
+    result = sched_run(w, tasks_at_once(m, w));
     if (result == SCHED_LOST)
         return SCHED_LOST;
     if (m->sched.worker_count > 1)

@@ -34,7 +34,6 @@
 #include "base/fiber.h"
 #include "base/os.h"
 #include "chip/chip.h"
-#include "chip/pace.h"
 #include "pto/sim.h"
 
 struct sim;

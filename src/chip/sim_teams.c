@@ -350,7 +350,8 @@ void run_lane(struct sim *m, struct thread *th)
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
     if (sigsetjmp(th->crash.back, 0) == 0)
-        (void)core_invoke(&th->core, s, s->tensor, m->sched.kernels[lane.kernel].fn, lane.block);
+        (void)core_invoke(&th->core, s, s->tensor, m->sched.kernels[lane.kernel].fn, lane.block,
+                          s->block_count);
     else
         lane_crashed(m, th);
     pthread_mutex_lock(&m->lock);

@@ -86,7 +86,7 @@ void abandon_kernels(struct sim *m)
 
     pthread_mutex_lock(&m->lock);
     for (struct thread *th = m->all; th != NULL; th = th->next)
-        a32_store_relaxed(&th->core.lost, 1); /* F3: whoever returns now looks under the lock */
+        core_set_lost(&th->core, true); /* F3: whoever returns now looks under the lock */
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
     else
@@ -143,7 +143,8 @@ void init_thread(struct sim *m, struct thread *th)
     th->sim = m;
     th->hook = (struct pto_sim_core){ sub_block_here, pipe_state_here };
     core_init(&th->core, th);
-    th->core.has_own_fence = !m->has_fence_all;
+    th->core.lost =
+        (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED }; /* nobody knows of it yet */
 }
 
 /* NULL if the system refuses, or if every core has its thread. Under the lock. */
@@ -334,7 +335,7 @@ bool port_core_lost(struct core *core, struct slot *s)
     note_back(th);
     is_lost = th->is_lost;
     th->is_lost = false;
-    a32_store_relaxed(&core->lost, 0); /* both sides hold the lock */
+    core_set_lost(core, false); /* both sides hold the lock */
     if (is_lost) {
         if (m->base.trace != NULL)
             trace_end(m->base.trace, s->seq, core_number(m, th->held_type, th->held_index),
@@ -508,14 +509,14 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
 
     if (th == NULL)
         return; /* as many threads as cores are in kernels: nothing more could run */
-    a32_store_relaxed(&old->core.lost, 1); /* F3 */
+    core_set_lost(&old->core, true); /* F3 */
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
     else
         fence_full(); /* F3 */
     /* Acquire says what the fence does in terms that a race detector knows. */
     if (a32_load_acquire(&old->core.exec) != exec) { /* it has returned: it may keep the place */
-        a32_store_relaxed(&old->core.lost, 0);
+        core_set_lost(&old->core, false);
         put_idle(m, th);
         return;
     }

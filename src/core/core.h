@@ -24,12 +24,21 @@ struct core_slab {
     struct pto_completion entry[PTO_COMPLETIONS_MAX];
 };
 
+/* Bits: what the thread has to look at after a kernel. */
+enum core_lost {
+    CORE_LOST = 1,     /* the monitor took its place, or may have */
+    CORE_UNFENCED = 2, /* the system has no fence for all threads: use one here */
+};
+
+static_assert(offsetof(struct pto_local_context, block_count) ==
+                  offsetof(struct pto_local_context, block_index) + 4,
+              "they are written as one word");
+
 struct core {
     _Alignas(128) struct a32 exec; /* odd inside a kernel; written by the owning thread only */
-    struct a32 lost;               /* the monitor took the thread's place; written under its lock */
+    struct a32 lost;               /* enum core_lost; written under the monitor's lock */
     void *owner;                   /* the thread, for port_core_lost */
     struct slot *slot;             /* the task it runs or ran last */
-    bool has_own_fence;            /* the system has no fence for all threads: use one here */
     int64_t args[PTO_ARG_COUNT];
     struct pto_local_context local;
     struct pto_global_context global;
@@ -47,6 +56,30 @@ static inline void core_init(struct core *core, void *owner)
     core->local.completion_capacity = PTO_COMPLETIONS_MAX;
 }
 
+/* Under the lock. */
+static inline void core_set_lost(struct core *core, bool is_lost)
+{
+    uint32_t others = a32_load_relaxed(&core->lost) & ~(uint32_t)CORE_LOST; /* never changes */
+
+    a32_store_relaxed(&core->lost, others | (is_lost ? CORE_LOST : 0)); /* F3 */
+}
+
+/* After the store to `exec`. True: it is looked at again under the lock. */
+static inline bool core_may_be_lost(struct core *core)
+{
+    uint32_t lost;
+
+    fence_light();
+    lost = a32_load_relaxed(&core->lost); /* F3 */
+    if (__builtin_expect(lost == 0, 1))
+        return false;
+    if ((lost & CORE_UNFENCED) != 0) {
+        fence_full(); /* F3 */
+        lost = a32_load_relaxed(&core->lost);
+    }
+    return (lost & CORE_LOST) != 0;
+}
+
 /* Whether the last kernel registered conditions, or failed at it. */
 static inline bool core_has_deferred(const struct core *core)
 {
@@ -61,11 +94,12 @@ static inline bool core_has_deferred(const struct core *core)
  * the thread may have lost its place meanwhile.
  */
 static inline bool core_invoke(struct core *core, struct slot *s, const struct pto_tensor *tensor,
-                               pto_kernel_fn fn, uint32_t block)
+                               pto_kernel_fn fn, uint32_t block, uint32_t block_count)
 {
     int64_t *args = core->args;
     uint32_t count = s->tensor_count;
     uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+    uint64_t blocks = block | (uint64_t)block_count << 32;
 
     atomic_note_read(s);
     core->slot = s;
@@ -76,16 +110,12 @@ static inline bool core_invoke(struct core *core, struct slot *s, const struct p
     else
         for (uint32_t i = 0; i < s->scalar_count; i++)
             args[count + i] = ((const int64_t *)(const void *)&tensor[count])[i];
-    core->local.block_index = (int32_t)block;
-    core->local.block_count = (int32_t)s->block_count;
+    memcpy(&core->local.block_index, &blocks, sizeof(blocks)); /* and block_count */
     core->local.task = slot_id(s);
     a32_store_release(&core->exec, exec + 1); /* R7 */
     fn(args);
     a32_store_relaxed(&core->exec, exec + 2); /* nothing is read by it */
-    fence_light();
-    if (core->has_own_fence)
-        fence_full();                          /* F3 */
-    return a32_load_relaxed(&core->lost) != 0; /* a set flag is looked at again under the lock */
+    return core_may_be_lost(core);
 }
 
 #endif

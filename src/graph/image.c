@@ -10,6 +10,11 @@ static const struct slot *slot_at(const struct graph *g, uint32_t number)
     return g->info[number].seq != 0 ? graph_slot(g, g->info[number].line) : NULL;
 }
 
+static const struct edge *edges_of(const struct slot *s)
+{
+    return aptr_load_relaxed(&s->successors); /* nothing runs */
+}
+
 static struct slot *image_slot(const struct image *image, uint32_t line)
 {
     return (struct slot *)(void *)(image->slots + (uint64_t)line * SLOT_LINE_BYTES);
@@ -87,9 +92,10 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
             continue;
         image->task_count++;
         image->header_lines += header_lines(s);
+        image->has_teams = image->has_teams || (s->flags & SLOT_IS_TEAM) != 0;
         payload += (s->flags & SLOT_IS_WHOLE) != 0 ? 0 : payload_lines(s);
-        for (const struct edge *e = aptr_load_relaxed(&s->successors); e != NULL; e = e->next)
-            image->edge_count++; /* nothing runs */
+        for (const struct edge *e = edges_of(s); e != NULL; e = e->next)
+            image->edge_count++;
         for (uint32_t i = 0; i < s->tensor_count; i++)
             image->patch_count += image_find_entry(entry, s->tensor[i].addr) >= 0;
         image->patch_count += operand_of(s) != 0 && image_find_entry(entry, operand_of(s)) >= 0;
@@ -131,20 +137,54 @@ static void add_patch(struct image *image, const struct pto_entry *entry, uint32
                                   addr - entry->tensor[index].addr };
 }
 
+/*
+ * The tasks by number, in the order in which one worker would run them: it goes
+ * on with the first that it makes ready, later with the others, newest first.
+ * Borrows what is filled afterwards: `line` counts, `task` is a stack.
+ */
+static void order_tasks(struct image *image, const struct graph *g, uint32_t *order)
+{
+    uint32_t *pending = image->line, *ready = image->task;
+    uint32_t ready_count = 0;
+
+    memset(pending, 0, image->number_count * sizeof(pending[0]));
+    for (uint32_t number = 1; number < g->info_count; number++)
+        if (slot_at(g, number) != NULL)
+            for (const struct edge *e = edges_of(slot_at(g, number)); e != NULL; e = e->next)
+                pending[e->self->number]++;
+    for (uint32_t number = g->info_count; number-- > 1;)
+        if (slot_at(g, number) != NULL && pending[number] == 0)
+            ready[ready_count++] = number;
+    for (uint32_t i = 0; i < image->task_count; i++) {
+        uint32_t next = 0;
+
+        order[i] = ready[--ready_count];
+        for (const struct edge *e = edges_of(slot_at(g, order[i])); e != NULL; e = e->next) {
+            uint32_t number = e->self->number;
+
+            if (--pending[number] != 0)
+                continue;
+            if (next == 0)
+                next = number;
+            else
+                ready[ready_count++] = number;
+        }
+        if (next != 0)
+            ready[ready_count++] = next;
+    }
+}
+
 /* Where each slot and its payload will be. */
-static void place_slots(struct image *image, const struct graph *g)
+static void place_slots(struct image *image, const struct graph *g, const uint32_t *order)
 {
     uint32_t header = 1, payload = image->header_lines;
 
-    for (uint32_t number = 1; number < g->info_count; number++) {
-        const struct slot *from = slot_at(g, number);
-        bool is_whole = from != NULL && (from->flags & SLOT_IS_WHOLE) != 0;
-        struct slot *s;
+    for (uint32_t i = 0; i < image->task_count; i++) {
+        const struct slot *from = slot_at(g, order[i]);
+        bool is_whole = (from->flags & SLOT_IS_WHOLE) != 0;
+        struct slot *s = image_slot(image, header);
 
-        image->line[number] = header;
-        if (from == NULL)
-            continue;
-        s = image_slot(image, header);
+        image->line[order[i]] = header;
         memcpy(s, from, is_whole ? sizeof(*s) : SLOT_LINE_BYTES);
         s->payload = is_whole ? header + 2 : payload;
         memcpy(image_tensors(image, s), from->tensor, payload_bytes(from));
@@ -181,6 +221,23 @@ static void adapt_slot(struct image *image, const struct graph *g, const struct 
     a32_store_relaxed(&s->pending, 0); /* a link only */
 }
 
+/* Tells successors that wait for one task only: a launch does not count for them. */
+static void mark_followers(struct image *image, const struct graph *g)
+{
+    for (uint64_t i = 0; i < image->edge_count; i++)
+        if (image_slot(image, image->successor[i])->built_pending == 1)
+            image->successor[i] |= SPAN_FOLLOWS;
+    for (uint32_t number = 1; number < g->info_count; number++) {
+        struct slot *s;
+
+        if (slot_at(g, number) == NULL)
+            continue;
+        s = image_slot(image, image->line[number]);
+        if (s->span.count == 1 && (image->successor[s->span.first] & SPAN_FOLLOWS) != 0)
+            s->span = (struct slot_span){ image->successor[s->span.first], SPAN_IS_ONE };
+    }
+}
+
 /* Fills the list of tasks, from the last one on; their counters as each launch finds them. */
 static void sort_tasks(struct image *image, const struct graph *g)
 {
@@ -212,6 +269,7 @@ void image_fill(struct image *image, const struct graph *g, const struct pto_ent
                 char *memory)
 {
     uint32_t filled = 0;
+    uint32_t *order;
 
     image->heap = memory; /* first: it is aligned to more than the others */
     memory += align_heap(image->heap_bytes);
@@ -227,27 +285,26 @@ void image_fill(struct image *image, const struct graph *g, const struct pto_ent
         &memory, image->passed_count * sizeof(struct passed_scalar));
     memcpy(image->heap, g->heap_pool.base, image->heap_bytes);
     memcpy(image->passed, g->passed_pool.base, image->passed_count * sizeof(struct passed_scalar));
-    place_slots(image, g);
+    order = (uint32_t *)(void *)image->counter; /* which are filled last */
+    order_tasks(image, g, order);
+    place_slots(image, g, order);
     for (uint32_t i = 0; i < image->passed_count; i++)
         image->passed[i].line = image->line[graph_slot(g, image->passed[i].line)->number];
     image->patch_count = 0;
     for (uint32_t number = 1; number < g->info_count; number++)
         if (slot_at(g, number) != NULL)
             adapt_slot(image, g, entry, image->line[number]);
-    for (uint32_t number = 1; number < g->info_count; number++) {
-        const struct slot *from = slot_at(g, number);
-        struct slot *s;
+    for (uint32_t i = 0; i < image->task_count; i++) {
+        struct slot *s = image_slot(image, image->line[order[i]]);
 
-        if (from == NULL)
-            continue;
-        s = image_slot(image, image->line[number]);
         s->span.first = filled;
-        for (const struct edge *e = aptr_load_relaxed(&from->successors); e != NULL; e = e->next) {
-            image->successor[filled++] = image->line[e->self->number]; /* nothing runs */
+        for (const struct edge *e = edges_of(slot_at(g, order[i])); e != NULL; e = e->next) {
+            image->successor[filled++] = image->line[e->self->number];
             image_slot(image, image->line[e->self->number])->built_pending++;
         }
         s->span.count = filled - s->span.first;
     }
+    mark_followers(image, g);
     sort_tasks(image, g);
 }
 
@@ -278,10 +335,11 @@ void image_each_edge(const struct image *image,
 {
     for (uint32_t i = 0; i < image->task_count; i++) {
         const struct slot *s = image_slot(image, image->task[i]);
+        bool is_one = s->span.count == SPAN_IS_ONE;
+        const uint32_t *line = is_one ? &s->span.first : &image->successor[s->span.first];
 
-        for (uint32_t k = 0; k < s->span.count; k++)
-            each(context, s->seq - 1,
-                 image_slot(image, image->successor[s->span.first + k])->seq - 1);
+        for (uint32_t k = 0; k < (is_one ? 1 : s->span.count); k++)
+            each(context, s->seq - 1, image_slot(image, line[k] & ~SPAN_FOLLOWS)->seq - 1);
     }
 }
 

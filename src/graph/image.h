@@ -45,6 +45,7 @@ struct image {
     uint32_t submitted;   /* tasks, allocations included */
     uint32_t root_count;  /* tasks that wait for nothing */
     uint32_t early_count; /* the same, but they are settled before anything runs */
+    bool has_teams;       /* of tasks that end on other threads */
     uint32_t patch_count;
     uint32_t passed_count;
     uint64_t bytes; /* of everything */

@@ -33,7 +33,8 @@ struct relaunch {
     struct callable *callable;
     struct registration *registration; /* NULL: the callable needs none */
     struct image image;
-    char *memory; /* the image's */
+    struct pace pace; /* of its launches */
+    char *memory;     /* the image's */
     struct pto_tensor *tensor;
     uint64_t *scalar;
     struct pto_entry built; /* the entry with which it was built */
@@ -221,6 +222,7 @@ static bool reserve_bytes(struct relaunch *r, const struct memory *memory)
 
     pthread_mutex_lock(&device->lock);
     has_room = r->image.bytes <= memory->max &&
+               r->image.slot_bytes / SLOT_LINE_BYTES < SPAN_FOLLOWS && /* 128 GiB */
                memory->used + device->graph_bytes <= memory->max - r->image.bytes;
     if (has_room) {
         r->kept_bytes = r->image.bytes;
@@ -290,6 +292,7 @@ void relaunch_keep(struct relaunch *r, struct run *run)
         r->memory = allocate_image(r->image.bytes);
     if (r->memory != NULL) {
         image_fill(&r->image, run->graph, &run->entry, r->memory);
+        pace_start(&r->pace, PACE_SHARED);
         image_each_outside(&r->image, &run->entry, note_outside, r);
         sort_outside(&r->outside);
     }
@@ -471,6 +474,7 @@ void relaunch_start(struct relaunch *r, struct run *run, const struct graph_para
         image_each_edge(&r->image, params->wired_fn, params->wired_context);
     image_start(run->graph, &r->image, params);
     job->image = &r->image;
+    job->pace = &r->pace;
 }
 
 /* ---- what may not change ---- */

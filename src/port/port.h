@@ -39,9 +39,9 @@ void port_relax(void);
 /* Starts one invocation of the task's kernel on a core. */
 static inline enum port_start port_core_start(struct core *core, struct slot *s,
                                               const struct pto_tensor *tensor, pto_kernel_fn fn,
-                                              uint32_t block)
+                                              uint32_t block, uint32_t block_count)
 {
-    if (core_invoke(core, s, tensor, fn, block) && port_core_lost(core, s))
+    if (core_invoke(core, s, tensor, fn, block, block_count) && port_core_lost(core, s))
         return PORT_IN_FLIGHT;
     return PORT_DONE;
 }

@@ -41,6 +41,7 @@ static struct slot *pop_newest(struct worker *w);
 static struct slot *pop_random(struct worker *w);
 static bool claim_tasks(struct worker *w, struct worker *from);
 static bool claim_roots(struct worker *w);
+static void offer_roots(struct worker *w, uint32_t count);
 static struct slot *complete_task(struct worker *w, struct slot *s, enum kind kind);
 static struct slot *complete_in_image(struct worker *w, struct slot *s, enum kind kind);
 static void rewind_task(struct slot *s);
@@ -84,8 +85,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
         a64_store_relaxed(&s->timing[i].begin, 0);
         a64_store_relaxed(&s->timing[i].end, 0);
     }
-    if (s->worker_count == 1)
-        s->worker[0]->is_shared = false; /* until a thread is set aside */
+    s->worker[0]->is_shared = s->worker_count > 1; /* or a thread is set aside */
     for (uint32_t i = 0; i < s->worker_count; i++) {
         struct worker *w = s->worker[i];
 
@@ -153,7 +153,7 @@ static inline uint32_t core_number(const struct worker *w, const struct slot *s)
 /* Whether the worker has a core for the task; if not, somebody else will. */
 static inline bool has_core(struct worker *w, struct slot *s)
 {
-    if ((w->core_mask & (1u << s->core_type)) != 0 ||
+    if (__builtin_expect((w->core_mask & (1u << s->core_type)) != 0, 1) ||
         port_core_acquire(w->sched->machine, w, s->core_type))
         return true;
     park_task(w, s);
@@ -163,23 +163,24 @@ static inline bool has_core(struct worker *w, struct slot *s)
 /* One invocation on the worker's core. If the task waits for conditions, it is not this thread's any more. */
 __attribute__((always_inline)) static inline enum step invoke(struct worker *w, struct slot *s,
                                                               const struct pto_tensor *tensor,
-                                                              uint32_t block, bool is_timed,
-                                                              bool is_traced)
+                                                              uint32_t block, uint32_t block_count,
+                                                              bool is_timed, bool is_traced)
 {
+    struct core *core = w->core;
+
     w->executed[s->core_type]++;
     if (is_traced && w->trace != NULL)
         trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0], block);
-    if (port_core_start(w->core, s, tensor, w->sched->kernels[s->kernel[0]].fn, block) ==
+    if (port_core_start(core, s, tensor, w->sched->kernels[s->kernel[0]].fn, block, block_count) ==
         PORT_IN_FLIGHT)
         return STEP_LOST;
     if (is_traced && w->trace != NULL)
         trace_end(w->trace, s->seq, core_number(w, s), block);
     if (is_timed)
         sched_time_end(w->sched, s);
-    if (core_has_deferred(w->core)) {
-        if (w->index == 0)
-            graph_share(w->graph); /* whoever polls may go on with it */
-        if (sched_defer(w->sched, s, &w->core->slab))
+    if (core_has_deferred(core)) {
+        sched_share(w); /* whoever polls may go on with it */
+        if (sched_defer(w->sched, s, &core->slab))
             return STEP_LATER;
     }
     return STEP_DONE;
@@ -199,13 +200,14 @@ __attribute__((always_inline)) static inline enum step run_plain(struct worker *
     const struct pto_tensor *tensor =
         kind_is_image(kind) ? (const void *)graph_slot(w->graph, s->payload) : s->tensor;
 
-    if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) /* soon enough */
+    if (__builtin_expect(a32_load_relaxed(&w->sched->attention) != 0, 0) && /* soon enough */
+        !attend(w))
         return run_nothing(w, s);
     if (!has_core(w, s))
         return STEP_LATER;
     if (!kind_is_alone(kind))
         sched_offer(w); /* before a kernel that may take long */
-    return invoke(w, s, tensor, 0, false, !kind_is_alone(kind));
+    return invoke(w, s, tensor, 0, 1, false, !kind_is_alone(kind));
 }
 
 /* Any task but a plain one of an image. */
@@ -247,7 +249,7 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
         if (step == STEP_LOST)
             return SCHED_LOST;
         s = step == STEP_DONE ? complete_task(w, s, kind) : NULL;
-        if (kind == STREAMED_ALONE && step == STEP_LATER)
+        if (kind_is_alone(kind) && step == STEP_LATER)
             break; /* others know of it now: on in the loop for that */
         if (--left == 0) {
             if (s != NULL)
@@ -374,7 +376,7 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
     sched_offer(w);
     if (is_timed)
         sched_time_begin(w->sched, s);
-    step = invoke(w, s, s->tensor, block, is_timed, true);
+    step = invoke(w, s, s->tensor, block, s->block_count, is_timed, true);
     if (step != STEP_LOST && is_counted)
         return count_down(s, 1) ? STEP_DONE : STEP_LATER;
     return step;
@@ -513,43 +515,73 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
     return next;
 }
 
+/* A task of an image is ready. Returns the one to run next: `next`, unless there was none. */
+__attribute__((always_inline)) static inline struct slot *pass_on(struct worker *w, uint32_t line,
+                                                                  struct slot *next, enum kind kind)
+{
+    struct slot *t = graph_slot(w->graph, line);
+
+    if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
+        return next;
+    if (next == NULL && (kind == LAUNCHED_ALONE || w->order == 0))
+        return t;
+    sched_push_line(w, line);
+    return next;
+}
+
 /*
- * The same in a graph that is launched again: the list stays, and whoever makes
- * a task ready puts its counter back. Nobody else knows of the task then.
+ * Counts successors in an image down. Whoever makes one ready puts its counter
+ * back: nobody else knows of the task then. One that follows has no counter:
+ * this thread makes it ready, and nobody else ever could.
  */
+__attribute__((always_inline)) static inline struct slot *count_successors(struct worker *w,
+                                                                           const uint32_t *line,
+                                                                           uint32_t count,
+                                                                           enum kind kind)
+{
+    struct graph *g = w->graph;
+    const uint32_t *end = line + count;
+    bool is_shared = kind != LAUNCHED_ALONE && w->is_shared; /* what goes on elsewhere, too */
+    struct slot *next = NULL;
+
+    for (; line != end; line++) {
+        bool follows = (*line & SPAN_FOLLOWS) != 0;
+        uint32_t index = *line & ~SPAN_FOLLOWS;
+        struct slot *t = graph_slot(g, index);
+
+        __builtin_prefetch(t, 0, 3); /* it may be the next one */
+        if (!follows) {
+            struct a32 *counter = &g->counter[index];
+            uint32_t left;
+
+            if (is_shared) {
+                left = a32_sub_acq_rel(counter, 1) - 1; /* R5 A5 */
+            } else {
+                left = a32_load_relaxed(counter) - 1; /* one thread */
+                a32_store_relaxed(counter, left);
+            }
+            if (left != 0)
+                continue;
+            a32_store_relaxed(counter, t->built_pending); /* the next launch publishes it */
+        }
+        next = pass_on(w, index, next, kind);
+    }
+    return next;
+}
+
+/* The same in a graph that is launched again: the list stays. */
 __attribute__((always_inline)) static inline struct slot *complete_in_image(struct worker *w,
                                                                             struct slot *s,
                                                                             enum kind kind)
 {
     struct graph *g = w->graph;
-    const uint32_t *line = g->successor + s->span.first;
-    const uint32_t *end = line + s->span.count;
     bool is_alone = kind == LAUNCHED_ALONE;
-    bool is_shared = !is_alone && w->is_shared; /* what goes on elsewhere is completed here, too */
     struct slot *next = NULL;
 
-    for (; line != end; line++) {
-        struct a32 *counter = &g->counter[*line];
-        struct slot *t = graph_slot(g, *line);
-        uint32_t left;
-
-        __builtin_prefetch(t, 0, 3); /* it may be the next one */
-        if (is_shared) {
-            left = a32_sub_acq_rel(counter, 1) - 1; /* R5 A5 */
-        } else {
-            left = a32_load_relaxed(counter) - 1; /* one thread */
-            a32_store_relaxed(counter, left);
-        }
-        if (left != 0)
-            continue;
-        a32_store_relaxed(counter, t->built_pending); /* for the next launch, which publishes it */
-        if ((t->flags & SLOT_IS_SETTLED_FIRST) != 0 && !sched_settle(w, t))
-            continue;
-        if (next == NULL && (is_alone || w->order == 0))
-            next = t;
-        else
-            sched_push(w, t);
-    }
+    if (s->span.count == SPAN_IS_ONE)
+        next = pass_on(w, s->span.first & ~SPAN_FOLLOWS, next, kind);
+    else if (s->span.count != 0)
+        next = count_successors(w, g->successor + s->span.first, s->span.count, kind);
     if (is_alone || w->index == 0) {
         g->live--;
     } else { /* the ring is not used: the submitter only wants to know how many */
@@ -660,6 +692,13 @@ static bool claim_tasks(struct worker *w, struct worker *from)
     return true;
 }
 
+static void take_roots(struct worker *w, uint32_t first, uint32_t count)
+{
+    w->deque_head = 0; /* it is empty */
+    w->deque_tail = count;
+    memcpy(w->deque, w->sched->root + first, count * sizeof(w->deque[0]));
+}
+
 /*
  * Some of the tasks with which a launch starts: fewer the fewer there are left,
  * so that all workers have some; many for a random order, which is one of these.
@@ -669,9 +708,19 @@ static bool claim_roots(struct worker *w)
     struct sched *s = w->sched;
     uint32_t left = a32_load_relaxed(&s->root_left); /* the exchange checks it */
     uint32_t most = a32_load_relaxed(&s->root_most); /* that of another launch would do, too */
-    const uint32_t *line;
     uint32_t count;
 
+    if (w->own_left != 0 && w->is_shared) {
+        left = w->own_left;
+        w->own_left = 0;
+        offer_roots(w, left);
+    }
+    if (w->own_left != 0) { /* others have none */
+        count = w->own_left < most ? w->own_left : most;
+        w->own_left -= count;
+        take_roots(w, w->own_left, count);
+        return true;
+    }
     do {
         if (left == 0)
             return false;
@@ -679,26 +728,41 @@ static bool claim_roots(struct worker *w)
         if (count > most)
             count = most;
     } while (!a32_cas_acq_rel(&s->root_left, &left, left - count)); /* A22 */
-    line = s->root + left - count;
-    w->deque_head = 0; /* it is empty */
-    w->deque_tail = count;
-    memcpy(w->deque, line, count * sizeof(line[0]));
+    take_roots(w, left - count, count);
     return true;
 }
 
-void sched_launch(struct worker *w, const struct image *image)
+void sched_launch(struct worker *w, const struct image *image, bool is_alone)
 {
     struct sched *s = w->sched;
 
-    port_assert(a32_load_relaxed(&s->root_left) == 0); /* the run before is over */
+    port_assert(a32_load_relaxed(&s->root_left) == 0 &&
+                w->own_left == 0); /* the run before is over */
+    if (is_alone)
+        w->is_shared = false;
     for (uint32_t i = 0; i < image->early_count; i++)
         sched_ready(w, graph_slot(w->graph, image->task[image->root_count + i]));
     s->root = image->task;
     /* As many as fit the deque, so it may be late. */
     a32_store_relaxed(&s->root_most, w->order == 0 ? SCHED_ROOTS : SCHED_DEQUE / 2);
-    a32_store_release(&s->root_left, image->root_count); /* R22 */
     if (w->is_shared)
-        sched_signal(s);
+        offer_roots(w, image->root_count);
+    else
+        w->own_left = image->root_count;
+}
+
+static void offer_roots(struct worker *w, uint32_t count)
+{
+    a32_store_release(&w->sched->root_left, count); /* R22 */
+    sched_signal(w->sched);
+}
+
+void sched_share(struct worker *w)
+{
+    if (w->index == 0)
+        graph_share(w->graph);
+    if (w->sched->worker_count > 1)
+        w->is_shared = true;
 }
 
 void sched_publish(struct worker *w)
@@ -863,8 +927,7 @@ static bool complete_finished(struct worker *w)
 
 static void park_task(struct worker *w, struct slot *s)
 {
-    if (w->index == 0)
-        graph_share(w->graph);
+    sched_share(w);
     shared_push(w->graph, &w->sched->parked[s->core_type], s);
     sched_signal(w->sched);
 }

@@ -20,7 +20,7 @@
  *   R18 unlock_deferred       -> A18 try_lock_deferred       the table of conditions is whole
  *   R19 whoever notifies      -> A19 sched_poll              what was written before a condition held is there
  *   R21 stop_for_fault        -> A21 run_report_fault        what is told of the fault is whole
- *   R22 sched_launch (left)   -> A22 claim_roots             the graph that is launched is whole
+ *   R22 offer_roots (left)    -> A22 claim_roots             the graph that is launched is whole
  *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
  *       look for work: one of the two sees the other.
  */
@@ -106,7 +106,7 @@ struct worker {
     struct core *core;        /* of the thread that is at this place */
     struct trace_ring *trace; /* NULL: nothing is recorded */
     uint32_t index;
-    bool is_shared;    /* there are other workers, or were threads set aside */
+    bool is_shared;    /* others know of tasks, or may: other workers, threads set aside */
     bool is_hungry;    /* counted in sched->hungry */
     bool is_generous;  /* tasks are long enough to be worth offering, as far as is known */
     uint8_t core_mask; /* core types this place may use */
@@ -114,8 +114,9 @@ struct worker {
     uint64_t order;      /* state of the random order; 0: newest first */
     uint32_t deque_head; /* oldest */
     uint32_t deque_tail;
-    uint32_t list; /* more ready tasks, linked through `pending` */
-    int32_t until; /* so many more may become ready, and one, before sched_pushed looks */
+    uint32_t list;     /* more ready tasks, linked through `pending` */
+    uint32_t own_left; /* roots of a launch that nobody else knows of */
+    int32_t until;     /* so many more may become ready, and one, before sched_pushed looks */
     uint32_t return_tail;
     uint32_t return_sent;
     uint32_t unreturned; /* list of finished slots for which the ring had no room */
@@ -167,8 +168,13 @@ void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph);
 /* Before a run: worker 0 is the submitter's. */
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed);
 
-/* Submitter: the image's tasks become ready, for all workers. It was started in the graph. */
-void sched_launch(struct worker *w, const struct image *image);
+/*
+ * Submitter: the image's tasks become ready, for all workers, or only for this
+ * one until it is told to share them. It was started in the graph.
+ */
+void sched_launch(struct worker *w, const struct image *image, bool is_alone);
+/* Submitter: others may have tasks of the launch from now on. */
+void sched_share(struct worker *w);
 
 /* Many became ready, or the deque is full: offers some, makes room. Returns 0. */
 int sched_pushed(struct worker *w);
@@ -299,7 +305,8 @@ static inline uint64_t sched_executed(const struct worker *w)
 /* What the worker could run next; without what is in its list. */
 static inline uint32_t sched_ready_count(const struct worker *w)
 {
-    return w->deque_tail - w->deque_head + a32_load_relaxed(&w->sched->root_left); /* a count */
+    return w->deque_tail - w->deque_head + w->own_left +
+           a32_load_relaxed(&w->sched->root_left); /* a count */
 }
 
 #endif

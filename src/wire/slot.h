@@ -75,11 +75,14 @@ struct slot_predicate {
     uint8_t bytes; /* of the element */
 };
 
-/* The successors of a task in a graph that is launched again, by position. */
+/* The successors of a task in a graph that is launched again, by position in a list of lines. */
 struct slot_span {
-    uint32_t first;
-    uint32_t count;
+    uint32_t first; /* or the line itself, with SPAN_FOLLOWS */
+    uint32_t count; /* or SPAN_IS_ONE */
 };
+
+#define SPAN_FOLLOWS 0x80000000u /* of a line: the task waits for this one only */
+#define SPAN_IS_ONE UINT32_MAX   /* there is one successor, which follows */
 
 /* Unions: first what a graph that is being built needs, then what one that is launched does. */
 struct slot {

@@ -203,8 +203,8 @@ static inline void note_start(const struct core *core)
 #define weak_aptr_swap_relaxed(a, v) (atomic_note_write(w), weak_aptr_swap_relaxed(a, v))
 #define weak_aptr_swap_acquire(a, v) (atomic_note_write(w), weak_aptr_swap_acquire(a, v))
 #define weak_aptr_swap_release(a, v) (atomic_note_write(w), weak_aptr_swap_release(a, v))
-#define port_core_start(core, s, tensor, fn, block) \
-    (atomic_note_write(w), note_start(core), port_core_start(core, s, tensor, fn, block))
+#define port_core_start(core, s, tensor, fn, block, count) \
+    (atomic_note_write(w), note_start(core), port_core_start(core, s, tensor, fn, block, count))
 
 /* ---- the port ---- */
 

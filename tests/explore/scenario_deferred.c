@@ -91,6 +91,37 @@ static void two_conditions_thread(int id)
     }
 }
 
+/* ---- the same in a launch that place 0 keeps for itself, until the first task waits ---- */
+
+static void setup_alone(void)
+{
+    struct slot *ready;
+    struct pto_task_id deps[2];
+
+    start_places(2);
+    lanes.aiv0 = KERNEL_DEFER;
+    deps[0] = submit_only(0, 1, NULL, 0, &ready);
+    lanes.aiv0 = KERNEL_TOUCH;
+    deps[1] = submit_only(0, 2, NULL, 0, &ready);
+    submit_only(0x303, 0x10, deps, 2, &ready);
+    make_image();
+}
+
+static void alone_thread(int id)
+{
+    if (id == 0) {
+        start_launch(true);
+        lead_and_poll();
+    } else if (id == 1) {
+        serve_place(&place[1]);
+    } else {
+        raise_counter(0);
+        raise_counter(1);
+        explore_wait_until(is_first_due, NULL);
+        sched_poll(sched, graph);
+    }
+}
+
 /* ---- two blocks register for one task, and both are looked at again ---- */
 
 static void setup_blocks(void)
@@ -198,6 +229,9 @@ int main(int argc, char **argv)
         { { "conditions of blocks", 3, setup_blocks, blocks_thread, check_all_ran },
           "R17 A17 R18 A18 A19",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 150000, .random_count = 10000 } },
+        { { "condition in a launch", 3, setup_alone, alone_thread, check_all_ran },
+          "",
+          { .preemption_max = 2, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
         { { "conditions, stopped", 3, setup_stopped, stopped_thread, check_stopped },
           "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 5000 } },

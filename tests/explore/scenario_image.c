@@ -5,23 +5,7 @@
  */
 #include "scenario_places.h"
 
-#include "graph/image.h"
-
-enum { IMAGE_BYTES = 16 << 10, LAUNCHES = 2 };
-
-static struct image image;
-static _Alignas(128) char image_memory[IMAGE_BYTES];
-
-/* What was submitted becomes the image; the graph is not run itself. */
-static void make_image(void)
-{
-    static const struct pto_entry entry;
-
-    graph_scope_end(graph);
-    image_measure(&image, graph, &entry);
-    explore_assert(image.bytes <= IMAGE_BYTES);
-    image_fill(&image, graph, &entry, image_memory);
-}
+enum { LAUNCHES = 2 };
 
 /* The second and the third read what the first wrote, the fourth what those did. */
 static void build_diamond(int32_t blocks)
@@ -69,20 +53,56 @@ static void setup_join(void)
     make_image();
 }
 
-/* As sim.c does it, at place 0. */
-static void launch(void)
+/* One that is run before the others are told, which makes one task ready and counts for another. */
+static void setup_fork(void)
 {
-    image_start(
-        graph, &image,
-        &(struct graph_params){
-            .kernels = kernels, .kernel_count = KERNELS, .clusters = 1, .is_shared = true });
-    sched_launch(&place[0], &image);
+    struct slot *ready;
+    struct pto_task_id deps[2];
+
+    start_places(2);
+    deps[0] = submit_only(0, 1, NULL, 0, &ready);
+    deps[1] = submit_only(0, 2, NULL, 0, &ready);
+    submit_only(1, 4, deps, 1, &ready);
+    submit_only(3, 3, deps, 2, &ready);
+    make_image();
+}
+
+/* Place 0 keeps the launch, but has no core for the first task. */
+static void setup_parked(void)
+{
+    struct slot *ready;
+    struct pto_task_id deps[2];
+
+    start_places(2);
+    place[0].core_mask = 1u << PTO_CORE_AIV;
+    core_types[0] = 0;
+    lanes = (struct pto_kernels){ KERNEL_CUBE, -1, -1 };
+    deps[0] = submit_only(0, 1, NULL, 0, &ready);
+    lanes = (struct pto_kernels){ -1, KERNEL_TOUCH, -1 };
+    deps[1] = submit_only(0, 2, NULL, 0, &ready);
+    submit_only(3, 4, deps, 2, &ready);
+    make_image();
+}
+
+/* As sim.c does it, at place 0. */
+static void launch_as(bool is_alone)
+{
+    start_launch(is_alone);
+    if (is_alone) { /* the others learn of what is left of it after one task */
+        sched_run(&place[0], 1);
+        sched_share(&place[0]);
+    }
     while (graph->live != 0) {
         if (sched_ready_count(&place[0]) == 0)
             explore_wait_until(has_work, &place[0]);
         sched_run(&place[0], 64);
         sched_collect(sched, graph);
     }
+}
+
+static void launch(void)
+{
+    launch_as(false);
 }
 
 /* Between two launches every counter is as image_fill left it. */
@@ -127,6 +147,28 @@ static void launch_thread(int id)
     a32_store_release(&stop, 1);
 }
 
+static void alone_thread(int id)
+{
+    if (id != 0) {
+        serve_place(&place[id]);
+        return;
+    }
+    launch_as(true);
+    start_again();
+    launch_as(true);
+    a32_store_release(&stop, 1);
+}
+
+static void parked_thread(int id)
+{
+    if (id != 0) {
+        serve_place(&place[id]);
+        return;
+    }
+    start_launch(true);
+    lead_to_end();
+}
+
 static void check_launched(void)
 {
     check_all_ran();
@@ -169,6 +211,12 @@ int main(int argc, char **argv)
         { { "image on three", 3, setup_three, launch_thread, check_launched },
           "R5 A5",
           { .preemption_max = 0, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
+        { { "image, alone at first", 2, setup_fork, alone_thread, check_launched },
+          "R22 A22",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
+        { { "image, alone, parked", 2, setup_parked, parked_thread, check_launched },
+          "",
+          { .preemption_max = 2, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
         { { "image, blocks", 2, setup_blocks, launch_thread, check_launched },
           "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },

@@ -9,6 +9,7 @@
 
 #include "scenario.h"
 
+#include "graph/image.h"
 #include "sched/deferred.c"
 #include "sched/sched.c"
 
@@ -152,6 +153,32 @@ static inline struct pto_outputs submit_tensor(int32_t kernel, const void *tenso
     if (ready != NULL)
         sched_push(&place[0], ready);
     return out;
+}
+
+enum { IMAGE_BYTES = 16 << 10 };
+
+static struct image image;
+static _Alignas(128) char image_memory[IMAGE_BYTES];
+
+/* What was submitted becomes the image; the graph is not run itself. */
+static inline void make_image(void)
+{
+    static const struct pto_entry entry;
+
+    graph_scope_end(graph);
+    image_measure(&image, graph, &entry);
+    explore_assert(image.bytes <= IMAGE_BYTES);
+    image_fill(&image, graph, &entry, image_memory);
+}
+
+/* At place 0. */
+static inline void start_launch(bool is_alone)
+{
+    image_start(
+        graph, &image,
+        &(struct graph_params){
+            .kernels = kernels, .kernel_count = KERNELS, .clusters = 1, .is_shared = true });
+    sched_launch(&place[0], &image, is_alone);
 }
 
 static inline bool has_work(void *arg)

@@ -233,7 +233,7 @@ static void finished_thread(int id)
     } else {
         struct slot *s = ready[id - 2];
 
-        core_invoke(&core_of[id], s, s->tensor, kernels[s->kernel[0]].fn, 0);
+        core_invoke(&core_of[id], s, s->tensor, kernels[s->kernel[0]].fn, 0, 1);
         sched_returned(sched, graph, s, &core_of[id]);
     }
 }

@@ -71,7 +71,7 @@ static void setup_own_fence(void)
 {
     setup_takeover();
     sim->has_fence_all = false;
-    sim->caller.core.has_own_fence = true;
+    sim->caller.core.lost = (struct a32){ CORE_UNFENCED };
 }
 
 /* The thread that took the place loses it, too, when the caller waits for the end already. */

@@ -73,7 +73,8 @@ static void elsewhere_thread(int id)
         blocks_thread(id);
         return;
     }
-    core_invoke(&core_of[id], task, task->tensor, touch_kernel, (uint32_t)id - 2);
+    core_invoke(&core_of[id], task, task->tensor, touch_kernel, (uint32_t)id - 2,
+                task->block_count);
     sched_returned(sched, graph, task, &core_of[id]);
 }
 

@@ -246,7 +246,7 @@ static void setup_returning_own_fence(void)
 {
     setup_returning();
     sim->has_fence_all = false;
-    sim->at_place[1]->core.has_own_fence = true;
+    sim->at_place[1]->core.lost = (struct a32){ CORE_UNFENCED };
 }
 
 static bool is_back(void *arg)
@@ -430,6 +430,7 @@ static void check_crash(void)
 enum { IMAGE_BYTES = 16 << 10 };
 
 static struct image image;
+static struct pace pace;
 static _Alignas(128) char image_memory[IMAGE_BYTES];
 
 /* Built in setup: tasks before, in, and behind a team. */
@@ -462,6 +463,15 @@ static void setup_image(void)
     make_image(&on_aiv, 2);
 }
 
+/* The same where another worker knows of nothing until then. */
+static void setup_image_alone(void)
+{
+    watch = watch_once;
+    open_sim(1, 2);
+    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    make_image(&on_aiv, 2);
+}
+
 static void setup_image_of_team(void)
 {
     watch = watch_once;
@@ -476,7 +486,9 @@ static void image_thread(int id)
         return;
     }
     job.image = &image;
+    job.pace = &pace;
     for (uint32_t i = 0; i < 2; i++) {
+        pace_start(&pace, PACE_ALONE);
         memset(ran, 0, sizeof(ran));
         image_start(graph, &image,
                     &(struct graph_params){ .kernels = sim_kernels,
@@ -532,6 +544,9 @@ int main(int argc, char **argv)
         { { "takeover, image", 3, setup_image, image_thread, check_ran },
           "",
           { .preemption_max = 1, .delay_max = 1, .execution_max = 30000, .random_count = 10000 } },
+        { { "takeover, image alone", 4, setup_image_alone, image_thread, check_ran },
+          "",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 20000, .random_count = 10000 } },
         { { "team, image", 4, setup_image_of_team, image_thread, check_ran },
           "",
           { .preemption_max = 0, .delay_max = 0, .execution_max = 10000, .random_count = 5000 } },

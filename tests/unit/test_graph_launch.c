@@ -51,6 +51,8 @@ enum {
     THREADS = 4,
     THREAD_LAUNCHES = IS_SANITIZED ? 100 : 500,
     FAILURES = IS_SANITIZED ? 60 : 300,
+    CHAINS = 16,
+    CHAIN_TASKS = 12,
     WIDE = 3000, /* tasks that are ready at once: more than a deque holds */
 };
 
@@ -117,7 +119,7 @@ enum {
 };
 
 /* What one kernel is to do instead of its work, and which. */
-enum how { HOW_GOOD, HOW_CRASH, HOW_CONDITION, HOW_GATE, HOW_NO_RAISE, HOWS };
+enum how { HOW_GOOD, HOW_CRASH, HOW_CONDITION, HOW_GATE, HOW_NO_RAISE, HOWS, HOW_SLOW };
 
 static uint32_t fail_how = HOW_GOOD;
 static uint32_t fail_at;
@@ -155,6 +157,9 @@ static void misbehave(uint32_t kernel, const int64_t *args)
         __atomic_fetch_add(&at_gate, 1, __ATOMIC_ACQ_REL);
         while (__atomic_load_n(&is_open, __ATOMIC_ACQUIRE) == 0)
             rest();
+        break;
+    case HOW_SLOW:
+        rest();
         break;
     default:
         break;
@@ -237,6 +242,7 @@ static void kernel_sum(int64_t *args)
 
 static void kernel_double(int64_t *args)
 {
+    misbehave(KERNEL_DOUBLE, args);
     words_of(args, 0)[0] *= 2;
 }
 
@@ -589,6 +595,71 @@ static void thousands_of_tasks_may_be_ready_at_once(void **state)
 {
     (void)state;
     on_each_device(orchestrate_wide, launch_wide);
+}
+
+/* Chains of short tasks that are joined here and there, one that is deferred, some blocks. */
+static void orchestrate_short(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info zeroed = zeroed_words(1);
+    struct pto_tensor at[CHAINS], blocks_at = part_of(&entry->tensor[1], CHAINS + 1, BLOCKS);
+    struct pto_tensor deferred_at = part_of(&entry->tensor[1], CHAINS, 1);
+    struct pto_outputs made = pto_alloc(o, PTO_OUT(&zeroed));
+
+    if (made.count == 0)
+        return;
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        at[i] = part_of(&entry->tensor[1], i, 1);
+        pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at[i]), PTO_INT(1));
+    }
+    for (uint32_t k = 0; k < CHAIN_TASKS; k++) {
+        for (uint32_t i = 0; i < CHAINS; i++)
+            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&at[i]), PTO_IN(&at[(i + k) % CHAINS]));
+        if (k == CHAIN_TASKS / 2) {
+            pto_aiv(o, KERNEL_DEFER, PTO_AFTER(made.tensor), PTO_INOUT(&deferred_at));
+            pto_aiv(o, KERNEL_RAISE, PTO_AFTER(made.tensor));
+            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&deferred_at));
+            pto_aiv(o, KERNEL_BLOCK, PTO_INOUT(&blocks_at), PTO_BLOCKS(BLOCKS));
+        }
+    }
+}
+
+static uint64_t launch_short_once(struct pto_graph *graph)
+{
+    struct pto_run_report report;
+
+    pto_run_report_init(&report);
+    assert_int_equal(pto_graph_run(graph, entry_for(&room[0], 1, 3), NULL, &report), PTO_OK);
+    for (int i = 0; i < CHAINS; i++)
+        assert_int_equal(room[0].out[i], 1 << CHAIN_TASKS);
+    assert_int_equal(room[0].out[CHAINS], 1000);
+    for (int i = 0; i < BLOCKS; i++)
+        assert_int_equal(room[0].out[CHAINS + 1 + i], 100 + i);
+    return report.stolen;
+}
+
+/* How long a task takes is a sanitizer's matter; the results never are. */
+static void launch_short(void)
+{
+    struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
+    bool was_kept = false;
+
+    for (int i = 0; i < LAUNCHES; i++)
+        was_kept = launch_short_once(graph) == 0 || was_kept;
+    assert_true(was_kept || IS_SANITIZED); /* it was tried, at least */
+    __atomic_store_n(&fail_at, KERNEL_DOUBLE, __ATOMIC_RELAXED);
+    __atomic_store_n(&fail_how, HOW_SLOW, __ATOMIC_RELAXED);
+    assert_true(launch_short_once(graph) != 0 || workers == 1);
+    __atomic_store_n(&fail_how, HOW_GOOD, __ATOMIC_RELAXED);
+    for (int i = 0; i < 10; i++)
+        (void)launch_short_once(graph);
+    assert_int_equal(pto_graph_destroy(graph), PTO_OK);
+}
+
+/* The submitter keeps launches of short tasks for itself, until they become long. */
+static void launches_of_short_tasks_are_right_whoever_runs_them(void **state)
+{
+    (void)state;
+    on_each_device(orchestrate_short, launch_short);
 }
 
 static void orchestrate_nothing(struct pto_orch *o, const struct pto_entry *entry)
@@ -1581,6 +1652,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind_of_task_is_right_in_every_launch),
         cmocka_unit_test(thousands_of_tasks_may_be_ready_at_once),
+        cmocka_unit_test(launches_of_short_tasks_are_right_whoever_runs_them),
         cmocka_unit_test(a_graph_may_be_empty),
         cmocka_unit_test(outputs_begin_with_their_values_in_every_launch),
         cmocka_unit_test(other_shapes_are_refused),

@@ -137,6 +137,76 @@ static void tasks_that_change_are_noticed(void **state)
     assert_int_equal(p.way, PACE_ALONE);
 }
 
+/* Launches of a graph of so many tasks. */
+static void launch_tasks(struct world *x, struct pace *p, uint64_t tasks, uint32_t launches)
+{
+    for (uint32_t i = 0; i < launches; i++) {
+        uint64_t ns = tasks * (p->way == PACE_ALONE ? x->run : x->shared);
+
+        if (x->interrupted_every != 0 && ++x->step % x->interrupted_every == 0)
+            ns += 100000;
+        x->at[p->way] += tasks;
+        pace_launched(p, tasks, ns, x->run);
+    }
+}
+
+static void launches_go_the_cheaper_way(void **state)
+{
+    static const uint64_t tasks[] = { 10, 1000, 100000 };
+    struct pace p;
+
+    (void)state;
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t every = i == 0 ? 700 : 7;
+        struct world x = { .run = 30, .shared = 40, .interrupted_every = every };
+
+        pace_start(&p, PACE_SHARED);
+        launch_tasks(&x, &p, tasks[i], 1000);
+        assert_true(share_of(&x, PACE_ALONE) >= 90);
+        x = (struct world){ .run = 30, .shared = 20, .interrupted_every = every };
+        pace_start(&p, PACE_SHARED);
+        launch_tasks(&x, &p, tasks[i], 1000);
+        assert_true(share_of(&x, PACE_SHARED) >= 90);
+        assert_true(x.at[PACE_ALONE] != 0); /* it was tried */
+    }
+}
+
+static void launches_of_long_tasks_are_shared(void **state)
+{
+    struct world x = { .run = PACE_RUN_NS_LONG + 1, .shared = 4 * PACE_RUN_NS_LONG };
+    struct pace p;
+
+    (void)state;
+    pace_start(&p, PACE_SHARED);
+    launch_tasks(&x, &p, 1000, 100);
+    assert_int_equal(share_of(&x, PACE_SHARED), 100);
+    x.run = 10;
+    launch_tasks(&x, &p, 1000, 3);
+    assert_int_equal(p.way, PACE_ALONE);
+    x.run = PACE_RUN_NS_LONG + 1;
+    launch_tasks(&x, &p, 1000, 1);
+    assert_int_equal(p.way, PACE_SHARED);
+}
+
+static void launches_that_change_are_noticed(void **state)
+{
+    struct world x = { .run = 10, .shared = 20 };
+    struct pace p;
+
+    (void)state;
+    pace_start(&p, PACE_SHARED);
+    launch_tasks(&x, &p, 1000, 100);
+    assert_int_equal(p.way, PACE_ALONE);
+    x.run = 100;
+    x.shared = 60;
+    launch_tasks(&x, &p, 1000, 500);
+    assert_int_equal(p.way, PACE_SHARED);
+    x.run = 10;
+    x.shared = 20;
+    launch_tasks(&x, &p, 1000, 2 * PACE_TRY_LAUNCHES);
+    assert_int_equal(p.way, PACE_ALONE);
+}
+
 /* One worker is told nothing else. */
 static void a_run_starts_as_it_is_told(void **state)
 {
@@ -162,6 +232,9 @@ int main(void)
         cmocka_unit_test(interruptions_do_not_matter),
         cmocka_unit_test(long_tasks_are_shared_at_once),
         cmocka_unit_test(tasks_that_change_are_noticed),
+        cmocka_unit_test(launches_go_the_cheaper_way),
+        cmocka_unit_test(launches_of_long_tasks_are_shared),
+        cmocka_unit_test(launches_that_change_are_noticed),
         cmocka_unit_test(a_run_starts_as_it_is_told),
     };
 

@@ -42,7 +42,7 @@ static void write_down_and_stay(int64_t *args)
 {
     write_down(args);
     for (uint32_t i = 0; i < SHOP_WORKERS; i++)
-        a32_store_relaxed(&shop.core[i].lost, 1);
+        core_set_lost(&shop.core[i], true);
 }
 
 enum { SHOP_AIC, SHOP_AIV, SHOP_STAYS, SHOP_KERNELS };
@@ -74,7 +74,7 @@ bool port_core_lost(struct core *core, struct slot *s)
     struct shop *x = core->owner;
 
     for (uint32_t i = 0; i < SHOP_WORKERS; i++)
-        a32_store_relaxed(&x->core[i].lost, 0);
+        core_set_lost(&x->core[i], false);
     if (x->takes_away)
         x->away = s;
     return x->takes_away;
