@@ -69,9 +69,9 @@ __attribute__((always_inline)) static inline int apply_access(struct graph *g, s
 }
 
 /* The first record of the bucket of a contiguous region. */
-static inline struct region *region_head(const struct regions *x, uint64_t start, uint64_t length)
+static inline struct region *region_head(struct regions *x, uint64_t start, uint64_t length)
 {
-    uint32_t level = region_level(length);
+    uint32_t level = region_level_now(x, length);
 
     return &x->table[region_hash(0, level, start >> level) >> x->table_shift];
 }

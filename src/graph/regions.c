@@ -530,7 +530,7 @@ int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor 
                        struct region *e, uint64_t start, uint64_t length)
 {
     struct regions *x = &g->regions;
-    uint32_t level = region_level(length);
+    uint32_t level = region_level_now(x, length);
     uint64_t end = start + length;
     uint64_t cell = start >> level;
     bool is_crossing = cell != (end - 1) >> level;

@@ -196,6 +196,8 @@ struct regions {
     uint32_t frame_free;
     uint32_t frame_pinned; /* in use by the access under way, boxes or not */
     uint32_t frame_cache[REGION_FRAME_CACHE];
+    uint64_t level_length; /* of the latest region, and its level */
+    uint32_t level_now;
     uint64_t level_mask; /* levels of the interval index that hold records */
     uint64_t top;        /* no record of this run reaches above it */
     uint32_t level_count[REGION_LEVELS];
@@ -252,6 +254,16 @@ static inline uint32_t region_level(uint64_t length)
     uint64_t below = (length - 1) | ((1u << REGION_LEVEL_MIN) - 1);
 
     return (64 - (uint32_t)__builtin_clzll(below)) & (REGION_LEVELS - 1);
+}
+
+/* The same; most regions are as long as the one before, and the scan for a bit takes long. */
+static inline uint32_t region_level_now(struct regions *x, uint64_t length)
+{
+    if (length != x->level_length) {
+        x->level_length = length;
+        x->level_now = region_level(length);
+    }
+    return x->level_now;
 }
 
 /* The bucket is as many of its top bits as the table has. */
