@@ -189,7 +189,7 @@ static inline struct region *find_place(struct graph *g, struct region *head)
     return region_place(g, (uint32_t)(head - x->table));
 }
 
-/* Makes a record of one that is free or has gone, and is of the same level if it is used. */
+/* Makes a record of one that is free or has gone, and is of the same level if it is used. But for `last`. */
 static inline void take_over(struct regions *x, struct region *e, uint64_t start, uint64_t length,
                              uint32_t level, bool is_crossing)
 {
@@ -215,11 +215,7 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
     e->length = length;
     e->writer = (struct ref){ 0, 0 };
     e->vector = 0;
-    e->last = 0;
-    e->state =
-        (uint16_t)((REGION_USED | (is_crossing ? REGION_CROSSING : 0)) << REGION_FLAGS_SHIFT |
-                   level << REGION_LEVEL_SHIFT);
-    e->frame = 0;
+    region_set_tag(e, region_dense_state(level, is_crossing), 0);
 }
 
 /*
@@ -252,6 +248,7 @@ __attribute__((noinline)) static struct region *insert_dense(struct graph *g,
     if (e == NULL)
         return NULL;
     take_over(x, e, start, span->length, level, is_crossing);
+    e->last = 0;
     return e;
 }
 
@@ -522,12 +519,10 @@ __attribute__((noinline)) static int reach_forgotten(struct graph *g, struct slo
     return region_reach_dense(g, t, tensor, e, start, length);
 }
 
-/*
- * Without a loop or a call what is usual for a region that is new: the head of the
- * bucket has gone, others are apart.
- */
-int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
-                       struct region *e, uint64_t start, uint64_t length)
+/* It lies among others, which may be near, or the head was not like it. */
+__attribute__((noinline)) static int reach_among(struct graph *g, struct slot *t,
+                                                 const struct pto_tensor *tensor, struct region *e,
+                                                 uint64_t start, uint64_t length)
 {
     struct regions *x = &g->regions;
     uint32_t level = region_level_now(x, length);
@@ -535,20 +530,44 @@ int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor 
     uint64_t cell = start >> level;
     bool is_crossing = cell != (end - 1) >> level;
 
+    if (is_crossing && !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
+        return reach_around(g, t, tensor, start, length);
+    if (x->level_crossing[level] != 0 &&
+        !is_apart(&x->table[region_bucket(x, 0, level, cell - 1)], start, end))
+        return reach_around(g, t, tensor, start, length);
+    take_over(x, e, start, length, level, is_crossing);
+    record_first(t, e, g->access[tensor->tag]);
+    return PTO_OK;
+}
+
+/*
+ * Without a loop or a call what is usual for a region that is new: the head of the
+ * bucket is one of its like that has gone, and buffers come in the order of their
+ * addresses.
+ */
+int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
+                       struct region *e, uint64_t start, uint64_t length)
+{
+    struct regions *x = &g->regions;
+    uint32_t level = region_level_now(x, length);
+    const uint32_t crossing = REGION_CROSSING << REGION_FLAGS_SHIFT;
+    uint32_t state;
+
     if (x->level_mask != 1ull << level || e->next != 0 || e->last >= g->dead_before ||
         (e->state & REGION_STATE_KIND) != 0 || x->is_coarse_kept)
         return reach_around(g, t, tensor, start, length);
     if (e->vector != 0)
         return reach_forgotten(g, t, tensor, e, start, length);
-    if (start < x->top) { /* buffers often come in the order of their addresses: then it is not */
-        if (is_crossing && !is_apart(&x->table[region_bucket(x, 0, level, cell + 1)], start, end))
-            return reach_around(g, t, tensor, start, length);
-        if (x->level_crossing[level] != 0 &&
-            !is_apart(&x->table[region_bucket(x, 0, level, cell - 1)], start, end))
-            return reach_around(g, t, tensor, start, length);
-    }
-    take_over(x, e, start, length, level, is_crossing);
-    record_first(t, e, g->access[tensor->tag]);
+    state = region_dense_state(level, start >> level != (start + length - 1) >> level);
+    if (start < x->top || ((e->state ^ state) & REGION_STATE_SHAPE & ~crossing) != 0)
+        return reach_among(g, t, tensor, e, start, length);
+    x->level_crossing[level] += (state & crossing) / crossing - (e->state & crossing) / crossing;
+    x->top = start + length;
+    e->start = start;
+    e->length = length;
+    e->writer = (struct ref){ 0, 0 };
+    region_set_tag(e, state, 0);
+    record_first(t, e, g->quick[tensor->tag]);
     return PTO_OK;
 }
 

@@ -259,7 +259,7 @@ static inline uint32_t region_level(uint64_t length)
 /* The same; most regions are as long as the one before, and the scan for a bit takes long. */
 static inline uint32_t region_level_now(struct regions *x, uint64_t length)
 {
-    if (length != x->level_length) {
+    if (__builtin_expect(length != x->level_length, 0)) {
         x->level_length = length;
         x->level_now = region_level(length);
     }
@@ -408,6 +408,13 @@ static inline void region_make_known(struct regions *x, struct region *e,
     known->record = e;
 }
 
+/* Of a contiguous region that nobody has touched. */
+static inline uint32_t region_dense_state(uint32_t level, bool is_crossing)
+{
+    return (REGION_USED | is_crossing * REGION_CROSSING) << REGION_FLAGS_SHIFT |
+           level << REGION_LEVEL_SHIFT;
+}
+
 /* State, in the lower half, and frame. */
 static inline uint32_t region_tag(const struct region *e)
 {
@@ -415,6 +422,13 @@ static inline uint32_t region_tag(const struct region *e)
 
     memcpy(&tag, &e->state, sizeof(tag));
     return tag;
+}
+
+static inline void region_set_tag(struct region *e, uint32_t state, uint32_t frame)
+{
+    uint32_t tag = state | frame << 16;
+
+    memcpy(&e->state, &tag, sizeof(tag));
 }
 
 #endif

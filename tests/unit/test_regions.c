@@ -349,6 +349,19 @@ static struct pto_tensor sliding_stretch(struct rng *r, uint32_t step)
     return pto_tensor_view(&t, SHAPE(64), SHAPE(8 * rng_below(r, 8000)));
 }
 
+/* One behind the other; some reach into the next place, some are looked at again. */
+static struct pto_tensor advancing_stretch(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = flat_buffer(1 << 20);
+    uint32_t at = 64 * (step + 4);
+
+    if (rng_below(r, 16) == 0)
+        at += 32;
+    else if (rng_below(r, 3) == 0)
+        at -= 64 * rng_below(r, 4);
+    return pto_tensor_view(&t, SHAPE(64), SHAPE(at));
+}
+
 static struct pto_tensor cube_tile(struct rng *r, uint32_t step)
 {
     struct pto_tensor t =
@@ -563,6 +576,7 @@ PATTERN_TEST(many_matrices_find_what_the_list_finds, tile_of_one_of_many, 3000, 
 PATTERN_TEST(ragged_tiles_find_what_the_list_finds, ragged_tile, 3000, 2, 60, 0)
 PATTERN_TEST(nested_tiles_find_what_the_list_finds, nested_tile, 3000, 2, 40, 0)
 PATTERN_TEST(sliding_stretches_find_what_the_list_finds, sliding_stretch, 3000, 2, 40, 0)
+PATTERN_TEST(advancing_stretches_find_what_the_list_finds, advancing_stretch, 12000, 1, 50, 0)
 PATTERN_TEST(mixed_sizes_find_what_the_list_finds, tile_of_some_size, 2000, 2, 40, 0)
 PATTERN_TEST(rows_against_columns_find_what_the_list_finds, row_or_column, 1500, 2, 40, 0)
 PATTERN_TEST(wholes_against_tiles_find_what_the_list_finds, tile_or_whole, 4000, 2, 40, 0)
@@ -988,6 +1002,7 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(ragged_tiles_find_what_the_list_finds),
     cmocka_unit_test(nested_tiles_find_what_the_list_finds),
     cmocka_unit_test(sliding_stretches_find_what_the_list_finds),
+    cmocka_unit_test(advancing_stretches_find_what_the_list_finds),
     cmocka_unit_test(mixed_sizes_find_what_the_list_finds),
     cmocka_unit_test(rows_against_columns_find_what_the_list_finds),
     cmocka_unit_test(wholes_against_tiles_find_what_the_list_finds),
