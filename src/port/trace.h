@@ -37,8 +37,9 @@ struct trace_record {
     uint32_t block;
 };
 
+/* Rings are neighbours, and each is written by another thread. */
 struct trace_ring {
-    struct trace_record *record;
+    _Alignas(128) struct trace_record *record;
     uint64_t count; /* ever written */
     uint32_t mask;
     uint32_t since;     /* records since the last stamp of a batch */
