@@ -18,7 +18,8 @@ struct model {
     enum pto_deps deps;
     uint32_t task_count;
     uint32_t task_max;
-    bool *is_alloc; /* by task: complete at once, so never waited for */
+    uint32_t ordered_from; /* no task from this one on is in a MANUAL scope */
+    bool *is_alloc;        /* by task: complete at once, so never waited for */
     uint32_t record_count;
     uint32_t record_max;
     struct record *records;
@@ -121,6 +122,8 @@ void model_submit(struct model *m, const struct check_task *task, uint64_t *befo
             submit_simpler(m, task, before);
     }
     m->task_count++;
+    if (task->is_manual)
+        m->ordered_from = m->task_count;
 }
 
 /* What both sets of rules share: explicit dependencies, and creators in an AUTO scope. */
@@ -182,6 +185,24 @@ static struct check_arg operand_of(const struct check_predicate *p)
 }
 
 /*
+ * "What was recorded before the writer of the same region does not count, if no
+ * task from that writer on was in a MANUAL scope"
+ */
+static uint32_t safe_since(const struct model *m, const struct region *region)
+{
+    uint32_t since = 0;
+
+    for (uint32_t i = 0; i < m->record_count; i++) {
+        const struct record *r = &m->records[i];
+
+        if (r->is_write && r->task >= m->ordered_from && r->task > since &&
+            region_is_same(region, &r->region))
+            since = r->task;
+    }
+    return since;
+}
+
+/*
  * "if it only reads, every recorded writer of a region that overlaps; if it
  * writes, every recorded reader of a region that overlaps, and every recorded
  * writer of one that is not superseded"
@@ -189,12 +210,14 @@ static struct check_arg operand_of(const struct check_predicate *p)
 static void safe_probe(const struct model *m, const struct check_arg *arg, uint64_t *before)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
+    uint32_t since = safe_since(m, &arg->region);
 
     for (uint32_t i = 0; i < m->record_count; i++) {
         const struct record *r = &m->records[i];
         bool counts = only_reads ? r->is_write : !r->is_write || !r->is_superseded;
 
-        if (counts && r->task != m->task_count && region_overlaps(&arg->region, &r->region, NULL))
+        if (counts && r->task >= since && r->task != m->task_count &&
+            region_overlaps(&arg->region, &r->region, NULL))
             bit_set(before, r->task);
     }
 }

@@ -53,6 +53,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->ring_raw = 0;
     g->ids_now = &g->ids[0];
     g->is_manual = false;
+    g->ordered_from = 1;
     g->scope_count = 0;
     g->edge_total = 0;
     g->slot_pool.used = g->info_pool.used = 0;

@@ -174,6 +174,8 @@ struct graph {
     uint32_t ring;                 /* of the current scope */
     uint64_t ring_raw;             /* the same, as in the ids of its tasks */
     bool is_manual;                /* the current scope, or one around it */
+    uint32_t manual_from;          /* sequence number of the first task in it */
+    uint32_t ordered_from;         /* the same from which on no task was in a MANUAL scope */
     struct id_map *ids_now;        /* of the current ring */
     const uint8_t *access;         /* of the current scope, by tag: enum access */
     uint8_t quick[8];              /* the same; 0 for those that have no quick way */
@@ -319,8 +321,8 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
                  uint32_t level);
 
 /* regions.c */
-/* Makes t wait for what conflicts with the access among the tasks of one record. */
-int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access);
+/* Makes t wait for what conflicts with the access among the tasks of one record, from `since` on. */
+int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access, uint32_t since);
 void region_drop_vector(struct regions *x, struct region *e);
 
 static inline struct slot *graph_slot(const struct graph *g, uint32_t line)

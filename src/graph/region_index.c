@@ -20,6 +20,7 @@ struct probe {
     const struct geom *geom;
     const struct region *self; /* its own record, if there is one */
     uint32_t access;           /* enum access */
+    uint32_t since;            /* what was recorded before it is ordered before `self` */
     uint64_t salt;
     bool is_tangled; /* something that overlaps stays recorded */
     bool has_all_frames;
@@ -214,6 +215,8 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
         e = find_exact(&p, bucket);
     }
     p.self = e;
+    if (e != NULL && g->deps == PTO_DEPS_SAFE && e->writer.seq >= g->ordered_from)
+        p.since = e->writer.seq; /* which waited for all that overlaps: docs/ordering.md */
     if (e == NULL && p.own_frame != 0 && g->deps == PTO_DEPS_SAFE)
         look_around(g, p.own_frame);
     if (e == NULL || (e->flags & REGION_TANGLED) != 0 || x->has_versions)
@@ -243,6 +246,7 @@ static void probe_init(struct probe *p, struct graph *g, struct slot *t, const s
     p->geom = geom;
     p->self = NULL;
     p->access = access;
+    p->since = 0;
     p->salt = 0;
     p->is_tangled = false;
     p->has_all_frames = false;
@@ -298,7 +302,7 @@ static void visit_record(struct probe *p, struct region *e)
     if (o == OVERLAP_NONE)
         return;
     if ((p->access & ACCESS_LOOKUP) != 0)
-        p->status = region_wait(p->g, p->t, e, p->access) < 0 ? PTO_ENOMEM : PTO_OK;
+        p->status = region_wait(p->g, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
     if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
         region_remove(p->g, e);
         return;

@@ -8,7 +8,8 @@
 
 #include <string.h>
 
-static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write);
+static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write,
+                           uint32_t since);
 static int append(struct graph *g, struct slot *t, struct region *e, uint32_t flags);
 static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered);
 
@@ -16,18 +17,20 @@ static int append_reader(struct graph *g, struct slot *t, struct region *e, bool
  * Edges to what conflicts among the refs of one record. Under the reference's
  * rules readers are not recorded, so a write meets none.
  */
-static inline int wait_here(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+static inline int wait_here(struct graph *g, struct slot *t, struct region *e, uint32_t access,
+                            uint32_t since)
 {
     bool is_write = (access & ACCESS_WRITE) != 0;
     int status = 0;
 
-    if (!is_write || (e->flags & REGION_SUPERSEDED) == 0)
+    if ((!is_write || (e->flags & REGION_SUPERSEDED) == 0) && e->writer.seq >= since)
         status |= graph_wait_for(g, t, e->writer);
     if (is_write)
         for (uint32_t i = 0; i < e->reader_count; i++)
-            status |= graph_wait_for(g, t, e->reader[i]);
+            if (e->reader[i].seq >= since)
+                status |= graph_wait_for(g, t, e->reader[i]);
     if (e->vector != 0 && (is_write || (e->flags & REGION_HAS_WRITERS) != 0))
-        status |= wait_for_vector(g, t, e, is_write);
+        status |= wait_for_vector(g, t, e, is_write, since);
     return status;
 }
 
@@ -48,16 +51,16 @@ static inline int record_reader(struct graph *g, struct slot *t, struct region *
     return PTO_OK;
 }
 
-int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access)
+int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access, uint32_t since)
 {
-    return wait_here(g, t, e, access);
+    return e->last >= since ? wait_here(g, t, e, access, since) : PTO_OK;
 }
 
 __attribute__((noinline)) static int apply_slowly(struct graph *g, struct slot *t, struct region *e,
                                                   uint32_t access)
 {
     e->last = t->seq;
-    if ((access & ACCESS_LOOKUP) != 0 && wait_here(g, t, e, access) < 0)
+    if ((access & ACCESS_LOOKUP) != 0 && wait_here(g, t, e, access, 0) < 0)
         return PTO_ENOMEM;
     if ((access & ACCESS_REPLACE) != 0) {
         e->writer = slot_ref(t);
@@ -685,13 +688,14 @@ static int append(struct graph *g, struct slot *t, struct region *e, uint32_t fl
     return PTO_OK;
 }
 
-/* The same for what is in the vector of a record. */
-static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write)
+/* The same for what is in the vector of a record, where the latest come last. */
+static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bool is_write,
+                           uint32_t since)
 {
     const struct region_vector *v = region_vector(&g->regions, e->vector);
     int status = 0;
 
-    for (uint32_t i = 0; i < v->count; i++) {
+    for (uint32_t i = v->count; i-- > 0 && v->ref[i].seq >= since;) {
         uint32_t flags = v->ref[i].slot & ~(uint32_t)REGION_REF_SLOT;
         struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
 

@@ -29,12 +29,17 @@ static const uint8_t access_of[2][2][PTO_TAG_NO_DEP + 1] = {
 static void set_current(struct graph *g)
 {
     uint32_t depth = g->scope_count - 1;
+    bool is_manual = g->scope[depth].is_manual;
 
+    if (is_manual && !g->is_manual)
+        g->manual_from = g->seq;
+    else if (!is_manual && g->is_manual && g->seq != g->manual_from)
+        g->ordered_from = g->seq;
     g->ring = depth < GRAPH_RINGS - 1 ? depth : GRAPH_RINGS - 1;
     g->ring_raw = pto_task_id_make(g->ring, 0).raw;
     g->ids_now = &g->ids[g->ring];
-    g->is_manual = g->scope[depth].is_manual;
-    g->access = access_of[g->deps][g->is_manual];
+    g->is_manual = is_manual;
+    g->access = access_of[g->deps][is_manual];
     memcpy(g->quick, g->access, PTO_TAG_NO_DEP + 1);
     g->quick[PTO_TAG_OUTPUT] = 0;
 }

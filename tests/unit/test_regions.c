@@ -28,7 +28,8 @@ struct record_list {
     struct list_record *record;
     uint32_t count;
     uint32_t max;
-    uint32_t *waits; /* by task: the latest one that waits for it */
+    uint32_t *waits;       /* by task: the latest one that waits for it */
+    uint32_t ordered_from; /* no task from this one on is in a MANUAL scope */
 };
 
 static struct list_record *list_add(struct record_list *list)
@@ -41,22 +42,38 @@ static struct list_record *list_add(struct record_list *list)
     return &list->record[list->count++];
 }
 
+/* The writer of this very region, before which nothing counts. */
+static uint32_t list_since(const struct record_list *list, const struct geom *geom)
+{
+    uint32_t since = 0;
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct list_record *e = &list->record[i];
+
+        if (e->is_write && e->task >= list->ordered_from && e->task > since &&
+            overlap_safe(geom, &e->geom) == OVERLAP_COVERS && geom_equal(geom, &e->geom))
+            since = e->task;
+    }
+    return since;
+}
+
 /* docs/ordering.md, deps=safe, for one argument. */
 static void list_access_safe(struct record_list *list, const struct pto_tensor *t, uint32_t tag,
                              bool is_manual, uint32_t task)
 {
     bool is_write = tag != PTO_TAG_INPUT;
-    uint32_t kept = 0;
+    uint32_t kept = 0, since;
     struct geom geom;
 
     geom_init_safe(&geom, t);
     if (tag == PTO_TAG_NO_DEP || t->manual_dep || geom.lo == geom.hi)
         return;
+    since = list_since(list, &geom);
     for (uint32_t i = 0; i < list->count && !is_manual; i++) {
         struct list_record *e = &list->record[i];
         enum overlap o = overlap_safe(&geom, &e->geom);
 
-        if (o != OVERLAP_NONE && (is_write ? !e->is_superseded : e->is_write))
+        if (o != OVERLAP_NONE && (is_write ? !e->is_superseded : e->is_write) && e->task >= since)
             list->waits[e->task] = task;
         if (!is_write && e->is_write && o == OVERLAP_COVERS && geom_equal(&geom, &e->geom))
             e->is_superseded = true;
@@ -178,6 +195,8 @@ static void drive_task(struct drive *x, const struct pattern *pattern, struct rn
         else
             list_access_simpler(&x->list, &tensor[i], tag, is_manual, task);
     }
+    if (is_manual)
+        x->list.ordered_from = task + 1;
     x->list.waits[task] = UINT32_MAX; /* never for itself */
     if (is_manual)
         assert_int_equal(graph_scope_begin(g, PTO_SCOPE_MANUAL, NULL), PTO_OK);
@@ -991,6 +1010,45 @@ static void a_record_that_is_taken_over_is_that_of_the_new_tile(void **state)
     rig_close(rig);
 }
 
+/* Tiles are written, all of them are read, again and again: what is alive grows, edges of a task do not. */
+static void a_tile_waits_for_the_latest_reader_of_the_whole(void **state)
+{
+    enum { TILES = 4, ROUNDS = 100 };
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor whole = flat_buffer(TILES * 64), tile;
+
+    (void)state;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < TILES; i++) {
+            tile = pto_tensor_view(&whole, SHAPE(64), SHAPE(64 * i));
+            access_one(rig, &tile, PTO_TAG_INOUT);
+        }
+        access_one(rig, &whole, PTO_TAG_INPUT);
+    }
+    /* A tile's writer and reader before it; all tiles before a reader. */
+    assert_int_equal(rig->edge_count, 2 * TILES * (ROUNDS - 1) + TILES * ROUNDS);
+    rig_close(rig);
+}
+
+/* A writer in a MANUAL scope did not wait for the reader, so it does not stand for it. */
+static void a_manual_writer_stands_for_nobody(void **state)
+{
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor whole = flat_buffer(256), tile = pto_tensor_view(&whole, SHAPE(64), SHAPE(0));
+
+    (void)state;
+    access_one(rig, &whole, PTO_TAG_INPUT);
+    assert_int_equal(graph_scope_begin(&rig->g, PTO_SCOPE_MANUAL, NULL), PTO_OK);
+    access_one(rig, &tile, PTO_TAG_INOUT);
+    assert_int_equal(graph_scope_end(&rig->g), PTO_OK);
+    assert_int_equal(rig->edge_count, 0);
+    access_one(rig, &tile, PTO_TAG_INOUT);
+    assert_int_equal(rig->edge_count, 2);
+    access_one(rig, &tile, PTO_TAG_INOUT); /* the one before did wait */
+    assert_int_equal(rig->edge_count, 3);
+    rig_close(rig);
+}
+
 static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(aligned_tiles_find_what_the_list_finds),
     cmocka_unit_test(unaligned_stretches_find_what_the_list_finds),
@@ -1036,6 +1094,8 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(a_record_is_not_taken_over_by_what_leaves_its_cell),
     cmocka_unit_test(a_record_is_not_taken_over_by_another_frame),
     cmocka_unit_test(a_record_that_is_taken_over_is_that_of_the_new_tile),
+    cmocka_unit_test(a_tile_waits_for_the_latest_reader_of_the_whole),
+    cmocka_unit_test(a_manual_writer_stands_for_nobody),
 };
 
 TEST_MAIN(regions_tests)
