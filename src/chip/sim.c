@@ -658,7 +658,7 @@ static bool run_to_end(struct sim *m, struct worker *w)
     m->base.room_at = UINT32_MAX;
     w->is_generous =
         w->is_generous || (m->job->is_held && m->job->image == NULL && m->sched.worker_count > 1);
-    if (w->is_generous)
+    if (w->is_generous && sched_ready_count(w) > 1) /* it runs the only one itself */
         sched_publish(w);
     while (g->live != 0) {
         enum sched_result result = lead_round(m, w, &weight, &spins);
