@@ -99,11 +99,14 @@ static int start_ids(struct graph *g)
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
         struct id_map *map = &g->ids[ring];
 
+        uint32_t used =
+            map->entry == NULL || map->next_local > IDS_START ? IDS_START : map->next_local;
+
         map->pool.used = 0;
         map->entry = pool_take(&map->pool, IDS_START * sizeof(struct id_entry));
         if (map->entry == NULL)
             return PTO_ENOMEM;
-        memset(map->entry, 0, IDS_START * sizeof(struct id_entry));
+        memset(map->entry, 0, used * sizeof(struct id_entry));
         map->mask = IDS_START - 1;
         map->next_local = 0;
     }

@@ -136,11 +136,35 @@ void regions_each_pool(struct regions *x,
     each(&x->vector_pool, 16, context);
 }
 
+/* As many entries as the run before made use of, or up to eight times that. */
+static uint32_t table_count_next(const struct regions *x)
+{
+    uint32_t count = x->table_count;
+
+    if (count < REGION_TABLE_START || count > REGION_TABLE_KEPT)
+        return REGION_TABLE_START;
+    while (count > REGION_TABLE_START && x->touched_count < count / 8)
+        count /= 2;
+    return count;
+}
+
+/* A run with few regions does not pay for the whole table. */
+static void clear_table(struct regions *x, bool is_same)
+{
+    if (is_same && x->touched_count <= REGION_TOUCHED)
+        for (uint32_t i = 0; i < x->touched_count; i++)
+            memset(&x->table[x->touched[i]], 0, sizeof(struct region));
+    else
+        memset(x->table, 0, x->table_count * sizeof(struct region));
+    x->touched_count = 0;
+}
+
 int regions_start(struct graph *g)
 {
     struct regions *x = &g->regions;
-    uint32_t count =
-        x->table_count != 0 && x->table_count <= 1u << 16 ? x->table_count : REGION_TABLE_START;
+    const struct region *table = x->table;
+    uint32_t count = table_count_next(x);
+    bool is_same;
 
     x->table_pool.used = x->table_shape_pool.used = 0;
     x->overflow_pool.used = x->overflow_shape_pool.used = 0;
@@ -154,11 +178,12 @@ int regions_start(struct graph *g)
         x->overflow_shape == NULL || x->frame == NULL ||
         pool_take(&x->vector_pool, REGION_VECTOR_UNIT) == NULL)
         return PTO_ENOMEM;
-    memset(x->table, 0, count * sizeof(struct region));
+    is_same = x->table == table && x->table_count == count;
+    x->table_count = count;
+    clear_table(x, is_same);
     memset(x->frame, 0, sizeof(struct region_frame)); /* none: it has no boxes */
     region_roughen(x->frame);
     x->tile_now = &x->frame->tile;
-    x->table_count = count;
     x->table_shift = 64 - (uint32_t)__builtin_ctz(count);
     x->overflow_count = 1;
     x->overflow_free = x->overflow_live = 0;
@@ -463,6 +488,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     struct region_shape *shape;
     uint32_t index;
 
+    region_touch(x, e);
     if (x->top < geom->hi)
         x->top = geom->hi;
     e->start = geom->lo;
@@ -963,6 +989,7 @@ static int grow_table(struct graph *g)
     x->table_shape = table_shape;
     x->table_count = (uint32_t)count;
     x->table_shift--;
+    x->touched_count = 0;
     x->overflow = (struct region *)(void *)overflow;
     x->overflow_shape = (struct region_shape *)(void *)overflow_shape;
     x->overflow_count = 1;
@@ -998,6 +1025,7 @@ static int grow_table(struct graph *g)
             to->next = x->table[bucket].next;
             x->table[bucket].next = index;
         }
+        region_touch(x, to);
         next = to->next;
         *to = *e;
         to->next = next;

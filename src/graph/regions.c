@@ -205,6 +205,7 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
         if (e->vector != 0)
             region_drop_vector(x, e);
     } else {
+        region_touch(x, e);
         x->level_count[level]++;
         x->level_mask |= 1ull << level;
     }

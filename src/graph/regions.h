@@ -42,6 +42,8 @@ enum {
     REGION_KNOWN_BITS = 10,  /* boxes known by their descriptors: 1024 */
     REGION_FRAMES_MAX = UINT16_MAX,
     REGION_TABLE_START = 1024,
+    REGION_TABLE_KEPT = 1 << 16, /* between runs, at most */
+    REGION_TOUCHED = 64,
     REGION_VECTOR_UNIT = 64, /* bytes */
     REGION_EPOCH_SHIFT = 40, /* in a word: flags that no box that is looked for has set */
 };
@@ -185,7 +187,9 @@ struct regions {
     struct region_shape *table_shape;
     uint32_t table_count;
     uint32_t table_shift;
-    struct region *overflow; /* index 0 is never used */
+    uint32_t touched_count;           /* how often an entry of the table came into use */
+    uint32_t touched[REGION_TOUCHED]; /* the first of them: if these are all, others are clean */
+    struct region *overflow;          /* index 0 is never used */
     struct region_shape *overflow_shape;
     uint32_t overflow_count;
     uint32_t overflow_free;
@@ -246,6 +250,16 @@ static inline struct region_vector *region_vector(const struct regions *x, uint3
 {
     return (struct region_vector *)(void *)(x->vector_pool.base +
                                             (uint64_t)vector * REGION_VECTOR_UNIT);
+}
+
+/* The record, which was none, is one from now on. */
+static inline void region_touch(struct regions *x, const struct region *e)
+{
+    if (e < x->table || e >= x->table + x->table_count)
+        return; /* what is behind the table is cleared when it is taken */
+    if (x->touched_count < REGION_TOUCHED)
+        x->touched[x->touched_count] = (uint32_t)(e - x->table);
+    x->touched_count++;
 }
 
 /* The grid whose cells are as long as the region or up to twice that; of an empty one, any. */

@@ -1049,6 +1049,53 @@ static void a_manual_writer_stands_for_nobody(void **state)
     rig_close(rig);
 }
 
+/* However many entries a run used, the next one finds none in use; and a table that was too large gets smaller. */
+static void a_new_run_finds_a_clean_table(void **state)
+{
+    static const uint32_t counts[] = { 3, REGION_TOUCHED, REGION_TOUCHED + 1, 0, 8192, 8192, 5, 5 };
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct regions *x = &rig->g.regions;
+    struct pto_tensor t = flat_buffer(1 << 20), m = square_buffer(1024);
+    uint32_t largest = 0;
+
+    (void)state;
+    m.addr += 8 << 20;
+    for (uint32_t run = 0; run < sizeof(counts) / sizeof(counts[0]); run++) {
+        for (uint32_t i = 0; i < counts[run]; i++) {
+            struct pto_tensor v = i % 4 != 3 ? pto_tensor_view(&t, SHAPE(16), SHAPE(64 * i))
+                                             : cut(&m, i / 128 * 4, i % 128 * 4, 4, 4);
+
+            access_one(rig, &v, PTO_TAG_INOUT);
+        }
+        largest = x->table_count > largest ? x->table_count : largest;
+        assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+        for (uint32_t i = 0; i < x->table_count; i++)
+            assert_true(x->table[i].flags == 0 && x->table[i].next == 0);
+    }
+    assert_true(largest > REGION_TABLE_START);
+    assert_int_equal(x->table_count, REGION_TABLE_START);
+    rig_close(rig);
+}
+
+/* The same for ids: those of the run before were never given. */
+static void a_new_run_finds_no_ids(void **state)
+{
+    static const uint32_t counts[] = { 1, 5000, 3, 2000 };
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor t = flat_buffer(64);
+
+    (void)state;
+    for (uint32_t run = 0; run < sizeof(counts) / sizeof(counts[0]); run++) {
+        for (uint32_t i = 0; i < counts[run]; i++)
+            access_one(rig, &t, PTO_TAG_INPUT);
+        assert_int_equal(rig_start(rig, PTO_DEPS_SAFE, false), PTO_OK);
+        for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++)
+            for (uint32_t i = 0; i <= rig->g.ids[ring].mask; i++)
+                assert_int_equal(rig->g.ids[ring].entry[i].seq, 0);
+    }
+    rig_close(rig);
+}
+
 static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(aligned_tiles_find_what_the_list_finds),
     cmocka_unit_test(unaligned_stretches_find_what_the_list_finds),
@@ -1096,6 +1143,8 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(a_record_that_is_taken_over_is_that_of_the_new_tile),
     cmocka_unit_test(a_tile_waits_for_the_latest_reader_of_the_whole),
     cmocka_unit_test(a_manual_writer_stands_for_nobody),
+    cmocka_unit_test(a_new_run_finds_a_clean_table),
+    cmocka_unit_test(a_new_run_finds_no_ids),
 };
 
 TEST_MAIN(regions_tests)
