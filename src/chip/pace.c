@@ -13,6 +13,7 @@ void pace_start(struct pace *p, enum pace_way way)
 static void go(struct pace *p, enum pace_way way)
 {
     p->is_new = p->way != way;
+    p->wake_tasks = p->is_new && way == PACE_SHARED ? PACE_WAKE_TASKS : 0;
     p->way = way;
     p->tasks = p->ns = 0;
 }
@@ -46,7 +47,8 @@ static enum pace_way choose(struct pace *p)
     return PACE_SHARED;
 }
 
-void pace_note(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns, bool is_long)
+void pace_note(struct pace *p, uint64_t tasks, uint64_t others, uint64_t ns, uint64_t run_ns,
+               bool is_long)
 {
     uint64_t cost;
 
@@ -57,6 +59,11 @@ void pace_note(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns, boo
         go(p, PACE_SHARED);
         return;
     }
+    if (p->wake_tasks > tasks && others == 0) {
+        p->wake_tasks -= tasks;
+        return;
+    }
+    p->wake_tasks = 0;
     if (p->is_new) {
         p->is_new = false;
         return;

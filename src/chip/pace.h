@@ -21,7 +21,8 @@ enum {
     PACE_TRY_LAUNCHES = 1024, /* the same in samples of launches, at most */
     PACE_HINT_TASKS = 4096,   /* between two hints that are followed */
     PACE_BUILD_NS = 25,       /* what a task takes at least beside its run, until it is known */
-    PACE_RUN_NS_LEAST = 60,   /* a task that runs for less is not worth a try */
+    PACE_WAKE_TASKS = 2048,   /* for others to begin, who may have to wake up first */
+    PACE_RUN_NS_LEAST = 50,   /* a task that runs for less is not worth a try */
     PACE_RUN_NS_LONG = 1000,  /* one that runs for longer is always shared */
 };
 
@@ -30,6 +31,7 @@ enum pace_way { PACE_ALONE, PACE_SHARED, PACE_WAYS };
 struct pace {
     enum pace_way way;
     bool is_new;              /* what is over next began the other way, and tells nothing */
+    uint64_t wake_tasks;      /* nor do so many, unless others have begun before; 0: they have */
     uint64_t cost[PACE_WAYS]; /* of a task, in 1/16 ns; 0: not known */
     uint64_t build;           /* of that, alone, what is not its run; 0: not known */
     uint64_t tasks;           /* that are being timed */
@@ -45,10 +47,12 @@ struct pace {
 void pace_start(struct pace *p, enum pace_way way);
 
 /*
- * So many tasks were built and as many run; one of those that the submitter ran
- * took it `run_ns`. `is_long`: more than once more than PACE_RUN_NS_LONG.
+ * So many tasks were built and as many run, some of them by `others`; one of those
+ * that the submitter ran took it `run_ns`. `is_long`: more than once more than
+ * PACE_RUN_NS_LONG.
  */
-void pace_note(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns, bool is_long);
+void pace_note(struct pace *p, uint64_t tasks, uint64_t others, uint64_t ns, uint64_t run_ns,
+               bool is_long);
 
 /*
  * For launches of a built graph, each of which goes one way: one is over. One way

@@ -266,8 +266,10 @@ static void begin_building(struct sim *m, struct worker *w)
     now = os_now_ns();
     if (m->cycle_ns != 0) {
         uint64_t tasks = (uint64_t)(g->seq - m->cycle_seq) + m->cycle_live - g->live;
+        uint64_t own = sched_executed(w) - m->cycle_executed;
 
-        pace_note(&m->pace, tasks, now - m->cycle_ns, m->task_ns, m->long_samples > 1);
+        pace_note(&m->pace, tasks, tasks > own ? tasks - own : 0, now - m->cycle_ns, m->task_ns,
+                  m->long_samples > 1);
         w->is_generous = m->pace.way == PACE_SHARED;
         if (m->is_hint_heard && m->pace.total >= m->pace.hint_at) {
             m->is_hint_heard = false;
@@ -277,6 +279,7 @@ static void begin_building(struct sim *m, struct worker *w)
     m->cycle_ns = now;
     m->cycle_seq = g->seq;
     m->cycle_live = g->live;
+    m->cycle_executed = sched_executed(w);
 }
 
 /* ---- places ---- */

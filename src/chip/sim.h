@@ -98,11 +98,12 @@ struct sim {
     const struct chip_job *job;
     uint32_t window;
     struct pace pace;
-    bool is_hint_heard;    /* that tasks are short: nobody need tell it again */
-    uint64_t cycle_ns;     /* when the builder last got room; 0: what follows is not timed */
-    uint32_t cycle_seq;    /* the next task, and */
-    uint32_t cycle_live;   /* live ones, then */
-    uint64_t task_ns;      /* what one took the submitter, the last time that was measured */
+    bool is_hint_heard;      /* that tasks are short: nobody need tell it again */
+    uint64_t cycle_ns;       /* when the builder last got room; 0: what follows is not timed */
+    uint32_t cycle_seq;      /* the next task, and */
+    uint32_t cycle_live;     /* live ones, then */
+    uint64_t cycle_executed; /* by the submitter, until then */
+    uint64_t task_ns;        /* what one took the submitter, the last time that was measured */
     uint32_t long_samples; /* in a row: tasks that the submitter found long enough to be offered */
     uint32_t spins;
     uint64_t patience_ns;

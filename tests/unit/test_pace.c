@@ -17,6 +17,8 @@ struct world {
     uint64_t build;  /* of a task, alone */
     uint64_t shared; /* what a shared one takes of the time of all */
     bool has_hints;
+    uint32_t wakes_after;       /* tasks that are shared before others begin; 0: they never sleep */
+    uint64_t waited;            /* of these, since it was alone */
     uint32_t interrupted_every; /* steps; 0: never */
     uint32_t step;
     uint64_t ns;            /* so far */
@@ -27,13 +29,18 @@ struct world {
 static void run_tasks(struct world *x, struct pace *p, uint64_t tasks)
 {
     for (uint64_t done = 0; done < tasks; done += STEP) {
-        uint64_t ns = STEP * (p->way == PACE_ALONE ? x->build + x->run : x->shared);
+        bool is_alone = p->way == PACE_ALONE, is_helped;
+        uint64_t ns;
+
+        x->waited = is_alone ? 0 : x->waited + STEP;
+        is_helped = !is_alone && x->waited > x->wakes_after;
+        ns = STEP * (is_alone ? x->build + x->run : is_helped ? x->shared : x->run + 2 * x->build);
 
         if (x->interrupted_every != 0 && ++x->step % x->interrupted_every == 0)
             ns += 100000;
         x->at[p->way] += STEP;
         x->ns += ns;
-        pace_note(p, STEP, ns, x->run, x->run > PACE_RUN_NS_LONG);
+        pace_note(p, STEP, is_helped ? STEP / 2 : 0, ns, x->run, x->run > PACE_RUN_NS_LONG);
         if (x->has_hints && p->way == PACE_SHARED)
             (void)pace_hint(p);
     }
@@ -79,6 +86,20 @@ static void tasks_that_gain_are_shared(void **state)
     assert_true(share_of(&x, PACE_SHARED) >= 99);
     x = run_world((struct world){ .run = 80, .build = 40, .shared = 80, .has_hints = true });
     assert_true(share_of(&x, PACE_SHARED) >= 95); /* each hint is tried */
+}
+
+/* What sharing costs is not known before others have begun. */
+static void others_may_have_to_wake_up(void **state)
+{
+    struct world x = { .run = 60, .build = 30, .shared = 60, .has_hints = true };
+
+    (void)state;
+    x.wakes_after = PACE_WAKE_TASKS - STEP;
+    x = run_world(x);
+    assert_true(share_of(&x, PACE_SHARED) >= 85);
+    x = (struct world){ .run = 60, .build = 30, .shared = 60, .wakes_after = TASKS };
+    x = run_world(x);
+    assert_true(share_of(&x, PACE_ALONE) >= 85); /* they never do */
 }
 
 /* CPUs that are far apart. */
@@ -228,6 +249,7 @@ int main(void)
         cmocka_unit_test(empty_tasks_are_run_alone),
         cmocka_unit_test(a_hint_makes_it_alone_at_once),
         cmocka_unit_test(tasks_that_gain_are_shared),
+        cmocka_unit_test(others_may_have_to_wake_up),
         cmocka_unit_test(tasks_that_lose_are_not),
         cmocka_unit_test(interruptions_do_not_matter),
         cmocka_unit_test(long_tasks_are_shared_at_once),
