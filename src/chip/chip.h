@@ -81,6 +81,7 @@ struct chip {
     struct sched *sched;
     struct worker *submitter;
     uint32_t room_at;    /* live tasks at which the submitter is to call chip_room */
+    uint32_t look_at;    /* task before which it is to do so, too, or soon after */
     struct aptr builder; /* the thread inside build, by its thread pointer; NULL: none */
     uint32_t clusters;
     bool is_lost;                /* a run ended without some of its kernels: no more runs */

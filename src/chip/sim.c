@@ -22,9 +22,12 @@ enum {
     TASK_NS_SHORT = 2000,
     WORKERS_FEW = 4,
     LIVE_FEW = 8,
-    WEIGHED = 16,       /* tasks that are timed at once */
-    TASK_NS_FINE = 100, /* shorter ones may be worth no hand-over; of a built graph, are not */
-    POOL_UNIT_LOG = 28, /* bytes of address space per share of a pool: 256 MiB */
+    WEIGHED = 16,          /* tasks that are timed at once */
+    CYCLE_TASKS = 512,     /* built before the submitter looks what they take, at most */
+    EDGES_FEW = 8,         /* fewer than one for so many tasks */
+    EDGES_TASKS = 1 << 17, /* until it is asked again whether there are any */
+    TASK_NS_FINE = 100,    /* shorter ones may be worth no hand-over; of a built graph, are not */
+    POOL_UNIT_LOG = 28,    /* bytes of address space per share of a pool: 256 MiB */
     POOL_ALIGN = 2 << 20,
     POOL_KEEP = 64 << 20, /* memory that a pool keeps between runs */
 };
@@ -255,6 +258,18 @@ static void end_building(struct sim *m, struct worker *w)
     a32_store_relaxed(&m->sched.is_fine, FINE_HEARD);
 }
 
+/*
+ * Whether tasks had edges. Those of a step have none: what is before them has gone.
+ * So they are believed to have some for as long as it does not pay to look again.
+ */
+static void judge_edges(struct sim *m)
+{
+    const struct graph *g = &m->graph;
+
+    if ((g->edge_total - m->cycle_edges) * EDGES_FEW > g->seq - m->cycle_seq)
+        m->stepwise_until = g->seq + EDGES_TASKS;
+}
+
 /* It has room again. */
 static void begin_building(struct sim *m, struct worker *w)
 {
@@ -264,6 +279,7 @@ static void begin_building(struct sim *m, struct worker *w)
     if (m->sched.worker_count == 1)
         return;
     now = os_now_ns();
+    judge_edges(m);
     if (m->cycle_ns != 0) {
         uint64_t tasks = (uint64_t)(g->seq - m->cycle_seq) + m->cycle_live - g->live;
         uint64_t own = sched_executed(w) - m->cycle_executed;
@@ -280,6 +296,9 @@ static void begin_building(struct sim *m, struct worker *w)
     m->cycle_seq = g->seq;
     m->cycle_live = g->live;
     m->cycle_executed = sched_executed(w);
+    m->cycle_edges = g->edge_total;
+    m->base.look_at =
+        g->seq + CYCLE_TASKS; /* others may run all there is: the window never fills */
 }
 
 /* ---- places ---- */
@@ -398,6 +417,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
                 : workers > 1    ? workers * WINDOW_PER_WORKER
                                  : WINDOW_ALONE;
     m->base.room_at = job->is_held ? UINT32_MAX : m->window;
+    m->base.look_at = job->is_held || workers == 1 ? UINT32_MAX : CYCLE_TASKS;
     a32_store_relaxed(&m->sleeps, 0);
     a32_store_relaxed(&m->wakes, 0);
     a32_store_relaxed(&m->ticks, 0);
@@ -408,6 +428,9 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->long_samples = 0;
     m->task_ns = UINT32_MAX; /* not known */
     m->cycle_ns = 0;
+    m->cycle_seq = 1;
+    m->cycle_edges = 0;
+    m->stepwise_until = 0;
     m->is_hint_heard = false;
     pace_start(&m->pace, workers > 1 ? PACE_SHARED : PACE_ALONE);
     m->lane_executions = 0;
@@ -590,16 +613,16 @@ static bool run_for_task(struct sim *m, struct worker *w)
  * Tasks that are worth offering, but not much longer than what their edges cost
  * between workers: those before them are run first, so that there are few edges.
  */
-static bool is_short(const struct sim *m)
+static bool is_stepwise(const struct sim *m)
 {
     return m->job->window == 0 && m->task_ns < TASK_NS_SHORT &&
-           m->sched.worker_count <= WORKERS_FEW;
+           m->sched.worker_count <= WORKERS_FEW && m->graph.seq < m->stepwise_until;
 }
 
 /*
  * Whether the builder may go on: half of the window is free. Where tasks are not
  * offered all of them are run first, but those that others still have are not
- * waited for; where they are short, nearly all.
+ * waited for; in steps, nearly all.
  */
 static bool has_room(const struct sim *m, const struct worker *w)
 {
@@ -607,7 +630,7 @@ static bool has_room(const struct sim *m, const struct worker *w)
 
     if (live == 0 || live > m->window / 2)
         return live == 0;
-    return sched_ready_count(w) == 0 || (w->is_generous && (!is_short(m) || live <= LIVE_FEW));
+    return sched_ready_count(w) == 0 || (w->is_generous && (!is_stepwise(m) || live <= LIVE_FEW));
 }
 
 /*
@@ -639,9 +662,9 @@ static bool run_for_room(struct sim *m, struct worker *w)
         g->is_shared = false; /* nobody else has a task any more */
     begin_building(m, w);
     if (has_room(m, w)) {
-        bool is_stepwise = m->window > WINDOW_ALONE && (!w->is_generous || is_short(m));
+        bool is_step = m->window > WINDOW_ALONE && (!w->is_generous || is_stepwise(m));
 
-        m->base.room_at = is_stepwise ? g->live + WINDOW_ALONE : m->window;
+        m->base.room_at = is_step ? g->live + WINDOW_ALONE : m->window;
         m->patience_ns = PATIENCE_NS;
     } else {
         m->base.room_at = g->live + (g->live > m->window ? g->live : m->window);

@@ -103,6 +103,8 @@ struct sim {
     uint32_t cycle_seq;      /* the next task, and */
     uint32_t cycle_live;     /* live ones, then */
     uint64_t cycle_executed; /* by the submitter, until then */
+    uint64_t cycle_edges;    /* of the graph, until then */
+    uint32_t stepwise_until; /* before this task, few are built at a time */
     uint64_t task_ns;        /* what one took the submitter, the last time that was measured */
     uint32_t long_samples; /* in a row: tasks that the submitter found long enough to be offered */
     uint32_t spins;

@@ -277,7 +277,8 @@ __attribute__((noinline)) static int submit_carefully(struct run *run,
 
     if (status < 0)
         return status;
-    if (g->live >= run->chip->room_at || (run->is_shared && is_better_alone(run)))
+    if (g->live >= run->chip->room_at || g->seq >= run->chip->look_at ||
+        (run->is_shared && is_better_alone(run)))
         run->chip->ops->room(run->chip);
     else if (run->is_shared && run->quota < 0)
         sched_collect(run->chip->sched, g);
