@@ -129,6 +129,7 @@ bool crash_landed(struct sim *m, struct thread *th)
         return true; /* nobody waits for it */
     if (port_core_lost(core, core->slot))
         return true;
+    sched_share(th->place); /* any place may complete it */
     sched_returned(&m->sched, &m->graph, core->slot, core);
     return false;
 }

@@ -100,6 +100,7 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
             image->patch_count += image_find_entry(entry, s->tensor[i].addr) >= 0;
         image->patch_count += operand_of(s) != 0 && image_find_entry(entry, operand_of(s)) >= 0;
     }
+    image->is_plain = image->header_lines == image->task_count + 1;
     image->slot_bytes = (image->header_lines + payload) * SLOT_LINE_BYTES;
     image->bytes = align_heap(image->heap_bytes) + align(image->slot_bytes) +
                    align(image->edge_count * sizeof(uint32_t)) +

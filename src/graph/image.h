@@ -7,7 +7,8 @@
  * else it has, so a launch has nothing to reset.
  *
  * What a launch goes through lies close together: one line for a plain task,
- * which is not written to, and a counter for each in an array of their own.
+ * which is not written to, and a counter for each in an array of their own. Tasks lie
+ * in an order in which they can be run: whoever is alone needs no counters.
  *
  * Pure, like all of this folder. The image lies in memory of the caller's, in
  * one piece; it is built and changed while nothing runs.
@@ -46,6 +47,7 @@ struct image {
     uint32_t root_count;  /* tasks that wait for nothing */
     uint32_t early_count; /* the same, but they are settled before anything runs */
     bool has_teams;       /* of tasks that end on other threads */
+    bool is_plain;        /* each task is one line, and runs one kernel or none */
     uint32_t patch_count;
     uint32_t passed_count;
     uint64_t bytes; /* of everything */

@@ -44,6 +44,7 @@ static bool claim_roots(struct worker *w);
 static void offer_roots(struct worker *w, uint32_t count);
 static struct slot *complete_task(struct worker *w, struct slot *s, enum kind kind);
 static struct slot *complete_in_image(struct worker *w, struct slot *s, enum kind kind);
+static void leave_lines(struct worker *w);
 static void rewind_task(struct slot *s);
 static bool complete_finished(struct worker *w);
 static void return_slot(struct worker *w, struct slot *s);
@@ -291,6 +292,36 @@ __attribute__((noinline)) static enum sched_result run_launched_alone(struct wor
     return run_private(w, s, max, LAUNCHED_ALONE);
 }
 
+/*
+ * The tasks of an image line by line: each comes after those that it waits for, so
+ * nothing need be counted as long as one worker runs all of them, one after the
+ * other. Whoever comes to the place of a thread that is not back leaves that way.
+ */
+__attribute__((noinline)) static enum sched_result run_lines(struct worker *w, uint32_t max)
+{
+    uint32_t line = w->line_now, end = w->line_end;
+    uint32_t stop = end - line > max ? line + max : end;
+
+    w->is_in_line = true;
+    for (; line != stop; line++) {
+        struct slot *s = graph_slot(w->graph, line);
+        enum step step;
+
+        w->line_now = line; /* before the kernel: R7 */
+        step = (s->flags & SLOT_IS_DUMMY) != 0 ? STEP_DONE : run_plain(w, s, LAUNCHED_ALONE);
+        if (step == STEP_LOST)
+            return SCHED_LOST;
+        if (step == STEP_LATER) {
+            leave_lines(w);
+            return SCHED_IDLE;
+        }
+    }
+    w->is_in_line = false;
+    w->graph->live = end - line;
+    w->line_now = line != end ? line : 0;
+    return line != end ? SCHED_BUDGET : SCHED_IDLE;
+}
+
 static inline bool is_alone(const struct worker *w)
 {
     return !w->is_shared && w->order == 0 && w->trace == NULL;
@@ -305,8 +336,15 @@ static inline bool is_streamed_alone(const struct worker *w)
 
 enum sched_result sched_run(struct worker *w, uint32_t max)
 {
+    enum sched_result result;
     struct slot *s;
 
+    if (w->line_now != 0) {
+        if (w->is_in_line || w->is_shared)
+            leave_lines(w);
+        else if ((result = run_lines(w, max)) != SCHED_IDLE)
+            return result;
+    }
     if (a32_load_relaxed(&w->sched->finished) != 0) /* a glance; complete_finished decides */
         complete_finished(w);
     if (a32_load_relaxed(&w->sched->attention) != 0) /* soon enough */
@@ -315,11 +353,10 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        enum sched_result result =
-            w->graph->successor == NULL
-                ? is_streamed_alone(w) ? run_streamed_alone(w, s, &max) : run_streamed(w, s, &max)
-            : is_alone(w) ? run_launched_alone(w, s, &max)
-                          : run_launched(w, s, &max);
+        result = w->graph->successor == NULL ? is_streamed_alone(w) ? run_streamed_alone(w, s, &max)
+                                                                    : run_streamed(w, s, &max)
+                 : is_alone(w) ? run_launched_alone(w, s, &max)
+                                             : run_launched(w, s, &max);
 
         if (result != SCHED_IDLE)
             return result;
@@ -592,6 +629,45 @@ __attribute__((always_inline)) static inline struct slot *complete_in_image(stru
     return next;
 }
 
+/*
+ * From lines to counters: what is before line_now is complete, and counted down for
+ * what has not begun. The task there may be on its way elsewhere, and be completed at
+ * the same time by somebody else; who has it, or is offered what is pushed here, knows
+ * what was before.
+ */
+static void leave_lines(struct worker *w)
+{
+    struct graph *g = w->graph;
+    uint32_t now = w->line_now, end = w->line_end;
+    uint32_t first = w->is_in_line ? now + 1 : now; /* that has not begun */
+
+    g->live = end - now;
+    w->line_now = 0;
+    w->is_in_line = false;
+    for (uint32_t line = first; line != end; line++)
+        if (graph_slot(g, line)->built_pending == 0)
+            sched_push_line(w, line);
+    for (uint32_t line = 1; line != now; line++) {
+        const struct slot_span *span = &graph_slot(g, line)->span;
+        bool is_one = span->count == SPAN_IS_ONE;
+        const uint32_t *successor = is_one ? &span->first : &g->successor[span->first];
+
+        for (uint32_t i = 0; i < (is_one ? 1 : span->count); i++) {
+            uint32_t next = successor[i] & ~SPAN_FOLLOWS;
+            struct a32 *counter = &g->counter[next];
+
+            if (next < first)
+                continue;
+            if ((successor[i] & SPAN_FOLLOWS) == 0) {
+                if (a32_sub_acq_rel(counter, 1) != 1) /* A5 */
+                    continue;
+                a32_store_relaxed(counter, graph_slot(g, next)->built_pending);
+            }
+            sched_push_line(w, next);
+        }
+    }
+}
+
 /* What a task of an image has besides its counter; others have nothing to put back. */
 static void rewind_task(struct slot *s)
 {
@@ -736,10 +812,15 @@ void sched_launch(struct worker *w, const struct image *image, bool is_alone)
 {
     struct sched *s = w->sched;
 
-    port_assert(a32_load_relaxed(&s->root_left) == 0 &&
-                w->own_left == 0); /* the run before is over */
+    port_assert(a32_load_relaxed(&s->root_left) == 0 && w->own_left == 0 &&
+                w->line_now == 0); /* the run before is over */
     if (is_alone)
         w->is_shared = false;
+    if (!w->is_shared && w->order == 0 && w->trace == NULL && image->is_plain) {
+        w->line_now = image->task_count != 0;
+        w->line_end = image->task_count + 1;
+        return;
+    }
     for (uint32_t i = 0; i < image->early_count; i++)
         sched_ready(w, graph_slot(w->graph, image->task[image->root_count + i]));
     s->root = image->task;

@@ -116,7 +116,10 @@ struct worker {
     uint32_t deque_tail;
     uint32_t list;     /* more ready tasks, linked through `pending` */
     uint32_t own_left; /* roots of a launch that nobody else knows of */
-    int32_t until;     /* so many more may become ready, and one, before sched_pushed looks */
+    uint32_t line_now; /* of an image that is run line by line: the next one; 0: none is */
+    uint32_t line_end;
+    bool is_in_line; /* the task of line_now has begun; left so, its thread is not back yet */
+    int32_t until;   /* so many more may become ready, and one, before sched_pushed looks */
     uint32_t return_tail;
     uint32_t return_sent;
     uint32_t unreturned; /* list of finished slots for which the ring had no room */
@@ -305,7 +308,7 @@ static inline uint64_t sched_executed(const struct worker *w)
 /* What the worker could run next; without what is in its list. */
 static inline uint32_t sched_ready_count(const struct worker *w)
 {
-    return w->deque_tail - w->deque_head + w->own_left +
+    return w->deque_tail - w->deque_head + w->own_left + (w->line_now != 0) +
            a32_load_relaxed(&w->sched->root_left); /* a count */
 }
 

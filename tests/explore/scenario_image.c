@@ -63,7 +63,7 @@ static void setup_fork(void)
     deps[0] = submit_only(0, 1, NULL, 0, &ready);
     deps[1] = submit_only(0, 2, NULL, 0, &ready);
     submit_only(1, 4, deps, 1, &ready);
-    submit_only(3, 3, deps, 2, &ready);
+    submit_only(3, 8, deps, 2, &ready);
     make_image();
 }
 
@@ -169,6 +169,47 @@ static void parked_thread(int id)
     lead_to_end();
 }
 
+/*
+ * Line by line, until the thread at place 0 does not come back from a kernel: another
+ * one has its place then, and whoever finds it completes the task that comes back.
+ */
+static struct a32 away; /* the line of that task; 0: nobody is away */
+
+static void setup_away(void)
+{
+    memset(&away, 0, sizeof(away));
+    setup_fork();
+}
+
+static bool is_away(void *arg)
+{
+    (void)arg;
+    return explore_peek32(&away) != 0;
+}
+
+static void away_thread(int id)
+{
+    struct slot *s;
+
+    if (id == 1) {
+        serve_place(&place[1]);
+    } else if (id == 0) {
+        start_launch(true);
+        place[0].is_generous = false;
+        sched_run(&place[0], 1 + explore_choose(3));
+        explore_assert(place[0].line_now != 0);
+        place[0].is_in_line = true; /* as sched_run leaves it when the thread is lost */
+        place[0].is_shared = true;  /* as the monitor does */
+        a32_store_release(&away, place[0].line_now);
+        lead_to_end();
+    } else {
+        explore_wait_until(is_away, NULL);
+        s = graph_slot(graph, a32_load_acquire(&away));
+        core_invoke(&core_of[2], s, s->tensor, kernels[s->kernel[0]].fn, 0, 1);
+        sched_returned(sched, graph, s, &core_of[2]);
+    }
+}
+
 static void check_launched(void)
 {
     check_all_ran();
@@ -217,6 +258,9 @@ int main(int argc, char **argv)
         { { "image, alone, parked", 2, setup_parked, parked_thread, check_launched },
           "",
           { .preemption_max = 2, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
+        { { "image, away from a line", 3, setup_away, away_thread, check_launched },
+          "A5",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
         { { "image, blocks", 2, setup_blocks, launch_thread, check_launched },
           "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },

@@ -115,11 +115,22 @@ enum {
     KERNEL_SUM,
     KERNEL_DOUBLE,
     KERNEL_ADDRESS,
+    KERNEL_HOLD,
     KERNELS
 };
 
 /* What one kernel is to do instead of its work, and which. */
-enum how { HOW_GOOD, HOW_CRASH, HOW_CONDITION, HOW_GATE, HOW_NO_RAISE, HOWS, HOW_SLOW };
+enum how {
+    HOW_GOOD,
+    HOW_CRASH,
+    HOW_CONDITION,
+    HOW_GATE,
+    HOW_NO_RAISE,
+    HOWS,
+    HOW_SLOW,
+    HOW_AWAIT,
+    HOW_DEFER
+};
 
 static uint32_t fail_how = HOW_GOOD;
 static uint32_t fail_at;
@@ -252,6 +263,20 @@ static void kernel_address(int64_t *args)
     words_of(args, 1)[0] = (int32_t)((uintptr_t)words_of(args, 0) % 4096);
 }
 
+/* It may wait for kernel_raise, in one way or another. */
+static void kernel_hold(int64_t *args)
+{
+    uint32_t *counter = (uint32_t *)words_of(args, 0);
+    uint32_t how = how_at(KERNEL_HOLD);
+
+    misbehave(KERNEL_HOLD, args);
+    while (how == HOW_AWAIT && pto_notified(counter) == 0)
+        rest();
+    if (how == HOW_DEFER)
+        (void)pto_defer(args, counter, 1);
+    words_of(args, 1)[0] = 500;
+}
+
 static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_COPY] = { "copy", kernel_copy, PTO_CORE_AIV },
     [KERNEL_ADD] = { "add", kernel_add, PTO_CORE_AIV },
@@ -265,6 +290,7 @@ static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_SUM] = { "sum", kernel_sum, PTO_CORE_AIV },
     [KERNEL_DOUBLE] = { "double", kernel_double, PTO_CORE_AIV },
     [KERNEL_ADDRESS] = { "address", kernel_address, PTO_CORE_AIV },
+    [KERNEL_HOLD] = { "hold", kernel_hold, PTO_CORE_AIV },
 };
 
 /* Those that misbehave when they are told to. */
@@ -660,6 +686,68 @@ static void launches_of_short_tasks_are_right_whoever_runs_them(void **state)
 {
     (void)state;
     on_each_device(orchestrate_short, launch_short);
+}
+
+/* The same without blocks, so that one thread may run it line by line; one task may wait for the last. */
+static void orchestrate_lines(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info zeroed = zeroed_words(1);
+    struct pto_tensor at[CHAINS], held_at = part_of(&entry->tensor[1], CHAINS, 1);
+    struct pto_outputs made = pto_alloc(o, PTO_OUT(&zeroed));
+
+    if (made.count == 0)
+        return;
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        at[i] = part_of(&entry->tensor[1], i, 1);
+        pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at[i]), PTO_INT(1));
+    }
+    for (uint32_t k = 0; k < CHAIN_TASKS; k++) {
+        for (uint32_t i = 0; i < CHAINS; i++)
+            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&at[i]), PTO_IN(&at[(i + k) % CHAINS]));
+        if (k == CHAIN_TASKS / 2) {
+            pto_aiv(o, KERNEL_HOLD, PTO_AFTER(made.tensor), PTO_INOUT(&held_at), PTO_IN(&at[0]));
+            pto_dummy(o, PTO_INOUT(&held_at), PTO_IN(&at[1]));
+            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&held_at));
+        }
+    }
+    pto_aiv(o, KERNEL_RAISE, PTO_AFTER(made.tensor));
+}
+
+static void launch_lines_once(struct pto_graph *graph, uint32_t how)
+{
+    struct pto_run_report report;
+
+    __atomic_store_n(&fail_at, KERNEL_HOLD, __ATOMIC_RELAXED);
+    __atomic_store_n(&fail_how, how, __ATOMIC_RELAXED);
+    pto_run_report_init(&report);
+    assert_int_equal(pto_graph_run(graph, entry_for(&room[0], 1, 3), NULL, &report),
+                     how == HOW_CRASH ? PTO_ECRASH : PTO_OK);
+    if (how == HOW_CRASH)
+        return;
+    for (int i = 0; i < CHAINS; i++)
+        assert_int_equal(room[0].out[i], 1 << CHAIN_TASKS);
+    assert_int_equal(room[0].out[CHAINS], 1000);
+}
+
+static void launch_lines(void)
+{
+    static const uint32_t hows[] = { HOW_AWAIT, HOW_DEFER, HOW_SLOW, HOW_CRASH };
+    struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
+
+    for (int i = 0; i < 20; i++) {
+        for (int k = 0; k < 10; k++) /* until it is known who should run them */
+            launch_lines_once(graph, HOW_GOOD);
+        if (hows[i % 4] != HOW_CRASH || HAS_HANDLER)
+            launch_lines_once(graph, hows[i % 4]);
+    }
+    assert_int_equal(pto_graph_destroy(graph), PTO_OK);
+}
+
+/* A thread may not come back from a line, or its task not be complete: others go on with the rest. */
+static void launches_line_by_line_are_right_whatever_happens(void **state)
+{
+    (void)state;
+    on_each_device(orchestrate_lines, launch_lines);
 }
 
 static void orchestrate_nothing(struct pto_orch *o, const struct pto_entry *entry)
@@ -1653,6 +1741,7 @@ int main(void)
         cmocka_unit_test(every_kind_of_task_is_right_in_every_launch),
         cmocka_unit_test(thousands_of_tasks_may_be_ready_at_once),
         cmocka_unit_test(launches_of_short_tasks_are_right_whoever_runs_them),
+        cmocka_unit_test(launches_line_by_line_are_right_whatever_happens),
         cmocka_unit_test(a_graph_may_be_empty),
         cmocka_unit_test(outputs_begin_with_their_values_in_every_launch),
         cmocka_unit_test(other_shapes_are_refused),
