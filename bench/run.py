@@ -486,6 +486,8 @@ def parse_options(arguments):
     parser.add_argument("--report", metavar="FILE", help="only tables and pictures of an earlier results.json")
     parser.add_argument("--publish", action="store_true",
                         help="copy table and pictures to bench/ afterwards, to be committed")
+    parser.add_argument("--check", action="store_true",
+                        help="exit with 1 if a promise of the table Aims is not kept, by median")
     parser.add_argument("--verify", action="store_true",
                         help="run the verifying builds instead: does every task wait for its predecessors?")
     parser.add_argument("--self-test", action="store_true", help="check this program on made-up results")
@@ -520,6 +522,16 @@ def print_behind(results):
                             for peer, variant, pattern, ratio in lost))
 
 
+def check(results):
+    found = r.goals(results)
+    broken = r.broken_promises(found)
+    for name in broken:
+        print(f"not kept: {name}")
+    print(f"{len([name for name, *_ in found if r.is_promised(name)]) - len(broken)} promises kept, "
+          f"{len(broken)} not")
+    return bool(found) and not broken
+
+
 def finish(bench):
     files = bench.write(bench.options.out)
     bench.end_progress()
@@ -552,6 +564,8 @@ def main(arguments):
         finish(bench)
         if options.publish:
             bench.publish()
+        if options.check and not check(bench.results):
+            return 1
     except KeyboardInterrupt:
         bench.results["interrupted"] = True
         bench.end_progress()
@@ -583,7 +597,7 @@ def report_again(bench, path):
     finish(bench)
     if bench.options.publish:
         bench.publish()
-    return 0
+    return 0 if not bench.options.check or check(found) else 1
 
 
 if __name__ == "__main__":

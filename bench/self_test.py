@@ -117,6 +117,13 @@ def aims():
     lines = r.goal_table(r.goals(canned())).splitlines()
     assert [line for line in lines if "every peer" in line][0].endswith("|  no |")
     assert [line for line in lines if "Taskflow, 2" in line][0].endswith("| yes |")
+    assert not r.is_promised("ours / SuperGlue, the others, 1 worker")
+    broken = r.broken_promises(r.goals(canned()))
+    assert "ours / every peer, 2 workers" in broken
+    assert "graph used again: ours / Taskflow, 2 workers" not in broken
+    assert r.broken_promises([("x", 0.2, {"min": (0.3, ""), "median": (0.2, "")})]) == []
+    assert r.broken_promises([("x", 0.2, {"min": (0.1, ""), "median": (0.3, "")})]) == ["x"]
+    assert r.broken_promises([("x", 1, {"min": (1.0, "")})]) == ["x"]
     assert r.goals(dict(canned(), runs=[], grain=[], scale=[], fixed=[], recorder=[])) == []
 
 
