@@ -4,8 +4,8 @@
 void pace_start(struct pace *p, enum pace_way way)
 {
     *p = (struct pace){ .way = way,
-                        .last_run_ns = UINT32_MAX,
-                        .run_ns = UINT32_MAX,
+                        .last_run_ns = PACE_UNKNOWN,
+                        .run_ns = PACE_UNKNOWN,
                         .try_at = PACE_TRY_FIRST,
                         .try_step = PACE_TRY_FIRST };
 }
@@ -83,7 +83,7 @@ void pace_launched(struct pace *p, uint64_t tasks, uint64_t ns, uint64_t run_ns)
 {
     enum pace_way other = p->way == PACE_SHARED ? PACE_ALONE : PACE_SHARED;
 
-    if (run_ns > PACE_RUN_NS_LONG) {
+    if (run_ns == PACE_UNKNOWN ? ns > tasks * PACE_LAUNCH_NS_LONG : run_ns > PACE_RUN_NS_LONG) {
         go(p, PACE_SHARED);
         return;
     }

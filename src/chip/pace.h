@@ -24,7 +24,11 @@ enum {
     PACE_WAKE_TASKS = 2048,   /* for others to begin, who may have to wake up first */
     PACE_RUN_NS_LEAST = 50,   /* a task that runs for less is not worth a try */
     PACE_RUN_NS_LONG = 1000,  /* one that runs for longer is always shared */
+    PACE_LAUNCH_NS_LONG =
+        4000, /* the same with all that a launch takes, where that is all there is */
 };
+
+#define PACE_UNKNOWN UINT32_MAX /* what a task takes to run, where too few were timed */
 
 enum pace_way { PACE_ALONE, PACE_SHARED, PACE_WAYS };
 

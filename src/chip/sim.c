@@ -397,10 +397,10 @@ static bool can_be_alone(const struct chip_job *job)
     return job->image != NULL && !job->image->has_teams;
 }
 
-/* As the launches before tell. */
+/* As the launches before tell; a single task has nothing to share. */
 static bool is_better_alone(const struct chip_job *job)
 {
-    return can_be_alone(job) && job->pace->way == PACE_ALONE;
+    return can_be_alone(job) && (job->image->task_count == 1 || job->pace->way == PACE_ALONE);
 }
 
 static int sim_run(struct chip *chip, const struct chip_job *job)
@@ -426,7 +426,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->is_builder_waiting = false;
     m->is_seeded = false;
     m->long_samples = 0;
-    m->task_ns = UINT32_MAX; /* not known */
+    m->task_ns = PACE_UNKNOWN;
     m->cycle_ns = 0;
     m->cycle_seq = 1;
     m->cycle_edges = 0;
@@ -638,16 +638,20 @@ static bool has_room(const struct sim *m, const struct worker *w)
  * the window is full, it grows: what is being waited for may not have been
  * submitted yet. The while doubles each time, as the window does, so that a
  * builder that is merely faster than the kernels does not run away.
+ *
+ * If there is room left, the builder came to see what tasks take (look_at).
  */
 static bool run_for_room(struct sim *m, struct worker *w)
 {
     struct graph *g = &m->graph;
+    bool is_look = g->live < m->base.room_at;
     struct weight weight;
     uint32_t spins = 0;
 
     start_weighing(w, &weight);
     end_building(m, w);
-    while (!has_room(m, w)) {
+    is_look = is_look && w->is_generous; /* else it is to run them itself from now on */
+    while (!is_look && !has_room(m, w)) {
         enum sched_result result = lead_round(m, w, &weight, &spins);
 
         if (result == SCHED_LOST)
@@ -661,6 +665,8 @@ static bool run_for_room(struct sim *m, struct worker *w)
     if (g->live == 0)
         g->is_shared = false; /* nobody else has a task any more */
     begin_building(m, w);
+    if (is_look && w->is_generous)
+        return true;
     if (has_room(m, w)) {
         bool is_step = m->window > WINDOW_ALONE && (!w->is_generous || is_stepwise(m));
 

@@ -259,7 +259,7 @@ static inline void region_touch(struct regions *x, const struct region *e)
         return; /* what is behind the table is cleared when it is taken */
     if (x->touched_count < REGION_TOUCHED)
         x->touched[x->touched_count] = (uint32_t)(e - x->table);
-    x->touched_count++;
+    x->touched_count += x->touched_count != UINT32_MAX; /* "many" stays many */
 }
 
 /* The grid whose cells are as long as the region or up to twice that; of an empty one, any. */

@@ -54,17 +54,32 @@ static void setup_join(void)
 }
 
 /* One that is run before the others are told, which makes one task ready and counts for another. */
-static void setup_fork(void)
+static void build_fork(int32_t slot_of_first)
 {
     struct slot *ready;
     struct pto_task_id deps[2];
 
     start_places(2);
+    timing_slot = slot_of_first;
     deps[0] = submit_only(0, 1, NULL, 0, &ready);
+    timing_slot = -1;
     deps[1] = submit_only(0, 2, NULL, 0, &ready);
     submit_only(1, 4, deps, 1, &ready);
     submit_only(3, 8, deps, 2, &ready);
     make_image();
+}
+
+static void setup_fork(void)
+{
+    build_fork(-1);
+    explore_assert(image.is_plain);
+}
+
+/* The same for which lines are not enough. */
+static void setup_timed_fork(void)
+{
+    build_fork(0);
+    explore_assert(!image.is_plain);
 }
 
 /* Place 0 keeps the launch, but has no core for the first task. */
@@ -252,8 +267,11 @@ int main(int argc, char **argv)
         { { "image on three", 3, setup_three, launch_thread, check_launched },
           "R5 A5",
           { .preemption_max = 0, .delay_max = 0, .execution_max = 40000, .random_count = 10000 } },
-        { { "image, alone at first", 2, setup_fork, alone_thread, check_launched },
+        { { "image, alone at first", 2, setup_timed_fork, alone_thread, check_launched },
           "R22 A22",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
+        { { "image, line by line at first", 2, setup_fork, alone_thread, check_launched },
+          "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
         { { "image, alone, parked", 2, setup_parked, parked_thread, check_launched },
           "",

@@ -472,6 +472,16 @@ static void setup_image_alone(void)
     make_image(&on_aiv, 2);
 }
 
+/* The same line by line. */
+static void setup_lines(void)
+{
+    watch = watch_once;
+    open_sim(1, 2);
+    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    make_image(&on_aiv, 1);
+    explore_assert(image.is_plain);
+}
+
 static void setup_image_of_team(void)
 {
     watch = watch_once;
@@ -545,6 +555,9 @@ int main(int argc, char **argv)
           "",
           { .preemption_max = 1, .delay_max = 1, .execution_max = 30000, .random_count = 10000 } },
         { { "takeover, image alone", 4, setup_image_alone, image_thread, check_ran },
+          "",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 20000, .random_count = 10000 } },
+        { { "takeover, line", 4, setup_lines, image_thread, check_ran },
           "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 20000, .random_count = 10000 } },
         { { "team, image", 4, setup_image_of_team, image_thread, check_ran },

@@ -192,6 +192,21 @@ static void launches_go_the_cheaper_way(void **state)
     }
 }
 
+/* A launch of few tasks does not tell what one of them takes. */
+static void launches_of_few_tasks_are_tried_both_ways(void **state)
+{
+    struct pace p;
+
+    (void)state;
+    pace_start(&p, PACE_SHARED);
+    for (int i = 0; i < 100; i++)
+        pace_launched(&p, 5, p.way == PACE_ALONE ? 1000 : 9000, PACE_UNKNOWN);
+    assert_int_equal(p.way, PACE_ALONE);
+    for (int i = 0; i < 100; i++)
+        pace_launched(&p, 5, 5 * PACE_LAUNCH_NS_LONG + 1, PACE_UNKNOWN);
+    assert_int_equal(p.way, PACE_SHARED);
+}
+
 static void launches_of_long_tasks_are_shared(void **state)
 {
     struct world x = { .run = PACE_RUN_NS_LONG + 1, .shared = 4 * PACE_RUN_NS_LONG };
@@ -255,6 +270,7 @@ int main(void)
         cmocka_unit_test(long_tasks_are_shared_at_once),
         cmocka_unit_test(tasks_that_change_are_noticed),
         cmocka_unit_test(launches_go_the_cheaper_way),
+        cmocka_unit_test(launches_of_few_tasks_are_tried_both_ways),
         cmocka_unit_test(launches_of_long_tasks_are_shared),
         cmocka_unit_test(launches_that_change_are_noticed),
         cmocka_unit_test(a_run_starts_as_it_is_told),

@@ -437,8 +437,9 @@ static void orchestrate_waiting_for_a_later_task(struct pto_orch *o, const struc
 static void orchestrate_blocking_the_window(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_task_id first = submit(o, entry, KERNEL_WAIT, 0, 1);
+    uint32_t far = scene_in(entry)->tasks != 0 ? scene_in(entry)->tasks : FAR;
 
-    for (uint32_t i = 0; i < FAR; i++) {
+    for (uint32_t i = 0; i < far; i++) {
         struct pto_args args;
 
         pto_args_init(&args);
@@ -509,6 +510,22 @@ static void the_window_grows_when_everything_in_it_waits(void **state)
     (void)state;
     assert_finishes(orchestrate_blocking_the_window, 1, FAR + 2);
     assert_finishes(orchestrate_blocking_twice, 3, 2 * (FAR + 2));
+}
+
+/* It grows as fast as what is waited for is far, or the run would stall. */
+static void the_window_grows_as_far_as_it_has_to(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+        struct pto_device *device = open_device("a2a3sim", 0, workers);
+        struct scene scene = { .tasks = 30000 };
+
+        assert_non_null(device);
+        assert_int_equal(run(device, orchestrate_blocking_the_window, PTO_MODE_STREAM, &scene),
+                         PTO_OK);
+        assert_int_equal(scene.word[1], 30000);
+        pto_device_close(device);
+    }
 }
 
 static void a_kernel_that_was_set_aside_may_have_any_number_of_successors(void **state)
@@ -871,6 +888,7 @@ int main(void)
         cmocka_unit_test(eight_kernels_meet_on_one_cpu),
         cmocka_unit_test(a_kernel_may_wait_for_a_task_far_behind_it),
         cmocka_unit_test(the_window_grows_when_everything_in_it_waits),
+        cmocka_unit_test(the_window_grows_as_far_as_it_has_to),
         cmocka_unit_test(a_kernel_that_was_set_aside_may_have_any_number_of_successors),
         cmocka_unit_test(long_kernels_finish_and_never_share_a_core),
         cmocka_unit_test(long_and_short_kernels_of_both_types_mix),
