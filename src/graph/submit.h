@@ -14,6 +14,9 @@
 
 #include "graph/access.h"
 
+/* Of a task with one tensor, the descriptor that may be that of a later one: no prefetcher of a CPU leaves a page. */
+enum { TENSORS_AHEAD = 16 * sizeof(struct pto_tensor) };
+
 /* How much of a task there is to look at. */
 enum form {
     FORM_BARE,   /* one kernel that always runs once, without tensors, waiting for nobody */
@@ -276,6 +279,10 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     for (uint32_t i = 0; form == FORM_PLAIN && i < args->tensor_count; i++) { /* needed soon */
         __builtin_prefetch(args->tensor[i], 0, 3);
         __builtin_prefetch((const char *)args->tensor[i] + 64, 0, 3);
+    }
+    if (form == FORM_SINGLE) { /* descriptors are often in an array, one after the other */
+        __builtin_prefetch((const char *)args->tensor[0] + TENSORS_AHEAD, 0, 3);
+        __builtin_prefetch((const char *)args->tensor[0] + TENSORS_AHEAD + 64, 0, 3);
     }
     id = ids_place(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
