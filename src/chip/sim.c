@@ -297,8 +297,7 @@ static void begin_building(struct sim *m, struct worker *w)
     m->cycle_live = g->live;
     m->cycle_executed = sched_executed(w);
     m->cycle_edges = g->edge_total;
-    m->base.look_at =
-        g->seq + CYCLE_TASKS; /* others may run all there is: the window never fills */
+    m->base.look_at = g->seq + CYCLE_TASKS; /* others may keep up: the window never fills */
 }
 
 /* ---- places ---- */

@@ -334,6 +334,13 @@ static inline bool is_streamed_alone(const struct worker *w)
            w->order == 0 && w->trace == NULL;
 }
 
+static inline enum sched_result run_as(struct worker *w, struct slot *s, uint32_t *max)
+{
+    if (w->graph->successor == NULL)
+        return is_streamed_alone(w) ? run_streamed_alone(w, s, max) : run_streamed(w, s, max);
+    return is_alone(w) ? run_launched_alone(w, s, max) : run_launched(w, s, max);
+}
+
 enum sched_result sched_run(struct worker *w, uint32_t max)
 {
     enum sched_result result;
@@ -353,11 +360,7 @@ enum sched_result sched_run(struct worker *w, uint32_t max)
     if (s != NULL && w->is_hungry)
         set_hungry(w, false);
     while (s != NULL) {
-        result = w->graph->successor == NULL ? is_streamed_alone(w) ? run_streamed_alone(w, s, &max)
-                                                                    : run_streamed(w, s, &max)
-                 : is_alone(w) ? run_launched_alone(w, s, &max)
-                                             : run_launched(w, s, &max);
-
+        result = run_as(w, s, &max);
         if (result != SCHED_IDLE)
             return result;
         s = take_task(w);

@@ -623,7 +623,24 @@ static void thousands_of_tasks_may_be_ready_at_once(void **state)
     on_each_device(orchestrate_wide, launch_wide);
 }
 
-/* Chains of short tasks that are joined here and there, one that is deferred, some blocks. */
+/* Chains of short tasks that are joined here and there. */
+static void begin_chains(struct pto_orch *o, const struct pto_entry *entry, struct pto_tensor at[])
+{
+    for (uint32_t i = 0; i < CHAINS; i++) {
+        at[i] = part_of(&entry->tensor[1], i, 1);
+        pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at[i]), PTO_INT(1));
+    }
+}
+
+static void continue_chains(struct pto_orch *o, const struct pto_tensor at[], uint32_t from,
+                            uint32_t end)
+{
+    for (uint32_t k = from; k < end; k++)
+        for (uint32_t i = 0; i < CHAINS; i++)
+            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&at[i]), PTO_IN(&at[(i + k) % CHAINS]));
+}
+
+/* Such chains, a task that is deferred, some blocks. */
 static void orchestrate_short(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info zeroed = zeroed_words(1);
@@ -633,20 +650,13 @@ static void orchestrate_short(struct pto_orch *o, const struct pto_entry *entry)
 
     if (made.count == 0)
         return;
-    for (uint32_t i = 0; i < CHAINS; i++) {
-        at[i] = part_of(&entry->tensor[1], i, 1);
-        pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at[i]), PTO_INT(1));
-    }
-    for (uint32_t k = 0; k < CHAIN_TASKS; k++) {
-        for (uint32_t i = 0; i < CHAINS; i++)
-            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&at[i]), PTO_IN(&at[(i + k) % CHAINS]));
-        if (k == CHAIN_TASKS / 2) {
-            pto_aiv(o, KERNEL_DEFER, PTO_AFTER(made.tensor), PTO_INOUT(&deferred_at));
-            pto_aiv(o, KERNEL_RAISE, PTO_AFTER(made.tensor));
-            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&deferred_at));
-            pto_aiv(o, KERNEL_BLOCK, PTO_INOUT(&blocks_at), PTO_BLOCKS(BLOCKS));
-        }
-    }
+    begin_chains(o, entry, at);
+    continue_chains(o, at, 0, CHAIN_TASKS / 2);
+    pto_aiv(o, KERNEL_DEFER, PTO_AFTER(made.tensor), PTO_INOUT(&deferred_at));
+    pto_aiv(o, KERNEL_RAISE, PTO_AFTER(made.tensor));
+    pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&deferred_at));
+    pto_aiv(o, KERNEL_BLOCK, PTO_INOUT(&blocks_at), PTO_BLOCKS(BLOCKS));
+    continue_chains(o, at, CHAIN_TASKS / 2, CHAIN_TASKS);
 }
 
 static uint64_t launch_short_once(struct pto_graph *graph)
@@ -688,7 +698,7 @@ static void launches_of_short_tasks_are_right_whoever_runs_them(void **state)
     on_each_device(orchestrate_short, launch_short);
 }
 
-/* The same without blocks, so that one thread may run it line by line; one task may wait for the last. */
+/* Without blocks, so that one thread may run it line by line; one task may wait for the last. */
 static void orchestrate_lines(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor_info zeroed = zeroed_words(1);
@@ -697,19 +707,12 @@ static void orchestrate_lines(struct pto_orch *o, const struct pto_entry *entry)
 
     if (made.count == 0)
         return;
-    for (uint32_t i = 0; i < CHAINS; i++) {
-        at[i] = part_of(&entry->tensor[1], i, 1);
-        pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at[i]), PTO_INT(1));
-    }
-    for (uint32_t k = 0; k < CHAIN_TASKS; k++) {
-        for (uint32_t i = 0; i < CHAINS; i++)
-            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&at[i]), PTO_IN(&at[(i + k) % CHAINS]));
-        if (k == CHAIN_TASKS / 2) {
-            pto_aiv(o, KERNEL_HOLD, PTO_AFTER(made.tensor), PTO_INOUT(&held_at), PTO_IN(&at[0]));
-            pto_dummy(o, PTO_INOUT(&held_at), PTO_IN(&at[1]));
-            pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&held_at));
-        }
-    }
+    begin_chains(o, entry, at);
+    continue_chains(o, at, 0, CHAIN_TASKS / 2);
+    pto_aiv(o, KERNEL_HOLD, PTO_AFTER(made.tensor), PTO_INOUT(&held_at), PTO_IN(&at[0]));
+    pto_dummy(o, PTO_INOUT(&held_at), PTO_IN(&at[1]));
+    pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&held_at));
+    continue_chains(o, at, CHAIN_TASKS / 2, CHAIN_TASKS);
     pto_aiv(o, KERNEL_RAISE, PTO_AFTER(made.tensor));
 }
 
