@@ -463,7 +463,7 @@ static void setup_image(void)
     make_image(&on_aiv, 2);
 }
 
-/* The same where another worker knows of nothing until then. */
+/* The same with a spare thread more. */
 static void setup_image_alone(void)
 {
     watch = watch_once;
@@ -509,6 +509,52 @@ static void image_thread(int id)
         explore_assert(graph->live == 0);
         check_ran();
     }
+    close_all();
+}
+
+/* The caller keeps the launch; the task that crashes shares a successor with one behind it. */
+static void setup_crash_in_line(void)
+{
+    static const struct pto_entry entry;
+    struct pto_task_id before[2];
+    struct slot *ready;
+
+    watch = watch_once;
+    open_sim(2, 1);
+    may_be_cut_short = true;
+    graph_scope_begin(graph, PTO_SCOPE_AUTO, NULL);
+    before[0] =
+        submit_only(&on_aiv, 1, false, task_scalar(submitted, 0, 1), PART_CRASHES, NULL, 0, &ready);
+    before[1] =
+        submit_only(&on_aiv, 1, false, task_scalar(submitted, 0, 2), PART_NONE, NULL, 0, &ready);
+    submit_only(&on_aiv, 1, false, task_scalar(submitted, 3, 4), PART_NONE, before, 2, &ready);
+    graph_scope_end(graph);
+    image_measure(&image, graph, &entry);
+    explore_assert(image.bytes <= IMAGE_BYTES && image.is_plain);
+    image_fill(&image, graph, &entry, image_memory);
+}
+
+/* Whoever completes the tasks that were not run: all are, and every counter is put back. */
+static void crash_in_line_thread(int id)
+{
+    if (id != 0) {
+        sim_thread(id, NULL);
+        return;
+    }
+    job.image = &image;
+    job.pace = &pace;
+    pace_start(&pace, PACE_ALONE);
+    memset(ran, 0, sizeof(ran));
+    image_start(graph, &image,
+                &(struct graph_params){ .kernels = sim_kernels,
+                                        .kernel_count = SIM_KERNELS,
+                                        .clusters = 1,
+                                        .is_shared = true });
+    run_only(NULL);
+    explore_assert(graph->live == 0);
+    for (uint32_t line = 1; line <= image.task_count; line++)
+        explore_assert(explore_peek32(&image.counter[line]) ==
+                       graph_slot(graph, line)->built_pending);
     close_all();
 }
 
@@ -558,6 +604,9 @@ int main(int argc, char **argv)
           "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 20000, .random_count = 10000 } },
         { { "takeover, line", 4, setup_lines, image_thread, check_ran },
+          "",
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 20000, .random_count = 10000 } },
+        { { "crash in a line", 4, setup_crash_in_line, crash_in_line_thread, check_ran },
           "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 20000, .random_count = 10000 } },
         { { "team, image", 4, setup_image_of_team, image_thread, check_ran },
