@@ -9,11 +9,11 @@ SOVERSION = 0
 PUBLIC_HEADERS = build.h kernel.h orch.h pto.h scene.h sim.h store.h tensor.h
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
-PORT_SRC = port_sim.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c
 CORE_SRC =
-CHIP_SRC = chip.c pace.c sim.c sim_threads.c sim_teams.c
+CHIP_SRC = chip.c pace.c
+SIM_SRC = port_sim.c sim.c sim_threads.c sim_teams.c
 HOST_SRC = artefact.c artefact_make.c callable.c callable_load.c device.c elf.c error.c handle.c limits.c memory.c \
 	object.c orch.c register.c relaunch.c run.c staging.c story.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
@@ -96,8 +96,8 @@ objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
 GRAPH_OBJ = $(call objects,graph,$(GRAPH_SRC))
 SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
 PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ)
-LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(call objects,port,$(PORT_SRC)) $(PURE_OBJ) \
-	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) \
+LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
+	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC)) \
 	$(call objects,host,$(HOST_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
 	$(call objects,trace,$(TRACE_SRC))
 CLI_OBJ = $(call objects,scene,$(SCENE_SRC)) $(call objects,check,$(CHECK_SRC)) \
@@ -107,7 +107,7 @@ LIB = $(B)/lib/libpto.so.$(SOVERSION)
 LIB_LINK = $(B)/lib/libpto.so
 # What simulated kernels look up by name, in a library of its own.
 HOOKS = $(B)/lib/libptosim.so.$(SOVERSION)
-HOOKS_OBJ = $(call objects,chip,hooks.c)
+HOOKS_OBJ = $(call objects,sim,hooks.c)
 # What catches exceptions of orchestrations in C++; only where there is a compiler for it.
 ifneq ($(shell command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
@@ -123,7 +123,7 @@ ifeq ($(VARIANT),arm)
 UNITS = $(PLAIN_UNITS)
 # There are no libraries for it here.
 UNIT_LIB_OBJ = $(call objects,base,$(filter-out digest.c,$(BASE_SRC))) \
-	$(call objects,port,$(PORT_SRC)) $(PURE_OBJ)
+	$(call objects,sim,port_sim.c) $(PURE_OBJ)
 LIB_LIBS =
 CLI_LIBS =
 else ifeq ($(VARIANT),tsan)

@@ -9,7 +9,7 @@
 #include "chip/pace.h"
 #include "graph/image.h"
 #include "graph/ledger.h"
-#include "port/port_sim.h"
+#include "port/pool.h"
 #include "sched/sched.h"
 
 struct chip;
@@ -84,10 +84,10 @@ struct chip {
     uint32_t look_at;    /* task before which it is to do so, too, or soon after */
     struct aptr builder; /* the thread inside build, by its thread pointer; NULL: none */
     uint32_t clusters;
-    bool is_lost;                /* a run ended without some of its kernels: no more runs */
-    bool has_handler;            /* crashes are caught, and reads of a guard noticed */
-    struct trace_ring *trace;    /* of invocations without a worker; NULL: nothing is recorded */
-    const struct memory *memory; /* the budget of the engine's pools */
+    bool is_lost;             /* a run ended without some of its kernels: no more runs */
+    bool has_handler;         /* crashes are caught, and reads of a guard noticed */
+    struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */
+    const struct pool_budget *memory; /* the budget of the engine's pools */
 };
 
 /* What differs between chip generations. A new chip is a new row. */

@@ -215,7 +215,7 @@ void relaunch_record(struct relaunch *r, struct run *run, struct graph_params *p
 }
 
 /* Within the device's budget, which graphs share with what runs. */
-static bool reserve_bytes(struct relaunch *r, const struct memory *memory)
+static bool reserve_bytes(struct relaunch *r, const struct pool_budget *memory)
 {
     struct device *device = r->device;
     bool has_room;

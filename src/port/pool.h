@@ -19,6 +19,17 @@ struct pool {
     void *owner;    /* whose budget pays; for port_pool_grow */
 };
 
+/* What the pools of one device share. One thread at a time. */
+enum { POOL_COUNT_MAX = 32 };
+
+struct pool_budget {
+    struct pool *pool[POOL_COUNT_MAX]; /* all that share it */
+    uint32_t pool_count;
+    uint64_t max;
+    uint64_t used;
+    uint64_t refused; /* bytes of the last request that was not met */
+};
+
 /* Raises `limit` to at least used + bytes. False: the budget is exhausted; nothing has changed. */
 bool port_pool_grow(struct pool *pool, uint64_t bytes);
 

@@ -10,6 +10,8 @@
 #include "core/core.h"
 #include "port/pool.h"
 
+struct worker; /* sched/sched.h */
+
 enum port_start {
     PORT_DONE,      /* the kernel has returned; the caller completes the task */
     PORT_IN_FLIGHT, /* it goes on elsewhere and comes back through sched_returned */
@@ -32,6 +34,14 @@ bool port_core_lost(struct core *core, struct slot *s);
  * sched_returned one by one. Ordinary tasks get no further cores meanwhile.
  */
 void port_team_start(void *machine, struct slot *s);
+
+/*
+ * A core of the type for the worker, if one is free and no team waits for it:
+ * sets the worker's core_index and core_mask.
+ */
+bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type);
+/* The worker gives its cores up for a team that waits. */
+void port_cores_yield(void *machine, struct worker *w);
 
 /* Somebody holds a lock for a few instructions: let it. */
 void port_relax(void);

@@ -158,14 +158,6 @@ struct sched {
     struct deferred deferred;
 };
 
-/*
- * A core of the type for the worker, if one is free and no team waits for it:
- * sets core_index and core_mask.
- */
-bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type);
-/* The worker gives its cores up for a team that waits. */
-void port_cores_yield(void *machine, struct worker *w);
-
 void sched_init(struct sched *s, void *machine);
 void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph);
 /* Before a run: worker 0 is the submitter's. */

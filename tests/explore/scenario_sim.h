@@ -43,12 +43,10 @@ static void note_go(const struct a32 *a);
 #define aligned_alloc(alignment, bytes) alloc_model(bytes)
 #define free(memory) free_model(memory)
 #define dlopen(name, flags) NULL
-#define core_number core_number_at
 
 #include "sched/deferred.c"
 #include "sched/sched.c"
 
-#undef core_number
 #undef a32_load_relaxed
 #undef a32_store_relaxed
 #define a32_load_relaxed(a) sim_load(a, false)
@@ -58,10 +56,10 @@ static void note_go(const struct a32 *a);
 #define a32_add_acq_rel(a, v) (note_go(a), a32_add_acq_rel(a, v))
 #define weak_a32_add_acquire(a, v) (note_go(a), weak_a32_add_acquire(a, v))
 
-#include "chip/sim.c"
+#include "sim/sim.c"
 #include "chip/pace.c"
-#include "chip/sim_teams.c"
-#include "chip/sim_threads.c"
+#include "sim/sim_teams.c"
+#include "sim/sim_threads.c"
 
 #undef dlopen
 #undef aligned_alloc
@@ -279,21 +277,21 @@ const struct pto_sim_core *pto_sim_set_core(const struct pto_sim_core *core)
 }
 
 /* The first that sim_open calls of what is here: from now on there is a simulator. */
-int pool_reserve(struct pool *pool, uint64_t bytes, struct memory *memory)
+int sim_pool_reserve(struct pool *pool, uint64_t bytes, struct pool_budget *budget)
 {
     (void)bytes;
-    sim = (struct sim *)(void *)((char *)memory - offsetof(struct sim, memory));
+    sim = (struct sim *)(void *)((char *)budget - offsetof(struct sim, budget));
     give_pool(pool, 0, &next_pool);
-    pool->owner = memory;
+    pool->owner = budget;
     return PTO_OK;
 }
 
-void pool_release(struct pool *pool)
+void sim_pool_release(struct pool *pool)
 {
     *pool = (struct pool){ 0 };
 }
 
-void pool_trim(struct pool *pool, uint64_t keep)
+void sim_pool_trim(struct pool *pool, uint64_t keep)
 {
     (void)pool;
     (void)keep;

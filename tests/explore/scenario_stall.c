@@ -258,7 +258,7 @@ static bool is_back(void *arg)
 static void returning_thread(int id)
 {
     if (id == 0) {
-        abandon_kernels(sim);
+        sim_abandon_kernels(sim);
         explore_wait_until(is_back, NULL);
         explore_assert(explore_peek32(&chip_stuck_threads) == 0);
         close_all();
@@ -327,7 +327,7 @@ static void tell_and_release(void *arg, bool is_stall)
     uint32_t told = 0;
 
     explore_assert(!is_stall);
-    each_running(&sim->base, note_told, &told);
+    sim_each_running(&sim->base, note_told, &told);
     explore_assert(told == 1);
     release_all(arg, is_stall);
 }

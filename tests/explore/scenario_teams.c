@@ -117,7 +117,7 @@ static void setup_by_hand(uint32_t place, uint32_t type)
     watch = watch_nothing;
     open_sim(2, 2);
     sched_start(sched, sim_kernels, 0);
-    bind_thread(sim, &sim->caller, sim->sched.worker[0]);
+    sim_bind_thread(sim, &sim->caller, sim->sched.worker[0]);
     explore_assert(port_core_acquire(sim, sim->sched.worker[place], type));
     overtaken_word = &sched->sleepers;
 }
@@ -218,7 +218,7 @@ static void build_stopped(void *arg)
 static void watch_stopped(void)
 {
     sched_attend(sched, ATTEND_CANCELLED, 0);
-    watch_teams(sim);
+    sim_watch_teams(sim);
     lock_model();
     explore_assert(!has_teams(sim));
     unlock_model();

@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "graph/graph.h"
-#include "port/port_sim.h"
+#include "sim/port_sim.h"
 
 #ifndef PLAIN_PURE
 #include <stdarg.h>
@@ -163,7 +163,7 @@ struct rig_edge {
 
 struct rig {
     struct graph g;
-    struct memory memory;
+    struct pool_budget memory;
     struct rig_edge *edge; /* the last RIG_EDGES_MAX found */
     uint64_t edge_count;
     bool is_denied; /* edges are left out */
@@ -192,14 +192,14 @@ static inline bool rig_log_edge(void *context, uint64_t before, uint64_t after)
 
 static inline void rig_reserve_pool(struct pool *pool, uint64_t share, void *context)
 {
-    assert_int_equal(pool_reserve(pool, share * TEST_POOL_UNIT, context), PTO_OK);
+    assert_int_equal(sim_pool_reserve(pool, share * TEST_POOL_UNIT, context), PTO_OK);
 }
 
 static inline void rig_release_pool(struct pool *pool, uint64_t share, void *context)
 {
     (void)share;
     (void)context;
-    pool_release(pool);
+    sim_pool_release(pool);
 }
 
 /* Starts a run with the outermost scope open. */

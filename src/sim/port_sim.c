@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The port of the simulator: pools are address space that gets memory in steps. */
-#include "port/port_sim.h"
+#include "sim/port_sim.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 enum { STEP_MIN = 256 << 10, STEP_MAX = 64 << 20 };
 
 static bool try_grow(struct pool *pool, uint64_t bytes);
-static void take_back_unused(struct memory *memory);
+static void take_back_unused(struct pool_budget *budget);
 
 static uint64_t round_to_page(uint64_t bytes)
 {
@@ -20,58 +20,58 @@ static uint64_t round_to_page(uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-int pool_reserve(struct pool *pool, uint64_t bytes, struct memory *memory)
+int sim_pool_reserve(struct pool *pool, uint64_t bytes, struct pool_budget *budget)
 {
-    if (memory->pool_count == MEMORY_POOLS_MAX)
+    if (budget->pool_count == POOL_COUNT_MAX)
         return PTO_ENOMEM;
-    *pool = (struct pool){ .base = os_reserve(bytes), .max = bytes, .owner = memory };
+    *pool = (struct pool){ .base = os_reserve(bytes), .max = bytes, .owner = budget };
     if (pool->base != NULL)
-        memory->pool[memory->pool_count++] = pool;
+        budget->pool[budget->pool_count++] = pool;
     return pool->base != NULL ? PTO_OK : PTO_ENOMEM;
 }
 
-void pool_release(struct pool *pool)
+void sim_pool_release(struct pool *pool)
 {
-    struct memory *memory = pool->owner;
+    struct pool_budget *budget = pool->owner;
 
     if (pool->base == NULL)
         return;
-    memory->used -= pool->limit;
+    budget->used -= pool->limit;
     os_release(pool->base, pool->max);
     *pool = (struct pool){ 0 };
 }
 
-void pool_trim(struct pool *pool, uint64_t keep)
+void sim_pool_trim(struct pool *pool, uint64_t keep)
 {
-    struct memory *memory = pool->owner;
+    struct pool_budget *budget = pool->owner;
 
     if (pool->limit <= keep || os_decommit(pool->base + keep, pool->limit - keep) < 0)
         return; /* what the kernel does not take stays in the budget */
-    memory->used -= pool->limit - keep;
+    budget->used -= pool->limit - keep;
     pool->limit = keep;
 }
 
 bool port_pool_grow(struct pool *pool, uint64_t bytes)
 {
-    struct memory *memory = pool->owner;
+    struct pool_budget *budget = pool->owner;
 
-    if (bytes <= pool->max && bytes <= memory->max) {
+    if (bytes <= pool->max && bytes <= budget->max) {
         if (try_grow(pool, bytes))
             return true;
-        take_back_unused(memory);
+        take_back_unused(budget);
         if (try_grow(pool, bytes))
             return true;
     }
-    memory->refused = bytes;
+    budget->refused = bytes;
     return false;
 }
 
 /* In growing steps, but near the end of the budget by no more than is needed. */
 static bool try_grow(struct pool *pool, uint64_t bytes)
 {
-    struct memory *memory = pool->owner;
+    struct pool_budget *budget = pool->owner;
     uint64_t need = round_to_page(pool->used + bytes - pool->limit);
-    uint64_t left = memory->max - memory->used;
+    uint64_t left = budget->max - budget->used;
     uint64_t step = pool->limit < STEP_MIN   ? STEP_MIN
                     : pool->limit < STEP_MAX ? pool->limit
                                              : STEP_MAX;
@@ -83,15 +83,15 @@ static bool try_grow(struct pool *pool, uint64_t bytes)
     if (step > left || os_commit(pool->base + pool->limit, step) < 0)
         return false;
     pool->limit += step;
-    memory->used += step;
+    budget->used += step;
     return true;
 }
 
 /* What other pools hold in reserve, from steps that were too large or from an earlier run. */
-static void take_back_unused(struct memory *memory)
+static void take_back_unused(struct pool_budget *budget)
 {
-    for (uint32_t i = 0; i < memory->pool_count; i++)
-        pool_trim(memory->pool[i], round_to_page(memory->pool[i]->used));
+    for (uint32_t i = 0; i < budget->pool_count; i++)
+        sim_pool_trim(budget->pool[i], round_to_page(budget->pool[i]->used));
 }
 
 void port_relax(void)

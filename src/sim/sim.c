@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated chip: open and close, a run, what happens at a place. The whole is told in sim.h. */
-#include "chip/sim.h"
+#include "sim/sim.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -45,8 +45,8 @@ const struct chip_ops chip_sim_ops = {
     .run = sim_run,
     .room = sim_room,
     .wait = sim_wait,
-    .each_running = each_running,
-    .is_queued = is_queued,
+    .each_running = sim_each_running,
+    .is_queued = sim_is_queued,
 };
 
 struct weight;
@@ -78,23 +78,23 @@ static void reserve_pool(struct pool *pool, uint64_t share, void *context)
 
     uint64_t bytes = share << POOL_UNIT_LOG;
 
-    if (pool == &m->graph.heap_pool || bytes > m->memory.max) /* outputs may take all there is */
-        bytes = (m->memory.max + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
-    (void)pool_reserve(pool, bytes, &m->memory); /* checked afterwards, all at once */
+    if (pool == &m->graph.heap_pool || bytes > m->budget.max) /* outputs may take all there is */
+        bytes = (m->budget.max + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
+    (void)sim_pool_reserve(pool, bytes, &m->budget); /* checked afterwards, all at once */
 }
 
 static void release_pool(struct pool *pool, uint64_t share, void *context)
 {
     (void)share;
     (void)context;
-    pool_release(pool);
+    sim_pool_release(pool);
 }
 
 static void trim_pool(struct pool *pool, uint64_t share, void *context)
 {
     (void)share;
     (void)context;
-    pool_trim(pool, POOL_KEEP);
+    sim_pool_trim(pool, POOL_KEEP);
 }
 
 static void note_missing(struct pool *pool, uint64_t share, void *context)
@@ -129,14 +129,14 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
                              .ledger = &m->ledger,
                              .sched = &m->sched,
                              .clusters = params->clusters,
-                             .memory = &m->memory };
-    m->memory.max = params->memory_max;
+                             .memory = &m->budget };
+    m->budget.max = params->memory_max;
     m->thread_max = 3 * params->clusters + params->workers;
     m->spins = params->workers <= os_cpu_count() ? SPINS : 0;
     m->has_fence_all = os_fence_all_init();
     pthread_mutex_init(&m->lock, NULL);
     sched_init(&m->sched, m);
-    init_cores(m, params->clusters);
+    sim_init_cores(m, params->clusters);
     graph_each_pool(&m->graph, reserve_pool, m);
     ledger_each_pool(&m->ledger, reserve_pool, m);
     graph_each_pool(&m->graph, note_missing, &is_missing);
@@ -144,10 +144,10 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
     status = is_missing ? PTO_ENOMEM : fiber_create(STACK_BYTES, &m->fiber);
     if (status < 0)
         goto release_pools;
-    init_thread(m, &m->caller);
+    sim_init_thread(m, &m->caller);
     share_hooks();
     m->base.has_handler = crash_init();
-    status = start_threads(m, params->workers);
+    status = sim_start_threads(m, params->workers);
     if (status < 0)
         goto release_pools;
     m->base.submitter = m->sched.worker[0];
@@ -164,12 +164,12 @@ static bool sim_close(struct chip *chip)
     struct sim *m = sim_of(chip);
     bool is_complete;
 
-    is_complete = end_threads(m);
+    is_complete = sim_end_threads(m);
     if (m->base.has_handler)
         crash_fini(!is_complete);
     if (!is_complete)
         return false;
-    drop_pipes(m);
+    sim_drop_pipes(m);
     free(m->ring[SCHED_WORKERS_MAX].record);
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
         free(m->ring[i].record);
@@ -303,9 +303,9 @@ static void begin_building(struct sim *m, struct worker *w)
 /* ---- places ---- */
 
 /* One that is not the submitter's, until it is lost or the device is closed. */
-void serve_place(struct sim *m, struct thread *th)
+void sim_serve_place(struct sim *m, struct thread *th)
 {
-    if (sigsetjmp(th->crash.back, 0) != 0 && crash_landed(m, th))
+    if (sigsetjmp(th->crash.back, 0) != 0 && sim_crash_landed(m, th))
         return;
     serve(m, th->place);
 }
@@ -433,7 +433,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->is_hint_heard = false;
     pace_start(&m->pace, workers > 1 ? PACE_SHARED : PACE_ALONE);
     m->lane_executions = 0;
-    drop_pipes(m);
+    sim_drop_pipes(m);
     if (start_trace(m, job) < 0)
         return PTO_ENOMEM;
     pthread_mutex_lock(&m->lock); /* a worker may still be giving up the cores of the run before */
@@ -457,7 +457,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->stall_since_ns = os_now_ns();
     a32_store_relaxed(&m->alarm, ALARM_NONE); /* the monitor raises it under the lock */
     m->caller.is_lost = false;
-    bind_thread(m, &m->caller, w);
+    sim_bind_thread(m, &m->caller, w);
     pthread_mutex_unlock(&m->lock);
     a32_store_relaxed(&m->is_running, 1); /* the lock orders */
     fence_full();                         /* F2 */
@@ -465,7 +465,7 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
         a32_add_acq_rel(&m->monitor, 1);
         os_wake(&m->monitor, 1);
     }
-    if (!lead_run(m, &m->caller))
+    if (!sim_lead_run(m, &m->caller))
         while (a32_load_acquire(&m->done) == done) /* the lock orders */
             os_wait(&m->done, done, UINT64_MAX);
     pthread_mutex_lock(&m->lock);
@@ -530,9 +530,9 @@ static void seed_image(struct sim *m, struct worker *w)
     sched_launch(w, m->job->image, is_better_alone(m->job));
 }
 
-bool lead_run(struct sim *m, struct thread *th)
+bool sim_lead_run(struct sim *m, struct thread *th)
 {
-    if (sigsetjmp(th->crash.back, 0) != 0 && crash_landed(m, th))
+    if (sigsetjmp(th->crash.back, 0) != 0 && sim_crash_landed(m, th))
         return false;
     return lead(m, th->place);
 }
@@ -770,7 +770,7 @@ static bool is_given_up(struct sim *m)
     if (a32_load_relaxed(&m->is_abandoned) == 0) { /* place 0's own word until the run has ended */
         a32_store_relaxed(&m->is_abandoned, 1);
         m->base.is_lost = true;
-        abandon_kernels(m);
+        sim_abandon_kernels(m);
     }
     return true;
 }
@@ -795,7 +795,7 @@ static void report_run(struct sim *m, const struct chip_job *job)
         report->stolen += i != 0 ? sched_executed(w) : 0;
         for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
             if ((w->core_mask & (1u << type)) != 0)
-                report_core(m, w, type);
+                sim_report_core(m, w, type);
     }
     memcpy(report->core_tasks, m->core_tasks, sizeof(report->core_tasks));
     pthread_mutex_unlock(&m->lock);

@@ -6,7 +6,7 @@
  * What must start together gets all its cores in one step or none, so teams
  * that wait hold nothing that another one could be waiting for.
  */
-#include "chip/sim.h"
+#include "sim/sim.h"
 
 enum {
     TICKS_LAPSE = 10, /* without a core coming back before ordinary tasks go on beside a team */
@@ -20,7 +20,7 @@ static struct slot *pop_team(struct sim *m, struct team_queue *queue);
 
 /* ---- cores ---- */
 
-void init_cores(struct sim *m, uint32_t clusters)
+void sim_init_cores(struct sim *m, uint32_t clusters)
 {
     m->sched.aic_count = clusters;
     m->core_count[PTO_CORE_AIC] = clusters;
@@ -47,7 +47,7 @@ static void free_core(struct sim *m, uint32_t type, uint32_t index)
 }
 
 /* A kernel has ended on it: teams have their turn again. */
-void put_core(struct sim *m, uint32_t type, uint32_t index)
+void sim_put_core(struct sim *m, uint32_t type, uint32_t index)
 {
     free_core(m, type, index);
     m->team_ticks = 0;
@@ -73,7 +73,7 @@ static bool has_teams(const struct sim *m)
     return m->gangs.first != 0 || m->mixes.first != 0;
 }
 
-bool acquire_core(struct sim *m, struct worker *w, uint32_t type)
+bool sim_acquire_core(struct sim *m, struct worker *w, uint32_t type)
 {
     uint32_t index = next_free(m, type, 0);
 
@@ -89,16 +89,16 @@ bool acquire_core(struct sim *m, struct worker *w, uint32_t type)
     return true;
 }
 
-void report_core(struct sim *m, struct worker *w, uint32_t type)
+void sim_report_core(struct sim *m, struct worker *w, uint32_t type)
 {
-    m->core_tasks[core_number(m, type, w->core_index[type])] +=
+    m->core_tasks[sim_core_number(m, type, w->core_index[type])] +=
         (uint32_t)(w->executed[type] - w->reported[type]);
     w->reported[type] = w->executed[type];
 }
 
-void detach_core(struct sim *m, struct worker *w, uint32_t type)
+void sim_detach_core(struct sim *m, struct worker *w, uint32_t type)
 {
-    report_core(m, w, type);
+    sim_report_core(m, w, type);
     w->core_mask &= (uint8_t) ~(1u << type);
 }
 
@@ -108,7 +108,7 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     bool is_there;
 
     pthread_mutex_lock(&m->lock);
-    is_there = acquire_core(m, w, core_type);
+    is_there = sim_acquire_core(m, w, core_type);
     pthread_mutex_unlock(&m->lock);
     return is_there;
 }
@@ -121,12 +121,12 @@ void port_cores_yield(void *machine, struct worker *w)
     pthread_mutex_lock(&m->lock);
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
         if ((w->core_mask & (1u << type)) != 0) {
-            detach_core(m, w, type);
+            sim_detach_core(m, w, type);
             free_core(m, type, w->core_index[type]); /* in a lapse it may have it back */
         }
-    wake = start_teams(m);
+    wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
-    wake_threads(wake);
+    sim_wake_threads(wake);
 }
 
 /* What places are to know: that a team wants their cores, or what is left for them. */
@@ -169,9 +169,9 @@ void port_team_start(void *machine, struct slot *s)
     else
         a32_store_relaxed(&graph_slot(&m->graph, queue->last)->pending, line); /* a link */
     queue->last = line;
-    wake = start_teams(m);
+    wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
-    wake_threads(wake);
+    sim_wake_threads(wake);
 }
 
 static struct slot *pop_team(struct sim *m, struct team_queue *queue)
@@ -188,7 +188,7 @@ static uint32_t unstarted(const struct slot *s)
     return (s->block_count - s->block_next) * slot_lane_count(s->lanes);
 }
 
-struct thread *start_teams(struct sim *m)
+struct thread *sim_start_teams(struct sim *m)
 {
     struct thread *wake = NULL;
     struct team_queue *queue = &m->gangs;
@@ -234,13 +234,13 @@ static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
     if (count_seats(m, s) < blocks)
         return false;
     for (uint32_t i = 0; i < blocks * lanes; i++) {
-        struct thread *th = take_idle(m);
+        struct thread *th = sim_take_idle(m);
 
         if (th == NULL) {
             while (threads != NULL) {
                 th = threads;
                 threads = th->next_idle;
-                put_idle(m, th);
+                sim_put_idle(m, th);
             }
             if (m->lanes_running == 0) /* nobody will bring threads back */
                 sched_fail(&m->sched, s, PTO_ESYSTEM);
@@ -316,7 +316,7 @@ static uint32_t count_seats(const struct sim *m, const struct slot *s)
     return count;
 }
 
-void wake_threads(struct thread *list)
+void sim_wake_threads(struct thread *list)
 {
     while (list != NULL) {
         struct thread *th = list;
@@ -339,7 +339,7 @@ static void lane_crashed(struct sim *m, struct thread *th)
     a32_store_relaxed(&th->core.exec, exec + 1); /* as core_invoke does */
 }
 
-void run_lane(struct sim *m, struct thread *th)
+void sim_run_lane(struct sim *m, struct thread *th)
 {
     const struct lane lane = th->lane;
     struct slot *const s = lane.slot;
@@ -355,26 +355,26 @@ void run_lane(struct sim *m, struct thread *th)
     else
         lane_crashed(m, th);
     pthread_mutex_lock(&m->lock);
-    note_back(th);
+    sim_thread_returned(th);
     if (m->base.trace != NULL) {
-        uint32_t number = core_number(m, lane.type, lane.core);
+        uint32_t number = sim_core_number(m, lane.type, lane.core);
 
         trace_put(m->base.trace, th->lane.begin, TRACE_BEGIN, s->seq, number, lane.kernel,
                   lane.block);
         trace_put(m->base.trace, port_cycles(), TRACE_END, s->seq, number, 0, lane.block);
     }
-    m->core_tasks[core_number(m, lane.type, lane.core)]++;
+    m->core_tasks[sim_core_number(m, lane.type, lane.core)]++;
     m->lane_executions++;
     m->lanes_running--;
-    put_core(m, lane.type, lane.core);
-    put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
-    wake = start_teams(m);
+    sim_put_core(m, lane.type, lane.core);
+    sim_put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
+    wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
-    wake_threads(wake);
+    sim_wake_threads(wake);
     sched_returned(&m->sched, &m->graph, s, &th->core);
 }
 
-void watch_teams(struct sim *m)
+void sim_watch_teams(struct sim *m)
 {
     struct thread *wake = NULL;
 
@@ -382,8 +382,8 @@ void watch_teams(struct sim *m)
     if (has_teams(m)) {
         if (++m->team_ticks >= TICKS_LAPSE)
             m->is_lapsed = true;
-        wake = start_teams(m); /* or drops them, if the run was stopped */
+        wake = sim_start_teams(m); /* or drops them, if the run was stopped */
     }
     pthread_mutex_unlock(&m->lock);
-    wake_threads(wake);
+    sim_wake_threads(wake);
 }

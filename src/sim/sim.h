@@ -35,6 +35,7 @@
 #include "base/os.h"
 #include "chip/chip.h"
 #include "pto/sim.h"
+#include "sim/port_sim.h"
 
 struct sim;
 
@@ -93,7 +94,7 @@ struct sim {
     struct graph graph;
     struct ledger ledger;
     struct sched sched;
-    struct memory memory;
+    struct pool_budget budget;
     struct fiber *fiber;
     const struct chip_job *job;
     uint32_t window;
@@ -160,60 +161,60 @@ struct sim {
 enum alarm { ALARM_NONE, ALARM_STALL, ALARM_TIMEOUT };
 
 /* sim.c: what a thread does at a place. */
-void serve_place(struct sim *m, struct thread *th);
+void sim_serve_place(struct sim *m, struct thread *th);
 /* At place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
-bool lead_run(struct sim *m, struct thread *th);
+bool sim_lead_run(struct sim *m, struct thread *th);
 
 /* sim_threads.c */
-int start_threads(struct sim *m, uint32_t workers);
+int sim_start_threads(struct sim *m, uint32_t workers);
 /*
  * Ends the threads. False: some never return from their kernels; they go on, so
  * nothing that they use may be freed.
  */
-bool end_threads(struct sim *m);
+bool sim_end_threads(struct sim *m);
 /* Counts the threads that are in kernels now as stuck, and calls the caller's thread back. */
-void abandon_kernels(struct sim *m);
+void sim_abandon_kernels(struct sim *m);
 /* Under the lock: the thread is back from its kernel. */
-void note_back(struct thread *th);
-void init_thread(struct sim *m, struct thread *th);
+void sim_thread_returned(struct thread *th);
+void sim_init_thread(struct sim *m, struct thread *th);
 /* The rest under the lock. */
-void bind_thread(struct sim *m, struct thread *th, struct worker *w);
-void put_idle(struct sim *m, struct thread *th);
+void sim_bind_thread(struct sim *m, struct thread *th, struct worker *w);
+void sim_put_idle(struct sim *m, struct thread *th);
 /* An idle thread or a new one; NULL if there is none to be had. */
-struct thread *take_idle(struct sim *m);
+struct thread *sim_take_idle(struct sim *m);
 
 /* sim_teams.c: cores and who has them. Under the lock. */
-void init_cores(struct sim *m, uint32_t clusters);
-bool acquire_core(struct sim *m, struct worker *w, uint32_t type);
+void sim_init_cores(struct sim *m, uint32_t clusters);
+bool sim_acquire_core(struct sim *m, struct worker *w, uint32_t type);
 /* Counts what the worker ran on its core. */
-void report_core(struct sim *m, struct worker *w, uint32_t type);
+void sim_report_core(struct sim *m, struct worker *w, uint32_t type);
 /* The same, and takes the core away from it, not yet free. */
-void detach_core(struct sim *m, struct worker *w, uint32_t type);
-void put_core(struct sim *m, uint32_t type, uint32_t index);
+void sim_detach_core(struct sim *m, struct worker *w, uint32_t type);
+void sim_put_core(struct sim *m, uint32_t type, uint32_t index);
 /*
  * Starts the teams for which there are cores, and tells places what there is
- * left. The threads it returns are to be woken with wake_threads after the
+ * left. The threads it returns are to be woken with sim_wake_threads after the
  * lock was given back.
  */
-struct thread *start_teams(struct sim *m);
-void wake_threads(struct thread *list);
+struct thread *sim_start_teams(struct sim *m);
+void sim_wake_threads(struct thread *list);
 /* A kernel crashed on the thread, which is back from it. True: its place was given away. */
-bool crash_landed(struct sim *m, struct thread *th);
+bool sim_crash_landed(struct sim *m, struct thread *th);
 /* By the monitor: a team that gets no cores must not stop everything else. */
-void watch_teams(struct sim *m);
-void drop_pipes(struct sim *m);
+void sim_watch_teams(struct sim *m);
+void sim_drop_pipes(struct sim *m);
 /* As it is counted: AICs, then AIVs. */
-static inline uint32_t core_number(const struct sim *m, uint32_t type, uint32_t index)
+static inline uint32_t sim_core_number(const struct sim *m, uint32_t type, uint32_t index)
 {
     return index + (type == PTO_CORE_AIV ? m->base.clusters : 0);
 }
 
 /* Operations of the chip: chip.h. */
-void each_running(struct chip *chip,
-                  void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
-                  void *context);
-bool is_queued(struct chip *chip, const struct slot *slot);
+void sim_each_running(struct chip *chip,
+                      void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
+                      void *context);
+bool sim_is_queued(struct chip *chip, const struct slot *slot);
 /* Without the lock: runs the invocation that the thread was given. */
-void run_lane(struct sim *m, struct thread *th);
+void sim_run_lane(struct sim *m, struct thread *th);
 
 #endif

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chip/sim.h"
+#include "sim/sim.h"
 
 enum {
     TICK_NS = 1000000, /* of the monitor */
@@ -21,7 +21,7 @@ static void watch_progress(struct sim *m);
 static uint32_t lane_of(const struct thread *th);
 static void give_place_away(struct sim *m, uint32_t index, uint32_t exec);
 
-int start_threads(struct sim *m, uint32_t workers)
+int sim_start_threads(struct sim *m, uint32_t workers)
 {
     int status = os_thread_start(&m->monitor_handle, monitor_main, m);
 
@@ -40,7 +40,7 @@ int start_threads(struct sim *m, uint32_t workers)
         pthread_mutex_lock(&m->lock);
         th = start_thread(m);
         if (th != NULL)
-            bind_thread(m, th, m->sched.worker[i]);
+            sim_bind_thread(m, th, m->sched.worker[i]);
         pthread_mutex_unlock(&m->lock);
         if (th == NULL)
             return PTO_ESYSTEM;
@@ -48,7 +48,7 @@ int start_threads(struct sim *m, uint32_t workers)
     return PTO_OK;
 }
 
-bool end_threads(struct sim *m)
+bool sim_end_threads(struct sim *m)
 {
     bool is_complete = true;
 
@@ -80,7 +80,7 @@ bool end_threads(struct sim *m)
     return is_complete;
 }
 
-void abandon_kernels(struct sim *m)
+void sim_abandon_kernels(struct sim *m)
 {
     bool is_recalled;
 
@@ -105,7 +105,7 @@ void abandon_kernels(struct sim *m)
     pthread_mutex_unlock(&m->lock);
 }
 
-void note_back(struct thread *th)
+void sim_thread_returned(struct thread *th)
 {
     if (!th->is_stuck)
         return;
@@ -114,7 +114,7 @@ void note_back(struct thread *th)
 }
 
 /* It crashed, or the run has ended without it. The slot is this thread's until it says otherwise. */
-bool crash_landed(struct sim *m, struct thread *th)
+bool sim_crash_landed(struct sim *m, struct thread *th)
 {
     struct core *core = &th->core;
     uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
@@ -139,7 +139,7 @@ bool crash_landed(struct sim *m, struct thread *th)
 static uint32_t sub_block_here(const struct pto_sim_core *hook);
 static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size_t size);
 
-void init_thread(struct sim *m, struct thread *th)
+void sim_init_thread(struct sim *m, struct thread *th)
 {
     th->sim = m;
     th->hook = (struct pto_sim_core){ sub_block_here, pipe_state_here };
@@ -159,7 +159,7 @@ static struct thread *start_thread(struct sim *m)
     if (th == NULL)
         return NULL;
     memset(th, 0, sizeof(*th));
-    init_thread(m, th);
+    sim_init_thread(m, th);
     if (os_thread_start(&th->handle, thread_main, th) < 0) {
         free(th);
         return NULL;
@@ -184,7 +184,7 @@ static void *thread_main(void *arg)
 
         if (a32_load_relaxed(&m->is_closing) != 0) { /* after A14 */
             pthread_mutex_lock(&m->lock);
-            note_back(th); /* it was given a lane, but has not begun */
+            sim_thread_returned(th); /* it was given a lane, but has not begun */
             pthread_mutex_unlock(&m->lock);
             return NULL;
         }
@@ -195,15 +195,15 @@ static void *thread_main(void *arg)
         done = go;
         atomic_note_read(&th->lane);
         if (th->lane.slot != NULL) {
-            run_lane(m, th);
+            sim_run_lane(m, th);
             continue;
         }
         if (th->place->index != 0) {
-            serve_place(m, th);
-        } else if (lead_run(m, th)) {
+            sim_serve_place(m, th);
+        } else if (sim_lead_run(m, th)) {
             pthread_mutex_lock(&m->lock);
             m->at_place[0] = NULL;
-            put_idle(m, th);
+            sim_put_idle(m, th);
             pthread_mutex_unlock(&m->lock);
             a32_add_acq_rel(&m->done, 1); /* the lock orders */
             os_wake(&m->done, UINT32_MAX);
@@ -211,7 +211,7 @@ static void *thread_main(void *arg)
     }
 }
 
-void put_idle(struct sim *m, struct thread *th)
+void sim_put_idle(struct sim *m, struct thread *th)
 {
     if (th->is_idle || th == &m->caller)
         return;
@@ -222,7 +222,7 @@ void put_idle(struct sim *m, struct thread *th)
     m->idle = th;
 }
 
-struct thread *take_idle(struct sim *m)
+struct thread *sim_take_idle(struct sim *m)
 {
     struct thread *th = m->idle;
 
@@ -233,7 +233,7 @@ struct thread *take_idle(struct sim *m)
     return th;
 }
 
-void bind_thread(struct sim *m, struct thread *th, struct worker *w)
+void sim_bind_thread(struct sim *m, struct thread *th, struct worker *w)
 {
     th->place = w;
     m->at_place[w->index] = th;
@@ -313,7 +313,7 @@ static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size
     return p != NULL && p->size >= size ? p->data : NULL;
 }
 
-void drop_pipes(struct sim *m)
+void sim_drop_pipes(struct sim *m)
 {
     while (m->pipes != NULL) {
         struct pipe *p = m->pipes;
@@ -333,20 +333,20 @@ bool port_core_lost(struct core *core, struct slot *s)
     bool is_lost;
 
     pthread_mutex_lock(&m->lock);
-    note_back(th);
+    sim_thread_returned(th);
     is_lost = th->is_lost;
     th->is_lost = false;
     core_set_lost(core, false); /* both sides hold the lock */
     if (is_lost) {
         if (m->base.trace != NULL)
-            trace_end(m->base.trace, s->seq, core_number(m, th->held_type, th->held_index),
+            trace_end(m->base.trace, s->seq, sim_core_number(m, th->held_type, th->held_index),
                       (uint32_t)core->local.block_index);
-        put_core(m, th->held_type, th->held_index);
-        put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
-        wake = start_teams(m);
+        sim_put_core(m, th->held_type, th->held_index);
+        sim_put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
+        wake = sim_start_teams(m);
     }
     pthread_mutex_unlock(&m->lock);
-    wake_threads(wake);
+    sim_wake_threads(wake);
     if (is_lost)
         sched_returned(&m->sched, &m->graph, s, core);
     return is_lost;
@@ -370,12 +370,13 @@ static void tell_running(struct sim *m, struct thread *th,
         type = th->core.slot->core_type;
         index = th->is_lost ? th->held_index : th->place->core_index[type];
     }
-    each(context, th->core.slot, core_number(m, type, index), (uint32_t)th->core.local.block_index);
+    each(context, th->core.slot, sim_core_number(m, type, index),
+         (uint32_t)th->core.local.block_index);
 }
 
-void each_running(struct chip *chip,
-                  void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
-                  void *context)
+void sim_each_running(struct chip *chip,
+                      void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
+                      void *context)
 {
     struct sim *m = (struct sim *)(void *)chip;
 
@@ -386,7 +387,7 @@ void each_running(struct chip *chip,
     pthread_mutex_unlock(&m->lock);
 }
 
-bool is_queued(struct chip *chip, const struct slot *slot)
+bool sim_is_queued(struct chip *chip, const struct slot *slot)
 {
     struct sim *m = (struct sim *)(void *)chip;
     const struct team_queue *queue[2] = { &m->gangs, &m->mixes };
@@ -418,7 +419,7 @@ static void *monitor_main(void *arg)
             quiet = 0;
             a32_add_relaxed(&m->ticks, 1); /* a count */
             watch_places(m);
-            watch_teams(m);
+            sim_watch_teams(m);
             watch_progress(m);
             (void)sched_poll(&m->sched, &m->graph);
         } else {
@@ -505,7 +506,7 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
 {
     struct thread *old = m->at_place[index];
     struct worker *w = m->sched.worker[index];
-    struct thread *th = take_idle(m);
+    struct thread *th = sim_take_idle(m);
     uint32_t type;
 
     if (th == NULL)
@@ -518,7 +519,7 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
     /* Acquire says what the fence does in terms that a race detector knows. */
     if (a32_load_acquire(&old->core.exec) != exec) { /* it has returned: it may keep the place */
         core_set_lost(&old->core, false);
-        put_idle(m, th);
+        sim_put_idle(m, th);
         return;
     }
     old->is_lost = true;
@@ -526,12 +527,12 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
     type = old->core.slot->core_type;
     old->held_type = (uint8_t)type;
     old->held_index = w->core_index[type];
-    detach_core(m, w, type);
+    sim_detach_core(m, w, type);
     w->core = &th->core; /* what it is told of its cores is for the new thread */
-    acquire_core(m, w, type);
+    sim_acquire_core(m, w, type);
     w->is_shared = true; /* the task that went on comes back through a shared list */
     if (index == 0)
         graph_share(&m->graph); /* and any place may complete it */
     m->takeovers++;
-    bind_thread(m, th, w);
+    sim_bind_thread(m, th, w);
 }
