@@ -6,7 +6,8 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h kernel.h orch.h pto.h scene.h sim.h store.h tensor.h
+PUBLIC_HEADERS = build.h callable.h device.h error.h graph.h kernel.h memory.h orch.h platform.h pto.h \
+	rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
