@@ -6,7 +6,7 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h kernel.h orch.h pto.h scene.h sim.h store.h tensor.h
+PUBLIC_HEADERS = build.h dtype.h kernel.h orch.h pto.h scene.h sim.h store.h tensor.h
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
 PORT_SRC = port_sim.c
