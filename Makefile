@@ -20,12 +20,14 @@ TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = timeline.c
-CLI_SRC = main.c cmd_run.c cmd_check.c check_graph.c check_model.c check_run.c \
-	bench_measure.c bench_report.c bytes.c cmd_bench.c cmd_build.c cmd_cache.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_new.c cmd_test.c compare.c document.c drills_args.c drills_artefacts.c drills_host.c \
-	drills_kernels.c drills_limits.c element.c json.c junit.c machine.c npy.c options.c probe.c run_artefact.c \
-	run_print.c scene.c scene_build.c scene_data.c scene_fields.c scene_find.c scene_manifest.c \
-	scene_session.c scene_sources.c scene_writer.c stage.c test_child.c test_jobs.c
+SCENE_SRC = bytes.c compare.c document.c element.c npy.c scene.c scene_build.c scene_data.c scene_fields.c \
+	scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
+CHECK_SRC = check_graph.c check_model.c check_run.c
+DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_limits.c stage.c
+BENCH_SRC = bench_measure.c
+CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
+	cmd_inspect.c cmd_new.c cmd_run.c cmd_test.c json.c junit.c machine.c options.c probe.c run_artefact.c \
+	run_print.c test_child.c test_jobs.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
 EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*)))
@@ -98,7 +100,8 @@ LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(call objects,port,$(PORT_SRC)) $(PU
 	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) \
 	$(call objects,host,$(HOST_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
 	$(call objects,trace,$(TRACE_SRC))
-CLI_OBJ = $(call objects,cli,$(CLI_SRC))
+CLI_OBJ = $(call objects,scene,$(SCENE_SRC)) $(call objects,check,$(CHECK_SRC)) \
+	$(call objects,drill,$(DRILL_SRC)) $(call objects,bench,$(BENCH_SRC)) $(call objects,cli,$(CLI_SRC))
 
 LIB = $(B)/lib/libpto.so.$(SOVERSION)
 LIB_LINK = $(B)/lib/libpto.so
@@ -145,7 +148,6 @@ units: $(UNIT_PROGRAMS)
 $(PURE_OBJ): CFLAGS_ALL += $(PURE_FLAGS)
 # A submit is compiled into it whole.
 $(B)/obj/host/orch.o: CFLAGS_ALL += $(PURE_FLAGS)
-$(CLI_OBJ): CPPFLAGS_ALL += -I.
 
 $(B)/obj/%.o: src/%.c Makefile
 	@mkdir -p $(@D)

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <valgrind/callgrind.h>
 
-#include "cli/bench_patterns.h"
+#include "bench/bench_patterns.h"
 
 static struct bench_load load;
 static struct pto_device *device;

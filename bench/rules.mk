@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that measure; never part of a test of correctness.
 
-$(B)/bench/count: bench/count.c src/cli/bench_patterns.h $(LIB) $(LIB_LINK) Makefile
+$(B)/bench/count: bench/count.c src/bench/bench_patterns.h $(LIB) $(LIB_LINK) Makefile
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto \
 		-Wl,-rpath,'$$ORIGIN/../lib'
@@ -17,7 +17,7 @@ CLANG ?= clang
 PEER_OPT ?= -O3
 PEER_FLAGS = -Wall -Wextra $(WERROR) $(PEER_OPT) -g $(ARCH_FLAGS) -Ibench/peers -Iinclude -Isrc
 PEER_MAIN = bench/peers/peer_main.c bench/peers/peer_load.c bench/peers/peer_grain.c
-PEER_HEADERS = $(wildcard bench/peers/*.h) src/cli/bench_patterns.h
+PEER_HEADERS = $(wildcard bench/peers/*.h) src/bench/bench_patterns.h
 
 # Each has three programs: empty bodies, checking ones, working ones.
 run_FLAGS =

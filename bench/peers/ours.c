@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "cli/bench_patterns.h"
+#include "bench/bench_patterns.h"
 
 enum { CLUSTER_CORES = 3, KERNELS = PEER_READS_MAX + 2 };
 

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "cli/json.h"
-#include "cli/terminal.h"
+#include "scene/terminal.h"
 
 static double row_min(struct bench_row *row)
 {

@@ -3,7 +3,7 @@
 #ifndef PTO_BENCH_REPORT_H
 #define PTO_BENCH_REPORT_H
 
-#include "cli/bench_measure.h"
+#include "bench/bench_measure.h"
 
 void bench_print_table(const struct bench_settings *settings, struct bench_results *results);
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/bench_measure.h"
+#include "bench/bench_measure.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/options.h"

@@ -9,12 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/bytes.h"
+#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/options.h"
-#include "cli/scene_build.h"
-#include "cli/scene_find.h"
-#include "cli/terminal.h"
+#include "scene/scene_build.h"
+#include "scene/scene_find.h"
+#include "scene/terminal.h"
 #include "pto/build.h"
 
 enum { SOURCES_MAX = 1025, WORDS_MAX = 256, SIGNATURE_MAX = 256 };

@@ -8,7 +8,7 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
+#include "scene/terminal.h"
 #include "pto/store.h"
 
 static const char usage[] =

@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "cli/check_run.h"
+#include "check/check_run.h"
 #include "cli/commands.h"
 
 enum {

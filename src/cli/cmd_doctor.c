@@ -18,9 +18,9 @@
 #include "cli/machine.h"
 #include "cli/options.h"
 #include "cli/probe.h"
-#include "cli/scene.h"
-#include "cli/scene_find.h"
-#include "cli/terminal.h"
+#include "scene/scene.h"
+#include "scene/scene_find.h"
+#include "scene/terminal.h"
 #include "pto/pto.h"
 
 enum {
@@ -417,7 +417,7 @@ static void check_files(struct doctor *d)
     char fault[TEXT_BYTES] = "";
     uint32_t count;
 
-    if (!machine_find_root(root)) {
+    if (!scene_find_root(root)) {
         add_check(d, STATE_FAIL, "examples", "mount /proc",
                   "the folder of the executable is unknown");
         return;

@@ -22,10 +22,10 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/drill.h"
+#include "drill/drill.h"
 #include "cli/json.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
+#include "scene/terminal.h"
 
 enum { EXIT_INTERRUPTED = 130, DRILL_SECONDS = 30, WORKERS_MAX = 64 };
 

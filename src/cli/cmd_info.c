@@ -10,7 +10,7 @@
 #include "cli/machine.h"
 #include "cli/options.h"
 #include "cli/probe.h"
-#include "cli/terminal.h"
+#include "scene/terminal.h"
 #include "pto/pto.h"
 
 /* Chips that exist but that the library does not list yet. */

@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bytes.h"
+#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/options.h"
-#include "cli/terminal.h"
+#include "scene/terminal.h"
 #include "pto/pto.h"
 
 enum { HEX_MAX = 2 * PTO_DIGEST_BYTES + 1, HEX_SHORT = 16 };

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/bytes.h"
+#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 

@@ -22,8 +22,8 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_request.h"
-#include "cli/scene_find.h"
-#include "cli/terminal.h"
+#include "scene/scene_find.h"
+#include "scene/terminal.h"
 
 enum {
     ROUNDS_MAX = 1000000,

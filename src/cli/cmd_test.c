@@ -13,8 +13,8 @@
 #include "cli/junit.h"
 #include "cli/machine.h"
 #include "cli/options.h"
-#include "cli/scene_find.h"
-#include "cli/terminal.h"
+#include "scene/scene_find.h"
+#include "scene/terminal.h"
 #include "cli/test_jobs.h"
 
 enum { EXIT_INTERRUPTED = 130, NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000 };

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bytes.h"
+#include "scene/bytes.h"
 
 static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
 

@@ -240,20 +240,3 @@ bool machine_program_version(const char *path, char line[MACHINE_LINE_MAX])
         waitpid(child, NULL, 0);
     return is_read && line[0] != '\0';
 }
-
-bool machine_find_root(char path[PATH_MAX])
-{
-    ssize_t length = readlink("/proc/self/exe", path, PATH_MAX - 1);
-
-    if (length < 0)
-        return false;
-    path[length] = '\0';
-    for (int levels = 0; levels < 2; levels++) { /* the program, then its folder */
-        char *slash = strrchr(path, '/');
-
-        if (slash == NULL)
-            return false;
-        *slash = '\0';
-    }
-    return true;
-}

@@ -37,9 +37,6 @@ bool machine_find_program(const char *name, char path[PATH_MAX]);
 /* The first line that `path --version` prints; false if there is none within seconds. */
 bool machine_program_version(const char *path, char line[MACHINE_LINE_MAX]);
 
-/* The folder above that of this executable: bin/, lib/ and perhaps include/ are in it. */
-bool machine_find_root(char path[PATH_MAX]);
-
 /* The first line of a file without its end; false if it cannot be read or is empty. */
 bool machine_read_line(const char *path, char line[MACHINE_LINE_MAX]);
 

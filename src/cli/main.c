@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/terminal.h"
+#include "scene/terminal.h"
 #include "pto/pto.h"
 
 static const struct command commands[] = {

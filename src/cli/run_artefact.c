@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/bytes.h"
+#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_request.h"

@@ -7,7 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/run_request.h"
-#include "cli/terminal.h"
+#include "scene/terminal.h"
 
 enum { CLUSTER_CORES = 3 }; /* 1 AIC and 2 AIV */
 

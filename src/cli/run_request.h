@@ -3,7 +3,7 @@
 #ifndef PTO_RUN_REQUEST_H
 #define PTO_RUN_REQUEST_H
 
-#include "cli/scene_session.h"
+#include "scene/scene_session.h"
 
 enum { RUN_FILES_MAX = 64, RUN_FLAGS_MAX = 64 };
 

@@ -9,7 +9,7 @@
 
 #include <signal.h>
 
-#include "cli/scene_session.h"
+#include "scene/scene_session.h"
 
 enum test_outcome { TEST_WAITING, TEST_PASSED, TEST_FAILED, TEST_SKIPPED, TEST_OUTCOMES };
 

@@ -33,7 +33,7 @@ for drill in result["drills"]:
         lines += drill["text"].split("\n")
     for line in lines:
         line = re.sub(r"0x[0-9a-f]{5,}", "ADDRESS", line)
-        line = re.sub(r"src/cli/(\w+\.c):\d+", r"\1:LINE", line)
+        line = re.sub(r"src/drill/(\w+\.c):\d+", r"\1:LINE", line)
         if line:
             print("    " + line)
 PY

@@ -2,7 +2,7 @@
 /*
  * The naive model of `pto check`: small graphs by hand with the edges that
  * docs/ordering.md gives them, and decisions about regions against sets of
- * bytes. Needs src/cli/check_model.c only, no engine.
+ * bytes. Needs src/check/check_model.c only, no engine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "cli/check_model.h"
+#include "check/check_model.h"
 
 enum { BASE = 4096, ARGS_MAX = 3, SCRIPT_MAX = 8, MEMORY = 640 };
 

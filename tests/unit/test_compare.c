@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "cli/compare.h"
-#include "cli/element.h"
+#include "scene/compare.h"
+#include "scene/element.h"
 #include "pto/scene.h"
 
 static uint64_t float_bits(float value)

@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "cli/bytes.h"
-#include "cli/npy.h"
+#include "scene/bytes.h"
+#include "scene/npy.h"
 #include "pto/pto.h"
 
 /* A file with this header and these bytes behind it, as NumPy would write it. */

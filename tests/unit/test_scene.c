@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/scene.h"
+#include "scene/scene.h"
 
 #define HEAD "name: x\norchestration: o.c\n"
 #define TAIL                                                                           \

@@ -14,9 +14,9 @@
 
 #include <cmocka.h>
 
-#include "cli/bytes.h"
-#include "cli/npy.h"
-#include "cli/scene.h"
+#include "scene/bytes.h"
+#include "scene/npy.h"
+#include "scene/scene.h"
 
 enum { COUNT_DEFAULT = 2000, BYTES_MAX = 8192, CHANGES_MAX = 12, SEEDS_MAX = 32 };
 

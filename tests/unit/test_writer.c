@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "cli/scene_writer.h"
+#include "scene/scene_writer.h"
 
 enum { ROWS = 8, COLUMNS = 6 };
 

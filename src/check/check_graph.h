@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Random task graphs for `pto check`: made from a seed, judged by the model,
+ * made free of races with explicit dependencies, shrunk and printed.
+ *
+ * A graph is plain data; one thread. Removing a task keeps the rest valid,
+ * because scopes are a table and a task only names its own.
+ */
+#ifndef PTO_CHECK_GRAPH_H
+#define PTO_CHECK_GRAPH_H
+
+#include "check/check_model.h"
+
+enum {
+    CHECK_TASKS_MAX = 4096,
+    CHECK_DEPTH_MAX = 6,
+    CHECK_BARE_MAX = 8 /* kernels without a scalar: each needs a function of its own */
+};
+
+struct rng {
+    uint64_t state;
+};
+
+static inline uint64_t rng_mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    return x ^ x >> 31;
+}
+
+/* splitmix64 */
+static inline uint64_t rng_next(struct rng *r)
+{
+    return rng_mix(r->state += 0x9e3779b97f4a7c15u);
+}
+
+static inline uint32_t rng_below(struct rng *r, uint32_t n)
+{
+    return (uint32_t)((rng_next(r) >> 32) * n >> 32);
+}
+
+static inline bool rng_chance(struct rng *r, uint32_t percent)
+{
+    return rng_below(r, 100) < percent;
+}
+
+struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
+                                   uint32_t clusters);
+struct check_graph *graph_copy(const struct check_graph *g);
+void graph_destroy(struct check_graph *g);
+
+/* No gang takes all cores: one kernel may wait for another while gangs come and go. */
+void graph_spare_core(struct check_graph *g);
+/*
+ * An edge between two tasks that run, by `runs`, which nothing else implies: no
+ * other path, no notification, no access of the orchestration. False: none.
+ */
+bool graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
+                     uint32_t *before_out, uint32_t *after_out);
+
+/* Prepared candidates are tried with `fails`; returns the smallest graph that still does. */
+typedef bool (*graph_fails_fn)(void *context, struct check_graph *candidate);
+struct check_graph *graph_shrink(const struct check_graph *g, graph_fails_fn fails, void *context,
+                                 uint64_t deadline_ns);
+
+uint64_t check_now_ns(void);
+const char *check_kind_name(enum check_kind kind);
+void graph_print(const struct check_graph *g);
+void graph_print_task(const struct check_graph *g, uint32_t task);
+
+#endif

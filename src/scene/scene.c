@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens scenes, and answers questions about them; scene_manifest.c reads the file. */
+#include "scene/scene.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "scene/bytes.h"
+#include "scene/scene_manifest.h"
+
+static int check_files(const struct scene *scene, struct fault *fault);
+
+int scene_open(const char *folder, struct scene **scene_out, struct fault *fault)
+{
+    size_t path_bytes = strlen(folder) + sizeof("/" SCENE_FILE);
+    char *path = malloc(path_bytes);
+    void *text = NULL;
+    size_t bytes;
+    int status;
+
+    if (path == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
+    status = bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
+    free(path);
+    if (status < 0)
+        return status;
+
+    struct scene *scene;
+
+    status = scene_parse(folder, text, bytes, &scene, fault);
+    free(text);
+    if (status < 0)
+        return status;
+    status = check_files(scene, fault);
+    if (status < 0) {
+        scene_close(scene);
+        return status;
+    }
+    *scene_out = scene;
+    return PTO_OK;
+}
+
+int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
+                struct fault *fault)
+{
+    struct scene *scene = calloc(1, sizeof(*scene));
+    size_t path_bytes = strlen(folder) + sizeof("/" SCENE_FILE);
+    int status;
+
+    if (scene == NULL || (scene->path = malloc(path_bytes)) == NULL) {
+        free(scene);
+        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    }
+    snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
+    status = document_read(scene->path, text, bytes, &scene->document, fault);
+    if (status == PTO_OK)
+        status = manifest_load(scene, folder, fault);
+    if (status < 0) {
+        scene_close(scene);
+        return status;
+    }
+    *scene_out = scene;
+    return PTO_OK;
+}
+
+void scene_close(struct scene *scene)
+{
+    if (scene == NULL)
+        return;
+    document_free(scene->document);
+    free(scene->path);
+    free(scene);
+}
+
+/* ---- questions ---- */
+
+const struct scene_param *scene_find_param(const struct scene_param *param, uint32_t param_count,
+                                           const char *name)
+{
+    for (uint32_t i = 0; i < param_count; i++)
+        if (strcmp(param[i].name, name) == 0)
+            return &param[i];
+    return NULL;
+}
+
+bool scene_evaluate(const struct scene_product *product, const struct scene_param *param,
+                    uint32_t param_count, int64_t *value_out, const char **missing_out)
+{
+    int64_t value = 1;
+
+    *missing_out = NULL;
+    for (uint32_t i = 0; i < product->count; i++) {
+        int64_t factor = product->factor[i].value;
+
+        if (product->factor[i].param != NULL) {
+            const struct scene_param *p =
+                scene_find_param(param, param_count, product->factor[i].param);
+
+            if (p == NULL) {
+                *missing_out = product->factor[i].param;
+                return false;
+            }
+            factor = p->value;
+        }
+        if (__builtin_mul_overflow(value, factor, &value))
+            return false;
+    }
+    *value_out = value;
+    return true;
+}
+
+int scene_find_argument(const struct scene *scene, const char *name)
+{
+    for (uint32_t i = 0; i < scene->argument_count; i++)
+        if (strcmp(scene->argument[i].name, name) == 0)
+            return (int)i;
+    return -1;
+}
+
+int scene_find_dtype(const char *name)
+{
+    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
+        if (strcmp(name, scene_dtype_name((enum pto_dtype)i)) == 0)
+            return (int)i;
+    return -1;
+}
+
+const char *scene_dtype_name(enum pto_dtype dtype)
+{
+    static const char *const names[PTO_DTYPE_COUNT] = {
+        [PTO_FLOAT32] = "float32",     [PTO_FLOAT16] = "float16", [PTO_INT32] = "int32",
+        [PTO_INT16] = "int16",         [PTO_INT8] = "int8",       [PTO_UINT8] = "uint8",
+        [PTO_BFLOAT16] = "bfloat16",   [PTO_INT64] = "int64",     [PTO_UINT64] = "uint64",
+        [PTO_UINT16] = "uint16",       [PTO_UINT32] = "uint32",   [PTO_BOOL] = "bool",
+        [PTO_FP8E4M3FN] = "fp8e4m3fn", [PTO_FP8E8M0] = "fp8e8m0", [PTO_FP4E2M1] = "fp4e2m1",
+    };
+
+    return (uint32_t)dtype < PTO_DTYPE_COUNT ? names[dtype] : "unknown";
+}
+
+struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype)
+{
+    switch (dtype) {
+    case PTO_FLOAT32:
+        return (struct scene_tolerance){ 1e-5, 1e-5, 0 };
+    case PTO_FLOAT16:
+        return (struct scene_tolerance){ 1e-3, 1e-3, 0 };
+    case PTO_BFLOAT16:
+        return (struct scene_tolerance){ 1e-2, 1e-2, 0 };
+    case PTO_FP8E4M3FN:
+        return (struct scene_tolerance){ 0, 0, 1 };
+    default:
+        return (struct scene_tolerance){ 0, 0, 0 };
+    }
+}
+
+/* ---- the files that a scene names ---- */
+
+static int check_file(const struct scene *scene, const char *path, const char *what,
+                      struct fault *fault)
+{
+    struct stat info;
+
+    if (path == NULL)
+        return PTO_OK;
+    if (stat(path, &info) < 0)
+        return fault_tell(fault, PTO_EINVAL, "%.900s: %s '%.400s' cannot be used: %s", scene->path,
+                          what, path, strerror(errno));
+    if (!S_ISREG(info.st_mode))
+        return fault_tell(fault, PTO_EINVAL, "%.900s: %s '%.400s' is not a file", scene->path, what,
+                          path);
+    return PTO_OK;
+}
+
+static int check_data(const struct scene *scene, const struct scene_files *files,
+                      struct fault *fault)
+{
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; files != NULL && status == PTO_OK && i < scene->argument_count; i++)
+        status = check_file(scene, files->path[i], "the data file", fault);
+    return status;
+}
+
+static int check_files(const struct scene *scene, struct fault *fault)
+{
+    int status = check_file(scene, scene->orchestration.path, "the orchestration", fault);
+
+    for (uint32_t i = 0; status == PTO_OK && i < scene->kernel_count; i++)
+        status = check_file(scene, scene->kernel[i].source.path, "the kernel", fault);
+    if (status == PTO_OK)
+        status = check_file(scene, scene->golden.path, "the golden", fault);
+    for (uint32_t i = 0; status == PTO_OK && i < scene->case_count; i++) {
+        status = check_data(scene, scene->kase[i].inputs, fault);
+        if (status == PTO_OK)
+            status = check_data(scene, scene->kase[i].expected, fault);
+    }
+    return status;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scene: a folder with sources, a golden and scene.yaml, which says what they
+ * are. docs/scenes.md describes the file. A scene is not changed once it is read.
+ */
+#ifndef PTO_SCENE_READ_H
+#define PTO_SCENE_READ_H
+
+#include "scene/document.h"
+#include "pto/pto.h"
+
+#define SCENE_FILE "scene.yaml"
+
+enum { SCENE_FACTORS_MAX = 4, SCENE_PARAMS_MAX = 64, SCENE_PLATFORMS_MAX = 8 };
+enum { SCENE_KERNELS_MAX = 1024, SCENE_CASES_MAX = 1024, SCENE_FLAGS_MAX = 64 };
+
+#define SCENE_TIMEOUT_DEFAULT 60 /* seconds */
+
+/* A product of numbers and parameters. */
+struct scene_product {
+    const struct node *at; /* where it is written */
+    uint32_t count;
+    struct {
+        const char *param; /* NULL: the value counts */
+        int64_t value;
+    } factor[SCENE_FACTORS_MAX];
+};
+
+struct scene_list {
+    const char *text[SCENE_FLAGS_MAX];
+    uint32_t count;
+};
+
+struct scene_source {
+    const char *path; /* NULL: there is none; else in the scene's folder */
+    struct scene_list flags;
+    struct scene_list include; /* folders */
+};
+
+struct scene_kernel {
+    uint32_t id;
+    const char *name;
+    enum pto_core_type core;
+    struct scene_source source;
+};
+
+enum scene_direction { SCENE_IN, SCENE_OUT, SCENE_INOUT };
+
+struct scene_argument {
+    const char *name;
+    enum scene_direction direction;
+    enum pto_dtype dtype;
+    uint32_t ndims;
+    struct scene_product shape[PTO_MAX_DIMS];
+};
+
+enum scene_scalar_type { SCENE_FLOAT32, SCENE_FLOAT64, SCENE_INTEGER };
+
+struct scene_scalar {
+    const char *name;
+    enum scene_scalar_type type;
+    uint32_t bytes; /* of an integer */
+    bool is_signed;
+    double number;
+    struct scene_product product; /* with a count, or the number counts */
+};
+
+/* How far a value may be off: atol + rtol * |expected|, or so many ULP. */
+struct scene_tolerance {
+    double rtol;
+    double atol;
+    double ulp;
+};
+
+struct scene_param {
+    const char *name;
+    int64_t value;
+};
+
+/* Files with data, by argument. */
+struct scene_files {
+    const char *path[PTO_ENTRY_TENSORS_MAX];
+};
+
+struct scene_case {
+    const char *name;
+    struct scene_param param[SCENE_PARAMS_MAX]; /* the scene's, with the case's values */
+    uint32_t param_count;
+    const char *platform[SCENE_PLATFORMS_MAX];
+    uint32_t platform_count;
+    uint32_t modes; /* bit by enum pto_mode */
+    double timeout; /* seconds */
+    uint64_t seed;
+    uint32_t clusters; /* 0: the platform's default */
+    struct scene_tolerance tolerance[PTO_DTYPE_COUNT];
+    struct scene_files *inputs; /* NULL: none */
+    struct scene_files *expected;
+};
+
+struct scene {
+    const char *folder;
+    const char *name;
+    const char *summary;
+    struct scene_source orchestration;
+    const char *entry;
+    const char *config;  /* may be NULL, as the next two */
+    const char *isa;     /* root of the tile library */
+    const char *isa_pin; /* what it has to be */
+    enum pto_deps deps;
+    struct scene_kernel *kernel;
+    uint32_t kernel_count;
+    struct scene_argument *argument;
+    uint32_t argument_count;
+    struct scene_scalar *scalar;
+    uint32_t scalar_count;
+    struct scene_source golden; /* without a path: the files say what is expected */
+    struct scene_case *kase;
+    uint32_t case_count;
+    struct document *document; /* owns the texts */
+    char *path;                /* of the file */
+};
+
+/* Reads FOLDER/scene.yaml and sees that the files it names are there. */
+int scene_open(const char *folder, struct scene **scene_out, struct fault *fault);
+/* The same from memory, for tests; files are not looked for. */
+int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
+                struct fault *fault);
+void scene_close(struct scene *scene);
+
+/* NULL: there is none of that name. */
+const struct scene_param *scene_find_param(const struct scene_param *param, uint32_t param_count,
+                                           const char *name);
+/* False: a parameter is missing (then *missing_out names it), or the value does not fit 63 bits. */
+bool scene_evaluate(const struct scene_product *product, const struct scene_param *param,
+                    uint32_t param_count, int64_t *value_out, const char **missing_out);
+/* -1: there is no such argument. */
+int scene_find_argument(const struct scene *scene, const char *name);
+
+/* Names as they are written in manifests: float32. -1: there is no such type. */
+int scene_find_dtype(const char *name);
+const char *scene_dtype_name(enum pto_dtype dtype);
+
+/* The default of a type. */
+struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype);
+
+#endif

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds through the store; loads the golden from memory. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "scene/scene_build.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "scene/terminal.h"
+#include "pto/build.h"
+
+struct scene_golden {
+    int file;
+    void *object;
+    scene_golden_fn function;
+};
+
+static void show_event(void *context, const struct pto_build_event *event)
+{
+    const struct scene_build_options *options = context;
+    bool is_line = options->is_terminal && !options->is_verbose;
+
+    if (is_line && (event->kind == PTO_BUILD_COMPILING || event->kind == PTO_BUILD_COMPILED))
+        fprintf(stderr, TERMINAL_CLEAR "compiling %u/%u  %s", event->done, event->total,
+                event->source != NULL ? event->source : "");
+    else if (event->kind == PTO_BUILD_OUTPUT)
+        fprintf(stderr, "%s%s", is_line ? TERMINAL_CLEAR : "",
+                event->text != NULL ? event->text : "");
+    else if ((options->is_verbose || event->kind == PTO_BUILD_NOTE) && event->text != NULL)
+        fprintf(stderr, "%s%s%s%s", event->source != NULL ? event->source : "",
+                event->source != NULL ? ": " : "", event->text,
+                event->text[0] != '\0' && event->text[strlen(event->text) - 1] == '\n' ? "" : "\n");
+    fflush(stderr);
+}
+
+/*
+ * Compilers have groups of their own, and a folder that has to be removed: so a
+ * build that is interrupted ends them first, and dies of the signal then.
+ */
+static volatile sig_atomic_t interrupted;
+
+struct watch {
+    struct sigaction old[2];
+};
+
+static const int watched[] = { SIGINT, SIGTERM };
+
+static void note_signal(int number)
+{
+    interrupted = number;
+}
+
+static void begin_watch(struct watch *watch)
+{
+    struct sigaction action = { .sa_handler = note_signal, .sa_flags = SA_RESTART };
+
+    for (int i = 0; i < 2; i++) {
+        (void)sigaction(watched[i], NULL, &watch->old[i]);
+        if (watch->old[i].sa_handler != SIG_IGN)
+            (void)sigaction(watched[i], &action, NULL);
+    }
+}
+
+static void end_watch(const struct watch *watch)
+{
+    for (int i = 0; i < 2; i++)
+        (void)sigaction(watched[i], &watch->old[i], NULL);
+    if (interrupted != 0)
+        (void)raise(interrupted);
+}
+
+static bool stop_build(void *context)
+{
+    const struct scene_build_options *options = context;
+
+    return interrupted != 0 || (options->stop != NULL && options->stop(NULL));
+}
+
+static void start_params(struct pto_build_params *params, const char *platform,
+                         const struct scene_build_options *options)
+{
+    pto_build_params_init(params);
+    params->platform = platform;
+    params->event = show_event;
+    params->stop = stop_build;
+    params->context = (void *)(uintptr_t)options;
+}
+
+static void end_progress(const struct scene_build_options *options)
+{
+    if (options->is_terminal && !options->is_verbose)
+        fprintf(stderr, TERMINAL_CLEAR);
+}
+
+/* The scene's own flags, then those of the command line. */
+static struct pto_source make_source(const struct scene_source *source, enum pto_source_kind kind,
+                                     const struct scene_build_options *options, const char **flags)
+{
+    struct pto_source made = {
+        .path = source->path,
+        .kind = kind,
+        .include_dirs = source->include.text,
+        .include_dir_count = source->include.count,
+        .flags = flags,
+    };
+
+    for (uint32_t i = 0; i < source->flags.count; i++)
+        flags[made.flag_count++] = source->flags.text[i];
+    for (uint32_t i = 0; i < options->flag_count; i++)
+        flags[made.flag_count++] = options->flags[i];
+    return made;
+}
+
+static int load_artefact(const struct scene *scene, const void *bytes, size_t size,
+                         struct pto_callable **callable_out, struct fault *fault)
+{
+    struct pto_load_options options;
+    struct pto_error error;
+    int status;
+
+    memset(&error, 0, sizeof(error));
+    error.size = sizeof(error);
+    pto_load_options_init(&options);
+    options.name = scene->name;
+    status = pto_callable_load_memory(bytes, size, &options, callable_out, &error);
+    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+}
+
+int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,
+               struct pto_build_params *params, struct scene_plan *plan)
+{
+    static const enum pto_direction directions[] = {
+        [SCENE_IN] = PTO_DIR_IN, [SCENE_OUT] = PTO_DIR_OUT, [SCENE_INOUT] = PTO_DIR_INOUT
+    };
+    const struct scene_build_options options = { .flags = flags, .flag_count = flag_count };
+    uint32_t kernels = scene->kernel_count, flags_max = SCENE_FLAGS_MAX + flag_count;
+
+    params->signature_count = 0;
+    for (uint32_t i = 0; i < scene->argument_count; i++)
+        plan->signature[params->signature_count++] = directions[scene->argument[i].direction];
+    for (uint32_t i = 0; i < scene->scalar_count; i++)
+        plan->signature[params->signature_count++] = PTO_DIR_SCALAR;
+    params->signature = plan->signature;
+    params->name = scene->name;
+    params->entry = scene->entry;
+    params->config = scene->config;
+    params->isa = scene->isa;
+    params->isa_pin = scene->isa_pin;
+    plan->sources = calloc(kernels + 1, sizeof(*plan->sources));
+    plan->flags = calloc((size_t)(kernels + 1) * flags_max, sizeof(*plan->flags));
+    if (plan->sources == NULL || plan->flags == NULL) {
+        scene_plan_free(plan);
+        return PTO_ENOMEM;
+    }
+    for (uint32_t i = 0; i < kernels; i++) {
+        plan->sources[i] = make_source(&scene->kernel[i].source, PTO_SOURCE_KERNEL, &options,
+                                       plan->flags + (size_t)i * flags_max);
+        plan->sources[i].func_id = scene->kernel[i].id;
+        plan->sources[i].core = scene->kernel[i].core;
+        plan->sources[i].name = scene->kernel[i].name;
+    }
+    plan->sources[kernels] = make_source(&scene->orchestration, PTO_SOURCE_ORCHESTRATION, &options,
+                                         plan->flags + (size_t)kernels * flags_max);
+    params->sources = plan->sources;
+    params->source_count = kernels + 1;
+    return PTO_OK;
+}
+
+void scene_plan_free(struct scene_plan *plan)
+{
+    free(plan->sources);
+    free(plan->flags);
+    plan->sources = NULL;
+    plan->flags = NULL;
+}
+
+int scene_build(const struct scene *scene, const char *platform,
+                const struct scene_build_options *options, struct pto_callable **callable_out,
+                struct fault *fault)
+{
+    struct pto_build_params params;
+    struct scene_plan plan;
+    struct pto_error error;
+    struct watch watch;
+    void *bytes = NULL;
+    size_t size = 0;
+    int status;
+
+    memset(&error, 0, sizeof(error));
+    error.size = sizeof(error);
+    start_params(&params, platform, options);
+    if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
+        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    begin_watch(&watch);
+    status = pto_build(&params, &bytes, &size, &error);
+    end_progress(options);
+    end_watch(&watch);
+    if (status < 0)
+        (void)fault_tell(fault, status, "%s", error.text);
+    scene_plan_free(&plan);
+    if (status == PTO_OK)
+        status = load_artefact(scene, bytes, size, callable_out, fault);
+    free(bytes);
+    return status;
+}
+
+/* ---- the golden ---- */
+
+/* The descriptor stays open, so that its path names nothing else while the object is loaded. */
+static int load_object(struct scene_golden *golden, const void *bytes, size_t size,
+                       const struct scene *scene, struct fault *fault)
+{
+    char path[64];
+    size_t done = 0;
+
+    golden->file = memfd_create(scene->name, MFD_CLOEXEC);
+    if (golden->file < 0)
+        return fault_tell(fault, PTO_ESYSTEM, "the golden cannot be loaded: %s", strerror(errno));
+    while (done < size) {
+        ssize_t put = write(golden->file, (const char *)bytes + done, size - done);
+
+        if (put < 0 && errno != EINTR)
+            return fault_tell(fault, PTO_ESYSTEM, "the golden cannot be loaded: %s",
+                              strerror(errno));
+        done += put > 0 ? (size_t)put : 0;
+    }
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", golden->file);
+    golden->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (golden->object == NULL)
+        return fault_tell(fault, PTO_ELOAD, "%.1000s: %s", scene->golden.path, dlerror());
+    golden->function = (scene_golden_fn)(uintptr_t)dlsym(golden->object, "pto_scene_golden");
+    if (golden->function == NULL)
+        return fault_tell(fault, PTO_ELOAD,
+                          "%.1000s has no function pto_scene_golden; include <pto/scene.h> and "
+                          "write one",
+                          scene->golden.path);
+    return PTO_OK;
+}
+
+int scene_golden_open(const struct scene *scene, const struct scene_build_options *options,
+                      struct scene_golden **golden_out, struct fault *fault)
+{
+    struct scene_golden *golden = calloc(1, sizeof(*golden));
+    const struct scene_build_options plain = { .is_verbose = options->is_verbose,
+                                               .is_terminal = options->is_terminal,
+                                               .stop = options->stop };
+    const char *flags[SCENE_FLAGS_MAX + 1];
+    struct pto_build_params params;
+    struct pto_source source = make_source(&scene->golden, PTO_SOURCE_HOST, &plain, flags);
+    struct watch watch;
+    struct pto_error error;
+    void *bytes = NULL;
+    size_t size;
+    int status;
+
+    if (golden == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    golden->file = -1;
+    memset(&error, 0, sizeof(error));
+    error.size = sizeof(error);
+    flags[source.flag_count++] = "-lm";
+    start_params(&params, "a2a3sim", &plain); /* whose programs run on this machine */
+    begin_watch(&watch);
+    status = pto_compile(&params, &source, &bytes, &size, &error);
+    end_progress(&plain);
+    end_watch(&watch);
+    if (status < 0)
+        (void)fault_tell(fault, status, "%s", error.text);
+    else
+        status = load_object(golden, bytes, size, scene, fault);
+    free(bytes);
+    if (status < 0) {
+        scene_golden_close(golden);
+        return status;
+    }
+    *golden_out = golden;
+    return PTO_OK;
+}
+
+void scene_golden_close(struct scene_golden *golden)
+{
+    if (golden == NULL)
+        return;
+    if (golden->object != NULL)
+        dlclose(golden->object);
+    if (golden->file >= 0)
+        close(golden->file);
+    free(golden);
+}
+
+scene_golden_fn scene_golden_function(const struct scene_golden *golden)
+{
+    return golden != NULL ? golden->function : NULL;
+}

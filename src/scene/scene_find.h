@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where scenes are: by path, below a folder, or among the examples. */
+#ifndef PTO_SCENE_FIND_H
+#define PTO_SCENE_FIND_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "scene/fault.h"
+
+/* Folders, sorted; each is the caller's to free, and the array. */
+struct scene_paths {
+    char **path;
+    uint32_t count;
+};
+
+void scene_paths_free(struct scene_paths *paths);
+
+/* The folder above that of this executable: bin/, lib/ and perhaps include/ are in it. */
+bool scene_find_root(char path[PATH_MAX]);
+/* The folder of the examples, seen from the executable: of an installation or of a source tree. */
+bool scene_find_examples(char path[PATH_MAX]);
+/* All scenes at or below a folder, or the one whose scene.yaml it is. They are added to `paths`. */
+int scene_find_below(const char *path, struct scene_paths *paths, struct fault *fault);
+/* A folder with a scene, its scene.yaml, or the name of an example. */
+int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault);
+/* Whether there is a scene.yaml in the folder. */
+bool scene_is_folder(const char *path);
+
+#endif

@@ -1,0 +1,588 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fields of a scene.yaml, and what no field can see by itself. */
+#include "scene/scene_manifest.h"
+
+#include <string.h>
+
+#include "scene/scene_fields.h"
+
+static int check_scene(struct loader *l, const struct node *root);
+
+/* ---- small fields ---- */
+
+static int find_mode(const char *text)
+{
+    return strcmp(text, "stream") == 0 ? PTO_MODE_STREAM
+           : strcmp(text, "host") == 0 ? PTO_MODE_HOST
+                                       : -1;
+}
+
+static int take_modes(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_list list = { .count = 0 };
+    struct scene_case *kase = target;
+    int status = fields_texts(l, value, fields_text, &list);
+    const struct node *part = value->part;
+
+    if (status < 0)
+        return status;
+    kase->modes = 0;
+    for (uint32_t i = 0; i < list.count; i++, part = part->next) {
+        int mode = find_mode(list.text[i]);
+
+        if (mode < 0)
+            return REFUSE(l, part, "a mode is stream or host, not '%.80s'", list.text[i]);
+        kase->modes |= 1u << mode;
+    }
+    return kase->modes != 0 ? PTO_OK : REFUSE(l, value, "there is to be a mode: stream or host");
+}
+
+static int take_platforms(struct loader *l, const struct node *value, void *target)
+{
+    static const char *const known[] = { "a2a3sim", "a5sim", "a2a3", "a5" };
+    struct scene_list list = { .count = 0 };
+    struct scene_case *kase = target;
+    int status = fields_texts(l, value, fields_text, &list);
+    const struct node *part = value->part;
+
+    if (status < 0)
+        return status;
+    kase->platform_count = 0;
+    for (uint32_t i = 0; i < list.count; i++, part = part->next) {
+        bool is_known = false, is_twice = false;
+
+        for (uint32_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+            is_known = is_known || strcmp(list.text[i], known[k]) == 0;
+        for (uint32_t k = 0; k < kase->platform_count; k++)
+            is_twice = is_twice || strcmp(list.text[i], kase->platform[k]) == 0;
+        if (!is_known || is_twice)
+            return REFUSE(l, part, "%s '%.80s'; there are a2a3sim, a5sim, a2a3 and a5",
+                          is_twice ? "there is twice the platform" : "there is no platform",
+                          list.text[i]);
+        kase->platform[kase->platform_count++] = list.text[i];
+    }
+    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "there is to be a platform");
+}
+
+static int take_timeout(struct loader *l, const struct node *value, void *target)
+{
+    return fields_number(l, value, 0.001, 86400, &((struct scene_case *)target)->timeout);
+}
+
+static int take_seed(struct loader *l, const struct node *value, void *target)
+{
+    int64_t seed;
+    int status = fields_integer(l, value, 0, INT64_MAX, &seed);
+
+    if (status == PTO_OK)
+        ((struct scene_case *)target)->seed = (uint64_t)seed;
+    return status;
+}
+
+static int take_clusters(struct loader *l, const struct node *value, void *target)
+{
+    int64_t clusters;
+    int status = fields_integer(l, value, 1, 1024, &clusters);
+
+    if (status == PTO_OK)
+        ((struct scene_case *)target)->clusters = (uint32_t)clusters;
+    return status;
+}
+
+static int take_params(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_case *kase = target;
+
+    if (value->kind != NODE_MAP)
+        return REFUSE(l, value, "params is a mapping of names to whole numbers: { n: 1024 }");
+    for (const struct node *part = value->part; part != NULL; part = part->next) {
+        const struct node key = {
+            .kind = NODE_TEXT, .line = part->key_line, .column = part->key_column, .text = part->key
+        };
+        struct scene_param *param = NULL;
+        const char *name;
+        int64_t number;
+        int status = fields_name(l, &key, &name);
+
+        if (status == PTO_OK)
+            status = fields_integer(l, part, INT64_MIN / 2, INT64_MAX / 2, &number);
+        if (status < 0)
+            return status;
+        for (uint32_t i = 0; i < kase->param_count; i++)
+            if (strcmp(kase->param[i].name, name) == 0)
+                param = &kase->param[i];
+        if (param == NULL && kase->param_count == SCENE_PARAMS_MAX)
+            return REFUSE(l, part, "more than %d parameters are too many", SCENE_PARAMS_MAX);
+        if (param == NULL)
+            param = &kase->param[kase->param_count++];
+        *param = (struct scene_param){ name, number };
+    }
+    return PTO_OK;
+}
+
+/* ---- tolerances ---- */
+
+static int take_rtol(struct loader *l, const struct node *value, void *target)
+{
+    return fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->rtol);
+}
+
+static int take_atol(struct loader *l, const struct node *value, void *target)
+{
+    return fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->atol);
+}
+
+static int take_ulp(struct loader *l, const struct node *value, void *target)
+{
+    return fields_number(l, value, 0, 1e18, &((struct scene_tolerance *)target)->ulp);
+}
+
+static int take_tolerance(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "rtol", take_rtol, false },
+        { "atol", take_atol, false },
+        { "ulp", take_ulp, false },
+        { NULL, NULL, false },
+    };
+    struct scene_case *kase = target;
+
+    if (value->kind != NODE_MAP)
+        return REFUSE(l, value, "tolerance goes by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
+    for (const struct node *part = value->part; part != NULL; part = part->next) {
+        int dtype = scene_find_dtype(part->key);
+        struct scene_tolerance tolerance = { 0, 0, 0 };
+        int status;
+
+        if (dtype < 0)
+            return document_refuse_key(l->document, part, l->fault,
+                                       "'%.80s' is not a type of elements, such as float32",
+                                       part->key);
+        status = fields_take(l, part, "a tolerance", fields, &tolerance);
+        if (status < 0)
+            return status;
+        kase->tolerance[dtype] = tolerance;
+    }
+    return PTO_OK;
+}
+
+/* ---- arguments and scalars ---- */
+
+static int take_argument_name(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_argument *argument = target;
+    int status = fields_name(l, value, &argument->name);
+
+    if (status == PTO_OK && scene_find_argument(l->scene, argument->name) >= 0)
+        return REFUSE(l, value, "argument '%s' is there already", argument->name);
+    return status;
+}
+
+static int take_direction(struct loader *l, const struct node *value, void *target)
+{
+    static const char *const words[] = {
+        [SCENE_IN] = "in", [SCENE_OUT] = "out", [SCENE_INOUT] = "inout"
+    };
+    const char *text;
+    int status = fields_text(l, value, &text);
+
+    if (status < 0)
+        return status;
+    for (int i = SCENE_IN; i <= SCENE_INOUT; i++) {
+        if (strcmp(text, words[i]) == 0) {
+            ((struct scene_argument *)target)->direction = (enum scene_direction)i;
+            return PTO_OK;
+        }
+    }
+    return REFUSE(l, value, "a direction is in, out or inout, not '%.80s'", text);
+}
+
+static int take_dtype(struct loader *l, const struct node *value, void *target)
+{
+    const char *text;
+    int status = fields_text(l, value, &text);
+    int dtype;
+
+    if (status < 0)
+        return status;
+    dtype = scene_find_dtype(text);
+    if (dtype < 0)
+        return REFUSE(l, value,
+                      "there is no type '%.80s'; there are float32, float16, bfloat16, int8 to "
+                      "int64, uint8 to uint64, bool, fp8e4m3fn, fp8e8m0, fp4e2m1",
+                      text);
+    ((struct scene_argument *)target)->dtype = (enum pto_dtype)dtype;
+    return PTO_OK;
+}
+
+static int take_shape(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_argument *argument = target;
+
+    if (value->kind != NODE_LIST || value->count < 1 || value->count > PTO_MAX_DIMS)
+        return REFUSE(l, value, "a shape is a list of 1 to 5 sizes: [rows, 64]");
+    for (const struct node *part = value->part; part != NULL; part = part->next) {
+        int status = fields_product(l, part, &argument->shape[argument->ndims]);
+
+        if (status < 0)
+            return status;
+        argument->ndims++;
+    }
+    return PTO_OK;
+}
+
+static int take_argument(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "name", take_argument_name, true },
+        { "direction", take_direction, true },
+        { "type", take_dtype, true },
+        { "shape", take_shape, true },
+        { NULL, NULL, false },
+    };
+
+    return fields_take(l, value, "an argument", fields, target);
+}
+
+static int take_arguments(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_take_list(l, value, "arguments", PTO_ENTRY_TENSORS_MAX,
+                            sizeof(*l->scene->argument), take_argument,
+                            (void **)&l->scene->argument, &l->scene->argument_count);
+}
+
+static int take_scalar_name(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_scalar *scalar = target;
+    int status = fields_name(l, value, &scalar->name);
+
+    for (uint32_t i = 0; status == PTO_OK && i < l->scene->scalar_count; i++)
+        if (strcmp(l->scene->scalar[i].name, scalar->name) == 0)
+            return REFUSE(l, value, "scalar '%s' is there already", scalar->name);
+    return status;
+}
+
+static int take_scalar_type(struct loader *l, const struct node *value, void *target)
+{
+    static const struct {
+        const char *name;
+        enum scene_scalar_type type;
+        uint32_t bytes;
+        bool is_signed;
+    } types[] = {
+        { "float32", SCENE_FLOAT32, 4, true }, { "float64", SCENE_FLOAT64, 8, true },
+        { "int8", SCENE_INTEGER, 1, true },    { "int16", SCENE_INTEGER, 2, true },
+        { "int32", SCENE_INTEGER, 4, true },   { "int64", SCENE_INTEGER, 8, true },
+        { "uint8", SCENE_INTEGER, 1, false },  { "uint16", SCENE_INTEGER, 2, false },
+        { "uint32", SCENE_INTEGER, 4, false }, { "uint64", SCENE_INTEGER, 8, false },
+    };
+    struct scene_scalar *scalar = target;
+    const char *text;
+    int status = fields_text(l, value, &text);
+
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strcmp(text, types[i].name) == 0) {
+            scalar->type = types[i].type;
+            scalar->bytes = types[i].bytes;
+            scalar->is_signed = types[i].is_signed;
+            return PTO_OK;
+        }
+    }
+    return REFUSE(l, value, "a scalar is float32, float64, int8 to int64 or uint8 to uint64");
+}
+
+static int take_scalar_value(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_scalar *scalar = target;
+
+    if (scalar->type != SCENE_INTEGER && value->kind == NODE_TEXT &&
+        fields_parse_number(value->text, &scalar->number))
+        return PTO_OK;
+    return fields_product(l, value, &scalar->product);
+}
+
+static int take_scalar(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "name", take_scalar_name, true },
+        { "type", take_scalar_type, true },
+        { "value", take_scalar_value, true },
+        { NULL, NULL, false },
+    };
+
+    return fields_take(l, value, "a scalar", fields, target);
+}
+
+static int take_scalars(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_take_list(l, value, "scalars", PTO_ENTRY_SCALARS_MAX, sizeof(*l->scene->scalar),
+                            take_scalar, (void **)&l->scene->scalar, &l->scene->scalar_count);
+}
+
+/* ---- data files ---- */
+
+/* Which arguments may have one: those whose direction is not `except`. */
+static int take_files(struct loader *l, const struct node *value, enum scene_direction except,
+                      struct scene_files **files)
+{
+    struct scene_files *copy;
+
+    if (value->kind != NODE_MAP)
+        return REFUSE(l, value, "this is to be a mapping of arguments to files: { a: a.npy }");
+    copy = document_take(l->document, sizeof(*copy));
+    if (copy == NULL)
+        return fields_no_memory(l);
+    if (*files != NULL)
+        *copy = **files;
+    *files = copy;
+    for (const struct node *part = value->part; part != NULL; part = part->next) {
+        int index = scene_find_argument(l->scene, part->key);
+        int status;
+
+        if (index < 0)
+            return document_refuse_key(l->document, part, l->fault, "there is no argument '%.80s'",
+                                       part->key);
+        if (l->scene->argument[index].direction == except)
+            return document_refuse_key(l->document, part, l->fault, "argument '%.80s' is an %s",
+                                       part->key, except == SCENE_IN ? "input" : "output");
+        status = fields_path(l, part, &copy->path[index]);
+        if (status < 0)
+            return status;
+    }
+    return PTO_OK;
+}
+
+static int take_inputs(struct loader *l, const struct node *value, void *target)
+{
+    return take_files(l, value, SCENE_OUT, &((struct scene_case *)target)->inputs);
+}
+
+static int take_expected(struct loader *l, const struct node *value, void *target)
+{
+    return take_files(l, value, SCENE_IN, &((struct scene_case *)target)->expected);
+}
+
+/* ---- cases ---- */
+
+static int take_case_name(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_case *kase = target;
+    int status = fields_title(l, value, &kase->name);
+
+    for (uint32_t i = 0; status == PTO_OK && i < l->scene->case_count; i++)
+        if (strcmp(l->scene->kase[i].name, kase->name) == 0)
+            return REFUSE(l, value, "case '%s' is there already", kase->name);
+    return status;
+}
+
+static int take_case(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "name", take_case_name, true },
+        { "params", take_params, false },
+        { "platforms", take_platforms, false },
+        { "modes", take_modes, false },
+        { "clusters", take_clusters, false },
+        { "timeout", take_timeout, false },
+        { "seed", take_seed, false },
+        { "tolerance", take_tolerance, false },
+        { "inputs", take_inputs, false },
+        { "expected", take_expected, false },
+        { NULL, NULL, false },
+    };
+
+    *(struct scene_case *)target = l->common;
+    return fields_take(l, value, "a case", fields, target);
+}
+
+static int take_cases(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_take_list(l, value, "cases", SCENE_CASES_MAX, sizeof(*l->scene->kase), take_case,
+                            (void **)&l->scene->kase, &l->scene->case_count);
+}
+
+/* ---- the whole ---- */
+
+static int take_scene_name(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_title(l, value, &l->scene->name);
+}
+
+static int take_summary(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_text(l, value, &l->scene->summary);
+}
+
+static int take_deps(struct loader *l, const struct node *value, void *target)
+{
+    const char *text;
+    int status = fields_text(l, value, &text);
+
+    (void)target;
+    if (status < 0)
+        return status;
+    if (strcmp(text, "safe") != 0 && strcmp(text, "simpler") != 0)
+        return REFUSE(l, value, "deps is safe or simpler, not '%.80s'", text);
+    l->scene->deps = strcmp(text, "safe") == 0 ? PTO_DEPS_SAFE : PTO_DEPS_SIMPLER;
+    return PTO_OK;
+}
+
+static const struct field scene_fields[] = {
+    { "name", take_scene_name, true },
+    { "summary", take_summary, false },
+    { "params", take_params, false },
+    { "platforms", take_platforms, false },
+    { "modes", take_modes, false },
+    { "deps", take_deps, false },
+    { "clusters", take_clusters, false },
+    { "timeout", take_timeout, false },
+    { "seed", take_seed, false },
+    { "tolerance", take_tolerance, false },
+    { "flags", sources_take_flags, false },
+    { "include", sources_take_include, false },
+    { "isa", sources_take_isa, false },
+    { "isa_pin", sources_take_isa_pin, false },
+    { "orchestration", sources_take_orchestration, true },
+    { "kernels", sources_take_kernels, false },
+    { "arguments", take_arguments, false },
+    { "scalars", take_scalars, false },
+    { "golden", sources_take_golden, false },
+    { "inputs", take_inputs, false },
+    { "expected", take_expected, false },
+    { "cases", take_cases, false },
+    { NULL, NULL, false },
+};
+
+int manifest_load(struct scene *scene, const char *folder, struct fault *fault)
+{
+    struct loader *l = document_take(scene->document, sizeof(*l));
+    const struct node *root = document_root(scene->document);
+    char *copy = document_take(scene->document, strlen(folder) + 1);
+    int status;
+
+    if (l == NULL || copy == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    strcpy(copy, folder);
+    scene->folder = copy;
+    scene->summary = "";
+    scene->entry = "orchestrate";
+    *l = (struct loader){ scene,          scene->document,      fault, copy, { .count = 0 },
+                          { .count = 0 }, { .name = "default" } };
+    l->common.platform[0] = "a2a3sim";
+    l->common.platform[1] = "a5sim";
+    l->common.platform_count = 2;
+    l->common.modes = 1u << PTO_MODE_STREAM | 1u << PTO_MODE_HOST;
+    l->common.timeout = SCENE_TIMEOUT_DEFAULT;
+    l->common.seed = 1;
+    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
+        l->common.tolerance[i] = scene_tolerance_default((enum pto_dtype)i);
+    status = fields_take(l, root, "a scene", scene_fields, &l->common);
+    if (status == PTO_OK && scene->case_count == 0) {
+        scene->kase = &l->common;
+        scene->case_count = 1;
+    }
+    return status == PTO_OK ? check_scene(l, root) : status;
+}
+
+/* ---- what no field can see by itself ---- */
+
+/* Every size of the case is there and can be had. */
+static int check_shapes(struct loader *l, const struct scene_case *kase)
+{
+    for (uint32_t a = 0; a < l->scene->argument_count; a++) {
+        const struct scene_argument *argument = &l->scene->argument[a];
+        int64_t elements = 1;
+
+        for (uint32_t d = 0; d < argument->ndims; d++) {
+            const struct scene_product *size = &argument->shape[d];
+            const char *missing;
+            int64_t value;
+
+            if (!scene_evaluate(size, kase->param, kase->param_count, &value, &missing) &&
+                missing != NULL)
+                return REFUSE(l, size->at, "case '%s' has no parameter '%s'", kase->name, missing);
+            if (missing != NULL || value < 0 || value > UINT32_MAX ||
+                __builtin_mul_overflow(elements, value, &elements) || elements > (1ll << 40))
+                return REFUSE(l, size->at, "this is no size that a tensor can have in case '%s'",
+                              kase->name);
+        }
+    }
+    return PTO_OK;
+}
+
+static int check_scalars(struct loader *l, const struct scene_case *kase)
+{
+    for (uint32_t i = 0; i < l->scene->scalar_count; i++) {
+        const struct scene_scalar *scalar = &l->scene->scalar[i];
+        int64_t low = !scalar->is_signed   ? 0
+                      : scalar->bytes == 8 ? INT64_MIN
+                                           : -(1ll << (8 * scalar->bytes - 1));
+        int64_t high =
+            scalar->bytes == 8 ? INT64_MAX : (1ll << (8 * scalar->bytes - scalar->is_signed)) - 1;
+        const char *missing;
+        int64_t value;
+
+        if (scalar->product.count == 0)
+            continue;
+        if (!scene_evaluate(&scalar->product, kase->param, kase->param_count, &value, &missing))
+            return REFUSE(l, scalar->product.at, "case '%s' has no parameter '%s'", kase->name,
+                          missing != NULL ? missing : "that fits");
+        if (scalar->type == SCENE_INTEGER && (value < low || value > high))
+            return REFUSE(l, scalar->product.at, "the value does not fit the type in case '%s'",
+                          kase->name);
+    }
+    return PTO_OK;
+}
+
+/* Every input comes from somewhere, and there is something to compare with. */
+static int check_sources(struct loader *l, const struct node *root, const struct scene_case *kase)
+{
+    bool has_output = false;
+
+    for (uint32_t a = 0; a < l->scene->argument_count; a++) {
+        const struct scene_argument *argument = &l->scene->argument[a];
+        bool is_input = argument->direction != SCENE_OUT;
+        bool is_output = argument->direction != SCENE_IN;
+        bool has_input = kase->inputs != NULL && kase->inputs->path[a] != NULL;
+        bool has_expected = kase->expected != NULL && kase->expected->path[a] != NULL;
+
+        has_output = has_output || is_output;
+        if (l->scene->golden.path != NULL)
+            continue;
+        if (is_input && !has_input)
+            return REFUSE(l, root,
+                          "nothing fills argument '%s' in case '%s': name a golden, or a file "
+                          "under inputs",
+                          argument->name, kase->name);
+        if (is_output && !has_expected)
+            return REFUSE(l, root,
+                          "nothing says what is expected of argument '%s' in case '%s': name a "
+                          "golden, or a file under expected",
+                          argument->name, kase->name);
+    }
+    return has_output ? PTO_OK
+                      : REFUSE(l, root, "no argument is an output, so there is nothing to see");
+}
+
+static int check_scene(struct loader *l, const struct node *root)
+{
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; i < l->scene->case_count && status == PTO_OK; i++) {
+        const struct scene_case *kase = &l->scene->kase[i];
+
+        status = check_shapes(l, kase);
+        if (status == PTO_OK)
+            status = check_scalars(l, kase);
+        if (status == PTO_OK)
+            status = check_sources(l, root, kase);
+    }
+    return status;
+}

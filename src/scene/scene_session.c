@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inputs are host memory, which the run stages. Outputs and inouts are device
+ * memory with a guard behind it that is looked at afterwards; outputs are
+ * poisoned before each run, so that what no task has written shows.
+ */
+#include "scene/scene_session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "scene/element.h"
+#include "scene/scene_writer.h"
+
+/* The entry of one run. */
+struct session_entry {
+    struct pto_entry entry;
+    struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
+    uint64_t device_addr[PTO_ENTRY_TENSORS_MAX]; /* 0: host memory */
+};
+
+static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault);
+static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
+                    struct fault *fault);
+
+int session_open(struct session *s, const struct scene *scene, const char *platform,
+                 const struct session_options *options, struct fault *fault)
+{
+    int status = session_adopt(s, scene, NULL, platform, options, fault);
+
+    if (status < 0)
+        return status;
+    status = scene_build(scene, platform, &options->build, &s->callable, fault);
+    if (status == PTO_OK && scene->golden.path != NULL)
+        status = scene_golden_open(scene, &options->build, &s->golden, fault);
+    if (status < 0)
+        session_close(s);
+    return status;
+}
+
+int session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
+                  const char *platform, const struct session_options *options, struct fault *fault)
+{
+    memset(s, 0, sizeof(*s));
+    s->scene = scene;
+    s->platform = platform;
+    s->options = options;
+    s->comparison = calloc(scene->argument_count + 1, sizeof(*s->comparison));
+    if (s->comparison == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    s->callable = callable;
+    return PTO_OK;
+}
+
+void session_close(struct session *s)
+{
+    if (s->has_data)
+        scene_data_free(&s->data);
+    if (s->device != NULL)
+        (void)pto_device_close(s->device);
+    if (s->callable != NULL)
+        (void)pto_callable_destroy(s->callable);
+    scene_golden_close(s->golden);
+    free(s->comparison);
+    memset(s, 0, sizeof(*s));
+}
+
+static void set_place(const struct session *s, const char *text)
+{
+    if (s->options->place != NULL)
+        snprintf(s->options->place, SESSION_PLACE_BYTES, "%s", text);
+}
+
+int session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault)
+{
+    const struct scene_data_params params = { .scene = s->scene,
+                                              .kase = kase,
+                                              .platform = s->platform,
+                                              .given = s->options->given,
+                                              .golden = scene_golden_function(s->golden) };
+    int status;
+
+    if (s->has_data)
+        scene_data_free(&s->data);
+    set_place(s, s->golden != NULL ? " in the golden" : "");
+    status = scene_data_make(&params, &s->data, fault);
+    set_place(s, "");
+    s->has_data = status == PTO_OK;
+    return status == PTO_OK ? open_device(s, kase, fault) : status;
+}
+
+int session_run(struct session *s, enum pto_mode mode, struct fault *fault)
+{
+    uint64_t wrong = 0;
+    int status = run_once(s, mode, NULL, fault);
+
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < s->scene->argument_count; i++) {
+        const struct scene_tensor *tensor = &s->data.tensor[i];
+        enum pto_dtype dtype = tensor->argument->dtype;
+
+        if (tensor->got == NULL || !s->data.is_compared)
+            continue;
+        compare_arrays(dtype, tensor->count, tensor->got, tensor->expected,
+                       &s->data.kase->tolerance[dtype], &s->comparison[i]);
+        wrong += s->comparison[i].wrong;
+    }
+    return wrong == 0 ? PTO_OK
+                      : fault_tell(fault, PTO_EMISMATCH, "%llu elements are not as expected",
+                                   (unsigned long long)wrong);
+}
+
+/* ---- the device ---- */
+
+static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)
+{
+    uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
+    struct pto_device_params params;
+    int status;
+
+    if (s->device != NULL && s->clusters == clusters)
+        return PTO_OK;
+    if (s->device != NULL)
+        (void)pto_device_close(s->device);
+    s->device = NULL;
+    pto_device_params_init(&params);
+    params.platform = s->platform;
+    params.clusters = clusters;
+    params.workers = s->options->workers;
+    status = pto_device_open(&params, &s->device);
+    if (status < 0) {
+        s->device = NULL;
+        return fault_tell(fault, status, "a device of %s cannot be opened: %s", s->platform,
+                          pto_strerror(status));
+    }
+    s->clusters = clusters;
+    return PTO_OK;
+}
+
+/* After a kernel that never returned there are no more runs on it. */
+static void drop_lost_device(struct session *s)
+{
+    (void)pto_device_close(s->device);
+    s->device = NULL;
+}
+
+/* ---- one run ---- */
+
+static int make_entry(struct session *s, struct session_entry *e, struct fault *fault)
+{
+    for (uint32_t i = 0; i < s->scene->argument_count; i++) {
+        const struct scene_tensor *tensor = &s->data.tensor[i];
+        enum scene_direction direction = tensor->argument->direction;
+        void *addr = direction == SCENE_IN ? tensor->data : tensor->got;
+        int status = PTO_OK;
+
+        if (direction == SCENE_INOUT)
+            memcpy(tensor->got, tensor->data, tensor->bytes);
+        if (direction == SCENE_OUT)
+            element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
+        if (direction != SCENE_IN && tensor->bytes != 0) {
+            status = pto_mem_alloc(s->device, tensor->bytes, &e->device_addr[i]);
+            if (status == PTO_OK)
+                status = pto_mem_write(s->device, e->device_addr[i], tensor->got, tensor->bytes);
+            addr = (void *)(uintptr_t)e->device_addr[i];
+        }
+        if (status < 0)
+            return fault_tell(fault, status, "there is no device memory for argument '%s': %s",
+                              tensor->argument->name, pto_strerror(status));
+        e->tensor[i] = pto_tensor_external(addr, tensor->shapes, tensor->argument->ndims,
+                                           tensor->argument->dtype);
+        if (e->device_addr[i] != 0)
+            e->tensor[i].space = PTO_SPACE_DEVICE;
+    }
+    e->entry = (struct pto_entry){ .tensor_count = s->scene->argument_count,
+                                   .tensor = e->tensor,
+                                   .scalar_count = s->scene->scalar_count,
+                                   .scalar = s->data.scalar };
+    return PTO_OK;
+}
+
+/* Fetches the outputs if the run went well, looks at the guards, frees. */
+static int end_entry(struct session *s, struct session_entry *e, int status, struct fault *fault)
+{
+    for (uint32_t i = 0; i < s->scene->argument_count; i++) {
+        const struct scene_tensor *tensor = &s->data.tensor[i];
+        struct pto_error error;
+        int freed;
+
+        if (e->device_addr[i] == 0)
+            continue;
+        if (status == PTO_OK)
+            (void)pto_mem_read(s->device, e->device_addr[i], tensor->got, tensor->bytes);
+        memset(&error, 0, sizeof(error));
+        error.size = sizeof(error);
+        freed = pto_mem_free(s->device, e->device_addr[i], &error);
+        if (freed < 0 && status == PTO_OK)
+            status =
+                fault_tell(fault, freed, "argument '%s': %s", tensor->argument->name, error.text);
+    }
+    return status;
+}
+
+static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
+                    struct fault *fault)
+{
+    double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
+    struct session_entry *e = calloc(1, sizeof(*e));
+    uint32_t stuck = pto_stuck_threads();
+    struct pto_run_options options;
+    int status;
+
+    if (e == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+    pto_run_options_init(&options);
+    options.mode = mode;
+    options.deps = s->scene->deps;
+    options.trace = watch == NULL ? s->options->trace : PTO_TRACE_OFF;
+    options.timeout_ns = (uint64_t)(timeout * 1e9);
+    if (timeout < SESSION_STALL_SECONDS) /* longer: the default, or what the environment says */
+        options.stall_timeout_ns = options.timeout_ns;
+    options.task = watch != NULL ? writer_watch_task : NULL;
+    options.task_context = watch;
+    status = make_entry(s, e, fault);
+    if (status == PTO_OK) {
+        pto_run_report_init(&s->report);
+        set_place(s, " in the run");
+        status = pto_run(s->device, s->callable, &e->entry, &options, &s->report);
+        set_place(s, "");
+        if (status < 0)
+            (void)fault_tell(
+                fault, status, "%s",
+                s->report.error.text[0] != '\0' ? s->report.error.text : pto_strerror(status));
+    }
+    if (status == PTO_ELOST || pto_stuck_threads() > stuck)
+        drop_lost_device(s);
+    else
+        status = end_entry(s, e, status, fault);
+    free(e);
+    return status;
+}
+
+/* ---- words about it ---- */
+
+void session_summarize(const struct session *s, FILE *to)
+{
+    bool is_first = true;
+
+    if (!s->data.is_compared)
+        fprintf(to, s->golden != NULL ? "not compared: the inputs are not the golden's"
+                                      : "not compared: nothing says what is expected");
+    for (uint32_t i = 0; s->data.is_compared && i < s->scene->argument_count; i++) {
+        const struct scene_tensor *tensor = &s->data.tensor[i];
+        const struct comparison *c = &s->comparison[i];
+
+        if (tensor->got == NULL)
+            continue;
+        fprintf(to, "%s%s %s", is_first ? "" : ", ", tensor->argument->name,
+                c->inexact == 0 ? "exact" : "within tolerance");
+        if (c->inexact != 0)
+            fprintf(to, ", largest error %.2g, %llu ULP", c->abs_max,
+                    (unsigned long long)c->ulp_max);
+        fprintf(to, " (%llu %s)", (unsigned long long)tensor->count,
+                scene_dtype_name(tensor->argument->dtype));
+        is_first = false;
+    }
+}
+
+static const char *kernel_name(const struct session *s, int32_t id)
+{
+    for (uint32_t i = 0; i < s->scene->kernel_count; i++)
+        if (s->scene->kernel[i].id == (uint32_t)id)
+            return s->scene->kernel[i].name;
+    return "?";
+}
+
+static void print_writer(const struct session *s, const struct writer_wish *wish, FILE *to)
+{
+    const int32_t lanes[] = { wish->kernels.aic, wish->kernels.aiv0, wish->kernels.aiv1 };
+    const char *file = strrchr(wish->file, '/');
+    const char *before = " (";
+
+    if (!wish->is_found) {
+        fprintf(to, "; no task has it as an output");
+        return;
+    }
+    fprintf(to, "; last written by task %llu", (unsigned long long)wish->task);
+    for (int i = 0; i < 3; i++) {
+        if (lanes[i] >= 0) {
+            fprintf(to, "%s%s", before, kernel_name(s, lanes[i]));
+            before = " + ";
+        }
+    }
+    if (before[1] == '+' && wish->line != 0)
+        fprintf(to, ", %s:%d", file != NULL ? file + 1 : wish->file, wish->line);
+    if (wish->blocks > 1)
+        fprintf(to, ", %d blocks", wish->blocks);
+    if (wish->is_conditional)
+        fprintf(to, ", if its predicate held");
+    fprintf(to, "%s", before[1] == '+' ? ")" : "");
+}
+
+static void print_tensor(const struct session *s, uint32_t argument, const struct writer_wish *wish,
+                         FILE *to)
+{
+    const struct scene_tensor *tensor = &s->data.tensor[argument];
+    const struct comparison *c = &s->comparison[argument];
+    enum pto_dtype dtype = tensor->argument->dtype;
+    const struct scene_tolerance *tolerance = &s->data.kase->tolerance[dtype];
+    const char *name = tensor->argument->name;
+    char index[COMPARE_INDEX_MAX], got[ELEMENT_TEXT_MAX], expected[ELEMENT_TEXT_MAX];
+
+    fprintf(to, "%s: %llu of %llu elements differ (%s, rtol %g, atol %g", name,
+            (unsigned long long)c->wrong, (unsigned long long)c->count, scene_dtype_name(dtype),
+            tolerance->rtol, tolerance->atol);
+    fprintf(to, tolerance->ulp != 0 ? ", %g ULP)\n" : ")\n", tolerance->ulp);
+    fprintf(to, "  NaN: %llu, of which %llu are not expected\n",
+            (unsigned long long)(c->nan_got + c->nan_expected), (unsigned long long)c->nan_got);
+    if (c->abs_max > 0) {
+        compare_print_index(tensor->shapes, tensor->argument->ndims, c->abs_index, index);
+        fprintf(to, "  largest error: %.6g at %s%s", c->abs_max, name, index);
+        compare_print_index(tensor->shapes, tensor->argument->ndims, c->rel_index, index);
+        fprintf(to, "; relative: %.6g at %s%s; %llu ULP at most\n", c->rel_max, name, index,
+                (unsigned long long)c->ulp_max);
+    }
+    for (uint32_t i = 0; i < COMPARE_SHOWN && i < c->wrong; i++) {
+        uint64_t g = c->shown[i].got, e = c->shown[i].expected;
+        bool is_nan = element_is_nan(dtype, g) || element_is_nan(dtype, e);
+
+        compare_print_index(tensor->shapes, tensor->argument->ndims, c->shown[i].index, index);
+        element_print(dtype, g, got);
+        element_print(dtype, e, expected);
+        fprintf(to, "  %s%s: expected %s, got %s", name, index, expected, got);
+        if (!is_nan)
+            fprintf(to, " (%llu ULP)", (unsigned long long)element_distance(dtype, g, e));
+        print_writer(s, &wish[i], to);
+        fprintf(to, "\n");
+    }
+    if (c->wrong > COMPARE_SHOWN)
+        fprintf(to, "  and %llu more\n", (unsigned long long)(c->wrong - COMPARE_SHOWN));
+}
+
+void session_explain(struct session *s, enum pto_mode mode, FILE *to)
+{
+    uint32_t count = s->scene->argument_count * COMPARE_SHOWN, used = 0;
+    struct writer_wish *wish = calloc(count + 1, sizeof(*wish));
+    const struct pto_run_report report = s->report;
+    struct fault fault = { .status = 0 };
+    struct writer_watch watch;
+
+    if (wish == NULL)
+        return;
+    for (uint32_t i = 0; i < s->scene->argument_count; i++)
+        for (uint32_t k = 0; k < COMPARE_SHOWN && k < s->comparison[i].wrong; k++) {
+            wish[used].argument = i;
+            wish[used++].index = s->comparison[i].shown[k].index;
+        }
+    watch = (struct writer_watch){ wish, used };
+    if (s->device != NULL)
+        (void)run_once(s, mode, &watch, &fault);
+    used = 0;
+    for (uint32_t i = 0; i < s->scene->argument_count; i++) {
+        if (s->comparison[i].wrong == 0)
+            continue;
+        print_tensor(s, i, wish + used, to);
+        used += s->comparison[i].wrong < COMPARE_SHOWN ? (uint32_t)s->comparison[i].wrong
+                                                       : COMPARE_SHOWN;
+    }
+    s->report = report;
+    free(wish);
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A scene on one platform: built, with a device and the data of a case, ready to
+ * run. One thread. What goes wrong is told in a fault, results in a text.
+ */
+#ifndef PTO_SCENE_SESSION_H
+#define PTO_SCENE_SESSION_H
+
+#include "scene/compare.h"
+#include "scene/scene_build.h"
+#include "scene/scene_data.h"
+
+enum { SESSION_PLACE_BYTES = 128 };
+
+/* A kernel that never returns is given up after so many seconds, or the time-out, if that is less. */
+#define SESSION_STALL_SECONDS 10.0
+
+struct session_options {
+    struct scene_build_options build;
+    uint32_t workers;  /* 0: the default */
+    uint32_t clusters; /* 0: the case's */
+    double timeout;    /* seconds; 0: the case's */
+    enum pto_trace trace;
+    const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
+    char *
+        place; /* what goes on, for whoever finds the process dead: " in the golden"; may be NULL */
+};
+
+struct session {
+    const struct scene *scene;
+    const char *platform;
+    const struct session_options *options;
+    struct pto_callable *callable;
+    struct scene_golden *golden;
+    struct pto_device *device;
+    uint32_t clusters; /* of the device that is open */
+    struct scene_data data;
+    bool has_data;
+    struct pto_run_report report;  /* of the last run */
+    struct comparison *comparison; /* of the last run, by argument */
+};
+
+/* Builds. On failure nothing is left to be closed. */
+int session_open(struct session *s, const struct scene *scene, const char *platform,
+                 const struct session_options *options, struct fault *fault);
+/* For a callable that is there, with arguments that `scene` describes; it becomes the session's. */
+int session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
+                  const char *platform, const struct session_options *options, struct fault *fault);
+void session_close(struct session *s);
+
+/* Makes the data of a case and opens a device for it, unless the last one will do. */
+int session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
+/* Runs the case once and compares. PTO_EMISMATCH: session_explain knows more. */
+int session_run(struct session *s, enum pto_mode mode, struct fault *fault);
+
+/* What the last run gave, tensor by tensor, on one line: `f exact (16384 float32)`. */
+void session_summarize(const struct session *s, FILE *to);
+/*
+ * After PTO_EMISMATCH: which elements differ, how far, and who wrote them. Runs
+ * the case again, with somebody who watches.
+ */
+void session_explain(struct session *s, enum pto_mode mode, FILE *to);
+
+#endif

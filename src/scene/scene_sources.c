@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The sources that a scene.yaml names: orchestration, kernels, golden, with flags and folders. */
+#include <string.h>
+
+#include "scene/scene_fields.h"
+
+static int take_source_path(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_source *source = target;
+    const char *dot, *slash;
+    int status = fields_path(l, value, &source->path);
+
+    if (status < 0)
+        return status;
+    slash = strrchr(source->path, '/');
+    dot = strrchr(slash != NULL ? slash : source->path, '.');
+    if (dot == NULL || (strcmp(dot, ".c") != 0 && strcmp(dot, ".cc") != 0 &&
+                        strcmp(dot, ".cpp") != 0 && strcmp(dot, ".cxx") != 0))
+        return REFUSE(l, value, "a source ends in .c, .cc, .cpp or .cxx");
+    return PTO_OK;
+}
+
+static int take_source_flags(struct loader *l, const struct node *value, void *target)
+{
+    return fields_texts(l, value, fields_text, &((struct scene_source *)target)->flags);
+}
+
+static int take_source_include(struct loader *l, const struct node *value, void *target)
+{
+    return fields_texts(l, value, fields_path, &((struct scene_source *)target)->include);
+}
+
+int sources_take_flags(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_texts(l, value, fields_text, &l->flags);
+}
+
+int sources_take_include(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_texts(l, value, fields_path, &l->include);
+}
+
+int sources_take_golden(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "source", take_source_path, true },
+        { "flags", take_source_flags, false },
+        { "include", take_source_include, false },
+        { NULL, NULL, false },
+    };
+    struct scene_source *golden = &l->scene->golden;
+
+    (void)target;
+    golden->include = l->include;
+    if (value->kind == NODE_TEXT)
+        return take_source_path(l, value, golden);
+    return fields_take(l, value, "golden", fields, golden);
+}
+
+static int take_entry(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_name(l, value, &l->scene->entry);
+}
+
+static int take_config(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_name(l, value, &l->scene->config);
+}
+
+int sources_take_isa(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_path(l, value, &l->scene->isa);
+}
+
+int sources_take_isa_pin(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_text(l, value, &l->scene->isa_pin);
+}
+
+int sources_take_orchestration(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "source", take_source_path, true },      { "entry", take_entry, false },
+        { "config", take_config, false },          { "flags", take_source_flags, false },
+        { "include", take_source_include, false }, { NULL, NULL, false },
+    };
+    struct scene_source *source = &l->scene->orchestration;
+
+    (void)target;
+    source->flags = l->flags;
+    source->include = l->include;
+    if (value->kind == NODE_TEXT)
+        return take_source_path(l, value, source);
+    return fields_take(l, value, "orchestration", fields, source);
+}
+
+static int take_kernel_id(struct loader *l, const struct node *value, void *target)
+{
+    struct scene_kernel *kernel = target;
+    int64_t id;
+    int status = fields_integer(l, value, 0, SCENE_KERNELS_MAX - 1, &id);
+
+    for (uint32_t i = 0; status == PTO_OK && i < l->scene->kernel_count; i++)
+        if (l->scene->kernel[i].id == (uint32_t)id)
+            return REFUSE(l, value, "kernel %lld is there already", (long long)id);
+    if (status == PTO_OK)
+        kernel->id = (uint32_t)id;
+    return status;
+}
+
+static int take_kernel_name(struct loader *l, const struct node *value, void *target)
+{
+    return fields_name(l, value, &((struct scene_kernel *)target)->name);
+}
+
+static int take_kernel_core(struct loader *l, const struct node *value, void *target)
+{
+    const char *text;
+    int status = fields_text(l, value, &text);
+
+    if (status < 0)
+        return status;
+    if (strcmp(text, "aic") != 0 && strcmp(text, "aiv") != 0)
+        return REFUSE(l, value, "a core is aic or aiv, not '%.80s'", text);
+    ((struct scene_kernel *)target)->core = strcmp(text, "aic") == 0 ? PTO_CORE_AIC : PTO_CORE_AIV;
+    return PTO_OK;
+}
+
+static int take_kernel_source(struct loader *l, const struct node *value, void *target)
+{
+    return take_source_path(l, value, &((struct scene_kernel *)target)->source);
+}
+
+static int take_kernel_flags(struct loader *l, const struct node *value, void *target)
+{
+    return take_source_flags(l, value, &((struct scene_kernel *)target)->source);
+}
+
+static int take_kernel_include(struct loader *l, const struct node *value, void *target)
+{
+    return take_source_include(l, value, &((struct scene_kernel *)target)->source);
+}
+
+static int take_kernel(struct loader *l, const struct node *value, void *target)
+{
+    static const struct field fields[] = {
+        { "id", take_kernel_id, true },
+        { "name", take_kernel_name, true },
+        { "source", take_kernel_source, true },
+        { "core", take_kernel_core, true },
+        { "flags", take_kernel_flags, false },
+        { "include", take_kernel_include, false },
+        { NULL, NULL, false },
+    };
+    struct scene_kernel *kernel = target;
+
+    kernel->source.flags = l->flags;
+    kernel->source.include = l->include;
+    return fields_take(l, value, "a kernel", fields, kernel);
+}
+
+int sources_take_kernels(struct loader *l, const struct node *value, void *target)
+{
+    (void)target;
+    return fields_take_list(l, value, "kernels", SCENE_KERNELS_MAX, sizeof(*l->scene->kernel),
+                            take_kernel, (void **)&l->scene->kernel, &l->scene->kernel_count);
+}
