@@ -22,6 +22,7 @@
 #include <stddef.h>
 
 #include "pto/orch.h"
+#include "pto/platform.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -87,25 +88,14 @@ enum pto_deps {
     PTO_DEPS_SIMPLER /* the reference's rules, missing edges included */
 };
 
-enum pto_core_type { PTO_CORE_AIC, PTO_CORE_AIV, PTO_CORE_TYPES };
-
 /* How a callable uses an argument of its entry. */
 enum pto_direction { PTO_DIR_SCALAR, PTO_DIR_IN, PTO_DIR_OUT, PTO_DIR_INOUT };
-
-/* Platforms by index, NULL past the end: name and shape of what can be opened. */
-struct pto_platform {
-    const char *name;
-    uint32_t clusters;     /* by default; each has 1 AIC and 2 AIV */
-    uint32_t clusters_max; /* of the real chip */
-};
-
-const struct pto_platform *pto_platform_at(uint32_t index);
 
 struct pto_device;
 
 struct pto_device_params {
     size_t size;
-    const char *platform; /* "a2a3sim" or "a5sim" */
+    const char *platform; /* one that can be opened; pto_platform_at lists them */
     uint32_t clusters;    /* 0: the platform's default */
     uint32_t workers; /* threads that run tasks, the caller of pto_run included; 0: one per CPU */
     uint64_t memory_max; /* bytes the engine and the intermediate tensors may take; 0: 32 GiB */
