@@ -6,10 +6,10 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h callable.h device.h error.h graph.h kernel.h memory.h orch.h platform.h pto.h \
-	rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
+PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
+	pto.h rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
 
-BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c
+BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c platforms.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c
 CORE_SRC =
@@ -21,8 +21,8 @@ TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = timeline.c
-SCENE_SRC = bytes.c compare.c document.c element.c npy.c scene.c scene_build.c scene_data.c scene_fields.c \
-	scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
+SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c scene.c scene_build.c scene_data.c \
+	scene_fields.c scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
 CHECK_SRC = check_graph.c check_model.c check_run.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_limits.c stage.c
 BENCH_SRC = bench_measure.c

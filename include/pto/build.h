@@ -62,7 +62,7 @@ struct pto_build_event {
 struct pto_build_params {
     size_t size;
     const char *name;                 /* of the callable; NULL: "callable" */
-    const char *platform;             /* a2a3sim, a5sim, a2a3, a5 */
+    const char *platform;             /* pto_platform_at lists them */
     enum pto_mode mode;               /* recorded: the default of its runs */
     const struct pto_source *sources; /* one orchestration, and kernels */
     uint32_t source_count;

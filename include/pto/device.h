@@ -19,7 +19,7 @@ struct pto_device;
 
 struct pto_device_params {
     size_t size;
-    const char *platform; /* "a2a3sim" or "a5sim" */
+    const char *platform; /* one that can be opened; pto_platform_at lists them */
     uint32_t clusters;    /* 0: the platform's default */
     uint32_t workers; /* threads that run tasks, the caller of pto_run included; 0: one per CPU */
     uint64_t memory_max; /* bytes the engine and the intermediate tensors may take; 0: 32 GiB */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be opened: generations of the chip, and the cores that they have. */
+/*
+ * Platforms: a generation of the chip, simulated or not, and the cores that it
+ * has. The table is in src/base/platforms.h.
+ */
 #ifndef PTO_API_PLATFORM_H
 #define PTO_API_PLATFORM_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -11,16 +16,47 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-enum pto_core_type { PTO_CORE_AIC, PTO_CORE_AIV, PTO_CORE_TYPES };
+/* X(name, text): what a core computes with, a cube or vectors. */
+#define PTO_CORE_MAP(X) \
+    X(AIC, "aic")       \
+    X(AIV, "aiv")
 
-/* Platforms by index, NULL past the end: name and shape of what can be opened. */
-struct pto_platform {
-    const char *name;
-    uint32_t clusters;     /* by default; each has 1 AIC and 2 AIV */
-    uint32_t clusters_max; /* of the real chip */
+enum pto_core_type {
+#define X(name, text) PTO_CORE_##name,
+    PTO_CORE_MAP(X)
+#undef X
+        PTO_CORE_TYPES
 };
 
+/* "any" for PTO_CORE_TYPES and beyond. */
+static inline const char *pto_core_name(uint32_t core)
+{
+    static const char *const names[PTO_CORE_TYPES] = {
+#define X(name, text) text,
+        PTO_CORE_MAP(X)
+#undef X
+    };
+
+    return core < PTO_CORE_TYPES ? names[core] : "any";
+}
+
+/* The cores of a cluster, which the lanes of a task are for: the same on every chip. */
+enum { PTO_CLUSTER_AICS = 1, PTO_CLUSTER_AIVS = 2, PTO_CLUSTER_CORES = 3 };
+
+struct pto_platform {
+    const char *name;       /* "a2a3sim" */
+    const char *generation; /* "a2a3" */
+    const char *backend;    /* "sim", "cann": what runs it */
+    bool is_simulated;      /* programs for it run on this machine */
+    const char *missing;    /* why it cannot be opened by this version; NULL: it can */
+    uint32_t clusters;      /* by default */
+    uint32_t clusters_max;  /* of the real chip */
+};
+
+/* By index, NULL past the end. The first one is the default, and can be opened. */
 const struct pto_platform *pto_platform_at(uint32_t index);
+/* By name; NULL: there is none. */
+const struct pto_platform *pto_platform_find(const char *name);
 
 #pragma GCC visibility pop
 

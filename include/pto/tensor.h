@@ -15,6 +15,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "pto/dtype.h"
+
 #ifdef __cplusplus
 #define PTO_ALIGNAS(n) alignas(n)
 #else
@@ -22,25 +24,6 @@
 #endif
 
 enum { PTO_MAX_DIMS = 5 };
-
-enum pto_dtype {
-    PTO_FLOAT32,
-    PTO_FLOAT16,
-    PTO_INT32,
-    PTO_INT16,
-    PTO_INT8,
-    PTO_UINT8,
-    PTO_BFLOAT16,
-    PTO_INT64,
-    PTO_UINT64,
-    PTO_UINT16,
-    PTO_UINT32,
-    PTO_BOOL,
-    PTO_FP8E4M3FN,
-    PTO_FP8E8M0,
-    PTO_FP4E2M1,
-    PTO_DTYPE_COUNT
-};
 
 enum pto_space { PTO_SPACE_HOST, PTO_SPACE_DEVICE };
 
@@ -136,24 +119,6 @@ static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
 _Static_assert(sizeof(struct pto_tensor) == 128, "tensor descriptor is an ABI");
 _Static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
 #endif
-
-/* Bytes of one element; 0 for an unknown type. */
-static inline uint32_t pto_dtype_size(uint32_t dtype)
-{
-    static const uint8_t size[PTO_DTYPE_COUNT] = { 4, 2, 4, 2, 1, 1, 2, 8, 8, 2, 4, 1, 1, 1, 1 };
-
-    return dtype < PTO_DTYPE_COUNT ? size[dtype] : 0;
-}
-
-static inline const char *pto_dtype_name(uint32_t dtype)
-{
-    static const char *const name[PTO_DTYPE_COUNT] = { "FLOAT32",   "FLOAT16", "INT32",    "INT16",
-                                                       "INT8",      "UINT8",   "BFLOAT16", "INT64",
-                                                       "UINT64",    "UINT16",  "UINT32",   "BOOL",
-                                                       "FP8E4M3FN", "FP8E8M0", "FP4E2M1" };
-
-    return dtype < PTO_DTYPE_COUNT ? name[dtype] : "UNKNOWN";
-}
 
 static inline uint64_t pto_tensor_numel(const struct pto_tensor *t)
 {

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of platforms. */
+/* Which operations a platform has. */
 #include "chip/chip.h"
 
 #include <string.h>
 
+#include "base/platforms.h"
+
 struct a32 chip_stuck_threads;
 
-static const struct chip_row rows[] = {
-    { { "a2a3sim", 8, 24 }, 50000000, &chip_sim_ops },
-    { { "a5sim", 8, 36 }, 1000000000, &chip_sim_ops },
-};
+/* The platforms that can be opened. */
+#define SIM_ROW(name, clusters, clusters_max, aic, aiv, flags) \
+    { PLATFORM_SIM(name, clusters, clusters_max), &chip_sim_ops },
+
+static const struct chip_row rows[] = { GENERATION_MAP(SIM_ROW) };
 
 enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
 
@@ -19,9 +22,4 @@ const struct chip_row *chip_find(const char *name)
         if (strcmp(rows[i].platform.name, name) == 0)
             return &rows[i];
     return NULL;
-}
-
-const struct pto_platform *pto_platform_at(uint32_t index)
-{
-    return index < ROW_COUNT ? &rows[index].platform : NULL;
 }

@@ -91,10 +91,9 @@ struct chip {
     const struct pool_budget *memory; /* the budget of the engine's pools */
 };
 
-/* What differs between chip generations. A new chip is a new row. */
+/* A platform that can be opened. */
 struct chip_row {
     struct pto_platform platform;
-    uint32_t counter_hz;
     const struct chip_ops *ops;
 };
 
@@ -103,7 +102,7 @@ extern const struct chip_ops chip_sim_ops;
 /* Of the process: threads in kernels that no run waits for. */
 extern struct a32 chip_stuck_threads;
 
-/* NULL: no such platform. */
+/* NULL: no such platform, or none that can be opened. */
 const struct chip_row *chip_find(const char *name);
 
 #endif

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "scene/names.h"
 #include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/options.h"
@@ -36,30 +37,6 @@ enum {
     KEY_EXPLAIN,
     KEY_VERBOSE
 };
-
-static const char usage[] =
-    "usage: pto build SCENE [OPTION...]\n"
-    "       pto build --orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]\n\n"
-    "Compiles kernels and an orchestration, those of a scene or those that are named, and\n"
-    "packs them into one file, a callable. What was compiled before from the same files is\n"
-    "taken from the store.\n\n"
-    "  --platform P            a2a3sim (default), a5sim, a2a3 or a5\n"
-    "  --mode M                stream (default) or host: how it is run if nobody says otherwise\n"
-    "  --name N                of the callable (default: the orchestration's file)\n"
-    "  --orchestration F[:E]   its file, and the function (default: orchestrate)\n"
-    "  --config C              name of the orchestration's configuration\n"
-    "  --kernel ID:CORE:FILE   a kernel: the number that submits name it by, aic or aiv, its file\n"
-    "  --signature D,D,...     of the entry's tensors: in, out, inout; scalar for scalars\n"
-    "  -I DIR                  a folder with headers, for all sources\n"
-    "  --flag F                a flag for the compiler, for all sources\n"
-    "  --isa DIR               the tile library (default: PTO_ISA_ROOT, or ~/.config/pto/isa)\n"
-    "  --isa-pin PIN           what it must be: a git revision, or sha256:... of its headers\n"
-    "  -o FILE                 (default: NAME.ptoc)\n"
-    "  --store DIR             (default: PTO_STORE, or pto in the user's cache folder)\n"
-    "  --jobs N                compilers at a time (default: one per CPU)\n"
-    "  --force                 compile everything\n"
-    "  --explain               say for each file why it was or was not compiled\n"
-    "  --verbose               that, the compilers that are used, and all warnings\n";
 
 static const struct option options[] = {
     { "platform", required_argument, NULL, KEY_PLATFORM },
@@ -119,6 +96,40 @@ static double now_seconds(void)
 
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static void print_usage(FILE *to)
+{
+    char names[NAMES_TEXT_MAX];
+
+    fprintf(
+        to,
+        "usage: pto build SCENE [OPTION...]\n"
+        "       pto build --orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... "
+        "[OPTION...]\n\n"
+        "Compiles kernels and an orchestration, those of a scene or those that are named, and\n"
+        "packs them into one file, a callable. What was compiled before from the same files is\n"
+        "taken from the store.\n\n"
+        "  --platform P            %s (default: %s)\n"
+        "  --mode M                stream (default) or host: how it is run if nobody says "
+        "otherwise\n"
+        "  --name N                of the callable (default: the orchestration's file)\n"
+        "  --orchestration F[:E]   its file, and the function (default: orchestrate)\n"
+        "  --config C              name of the orchestration's configuration\n"
+        "  --kernel ID:CORE:FILE   a kernel: the number that submits name it by, aic or aiv, its "
+        "file\n"
+        "  --signature D,D,...     of the entry's tensors: in, out, inout; scalar for scalars\n"
+        "  -I DIR                  a folder with headers, for all sources\n"
+        "  --flag F                a flag for the compiler, for all sources\n"
+        "  --isa DIR               the tile library (default: PTO_ISA_ROOT, or ~/.config/pto/isa)\n"
+        "  --isa-pin PIN           what it must be: a git revision, or sha256:... of its headers\n"
+        "  -o FILE                 (default: NAME.ptoc)\n"
+        "  --store DIR             (default: PTO_STORE, or pto in the user's cache folder)\n"
+        "  --jobs N                compilers at a time (default: one per CPU)\n"
+        "  --force                 compile everything\n"
+        "  --explain               say for each file why it was or was not compiled\n"
+        "  --verbose               that, the compilers that are used, and all warnings\n",
+        names_platforms(false, "or", names), pto_platform_at(0)->name);
 }
 
 int cmd_build(int argc, char **argv)
@@ -181,7 +192,7 @@ static int parse(int argc, char **argv, struct request *request)
         int code;
 
         if (key == 'h') {
-            fputs(usage, stdout);
+            print_usage(stdout);
             return EXIT_OK;
         }
         if (key == '?' || key == ':')
@@ -356,7 +367,8 @@ static int complete(struct request *request)
     const char *path = find_orchestration(request);
 
     if (path == NULL) {
-        fprintf(stderr, "pto build: there is no --orchestration\n%s", usage);
+        fprintf(stderr, "pto build: there is no --orchestration\n");
+        print_usage(stderr);
         return EXIT_USAGE;
     }
     for (uint32_t i = 0; i < params->source_count; i++) {

@@ -15,6 +15,7 @@
 
 #include "check/check_run.h"
 #include "cli/commands.h"
+#include "scene/names.h"
 
 enum {
     EXIT_INTERRUPTED = 130,
@@ -281,6 +282,8 @@ static const struct option options[] = {
 
 static void print_usage(void)
 {
+    char names[NAMES_TEXT_MAX];
+
     printf("usage: pto check [OPTION...]\n\n"
            "Runs random task graphs and compares the edges with a naive model of\n"
            "docs/ordering.md, and the bytes with a sequential execution. The graphs\n"
@@ -290,13 +293,14 @@ static void print_usage(void)
            "  --seed S           where they come from (the clock)\n"
            "  --graph-seed X     only the one graph that a failure printed\n"
            "  --tasks T          tasks in each (%d)\n"
-           "  --platform P       a2a3sim or a5sim (a2a3sim)\n"
+           "  --platform P       %s (%s)\n"
            "  --mode M           stream or host (stream)\n"
            "  --threads K        worker threads; 0 is one per CPU (0)\n"
            "  --deps D           safe or simpler (safe)\n"
            "  --drop-edge        lose one edge of each graph and see that it is noticed\n"
            "  --relaunch         also build each graph once and launch it three times\n",
-           GRAPHS_DEFAULT, TASKS_DEFAULT);
+           GRAPHS_DEFAULT, TASKS_DEFAULT, names_platforms(true, "or", names),
+           pto_platform_at(0)->name);
 }
 
 static int usage_error(const char *option, const char *value, const char *wanted)
@@ -319,6 +323,7 @@ static bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t
 /* One option; -1: fine, else the exit code. */
 static int parse_option(int key, const char *value, struct settings *s)
 {
+    const struct pto_platform *platform;
     uint64_t number = 0;
 
     switch (key) {
@@ -345,14 +350,12 @@ static int parse_option(int key, const char *value, struct settings *s)
         s->runner.threads = (uint32_t)number;
         return -1;
     case 'p':
+        platform = pto_platform_find(value);
+        if (platform == NULL || platform->missing != NULL)
+            return usage_error("platform", value, "a platform of this build");
         s->runner.platform = value;
-        for (uint32_t i = 0; pto_platform_at(i) != NULL; i++) {
-            if (strcmp(pto_platform_at(i)->name, value) == 0) {
-                s->clusters = pto_platform_at(i)->clusters;
-                return -1;
-            }
-        }
-        return usage_error("platform", value, "a platform of this build");
+        s->clusters = platform->clusters;
+        return -1;
     case 'm':
         s->runner.mode = strcmp(value, "host") == 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
         if (strcmp(value, "host") != 0 && strcmp(value, "stream") != 0)
@@ -388,7 +391,7 @@ static int parse(int argc, char **argv, struct settings *s)
     s->graphs = GRAPHS_DEFAULT;
     s->tasks = TASKS_DEFAULT;
     s->seed = rng_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
-    (void)parse_option('p', "a2a3sim", s);
+    (void)parse_option('p', pto_platform_at(0)->name, s);
     s->runner.mode = PTO_MODE_STREAM;
     s->deps = PTO_DEPS_SAFE;
     opterr = 0;

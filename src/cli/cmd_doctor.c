@@ -215,7 +215,8 @@ static void check_platforms(struct doctor *d)
     const struct pto_platform *platform;
 
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++)
+        for (uint32_t mode = PTO_MODE_STREAM; platform->missing == NULL && mode <= PTO_MODE_HOST;
+             mode++)
             check_platform(d, platform->name, (enum pto_mode)mode);
 }
 

@@ -25,6 +25,7 @@
 #include "drill/drill.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "scene/names.h"
 #include "scene/terminal.h"
 
 enum { EXIT_INTERRUPTED = 130, DRILL_SECONDS = 30, WORKERS_MAX = 64 };
@@ -82,24 +83,27 @@ static void print_gaps(struct account *a);
 
 static void print_usage(FILE *to)
 {
+    char names[NAMES_TEXT_MAX];
+
     fprintf(to,
             "usage: pto drill CODE|DRILL|all [OPTION...]\n"
             "       pto drill --list [--json]\n\n"
             "Provokes the faults that a program can meet, and sees that each one is told as it\n"
             "should be and leaves a device that works. CODE is a status: -215, 215 or ECRASH; of\n"
             "one status, or one drill, the whole story is printed.\n\n"
-            "  --platform P|all        which simulated chip (a2a3sim)\n"
+            "  --platform P|all        %s (%s)\n"
             "  --mode stream|host|all  tasks run while the graph is built, or after it (stream)\n"
             "  --threads K             threads that run tasks (one per CPU)\n"
             "  --list                  name the drills, and what no drill provokes and why\n"
             "  --json                  one JSON object instead of lines\n\n"
             "Ctrl-C ends it with what was found until then (exit code %d).\n",
-            EXIT_INTERRUPTED);
+            names_platforms(true, "or", names), pto_platform_at(0)->name, EXIT_INTERRUPTED);
 }
 
 int cmd_drill(int argc, char **argv)
 {
-    struct request request = { .platform = "a2a3sim", .modes = 1u << PTO_MODE_STREAM };
+    struct request request = { .platform = pto_platform_at(0)->name,
+                               .modes = 1u << PTO_MODE_STREAM };
     struct account a = { .request = &request };
     int code = parse_options(argc, argv, &request);
 
@@ -146,36 +150,15 @@ static const struct option options[] = {
     { NULL, 0, NULL, 0 },
 };
 
-static bool is_platform(const char *name)
-{
-    const struct pto_platform *platform;
-
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        if (strcmp(platform->name, name) == 0)
-            return true;
-    return false;
-}
-
 static int parse_option(int key, struct request *request)
 {
     uint64_t value;
 
     switch (key) {
     case 'p':
-        request->platform = strcmp(optarg, "all") == 0 ? NULL : optarg;
-        if (request->platform == NULL || is_platform(optarg))
-            return -1;
-        fprintf(stderr, "pto drill: there is no platform '%s'; `pto info` lists them\n", optarg);
-        return EXIT_USAGE;
+        return options_platform("drill", optarg, &request->platform);
     case 'm':
-        request->modes = strcmp(optarg, "all") == 0      ? 3
-                         : strcmp(optarg, "stream") == 0 ? 1u << PTO_MODE_STREAM
-                         : strcmp(optarg, "host") == 0   ? 1u << PTO_MODE_HOST
-                                                         : 0;
-        if (request->modes != 0)
-            return -1;
-        fprintf(stderr, "pto drill: --mode is stream, host or all, not '%s'\n", optarg);
-        return EXIT_USAGE;
+        return options_modes("drill", optarg, &request->modes);
     case 't':
         if (options_number(optarg, 1, WORKERS_MAX, &value)) {
             request->workers = (uint32_t)value;
@@ -534,7 +517,8 @@ static void run_settings(struct account *a)
             struct drill_setting setting = { platform->name, (enum pto_mode)mode,
                                              a->request->workers };
 
-            if ((a->request->modes & (1u << mode)) != 0 && !is_interrupted &&
+            if (platform->missing == NULL && (a->request->modes & (1u << mode)) != 0 &&
+                !is_interrupted &&
                 (a->request->platform == NULL || strcmp(a->request->platform, platform->name) == 0))
                 run_drills(a, &setting);
         }

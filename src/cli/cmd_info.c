@@ -13,35 +13,15 @@
 #include "scene/terminal.h"
 #include "pto/pto.h"
 
-/* Chips that exist but that the library does not list yet. */
-struct known_chip {
-    const char *name;
-    uint32_t clusters_max;
-    const char *missing;
-    const char *fix;
-};
-
-static const struct known_chip known_chips[] = {
-    { "a2a3", 24, "not supported by this version (needs CANN)", "use a2a3sim" },
-    { "a5", 36, "not supported by this version (needs CANN)", "use a5sim" },
-};
-
 static const char *const compilers[] = { "cc", "gcc", "clang", "g++" };
 
-enum {
-    KNOWN_CHIPS = sizeof(known_chips) / sizeof(known_chips[0]),
-    COMPILERS = sizeof(compilers) / sizeof(compilers[0]),
-    ROWS_MAX = 32,
-    WHY_MAX = 512
-};
+enum { COMPILERS = sizeof(compilers) / sizeof(compilers[0]), ROWS_MAX = 32, WHY_MAX = 512 };
 
 struct platform_row {
-    const char *name;
-    uint32_t clusters; /* by default; 0: none, as it cannot be opened */
-    uint32_t clusters_max;
+    const struct pto_platform *platform;
     bool is_usable;
     char missing[WHY_MAX];
-    const char *fix;
+    char fix[WHY_MAX];
 };
 
 struct compiler_row {
@@ -82,35 +62,43 @@ int cmd_info(int argc, char **argv)
     return EXIT_OK;
 }
 
+/* One of the same generation that can be opened, or the default. */
+static const char *substitute(const struct pto_platform *platform)
+{
+    const struct pto_platform *other;
+
+    for (uint32_t i = 0; (other = pto_platform_at(i)) != NULL; i++)
+        if (other->missing == NULL && strcmp(other->generation, platform->generation) == 0)
+            return other->name;
+    return pto_platform_at(0)->name;
+}
+
+static void collect_platform(struct info *info, struct platform_row *row)
+{
+    const struct pto_platform *platform = row->platform;
+    struct probe probe;
+    const char *fix;
+
+    if (platform->missing != NULL) {
+        snprintf(row->missing, sizeof(row->missing), "%s", platform->missing);
+        snprintf(row->fix, sizeof(row->fix), "use %s", substitute(platform));
+        return;
+    }
+    probe_open(platform->name, &probe);
+    row->is_usable = probe.is_right;
+    if (row->is_usable)
+        return;
+    probe_explain(&probe, &info->machine, row->missing, sizeof(row->missing), &fix);
+    snprintf(row->fix, sizeof(row->fix), "%s", fix);
+}
+
 static void collect_platforms(struct info *info)
 {
     const struct pto_platform *platform;
 
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL && i < ROWS_MAX; i++) {
-        struct platform_row *row = &info->platform[info->platform_count++];
-        struct probe probe;
-
-        *row = (struct platform_row){ .name = platform->name,
-                                      .clusters = platform->clusters,
-                                      .clusters_max = platform->clusters_max };
-        probe_open(platform->name, &probe);
-        row->is_usable = probe.is_right;
-        if (!row->is_usable)
-            probe_explain(&probe, &info->machine, row->missing, sizeof(row->missing), &row->fix);
-    }
-    for (uint32_t k = 0; k < KNOWN_CHIPS && info->platform_count < ROWS_MAX; k++) {
-        const struct known_chip *chip = &known_chips[k];
-        struct platform_row *row = &info->platform[info->platform_count];
-        bool is_listed = false;
-
-        for (uint32_t i = 0; i < info->platform_count; i++)
-            is_listed = is_listed || strcmp(info->platform[i].name, chip->name) == 0;
-        if (is_listed)
-            continue;
-        *row = (struct platform_row){ .name = chip->name,
-                                      .clusters_max = chip->clusters_max,
-                                      .fix = chip->fix };
-        snprintf(row->missing, sizeof(row->missing), "%s", chip->missing);
+        info->platform[i] = (struct platform_row){ .platform = platform };
+        collect_platform(info, &info->platform[i]);
         info->platform_count++;
     }
 }
@@ -136,11 +124,12 @@ static void print_heading(const char *text)
 
 static void print_platform(const struct platform_row *row)
 {
+    const struct pto_platform *platform = row->platform;
     char clusters[16] = "-";
 
-    if (row->clusters != 0)
-        snprintf(clusters, sizeof(clusters), "%" PRIu32, row->clusters);
-    printf("  %-10s %8s %8" PRIu32 "   ", row->name, clusters, row->clusters_max);
+    if (platform->missing == NULL)
+        snprintf(clusters, sizeof(clusters), "%" PRIu32, platform->clusters);
+    printf("  %-10s %8s %8" PRIu32 "   ", platform->name, clusters, platform->clusters_max);
     if (row->is_usable)
         printf("%sready%s\n", terminal_code(stdout, TERMINAL_GREEN),
                terminal_code(stdout, TERMINAL_PLAIN));
@@ -151,9 +140,13 @@ static void print_platform(const struct platform_row *row)
 static void print_table(const struct info *info)
 {
     const struct machine *m = &info->machine;
+    char heading[128];
 
     printf("pto %s\n", pto_version());
-    print_heading("platforms     default     chip   (clusters of 1 AIC and 2 AIV)");
+    snprintf(heading, sizeof(heading),
+             "platforms     default     chip   (clusters of %d AIC and %d AIV)", PTO_CLUSTER_AICS,
+             PTO_CLUSTER_AIVS);
+    print_heading(heading);
     for (uint32_t i = 0; i < info->platform_count; i++)
         print_platform(&info->platform[i]);
     print_heading("compilers");
@@ -181,14 +174,17 @@ static void print_json_platforms(struct json *j, const struct info *info)
     json_open(j, "platforms", '[');
     for (uint32_t i = 0; i < info->platform_count; i++) {
         const struct platform_row *row = &info->platform[i];
+        const struct pto_platform *platform = row->platform;
 
         json_open(j, NULL, '{');
-        json_string(j, "name", row->name);
-        if (row->clusters != 0)
-            json_integer(j, "clusters", row->clusters);
+        json_string(j, "name", platform->name);
+        json_string(j, "generation", platform->generation);
+        json_string(j, "backend", platform->backend);
+        if (platform->missing == NULL)
+            json_integer(j, "clusters", platform->clusters);
         else
             json_string(j, "clusters", NULL);
-        json_integer(j, "clusters_max", row->clusters_max);
+        json_integer(j, "clusters_max", platform->clusters_max);
         json_bool(j, "usable", row->is_usable);
         json_string(j, "missing", row->is_usable ? NULL : row->missing);
         json_string(j, "fix", row->is_usable ? NULL : row->fix);

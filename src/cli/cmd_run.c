@@ -22,6 +22,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_request.h"
+#include "scene/names.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
 
@@ -40,16 +41,18 @@ static int run_scene(const struct scene *scene, struct run_request *request);
 
 static void print_usage(FILE *to)
 {
+    char names[NAMES_TEXT_MAX];
+
     fprintf(
         to,
         "usage: pto run [SCENE|FILE.ptoc] [OPTION...]\n\n"
         "Builds a scene (a folder, or the name of an example; vector, if none is named),\n"
         "runs a case of it and compares the result with its golden.\n\n"
         "  --case C|all            which case (the first one)\n"
-        "  --platform P|all        which simulated chip (all)\n"
+        "  --platform P|all        %s (all)\n"
         "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
         "  --threads K             threads that run tasks (one per CPU)\n"
-        "  --clusters N            clusters of 1 AIC and 2 AIV (the platform's default)\n"
+        "  --clusters N            clusters of %d AIC and %d AIV (the platform's default)\n"
         "  --rounds N              run as often, and show the shortest time (1)\n"
         "  --timeout S             seconds that a run may take (the scene's: 60)\n"
         "  --trace NAME            write timelines NAME-PLATFORM-MODE.json for Perfetto, with\n"
@@ -63,7 +66,8 @@ static void print_usage(FILE *to)
         "  --verbose               which compiler, what was compiled and why, warnings\n"
         "  --list                  name the examples\n\n"
         "Arguments of an artefact are called 0, 1, ...; an output whose file is not there\n"
-        "yet needs a type and a shape: --out 2=f.npy:float32[64,64]\n");
+        "yet needs a type and a shape: --out 2=f.npy:float32[64,64]\n",
+        names_platforms(true, "or", names), PTO_CLUSTER_AICS, PTO_CLUSTER_AIVS);
 }
 
 static bool is_artefact(const char *target)
@@ -480,7 +484,8 @@ static int run_scene(const struct scene *scene, struct run_request *request)
     for (uint32_t i = 0; code != EXIT_USAGE && (platform = pto_platform_at(i)) != NULL; i++) {
         int got = -1;
 
-        if (request->platform == NULL || strcmp(request->platform, platform->name) == 0)
+        if (platform->missing == NULL &&
+            (request->platform == NULL || strcmp(request->platform, platform->name) == 0))
             got = run_platform(scene, platform->name, request);
         code = got > code ? got : code;
         if (got >= 0 && request->out_count != 0)

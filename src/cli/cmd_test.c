@@ -13,6 +13,7 @@
 #include "cli/junit.h"
 #include "cli/machine.h"
 #include "cli/options.h"
+#include "scene/names.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
 #include "cli/test_jobs.h"
@@ -53,12 +54,14 @@ static void free_suite(struct suite *suite);
 
 static void print_usage(FILE *to)
 {
+    char names[NAMES_TEXT_MAX];
+
     fprintf(to,
             "usage: pto test [PATH...] [OPTION...]\n\n"
             "Runs the cases of all scenes at or below each PATH (here, if there is none) and\n"
             "compares their results with what is expected.\n\n"
             "  --name PATTERN          only SCENE or SCENE/CASE that match; may be repeated\n"
-            "  --platform P|all        which simulated chip (all)\n"
+            "  --platform P|all        %s (all)\n"
             "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
             "  --rounds N              run each case as often (1)\n"
             "  --jobs N                scenes at a time (one per CPU)\n"
@@ -69,7 +72,7 @@ static void print_usage(FILE *to)
             "  --flag F                one more flag for kernels and orchestrations\n"
             "  --list                  name the cases and run none\n\n"
             "Ctrl-C ends it with what was found until then (exit code %d).\n",
-            EXIT_INTERRUPTED);
+            names_platforms(true, "or", names), EXIT_INTERRUPTED);
 }
 
 int cmd_test(int argc, char **argv)
@@ -222,19 +225,9 @@ static struct test_item *add_item(struct suite *suite, const char *path)
     return &suite->item[suite->count++];
 }
 
-static bool can_open(const char *name)
-{
-    const struct pto_platform *platform;
-
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        if (strcmp(platform->name, name) == 0)
-            return true;
-    return false;
-}
-
 /* Both modes of a case on one platform. */
 static void add_case(struct suite *suite, const struct request *request, uint32_t scene,
-                     const struct scene_case *kase, const char *platform)
+                     const struct scene_case *kase, const struct pto_platform *platform)
 {
     for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
         struct test_item *item;
@@ -244,11 +237,11 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
         item = add_item(suite, suite->paths.path[scene]);
         item->scene = suite->scene[scene];
         item->kase = kase;
-        item->platform = platform;
+        item->platform = platform->name;
         item->mode = (enum pto_mode)mode;
-        if (!can_open(platform)) {
+        if (platform->missing != NULL) {
             item->outcome = TEST_SKIPPED;
-            item->text = strdup("this version has no such device");
+            item->text = strdup(platform->missing);
         }
     }
 }
@@ -256,20 +249,20 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
 /* Platform by platform: a child builds once for each. */
 static void add_scene(struct suite *suite, const struct request *request, uint32_t index)
 {
-    static const char *const platforms[] = { "a2a3sim", "a5sim", "a2a3", "a5" };
     const struct scene *scene = suite->scene[index];
+    const struct pto_platform *platform;
 
-    for (uint32_t p = 0; p < sizeof(platforms) / sizeof(platforms[0]); p++) {
-        if (request->platform != NULL && strcmp(request->platform, platforms[p]) != 0)
+    for (uint32_t p = 0; (platform = pto_platform_at(p)) != NULL; p++) {
+        if (request->platform != NULL && strcmp(request->platform, platform->name) != 0)
             continue;
         for (uint32_t i = 0; i < scene->case_count; i++) {
             const struct scene_case *kase = &scene->kase[i];
             bool has_platform = false;
 
             for (uint32_t k = 0; k < kase->platform_count; k++)
-                has_platform = has_platform || strcmp(kase->platform[k], platforms[p]) == 0;
+                has_platform = has_platform || strcmp(kase->platform[k], platform->name) == 0;
             if (has_platform && is_wanted(request, scene->name, kase->name))
-                add_case(suite, request, index, kase, platforms[p]);
+                add_case(suite, request, index, kase, platform);
         }
     }
 }

@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "pto/pto.h"
+#include "scene/names.h"
 
 int options_parse_json(int argc, char **argv, const char *usage, bool *is_json_out)
 {
@@ -101,18 +102,18 @@ int options_seconds(const char *command, const char *option, const char *value, 
 
 int options_platform(const char *command, const char *value, const char **platform_out)
 {
-    const struct pto_platform *platform;
+    const struct pto_platform *platform = pto_platform_find(value);
+    char names[NAMES_TEXT_MAX];
 
     *platform_out = strcmp(value, "all") == 0 ? NULL : value;
-    if (*platform_out == NULL)
+    if (*platform_out == NULL || (platform != NULL && platform->missing == NULL))
         return -1;
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        if (strcmp(platform->name, value) == 0)
-            return -1;
-    fprintf(stderr, "pto %s: there is no platform '%s'; there are:", command, value);
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        fprintf(stderr, " %s", platform->name);
-    fprintf(stderr, "\n");
+    names_platforms(true, "and", names);
+    if (platform != NULL)
+        fprintf(stderr, "pto %s: %s is %s; there are %s\n", command, value, platform->missing,
+                names);
+    else
+        fprintf(stderr, "pto %s: there is no platform '%s'; there are %s\n", command, value, names);
     return EXIT_USAGE;
 }
 

@@ -82,7 +82,7 @@ int run_artefact(const struct run_request *request)
     if (status == PTO_OK) {
         const char *platform = request->platform != NULL ? request->platform
                                : info.platform != NULL   ? info.platform
-                                                         : "a2a3sim";
+                                                         : pto_platform_at(0)->name;
         enum pto_mode mode = request->modes == 3                           ? info.mode
                              : (request->modes & 1u << PTO_MODE_HOST) != 0 ? PTO_MODE_HOST
                                                                            : PTO_MODE_STREAM;

@@ -32,6 +32,7 @@ static struct edge *spill_edge(struct graph *g, struct slot *t);
 
 static_assert(SLOT_LANE_AIC == 1 << PTO_CORE_AIC && SLOT_LANE_AIV0 == 1 << PTO_CORE_AIV,
               "a lane's bit is its core type's");
+static_assert((int)SLOT_LANES == PTO_CLUSTER_CORES, "a lane for each core of a cluster");
 static_assert(SLOT_LANE_AIV0 - SLOT_LANE_AIC == PTO_CORE_AIV, "a sum does for a shift");
 
 int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument, uint64_t value)
@@ -632,7 +633,7 @@ __attribute__((noinline)) static int check_launch(struct graph *g,
                                                   uint32_t core_type, const struct pto_args *args)
 {
     const int32_t kernel[SLOT_LANES] = { kernels->aic, kernels->aiv0, kernels->aiv1 };
-    uint32_t most = core_type == PTO_CORE_AIV ? 2 * g->clusters : g->clusters;
+    uint32_t most = core_type == PTO_CORE_AIV ? PTO_CLUSTER_AIVS * g->clusters : g->clusters;
     uint32_t lane_count = 0;
     uint32_t lanes = 0;
     int flags = 0;

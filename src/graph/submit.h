@@ -141,6 +141,11 @@ static_assert(offsetof(struct pto_tensor, space) - offsetof(struct pto_tensor, n
                   offsetof(struct tensor_kind, space),
               "as in a tensor");
 
+/* Of a table that is indexed by type: a power of two, so that a mask tells what is inside. */
+enum { DTYPE_ROWS = PTO_DTYPE_COUNT <= 16 ? 16 : PTO_DTYPE_COUNT <= 32 ? 32 : 256 };
+
+static_assert((int)PTO_DTYPE_COUNT <= DTYPE_ROWS, "a type is a byte of a tensor");
+
 /* Where the record of an argument is looked for first. */
 struct place {
     struct region *head; /* NULL: there is no quick way */
@@ -154,16 +159,13 @@ __attribute__((always_inline)) static inline struct place find_place_of(struct g
                                                                         uint32_t tag)
 {
     /* Bytes of an element by type and number of dimensions; 0 if one of them does not exist. */
-#define ROW(n)                 \
-    {                          \
-        0, n, n, n, n, n, 0, 0 \
-    }
-    static const uint8_t elem_bytes[16][8] = {
-        ROW(4), ROW(2), ROW(4), ROW(2), ROW(1), ROW(1), ROW(2), ROW(8),
-        ROW(8), ROW(2), ROW(4), ROW(1), ROW(1), ROW(1), ROW(1), ROW(0),
+    static const uint8_t elem_bytes[DTYPE_ROWS][8] = {
+#define X(name, text, bytes, kind, npy, layout, tolerance) \
+    { 0, bytes, bytes, bytes, bytes, bytes, 0, 0 },
+        PTO_DTYPE_MAP(X)
+#undef X
     };
-#undef ROW
-    static const struct tensor_kind any = { 7, 15, false, false, 255 };
+    static const struct tensor_kind any = { 7, DTYPE_ROWS - 1, false, false, 255 };
     struct place place = { NULL, 0, 0 };
     uint64_t kind, open, start;
 

@@ -17,7 +17,8 @@ static void destroy_device(struct device *device);
 void pto_device_params_init(struct pto_device_params *params)
 {
     if (params != NULL)
-        *params = (struct pto_device_params){ .size = sizeof(*params), .platform = "a2a3sim" };
+        *params = (struct pto_device_params){ .size = sizeof(*params),
+                                              .platform = pto_platform_at(0)->name };
 }
 
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
@@ -84,12 +85,13 @@ static int check_params(const struct pto_device_params *params, const struct chi
         .workers = params->workers != 0 ? params->workers : os_cpu_count(),
         .memory_max = params->memory_max != 0 ? params->memory_max : 32ull << 30,
     };
-    if (chip_out->clusters > PTO_CORES_MAX / 3 || params->workers > SCHED_WORKERS_MAX)
+    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES ||
+        params->workers > SCHED_WORKERS_MAX)
         return PTO_EINVAL;
     if (chip_out->workers > SCHED_WORKERS_MAX)
         chip_out->workers = SCHED_WORKERS_MAX;
-    if (chip_out->workers > 3 * chip_out->clusters) /* more could never run anything */
-        chip_out->workers = 3 * chip_out->clusters;
+    if (chip_out->workers > PTO_CLUSTER_CORES * chip_out->clusters) /* more have nothing to run */
+        chip_out->workers = PTO_CLUSTER_CORES * chip_out->clusters;
     return PTO_OK;
 }
 

@@ -464,7 +464,7 @@ static uint32_t op_cluster_count(struct pto_orch *o)
 
 static uint32_t op_aiv_count(struct pto_orch *o)
 {
-    return 2 * handle_of(o)->chip->clusters;
+    return PTO_CLUSTER_AIVS * handle_of(o)->chip->clusters;
 }
 
 static uint64_t op_scalar(struct pto_orch *o, uint32_t index)
@@ -663,7 +663,7 @@ static int refuse_graph(struct run *run, int status, const struct pto_kernels *k
                         "kernel %llu (\"%s\") is for the other core type; submit it with "
                         "pto_submit_%s",
                         value, run->callable->kernel_name[value],
-                        run->callable->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
+                        pto_core_name(run->callable->kernel[value].core_type));
     case FAULT_BLOCK_COUNT:
         return run_fail(run, status, site,
                         "a task cannot have %lld blocks; at least 1, and with its lanes at most "

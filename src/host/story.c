@@ -227,7 +227,8 @@ static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t 
     struct teller *t = context;
     uint32_t aic_count = t->run->chip->sched->aic_count;
     bool is_aiv = core >= aic_count;
-    uint32_t kernel = slot_kernel(s, is_aiv ? LANE_AIV0 + (core - aic_count) % 2 : LANE_AIC);
+    uint32_t kernel =
+        slot_kernel(s, is_aiv ? LANE_AIV0 + (core - aic_count) % PTO_CLUSTER_AIVS : LANE_AIC);
 
     if (t->first[STATE_RUNS] == NULL)
         t->running_kernel = kernel;

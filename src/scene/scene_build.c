@@ -267,7 +267,8 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     memset(&error, 0, sizeof(error));
     error.size = sizeof(error);
     flags[source.flag_count++] = "-lm";
-    start_params(&params, "a2a3sim", &plain); /* whose programs run on this machine */
+    start_params(&params, pto_platform_at(0)->name,
+                 &plain); /* whose programs run on this machine */
     begin_watch(&watch);
     status = pto_compile(&params, &source, &bytes, &size, &error);
     end_progress(&plain);

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "scene/names.h"
 #include "scene/scene_fields.h"
 
 static int check_scene(struct loader *l, const struct node *root);
@@ -39,7 +40,7 @@ static int take_modes(struct loader *l, const struct node *value, void *target)
 
 static int take_platforms(struct loader *l, const struct node *value, void *target)
 {
-    static const char *const known[] = { "a2a3sim", "a5sim", "a2a3", "a5" };
+    char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
     struct scene_case *kase = target;
     int status = fields_texts(l, value, fields_text, &list);
@@ -49,16 +50,16 @@ static int take_platforms(struct loader *l, const struct node *value, void *targ
         return status;
     kase->platform_count = 0;
     for (uint32_t i = 0; i < list.count; i++, part = part->next) {
-        bool is_known = false, is_twice = false;
+        bool is_known = pto_platform_find(list.text[i]) != NULL, is_twice = false;
 
-        for (uint32_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
-            is_known = is_known || strcmp(list.text[i], known[k]) == 0;
         for (uint32_t k = 0; k < kase->platform_count; k++)
             is_twice = is_twice || strcmp(list.text[i], kase->platform[k]) == 0;
         if (!is_known || is_twice)
-            return REFUSE(l, part, "%s '%.80s'; there are a2a3sim, a5sim, a2a3 and a5",
+            return REFUSE(l, part, "%s '%.80s'; there are %s",
                           is_twice ? "there is twice the platform" : "there is no platform",
-                          list.text[i]);
+                          list.text[i], names_platforms(false, "and", names));
+        if (kase->platform_count == SCENE_PLATFORMS_MAX)
+            return REFUSE(l, part, "more than %d platforms are too many", SCENE_PLATFORMS_MAX);
         kase->platform[kase->platform_count++] = list.text[i];
     }
     return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "there is to be a platform");
@@ -475,9 +476,9 @@ int manifest_load(struct scene *scene, const char *folder, struct fault *fault)
     scene->entry = "orchestrate";
     *l = (struct loader){ scene,          scene->document,      fault, copy, { .count = 0 },
                           { .count = 0 }, { .name = "default" } };
-    l->common.platform[0] = "a2a3sim";
-    l->common.platform[1] = "a5sim";
-    l->common.platform_count = 2;
+    for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
+        if (pto_platform_at(i)->is_simulated && l->common.platform_count < SCENE_PLATFORMS_MAX)
+            l->common.platform[l->common.platform_count++] = pto_platform_at(i)->name;
     l->common.modes = 1u << PTO_MODE_STREAM | 1u << PTO_MODE_HOST;
     l->common.timeout = SCENE_TIMEOUT_DEFAULT;
     l->common.seed = 1;

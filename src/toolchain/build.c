@@ -41,7 +41,8 @@ static int run_units(struct build *build, struct unit *units, uint32_t count, bo
 
 void pto_build_params_init(struct pto_build_params *params)
 {
-    *params = (struct pto_build_params){ .size = sizeof(*params), .platform = "a2a3sim" };
+    *params =
+        (struct pto_build_params){ .size = sizeof(*params), .platform = pto_platform_at(0)->name };
 }
 
 /* True: the artefact is in the store as it is. */
@@ -149,10 +150,13 @@ int pto_compile(const struct pto_build_params *params, const struct pto_source *
 
     if (status == PTO_OK &&
         (source == NULL || source->path == NULL || bytes_out == NULL || size_out == NULL ||
-         (uint32_t)source->kind > PTO_SOURCE_HOST || !has_lists(source)))
-        status = error_tell(error, PTO_EINVAL,
-                            "pto_compile: no source, no path, no such kind of source, a flag or a "
-                            "folder that is NULL, or no place for the result");
+         (uint32_t)source->kind > PTO_SOURCE_HOST ||
+         (source->kind == PTO_SOURCE_KERNEL && (uint32_t)source->core >= PTO_CORE_TYPES) ||
+         !has_lists(source)))
+        status =
+            error_tell(error, PTO_EINVAL,
+                       "pto_compile: no source, no path, no such kind of source or core, a flag "
+                       "or a folder that is NULL, or no place for the result");
     if (status == PTO_OK)
         status = open_build(&build, params, source, 1, error);
     if (status < 0)
@@ -182,22 +186,27 @@ int pto_compile(const struct pto_build_params *params, const struct pto_source *
 
 /* ---- arguments ---- */
 
+static int refuse_platform(const char *platform, struct pto_error *error)
+{
+    struct text known = { 0 };
+    int status;
+
+    for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
+        text_format(&known, " %s", pto_platform_at(i)->name);
+    status = error_tell(error, PTO_EINVAL, "there is no platform '%.100s'; there are:%s",
+                        platform != NULL ? platform : "", known.bytes != NULL ? known.bytes : "");
+    text_free(&known);
+    return status;
+}
+
 static int check_params(const struct pto_build_params *params, struct pto_error *error)
 {
-    static const char *const platforms[] = { "a2a3sim", "a5sim", "a2a3", "a5" };
-    bool is_known = false;
-
     if (params == NULL || params->size != sizeof(*params))
         return error_tell(error, PTO_EINVAL,
                           "the parameters of a build are not initialised: use "
                           "pto_build_params_init");
-    for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++)
-        is_known =
-            is_known || (params->platform != NULL && strcmp(params->platform, platforms[i]) == 0);
-    if (!is_known)
-        return error_tell(error, PTO_EINVAL,
-                          "there is no platform '%.100s'; there are: a2a3sim a5sim a2a3 a5",
-                          params->platform != NULL ? params->platform : "");
+    if (platform_find(params->platform) == NULL)
+        return refuse_platform(params->platform, error);
     return PTO_OK;
 }
 
@@ -307,7 +316,7 @@ static int open_build(struct build *build, const struct pto_build_params *params
 {
     int status;
 
-    *build = (struct build){ .params = params };
+    *build = (struct build){ .params = params, .platform = platform_find(params->platform) };
     pthread_mutex_init(&build->lock, NULL);
     build->include_root = find_headers();
     compiler_environment(&build->env);
@@ -399,7 +408,7 @@ int build_work_folder(struct build *build, uint32_t index, char **path_out, stru
 static int find_compiler(struct build *build, const struct pto_source *source,
                          const struct compiler **compiler_out, struct pto_error *error)
 {
-    enum compiler_target target = command_target(source->kind, build->params->platform);
+    enum compiler_target target = command_target(source->kind, build->platform);
     enum compiler_language language;
     struct compiler *compiler;
     struct text text = { 0 };
@@ -414,7 +423,7 @@ static int find_compiler(struct build *build, const struct pto_source *source,
     if (compiler->tool_count != 0)
         return PTO_OK;
     compiler_free(compiler);
-    status = compiler_find(language, target, build->params->platform, compiler, error);
+    status = compiler_find(language, target, &build->platform->view, compiler, error);
     if (status == PTO_OK)
         status = compiler_identify(compiler, build->store, error);
     if (status < 0)
@@ -433,7 +442,7 @@ static int make_unit(struct build *build, const struct pto_source *source, struc
                      const struct unit *others, struct pto_error *error)
 {
     struct command_params params = { .source = source,
-                                     .platform = build->params->platform,
+                                     .platform = build->platform,
                                      .isa = &build->isa,
                                      .include_root = build->include_root,
                                      .store = build->store };
@@ -454,7 +463,7 @@ static int make_unit(struct build *build, const struct pto_source *source, struc
 static void tell_also(const struct build *build, const struct pto_source *sources, uint32_t count,
                       struct pto_error *error)
 {
-    const char *platform = build->params->platform;
+    const struct platform *platform = build->platform;
     enum compiler_target target = command_target(sources[0].kind, platform);
 
     for (uint32_t i = 1; error != NULL && i < count; i++) {
@@ -466,7 +475,7 @@ static void tell_also(const struct build *build, const struct pto_source *source
 
         if (other == target || command_language(sources[i].path, &language, NULL) < 0)
             continue;
-        if (compiler_find(language, other, platform, &compiler, &more) == PTO_OK) {
+        if (compiler_find(language, other, &platform->view, &compiler, &more) == PTO_OK) {
             compiler_free(&compiler);
         } else {
             snprintf(error->text + length, sizeof(error->text) - length, "; and %s", more.text);

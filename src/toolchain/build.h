@@ -12,6 +12,7 @@
 
 struct build {
     const struct pto_build_params *params;
+    const struct platform *platform;
     struct store *store;
     struct scan_memo *memo; /* of what was read before anything was compiled */
     struct isa isa;

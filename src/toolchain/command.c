@@ -44,16 +44,9 @@ int command_language(const char *path, enum compiler_language *language_out,
     return PTO_OK;
 }
 
-static bool is_simulated(const char *platform)
+enum compiler_target command_target(enum pto_source_kind kind, const struct platform *platform)
 {
-    size_t length = strlen(platform);
-
-    return length > 3 && strcmp(platform + length - 3, "sim") == 0;
-}
-
-enum compiler_target command_target(enum pto_source_kind kind, const char *platform)
-{
-    if (kind == PTO_SOURCE_HOST || is_simulated(platform))
+    if (kind == PTO_SOURCE_HOST || platform->view.is_simulated)
         return COMPILER_HOST;
     return kind == PTO_SOURCE_KERNEL ? COMPILER_CORE : COMPILER_DEVICE;
 }
@@ -120,6 +113,9 @@ void command_free(struct compile_command *command)
 
 static void add_host_flags(const struct command_params *params, struct compile_command *out)
 {
+    static const char *const core_macro[PTO_CORE_TYPES] = {
+        [PTO_CORE_AIC] = "-D__DAV_CUBE__", [PTO_CORE_AIV] = "-D__DAV_VEC__"
+    };
     const struct compiler *compiler = params->compiler;
     bool is_kernel = params->source->kind == PTO_SOURCE_KERNEL;
 
@@ -141,8 +137,7 @@ static void add_host_flags(const struct command_params *params, struct compile_c
     if (is_kernel && compiler->language == COMPILER_CXX)
         words_add(&out->flags, "-DNDEBUG");
     if (is_kernel)
-        words_add(&out->flags,
-                  params->source->core == PTO_CORE_AIC ? "-D__DAV_CUBE__" : "-D__DAV_VEC__");
+        words_add(&out->flags, core_macro[params->source->core]);
     words_split(&out->flags, "-shared -Wl,--build-id=sha1");
     if (compiler->language == COMPILER_C) /* C++ may look symbols up in who loads it */
         words_split(&out->flags, "-Wl,-Bsymbolic -Wl,-z,defs");
@@ -159,19 +154,15 @@ static void add_device_flags(const struct command_params *params, struct compile
 
 static void add_core_flags(const struct command_params *params, struct compile_command *out)
 {
-    bool is_a5 = strcmp(params->platform, "a5") == 0;
-    bool is_cube = params->source->core == PTO_CORE_AIC;
-
     words_split(&out->flags, "-c -O3 -x cce -std=c++17 --cce-aicore-only");
-    words_format(&out->flags, "--cce-aicore-arch=dav-%s-%s", is_a5 ? "c310" : "c220",
-                 is_cube ? "cube" : "vec");
+    words_format(&out->flags, "--cce-aicore-arch=%s",
+                 params->platform->core_arch[params->source->core]);
     words_split(&out->flags, "-mllvm -cce-aicore-stack-size=0x8000 "
                              "-mllvm -cce-aicore-function-stack-size=0x8000 "
                              "-mllvm -cce-aicore-record-overflow=false "
                              "-mllvm -cce-aicore-addr-transform "
-                             "-mllvm -cce-aicore-dcci-insert-for-scalar=false -DMEMORY_BASE");
-    if (is_a5)
-        words_split(&out->flags, "-mllvm -cce-vf-aa-between-iters=true");
+                             "-mllvm -cce-aicore-dcci-insert-for-scalar=false");
+    words_split(&out->flags, params->platform->core_flags);
     out->is_linked = true;
 }
 

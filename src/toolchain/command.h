@@ -6,13 +6,14 @@
 #ifndef PTO_COMMAND_H
 #define PTO_COMMAND_H
 
+#include "base/platforms.h"
 #include "pto/build.h"
 #include "toolchain/compilers.h"
 #include "toolchain/isa.h"
 
 struct command_params {
     const struct pto_source *source;
-    const char *platform;
+    const struct platform *platform;
     const struct compiler *compiler;
     const struct isa *isa;              /* used by kernels in C++ only */
     const char *overlay;                /* see isa_overlay; may be NULL */
@@ -37,7 +38,7 @@ struct compile_command {
 /* PTO_EINVAL: the source is of no known language, or is not there. */
 int command_language(const char *path, enum compiler_language *language_out,
                      struct pto_error *error);
-enum compiler_target command_target(enum pto_source_kind kind, const char *platform);
+enum compiler_target command_target(enum pto_source_kind kind, const struct platform *platform);
 
 int command_make(const struct command_params *params, struct compile_command *out,
                  struct pto_error *error);

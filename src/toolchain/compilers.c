@@ -57,10 +57,12 @@ static const char *const unwanted[] = { "DEPENDENCIES_OUTPUT", "SUNPRO_DEPENDENC
 static int find_named(const char *variable, const char *value, struct compiler *out,
                       struct pto_error *error);
 static bool find_listed(const char *const *names, const char *const *folders, struct compiler *out);
-static int tell_missing(struct compiler *compiler, const char *platform, struct pto_error *error);
+static int tell_missing(struct compiler *compiler, const struct pto_platform *platform,
+                        struct pto_error *error);
 
 int compiler_find(enum compiler_language language, enum compiler_target target,
-                  const char *platform, struct compiler *out, struct pto_error *error)
+                  const struct pto_platform *platform, struct compiler *out,
+                  struct pto_error *error)
 {
     const char *variable = language == COMPILER_C ? "CC" : "CXX";
     const char *value = target == COMPILER_HOST ? getenv(variable) : NULL;
@@ -289,7 +291,19 @@ static bool find_listed(const char *const *names, const char *const *folders, st
     return is_found;
 }
 
-static int tell_missing(struct compiler *compiler, const char *platform, struct pto_error *error)
+/* The simulated platform of the same generation. */
+static const char *simulated_like(const struct pto_platform *platform)
+{
+    const struct pto_platform *other;
+
+    for (uint32_t i = 0; (other = pto_platform_at(i)) != NULL; i++)
+        if (other->is_simulated && strcmp(other->generation, platform->generation) == 0)
+            return other->name;
+    return pto_platform_at(0)->name;
+}
+
+static int tell_missing(struct compiler *compiler, const struct pto_platform *platform,
+                        struct pto_error *error)
 {
     const char *home = getenv("ASCEND_HOME_PATH");
     struct text where = { 0 };
@@ -317,14 +331,15 @@ static int tell_missing(struct compiler *compiler, const char *platform, struct 
         status = error_tell(error, PTO_ENOSUP,
                             "kernels for %s need the vendor's compiler, ccec or bisheng: %s, and "
                             "PATH has neither; install CANN and source its set_env.sh, or build "
-                            "for %ssim",
-                            platform, where.bytes != NULL ? where.bytes : "", platform);
+                            "for %s",
+                            platform->name, where.bytes != NULL ? where.bytes : "",
+                            simulated_like(platform));
     else
         status =
             error_tell(error, PTO_ENOSUP,
                        "orchestrations for %s need an aarch64 compiler, %s: %s, and PATH has "
                        "no such one and no %s; install CANN, or gcc-aarch64-linux-gnu%s",
-                       platform, device_names[compiler->language][0],
+                       platform->name, device_names[compiler->language][0],
                        where.bytes != NULL ? where.bytes : "", device_names[compiler->language][1],
                        compiler->language == COMPILER_C ? "" : " and g++-aarch64-linux-gnu");
     text_free(&where);

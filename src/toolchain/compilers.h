@@ -43,7 +43,8 @@ struct compiler {
 
 /* `platform` is for sentences. PTO_ENOSUP: there is none; the sentence says where it was looked for. */
 int compiler_find(enum compiler_language language, enum compiler_target target,
-                  const char *platform, struct compiler *out, struct pto_error *error);
+                  const struct pto_platform *platform, struct compiler *out,
+                  struct pto_error *error);
 /* Fills in all but `command` and `why`, from the store or by asking the compiler. */
 int compiler_identify(struct compiler *compiler, struct store *store, struct pto_error *error);
 /*

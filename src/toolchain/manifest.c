@@ -30,11 +30,9 @@ void manifest_write(const struct manifest_params *params, struct text *out)
             text_format(out, "absent %s\n", entry->path);
         }
     }
-    text_format(out, "platform %s\nkind %s%s\nabi %d\n", params->platform, kinds[source->kind],
-                source->kind != PTO_SOURCE_KERNEL ? ""
-                : source->core == PTO_CORE_AIC    ? " aic"
-                                                  : " aiv",
-                ARTEFACT_ABI);
+    text_format(out, "platform %s\nkind %s%s%s\nabi %d\n", params->platform, kinds[source->kind],
+                source->kind == PTO_SOURCE_KERNEL ? " " : "",
+                source->kind == PTO_SOURCE_KERNEL ? pto_core_name(source->core) : "", ARTEFACT_ABI);
     for (uint32_t i = 0; i < params->command->flags.count; i++)
         text_format(out, "flag %s\n", params->command->flags.at[i]);
     for (uint32_t i = 0; i < params->variables->count; i++)

@@ -42,7 +42,7 @@ expect 0 "vector" run --list
 expect 0 "5, 1 thread" run vector --platform a5sim --mode=host --threads 1 --clusters 1
 expect 2 "there is no scene 'nothing' here, nor an example of that name" run nothing
 expect 2 "there is no scene in '../vector'" run ../vector
-expect 2 "there is no platform 'a9'; there are: a2a3sim a5sim" run --platform a9
+expect 2 "there is no platform 'a9'; there are a2a3sim and a5sim" run --platform a9
 expect 2 "--mode is stream, host or all" run --mode fast
 expect 2 "--threads wants a number" run --threads -1
 expect 2 "too many" run vector vector

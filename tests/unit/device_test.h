@@ -145,12 +145,13 @@ static inline struct pto_device *open_device(const char *platform, uint32_t clus
     return device;
 }
 
-/* Both platforms, 1, 2 and 4 workers, both modes or one of them. */
+/* Every platform that can be opened, 1, 2 and 4 workers, both modes or one of them. */
 static inline void each_setting_of(uint32_t clusters, enum pto_mode first, enum pto_mode last,
                                    setting_fn body)
 {
     for (uint32_t p = 0; pto_platform_at(p) != NULL; p++)
-        for (uint32_t workers = 1; workers <= 4; workers *= 2) {
+        for (uint32_t workers = 1; pto_platform_at(p)->missing == NULL && workers <= 4;
+             workers *= 2) {
             const char *platform = pto_platform_at(p)->name;
             uint32_t actual = clusters != 0 ? clusters : pto_platform_at(p)->clusters;
             struct pto_device *device = open_device(platform, clusters, workers);
