@@ -237,7 +237,7 @@ static void setup_returning(void)
     w = sim->sched.worker[1];
     w->deque[w->deque_tail++] = graph_slot_line(graph, ready);
     w->core = &sim->at_place[1]->core;
-    w->is_generous = false; /* an offer has a fence */
+    w->is_offering = false; /* an offer has a fence */
     explore_assert(port_core_acquire(sim, w, PTO_CORE_AIV));
     may_be_cut_short = true;
 }
@@ -430,7 +430,7 @@ static void check_crash(void)
 enum { IMAGE_BYTES = 16 << 10 };
 
 static struct image image;
-static struct pace pace;
+static struct sharing_choice launches;
 static _Alignas(128) char image_memory[IMAGE_BYTES];
 
 /* Built in setup: tasks before, in, and behind a team. */
@@ -496,9 +496,9 @@ static void image_thread(int id)
         return;
     }
     job.image = &image;
-    job.pace = &pace;
+    job.launches = &launches;
     for (uint32_t i = 0; i < 2; i++) {
-        pace_start(&pace, PACE_ALONE);
+        sharing_choice_start(&launches, WAY_ALONE);
         memset(ran, 0, sizeof(ran));
         image_start(graph, &image,
                     &(struct graph_params){ .kernels = sim_kernels,
@@ -542,8 +542,8 @@ static void crash_in_line_thread(int id)
         return;
     }
     job.image = &image;
-    job.pace = &pace;
-    pace_start(&pace, PACE_ALONE);
+    job.launches = &launches;
+    sharing_choice_start(&launches, WAY_ALONE);
     memset(ran, 0, sizeof(ran));
     image_start(graph, &image,
                 &(struct graph_params){ .kernels = sim_kernels,

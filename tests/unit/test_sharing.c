@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice between alone and shared, against tasks whose costs are known. */
-#include "chip/pace.h"
+#include "sched/sharing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,15 +21,15 @@ struct world {
     uint64_t waited;            /* of these, since it was alone */
     uint32_t interrupted_every; /* steps; 0: never */
     uint32_t step;
-    uint64_t ns;            /* so far */
-    uint64_t at[PACE_WAYS]; /* tasks run each way */
+    uint64_t ns;       /* so far */
+    uint64_t at[WAYS]; /* tasks run each way */
 };
 
 /* The runtime's part: steps of some tasks, told when they are over. */
-static void run_tasks(struct world *x, struct pace *p, uint64_t tasks)
+static void run_tasks(struct world *x, struct sharing_choice *c, uint64_t tasks)
 {
     for (uint64_t done = 0; done < tasks; done += STEP) {
-        bool is_alone = p->way == PACE_ALONE, is_helped;
+        bool is_alone = c->way == WAY_ALONE, is_helped;
         uint64_t ns;
 
         x->waited = is_alone ? 0 : x->waited + STEP;
@@ -38,26 +38,30 @@ static void run_tasks(struct world *x, struct pace *p, uint64_t tasks)
 
         if (x->interrupted_every != 0 && ++x->step % x->interrupted_every == 0)
             ns += 100000;
-        x->at[p->way] += STEP;
+        x->at[c->way] += STEP;
         x->ns += ns;
-        pace_note(p, STEP, is_helped ? STEP / 2 : 0, ns, x->run, x->run > PACE_RUN_NS_LONG);
-        if (x->has_hints && p->way == PACE_SHARED)
-            (void)pace_hint(p);
+        sharing_choice_cycle(c, &(struct sharing_cycle){ .tasks = STEP,
+                                                         .others = is_helped ? STEP / 2 : 0,
+                                                         .ns = ns,
+                                                         .run_ns = x->run,
+                                                         .is_long = x->run > SHARING_NS_LONG });
+        if (x->has_hints && c->way == WAY_SHARED)
+            (void)sharing_choice_hint(c);
     }
 }
 
 /* Percent of the tasks that went this way. */
-static uint64_t share_of(const struct world *x, enum pace_way way)
+static uint64_t share_of(const struct world *x, enum sharing_way way)
 {
-    return 100 * x->at[way] / (x->at[PACE_ALONE] + x->at[PACE_SHARED]);
+    return 100 * x->at[way] / (x->at[WAY_ALONE] + x->at[WAY_SHARED]);
 }
 
 static struct world run_world(struct world x)
 {
-    struct pace p;
+    struct sharing_choice c;
 
-    pace_start(&p, PACE_SHARED);
-    run_tasks(&x, &p, TASKS);
+    sharing_choice_start(&c, WAY_SHARED);
+    run_tasks(&x, &c, TASKS);
     return x;
 }
 
@@ -66,7 +70,7 @@ static void empty_tasks_are_run_alone(void **state)
     struct world x = run_world((struct world){ .run = 10, .build = 30, .shared = 120 });
 
     (void)state;
-    assert_true(share_of(&x, PACE_ALONE) >= 98);
+    assert_true(share_of(&x, WAY_ALONE) >= 98);
 }
 
 static void a_hint_makes_it_alone_at_once(void **state)
@@ -75,7 +79,7 @@ static void a_hint_makes_it_alone_at_once(void **state)
 
     (void)state;
     x = run_world(x);
-    assert_in_range(x.at[PACE_SHARED], STEP, STEP);
+    assert_in_range(x.at[WAY_SHARED], STEP, STEP);
 }
 
 static void tasks_that_gain_are_shared(void **state)
@@ -83,9 +87,9 @@ static void tasks_that_gain_are_shared(void **state)
     struct world x = run_world((struct world){ .run = 80, .build = 40, .shared = 80 });
 
     (void)state;
-    assert_true(share_of(&x, PACE_SHARED) >= 99);
+    assert_true(share_of(&x, WAY_SHARED) >= 99);
     x = run_world((struct world){ .run = 80, .build = 40, .shared = 80, .has_hints = true });
-    assert_true(share_of(&x, PACE_SHARED) >= 95); /* each hint is tried */
+    assert_true(share_of(&x, WAY_SHARED) >= 95); /* each hint is tried */
 }
 
 /* What sharing costs is not known before others have begun. */
@@ -94,12 +98,12 @@ static void others_may_have_to_wake_up(void **state)
     struct world x = { .run = 60, .build = 30, .shared = 60, .has_hints = true };
 
     (void)state;
-    x.wakes_after = PACE_WAKE_TASKS - STEP;
+    x.wakes_after = SHARING_WAKE_TASKS - STEP;
     x = run_world(x);
-    assert_true(share_of(&x, PACE_SHARED) >= 85);
+    assert_true(share_of(&x, WAY_SHARED) >= 85);
     x = (struct world){ .run = 60, .build = 30, .shared = 60, .wakes_after = TASKS };
     x = run_world(x);
-    assert_true(share_of(&x, PACE_ALONE) >= 85); /* they never do */
+    assert_true(share_of(&x, WAY_ALONE) >= 85); /* they never do */
 }
 
 /* CPUs that are far apart. */
@@ -108,7 +112,7 @@ static void tasks_that_lose_are_not(void **state)
     struct world x = run_world((struct world){ .run = 80, .build = 40, .shared = 200 });
 
     (void)state;
-    assert_true(share_of(&x, PACE_ALONE) >= 97);
+    assert_true(share_of(&x, WAY_ALONE) >= 97);
 }
 
 static void interruptions_do_not_matter(void **state)
@@ -117,145 +121,146 @@ static void interruptions_do_not_matter(void **state)
 
     (void)state;
     x = run_world(x);
-    assert_true(share_of(&x, PACE_SHARED) >= 97);
+    assert_true(share_of(&x, WAY_SHARED) >= 97);
     x = run_world((struct world){ .run = 80, .build = 40, .shared = 170, .interrupted_every = 7 });
-    assert_true(share_of(&x, PACE_ALONE) >= 95);
+    assert_true(share_of(&x, WAY_ALONE) >= 95);
 }
 
 static void long_tasks_are_shared_at_once(void **state)
 {
     struct world x = { .run = 10, .build = 30, .shared = 120 };
-    struct pace p;
+    struct sharing_choice c;
 
     (void)state;
-    pace_start(&p, PACE_SHARED);
-    run_tasks(&x, &p, TASKS);
-    assert_int_equal(p.way, PACE_ALONE);
+    sharing_choice_start(&c, WAY_SHARED);
+    run_tasks(&x, &c, TASKS);
+    assert_int_equal(c.way, WAY_ALONE);
     x.run = 2000;
     x.shared = 1100;
-    run_tasks(&x, &p, STEP);
-    assert_int_equal(p.way, PACE_SHARED);
+    run_tasks(&x, &c, STEP);
+    assert_int_equal(c.way, WAY_SHARED);
 }
 
 static void tasks_that_change_are_noticed(void **state)
 {
     struct world x = { .run = 10, .build = 30, .shared = 100, .has_hints = true };
-    struct pace p;
+    struct sharing_choice c;
 
     (void)state;
-    pace_start(&p, PACE_SHARED);
-    run_tasks(&x, &p, TASKS);
-    assert_int_equal(p.way, PACE_ALONE);
+    sharing_choice_start(&c, WAY_SHARED);
+    run_tasks(&x, &c, TASKS);
+    assert_int_equal(c.way, WAY_ALONE);
     x.run = 500; /* longer */
     x.shared = 300;
     x.has_hints = false;
-    run_tasks(&x, &p, 2048);
-    assert_int_equal(p.way, PACE_SHARED);
+    run_tasks(&x, &c, 2048);
+    assert_int_equal(c.way, WAY_SHARED);
     x.run = 10; /* and shorter again */
     x.shared = 100;
     x.has_hints = true;
-    run_tasks(&x, &p, 2048);
-    assert_int_equal(p.way, PACE_ALONE);
+    run_tasks(&x, &c, 2048);
+    assert_int_equal(c.way, WAY_ALONE);
 }
 
 /* Launches of a graph of so many tasks. */
-static void launch_tasks(struct world *x, struct pace *p, uint64_t tasks, uint32_t launches)
+static void launch_tasks(struct world *x, struct sharing_choice *c, uint64_t tasks,
+                         uint32_t launches)
 {
     for (uint32_t i = 0; i < launches; i++) {
-        uint64_t ns = tasks * (p->way == PACE_ALONE ? x->run : x->shared);
+        uint64_t ns = tasks * (c->way == WAY_ALONE ? x->run : x->shared);
 
         if (x->interrupted_every != 0 && ++x->step % x->interrupted_every == 0)
             ns += 100000;
-        x->at[p->way] += tasks;
-        pace_launched(p, tasks, ns, x->run);
+        x->at[c->way] += tasks;
+        sharing_choice_launch(c, tasks, ns, x->run);
     }
 }
 
 static void launches_go_the_cheaper_way(void **state)
 {
     static const uint64_t tasks[] = { 10, 1000, 100000 };
-    struct pace p;
+    struct sharing_choice c;
 
     (void)state;
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t every = i == 0 ? 700 : 7;
         struct world x = { .run = 30, .shared = 40, .interrupted_every = every };
 
-        pace_start(&p, PACE_SHARED);
-        launch_tasks(&x, &p, tasks[i], 1000);
-        assert_true(share_of(&x, PACE_ALONE) >= 90);
+        sharing_choice_start(&c, WAY_SHARED);
+        launch_tasks(&x, &c, tasks[i], 1000);
+        assert_true(share_of(&x, WAY_ALONE) >= 90);
         x = (struct world){ .run = 30, .shared = 20, .interrupted_every = every };
-        pace_start(&p, PACE_SHARED);
-        launch_tasks(&x, &p, tasks[i], 1000);
-        assert_true(share_of(&x, PACE_SHARED) >= 90);
-        assert_true(x.at[PACE_ALONE] != 0); /* it was tried */
+        sharing_choice_start(&c, WAY_SHARED);
+        launch_tasks(&x, &c, tasks[i], 1000);
+        assert_true(share_of(&x, WAY_SHARED) >= 90);
+        assert_true(x.at[WAY_ALONE] != 0); /* it was tried */
     }
 }
 
 /* A launch of few tasks does not tell what one of them takes. */
 static void launches_of_few_tasks_are_tried_both_ways(void **state)
 {
-    struct pace p;
+    struct sharing_choice c;
 
     (void)state;
-    pace_start(&p, PACE_SHARED);
+    sharing_choice_start(&c, WAY_SHARED);
     for (int i = 0; i < 100; i++)
-        pace_launched(&p, 5, p.way == PACE_ALONE ? 1000 : 9000, PACE_UNKNOWN);
-    assert_int_equal(p.way, PACE_ALONE);
+        sharing_choice_launch(&c, 5, c.way == WAY_ALONE ? 1000 : 9000, SHARING_NS_UNKNOWN);
+    assert_int_equal(c.way, WAY_ALONE);
     for (int i = 0; i < 100; i++)
-        pace_launched(&p, 5, 5 * PACE_LAUNCH_NS_LONG + 1, PACE_UNKNOWN);
-    assert_int_equal(p.way, PACE_SHARED);
+        sharing_choice_launch(&c, 5, 5 * SHARING_NS_LONG_WHOLE + 1, SHARING_NS_UNKNOWN);
+    assert_int_equal(c.way, WAY_SHARED);
 }
 
 static void launches_of_long_tasks_are_shared(void **state)
 {
-    struct world x = { .run = PACE_RUN_NS_LONG + 1, .shared = 4 * PACE_RUN_NS_LONG };
-    struct pace p;
+    struct world x = { .run = SHARING_NS_LONG + 1, .shared = 4 * SHARING_NS_LONG };
+    struct sharing_choice c;
 
     (void)state;
-    pace_start(&p, PACE_SHARED);
-    launch_tasks(&x, &p, 1000, 100);
-    assert_int_equal(share_of(&x, PACE_SHARED), 100);
+    sharing_choice_start(&c, WAY_SHARED);
+    launch_tasks(&x, &c, 1000, 100);
+    assert_int_equal(share_of(&x, WAY_SHARED), 100);
     x.run = 10;
-    launch_tasks(&x, &p, 1000, 3);
-    assert_int_equal(p.way, PACE_ALONE);
-    x.run = PACE_RUN_NS_LONG + 1;
-    launch_tasks(&x, &p, 1000, 1);
-    assert_int_equal(p.way, PACE_SHARED);
+    launch_tasks(&x, &c, 1000, 3);
+    assert_int_equal(c.way, WAY_ALONE);
+    x.run = SHARING_NS_LONG + 1;
+    launch_tasks(&x, &c, 1000, 1);
+    assert_int_equal(c.way, WAY_SHARED);
 }
 
 static void launches_that_change_are_noticed(void **state)
 {
     struct world x = { .run = 10, .shared = 20 };
-    struct pace p;
+    struct sharing_choice c;
 
     (void)state;
-    pace_start(&p, PACE_SHARED);
-    launch_tasks(&x, &p, 1000, 100);
-    assert_int_equal(p.way, PACE_ALONE);
+    sharing_choice_start(&c, WAY_SHARED);
+    launch_tasks(&x, &c, 1000, 100);
+    assert_int_equal(c.way, WAY_ALONE);
     x.run = 100;
     x.shared = 60;
-    launch_tasks(&x, &p, 1000, 500);
-    assert_int_equal(p.way, PACE_SHARED);
+    launch_tasks(&x, &c, 1000, 500);
+    assert_int_equal(c.way, WAY_SHARED);
     x.run = 10;
     x.shared = 20;
-    launch_tasks(&x, &p, 1000, 2 * PACE_TRY_LAUNCHES);
-    assert_int_equal(p.way, PACE_ALONE);
+    launch_tasks(&x, &c, 1000, 2 * SHARING_TRY_LAUNCHES);
+    assert_int_equal(c.way, WAY_ALONE);
 }
 
 /* One worker is told nothing else. */
 static void a_run_starts_as_it_is_told(void **state)
 {
-    struct pace p;
+    struct sharing_choice c;
 
     (void)state;
-    pace_start(&p, PACE_ALONE);
-    assert_int_equal(p.way, PACE_ALONE);
-    assert_false(pace_hint(&p));
-    pace_start(&p, PACE_SHARED);
-    assert_int_equal(p.way, PACE_SHARED);
-    assert_true(pace_hint(&p));
-    assert_int_equal(p.way, PACE_ALONE);
+    sharing_choice_start(&c, WAY_ALONE);
+    assert_int_equal(c.way, WAY_ALONE);
+    assert_false(sharing_choice_hint(&c));
+    sharing_choice_start(&c, WAY_SHARED);
+    assert_int_equal(c.way, WAY_SHARED);
+    assert_true(sharing_choice_hint(&c));
+    assert_int_equal(c.way, WAY_ALONE);
 }
 
 int main(void)
