@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice between alone and shared, against tasks whose costs are known. */
+/* The choice between alone and shared, against tasks whose costs are known; and what follows in a run. */
 #include "sched/sharing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -263,6 +264,235 @@ static void a_run_starts_as_it_is_told(void **state)
     assert_int_equal(c.way, WAY_ALONE);
 }
 
+/* ---- a run: a submitter and others, whose counts are set by hand ---- */
+
+struct bench {
+    struct graph graph;
+    struct sched sched;
+    struct worker worker[2];
+    struct sharing sharing;
+};
+
+static struct bench *open_bench(uint32_t workers, struct sharing_run run)
+{
+    struct bench *b = aligned_alloc(128, sizeof(*b));
+
+    assert_non_null(b);
+    memset(b, 0, sizeof(*b));
+    sched_init(&b->sched, NULL);
+    for (uint32_t i = 0; i < workers; i++)
+        sched_add_worker(&b->sched, &b->worker[i], &b->graph);
+    sched_start(&b->sched, NULL, 0);
+    b->graph.seq = 1;
+    sharing_begin(&b->sharing, &b->worker[0], &run);
+    return b;
+}
+
+/* The worker has run so many tasks that took so long each. */
+static void run_round(struct bench *b, uint32_t index, uint64_t tasks, uint64_t task_ns)
+{
+    struct worker *w = &b->worker[index];
+    struct sharing_sample sample;
+
+    sharing_sample_start(&sample, w, 1);
+    w->executed[PTO_CORE_AIV] += tasks;
+    assert_int_equal(sharing_sample_is_due(&sample, w), tasks == 0 || tasks >= SHARING_SAMPLE / 2);
+    if (index == 0)
+        sharing_round_ends(&b->sharing, w, &sample, 1 + tasks * task_ns);
+    else
+        sharing_other_timed(w, &sample, 1 + tasks * task_ns);
+}
+
+static uint32_t hint_of(const struct bench *b)
+{
+    return a32_load_relaxed(&b->sched.short_hint);
+}
+
+static void one_worker_stops_when_enough_are_alive(void **state)
+{
+    struct bench *b = open_bench(1, (struct sharing_run){ 0 });
+    struct worker *w = &b->worker[0];
+
+    (void)state;
+    assert_false(w->is_offering);
+    assert_int_equal(sharing_quota(&b->sharing, w), SHARING_LIVE_ALONE);
+    assert_int_equal(sharing_tasks_at_once(&b->sharing, w), SHARING_ROUND);
+    b->graph.seq = 10 * SHARING_CYCLE; /* nobody is timed */
+    b->graph.live = SHARING_LIVE_ALONE - 1;
+    assert_false(sharing_wants_builder(&b->sharing, w));
+    b->graph.live++;
+    assert_true(sharing_wants_builder(&b->sharing, w));
+    assert_int_equal(sharing_quota(&b->sharing, w), 0);
+    sharing_builder_stops(&b->sharing, w);
+    assert_false(sharing_has_room(&b->sharing, w));
+    b->graph.live = 0;
+    assert_true(sharing_has_room(&b->sharing, w));
+    sharing_builder_goes_on(&b->sharing, w, 0);
+    assert_int_equal(sharing_quota(&b->sharing, w), SHARING_LIVE_ALONE);
+    free(b);
+}
+
+/* It never runs out of room if others keep up, but stops to be timed. */
+static void a_builder_that_shares_is_timed(void **state)
+{
+    struct bench *b = open_bench(2, (struct sharing_run){ 0 });
+    struct worker *w = &b->worker[0];
+
+    (void)state;
+    assert_true(w->is_offering);
+    assert_int_equal(sharing_quota(&b->sharing, w), SCHED_BATCH);
+    b->graph.live = 2 * SHARING_LIVE_PER_WORKER - 1;
+    b->graph.seq = SHARING_CYCLE - 1;
+    assert_false(sharing_wants_builder(&b->sharing, w));
+    b->graph.seq = SHARING_CYCLE;
+    assert_true(sharing_wants_builder(&b->sharing, w));
+    sharing_builder_stops(&b->sharing, w);
+    assert_true(sharing_has_room(&b->sharing, w)); /* it runs nothing */
+    sharing_builder_goes_on(&b->sharing, w, 1);
+    assert_false(sharing_wants_builder(&b->sharing, w));
+    assert_int_equal(b->sharing.room_at, 2 * SHARING_LIVE_PER_WORKER);
+    free(b);
+}
+
+static void a_hint_is_given_once_and_taken(void **state)
+{
+    struct bench *b = open_bench(2, (struct sharing_run){ 0 });
+    struct worker *w = &b->worker[0];
+
+    (void)state;
+    run_round(b, 1, SHARING_SAMPLE, SHARING_NS_HINT);
+    run_round(b, 1, SHARING_SAMPLE / 2 - 1, 1);
+    assert_int_equal(hint_of(b), HINT_NONE);
+    run_round(b, 1, SHARING_SAMPLE, SHARING_NS_HINT / 2);
+    assert_int_equal(hint_of(b), HINT_GIVEN);
+    assert_true(sharing_wants_builder(&b->sharing, w));
+    b->graph.live = 10;
+    w->deque_tail = 3;
+    sharing_builder_stops(&b->sharing, w);
+    assert_false(w->is_offering);
+    assert_int_equal(hint_of(b), HINT_TAKEN);
+    run_round(b, 1, SHARING_SAMPLE, 1);
+    assert_int_equal(hint_of(b), HINT_TAKEN);
+    assert_false(sharing_has_room(&b->sharing, w)); /* it has some to run itself */
+    w->deque_head = 3;
+    assert_true(sharing_has_room(&b->sharing, w)); /* others have the rest */
+    sharing_builder_goes_on(&b->sharing, w, 1);
+    assert_int_equal(sharing_quota(&b->sharing, w), SHARING_LIVE_ALONE);
+    free(b);
+}
+
+static void long_tasks_are_offered_again(void **state)
+{
+    struct bench *b = open_bench(2, (struct sharing_run){ 0 });
+    struct worker *w = &b->worker[0];
+
+    (void)state;
+    w->is_offering = false;
+    run_round(b, 0, SHARING_SAMPLE, 1);
+    assert_int_equal(sharing_tasks_at_once(&b->sharing, w), SHARING_ROUND_MAX);
+    run_round(b, 0, SHARING_SAMPLE, SHARING_NS_LONG);
+    assert_int_equal(sharing_tasks_at_once(&b->sharing, w), SHARING_SAMPLE);
+    assert_false(w->is_offering); /* it may have been interrupted */
+    run_round(b, 0, SHARING_SAMPLE, SHARING_NS_LONG);
+    assert_true(w->is_offering);
+    assert_int_equal(sharing_tasks_at_once(&b->sharing, w), SHARING_ROUND);
+    w->is_offering = false;
+    run_round(b, 0, SHARING_SAMPLE, 1);
+    assert_false(w->is_offering);
+    run_round(b, 0, SHARING_SAMPLE, 10 * SHARING_NS_LONG); /* no interruption is that long */
+    assert_true(w->is_offering);
+    free(b);
+}
+
+static void short_tasks_with_edges_are_built_in_steps(void **state)
+{
+    struct bench *b = open_bench(2, (struct sharing_run){ 0 });
+    struct worker *w = &b->worker[0];
+
+    (void)state;
+    run_round(b, 0, SHARING_SAMPLE, 500);
+    b->graph.live = b->sharing.room_at;
+    b->graph.seq = b->sharing.room_at;
+    b->graph.edge_total = b->sharing.room_at;
+    w->deque_tail = 1;
+    sharing_builder_stops(&b->sharing, w);
+    b->graph.live = SHARING_LIVE_FEW;
+    sharing_builder_goes_on(&b->sharing, w, 1); /* here the edges are seen */
+    assert_int_equal(b->sharing.room_at, SHARING_LIVE_FEW + SHARING_LIVE_ALONE);
+    b->graph.live = b->sharing.room_at;
+    sharing_builder_stops(&b->sharing, w);
+    b->graph.live = SHARING_LIVE_FEW + 1;
+    assert_false(sharing_has_room(&b->sharing, w));
+    b->graph.live--;
+    assert_true(sharing_has_room(&b->sharing, w));
+    free(b);
+}
+
+/* What is waited for may not have been submitted yet. */
+static void a_builder_without_room_goes_on_in_the_end(void **state)
+{
+    struct bench *b = open_bench(1, (struct sharing_run){ .live_max = 4 });
+    struct worker *w = &b->worker[0];
+
+    (void)state;
+    b->graph.live = 4;
+    for (uint32_t i = 1; i < 4; i++) {
+        sharing_builder_stops(&b->sharing, w);
+        assert_false(sharing_has_room(&b->sharing, w));
+        sharing_builder_goes_on(&b->sharing, w, 0);
+        assert_int_equal(b->sharing.room_at, 4 << i);
+        assert_int_equal(b->sharing.patience_ns, SHARING_PATIENCE_NS << i);
+        b->graph.live = b->sharing.room_at;
+    }
+    b->graph.live = 0;
+    sharing_builder_goes_on(&b->sharing, w, 0);
+    assert_int_equal(b->sharing.room_at, 4);
+    assert_int_equal(b->sharing.patience_ns, SHARING_PATIENCE_NS);
+    free(b);
+}
+
+static void a_held_graph_is_offered_when_it_is_complete(void **state)
+{
+    struct bench *b = open_bench(2, (struct sharing_run){ .is_held = true });
+    struct worker *w = &b->worker[0];
+
+    (void)state;
+    a32_store_relaxed(&b->sched.short_hint, HINT_GIVEN);
+    b->graph.live = b->graph.seq = 1 << 20;
+    assert_false(sharing_wants_builder(&b->sharing, w));
+    assert_false(w->is_offering);
+    sharing_builder_is_done(&b->sharing, w);
+    assert_true(w->is_offering);
+    free(b);
+}
+
+static void launches_begin_as_the_last_ones_ended(void **state)
+{
+    struct sharing_choice launches;
+    struct image image = { .task_count = 1000 };
+    struct sharing_run run = { .image = &image, .launches = &launches };
+    struct bench *b;
+
+    (void)state;
+    for (uint32_t i = 0; i < 4; i++) {
+        bool is_alone = i == 1 || i == 2; /* 2: there is one task; 3: teams end elsewhere */
+
+        sharing_choice_start(&launches, i == 1 || i == 3 ? WAY_ALONE : WAY_SHARED);
+        image.task_count = i == 2 ? 1 : 1000;
+        image.has_teams = i == 3;
+        b = open_bench(2, run);
+        assert_int_equal(b->worker[0].is_offering, !is_alone);
+        assert_int_equal(sharing_launch_begins(&b->sharing, 1), is_alone);
+        assert_int_equal(sharing_times_launch(&b->sharing), i != 3);
+        sharing_builder_is_done(&b->sharing, &b->worker[0]);
+        assert_int_equal(b->worker[0].is_offering, !is_alone);
+        if (i != 3)
+            sharing_launch_ends(&b->sharing, 1 + image.task_count * (SHARING_NS_LONG_WHOLE + 1));
+        assert_int_equal(launches.way, i == 3 ? WAY_ALONE : WAY_SHARED); /* it took long */
+        free(b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -279,6 +509,14 @@ int main(void)
         cmocka_unit_test(launches_of_long_tasks_are_shared),
         cmocka_unit_test(launches_that_change_are_noticed),
         cmocka_unit_test(a_run_starts_as_it_is_told),
+        cmocka_unit_test(one_worker_stops_when_enough_are_alive),
+        cmocka_unit_test(a_builder_that_shares_is_timed),
+        cmocka_unit_test(a_hint_is_given_once_and_taken),
+        cmocka_unit_test(long_tasks_are_offered_again),
+        cmocka_unit_test(short_tasks_with_edges_are_built_in_steps),
+        cmocka_unit_test(a_builder_without_room_goes_on_in_the_end),
+        cmocka_unit_test(a_held_graph_is_offered_when_it_is_complete),
+        cmocka_unit_test(launches_begin_as_the_last_ones_ended),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
