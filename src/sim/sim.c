@@ -36,10 +36,10 @@ const struct chip_ops chip_sim_ops = {
 };
 
 static void serve(struct sim *m, struct worker *w);
-static uint32_t look_around(struct sim *m, const struct worker *w);
+static uint32_t spin_for_offer(struct sim *m, const struct worker *w);
 static bool lead(struct sim *m, struct worker *w);
 static void answer_alarm(struct sim *m);
-static bool is_given_up(struct sim *m);
+static bool give_up_when_due(struct sim *m);
 static bool run_for_room(struct sim *m, struct worker *w);
 static bool run_for_task(struct sim *m, struct worker *w);
 static bool run_to_end(struct sim *m, struct worker *w);
@@ -81,7 +81,7 @@ static void trim_pool(struct pool *pool, uint64_t share, void *context)
     sim_pool_trim(pool, POOL_KEEP);
 }
 
-static void note_missing(struct pool *pool, uint64_t share, void *context)
+static void find_missing(struct pool *pool, uint64_t share, void *context)
 {
     bool *is_missing = context;
 
@@ -123,8 +123,8 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
     sim_init_cores(m, params->clusters);
     graph_each_pool(&m->graph, reserve_pool, m);
     ledger_each_pool(&m->ledger, reserve_pool, m);
-    graph_each_pool(&m->graph, note_missing, &is_missing);
-    ledger_each_pool(&m->ledger, note_missing, &is_missing);
+    graph_each_pool(&m->graph, find_missing, &is_missing);
+    ledger_each_pool(&m->ledger, find_missing, &is_missing);
     status = is_missing ? PTO_ENOMEM : fiber_create(STACK_BYTES, &m->fiber);
     if (status < 0)
         goto release_pools;
@@ -199,7 +199,7 @@ static void serve(struct sim *m, struct worker *w)
         if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
             return;
         if (spins < m->spins) {
-            spins += look_around(m, w);
+            spins += spin_for_offer(m, w);
             continue;
         }
         (void)sleep_at(m, w, UINT64_MAX);
@@ -211,7 +211,7 @@ static void serve(struct sim *m, struct worker *w)
  * Until something is offered, but not for long. What a thread does that has nothing
  * to do slows down one that shares its core, so it does little. Returns how often it looked.
  */
-static uint32_t look_around(struct sim *m, const struct worker *w)
+static uint32_t spin_for_offer(struct sim *m, const struct worker *w)
 {
     uint32_t looks = 0;
 
@@ -447,7 +447,8 @@ static bool run_for_task(struct sim *m, struct worker *w)
 
         if (result == SCHED_LOST)
             return false;
-        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns || is_given_up(m))
+        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns ||
+            give_up_when_due(m))
             break;
         if (result == SCHED_IDLE)
             (void)sleep_at(m, w, m->awaited_until_ns);
@@ -471,7 +472,7 @@ static bool run_for_room(struct sim *m, struct worker *w)
 
         if (result == SCHED_LOST)
             return false;
-        if (is_given_up(m))
+        if (give_up_when_due(m))
             return true;
         if (result == SCHED_IDLE && !sharing_has_room(sharing, w) &&
             !sleep_at(m, w, os_now_ns() + sharing->patience_ns))
@@ -498,7 +499,7 @@ static bool run_to_end(struct sim *m, struct worker *w)
 
         if (result == SCHED_LOST)
             return false;
-        if (is_given_up(m))
+        if (give_up_when_due(m))
             return true;
         if (result == SCHED_IDLE && g->live != 0)
             (void)sleep_at(m, w, UINT64_MAX);
@@ -554,7 +555,8 @@ static void answer_alarm(struct sim *m)
         m->give_up_ns = os_now_ns() + (was_stopped ? 0 : GRACE_NS);
 }
 
-static bool is_given_up(struct sim *m)
+/* True: the run goes no further, whatever its kernels still do. */
+static bool give_up_when_due(struct sim *m)
 {
     if (m->give_up_ns == 0 || os_now_ns() < m->give_up_ns || m->graph.live == 0)
         return false;

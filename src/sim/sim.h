@@ -67,8 +67,8 @@ struct thread {
     struct a32 go; /* counts what it was given to do */
 };
 
-/* What the monitor saw last time. */
-struct sight {
+/* What the monitor saw at a place last time. */
+struct observation {
     struct thread *thread;
     uint32_t exec;
     uint32_t ticks;
@@ -110,7 +110,7 @@ struct sim {
 
     pthread_mutex_t lock; /* places, threads, cores, teams, pipes, the last ring */
     struct thread *at_place[SCHED_WORKERS_MAX];
-    struct sight sight[SCHED_WORKERS_MAX];
+    struct observation observed[SCHED_WORKERS_MAX];
     struct thread *idle;
     struct thread *all;
     uint32_t thread_count;

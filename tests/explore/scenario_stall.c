@@ -196,8 +196,8 @@ static void setup_staying(uint32_t workers, uint32_t spare_threads)
     job.stall_ns = 0;
     may_be_cut_short = true;
     for (uint32_t i = 0; i < workers; i++)
-        sim->sight[i] =
-            (struct sight){ i == 0 ? &sim->caller : sim->at_place[i], 1, TICKS_STUCK - 1 };
+        sim->observed[i] =
+            (struct observation){ i == 0 ? &sim->caller : sim->at_place[i], 1, TICKS_STUCK - 1 };
 }
 
 /* The caller's thread is called back. */
@@ -387,7 +387,7 @@ static void setup_crash(void)
     watch = watch_once;
     open_sim(1, 1);
     may_be_cut_short = true;
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
 }
 
 static void setup_crash_of_two(void)
@@ -395,8 +395,8 @@ static void setup_crash_of_two(void)
     watch = watch_once;
     open_sim(2, 1);
     may_be_cut_short = true;
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
-    sim->sight[1] = (struct sight){ sim->at_place[1], 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[1] = (struct observation){ sim->at_place[1], 1, TICKS_STUCK - 1 };
 }
 
 static void setup_crash_in_lanes(void)
@@ -459,7 +459,7 @@ static void setup_image(void)
 {
     watch = watch_once;
     open_sim(1, 1);
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
     make_image(&on_aiv, 2);
 }
 
@@ -468,7 +468,7 @@ static void setup_image_alone(void)
 {
     watch = watch_once;
     open_sim(1, 2);
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
     make_image(&on_aiv, 2);
 }
 
@@ -477,7 +477,7 @@ static void setup_lines(void)
 {
     watch = watch_once;
     open_sim(1, 2);
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
     make_image(&on_aiv, 1);
     explore_assert(image.is_plain);
 }
