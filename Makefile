@@ -11,9 +11,9 @@ PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h me
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c platforms.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
-SCHED_SRC = sched.c deferred.c
+SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
-CHIP_SRC = chip.c pace.c
+CHIP_SRC = chip.c
 SIM_SRC = port_sim.c sim.c sim_threads.c sim_teams.c
 HOST_SRC = artefact.c artefact_make.c callable.c callable_load.c device.c elf.c error.c handle.c limits.c memory.c \
 	object.c orch.c register.c relaunch.c run.c staging.c story.c

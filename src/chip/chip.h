@@ -6,12 +6,11 @@
 #ifndef PTO_CHIP_H
 #define PTO_CHIP_H
 
-#include "chip/pace.h"
 #include "graph/image.h"
 #include "graph/ledger.h"
 #include "port/pool.h"
 #include "pto/run.h"
-#include "sched/sched.h"
+#include "sched/sharing.h"
 
 struct chip;
 
@@ -27,14 +26,14 @@ struct chip_job {
     void *arg;
     const struct graph_kernel *kernels;
     uint64_t order_seed;
-    uint32_t window;           /* live tasks before some are run */
-    bool is_held;              /* nothing runs before build has returned */
-    bool is_built_only;        /* nothing runs at all: the graph becomes an image */
-    const struct image *image; /* not NULL: launched instead of building */
-    struct pace *pace;         /* of its launches */
-    uint64_t stall_ns;         /* without a kernel that starts or returns: the run fails */
-    uint64_t deadline_ns;      /* UINT64_MAX: none */
-    char *guard;               /* a page that the builder is not expected to read; NULL: none */
+    uint32_t live_max;               /* tasks alive before some are run; 0: as the chip thinks */
+    bool is_held;                    /* nothing runs before build has returned */
+    bool is_built_only;              /* nothing runs at all: the graph becomes an image */
+    const struct image *image;       /* not NULL: launched instead of building */
+    struct sharing_choice *launches; /* the image's */
+    uint64_t stall_ns;               /* without a kernel that starts or returns: the run fails */
+    uint64_t deadline_ns;            /* UINT64_MAX: none */
+    char *guard; /* a page that the builder is not expected to read; NULL: none */
     size_t guard_bytes;
     bool *is_guard_hit;
     /* By the thread that submits, which then stops the run: it stalls, or its time is over. */
@@ -81,9 +80,8 @@ struct chip {
     struct ledger *ledger;
     struct sched *sched;
     struct worker *submitter;
-    uint32_t room_at;    /* live tasks at which the submitter is to call chip_room */
-    uint32_t look_at;    /* task before which it is to do so, too, or soon after */
-    struct aptr builder; /* the thread inside build, by its thread pointer; NULL: none */
+    struct sharing sharing; /* says when the submitter is to call chip_room */
+    struct aptr builder;    /* the thread inside build, by its thread pointer; NULL: none */
     uint32_t clusters;
     bool is_lost;             /* a run ended without some of its kernels: no more runs */
     bool has_handler;         /* crashes are caught, and reads of a guard noticed */

@@ -245,23 +245,11 @@ static int enter_in_ledger(struct run *run, const struct pto_args *args,
 static void set_quota(struct run *run)
 {
     const struct graph *g = run->graph;
-    uint32_t quota = run->chip->room_at - g->live;
+    uint32_t quota = sharing_quota(&run->chip->sharing, run->submitter);
 
-    if (run->is_shared && quota > SCHED_BATCH && (g->is_shared || run->submitter->is_generous))
-        quota = SCHED_BATCH; /* then finished slots are taken back */
     if (quota > UINT32_MAX - g->seq)
         quota = UINT32_MAX - g->seq;
-    run->quota =
-        run->is_plain && run->status == PTO_OK && g->live < run->chip->room_at && quota <= INT32_MAX
-            ? (int32_t)quota
-            : 0;
-}
-
-/* Other workers found that tasks are too short to be handed over: time to run them here. */
-static bool is_better_alone(const struct run *run)
-{
-    return run->submitter->is_generous && run->options.mode != PTO_MODE_HOST &&
-           a32_load_relaxed(&run->chip->sched->is_fine) == FINE_TOLD; /* a hint */
+    run->quota = run->is_plain && run->status == PTO_OK && quota <= INT32_MAX ? (int32_t)quota : 0;
 }
 
 /* A submit before which something is to be done, or whose task is kept or counted. */
@@ -277,8 +265,7 @@ __attribute__((noinline)) static int submit_carefully(struct run *run,
 
     if (status < 0)
         return status;
-    if (g->live >= run->chip->room_at || g->seq >= run->chip->look_at ||
-        (run->is_shared && is_better_alone(run)))
+    if (sharing_wants_builder(&run->chip->sharing, run->submitter))
         run->chip->ops->room(run->chip);
     else if (run->is_shared && run->quota < 0)
         sched_collect(run->chip->sched, g);

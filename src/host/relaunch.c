@@ -33,8 +33,8 @@ struct relaunch {
     struct callable *callable;
     struct registration *registration; /* NULL: the callable needs none */
     struct image image;
-    struct pace pace; /* of its launches */
-    char *memory;     /* the image's */
+    struct sharing_choice launches; /* whether they are shared */
+    char *memory;                   /* the image's */
     struct pto_tensor *tensor;
     uint64_t *scalar;
     struct pto_entry built; /* the entry with which it was built */
@@ -292,7 +292,7 @@ void relaunch_keep(struct relaunch *r, struct run *run)
         r->memory = allocate_image(r->image.bytes);
     if (r->memory != NULL) {
         image_fill(&r->image, run->graph, &run->entry, r->memory);
-        pace_start(&r->pace, PACE_SHARED);
+        sharing_choice_start(&r->launches, WAY_SHARED);
         image_each_outside(&r->image, &run->entry, note_outside, r);
         sort_outside(&r->outside);
     }
@@ -474,7 +474,7 @@ void relaunch_start(struct relaunch *r, struct run *run, const struct graph_para
         image_each_edge(&r->image, params->wired_fn, params->wired_context);
     image_start(run->graph, &r->image, params);
     job->image = &r->image;
-    job->pace = &r->pace;
+    job->launches = &r->launches;
 }
 
 /* ---- what may not change ---- */

@@ -482,7 +482,7 @@ static void execute_run(struct run *run)
                             .arg = run,
                             .kernels = callable->kernel,
                             .order_seed = run->options.order_seed,
-                            .window = run->options.window,
+                            .live_max = run->options.window,
                             .is_held = run->options.mode == PTO_MODE_HOST || run->is_built_only,
                             .trace = run->options.trace,
                             .trace_records = run->options.trace_records != 0

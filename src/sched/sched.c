@@ -79,7 +79,7 @@ void sched_add_worker(struct sched *s, struct worker *w, struct graph *graph)
 void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t order_seed)
 {
     s->kernels = kernels;
-    a32_store_relaxed(&s->is_fine, FINE_UNKNOWN);
+    a32_store_relaxed(&s->short_hint, HINT_NONE);
     a32_store_relaxed(&s->fault.status, 0);
     a32_store_relaxed(&s->fault.is_whole, 0);
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
@@ -90,7 +90,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
     for (uint32_t i = 0; i < s->worker_count; i++) {
         struct worker *w = s->worker[i];
 
-        w->is_generous = true; /* until it is known better */
+        w->is_offering = true;
         w->order = order_seed != 0 ? order_seed + i * 0x9e3779b97f4a7c15ull : 0;
         if (order_seed != 0 && w->order == 0)
             w->order = 1;
@@ -139,8 +139,8 @@ int sched_pushed(struct worker *w)
         room = SCHED_DEQUE / 2;
     }
     w->until = (room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH) - 1;
-    if (w->is_shared && w->is_generous &&
-        a32_load_relaxed(&w->sched->is_fine) != FINE_TOLD) /* a hint */
+    if (w->is_shared && w->is_offering &&
+        a32_load_relaxed(&w->sched->short_hint) != HINT_GIVEN) /* a hint */
         sched_publish(w);
     return 0;
 }
@@ -330,7 +330,7 @@ static inline bool is_alone(const struct worker *w)
 /* The same for a stream: nobody else knows of a live task, and there is no use in telling. */
 static inline bool is_streamed_alone(const struct worker *w)
 {
-    return (!w->is_shared || (w->index == 0 && !w->graph->is_shared && !w->is_generous)) &&
+    return (!w->is_shared || (w->index == 0 && !w->graph->is_shared && !w->is_offering)) &&
            w->order == 0 && w->trace == NULL;
 }
 

@@ -57,11 +57,11 @@ enum {
     ATTEND_STOPPED = ATTEND_CANCELLED | ATTEND_FAILED
 };
 
-/* What workers tell the submitter of tasks that take less than their hand-over. */
-enum sched_fine {
-    FINE_UNKNOWN,
-    FINE_TOLD,  /* a worker found so */
-    FINE_HEARD, /* the submitter knows, and makes it unknown when it wants to be told again */
+/* That tasks take less than their hand-over: sched->short_hint, for sharing.h. */
+enum short_hint {
+    HINT_NONE,
+    HINT_GIVEN, /* by a worker that found so */
+    HINT_TAKEN, /* by the submitter, who makes it none when it wants another one */
 };
 
 /* A task whose kernels have returned, and the conditions that do not hold yet. */
@@ -108,7 +108,7 @@ struct worker {
     uint32_t index;
     bool is_shared;    /* others know of tasks, or may: other workers, threads set aside */
     bool is_hungry;    /* counted in sched->hungry */
-    bool is_generous;  /* tasks are long enough to be worth offering, as far as is known */
+    bool is_offering;  /* it offers ready tasks to others; the submitter: as sharing.h decides */
     uint8_t core_mask; /* core types this place may use */
     uint16_t core_index[PTO_CORE_TYPES];
     uint64_t order;      /* state of the random order; 0: newest first */
@@ -146,7 +146,7 @@ struct sched {
     struct a32 spare;                  /* core types, as bits, that a place could have one of */
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
     struct a32 hungry;                 /* workers that look for something to run */
-    struct a32 is_fine;                /* enum sched_fine: a hint */
+    struct a32 short_hint;             /* enum short_hint: a hint */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
     struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
     /* Tasks of the graph that is launched which wait for nothing, by line; taken from the end. */
@@ -276,7 +276,7 @@ static inline void sched_signal(struct sched *s)
 /* Offers private tasks if others look for some: before this thread does something that may take long. */
 static inline void sched_offer(struct worker *w)
 {
-    if (w->is_shared && w->deque_tail != w->deque_head && w->is_generous &&
+    if (w->is_shared && w->deque_tail != w->deque_head && w->is_offering &&
         a32_load_relaxed(&w->sched->hungry) != 0) /* a hint */
         sched_publish(w);
 }

@@ -8,26 +8,12 @@
 
 enum {
     STACK_BYTES = 8 << 20, /* of the graph builder: its pages appear on use */
-    BUDGET = 64,           /* tasks between two looks at everything else */
-    BUDGET_SHORT = 256,    /* the same where they take next to nothing */
     SPINS = 2000,          /* looks for work before a thread sleeps */
     LOOKS = 16,            /* of these at a time */
-    PATIENCE_NS = 1000000, /* without a slot coming back before the window grows */
-    PATIENCE_NS_MAX = 1 << 30,
-    POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
+    POLL_NS = 20000,       /* between two looks at conditions, at first; it doubles up to */
     POLL_NS_MAX = 1000000,
     GRACE_NS = 200000000, /* for kernels to return after a stall was noticed */
-    WINDOW_PER_WORKER = 256,
-    WINDOW_ALONE = 64, /* where nobody else runs tasks: they stay in the first-level cache */
-    TASK_NS_SHORT = 2000,
-    WORKERS_FEW = 4,
-    LIVE_FEW = 8,
-    WEIGHED = 16,          /* tasks that are timed at once */
-    CYCLE_TASKS = 512,     /* built before the submitter looks what they take, at most */
-    EDGES_FEW = 8,         /* fewer than one for so many tasks */
-    EDGES_TASKS = 1 << 17, /* until it is asked again whether there are any */
-    TASK_NS_FINE = 100,    /* shorter ones may be worth no hand-over; of a built graph, are not */
-    POOL_UNIT_LOG = 28,    /* bytes of address space per share of a pool: 256 MiB */
+    POOL_UNIT_LOG = 28,   /* bytes of address space per share of a pool: 256 MiB */
     POOL_ALIGN = 2 << 20,
     POOL_KEEP = 64 << 20, /* memory that a pool keeps between runs */
 };
@@ -49,17 +35,15 @@ const struct chip_ops chip_sim_ops = {
     .is_queued = sim_is_queued,
 };
 
-struct weight;
-
 static void serve(struct sim *m, struct worker *w);
-static uint32_t look_around(struct sim *m, const struct worker *w);
+static uint32_t spin_for_offer(struct sim *m, const struct worker *w);
 static bool lead(struct sim *m, struct worker *w);
 static void answer_alarm(struct sim *m);
-static bool is_given_up(struct sim *m);
+static bool give_up_when_due(struct sim *m);
 static bool run_for_room(struct sim *m, struct worker *w);
 static bool run_for_task(struct sim *m, struct worker *w);
 static bool run_to_end(struct sim *m, struct worker *w);
-static enum sched_result lead_round(struct sim *m, struct worker *w, struct weight *weight,
+static enum sched_result lead_round(struct sim *m, struct worker *w, struct sharing_sample *sample,
                                     uint32_t *spins);
 static bool sleep_at(struct sim *m, struct worker *w, uint64_t deadline_ns);
 static void report_run(struct sim *m, const struct chip_job *job);
@@ -97,7 +81,7 @@ static void trim_pool(struct pool *pool, uint64_t share, void *context)
     sim_pool_trim(pool, POOL_KEEP);
 }
 
-static void note_missing(struct pool *pool, uint64_t share, void *context)
+static void find_missing(struct pool *pool, uint64_t share, void *context)
 {
     bool *is_missing = context;
 
@@ -139,8 +123,8 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out)
     sim_init_cores(m, params->clusters);
     graph_each_pool(&m->graph, reserve_pool, m);
     ledger_each_pool(&m->ledger, reserve_pool, m);
-    graph_each_pool(&m->graph, note_missing, &is_missing);
-    ledger_each_pool(&m->ledger, note_missing, &is_missing);
+    graph_each_pool(&m->graph, find_missing, &is_missing);
+    ledger_each_pool(&m->ledger, find_missing, &is_missing);
     status = is_missing ? PTO_ENOMEM : fiber_create(STACK_BYTES, &m->fiber);
     if (status < 0)
         goto release_pools;
@@ -183,123 +167,6 @@ static bool sim_close(struct chip *chip)
     return true;
 }
 
-/* ---- how long tasks take ---- */
-
-/* Since when a worker has run how many. */
-struct weight {
-    uint64_t begin_ns;
-    uint64_t executed;
-};
-
-static void start_weighing(struct worker *w, struct weight *weight)
-{
-    *weight = (struct weight){ os_now_ns(), sched_executed(w) };
-}
-
-/* What a task took since then, with what the runtime needs for it; 0: there were too few. */
-static uint64_t weigh_tasks(struct worker *w, struct weight *weight)
-{
-    uint64_t count = sched_executed(w) - weight->executed;
-    uint64_t begin_ns = weight->begin_ns;
-
-    if (count == 0) /* what it waits for takes no time of theirs */
-        start_weighing(w, weight);
-    if (count < WEIGHED / 2)
-        return 0;
-    start_weighing(w, weight);
-    return (weight->begin_ns - begin_ns) / count + 1;
-}
-
-/*
- * Others than the submitter tell it when tasks may take less than their hand-over
- * does: it tries then what they take alone.
- */
-static void tell_fineness(struct sim *m, struct worker *w, struct weight *weight)
-{
-    uint64_t task_ns = weigh_tasks(w, weight);
-
-    if (task_ns != 0 && task_ns < TASK_NS_FINE &&
-        a32_load_relaxed(&m->sched.is_fine) == FINE_UNKNOWN)
-        a32_store_relaxed(&m->sched.is_fine, FINE_TOLD); /* a hint */
-}
-
-/*
- * The submitter does so after each round. While it builds, `pace` decides, unless
- * tasks are long. A sample may have been interrupted, so one that is a little too
- * long is taken again.
- */
-static void judge_tasks(struct sim *m, struct worker *w, struct weight *weight)
-{
-    uint64_t task_ns = weigh_tasks(w, weight);
-    uint64_t least_ns;
-
-    if (task_ns == 0)
-        return;
-    least_ns = m->job->image != NULL ? TASK_NS_FINE : PACE_RUN_NS_LONG;
-    m->task_ns = task_ns;
-    m->long_samples = task_ns > least_ns ? m->long_samples + 1 : 0;
-    if (m->long_samples > 1 || task_ns > 10 * least_ns) {
-        w->is_generous = true;
-        if (m->job->image != NULL)
-            sched_share(w);
-        a32_store_relaxed(&m->sched.is_fine, FINE_UNKNOWN);
-    } else if (m->job->image != NULL) {
-        w->is_generous = false;
-    }
-}
-
-/* The builder waits for room. */
-static void end_building(struct sim *m, struct worker *w)
-{
-    if (a32_load_relaxed(&m->sched.is_fine) != FINE_TOLD) /* a hint */
-        return;
-    w->is_generous = !pace_hint(&m->pace) && w->is_generous;
-    m->is_hint_heard = true;
-    a32_store_relaxed(&m->sched.is_fine, FINE_HEARD);
-}
-
-/*
- * Whether tasks had edges. Those of a step have none: what is before them has gone.
- * So they are believed to have some for as long as it does not pay to look again.
- */
-static void judge_edges(struct sim *m)
-{
-    const struct graph *g = &m->graph;
-
-    if ((g->edge_total - m->cycle_edges) * EDGES_FEW > g->seq - m->cycle_seq)
-        m->stepwise_until = g->seq + EDGES_TASKS;
-}
-
-/* It has room again. */
-static void begin_building(struct sim *m, struct worker *w)
-{
-    const struct graph *g = &m->graph;
-    uint64_t now;
-
-    if (m->sched.worker_count == 1)
-        return;
-    now = os_now_ns();
-    judge_edges(m);
-    if (m->cycle_ns != 0) {
-        uint64_t tasks = (uint64_t)(g->seq - m->cycle_seq) + m->cycle_live - g->live;
-        uint64_t own = sched_executed(w) - m->cycle_executed;
-
-        pace_note(&m->pace, tasks, tasks > own ? tasks - own : 0, now - m->cycle_ns, m->task_ns,
-                  m->long_samples > 1);
-        w->is_generous = m->pace.way == PACE_SHARED;
-        if (m->is_hint_heard && m->pace.total >= m->pace.hint_at) {
-            m->is_hint_heard = false;
-            a32_store_relaxed(&m->sched.is_fine, FINE_UNKNOWN);
-        }
-    }
-    m->cycle_ns = now;
-    m->cycle_seq = g->seq;
-    m->cycle_live = g->live;
-    m->cycle_executed = sched_executed(w);
-    m->cycle_edges = g->edge_total;
-    m->base.look_at = g->seq + CYCLE_TASKS; /* others may keep up: the window never fills */
-}
-
 /* ---- places ---- */
 
 /* One that is not the submitter's, until it is lost or the device is closed. */
@@ -312,27 +179,27 @@ void sim_serve_place(struct sim *m, struct thread *th)
 
 static void serve(struct sim *m, struct worker *w)
 {
-    struct weight weight = { 0, 0 };
+    struct sharing_sample sample;
     uint32_t spins = 0;
 
     for (;;) {
-        start_weighing(w, &weight);
-        switch (sched_run(w, BUDGET)) {
-        case SCHED_LOST:
+        enum sched_result result;
+
+        sharing_sample_start(&sample, w, os_now_ns());
+        result = sched_run(w, SHARING_ROUND);
+        if (result == SCHED_LOST)
             return;
-        case SCHED_BUDGET:
-            tell_fineness(m, w, &weight);
+        if (sharing_sample_is_due(&sample, w))
+            sharing_other_timed(w, &sample, os_now_ns());
+        if (result == SCHED_BUDGET) {
             spins = 0;
             continue;
-        case SCHED_IDLE:
-            tell_fineness(m, w, &weight);
-            break;
         }
         sched_flush(w);
         if (a32_load_relaxed(&m->is_closing) != 0) /* after A14 */
             return;
         if (spins < m->spins) {
-            spins += look_around(m, w);
+            spins += spin_for_offer(m, w);
             continue;
         }
         (void)sleep_at(m, w, UINT64_MAX);
@@ -344,7 +211,7 @@ static void serve(struct sim *m, struct worker *w)
  * Until something is offered, but not for long. What a thread does that has nothing
  * to do slows down one that shares its core, so it does little. Returns how often it looked.
  */
-static uint32_t look_around(struct sim *m, const struct worker *w)
+static uint32_t spin_for_offer(struct sim *m, const struct worker *w)
 {
     uint32_t looks = 0;
 
@@ -390,33 +257,14 @@ void port_wake(void *machine)
 
 /* ---- a run ---- */
 
-/* A team's kernels end on other threads, which complete it. */
-static bool can_be_alone(const struct chip_job *job)
-{
-    return job->image != NULL && !job->image->has_teams;
-}
-
-/* As the launches before tell; a single task has nothing to share. */
-static bool is_better_alone(const struct chip_job *job)
-{
-    return can_be_alone(job) && (job->image->task_count == 1 || job->pace->way == PACE_ALONE);
-}
-
 static int sim_run(struct chip *chip, const struct chip_job *job)
 {
     struct sim *m = sim_of(chip);
-    uint32_t workers = m->sched.worker_count;
     uint32_t done = a32_load_relaxed(&m->done); /* this thread is the one that runs */
     struct worker *w = m->sched.worker[0];
     const struct pto_sim_core *hook;
 
     m->takeovers = 0;
-    m->patience_ns = PATIENCE_NS;
-    m->window = job->window != 0 ? job->window
-                : workers > 1    ? workers * WINDOW_PER_WORKER
-                                 : WINDOW_ALONE;
-    m->base.room_at = job->is_held ? UINT32_MAX : m->window;
-    m->base.look_at = job->is_held || workers == 1 ? UINT32_MAX : CYCLE_TASKS;
     a32_store_relaxed(&m->sleeps, 0);
     a32_store_relaxed(&m->wakes, 0);
     a32_store_relaxed(&m->ticks, 0);
@@ -424,14 +272,6 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     m->awaited_slot = 0;
     m->is_builder_waiting = false;
     m->is_seeded = false;
-    m->long_samples = 0;
-    m->task_ns = PACE_UNKNOWN;
-    m->cycle_ns = 0;
-    m->cycle_seq = 1;
-    m->cycle_edges = 0;
-    m->stepwise_until = 0;
-    m->is_hint_heard = false;
-    pace_start(&m->pace, workers > 1 ? PACE_SHARED : PACE_ALONE);
     m->lane_executions = 0;
     sim_drop_pipes(m);
     if (start_trace(m, job) < 0)
@@ -440,8 +280,11 @@ static int sim_run(struct chip *chip, const struct chip_job *job)
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
     sched_start(&m->sched, job->kernels, job->order_seed);
     pthread_mutex_unlock(&m->lock);
-    /* What is ready stays here until the graph is complete, or if there is nobody else. */
-    w->is_generous = workers > 1 && (job->image != NULL ? !is_better_alone(job) : !job->is_held);
+    sharing_begin(&m->base.sharing, w,
+                  &(struct sharing_run){ .live_max = job->live_max,
+                                         .is_held = job->is_held,
+                                         .image = job->image,
+                                         .launches = job->launches });
     hook = pto_sim_set_core(&m->caller.hook);
     crash_begin(&m->caller.crash, &m->caller.core.exec);
     m->caller.crash.guard = job->guard;
@@ -526,8 +369,7 @@ static void seed_image(struct sim *m, struct worker *w)
     if (m->is_seeded)
         return;
     m->is_seeded = true;
-    m->cycle_ns = os_now_ns();
-    sched_launch(w, m->job->image, is_better_alone(m->job));
+    sched_launch(w, m->job->image, sharing_launch_begins(&m->base.sharing, os_now_ns()));
 }
 
 bool sim_lead_run(struct sim *m, struct thread *th)
@@ -586,139 +428,89 @@ static int sim_wait(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t dea
     return m->graph.info[slot].seq != seq ? PTO_OK : PTO_ETIMEOUT;
 }
 
+/* With one worker there is nothing to decide, and no time is read. */
+static uint64_t time_for_sharing(const struct sim *m)
+{
+    return m->sched.worker_count > 1 ? os_now_ns() : 0;
+}
+
 /* Runs tasks until the one that the builder waits for has gone, or the time is over. */
 static bool run_for_task(struct sim *m, struct worker *w)
 {
     const struct slot_info *info = &m->graph.info[m->awaited_slot];
-    struct weight weight;
+    struct sharing_sample sample;
     uint32_t spins = 0;
 
-    start_weighing(w, &weight);
+    sharing_sample_start(&sample, w, time_for_sharing(m));
     while (info->seq == m->awaited_seq) {
-        enum sched_result result = lead_round(m, w, &weight, &spins);
+        enum sched_result result = lead_round(m, w, &sample, &spins);
 
         if (result == SCHED_LOST)
             return false;
-        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns || is_given_up(m))
+        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns ||
+            give_up_when_due(m))
             break;
         if (result == SCHED_IDLE)
             (void)sleep_at(m, w, m->awaited_until_ns);
     }
-    m->cycle_ns = 0; /* it did not wait for room */
+    sharing_builder_waited(&m->base.sharing);
     return true;
 }
 
-/*
- * Tasks that are worth offering, but not much longer than what their edges cost
- * between workers: those before them are run first, so that there are few edges.
- */
-static bool is_stepwise(const struct sim *m)
-{
-    return m->job->window == 0 && m->task_ns < TASK_NS_SHORT &&
-           m->sched.worker_count <= WORKERS_FEW && m->graph.seq < m->stepwise_until;
-}
-
-/*
- * Whether the builder may go on: half of the window is free. Where tasks are not
- * offered all of them are run first, but those that others still have are not
- * waited for; in steps, nearly all.
- */
-static bool has_room(const struct sim *m, const struct worker *w)
-{
-    uint32_t live = m->graph.live;
-
-    if (live == 0 || live > m->window / 2)
-        return live == 0;
-    return sched_ready_count(w) == 0 || (w->is_generous && (!is_stepwise(m) || live <= LIVE_FEW));
-}
-
-/*
- * Runs tasks until there is room. When no slot comes back for a while although
- * the window is full, it grows: what is being waited for may not have been
- * submitted yet. The while doubles each time, as the window does, so that a
- * builder that is merely faster than the kernels does not run away.
- *
- * If there is room left, the builder came to see what tasks take (look_at).
- */
+/* Runs tasks until there is room for more, or for as long as it is worth waiting for that. */
 static bool run_for_room(struct sim *m, struct worker *w)
 {
+    struct sharing *sharing = &m->base.sharing;
     struct graph *g = &m->graph;
-    bool is_look = g->live < m->base.room_at;
-    struct weight weight;
+    struct sharing_sample sample;
     uint32_t spins = 0;
 
-    start_weighing(w, &weight);
-    end_building(m, w);
-    is_look = is_look && w->is_generous; /* else it is to run them itself from now on */
-    while (!is_look && !has_room(m, w)) {
-        enum sched_result result = lead_round(m, w, &weight, &spins);
+    sharing_sample_start(&sample, w, time_for_sharing(m));
+    sharing_builder_stops(sharing, w);
+    while (!sharing_has_room(sharing, w)) {
+        enum sched_result result = lead_round(m, w, &sample, &spins);
 
         if (result == SCHED_LOST)
             return false;
-        if (is_given_up(m))
+        if (give_up_when_due(m))
             return true;
-        if (result == SCHED_IDLE && !has_room(m, w) &&
-            !sleep_at(m, w, os_now_ns() + m->patience_ns))
+        if (result == SCHED_IDLE && !sharing_has_room(sharing, w) &&
+            !sleep_at(m, w, os_now_ns() + sharing->patience_ns))
             break;
     }
     if (g->live == 0)
         g->is_shared = false; /* nobody else has a task any more */
-    begin_building(m, w);
-    if (is_look && w->is_generous)
-        return true;
-    if (has_room(m, w)) {
-        bool is_step = m->window > WINDOW_ALONE && (!w->is_generous || is_stepwise(m));
-
-        m->base.room_at = is_step ? g->live + WINDOW_ALONE : m->window;
-        m->patience_ns = PATIENCE_NS;
-    } else {
-        m->base.room_at = g->live + (g->live > m->window ? g->live : m->window);
-        if (m->patience_ns < PATIENCE_NS_MAX)
-            m->patience_ns *= 2;
-    }
+    sharing_builder_goes_on(sharing, w, time_for_sharing(m));
     return true;
 }
 
 static bool run_to_end(struct sim *m, struct worker *w)
 {
     struct graph *g = &m->graph;
-    struct weight weight;
+    struct sharing_sample sample;
     uint32_t spins = 0;
 
-    start_weighing(w, &weight);
-    m->base.room_at = UINT32_MAX;
-    w->is_generous =
-        w->is_generous || (m->job->is_held && m->job->image == NULL && m->sched.worker_count > 1);
-    if (w->is_generous && sched_ready_count(w) > 1) /* it runs the only one itself */
+    sharing_sample_start(&sample, w, time_for_sharing(m));
+    sharing_builder_is_done(&m->base.sharing, w);
+    if (w->is_offering && sched_ready_count(w) > 1) /* it runs the only one itself */
         sched_publish(w);
     while (g->live != 0) {
-        enum sched_result result = lead_round(m, w, &weight, &spins);
+        enum sched_result result = lead_round(m, w, &sample, &spins);
 
         if (result == SCHED_LOST)
             return false;
-        if (is_given_up(m))
+        if (give_up_when_due(m))
             return true;
         if (result == SCHED_IDLE && g->live != 0)
             (void)sleep_at(m, w, UINT64_MAX);
     }
-    if (can_be_alone(m->job) && m->sched.worker_count > 1 && !sched_is_stopped(&m->sched))
-        pace_launched(m->job->pace, m->job->image->task_count, os_now_ns() - m->cycle_ns,
-                      m->task_ns);
+    if (sharing_times_launch(&m->base.sharing) && !sched_is_stopped(&m->sched))
+        sharing_launch_ends(&m->base.sharing, os_now_ns());
     return true;
 }
 
-/* Before a look at everything else. One that keeps tasks for itself looks sooner whether they got longer. */
-static uint32_t tasks_at_once(const struct sim *m, const struct worker *w)
-{
-    uint64_t count = WEIGHED * TASK_NS_FINE / m->task_ns;
-
-    if (m->sched.worker_count == 1 || w->is_generous)
-        return BUDGET;
-    return count < WEIGHED ? WEIGHED : count < BUDGET_SHORT ? (uint32_t)count : BUDGET_SHORT;
-}
-
 /* Runs some tasks and takes slots back. SCHED_IDLE: there was nothing to do for so long that it is time to sleep. */
-static enum sched_result lead_round(struct sim *m, struct worker *w, struct weight *weight,
+static enum sched_result lead_round(struct sim *m, struct worker *w, struct sharing_sample *sample,
                                     uint32_t *spins)
 {
     enum sched_result result;
@@ -727,11 +519,11 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, struct weig
         answer_alarm(m);
     if (w->trace != NULL)
         trace_depth(w->trace, m->graph.live, sched_ready_count(w));
-    result = sched_run(w, tasks_at_once(m, w));
+    result = sched_run(w, sharing_tasks_at_once(&m->base.sharing, w));
     if (result == SCHED_LOST)
         return SCHED_LOST;
-    if (m->sched.worker_count > 1)
-        judge_tasks(m, w, weight);
+    if (m->sched.worker_count > 1 && sharing_sample_is_due(sample, w))
+        sharing_round_ends(&m->base.sharing, w, sample, os_now_ns());
     if (sched_has_deferred(&m->sched) && sched_poll(&m->sched, &m->graph) != 0) {
         m->poll_ns = POLL_NS;
         result = SCHED_BUDGET;
@@ -763,7 +555,8 @@ static void answer_alarm(struct sim *m)
         m->give_up_ns = os_now_ns() + (was_stopped ? 0 : GRACE_NS);
 }
 
-static bool is_given_up(struct sim *m)
+/* True: the run goes no further, whatever its kernels still do. */
+static bool give_up_when_due(struct sim *m)
 {
     if (m->give_up_ns == 0 || os_now_ns() < m->give_up_ns || m->graph.live == 0)
         return false;

@@ -67,8 +67,8 @@ struct thread {
     struct a32 go; /* counts what it was given to do */
 };
 
-/* What the monitor saw last time. */
-struct sight {
+/* What the monitor saw at a place last time. */
+struct observation {
     struct thread *thread;
     uint32_t exec;
     uint32_t ticks;
@@ -97,19 +97,7 @@ struct sim {
     struct pool_budget budget;
     struct fiber *fiber;
     const struct chip_job *job;
-    uint32_t window;
-    struct pace pace;
-    bool is_hint_heard;      /* that tasks are short: nobody need tell it again */
-    uint64_t cycle_ns;       /* when the builder last got room; 0: what follows is not timed */
-    uint32_t cycle_seq;      /* the next task, and */
-    uint32_t cycle_live;     /* live ones, then */
-    uint64_t cycle_executed; /* by the submitter, until then */
-    uint64_t cycle_edges;    /* of the graph, until then */
-    uint32_t stepwise_until; /* before this task, few are built at a time */
-    uint64_t task_ns;        /* what one took the submitter, the last time that was measured */
-    uint32_t long_samples; /* in a row: tasks that the submitter found long enough to be offered */
     uint32_t spins;
-    uint64_t patience_ns;
     uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
     bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
     uint32_t awaited_slot;   /* the builder waits for this task; 0: for room */
@@ -122,7 +110,7 @@ struct sim {
 
     pthread_mutex_t lock; /* places, threads, cores, teams, pipes, the last ring */
     struct thread *at_place[SCHED_WORKERS_MAX];
-    struct sight sight[SCHED_WORKERS_MAX];
+    struct observation observed[SCHED_WORKERS_MAX];
     struct thread *idle;
     struct thread *all;
     uint32_t thread_count;

@@ -479,19 +479,19 @@ static void watch_places(struct sim *m)
     pthread_mutex_lock(&m->lock);
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
         struct thread *th = m->at_place[i];
-        struct sight *sight = &m->sight[i];
+        struct observation *last = &m->observed[i];
         uint32_t exec;
 
         if (th == NULL)
             continue;
         exec = a32_load_relaxed(&th->core.exec); /* F3 follows */
-        if (th == sight->thread && exec == sight->exec && exec % 2 != 0) {
-            if (++sight->ticks >= TICKS_STUCK) {
+        if (th == last->thread && exec == last->exec && exec % 2 != 0) {
+            if (++last->ticks >= TICKS_STUCK) {
                 give_place_away(m, i, exec);
-                sight->ticks = 0;
+                last->ticks = 0;
             }
         } else {
-            *sight = (struct sight){ th, exec, 0 };
+            *last = (struct observation){ th, exec, 0 };
         }
     }
     pthread_mutex_unlock(&m->lock);

@@ -66,7 +66,7 @@ static void start_deferred(uint32_t places, uint32_t at, int32_t blocks)
 static void setup_two_conditions(void)
 {
     start_deferred(2, 1, 1);
-    place[0].is_generous = place[1].is_generous = false; /* an offer has a fence */
+    place[0].is_offering = place[1].is_offering = false; /* an offer has a fence */
 }
 
 static bool is_first_due(void *arg)

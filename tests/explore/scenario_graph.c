@@ -19,7 +19,7 @@ static void setup_chain(void)
 {
     start_places(2);
     first[0] = submit_at(1, 1);
-    place[0].is_generous = false; /* an offer has a fence, which would hide a missing order */
+    place[0].is_offering = false; /* an offer has a fence, which would hide a missing order */
 }
 
 static void chain_thread(int id)
@@ -38,7 +38,7 @@ static void setup_join(void)
     start_places(3);
     first[0] = submit_at(1, 1);
     first[1] = submit_at(2, 2);
-    place[0].is_generous = false;
+    place[0].is_offering = false;
 }
 
 /* The same with one of them at the submitter's own place. */
@@ -47,7 +47,7 @@ static void setup_join_of_two(void)
     start_places(2);
     first[0] = submit_at(1, 1);
     first[1] = submit_at(0, 2);
-    place[0].is_generous = false;
+    place[0].is_offering = false;
 }
 
 static void join_thread(int id)

@@ -210,7 +210,7 @@ static void away_thread(int id)
         serve_place(&place[1]);
     } else if (id == 0) {
         start_launch(true);
-        place[0].is_generous = false;
+        place[0].is_offering = false;
         sched_run(&place[0], 1 + explore_choose(3));
         explore_assert(place[0].line_now != 0);
         place[0].is_in_line = true; /* as sched_run leaves it when the thread is lost */

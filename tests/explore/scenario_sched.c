@@ -245,7 +245,7 @@ static void setup_parked(void)
     start_places(2);
     place[0].core_mask = 1u << PTO_CORE_AIC;
     core_types[0] = 0;
-    place[1].is_generous = false; /* an offer has a fence, which would hide a missing order */
+    place[1].is_offering = false; /* an offer has a fence, which would hide a missing order */
 }
 
 /* The second task becomes ready where it cannot run; nobody has heard of it through an offer. */

@@ -57,7 +57,7 @@ static void watch_two_takeovers(void)
 /* The monitor has seen the caller in its first kernel twice already: the next look may be enough. */
 static void expect_takeover(void)
 {
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
 }
 
 static void setup_takeover(void)

@@ -46,6 +46,7 @@ static void note_go(const struct a32 *a);
 
 #include "sched/deferred.c"
 #include "sched/sched.c"
+#include "sched/sharing.c"
 
 #undef a32_load_relaxed
 #undef a32_store_relaxed
@@ -57,7 +58,6 @@ static void note_go(const struct a32 *a);
 #define weak_a32_add_acquire(a, v) (note_go(a), weak_a32_add_acquire(a, v))
 
 #include "sim/sim.c"
-#include "chip/pace.c"
 #include "sim/sim_teams.c"
 #include "sim/sim_threads.c"
 

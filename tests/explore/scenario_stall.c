@@ -196,8 +196,8 @@ static void setup_staying(uint32_t workers, uint32_t spare_threads)
     job.stall_ns = 0;
     may_be_cut_short = true;
     for (uint32_t i = 0; i < workers; i++)
-        sim->sight[i] =
-            (struct sight){ i == 0 ? &sim->caller : sim->at_place[i], 1, TICKS_STUCK - 1 };
+        sim->observed[i] =
+            (struct observation){ i == 0 ? &sim->caller : sim->at_place[i], 1, TICKS_STUCK - 1 };
 }
 
 /* The caller's thread is called back. */
@@ -237,7 +237,7 @@ static void setup_returning(void)
     w = sim->sched.worker[1];
     w->deque[w->deque_tail++] = graph_slot_line(graph, ready);
     w->core = &sim->at_place[1]->core;
-    w->is_generous = false; /* an offer has a fence */
+    w->is_offering = false; /* an offer has a fence */
     explore_assert(port_core_acquire(sim, w, PTO_CORE_AIV));
     may_be_cut_short = true;
 }
@@ -387,7 +387,7 @@ static void setup_crash(void)
     watch = watch_once;
     open_sim(1, 1);
     may_be_cut_short = true;
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
 }
 
 static void setup_crash_of_two(void)
@@ -395,8 +395,8 @@ static void setup_crash_of_two(void)
     watch = watch_once;
     open_sim(2, 1);
     may_be_cut_short = true;
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
-    sim->sight[1] = (struct sight){ sim->at_place[1], 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[1] = (struct observation){ sim->at_place[1], 1, TICKS_STUCK - 1 };
 }
 
 static void setup_crash_in_lanes(void)
@@ -430,7 +430,7 @@ static void check_crash(void)
 enum { IMAGE_BYTES = 16 << 10 };
 
 static struct image image;
-static struct pace pace;
+static struct sharing_choice launches;
 static _Alignas(128) char image_memory[IMAGE_BYTES];
 
 /* Built in setup: tasks before, in, and behind a team. */
@@ -459,7 +459,7 @@ static void setup_image(void)
 {
     watch = watch_once;
     open_sim(1, 1);
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
     make_image(&on_aiv, 2);
 }
 
@@ -468,7 +468,7 @@ static void setup_image_alone(void)
 {
     watch = watch_once;
     open_sim(1, 2);
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
     make_image(&on_aiv, 2);
 }
 
@@ -477,7 +477,7 @@ static void setup_lines(void)
 {
     watch = watch_once;
     open_sim(1, 2);
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
     make_image(&on_aiv, 1);
     explore_assert(image.is_plain);
 }
@@ -496,9 +496,9 @@ static void image_thread(int id)
         return;
     }
     job.image = &image;
-    job.pace = &pace;
+    job.launches = &launches;
     for (uint32_t i = 0; i < 2; i++) {
-        pace_start(&pace, PACE_ALONE);
+        sharing_choice_start(&launches, WAY_ALONE);
         memset(ran, 0, sizeof(ran));
         image_start(graph, &image,
                     &(struct graph_params){ .kernels = sim_kernels,
@@ -542,8 +542,8 @@ static void crash_in_line_thread(int id)
         return;
     }
     job.image = &image;
-    job.pace = &pace;
-    pace_start(&pace, PACE_ALONE);
+    job.launches = &launches;
+    sharing_choice_start(&launches, WAY_ALONE);
     memset(ran, 0, sizeof(ran));
     image_start(graph, &image,
                 &(struct graph_params){ .kernels = sim_kernels,

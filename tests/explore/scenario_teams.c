@@ -76,7 +76,7 @@ static void setup_all_cores(void)
 {
     watch = watch_once;
     open_sim(1, 4); /* as sim_open allows: one for each core and each place */
-    sim->sight[0] = (struct sight){ &sim->caller, 1, TICKS_STUCK - 1 };
+    sim->observed[0] = (struct observation){ &sim->caller, 1, TICKS_STUCK - 1 };
 }
 
 static void all_cores_thread(int id)

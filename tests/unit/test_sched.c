@@ -311,7 +311,7 @@ static void an_offer_is_bounded_and_claimed_in_batches(void **state)
 
     (void)state;
     shop_open(2, 0);
-    w[0].is_generous = false;
+    w[0].is_offering = false;
     for (uint32_t i = 0; i < tasks; i++)
         sched_push(&w[0], shop_task(SHOP_AIV));
     assert_int_equal(offered(&w[0]), 0); /* not worth it */
