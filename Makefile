@@ -9,18 +9,20 @@ SOVERSION = 0
 PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
 	pto.h rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
 
-BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c platforms.c
+BASE_SRC = status.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
+ORCH_SRC = orch.c submission.c element.c launch.c stall.c
 CHIP_SRC = chip.c
-SIM_SRC = port_sim.c sim.c sim_threads.c sim_teams.c
-HOST_SRC = artefact.c artefact_make.c callable.c callable_load.c device.c elf.c error.c handle.c limits.c memory.c \
-	object.c orch.c register.c relaunch.c run.c staging.c story.c
+SIM_SRC = port_sim.c sim.c sim_arena.c sim_code.c sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c \
+	sim_threads.c
+HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c handle.c limits.c \
+	memory.c register.c run.c sentences.c staging.c timeline.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
-TRACE_SRC = timeline.c
+TRACE_SRC = perfetto.c slices.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c scene.c scene_build.c scene_data.c \
 	scene_fields.c scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
 CHECK_SRC = check_graph.c check_model.c check_run.c
@@ -96,7 +98,8 @@ PURE_FLAGS = -fno-stack-protector -U_FORTIFY_SOURCE -fno-tree-slp-vectorize -fno
 objects = $(patsubst %.c,$(B)/obj/$(1)/%.o,$(2))
 GRAPH_OBJ = $(call objects,graph,$(GRAPH_SRC))
 SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
-PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ)
+ORCH_OBJ = $(call objects,orch,$(ORCH_SRC))
+PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC)) \
 	$(call objects,host,$(HOST_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
@@ -123,7 +126,7 @@ CMOCKA_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
 ifeq ($(VARIANT),arm)
 UNITS = $(PLAIN_UNITS)
 # There are no libraries for it here.
-UNIT_LIB_OBJ = $(call objects,base,$(filter-out digest.c,$(BASE_SRC))) \
+UNIT_LIB_OBJ = $(call objects,base,$(filter-out digest.c elf.c object.c,$(BASE_SRC))) \
 	$(call objects,sim,port_sim.c) $(PURE_OBJ)
 LIB_LIBS =
 CLI_LIBS =
@@ -147,8 +150,6 @@ pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
 
 $(PURE_OBJ): CFLAGS_ALL += $(PURE_FLAGS)
-# A submit is compiled into it whole.
-$(B)/obj/host/orch.o: CFLAGS_ALL += $(PURE_FLAGS)
 
 $(B)/obj/%.o: src/%.c Makefile
 	@mkdir -p $(@D)
@@ -159,7 +160,7 @@ $(HOOKS): $(HOOKS_OBJ)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $(HOOKS_OBJ)
 
-$(B)/lib/libptoguard.so.$(SOVERSION): src/host/guard.cc include/pto/orch.h
+$(B)/lib/libptoguard.so.$(SOVERSION): src/base/guard.cc include/pto/orch.h
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 -Wall -Wextra $(WERROR) $(OPT) -g -fPIC -fvisibility=hidden \
 		-Iinclude $(ARCH_FLAGS) $(VARIANT_FLAGS) $(LDFLAGS_ALL) -shared \

@@ -6,6 +6,7 @@
 #ifndef PTO_API_DEVICE_H
 #define PTO_API_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,8 @@ struct pto_device_params {
     uint32_t clusters;    /* 0: the platform's default */
     uint32_t workers; /* threads that run tasks, the caller of pto_run included; 0: one per CPU */
     uint64_t memory_max; /* bytes the engine and the intermediate tensors may take; 0: 32 GiB */
+    bool is_isolated;    /* a simulated chip in a process of its own: what a kernel does to its
+                            process ends the device and nothing else */
 };
 
 void pto_device_params_init(struct pto_device_params *params);

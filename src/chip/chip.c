@@ -1,25 +1,156 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which operations a platform has. */
+/* The backends, and what is checked once for all of them. */
 #include "chip/chip.h"
 
 #include <string.h>
 
-#include "base/platforms.h"
+#include "base/atomic.h"
+#include "base/error.h"
+#include "chip/backend.h"
 
-struct a32 chip_stuck_threads;
+static const struct chip_backend *const backends[] = {
+    &sim_backend,
+};
 
-/* The platforms that can be opened. */
-#define SIM_ROW(name, clusters, clusters_max, aic, aiv, flags) \
-    { PLATFORM_SIM(name, clusters, clusters_max), &chip_sim_ops },
+enum { BACKENDS = sizeof(backends) / sizeof(backends[0]) };
 
-static const struct chip_row rows[] = { GENERATION_MAP(SIM_ROW) };
+/* A count; it decides nothing. */
+static struct a32 stuck_threads;
 
-enum { ROW_COUNT = sizeof(rows) / sizeof(rows[0]) };
-
-const struct chip_row *chip_find(const char *name)
+const struct chip_backend *chip_backend_at(uint32_t index)
 {
-    for (uint32_t i = 0; i < ROW_COUNT; i++)
-        if (strcmp(rows[i].platform.name, name) == 0)
-            return &rows[i];
-    return NULL;
+    return index < BACKENDS ? backends[index] : NULL;
+}
+
+/* ---- open, close ---- */
+
+int chip_open(const struct chip_params *params, struct chip **chip_out, struct pto_error *error)
+{
+    for (uint32_t i = 0; i < BACKENDS; i++)
+        if (strcmp(backends[i]->name, params->backend) == 0)
+            return backends[i]->device->open(params, chip_out, error);
+    return error_tell(error, PTO_ENOSUP, "this build has no backend \"%.40s\"", params->backend);
+}
+
+bool chip_close(struct chip *chip)
+{
+    return chip == NULL || chip->backend->device->close(chip);
+}
+
+const struct chip_properties *chip_properties(const struct chip *chip)
+{
+    return &chip->properties;
+}
+
+bool chip_is_builder(struct chip *chip)
+{
+    return chip->backend->device->is_builder != NULL && chip->backend->device->is_builder(chip);
+}
+
+uint32_t chip_stuck_threads(void)
+{
+    return a32_load_relaxed(&stuck_threads); /* a count */
+}
+
+void chip_count_stuck(int32_t change)
+{
+    a32_add_relaxed(&stuck_threads, (uint32_t)change); /* a count */
+}
+
+/* ---- memory ---- */
+
+int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
+{
+    return chip->backend->memory->alloc(chip, bytes, addr_out);
+}
+
+int chip_free(struct chip *chip, uint64_t addr, struct pto_error *error)
+{
+    return chip->backend->memory->free(chip, addr, error);
+}
+
+int chip_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes)
+{
+    return bytes != 0 ? chip->backend->memory->write(chip, addr, from, bytes) : PTO_OK;
+}
+
+int chip_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes)
+{
+    return bytes != 0 ? chip->backend->memory->read(chip, addr, to, bytes) : PTO_OK;
+}
+
+bool chip_contains(struct chip *chip, uint64_t addr)
+{
+    return chip->backend->memory->contains(chip, addr);
+}
+
+int chip_check(struct chip *chip, struct pto_error *error)
+{
+    return chip->backend->memory->check != NULL ? chip->backend->memory->check(chip, error)
+                                                : PTO_OK;
+}
+
+/* ---- code and runs ---- */
+
+int chip_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+              struct pto_error *error)
+{
+    return chip->backend->runs->load(chip, program, code_out, error);
+}
+
+void chip_unload(struct chip *chip, struct chip_code *code)
+{
+    if (code != NULL)
+        chip->backend->runs->unload(chip, code);
+}
+
+/* What the chip cannot do is refused before it hears of it. */
+int chip_start(struct chip *chip, const struct chip_request *request)
+{
+    const struct chip_properties *can = &chip->properties;
+    const struct pto_run_options *options = request->options;
+
+    if ((request->functions != NULL && !can->runs_functions) ||
+        (request->purpose != CHIP_RUN && !can->has_graphs) ||
+        ((options->edge != NULL || options->task != NULL) && !can->has_observers) ||
+        (options->trace != PTO_TRACE_OFF && !can->has_recorder))
+        return PTO_ENOSUP;
+    return chip->backend->runs->start(chip, request);
+}
+
+void chip_wait(struct chip *chip)
+{
+    chip->backend->runs->wait(chip);
+}
+
+int chip_poll(struct chip *chip)
+{
+    return chip->backend->runs->poll(chip);
+}
+
+void chip_cancel(struct chip *chip, uint64_t number)
+{
+    chip->backend->runs->cancel(chip, number);
+}
+
+uint64_t chip_progress(struct chip *chip)
+{
+    return chip->backend->runs->progress(chip);
+}
+
+const struct chip_result *chip_report(struct chip *chip, struct pto_run_report *report)
+{
+    return chip->backend->runs->report(chip, report);
+}
+
+void chip_drop(struct chip *chip, struct chip_graph *graph)
+{
+    if (graph != NULL)
+        chip->backend->runs->drop(chip, graph);
+}
+
+int chip_record(struct chip *chip, struct chip_record *record_out)
+{
+    return chip->backend->runs->record != NULL ? chip->backend->runs->record(chip, record_out)
+                                               : PTO_ENOSUP;
 }

@@ -1,106 +1,189 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: what differs between chip generations is a row of data, what
- * differs between backends is one table of operations.
+ * A chip, as the host uses it: the device, its memory, its code and runs. What a
+ * backend has to provide is in chip/backend.h; these functions check what is common
+ * to all of them and call it.
+ *
+ * The host never follows an address of device memory and never reaches behind a
+ * struct chip. A run crosses this border as data, and so does what comes of it: the
+ * orchestration may run in another process, or on another processor.
+ *
+ * Threads: alloc, free, write, read, contains, check, cancel, poll and progress may be
+ * called from any thread at any time; load and unload from any thread while no run
+ * uses the code. start, wait, report, record and drop belong to one run at a time:
+ * whoever calls them sees to that.
  */
 #ifndef PTO_CHIP_H
 #define PTO_CHIP_H
 
-#include "graph/image.h"
-#include "graph/ledger.h"
-#include "port/pool.h"
-#include "pto/run.h"
-#include "sched/sharing.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/guard.h"
+#include "port/trace.h"
+#include "pto/pto.h"
+#include "wire/failure.h"
+#include "wire/kernel.h"
 
 struct chip;
+struct chip_code;  /* loaded code; the backend's */
+struct chip_graph; /* a built graph; the backend's */
 
 struct chip_params {
+    const char *backend; /* "sim", "far", "null" */
     uint32_t clusters;
-    uint32_t workers;
+    uint32_t workers; /* threads that run tasks; for chips that have cores it means nothing */
     uint64_t memory_max;
 };
 
-/* One run, as the host hands it over. */
-struct chip_job {
-    void (*build)(void *arg); /* submits the tasks; may call chip_room */
-    void *arg;
-    const struct graph_kernel *kernels;
-    uint64_t order_seed;
-    uint32_t live_max;               /* tasks alive before some are run; 0: as the chip thinks */
-    bool is_held;                    /* nothing runs before build has returned */
-    bool is_built_only;              /* nothing runs at all: the graph becomes an image */
-    const struct image *image;       /* not NULL: launched instead of building */
-    struct sharing_choice *launches; /* the image's */
-    uint64_t stall_ns;               /* without a kernel that starts or returns: the run fails */
-    uint64_t deadline_ns;            /* UINT64_MAX: none */
-    char *guard; /* a page that the builder is not expected to read; NULL: none */
-    size_t guard_bytes;
-    bool *is_guard_hit;
-    /* By the thread that submits, which then stops the run: it stalls, or its time is over. */
-    void (*stalled)(void *arg, bool is_stall);
-    enum pto_trace trace;
-    uint32_t trace_records; /* per worker; a power of two */
-    struct pto_run_report *report;
-};
-
-struct chip_ops {
-    const char *name;
-
-    /* On failure *chip_out is untouched. PTO_ENOMEM, PTO_ESYSTEM. */
-    int (*open)(const struct chip_params *params, struct chip **chip_out);
-
-    /* False: kernels that never return still use memory of the device's. */
-    bool (*close)(struct chip *chip);
-
-    /*
-     * Calls build and returns when every task has completed; fills the report's
-     * counts. PTO_ENOMEM: no memory for the recorder; nothing was run.
-     */
-    int (*run)(struct chip *chip, const struct chip_job *job);
-
-    /* From inside build: runs tasks until there is room for more. */
-    void (*room)(struct chip *chip);
-
-    /* By the thread that submits: calls `each` for every kernel that is running. */
-    void (*each_running)(struct chip *chip,
-                         void (*each)(void *context, struct slot *slot, uint32_t core,
-                                      uint32_t block),
-                         void *context);
-    /* Whether the task waits for cores together with its like. */
-    bool (*is_queued)(struct chip *chip, const struct slot *slot);
-
-    /* From inside build: runs tasks until the one in the slot has gone. PTO_OK or PTO_ETIMEOUT. */
-    int (*wait)(struct chip *chip, uint32_t slot, uint32_t seq, uint64_t deadline_ns);
-};
-
-/* First member of every backend's own struct. */
-struct chip {
-    const struct chip_ops *ops;
-    struct graph *graph;
-    struct ledger *ledger;
-    struct sched *sched;
-    struct worker *submitter;
-    struct sharing sharing; /* says when the submitter is to call chip_room */
-    struct aptr builder;    /* the thread inside build, by its thread pointer; NULL: none */
+/* What does not change while a chip is open. */
+struct chip_properties {
+    const char *backend;
     uint32_t clusters;
-    bool is_lost;             /* a run ended without some of its kernels: no more runs */
-    bool has_handler;         /* crashes are caught, and reads of a guard noticed */
-    struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */
-    const struct pool_budget *memory; /* the budget of the engine's pools */
+    uint32_t aic_count;
+    uint32_t aiv_count;
+    uint32_t workers;
+    bool shares_memory;  /* addresses of this process can be arguments of tasks */
+    bool runs_functions; /* code can be functions of this process: chip_request.functions */
+    bool has_observers;  /* `edge` and `task` of the options are called */
+    bool has_graphs;     /* CHIP_BUILD and CHIP_LAUNCH */
+    bool has_recorder;   /* `trace` of the options */
 };
 
-/* A platform that can be opened. */
-struct chip_row {
-    struct pto_platform platform;
-    const struct chip_ops *ops;
+/* ---- open, close ---- */
+
+/* PTO_ENOSUP: no such backend; PTO_ENOMEM, PTO_ESYSTEM. On failure *chip_out is untouched. */
+int chip_open(const struct chip_params *params, struct chip **chip_out, struct pto_error *error);
+/* False: kernels that never return still use memory of the device's. Accepts NULL. */
+bool chip_close(struct chip *chip);
+const struct chip_properties *chip_properties(const struct chip *chip);
+/* Whether the calling thread is inside an orchestration of the chip. */
+bool chip_is_builder(struct chip *chip);
+
+/* ---- memory ---- */
+
+/* PTO_ENOMEM. Aligned to 1024 bytes, with guards before and behind it. */
+int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+/* PTO_EMEMORY with a sentence; if guards were written to, it is freed all the same. */
+int chip_free(struct chip *chip, uint64_t addr, struct pto_error *error);
+/* Both ends inside one allocation, or PTO_EMEMORY. */
+int chip_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
+int chip_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+/* Whether the address lies in an allocation. */
+bool chip_contains(struct chip *chip, uint64_t addr);
+/* Looks at every guard: PTO_EMEMORY with a sentence. */
+int chip_check(struct chip *chip, struct pto_error *error);
+
+/* ---- code ---- */
+
+/* Bytes of a shared object, for the cores or for what runs orchestrations. */
+struct chip_object {
+    const char *name;
+    const void *bytes;
+    size_t size;
 };
 
-extern const struct chip_ops chip_sim_ops;
+struct chip_kernel {
+    struct chip_object object;
+    uint32_t func_id;
+    uint32_t core_type; /* PTO_CORE_TYPES: either */
+};
+
+/* The code of a callable, to be loaded. Nothing of it is needed afterwards. */
+struct chip_program {
+    const char *name;
+    struct chip_object orchestration;
+    const char *entry; /* its function */
+    const struct chip_kernel *kernels;
+    uint32_t kernel_count;
+};
+
+/* A callable that is functions of this process, for chips that can call them. */
+struct chip_functions {
+    pto_orch_fn orchestration;
+    guard_fn guard;                     /* NULL: it cannot throw */
+    const struct graph_kernel *kernels; /* by func_id */
+    uint32_t kernel_count;
+};
+
+/* PTO_ELOAD, PTO_ENOMEM with a sentence. */
+int chip_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+              struct pto_error *error);
+/* Accepts NULL. Code in which a kernel never returned stays loaded. */
+void chip_unload(struct chip *chip, struct chip_code *code);
+
+/* ---- runs ---- */
+
+enum chip_purpose {
+    CHIP_RUN,    /* build the graph and run it */
+    CHIP_BUILD,  /* build it only, and keep it */
+    CHIP_LAUNCH, /* run one that was built */
+};
+
+/* What it points to stays until the report was taken. */
+struct chip_request {
+    uint64_t number; /* from 1, and higher from run to run: for chip_cancel */
+    enum chip_purpose purpose;
+    struct chip_code *code;                 /* or */
+    const struct chip_functions *functions; /* the other one is NULL */
+    struct chip_graph *graph;               /* CHIP_LAUNCH */
+    const struct pto_entry *entry;          /* tensors in device memory */
+    const struct pto_run_options *options;  /* `rings` as they count, the environment included */
+    bool has_rings;                         /* one of them is set */
+    uint64_t stall_ns; /* without a kernel that starts or returns before the run fails */
+};
+
+/* What came of a run, beside the counts of its report. */
+struct chip_result {
+    struct failure failure;   /* status PTO_OK: none */
+    struct stall stall;       /* tasks that did not move, or kernels that were given up */
+    bool is_lost;             /* the chip takes no further runs: a kernel never returned */
+    struct chip_graph *graph; /* CHIP_BUILD; NULL after a failure */
+};
+
+/* Hands the run over. PTO_OK, or a status: there is no run then. PTO_ELOST. */
+int chip_start(struct chip *chip, const struct chip_request *request);
+/*
+ * Lends the calling thread to the run, and returns when it has ended: of its own, by
+ * chip_cancel, or through the time-outs of its options. The backend sees to it that
+ * one of these happens; a chip that dies ends its run.
+ */
+void chip_wait(struct chip *chip);
+/* PTO_RUN_ENDED or PTO_RUN_PENDING. */
+int chip_poll(struct chip *chip);
+/* Ends the run with this number early, whether it was started yet or not. */
+void chip_cancel(struct chip *chip, uint64_t number);
+/* Kernels that the run has executed so far: a number that grows while it moves. */
+uint64_t chip_progress(struct chip *chip);
+/* After the end: fills the counts, and says what came of it. Valid until the next start. */
+const struct chip_result *chip_report(struct chip *chip, struct pto_run_report *report);
+/* A built graph is not needed any more. Accepts NULL. */
+void chip_drop(struct chip *chip, struct chip_graph *graph);
+
+/* An edge that was wired, by submission indices. */
+struct chip_edge {
+    uint32_t before;
+    uint32_t after;
+};
+
+/* What the recorder holds of the last run that was recorded: the chip's, until the next start. */
+struct chip_record {
+    const struct trace_ring *const *ring; /* of workers, then that of kernels without one */
+    uint32_t ring_count;
+    const struct chip_edge *edge;
+    uint64_t edge_count;
+    uint64_t edges_lost; /* for lack of memory */
+    uint32_t aic_count;  /* cores are numbered: AICs, then AIVs */
+    uint64_t begin_cycles, end_cycles;
+    uint64_t begin_ns, end_ns;
+    uint64_t tasks;
+};
+
+/* PTO_ENOSUP: the chip has no recorder. PTO_EPEER: what it held is gone. */
+int chip_record(struct chip *chip, struct chip_record *record_out);
 
 /* Of the process: threads in kernels that no run waits for. */
-extern struct a32 chip_stuck_threads;
-
-/* NULL: no such platform, or none that can be opened. */
-const struct chip_row *chip_find(const char *name);
+uint32_t chip_stuck_threads(void);
 
 #endif

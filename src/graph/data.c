@@ -3,7 +3,7 @@
 #include "graph/graph.h"
 
 int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
-                  const uint32_t indices[], enum graph_fault fault, struct pto_tensor *out)
+                  const uint32_t indices[], enum fault fault, struct pto_tensor *out)
 {
     uint64_t start;
 

@@ -20,6 +20,8 @@
 #include "pto/platform.h"
 #include "pto/rules.h"
 #include "pto/status.h"
+#include "wire/failure.h"
+#include "wire/kernel.h"
 
 enum {
     GRAPH_RINGS = 4,
@@ -38,7 +40,8 @@ struct slot_info {
     uint32_t seq;  /* 0: free */
     uint32_t line; /* where the slot is, in lines from the pool's base */
     uint32_t next; /* free list of its class */
-    uint16_t size_class;
+    uint8_t size_class;
+    uint8_t stall_cause; /* enum stall_cause, while a stall is described */
     bool is_spilled; /* has edges or retained blocks in chunks; slot 0, which nobody takes: true */
 };
 
@@ -100,56 +103,10 @@ struct passed_scalar {
 };
 
 /* What a refused call was about; the host makes a sentence of it. */
-enum graph_fault {
-    FAULT_NONE,
-    FAULT_ARGS_ERROR,   /* args->error */
-    FAULT_TAG,          /* unknown tag */
-    FAULT_VIEW,         /* an invalid view; value: enum pto_view_fault */
-    FAULT_BOUNDS,       /* the view leaves its buffer */
-    FAULT_NULL_ADDRESS, /* a tensor without storage */
-    FAULT_INFO,         /* a create info that describes nothing */
-    FAULT_TOO_LARGE,    /* outputs of one task exceed 2^40 bytes */
-    FAULT_KERNEL,       /* no such kernel; value: id */
-    FAULT_CORE_TYPE,    /* an AIC kernel on an AIV lane or the other way round */
-    FAULT_BLOCK_COUNT,  /* value: blocks */
-    FAULT_GANG,         /* a gang larger than the chip; value: blocks, argument: the most */
-    FAULT_PREDICATE,    /* value: enum data_fault */
-    FAULT_TIMING_SLOT,
-    FAULT_PASSED,      /* the entry has no such scalar; value: its index */
-    FAULT_DATA,        /* get or set; value: enum data_fault */
-    FAULT_DEP_INVALID, /* value: index of the dependency */
-    FAULT_DEP_UNKNOWN,
-    FAULT_DEP_KIND,
-    FAULT_SCOPE_DEPTH,
-    FAULT_SCOPE_MODE,
-    FAULT_AUTO_IN_MANUAL,
-    FAULT_SCOPE_UNDERFLOW,
-    FAULT_ALLOC_ARGS,  /* alloc with anything but outputs, or with none */
-    FAULT_SCOPE_ENDED, /* a tensor whose creator's scope has ended: its memory is gone */
-    FAULT_TOO_MANY,    /* 2^32 tasks in one run */
-    FAULT_MEMORY,      /* value: bytes that were not to be had */
-};
-
-/* What is wrong with the element that a predicate or the orchestration names. */
-enum data_fault {
-    DATA_TENSOR,   /* not a valid tensor */
-    DATA_NDIMS,    /* more indices than dimensions */
-    DATA_INDEX,    /* beyond the shape, or beyond the buffer */
-    DATA_OPERATOR, /* unknown comparison */
-    DATA_ADDRESS,  /* no storage */
-    DATA_HELD,     /* nothing runs while the graph is built, and a submitted task uses it */
-    DATA_OWNED     /* the same: the runtime's own memory */
-};
-
 struct graph_refusal {
-    enum graph_fault fault;
+    enum fault fault;
     int32_t argument;
     uint64_t value;
-};
-
-struct graph_kernel {
-    pto_kernel_fn fn;
-    uint32_t core_type; /* PTO_CORE_TYPES: either */
 };
 
 struct graph {
@@ -248,6 +205,17 @@ int graph_start(struct graph *g, const struct graph_params *params);
  */
 int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
                  const struct pto_site *site, struct pto_outputs *out, struct slot **ready_out);
+/*
+ * For submit.h. They return the task if it is ready, NULL if it waits, or SUBMIT_REFUSED.
+ * A task of a form of its own, for which a slot or an id may have to be made.
+ */
+struct slot *graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
+                                  const struct pto_args *args, const struct pto_site *site,
+                                  struct pto_outputs *out);
+/* Any task. */
+struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
+                                  const struct pto_args *args, const struct pto_site *site,
+                                  struct pto_outputs *out);
 /* Buffers without a task: complete on return. */
 int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out);
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site);
@@ -258,7 +226,7 @@ int graph_scope_end(struct graph *g);
  * indices are 0.
  */
 int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
-                  const uint32_t indices[], enum graph_fault fault, struct pto_tensor *out);
+                  const uint32_t indices[], enum fault fault, struct pto_tensor *out);
 /* The first live task from slot `from` on that writes the element, or also reads it; 0: none. */
 uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers,
                          uint32_t from, uint32_t *seq_out);
@@ -270,12 +238,6 @@ uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool
 static inline void graph_share(struct graph *g)
 {
     g->is_shared = true;
-}
-
-/* Every submitted task has gone: nothing recorded matters any more. */
-static inline void graph_all_gone(struct graph *g)
-{
-    g->dead_before = g->seq;
 }
 
 /* Submitter: one user more. False: the last one has gone already, and so has the block. */
@@ -412,7 +374,7 @@ static inline struct pto_task_id ids_put(struct graph *g, struct id_entry *place
 }
 
 /* Notes why a call was refused, and returns the status for it. */
-__attribute__((cold)) int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument,
+__attribute__((cold)) int graph_refuse(struct graph *g, enum fault fault, int32_t argument,
                                        uint64_t value);
 
 /* The status of the latest refusal. */

@@ -27,7 +27,7 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
     s->retained_chunk = 0;
     s->flags = 0;
     info = &g->info[s->number];
-    *info = (struct slot_info){ .line = graph_slot_line(g, s), .size_class = (uint16_t)size_class };
+    *info = (struct slot_info){ .line = graph_slot_line(g, s), .size_class = (uint8_t)size_class };
     return info;
 }
 

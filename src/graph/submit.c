@@ -35,7 +35,7 @@ static_assert(SLOT_LANE_AIC == 1 << PTO_CORE_AIC && SLOT_LANE_AIV0 == 1 << PTO_C
 static_assert((int)SLOT_LANES == PTO_CLUSTER_CORES, "a lane for each core of a cluster");
 static_assert(SLOT_LANE_AIV0 - SLOT_LANE_AIC == PTO_CORE_AIV, "a sum does for a shift");
 
-int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument, uint64_t value)
+int graph_refuse(struct graph *g, enum fault fault, int32_t argument, uint64_t value)
 {
     g->refusal = (struct graph_refusal){ fault, argument, value };
     return graph_refusal_status(g);
@@ -43,7 +43,7 @@ int graph_refuse(struct graph *g, enum graph_fault fault, int32_t argument, uint
 
 int graph_refusal_status(const struct graph *g)
 {
-    enum graph_fault fault = g->refusal.fault;
+    enum fault fault = g->refusal.fault;
 
     return fault == FAULT_MEMORY ? PTO_ENOMEM : fault == FAULT_GANG ? PTO_ESYNC_START : PTO_EARGS;
 }
@@ -96,6 +96,30 @@ static struct slot_info *provide_slot(struct graph *g, uint32_t size_class)
     return &g->info[number];
 }
 
+static struct slot *lack_memory(struct graph *g)
+{
+    (void)graph_refuse(g, FAULT_MEMORY, -1, SLOT_LINES_MAX * SLOT_LINE_BYTES);
+    return SUBMIT_REFUSED;
+}
+
+struct slot *graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
+                                  const struct pto_args *args, const struct pto_site *site,
+                                  struct pto_outputs *out)
+{
+    bool is_aic = kernels->aic >= 0;
+    struct slot_info *info;
+    struct id_entry *id;
+
+    if (check_args(g, is_aic ? kernels->aic : kernels->aiv0, is_aic ? PTO_CORE_AIC : PTO_CORE_AIV,
+                   args) < 0)
+        return SUBMIT_REFUSED;
+    info = provide_slot(g, class_for(args, FORM_PLAIN));
+    id = info != NULL ? ids_make_room(g) : NULL;
+    if (id == NULL)
+        return lack_memory(g);
+    return submit_at(g, info, id, kernels, args, site, out, FORM_PLAIN);
+}
+
 struct slot *submit_abandon(struct graph *g, int status)
 {
     g->live--; /* it keeps its slot, but nobody is to wait for it */
@@ -104,12 +128,9 @@ struct slot *submit_abandon(struct graph *g, int status)
     return SUBMIT_REFUSED;
 }
 
-/* Anything. Returns the task if it is ready, NULL if it waits, or SUBMIT_REFUSED. */
-__attribute__((noinline)) static struct slot *submit_unusual(struct graph *g,
-                                                             const struct pto_kernels *kernels,
-                                                             const struct pto_args *args,
-                                                             const struct pto_site *site,
-                                                             struct pto_outputs *out)
+struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *kernels,
+                                  const struct pto_args *args, const struct pto_site *site,
+                                  struct pto_outputs *out)
 {
     bool is_aic = kernels->aic >= 0;
     uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
@@ -127,10 +148,8 @@ __attribute__((noinline)) static struct slot *submit_unusual(struct graph *g,
         return SUBMIT_REFUSED;
     info = provide_slot(g, class_for(args, FORM_UNUSUAL));
     id = info != NULL ? ids_make_room(g) : NULL;
-    if (id == NULL) {
-        (void)graph_refuse(g, FAULT_MEMORY, -1, SLOT_LINES_MAX * SLOT_LINE_BYTES);
-        return SUBMIT_REFUSED;
-    }
+    if (id == NULL)
+        return lack_memory(g);
     if (args->output_count != 0 && blocks_create(g, args, out, &block) < 0)
         return SUBMIT_REFUSED;
     t = begin_task(g, info, id, block, (uint32_t)kernel, core_type, args, site, out, FORM_UNUSUAL);
@@ -154,10 +173,8 @@ int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struc
     if (g->seq == UINT32_MAX)
         return graph_refuse(g, FAULT_TOO_MANY, -1, 0);
     *ready_out = form_of(kernels, args) == FORM_UNUSUAL
-                     ? SUBMIT_SLOWLY
-                     : graph_submit_as(g, kernels, args, site, out, FORM_PLAIN);
-    if (*ready_out == SUBMIT_SLOWLY)
-        *ready_out = submit_unusual(g, kernels, args, site, out);
+                     ? graph_submit_unusual(g, kernels, args, site, out)
+                     : graph_submit_closely(g, kernels, args, site, out);
     if (*ready_out != SUBMIT_REFUSED)
         return PTO_OK;
     out->task = pto_task_id_invalid();

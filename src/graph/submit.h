@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The steps of a submit. Inline, because every task comes through here: the
- * compiler makes a function for each form of task, for the host (host/orch.c)
- * and for submit.c. What is not the ordinary case is a call.
+ * A submit, from top to bottom: graph_submit_as at the end of this file. Inline,
+ * because every task comes through here: the compiler makes a function for each
+ * form of task, for orchestrations (orch/submission.c) and for submit.c. What is
+ * not the ordinary case is a call. form_of judges once which form a task has.
  *
  * A task is refused where its mistake is found, which may be when some of its
  * tensors are recorded already: the run fails, and the task never becomes ready.
@@ -21,7 +22,7 @@ enum { TENSORS_AHEAD = 16 * sizeof(struct pto_tensor) };
 enum form {
     FORM_BARE,   /* one kernel that always runs once, without tensors, waiting for nobody */
     FORM_SINGLE, /* the same with one tensor, which alone orders it */
-    FORM_PLAIN,  /* with several, or with many scalars */
+    FORM_PLAIN,  /* with several, with outputs or with many scalars */
     FORM_UNUSUAL /* anything */
 };
 
@@ -29,18 +30,18 @@ enum form {
 /* The class of slot with room for header, tensors and what is behind them. */
 uint32_t submit_class_with_tail(const struct pto_args *args);
 uint32_t submit_count_spilled(struct graph *g, const struct slot *t);
-/* Gives back what the slot's last task spilled. False: it is slot 0, which stands for none. */
-bool submit_clean_slot(struct graph *g, struct slot_info *info);
 /* Any tensor argument: checked, copied, waited for, recorded. */
 int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
                   const struct pto_outputs *out);
 
-/* The task was begun, but something about it is wrong. Returns SUBMIT_REFUSED. */
-struct slot *submit_abandon(struct graph *g, int status);
+/* It was begun, but something about it is wrong. Returns SUBMIT_REFUSED. */
+__attribute__((cold)) struct slot *submit_abandon(struct graph *g, int status);
+/* Gives back what the slot's last task spilled. False: it is slot 0, which stands for none. */
+bool submit_clean_slot(struct graph *g, struct slot_info *info);
 
-/* What graph_submit_as returns beside the task, which is ready, and NULL: it waits. */
+/* What submits return beside the task, which is ready, and NULL: it waits. */
 #define SUBMIT_REFUSED ((struct slot *)(uintptr_t)1)
-#define SUBMIT_SLOWLY ((struct slot *)(uintptr_t)2)
+#define SUBMIT_STOPPED ((struct slot *)(uintptr_t)2) /* by graph_submit_as only */
 
 /* A number that the compiler knows, if it can. */
 static inline uint32_t tensors_of(const struct pto_args *args, enum form form)
@@ -48,7 +49,6 @@ static inline uint32_t tensors_of(const struct pto_args *args, enum form form)
     return form == FORM_BARE ? 0 : form == FORM_SINGLE ? 1 : args->tensor_count;
 }
 
-/* The form of the task, if it is not unusual. */
 static inline enum form form_of(const struct pto_kernels *kernels, const struct pto_args *args)
 {
     static const int32_t one_block[2] = { 1, -1 }; /* and no timing slot */
@@ -61,7 +61,7 @@ static inline enum form form_of(const struct pto_kernels *kernels, const struct 
     more |= (uintptr_t)args->error | (uintptr_t)args->predicate;
     if (!has_one_lane || launch != usual_launch || more != 0)
         return FORM_UNUSUAL;
-    if (args->scalar_count > 1 || args->tensor_count > 1)
+    if (args->scalar_count > 1 || args->tensor_count > 1 || args->output_count != 0)
         return FORM_PLAIN;
     return args->tensor_count == 0 ? FORM_BARE : FORM_SINGLE;
 }
@@ -256,28 +256,48 @@ static inline bool arm_task(struct graph *g, struct slot *t)
     return left == 0;
 }
 
+/* With a slot and a place for its id at hand: the task itself. */
+__attribute__((always_inline)) static inline struct slot *submit_at(
+    struct graph *g, struct slot_info *info, struct id_entry *id, const struct pto_kernels *kernels,
+    const struct pto_args *args, const struct pto_site *site, struct pto_outputs *out,
+    enum form form)
+{
+    bool is_aic = kernels->aic >= 0;
+    uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
+    uint32_t kernel = (uint32_t)(is_aic ? kernels->aic : kernels->aiv0);
+    uint32_t block = 0;
+    struct slot *t;
+    int status;
+
+    if (form == FORM_PLAIN && args->output_count != 0 && blocks_create(g, args, out, &block) < 0)
+        return SUBMIT_REFUSED;
+    t = begin_task(g, info, id, block, kernel, core_type, args, site, out, form);
+    status = take_tensors(g, t, args, tensors_of(args, form), out);
+    if (status < 0)
+        return submit_abandon(g, status);
+    return form == FORM_BARE || arm_task(g, t) ? t : NULL;
+}
+
 /*
- * Submits a task of the form, which is not FORM_UNUSUAL. The quick way has hardly
- * any calls before the tensors: without a slot or an id at hand it changes nothing and
- * returns SUBMIT_SLOWLY. After a refusal g->refusal tells why.
+ * Submits a task of the form, which is not FORM_UNUSUAL. Returns the task if it is
+ * ready, NULL if it waits, or SUBMIT_REFUSED: g->refusal tells why. There is hardly a
+ * call in it: where a slot or an id has to be made first, or something is wrong with
+ * the task itself, it changes nothing and returns SUBMIT_STOPPED; graph_submit_closely
+ * then goes on.
  */
 __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     struct graph *g, const struct pto_kernels *kernels, const struct pto_args *args,
     const struct pto_site *site, struct pto_outputs *out, enum form form)
 {
     bool is_aic = kernels->aic >= 0;
-    uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
-    int32_t kernel = is_aic ? kernels->aic : kernels->aiv0;
     struct slot_info *info;
     struct id_entry *id;
-    struct slot *t;
-    int status;
 
-    if (form == FORM_PLAIN &&
-        (args->tensor_count > PTO_TASK_TENSORS_MAX || args->scalar_count > PTO_TASK_SCALARS_MAX))
-        return SUBMIT_SLOWLY;
-    if (!has_kernel(g, kernel, core_type) || (form != FORM_BARE && args->output_count != 0))
-        return SUBMIT_SLOWLY;
+    if (!has_kernel(g, is_aic ? kernels->aic : kernels->aiv0,
+                    is_aic ? PTO_CORE_AIC : PTO_CORE_AIV) ||
+        (form == FORM_PLAIN &&
+         (args->tensor_count > PTO_TASK_TENSORS_MAX || args->scalar_count > PTO_TASK_SCALARS_MAX)))
+        return SUBMIT_STOPPED;
     for (uint32_t i = 0; form == FORM_PLAIN && i < args->tensor_count; i++) { /* needed soon */
         __builtin_prefetch(args->tensor[i], 0, 3);
         __builtin_prefetch((const char *)args->tensor[i] + 64, 0, 3);
@@ -288,16 +308,11 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     }
     id = ids_place(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
-    if (id->seq >= g->dead_before || id->block != 0)
-        return SUBMIT_SLOWLY;
-    if (info->is_spilled &&
-        (form == FORM_BARE || !submit_clean_slot(g, info))) /* or there is none */
-        return SUBMIT_SLOWLY;
-    t = begin_task(g, info, id, 0, (uint32_t)kernel, core_type, args, site, out, form);
-    status = take_tensors(g, t, args, tensors_of(args, form), out);
-    if (status < 0)
-        return submit_abandon(g, status);
-    return form == FORM_BARE || arm_task(g, t) ? t : NULL;
+    if (id->seq >= g->dead_before || id->block != 0) /* a task that lives long may be there */
+        return SUBMIT_STOPPED;
+    if (info->is_spilled && (form == FORM_BARE || !submit_clean_slot(g, info)))
+        return SUBMIT_STOPPED;
+    return submit_at(g, info, id, kernels, args, site, out, form);
 }
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "host/artefact_layout.h"
-#include "host/error.h"
+#include "base/error.h"
 
 static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct artefact *a,
                      struct pto_error *error);

@@ -5,7 +5,7 @@
 
 #include "host/artefact.h"
 #include "host/artefact_layout.h"
-#include "host/error.h"
+#include "base/error.h"
 
 /* What is written, in the order in which it is written. */
 struct plan {

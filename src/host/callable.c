@@ -40,27 +40,9 @@ void callable_free(struct callable *c)
         return;
     if (c->object != NULL)
         dlclose(c->object);
-    if (c->guard_object != NULL)
-        dlclose(c->guard_object);
     packed_free(c->packed);
     free(c->kernel_name);
     free(c);
-}
-
-/* An orchestration can only throw where there is a C++ runtime. */
-void callable_load_guard(struct callable *c)
-{
-    if (c->guard_object != NULL)
-        return;
-
-    void *runtime = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
-
-    if (runtime == NULL)
-        return;
-    dlclose(runtime);
-    c->guard_object = dlopen("libptoguard.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (c->guard_object != NULL)
-        c->guard = (guard_fn)(uintptr_t)dlsym(c->guard_object, "pto_guard_call");
 }
 
 /* Names are copied: the kernels' in their order, then the callable's own. */
@@ -81,8 +63,10 @@ struct callable *callable_make(const struct pto_callable_params *params)
         return NULL;
     }
     text = (char *)(c->kernel_name + params->kernel_count + 1);
-    c->orchestration = params->orchestration;
     c->kernel_count = params->kernel_count;
+    c->functions = (struct chip_functions){ .orchestration = params->orchestration,
+                                            .kernels = c->kernel,
+                                            .kernel_count = params->kernel_count };
     for (uint32_t i = 0; i <= params->kernel_count; i++) {
         const char *name = i < params->kernel_count ? params->kernels[i].name : params->name;
         size_t length = strlen(name != NULL ? name : "") + 1;
@@ -108,7 +92,7 @@ int pto_callable_create(const struct pto_callable_params *params,
     c = callable_make(params);
     if (c == NULL)
         return PTO_ENOMEM;
-    callable_load_guard(c);
+    c->functions.guard = guard_find();
     handle = handle_create(HANDLE_CALLABLE, c);
     if (handle == NULL) {
         callable_free(c);

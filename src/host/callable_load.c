@@ -197,7 +197,6 @@ void packed_free(struct packed *packed)
 {
     if (packed == NULL)
         return;
-    free(packed->object);
     free(packed->signature);
     free(packed->entry);
     free(packed->bytes);
@@ -205,7 +204,7 @@ void packed_free(struct packed *packed)
     free(packed);
 }
 
-/* The code comes with the registration: until then every kernel is a hole. */
+/* Its code is loaded when it is registered, by the chip: no kernel is a function here. */
 static int make_callable(struct packed *packed, struct callable **callable_out)
 {
     const struct artefact *a = packed->artefact;
@@ -214,8 +213,7 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
     struct callable *c = NULL;
 
     packed->signature = malloc((a->signature_count + 1) * sizeof(*packed->signature));
-    packed->object = calloc(a->kernel_count + 1, sizeof(struct object *));
-    if (kernels != NULL && packed->signature != NULL && packed->object != NULL) {
+    if (kernels != NULL && packed->signature != NULL) {
         for (uint32_t i = 0; i < a->kernel_count; i++) {
             struct artefact_kernel kernel = artefact_kernel_at(a, i);
 

@@ -6,10 +6,11 @@
 #include "base/os.h"
 #include "host/host.h"
 
+enum { WORKERS_MAX = 64 };
 #define STALL_NS 10000000000ull
 
-static int check_params(const struct pto_device_params *params, const struct chip_row **row_out,
-                        struct chip_params *chip_out);
+static int check_params(const struct pto_device_params *params,
+                        const struct pto_platform **platform_out, struct chip_params *chip_out);
 static uint64_t default_stall_ns(void);
 static uint32_t *map_own_process(void);
 static void destroy_device(struct device *device);
@@ -23,27 +24,25 @@ void pto_device_params_init(struct pto_device_params *params)
 
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
 {
-    const struct chip_row *row;
+    const struct pto_platform *platform;
     struct chip_params chip;
     struct device *device;
     void *handle;
-    int status = device_out != NULL ? check_params(params, &row, &chip) : PTO_EINVAL;
+    int status = device_out != NULL ? check_params(params, &platform, &chip) : PTO_EINVAL;
 
     if (status < 0)
         return status;
     device = calloc(1, sizeof(*device));
     if (device == NULL)
         return PTO_ENOMEM;
-    device->row = row;
+    device->platform = platform;
     pthread_mutex_init(&device->lock, NULL);
-    pthread_mutex_init(&device->memory_lock, NULL);
     os_cond_init(&device->changed);
     device->own_process = map_own_process();
-    status = device->own_process != NULL ? row->ops->open(&chip, &device->chip) : PTO_ENOMEM;
+    status = device->own_process != NULL ? chip_open(&chip, &device->chip, NULL) : PTO_ENOMEM;
     if (status < 0)
         goto destroy;
     device->stall_ns = default_stall_ns();
-    device->orch = (struct orch_handle){ .orch = { &orch_ops }, .chip = device->chip };
     handle = handle_create(HANDLE_DEVICE, device);
     if (handle == NULL) {
         status = PTO_ENOMEM;
@@ -69,29 +68,33 @@ static uint64_t default_stall_ns(void)
     return ms * 1000000;
 }
 
-static int check_params(const struct pto_device_params *params, const struct chip_row **row_out,
-                        struct chip_params *chip_out)
+static int check_params(const struct pto_device_params *params,
+                        const struct pto_platform **platform_out, struct chip_params *chip_out)
 {
-    const struct chip_row *row;
+    const struct pto_platform *platform;
+    uint32_t cores;
 
     if (params == NULL || params->size != sizeof(*params) || params->platform == NULL)
         return PTO_EINVAL;
-    row = chip_find(params->platform);
-    if (row == NULL)
+    platform = pto_platform_find(params->platform);
+    if (platform == NULL || platform->missing != NULL)
         return PTO_ENOSUP;
-    *row_out = row;
+    if (params->is_isolated && !platform->is_simulated)
+        return PTO_ENOSUP;
+    *platform_out = platform;
     *chip_out = (struct chip_params){
-        .clusters = params->clusters != 0 ? params->clusters : row->platform.clusters,
+        .backend = params->is_isolated ? "far" : platform->backend,
+        .clusters = params->clusters != 0 ? params->clusters : platform->clusters,
         .workers = params->workers != 0 ? params->workers : os_cpu_count(),
         .memory_max = params->memory_max != 0 ? params->memory_max : 32ull << 30,
     };
-    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES ||
-        params->workers > SCHED_WORKERS_MAX)
+    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES || params->workers > WORKERS_MAX)
         return PTO_EINVAL;
-    if (chip_out->workers > SCHED_WORKERS_MAX)
-        chip_out->workers = SCHED_WORKERS_MAX;
-    if (chip_out->workers > PTO_CLUSTER_CORES * chip_out->clusters) /* more have nothing to run */
-        chip_out->workers = PTO_CLUSTER_CORES * chip_out->clusters;
+    cores = PTO_CLUSTER_CORES * chip_out->clusters; /* more workers could never run anything */
+    if (chip_out->workers > WORKERS_MAX)
+        chip_out->workers = WORKERS_MAX;
+    if (chip_out->workers > cores)
+        chip_out->workers = cores;
     return PTO_OK;
 }
 
@@ -145,16 +148,11 @@ static void destroy_device(struct device *device)
     if (device->has_runner)
         pthread_join(device->runner, NULL);
     register_forget_device(device);
-    if (device->chip == NULL || device->chip->ops->close(device->chip)) {
-        memory_release_all(device); /* else a kernel that never returned may use it */
-        free(device->staging);
-    }
+    (void)chip_close(device->chip);
     free(device->spare);
-    free(device->trace.edge);
     free(device->trace.kernel_name);
     os_release(device->own_process, os_page_bytes());
     pthread_cond_destroy(&device->changed);
-    pthread_mutex_destroy(&device->memory_lock);
     pthread_mutex_destroy(&device->lock);
     free(device);
 }

@@ -10,60 +10,41 @@
 
 #include <pthread.h>
 
+#include "base/atomic.h"
+#include "base/error.h"
 #include "chip/chip.h"
-#include "host/error.h"
 #include "host/handle.h"
 
-struct allocation;
 struct artefact;
-struct object;
+struct built_graph;
 
-struct trace_edge {
-    uint32_t before; /* submission indices */
-    uint32_t after;
-};
-
-/* What is needed beside the rings to write the timeline of the last recorded run. */
-struct trace_store {
+/* What the chip does not know of the last run that was recorded. */
+struct trace_names {
     enum pto_trace mode; /* PTO_TRACE_OFF: nothing was recorded */
-    struct trace_edge *edge;
-    uint64_t edge_count;
-    uint64_t edge_max;
-    uint64_t edges_lost; /* for lack of memory */
     char **kernel_name;  /* one block with the names behind the pointers */
     uint32_t kernel_count;
-    uint64_t begin_cycles, end_cycles;
-    uint64_t begin_ns, end_ns;
-    uint64_t tasks;
-    int status;
+    int status; /* of the run */
 };
 
-/*
- * What an orchestration holds. It belongs to the device, so that one that is kept
- * too long, by a kernel or a thread, is still there to say that there is no run.
- */
-struct orch_handle {
-    struct pto_orch orch; /* first */
-    struct chip *chip;
-    struct run *run; /* read by the thread that builds it only */
+struct story {
+    char text[8192];
+    uint32_t length;
 };
 
-enum { STORY_MAX = 8192 };
 /* As many as the reference has. */
 enum { KERNELS_MAX = 1024, REGISTRATIONS_MAX = 64 };
-
-struct relaunch;
 
 /* A callable that a device knows. */
 struct registration {
     struct device *device;
     struct callable *callable; /* NULL: free */
+    struct chip_code *code;
     uint32_t users;            /* runs and graphs of the device; under the device's lock */
     struct registration *next; /* of the same callable; under the registry's lock */
 };
 
 struct device {
-    const struct chip_row *row;
+    const struct pto_platform *platform;
     struct chip *chip;
     uint32_t *own_process; /* 1; zero in a child after fork */
     pthread_mutex_t lock;  /* everything below */
@@ -77,27 +58,16 @@ struct device {
     bool has_runner;
     pthread_t runner;
     uint32_t run_count;       /* prepared and not finished */
-    struct trace_store trace; /* written by the run that is going on */
-    struct orch_handle orch;
-    char story[STORY_MAX]; /* of the last run that failed; written by the run that is going on */
-    uint32_t story_length;
-    uint64_t graph_bytes; /* of graphs that are kept */
-    struct run *spare;    /* of an earlier run, for the next one */
+    struct trace_names trace; /* written by the run that is going on */
+    struct story story;       /* of the last run that failed; written by the run that is going on */
+    uint64_t run_number;      /* of the latest run that began */
+    struct run *spare;        /* of an earlier run, for the next one */
     /* Changed under both locks, the registry's and then this one. */
     struct registration registration[REGISTRATIONS_MAX];
 
-    char *staging; /* what entries are copied to; used by the run that is going on */
+    uint64_t staging; /* what entries are copied to; used by the run that is going on */
     uint64_t staging_bytes;
-
-    pthread_mutex_t memory_lock;
-    struct allocation *allocation; /* list */
-    uint64_t freed[64];            /* addresses freed lately */
-    uint32_t freed_next;
 };
-
-/* guard.cc, through dlsym: not 0 after an exception, whose text it copies. */
-typedef int (*guard_fn)(pto_orch_fn fn, struct pto_orch *o, const struct pto_entry *entry,
-                        char *text, size_t size);
 
 /* What a callable has that comes from an artefact. */
 struct packed {
@@ -107,14 +77,10 @@ struct packed {
     enum pto_direction *signature;
     struct registration *registered; /* list; this and what follows: under the registry's lock */
     uint32_t device_count;
-    struct object **object; /* the orchestration's, then the kernels'; while it is registered */
-    uint32_t object_count;
 };
 
 struct callable {
-    guard_fn guard; /* NULL: there is no C++ in the process */
-    void *guard_object;
-    pto_orch_fn orchestration;
+    struct chip_functions functions; /* its code, if it was made of functions */
     uint32_t kernel_count;
     const char **kernel_name; /* the last one is the callable's own name */
     void *object;             /* dlopen */
@@ -130,24 +96,17 @@ enum run_state { RUN_PREPARED, RUN_QUEUED, RUN_RUNNING, RUN_ENDED };
 struct run {
     struct device *device;
     struct callable *callable;
-    struct pto_entry entry;      /* the caller's, copied */
-    struct pto_entry entry_seen; /* what the orchestration gets */
+    struct pto_entry entry; /* the caller's, copied */
     struct pto_run_options options;
     uint64_t stall_ns;
     struct registration *registration; /* NULL: the callable needs none */
-    struct relaunch *relaunch;         /* the graph that is built to be kept, or launched */
-    bool is_built_only;
-    bool is_plain;  /* streamed, without limits: a submit has nothing to do but submit */
-    bool is_part;   /* of a graph: not to be freed */
-    bool is_staged; /* tensors are copies of those at host_addr */
-    struct chip *chip;
-    struct graph *graph;
-    struct ledger *ledger; /* NULL: no limits */
-    struct worker *submitter;
-    int32_t quota; /* submits until there is something to look at beside the task */
-    bool is_shared;
+    struct built_graph *graph;         /* that is built to be kept, or launched */
+    enum chip_purpose purpose;
+    bool is_part;    /* of a graph: not to be freed */
+    bool is_staged;  /* tensors are copies of those at host_addr */
+    bool is_lost;    /* the device is, since this run or before */
+    uint64_t number; /* which run of the device it is */
     int status;
-    uint64_t begin_ns;
 
     struct run *next;     /* in the device's queue */
     enum run_state state; /* under the device's lock */
@@ -161,15 +120,10 @@ struct run {
 
 /* NULL: no such device, or not of this process; *status_out says which. */
 struct device *device_get(const struct pto_device *handle, int *status_out);
-void memory_release_all(struct device *device);
-/* Whether the address lies in an allocation of the device. */
-bool memory_contains(struct device *device, uint64_t addr);
-
 /* callable.c */
 /* The callable gets the artefact, which it frees. NULL: no memory. */
 struct callable *callable_make(const struct pto_callable_params *params);
 void callable_free(struct callable *c);
-void callable_load_guard(struct callable *c);
 /* callable_load.c: frees what comes from the artefact. Accepts NULL. */
 void packed_free(struct packed *packed);
 
@@ -192,21 +146,7 @@ void staging_begin(struct run *run);
 /* Copies the results back unless the run failed. */
 void staging_end(struct run *run);
 
-/* orch.c: builds the graph of `arg`, a struct run, on the builder's stack. */
-void orch_build(void *arg);
-extern const struct pto_orch_ops orch_ops;
-extern const struct pto_orch_ops orch_ops_watched; /* for runs with an observer of submits */
-/* The graph could not even be started. */
-void orch_refuse_start(struct run *run, int status);
-/* story.c */
-/* Tells why the scheduler ended the run, if it did. */
-void run_report_fault(struct run *run);
-void story_begin(struct run *run);
-void story_end(struct run *run);
-/* For the chip: `arg` is a run that makes no progress, or takes too long. */
-void run_stalled(void *arg, bool is_stall);
-
-/* run.c, for relaunch.c */
+/* run.c, for built_graphs.c */
 /* On failure the error, which may be NULL, says why. */
 int run_prepare(struct run *run, struct device *device, struct callable *callable,
                 const struct pto_entry *entry, const struct pto_run_options *options,
@@ -218,25 +158,15 @@ int run_now(struct run *run, struct pto_run_report *report);
 /* Gives the run a handle; on failure it is freed. */
 int run_publish(struct run *run, struct pto_run **run_out);
 
-/* relaunch.c */
-/* Before the orchestration runs: what is to be noted for later launches. */
-void relaunch_record(struct relaunch *r, struct run *run, struct graph_params *params,
-                     struct chip_job *job);
-/* It has run: keeps the graph. */
-void relaunch_keep(struct relaunch *r, struct run *run);
-/* Makes the device's graph that of the launch, or fails the run. */
-void relaunch_start(struct relaunch *r, struct run *run, const struct graph_params *params,
-                    struct chip_job *job);
-/* A kernel of the launch never returned: what it may use stays. */
-void relaunch_pin(struct relaunch *r);
-void relaunch_release(struct relaunch *r);
-/* What the orchestration itself read or wrote. */
-void relaunch_note_read(struct relaunch *r, uint64_t addr, uint32_t bytes, uint64_t bits);
-void relaunch_note_write(struct relaunch *r, uint64_t addr, uint32_t bytes, uint64_t bits);
-void relaunch_note_scalar(struct relaunch *r, uint32_t index);
+/* built_graphs.c */
+/* The run that built it has ended: keeps what the chip made. */
+void built_graph_keep(struct built_graph *b, struct chip_graph *graph);
+struct chip_graph *built_graph_of(const struct built_graph *b);
+/* The run that used it has ended. */
+void built_graph_release(struct built_graph *b);
 
 /* The first error wins. Returns the status of the run. */
-int run_fail(struct run *run, int status, const struct pto_site *site, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+int run_fail(struct run *run, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -28,14 +28,14 @@ static bool is_in_range(uint64_t value, const struct variable *v);
 static const char *parse_number(const char *text, uint64_t *value_out);
 
 bool limits_parse(const char *text, uint64_t low, uint64_t high, bool is_power_of_two,
-                  uint64_t value[GRAPH_RINGS])
+                  uint64_t value[PTO_RINGS])
 {
     const struct variable range = { NULL, low, high, is_power_of_two, NULL };
-    uint64_t number[GRAPH_RINGS];
+    uint64_t number[PTO_RINGS];
     uint32_t count = 0;
 
     for (bool is_last = false; !is_last; count++) {
-        if (count == GRAPH_RINGS)
+        if (count == PTO_RINGS)
             return false;
         text = parse_number(text, &number[count]);
         if (text == NULL || !is_in_range(number[count], &range))
@@ -44,18 +44,18 @@ bool limits_parse(const char *text, uint64_t low, uint64_t high, bool is_power_o
         if (!is_last && *text++ != ',')
             return false;
     }
-    if (count != 1 && count != GRAPH_RINGS)
+    if (count != 1 && count != PTO_RINGS)
         return false;
-    for (uint32_t i = 0; i < GRAPH_RINGS; i++)
+    for (uint32_t i = 0; i < PTO_RINGS; i++)
         value[i] = number[count == 1 ? 0 : i];
     return true;
 }
 
-int limits_resolve(const struct pto_ring_limits *options, struct ledger_limits *out,
+int limits_resolve(const struct pto_ring_limits *options, struct pto_ring_limits *out,
                    const char *warning[LIMITS_VARIABLES])
 {
     static const struct pto_ring_limits no_options;
-    uint64_t value[LIMITS_VARIABLES][GRAPH_RINGS] = { { 0 } };
+    uint64_t value[LIMITS_VARIABLES][PTO_RINGS] = { { 0 } };
     const uint64_t *option[LIMITS_VARIABLES];
     int count = 0;
 
@@ -71,7 +71,7 @@ int limits_resolve(const struct pto_ring_limits *options, struct ledger_limits *
         warning[i] = NULL;
         if (text != NULL && !limits_parse(text, v->low, v->high, v->is_power_of_two, value[i]))
             warning[i] = v->warning;
-        for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
+        for (uint32_t ring = 0; ring < PTO_RINGS; ring++) {
             if (option[i][ring] != 0)
                 value[i][ring] = option[i][ring];
             if (value[i][ring] != 0 && !is_in_range(value[i][ring], v))
@@ -79,10 +79,10 @@ int limits_resolve(const struct pto_ring_limits *options, struct ledger_limits *
             count += value[i][ring] != 0;
         }
     }
-    for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
-        out->window[ring] = (uint32_t)value[0][ring];
+    for (uint32_t ring = 0; ring < PTO_RINGS; ring++) {
+        out->task_window[ring] = value[0][ring];
         out->heap[ring] = value[1][ring];
-        out->dep_pool[ring] = (uint32_t)value[2][ring];
+        out->dep_pool[ring] = value[2][ring];
     }
     return count;
 }

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/object.h"
+#include "base/object.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -15,10 +15,9 @@ static struct {
 static int register_callable(struct device *device, struct callable *c, struct pto_error *error);
 static int check_headers(const struct device *device, const struct callable *c,
                          struct pto_error *error);
-static void take_out(struct registration *r);
+static struct chip_code *take_out(struct registration *r);
 static void forget(struct registration *r);
-static int load_code(struct callable *c, struct pto_error *error);
-static void unload_code(struct callable *c);
+static int load_code(struct registration *r, struct callable *c, struct pto_error *error);
 
 static const char *name_of(const struct callable *c)
 {
@@ -88,6 +87,7 @@ int pto_unregister(struct pto_device *device_handle, struct pto_callable *callab
     int status;
     struct device *device = device_get(device_handle, &status);
     struct callable *c = handle_get(HANDLE_CALLABLE, callable_handle);
+    struct chip_code *code = NULL;
     struct registration *r;
 
     if (status < 0)
@@ -101,10 +101,9 @@ int pto_unregister(struct pto_device *device_handle, struct pto_callable *callab
     r = find_registration(device, c);
     status = r == NULL ? PTO_EINVAL : r->users != 0 ? PTO_EBUSY : PTO_OK;
     if (status == PTO_OK)
-        take_out(r);
+        code = take_out(r);
     pthread_mutex_unlock(&device->lock);
-    if (status == PTO_OK && c->packed->registered == NULL)
-        unload_code(c);
+    chip_unload(device->chip, code);
     pthread_mutex_unlock(&registry.lock);
     return status;
 }
@@ -156,16 +155,17 @@ void register_forget_callable(struct callable *c)
 void register_count(const struct callable *c, uint32_t *objects_out, uint32_t *devices_out)
 {
     pthread_mutex_lock(&registry.lock);
-    *objects_out = c->packed->object_count;
     *devices_out = c->packed->device_count;
+    *objects_out = *devices_out != 0 ? c->packed->artefact->kernel_count + 1 : 0;
     pthread_mutex_unlock(&registry.lock);
 }
 
 /* ---- under the registry's lock ---- */
 
-/* Under the device's lock, too. */
-static void take_out(struct registration *r)
+/* Under the device's lock, too. Returns the code, which is to be unloaded. */
+static struct chip_code *take_out(struct registration *r)
 {
+    struct chip_code *code = r->code;
     struct packed *packed = r->callable->packed;
     struct registration **link = &packed->registered;
 
@@ -174,18 +174,18 @@ static void take_out(struct registration *r)
     *link = r->next;
     packed->device_count--;
     *r = (struct registration){ NULL };
+    return code;
 }
 
 static void forget(struct registration *r)
 {
     struct device *device = r->device;
-    struct callable *c = r->callable;
+    struct chip_code *code;
 
     lock_device(device);
-    take_out(r);
+    code = take_out(r);
     unlock_device(device);
-    if (c->packed->registered == NULL)
-        unload_code(c);
+    chip_unload(device->chip, code);
 }
 
 static int check_platform(const struct device *device, const struct callable *c,
@@ -193,17 +193,18 @@ static int check_platform(const struct device *device, const struct callable *c,
 {
     const char *platform = c->packed->artefact->platform;
 
-    if (platform == NULL || strcmp(platform, device->row->platform.name) == 0)
+    if (platform == NULL || strcmp(platform, device->platform->name) == 0)
         return PTO_OK;
     return error_tell(error, PTO_ENOSUP,
                       "callable \"%.100s\" was made for %.60s, and the device is an %s; build it "
                       "for that one",
-                      name_of(c), platform, device->row->platform.name);
+                      name_of(c), platform, device->platform->name);
 }
 
 static int register_callable(struct device *device, struct callable *c, struct pto_error *error)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct registration loaded = { .device = device, .callable = c };
     struct registration *r;
     int status = PTO_OK;
 
@@ -221,12 +222,13 @@ static int register_callable(struct device *device, struct callable *c, struct p
                             REGISTRATIONS_MAX, name_of(c));
     if (status >= 0)
         status = check_headers(device, c, error);
-    if (status >= 0 && c->packed->object_count == 0)
-        status = load_code(c, error);
+    if (status >= 0)
+        status = load_code(&loaded, c, error);
     if (status < 0)
         goto unlock;
+    loaded.next = c->packed->registered;
     lock_device(device);
-    *r = (struct registration){ .device = device, .callable = c, .next = c->packed->registered };
+    *r = loaded;
     unlock_device(device);
     c->packed->registered = r;
     c->packed->device_count++;
@@ -274,60 +276,30 @@ static int check_headers(const struct device *device, const struct callable *c,
 
 /* ---- code; under the registry's lock, while no run uses it ---- */
 
-static int load_one(struct callable *c, const void *bytes, size_t size, const char *label,
-                    const char *symbol, void **function_out, struct pto_error *error)
+static int load_code(struct registration *r, struct callable *c, struct pto_error *error)
 {
-    struct packed *packed = c->packed;
-    struct object **object = &packed->object[packed->object_count];
-    int status = object_acquire(bytes, size, label, object, error);
-
-    if (status < 0)
-        return status;
-    packed->object_count++;
-    *function_out = object_symbol(*object, symbol);
-    if (*function_out == NULL)
-        return error_tell(error, PTO_ELOAD,
-                          "%s has no function %s; export it (extern \"C\" in C++)", label, symbol);
-    return PTO_OK;
-}
-
-static int load_code(struct callable *c, struct pto_error *error)
-{
-    struct packed *packed = c->packed;
+    const struct packed *packed = c->packed;
     const struct artefact *a = packed->artefact;
-    char label[200];
-    void *function = NULL;
+    struct chip_kernel *kernels = calloc(a->kernel_count + 1, sizeof(*kernels));
+    struct chip_program program = {
+        .name = name_of(c),
+        .orchestration = { a->name, a->orchestration, a->orchestration_size },
+        .entry = packed->entry != NULL ? packed->entry : a->entry,
+        .kernels = kernels,
+        .kernel_count = a->kernel_count,
+    };
     int status;
 
-    snprintf(label, sizeof(label), "the orchestration of \"%.100s\"", name_of(c));
-    status = load_one(c, a->orchestration, a->orchestration_size, label,
-                      packed->entry != NULL ? packed->entry : a->entry, &function, error);
-    c->orchestration = (pto_orch_fn)(uintptr_t)function;
-    for (uint32_t i = 0; i < a->kernel_count && status >= 0; i++) {
+    if (kernels == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory to load \"%.100s\"", name_of(c));
+    for (uint32_t i = 0; i < a->kernel_count; i++) {
         struct artefact_kernel kernel = artefact_kernel_at(a, i);
 
-        snprintf(label, sizeof(label), "kernel %u (\"%.60s\") of \"%.100s\"", kernel.func_id,
-                 kernel.name, name_of(c));
-        status = load_one(c, kernel.bytes, kernel.size, label, "kernel_entry", &function, error);
-        if (status >= 0)
-            c->kernel[kernel.func_id].fn = (pto_kernel_fn)(uintptr_t)function;
+        kernels[i] = (struct chip_kernel){ .object = { kernel.name, kernel.bytes, kernel.size },
+                                           .func_id = kernel.func_id,
+                                           .core_type = kernel.core };
     }
-    if (status < 0)
-        unload_code(c);
-    else
-        callable_load_guard(c);
+    status = chip_load(r->device->chip, &program, &r->code, error);
+    free(kernels);
     return status;
-}
-
-static void unload_code(struct callable *c)
-{
-    struct packed *packed = c->packed;
-
-    if (a32_load_relaxed(&c->is_pinned) != 0) /* a thread is still in it */
-        return;
-    for (uint32_t i = 0; i < c->kernel_count; i++)
-        c->kernel[i].fn = NULL;
-    c->orchestration = NULL;
-    while (packed->object_count != 0)
-        object_release(packed->object[--packed->object_count]);
 }

@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "host/host.h"
 #include "host/limits.h"
+#include "host/sentences.h"
 
 static int prepare_run(const struct pto_device *device, const struct pto_callable *callable,
                        const struct pto_entry *entry, const struct pto_run_options *options,
@@ -24,10 +25,7 @@ static void enqueue_run(struct run *run);
 static void dequeue_run(struct run *run);
 static void *runner_main(void *arg);
 static struct run *run_get(struct pto_run *handle, int *status_out);
-static void report_timing(struct run *run, uint64_t begin_cycles);
-static void begin_trace(struct run *run);
-static void end_trace(struct run *run);
-static void record_edge(void *context, uint32_t before, uint32_t after);
+static void keep_names(struct run *run);
 
 enum { TRACE_RECORDS_DEFAULT = 65536, TRACE_RECORDS_MAX = 1 << 24 };
 
@@ -70,7 +68,7 @@ int run_now(struct run *run, struct pto_run_report *report)
         execute_run(run);
         end_run(run);
     } else {
-        run_fail(run, PTO_ETIMEOUT, NULL,
+        run_fail(run, PTO_ETIMEOUT,
                  "the device was busy with other runs for a minute; wait for them, or cancel them");
     }
     status = run->status;
@@ -214,10 +212,10 @@ int pto_run_cancel(struct pto_run *handle)
     if (run->state == RUN_PREPARED || run->state == RUN_QUEUED) {
         if (run->state == RUN_QUEUED)
             dequeue_run(run);
-        run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled before it began");
+        run_fail(run, PTO_ECANCELED, "the run was cancelled before it began");
         end_run(run);
     } else if (run->state == RUN_RUNNING) {
-        sched_attend(run->chip->sched, ATTEND_CANCELLED, 0); /* seen sooner or later */
+        chip_cancel(run->device->chip, run->number); /* seen sooner or later */
     }
     pthread_mutex_unlock(&run->device->lock);
     return PTO_OK;
@@ -251,7 +249,7 @@ int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
     if (run->state == RUN_QUEUED || run->state == RUN_RUNNING)
         status = PTO_EBUSY;
     else if (run->state == RUN_PREPARED)
-        run_fail(run, PTO_ECANCELED, NULL, "the run was never launched");
+        run_fail(run, PTO_ECANCELED, "the run was never launched");
     pthread_mutex_unlock(&run->device->lock);
     if (status < 0 || handle_destroy(HANDLE_RUN, handle) == NULL)
         return status < 0 ? status : PTO_EINVAL;
@@ -344,7 +342,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
 
     if (!is_valid_call(entry, options))
         status = PTO_EINVAL;
-    else if (aptr_load_relaxed(&device->chip->builder) == __builtin_thread_pointer())
+    else if (chip_is_builder(device->chip))
         status = PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
     if (status < 0)
         return error_tell(error, status, "%s", pto_strerror(status));
@@ -372,11 +370,6 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         run->entry.tensor_count = entry->tensor_count;
         run->entry.scalar_count = entry->scalar_count;
     }
-    run->entry_seen = run->entry;
-    run->chip = device->chip;
-    run->graph = device->chip->graph;
-    run->submitter = device->chip->submitter;
-    run->is_shared = device->chip->sched->worker_count > 1;
     pthread_mutex_lock(&device->lock);
     if (device->is_closing)
         status = PTO_EINVAL;
@@ -396,7 +389,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
 /* The end of the run's memory, too, unless it is a part of something else. */
 static void release_run(struct run *run)
 {
-    struct relaunch *relaunch = run->relaunch;
+    struct built_graph *graph = run->graph;
     struct callable *callable = run->callable;
     struct device *device = run->device;
 
@@ -409,8 +402,18 @@ static void release_run(struct run *run)
     a32_sub_acq_rel(&callable->users, 1);
     device->run_count--;
     pthread_mutex_unlock(&device->lock);
-    if (relaunch != NULL)
-        relaunch_release(relaunch); /* last: the run may be a part of it, and another's now */
+    if (graph != NULL)
+        built_graph_release(graph); /* last: the run may be a part of it, and another's now */
+}
+
+/* Its turn has come; under the device's lock. */
+static void begin_run(struct run *run)
+{
+    struct device *device = run->device;
+
+    run->state = RUN_RUNNING;
+    run->number = ++device->run_number;
+    device->is_running = true;
 }
 
 /* Waits until the run is at the head of the queue, and starts it. False on the deadline. */
@@ -425,9 +428,7 @@ static bool take_turn(struct run *run, uint64_t deadline_ns)
         is_there = os_cond_wait(&device->changed, &device->lock, deadline_ns);
     if (device->head == run && !device->is_running) { /* even if that was at the last moment */
         is_there = true;
-        run->state = RUN_RUNNING;
-        device->is_running = true;
-        a32_store_relaxed(&run->chip->sched->attention, 0); /* no run is going on */
+        begin_run(run);
     } else {
         dequeue_run(run);
         pthread_cond_broadcast(&device->changed); /* somebody behind it may be next now */
@@ -436,157 +437,119 @@ static bool take_turn(struct run *run, uint64_t deadline_ns)
     return is_there;
 }
 
-/* Only if somebody set a ring's size. */
-static void start_ledger(struct run *run)
+/* The sizes of rings as they count, the environment included. Returns whether one is set. */
+static bool resolve_rings(struct run *run)
 {
     const char *warning[LIMITS_VARIABLES];
-    struct ledger_limits limits = { .is_reference = run->options.limits == PTO_LIMITS_REFERENCE,
-                                    .is_held = run->options.mode == PTO_MODE_HOST };
-    int count = limits_resolve(&run->options.rings, &limits, warning);
+    int count = limits_resolve(&run->options.rings, &run->options.rings, warning);
 
     for (uint32_t i = 0; i < LIMITS_VARIABLES; i++)
         if (warning[i] != NULL)
             run->report.warning = warning[i];
     if (count < 0)
-        run_fail(run, PTO_EINVAL, NULL,
+        run_fail(run, PTO_EINVAL,
                  "a ring's size is out of range: windows are powers of two from 4 on, heaps have "
                  "at least 1024 bytes, pools at least 4 entries");
-    else if (count > 0 || limits.is_reference) {
-        run->ledger = run->chip->ledger;
-        if (ledger_start(run->ledger, &limits) < 0)
-            orch_refuse_start(run, PTO_ENOMEM);
+    return count > 0;
+}
+
+/* What the chip cannot do, in a sentence; NULL: it can do all that is asked for. */
+static const char *find_unsupported(const struct run *run)
+{
+    const struct chip_properties *can = chip_properties(run->device->chip);
+    const struct pto_run_options *options = &run->options;
+
+    if (run->callable->packed == NULL && !can->runs_functions)
+        return "its code is functions of this program, which the device, in a process of its own, "
+               "cannot call; load an artefact, or open the device without is_isolated";
+    if ((options->edge != NULL || options->task != NULL) && !can->has_observers)
+        return "the device cannot call `edge` and `task` of the options; leave them NULL";
+    if (run->purpose != CHIP_RUN && !can->has_graphs)
+        return "the device keeps no graphs; run the callable";
+    if (options->trace != PTO_TRACE_OFF && !can->has_recorder)
+        return "the device has no recorder; do without `trace`";
+    return NULL;
+}
+
+/* Takes what came of the run. */
+static void take_result(struct run *run, const struct chip_result *result)
+{
+    if (result->failure.status < 0 && run->status >= 0) {
+        run->status = result->failure.status;
+        sentence_write(&result->failure, run->callable, &run->report.error);
     }
+    if (run->purpose == CHIP_BUILD)
+        built_graph_keep(run->graph, result->graph);
+    if (result->is_lost)
+        a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
+    run->is_lost = result->is_lost;
+    if (run->options.trace != PTO_TRACE_OFF)
+        keep_names(run);
 }
 
-static uint64_t deadline_after(uint64_t timeout_ns)
+/* Everything is in place: starts the run and sees it through. NULL: the chip did not take it. */
+static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
 {
-    uint64_t now = os_now_ns();
+    struct chip *chip = run->device->chip;
+    const struct chip_request request = {
+        .number = run->number,
+        .purpose = run->purpose,
+        .code = run->registration != NULL ? run->registration->code : NULL,
+        .functions = run->registration != NULL ? NULL : &run->callable->functions,
+        .graph = run->graph != NULL ? built_graph_of(run->graph) : NULL,
+        .entry = &run->entry,
+        .options = &run->options,
+        .has_rings = has_rings,
+        .stall_ns = run->stall_ns,
+    };
+    int status = chip_start(chip, &request);
 
-    return timeout_ns != 0 && timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
-}
-
-/* A handle that somebody kept too long may be looked at meanwhile: written only if it changes. */
-static void choose_ops(struct run *run)
-{
-    struct pto_orch *o = &run->device->orch.orch;
-    const struct pto_orch_ops *ops = run->options.task != NULL ? &orch_ops_watched : &orch_ops;
-
-    if (o->ops != ops)
-        o->ops = ops;
+    if (status < 0) {
+        run_fail(run, status, "%s", pto_strerror(status));
+        return NULL;
+    }
+    chip_wait(chip);
+    return chip_report(chip, &run->report);
 }
 
 static void execute_run(struct run *run)
 {
-    struct callable *callable = run->callable;
-    struct chip_job job = { .build = orch_build,
-                            .arg = run,
-                            .kernels = callable->kernel,
-                            .order_seed = run->options.order_seed,
-                            .live_max = run->options.window,
-                            .is_held = run->options.mode == PTO_MODE_HOST || run->is_built_only,
-                            .trace = run->options.trace,
-                            .trace_records = run->options.trace_records != 0
-                                                 ? run->options.trace_records
-                                                 : TRACE_RECORDS_DEFAULT,
-                            .is_built_only = run->is_built_only,
-                            .stall_ns = run->stall_ns,
-                            .deadline_ns = deadline_after(run->options.timeout_ns),
-                            .stalled = run_stalled,
-                            .report = &run->report };
-    struct graph_params params = { .kernels = callable->kernel,
-                                   .kernel_count = callable->kernel_count,
-                                   .deps = run->options.deps,
-                                   .edge_fn = run->options.edge,
-                                   .edge_context = run->options.edge_context,
-                                   .entry = &run->entry,
-                                   .clusters = run->chip->clusters };
-    uint64_t begin_cycles;
-    int status = PTO_OK;
+    const char *unsupported = find_unsupported(run);
+    const struct chip_result *result = NULL;
+    bool has_rings;
 
-    if (run->chip->is_lost) { /* by a run that was before it in the queue, whose story is kept */
-        run_fail(run, PTO_ELOST, NULL, "%s", pto_strerror(PTO_ELOST));
+    run->is_lost = run->device->is_lost;
+    if (run->is_lost) { /* by a run that was before it in the queue, whose story is kept */
+        run_fail(run, PTO_ELOST, "%s", pto_strerror(PTO_ELOST));
         return;
     }
-    story_begin(run);
-    staging_begin(run);
-    if (run->options.trace != PTO_TRACE_OFF) {
-        params.wired_fn = record_edge;
-        params.wired_context = run;
-        begin_trace(run);
-    }
-    if (run->is_built_only)
-        relaunch_record(run->relaunch, run, &params, &job);
-    if (run->relaunch != NULL && !run->is_built_only && run->status == PTO_OK)
-        relaunch_start(run->relaunch, run, &params, &job);
-    else if (run->status == PTO_OK)
-        status = graph_start(run->graph, &params);
-    if (status < 0)
-        orch_refuse_start(run, status);
-    if (run->status == PTO_OK && run->relaunch == NULL)
-        start_ledger(run);
-    run->is_plain = run->ledger == NULL && !job.is_held;
-    run->quota = 0;
-    if (run->status < 0) {
-        story_end(run);
-        return;
-    }
-    run->device->orch.run = run;
-    choose_ops(run);
-    run->begin_ns = os_now_ns();
-    begin_cycles = port_cycles();
-    status = run->chip->ops->run(run->chip, &job);
-    run->report.ns = os_now_ns() - run->begin_ns;
-    report_timing(run, begin_cycles);
-    if (status < 0)
-        run_fail(run, status, NULL, "there is no memory for the recorder; lower trace_records");
-    run->report.tasks = run->graph->seq - 1;
-    run->report.edges = run->graph->edge_total;
-    run_report_fault(run);
-    if ((a32_load_relaxed(&run->chip->sched->attention) & ATTEND_CANCELLED) != 0) /* it has ended */
-        run_fail(run, PTO_ECANCELED, NULL, "the run was cancelled after %llu of %llu tasks",
-                 (unsigned long long)run->report.executions, (unsigned long long)run->report.tasks);
-    if (run->is_built_only)
-        relaunch_keep(run->relaunch, run);
-    if (run->options.trace != PTO_TRACE_OFF)
-        end_trace(run);
-    if (run->chip->is_lost) {
-        a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
-        if (run->relaunch != NULL)
-            relaunch_pin(run->relaunch);
-    }
-    staging_end(run);
-    if (run->status < 0)
-        story_end(run);
+    if (unsupported != NULL)
+        run_fail(run, PTO_ENOSUP, "callable \"%.100s\" cannot run here: %s",
+                 run->callable->kernel_name[run->callable->kernel_count], unsupported);
+    has_rings = run->purpose == CHIP_RUN && resolve_rings(run);
+    if (run->options.trace_records == 0)
+        run->options.trace_records = TRACE_RECORDS_DEFAULT;
+    if (run->status >= 0)
+        staging_begin(run);
+    if (run->status >= 0)
+        result = run_on_chip(run, has_rings);
+    if (result != NULL)
+        take_result(run, result);
+    if (run->status >= 0)
+        staging_end(run);
+    story_write(&run->device->story, result, run->callable, &run->report.error);
 }
 
-static void report_timing(struct run *run, uint64_t begin_cycles)
+/* What the timeline needs beside the chip's record; the callable may be gone by then. */
+static void keep_names(struct run *run)
 {
-    uint64_t cycles = port_cycles() - begin_cycles;
-    double ns = cycles != 0 ? (double)run->report.ns / (double)cycles : 0.0;
-
-    for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
-        const struct sched_timing *timing = &run->chip->sched->timing[i];
-        uint64_t begin = a64_load_relaxed(&timing->begin); /* the run has ended */
-        uint64_t end = a64_load_relaxed(&timing->end);
-
-        if (begin != 0 && end > begin)
-            run->report.timing[i] =
-                (struct pto_timing){ (uint64_t)((double)(begin - begin_cycles) * ns),
-                                     (uint64_t)((double)(end - begin_cycles) * ns) };
-    }
-}
-
-/* ---- the recorder: edges, names and clocks; the rings are the chip's ---- */
-
-static void begin_trace(struct run *run)
-{
-    struct trace_store *trace = &run->device->trace;
+    struct trace_names *trace = &run->device->trace;
     uint32_t count = run->callable->kernel_count;
     size_t bytes = 0;
     char *text;
 
-    trace->mode = PTO_TRACE_OFF;
-    trace->edge_count = trace->edges_lost = 0;
+    trace->mode = run->options.trace;
+    trace->status = run->status;
     free(trace->kernel_name);
     for (uint32_t i = 0; i < count; i++)
         bytes += strlen(run->callable->kernel_name[i]) + 1;
@@ -599,38 +562,6 @@ static void begin_trace(struct run *run)
         trace->kernel_name[i] = memcpy(text, run->callable->kernel_name[i], length);
         text += length;
     }
-    trace->begin_ns = os_now_ns();
-    trace->begin_cycles = port_cycles();
-}
-
-static void end_trace(struct run *run)
-{
-    struct trace_store *trace = &run->device->trace;
-
-    trace->end_ns = os_now_ns();
-    trace->end_cycles = port_cycles();
-    trace->tasks = run->report.tasks;
-    trace->status = run->status;
-    trace->mode = run->options.trace;
-}
-
-/* Called by the submitter. */
-static void record_edge(void *context, uint32_t before, uint32_t after)
-{
-    struct trace_store *trace = &((struct run *)context)->device->trace;
-
-    if (trace->edge_count == trace->edge_max) {
-        uint64_t max = trace->edge_max != 0 ? 2 * trace->edge_max : 4096;
-        struct trace_edge *edge = realloc(trace->edge, max * sizeof(*edge));
-
-        if (edge == NULL) {
-            trace->edges_lost++;
-            return;
-        }
-        trace->edge = edge;
-        trace->edge_max = max;
-    }
-    trace->edge[trace->edge_count++] = (struct trace_edge){ before, after };
 }
 
 /* Wakes whoever waits for this run or for its turn. Takes the lock unless the run never began. */
@@ -644,7 +575,7 @@ static void end_run(struct run *run)
         pthread_mutex_lock(&device->lock);
         dequeue_run(run);
         device->is_running = false;
-        device->is_lost = run->chip->is_lost;
+        device->is_lost = run->is_lost;
     }
     run->state = RUN_ENDED;
     while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&
@@ -697,9 +628,7 @@ static void *runner_main(void *arg)
             os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
             continue;
         }
-        run->state = RUN_RUNNING;
-        device->is_running = true;
-        a32_store_relaxed(&run->chip->sched->attention, 0); /* no run is going on */
+        begin_run(run);
         pthread_mutex_unlock(&device->lock);
         execute_run(run);
         end_run(run);
@@ -709,27 +638,40 @@ static void *runner_main(void *arg)
     return NULL;
 }
 
-int run_fail(struct run *run, int status, const struct pto_site *site, const char *format, ...)
+int run_fail(struct run *run, int status, const char *format, ...)
 {
     struct pto_error *error = &run->report.error;
-    int used = 0;
     va_list args;
 
     if (run->status < 0)
         return run->status;
     run->status = status;
-    run->quota = 0; /* the next submit looks */
     error->status = status;
-    if (run->state == RUN_RUNNING)
-        error->scope_depth = run->graph->scope_count > 0 ? run->graph->scope_count - 1 : 0;
-    if (site != NULL) {
-        error->site = *site;
-        used = snprintf(error->text, sizeof(error->text), "%s:%d: ", site->file, site->line);
-        if (used < 0 || (size_t)used >= sizeof(error->text))
-            used = 0;
-    }
     va_start(args, format);
-    vsnprintf(error->text + used, sizeof(error->text) - (size_t)used, format, args);
+    vsnprintf(error->text, sizeof(error->text), format, args);
     va_end(args);
     return status;
+}
+
+int pto_device_story(struct pto_device *handle, char *text, size_t size)
+{
+    int status;
+    struct device *device = device_get(handle, &status);
+
+    if (device == NULL)
+        return status;
+    pthread_mutex_lock(&device->lock);
+    if (device->is_running)
+        status = PTO_EBUSY;
+    else if (text != NULL && size != 0)
+        snprintf(text, size, "%s", device->story.text);
+    if (status == PTO_OK)
+        status = (int)device->story.length;
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+uint32_t pto_stuck_threads(void)
+{
+    return chip_stuck_threads();
 }

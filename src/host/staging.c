@@ -39,7 +39,8 @@ static uint32_t direction_of(const struct run *run, uint32_t index)
 {
     const struct packed *packed = run->callable->packed;
 
-    if (index >= packed->artefact->signature_count || packed->signature[index] == PTO_DIR_SCALAR)
+    if (packed == NULL || index >= packed->artefact->signature_count ||
+        packed->signature[index] == PTO_DIR_SCALAR)
         return PTO_DIR_INOUT;
     return packed->signature[index];
 }
@@ -50,18 +51,36 @@ static bool is_whole(const struct pto_tensor *t)
     return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
 }
 
+/* Device and host memory are both there, so only a chip that died refuses a copy. */
+static int fail_copy(struct run *run, int status, uint32_t index)
+{
+    return status < 0 ? run_fail(run, status, "tensor %u of the entry cannot be copied: %s", index,
+                                 pto_strerror(status))
+                      : PTO_OK;
+}
+
+/* Without a signature a callable works on the host's memory, if the chip can reach it. */
+static bool needs_staging(const struct run *run)
+{
+    const struct packed *packed = run->callable->packed;
+
+    if (!chip_properties(run->device->chip)->shares_memory)
+        return true;
+    return packed != NULL && packed->artefact->signature_count != 0;
+}
+
 void staging_begin(struct run *run)
 {
     struct device *device = run->device;
     struct plan plan;
 
-    if (run->callable->packed == NULL || run->callable->packed->artefact->signature_count == 0)
+    if (!needs_staging(run))
         return;
     if (plan_tensors(run, &plan) < 0)
         return;
     plan_slices(run, &plan);
     if (!reserve(device, plan.bytes)) {
-        run_fail(run, PTO_ENOMEM, NULL,
+        run_fail(run, PTO_ENOMEM,
                  "there is no memory for the entry's tensors on the device: %llu bytes are needed",
                  (unsigned long long)plan.bytes);
         return;
@@ -69,12 +88,14 @@ void staging_begin(struct run *run)
     for (uint32_t i = 0; i < plan.count; i++) {
         uint32_t index = plan.tensor[i];
         struct pto_tensor *t = &run->tensor[index];
-        char *slice = device->staging + plan.offset[i];
+        uint64_t slice = device->staging + plan.offset[i];
+        const void *from = (const void *)(uintptr_t)t->addr;
 
         run->host_addr[index] = t->addr;
-        if (direction_of(run, index) != PTO_DIR_OUT || !is_whole(t))
-            memcpy(slice, (const void *)(uintptr_t)t->addr, t->size);
-        t->addr = (uint64_t)(uintptr_t)slice;
+        if ((direction_of(run, index) != PTO_DIR_OUT || !is_whole(t)) &&
+            fail_copy(run, chip_write(device->chip, slice, from, t->size), index) < 0)
+            return;
+        t->addr = slice;
         t->space = PTO_SPACE_DEVICE;
     }
     run->is_staged = true;
@@ -82,12 +103,14 @@ void staging_begin(struct run *run)
 
 void staging_end(struct run *run)
 {
-    if (!run->is_staged || run->status < 0 || run->is_built_only)
+    if (!run->is_staged || run->purpose == CHIP_BUILD)
         return;
-    for (uint32_t i = 0; i < run->entry.tensor_count; i++)
+    for (uint32_t i = 0; i < run->entry.tensor_count && run->status >= 0; i++)
         if (run->host_addr[i] != 0 && direction_of(run, i) != PTO_DIR_IN)
-            memcpy((void *)(uintptr_t)run->host_addr[i],
-                   (const void *)(uintptr_t)run->tensor[i].addr, run->tensor[i].size);
+            (void)fail_copy(run,
+                            chip_read(run->device->chip, run->tensor[i].addr,
+                                      (void *)(uintptr_t)run->host_addr[i], run->tensor[i].size),
+                            i);
 }
 
 /* Which tensors there are to stage, in the order of their addresses. */
@@ -105,10 +128,10 @@ static int plan_tensors(struct run *run, struct plan *plan)
             t->addr = 0;
             continue;
         }
-        if (memory_contains(run->device, t->addr))
+        if (chip_contains(run->device->chip, t->addr))
             continue;
         if (t->size > STAGING_MAX || t->addr > UINT64_MAX - t->size)
-            return run_fail(run, PTO_EINVAL, NULL,
+            return run_fail(run, PTO_EINVAL,
                             "tensor %u of the entry cannot have %llu bytes at %#llx; was it "
                             "initialised?",
                             i, (unsigned long long)t->size, (unsigned long long)t->addr);
@@ -148,9 +171,11 @@ static bool reserve(struct device *device, uint64_t bytes)
 {
     if (bytes <= device->staging_bytes)
         return true;
-    free(device->staging);
+    if (device->staging != 0)
+        (void)chip_free(device->chip, device->staging, NULL);
     bytes = (bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
-    device->staging = aligned_alloc(SLICE_ALIGN, bytes);
-    device->staging_bytes = device->staging != NULL ? bytes : 0;
-    return device->staging != NULL;
+    device->staging_bytes = chip_alloc(device->chip, bytes, &device->staging) >= 0 ? bytes : 0;
+    if (device->staging_bytes == 0)
+        device->staging = 0;
+    return device->staging != 0;
 }

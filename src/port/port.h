@@ -46,6 +46,21 @@ void port_cores_yield(void *machine, struct worker *w);
 /* Somebody holds a lock for a few instructions: let it. */
 void port_relax(void);
 
+/* ---- for orchestrations; not on the path of a task ---- */
+
+/* By the builder: tasks are run until there is room for more. */
+void port_room(void *machine);
+/* The same until the task in the slot has gone. PTO_OK or PTO_ETIMEOUT. */
+int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns);
+uint64_t port_now_ns(void);
+
+/* By the thread that leads the run: calls `each` for every kernel that is running. */
+void port_each_running(void *machine,
+                       void (*each)(void *context, struct slot *s, uint32_t core, uint32_t block),
+                       void *context);
+/* Whether the task waits for cores together with its like. */
+bool port_is_queued(void *machine, const struct slot *s);
+
 /* Starts one invocation of the task's kernel on a core. */
 static inline enum port_start port_core_start(struct core *core, struct slot *s,
                                               const struct pto_tensor *tensor, pto_kernel_fn fn,

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
-#include "pto/status.h"
+#include "pto/pto.h"
 
 enum { STEP_MIN = 256 << 10, STEP_MAX = 64 << 20 };
 
@@ -92,6 +92,11 @@ static void take_back_unused(struct pool_budget *budget)
 {
     for (uint32_t i = 0; i < budget->pool_count; i++)
         sim_pool_trim(budget->pool[i], round_to_page(budget->pool[i]->used));
+}
+
+uint64_t port_now_ns(void)
+{
+    return os_now_ns();
 }
 
 void port_relax(void)

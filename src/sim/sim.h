@@ -33,8 +33,10 @@
 #include "base/crash.h"
 #include "base/fiber.h"
 #include "base/os.h"
-#include "chip/chip.h"
+#include "chip/backend.h"
+#include "orch/launch.h"
 #include "pto/sim.h"
+#include "sim/sim_arena.h"
 #include "sim/port_sim.h"
 
 struct sim;
@@ -89,14 +91,61 @@ struct team_queue {
     uint32_t last;
 };
 
+/* Code that is loaded. */
+struct chip_code {
+    struct chip_functions functions;
+    struct graph_kernel *kernel; /* by func_id */
+    struct object **object;      /* the orchestration's, then the kernels' */
+    uint32_t object_count;
+};
+
+/* A graph that is kept. */
+struct chip_graph {
+    struct launch launch;
+    char *memory;        /* the image's */
+    void *outside;       /* the launch's list of that name */
+    uint64_t kept_bytes; /* counted in the chip's graph_bytes */
+    bool is_pinned;      /* a kernel of it never returned, and may use it */
+};
+
+/* What the recorder keeps beside the rings. */
+struct sim_record {
+    bool is_whole; /* something was recorded, to its end */
+    const struct trace_ring *ring[SCHED_WORKERS_MAX + 1];
+    struct chip_edge *edge;
+    uint64_t edge_count;
+    uint64_t edge_max;
+    uint64_t edges_lost;
+    uint64_t begin_cycles, end_cycles;
+    uint64_t begin_ns, end_ns;
+    uint64_t tasks;
+};
+
+enum { SIM_FREED = 64 }; /* addresses freed lately that are remembered */
+
+struct sim_allocation;
+
 struct sim {
     struct chip base;
+    struct orch orch;
     struct graph graph;
     struct ledger ledger;
     struct sched sched;
     struct pool_budget budget;
     struct fiber *fiber;
-    const struct chip_job *job;
+    struct orch_run run;         /* that is going on */
+    const struct image *image;   /* that it launches; NULL: it builds a graph */
+    struct pto_entry entry_seen; /* by the orchestration of a graph that is kept */
+    struct chip_graph *building;
+    struct chip_graph *launched;
+    uint64_t deadline_ns; /* UINT64_MAX: none */
+    bool is_refused;      /* it was started, but there is nothing to run */
+    bool is_lost;         /* a run ended without some of its kernels: no more runs */
+    bool has_handler;     /* crashes are caught, and reads of a guard noticed */
+    uint64_t begin_ns, begin_cycles;
+    uint64_t run_ns, run_cycles;
+    uint64_t executions;
+    struct chip_result result;
     uint32_t spins;
     uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
     bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
@@ -105,8 +154,16 @@ struct sim {
     uint64_t awaited_until_ns;
     bool has_fence_all;
     bool is_seeded;       /* the roots of the image that is launched are ready */
-    struct thread caller; /* whoever is in sim_run */
-    struct trace_ring ring[SCHED_WORKERS_MAX + 1];
+    struct thread caller; /* whoever is in sim_wait */
+    struct trace_ring ring[SCHED_WORKERS_MAX + 1]; /* the workers', and the one behind them */
+    struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */
+    struct sim_record record;
+    struct sim_arena *arena; /* where device memory comes from; NULL: the heap */
+
+    pthread_mutex_t memory_lock;
+    struct sim_allocation *allocation; /* list */
+    uint64_t freed[SIM_FREED];         /* addresses freed lately */
+    uint32_t freed_next;
 
     pthread_mutex_t lock; /* places, threads, cores, teams, pipes, the last ring */
     struct thread *at_place[SCHED_WORKERS_MAX];
@@ -130,6 +187,9 @@ struct sim {
     uint64_t stall_since_ns;
     uint64_t give_up_ns; /* place 0's: when it does not wait for kernels any longer; 0: it does */
     pthread_t caller_handle;
+    uint64_t number;      /* of the run */
+    uint64_t cancelled;   /* the highest number that was cancelled */
+    uint64_t graph_bytes; /* of graphs that are kept */
 
     _Alignas(128) struct a32 event; /* changes when a sleeper may have something to do */
     struct a32 is_closing;
@@ -137,6 +197,7 @@ struct sim {
     struct a32 wakes;
     _Alignas(128) struct a32 done; /* runs that have ended */
     struct a32 is_running;
+    struct a32 has_ended;    /* the run that was started last */
     struct a32 alarm;        /* enum alarm: what the monitor wants place 0 to know */
     struct a32 is_abandoned; /* the run has ended without some of its kernels */
     struct a32 monitor;      /* changes to wake the monitor */
@@ -148,8 +209,51 @@ struct sim {
 /* What place 0 has to end the run for. */
 enum alarm { ALARM_NONE, ALARM_STALL, ALARM_TIMEOUT };
 
+static inline struct sim *sim_of(struct chip *chip)
+{
+    return (struct sim *)(void *)chip;
+}
+
+/* sim_device.c: as the backend's open, with device memory from an arena; NULL: from the heap. */
+int sim_open_in(const struct chip_params *params, struct sim_arena *arena, struct chip **chip_out);
+/* Gives back what the run before took more of than is usual. */
+void sim_trim_pools(struct sim *m);
+
+/* sim_memory.c */
+extern const struct chip_memory_ops sim_memory_ops;
+void sim_release_memory(struct sim *m);
+
+/* sim_code.c, sim_run.c, sim_record.c: operations of the backend. */
+int sim_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+             struct pto_error *error);
+void sim_unload(struct chip *chip, struct chip_code *code);
+int sim_start(struct chip *chip, const struct chip_request *request);
+void sim_wait(struct chip *chip);
+const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *report);
+int sim_poll(struct chip *chip);
+void sim_cancel(struct chip *chip, uint64_t number);
+uint64_t sim_progress(struct chip *chip);
+int sim_record(struct chip *chip, struct chip_record *out);
+
+/* sim_record.c: around each run. PTO_ENOMEM. */
+int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run);
+void sim_record_end(struct sim *m);
+void sim_record_free(struct sim *m);
+
+/* sim_graphs.c */
+struct chip_graph *sim_graph_create(void); /* NULL: no memory */
+/* Keeps the graph that was built, or fails the run. */
+int sim_graph_keep(struct sim *m, struct chip_graph *graph);
+void sim_drop(struct chip *chip, struct chip_graph *graph);
+/* The orchestration sees its scalars in a page that it is noticed to read. PTO_ENOMEM. */
+int sim_guard_scalars(struct sim *m, const struct pto_entry *entry);
+/* Returns whether it has read them. */
+bool sim_unguard_scalars(struct sim *m);
+
 /* sim.c: what a thread does at a place. */
 void sim_serve_place(struct sim *m, struct thread *th);
+/* By the caller of a run, before it leads it: takes place 0. */
+void sim_begin_lead(struct sim *m);
 /* At place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
 bool sim_lead_run(struct sim *m, struct thread *th);
 
@@ -162,6 +266,8 @@ int sim_start_threads(struct sim *m, uint32_t workers);
 bool sim_end_threads(struct sim *m);
 /* Counts the threads that are in kernels now as stuck, and calls the caller's thread back. */
 void sim_abandon_kernels(struct sim *m);
+/* Under the lock: a number that changes with every kernel that starts or returns. */
+uint64_t sim_count_kernels(const struct sim *m);
 /* Under the lock: the thread is back from its kernel. */
 void sim_thread_returned(struct thread *th);
 void sim_init_thread(struct sim *m, struct thread *th);
@@ -194,14 +300,9 @@ void sim_drop_pipes(struct sim *m);
 /* As it is counted: AICs, then AIVs. */
 static inline uint32_t sim_core_number(const struct sim *m, uint32_t type, uint32_t index)
 {
-    return index + (type == PTO_CORE_AIV ? m->base.clusters : 0);
+    return index + (type == PTO_CORE_AIV ? m->base.properties.clusters : 0);
 }
 
-/* Operations of the chip: chip.h. */
-void sim_each_running(struct chip *chip,
-                      void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
-                      void *context);
-bool sim_is_queued(struct chip *chip, const struct slot *slot);
 /* Without the lock: runs the invocation that the thread was given. */
 void sim_run_lane(struct sim *m, struct thread *th);
 

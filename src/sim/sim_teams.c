@@ -311,7 +311,7 @@ static uint32_t count_seats(const struct sim *m, const struct slot *s)
             count += (uint32_t)__builtin_popcountll(m->core_free[type][i / 64]);
         return count;
     }
-    for (uint32_t i = 0; i < m->base.clusters; i++)
+    for (uint32_t i = 0; i < m->base.properties.clusters; i++)
         count += is_cluster_free(m, s, i);
     return count;
 }
@@ -345,8 +345,7 @@ void sim_run_lane(struct sim *m, struct thread *th)
     struct slot *const s = lane.slot;
     struct thread *wake;
 
-    th->lane.begin =
-        m->base.trace != NULL ? port_cycles() : 0; /* a local might not survive a crash */
+    th->lane.begin = m->trace != NULL ? port_cycles() : 0; /* a local might not survive a crash */
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
     if (sigsetjmp(th->crash.back, 0) == 0)
@@ -356,12 +355,11 @@ void sim_run_lane(struct sim *m, struct thread *th)
         lane_crashed(m, th);
     pthread_mutex_lock(&m->lock);
     sim_thread_returned(th);
-    if (m->base.trace != NULL) {
+    if (m->trace != NULL) {
         uint32_t number = sim_core_number(m, lane.type, lane.core);
 
-        trace_put(m->base.trace, th->lane.begin, TRACE_BEGIN, s->seq, number, lane.kernel,
-                  lane.block);
-        trace_put(m->base.trace, port_cycles(), TRACE_END, s->seq, number, 0, lane.block);
+        trace_put(m->trace, th->lane.begin, TRACE_BEGIN, s->seq, number, lane.kernel, lane.block);
+        trace_put(m->trace, port_cycles(), TRACE_END, s->seq, number, 0, lane.block);
     }
     m->core_tasks[sim_core_number(m, lane.type, lane.core)]++;
     m->lane_executions++;

@@ -95,9 +95,9 @@ void sim_abandon_kernels(struct sim *m)
         if (th->lane.slot != NULL ||                     /* it may not have got so far yet */
             a32_load_relaxed(&th->core.exec) % 2 != 0) { /* F3 */
             th->is_stuck = true;
-            a32_add_relaxed(&chip_stuck_threads, 1); /* a count */
+            chip_count_stuck(1);
         }
-    is_recalled = m->base.has_handler && m->caller.is_lost;
+    is_recalled = m->has_handler && m->caller.is_lost;
     if (is_recalled) {
         a32_store_release(&m->caller.crash.is_recalled, 1);
         pthread_kill(m->caller_handle, SIGURG);
@@ -110,7 +110,7 @@ void sim_thread_returned(struct thread *th)
     if (!th->is_stuck)
         return;
     th->is_stuck = false;
-    a32_sub_relaxed(&chip_stuck_threads, 1); /* a count */
+    chip_count_stuck(-1);
 }
 
 /* It crashed, or the run has ended without it. The slot is this thread's until it says otherwise. */
@@ -338,8 +338,8 @@ bool port_core_lost(struct core *core, struct slot *s)
     th->is_lost = false;
     core_set_lost(core, false); /* both sides hold the lock */
     if (is_lost) {
-        if (m->base.trace != NULL)
-            trace_end(m->base.trace, s->seq, sim_core_number(m, th->held_type, th->held_index),
+        if (m->trace != NULL)
+            trace_end(m->trace, s->seq, sim_core_number(m, th->held_type, th->held_index),
                       (uint32_t)core->local.block_index);
         sim_put_core(m, th->held_type, th->held_index);
         sim_put_idle(m, th); /* a team may need it; what it is given it finds in thread_main */
@@ -374,11 +374,12 @@ static void tell_running(struct sim *m, struct thread *th,
          (uint32_t)th->core.local.block_index);
 }
 
-void sim_each_running(struct chip *chip,
-                      void (*each)(void *context, struct slot *slot, uint32_t core, uint32_t block),
-                      void *context)
+void port_each_running(void *machine,
+                       void (*each)(void *context, struct slot *slot, uint32_t core,
+                                    uint32_t block),
+                       void *context)
 {
-    struct sim *m = (struct sim *)(void *)chip;
+    struct sim *m = machine;
 
     pthread_mutex_lock(&m->lock);
     tell_running(m, &m->caller, each, context);
@@ -387,9 +388,9 @@ void sim_each_running(struct chip *chip,
     pthread_mutex_unlock(&m->lock);
 }
 
-bool sim_is_queued(struct chip *chip, const struct slot *slot)
+bool port_is_queued(void *machine, const struct slot *slot)
 {
-    struct sim *m = (struct sim *)(void *)chip;
+    struct sim *m = machine;
     const struct team_queue *queue[2] = { &m->gangs, &m->mixes };
     bool is_there = false;
 
@@ -439,6 +440,15 @@ static void *monitor_main(void *arg)
     return NULL;
 }
 
+uint64_t sim_count_kernels(const struct sim *m)
+{
+    uint64_t sum = a32_load_relaxed(&m->caller.core.exec); /* it only has to change */
+
+    for (const struct thread *th = m->all; th != NULL; th = th->next)
+        sum += a32_load_relaxed(&th->core.exec); /* it only has to change */
+    return sum;
+}
+
 /*
  * A run makes progress while kernels start or return, or while its graph is
  * being built. It has none for a while: place 0 ends it.
@@ -446,7 +456,7 @@ static void *monitor_main(void *arg)
 static void watch_progress(struct sim *m)
 {
     uint64_t now = os_now_ns();
-    uint64_t sum = a32_load_relaxed(&m->caller.core.exec); /* it only has to change */
+    uint64_t sum;
     uint32_t alarm = ALARM_NONE;
 
     pthread_mutex_lock(&m->lock);
@@ -454,16 +464,15 @@ static void watch_progress(struct sim *m)
         pthread_mutex_unlock(&m->lock);
         return;
     }
-    for (struct thread *th = m->all; th != NULL; th = th->next)
-        sum += a32_load_relaxed(&th->core.exec); /* it only has to change */
-    if (sum != m->sum_seen || aptr_load_relaxed(&m->base.builder) != NULL) { /* being built */
+    sum = sim_count_kernels(m);
+    if (sum != m->sum_seen || aptr_load_relaxed(&m->orch.builder) != NULL) { /* being built */
         m->sum_seen = sum;
         m->stall_since_ns = now;
     }
-    if (now >= m->job->deadline_ns && !sched_is_stopped(&m->sched)) { /* goes before a stall */
+    if (now >= m->deadline_ns && !sched_is_stopped(&m->sched)) { /* goes before a stall */
         alarm = ALARM_TIMEOUT;
         sched_attend(&m->sched, ATTEND_LATE, 0);
-    } else if (now - m->stall_since_ns >= m->job->stall_ns) {
+    } else if (now - m->stall_since_ns >= m->run.stall_ns) {
         m->stall_since_ns = now;
         alarm = ALARM_STALL;
     }

@@ -20,7 +20,7 @@
 #include "base/atomic.h"
 #include "base/os.h"
 #include "host/artefact.h"
-#include "host/error.h"
+#include "base/error.h"
 #include "toolchain/note.h"
 #include "toolchain/pack.h"
 #include "toolchain/work.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/error.h"
+#include "base/error.h"
 
 /* Folders by how the compiler takes them, in the order in which it looks at them. */
 struct search {

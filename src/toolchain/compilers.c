@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/error.h"
+#include "base/error.h"
 
 extern char **environ;
 

@@ -20,7 +20,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "host/error.h"
+#include "base/error.h"
 #include "toolchain/compilers.h"
 #include "toolchain/process.h"
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "host/error.h"
+#include "base/error.h"
 #include "toolchain/process.h"
 
 enum { HEADER_MAX = 16 << 20, REVISION_DIGITS = 40 };

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "host/artefact.h"
-#include "host/error.h"
+#include "base/error.h"
 
 /* The name of the artefact's compilers, for people: "gcc-12.2.0, gcc-12.2.0". */
 static void name_compilers(const struct build *build, char *text, size_t bytes)

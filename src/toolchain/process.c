@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "host/error.h"
+#include "base/error.h"
 #include "toolchain/words.h"
 
 extern char **environ;

@@ -15,7 +15,7 @@
 
 #include "base/file.h"
 #include "host/artefact.h"
-#include "host/error.h"
+#include "base/error.h"
 #include "toolchain/build.h"
 #include "toolchain/manifest.h"
 #include "toolchain/note.h"

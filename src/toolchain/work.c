@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "host/error.h"
+#include "base/error.h"
 
 #define WORK_PREFIX "pto-build-"
 

@@ -28,8 +28,8 @@ static void join_model(pthread_t handle);
 static void kill_model(pthread_t handle, int signal);
 static void *alloc_model(size_t bytes);
 static void free_model(void *memory);
-static uint32_t sim_load(const struct a32 *a, bool is_acquire);
-static void sim_store(struct a32 *a, uint32_t v, bool is_release);
+static uint32_t model_load(const struct a32 *a, bool is_acquire);
+static void model_store(struct a32 *a, uint32_t v, bool is_release);
 static void note_go(const struct a32 *a);
 
 #define pthread_mutex_init(lock, attributes) ((void)(lock))
@@ -50,14 +50,16 @@ static void note_go(const struct a32 *a);
 
 #undef a32_load_relaxed
 #undef a32_store_relaxed
-#define a32_load_relaxed(a) sim_load(a, false)
-#define a32_load_acquire(a) sim_load(a, true)
-#define a32_store_relaxed(a, v) sim_store(a, v, false)
-#define a32_store_release(a, v) sim_store(a, v, true)
+#define a32_load_relaxed(a) model_load(a, false)
+#define a32_load_acquire(a) model_load(a, true)
+#define a32_store_relaxed(a, v) model_store(a, v, false)
+#define a32_store_release(a, v) model_store(a, v, true)
 #define a32_add_acq_rel(a, v) (note_go(a), a32_add_acq_rel(a, v))
 #define weak_a32_add_acquire(a, v) (note_go(a), weak_a32_add_acquire(a, v))
 
 #include "sim/sim.c"
+#include "sim/sim_device.c"
+#include "sim/sim_run.c"
 #include "sim/sim_teams.c"
 #include "sim/sim_threads.c"
 
@@ -172,7 +174,13 @@ static void free_model(void *memory)
 
 /* ---- kernels that crash, or are left ---- */
 
-struct a32 chip_stuck_threads;
+static struct a32 stuck_threads;
+
+void chip_count_stuck(int32_t change)
+{
+    (a32_add_relaxed)(&stuck_threads, (uint32_t)change);
+}
+
 static struct a32 is_signalled; /* the caller's thread was sent SIGURG */
 
 bool crash_init(void)
@@ -379,7 +387,7 @@ static void note_go(const struct a32 *a)
  * unless it sees is_closing: the store must happen before that look. The
  * explorer's loads are never old, so the note is what notices.
  */
-static uint32_t sim_load(const struct a32 *a, bool is_acquire)
+static uint32_t model_load(const struct a32 *a, bool is_acquire)
 {
     int self = explore_self();
     uint32_t v;
@@ -399,7 +407,7 @@ static uint32_t sim_load(const struct a32 *a, bool is_acquire)
     return v;
 }
 
-static void sim_store(struct a32 *a, uint32_t v, bool is_release)
+static void model_store(struct a32 *a, uint32_t v, bool is_release)
 {
     if (a == &sim->is_closing)
         atomic_note_write(&closing);
@@ -543,7 +551,7 @@ static inline struct pto_task_id submit_launch(const struct pto_kernels *lanes, 
         submit_only(lanes, block_count, is_gang, scalar, part, deps, dep_count, &ready);
 
     if (ready != NULL)
-        sched_push(sim->base.submitter, ready);
+        sched_push(sim->sched.worker[0], ready);
     return task;
 }
 
@@ -554,7 +562,17 @@ static inline struct pto_task_id submit_plain(uint32_t reads, uint32_t writes, e
                          dep_count);
 }
 
-static struct chip_job job;
+/* A run, as the scenarios want it: set into the chip between start and wait. */
+struct job {
+    void (*build)(void *arg);
+    void (*stalled)(void *arg, bool is_stall);
+    uint64_t stall_ns;
+    uint64_t deadline_ns;
+    const struct image *image; /* not NULL: launched instead of building */
+};
+
+static struct job job;
+static struct launch launch;
 static struct sched_fault fault; /* of the run, before the chip is closed */
 static uint32_t stalled_count;
 
@@ -563,6 +581,177 @@ static void stalled(void *arg, bool is_stall)
     (void)arg;
     (void)is_stall;
     stalled_count++;
+}
+
+static void start_and_wait(struct job run)
+{
+    static const struct chip_functions functions = { .kernels = sim_kernels,
+                                                     .kernel_count = SIM_KERNELS };
+    static const struct pto_run_options options = { .size = sizeof(options) };
+    static const struct pto_entry entry;
+    struct chip_request request = {
+        .number = sim->number + 1, .functions = &functions, .entry = &entry, .options = &options
+    };
+
+    job = run;
+    explore_assert(sim_start(&sim->base, &request) == PTO_OK);
+    memset(&request, 0, sizeof(request)); /* the host's is not looked at any more */
+    sim->deadline_ns = run.deadline_ns;
+    sim->run.stall_ns = run.stall_ns;
+    sim->image = run.image;
+    sim->run.launch = run.image != NULL ? &launch : NULL;
+    sim_wait(&sim->base);
+    (void)sim_report(&sim->base, &report);
+}
+
+/* ---- the orchestration: what a scenario builds ---- */
+
+void orch_each_pool(struct orch *o, void (*each)(struct pool *pool, uint64_t share, void *context),
+                    void *context)
+{
+    (void)o;
+    (void)each;
+    (void)context;
+}
+
+void orch_open(struct orch *o)
+{
+    (void)o;
+}
+
+int orch_start(struct orch *o, const struct orch_run *run)
+{
+    o->run = run;
+    o->status = PTO_OK;
+    return PTO_OK;
+}
+
+void orch_build(void *arg)
+{
+    (void)arg;
+    job.build(NULL);
+}
+
+int orch_end(struct orch *o, uint64_t executions)
+{
+    (void)executions;
+    return o->status;
+}
+
+int orch_fail(struct orch *o, const struct failure *why)
+{
+    return o->status = why->status;
+}
+
+void orch_describe_stall(struct orch *o, bool is_stall)
+{
+    (void)o;
+    job.stalled(NULL, is_stall);
+}
+
+void orch_describe_running(struct orch *o)
+{
+    (void)o;
+}
+
+/* ---- what these runs do without ---- */
+
+const struct chip_memory_ops sim_memory_ops;
+
+void sim_release_memory(struct sim *m)
+{
+    (void)m;
+}
+
+int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run)
+{
+    (void)m;
+    (void)options;
+    (void)run;
+    return PTO_OK;
+}
+
+void sim_record_end(struct sim *m)
+{
+    (void)m;
+}
+
+void sim_record_free(struct sim *m)
+{
+    (void)m;
+}
+
+int sim_record(struct chip *chip, struct chip_record *out)
+{
+    (void)chip;
+    (void)out;
+    return PTO_ENOSUP;
+}
+
+struct chip_graph *sim_graph_create(void)
+{
+    return NULL;
+}
+
+int sim_graph_keep(struct sim *m, struct chip_graph *kept)
+{
+    (void)m;
+    (void)kept;
+    return PTO_ENOSUP;
+}
+
+void sim_drop(struct chip *chip, struct chip_graph *kept)
+{
+    (void)chip;
+    (void)kept;
+}
+
+int sim_guard_scalars(struct sim *m, const struct pto_entry *entry)
+{
+    (void)m;
+    (void)entry;
+    return PTO_OK;
+}
+
+bool sim_unguard_scalars(struct sim *m)
+{
+    (void)m;
+    return false;
+}
+
+int sim_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+             struct pto_error *error)
+{
+    (void)chip;
+    (void)program;
+    (void)code_out;
+    (void)error;
+    return PTO_ENOSUP;
+}
+
+void sim_unload(struct chip *chip, struct chip_code *code)
+{
+    (void)chip;
+    (void)code;
+}
+
+void launch_note_scalars(struct launch *l, const struct orch *o)
+{
+    (void)l;
+    (void)o;
+}
+
+int error_tell(struct pto_error *error, int status, const char *format, ...)
+{
+    (void)error;
+    (void)format;
+    return status;
+}
+
+const char *pto_strerror(int status)
+{
+    (void)status;
+    return "";
 }
 
 static void open_sim(uint32_t workers, uint32_t spare_threads)
@@ -575,7 +764,7 @@ static void open_sim(uint32_t workers, uint32_t spare_threads)
     memset(&the_lock, 0, sizeof(the_lock));
     memset(&released, 0, sizeof(released));
     memset(&is_signalled, 0, sizeof(is_signalled));
-    memset(&chip_stuck_threads, 0, sizeof(chip_stuck_threads));
+    memset(&stuck_threads, 0, sizeof(stuck_threads));
     memset(saw_last_number, 0, sizeof(saw_last_number));
     memset(seen_go, 0, sizeof(seen_go));
     memset(&report, 0, sizeof(report));
@@ -583,18 +772,14 @@ static void open_sim(uint32_t workers, uint32_t spare_threads)
     native_count = next_pool = last_word_count = submitted = 0;
     takeovers_noted = arena_used = 0;
     now_ns = 1;
-    job = (struct chip_job){ .kernels = sim_kernels,
-                             .stall_ns = UINT64_MAX / 2,
-                             .deadline_ns = UINT64_MAX,
-                             .stalled = stalled,
-                             .report = &report };
+    job = (struct job){ .stall_ns = UINT64_MAX / 2, .deadline_ns = UINT64_MAX, .stalled = stalled };
     stalled_count = 0;
     lock_owner = -1;
     has_membarrier = true;
     may_be_cut_short = false;
-    explore_assert(chip_sim_ops.open(&params, &chip) == PTO_OK);
-    graph = chip->graph;
-    sched = chip->sched;
+    explore_assert(sim_open_in(&params, NULL, &chip) == PTO_OK);
+    graph = &sim->graph;
+    sched = &sim->sched;
     sim->thread_max = workers - 1 + spare_threads;
     explore_assert(start_graph(workers > 1) == PTO_OK);
     graph->kernels = sim_kernels;
@@ -606,12 +791,12 @@ static void run_and_close(void (*build)(void *))
     uint32_t executions = 0;
 
     job.build = build;
-    chip_sim_ops.run(&sim->base, &job);
+    start_and_wait(job);
     for (uint32_t i = 0; i < submitted; i++)
         executions += (uint32_t)__builtin_popcount(may_be_cut_short ? ran[i] : wanted[i]);
     explore_assert(graph->live == 0 && report.executions == executions);
     fault = sched->fault;
-    chip_sim_ops.close(&sim->base);
+    sim_close(&sim->base);
     (a32_store_release)(&is_over, 1);
 }
 

@@ -13,12 +13,12 @@ static bool is_released_late; /* when everything else is over */
 static void run_only(void (*build)(void *))
 {
     job.build = build;
-    explore_assert(chip_sim_ops.run(&sim->base, &job) == PTO_OK);
+    start_and_wait(job);
 }
 
 static void close_all(void)
 {
-    close_result = chip_sim_ops.close(&sim->base);
+    close_result = sim_close(&sim->base);
     (a32_store_release)(&released, 1);
     (a32_store_release)(&is_over, 1);
 }
@@ -112,12 +112,13 @@ static void late_alarm_thread(int id)
         return;
     }
     {
-        struct chip_job first = job;
+        struct job first = job;
 
         first.deadline_ns = 0;
         first.build = build_nothing;
-        explore_assert(chip_sim_ops.run(&sim->base, &first) == PTO_OK);
-        memset(&first, 0, sizeof(first)); /* the host's job is gone */
+        start_and_wait(first);
+        job.build = NULL;
+        job.deadline_ns = UINT64_MAX;
     }
     job.stalled = refuse_alarm;
     run_only(build_one);
@@ -171,7 +172,7 @@ static bool is_stuck(void *arg)
         has_kernel = has_kernel || explore_peek32(&th->core.exec) % 2 != 0;
     return explore_peek32(&sim->is_closing) != 0 ||
            (has_kernel && explore_peek32(&sim->is_running) != 0 && the_fiber.is_done &&
-            explore_peekptr(&sim->base.builder) == NULL);
+            explore_peekptr(&sim->orch.builder) == NULL);
 }
 
 /* Places are given away, then there is no progress. The kernel may return at once, or much later. */
@@ -260,7 +261,7 @@ static void returning_thread(int id)
     if (id == 0) {
         sim_abandon_kernels(sim);
         explore_wait_until(is_back, NULL);
-        explore_assert(explore_peek32(&chip_stuck_threads) == 0);
+        explore_assert(explore_peek32(&stuck_threads) == 0);
         close_all();
         explore_assert(close_result);
     } else if (id == 1) { /* no monitor */
@@ -277,7 +278,7 @@ static void run_staying(int id, void (*build)(void *))
         return;
     }
     run_only(build);
-    explore_assert((graph->live != 0) == sim->base.is_lost);
+    explore_assert((graph->live != 0) == sim->is_lost);
     close_all();
 }
 
@@ -300,7 +301,7 @@ static void lanes_thread(int id)
 static void check_back(void)
 {
     check_ran();
-    explore_assert(chip_stuck_threads.v == 0);
+    explore_assert(stuck_threads.v == 0);
 }
 
 static void check_recalled(void)
@@ -327,7 +328,7 @@ static void tell_and_release(void *arg, bool is_stall)
     uint32_t told = 0;
 
     explore_assert(!is_stall);
-    sim_each_running(&sim->base, note_told, &told);
+    port_each_running(sim, note_told, &told);
     explore_assert(told == 1);
     release_all(arg, is_stall);
 }
@@ -430,7 +431,6 @@ static void check_crash(void)
 enum { IMAGE_BYTES = 16 << 10 };
 
 static struct image image;
-static struct sharing_choice launches;
 static _Alignas(128) char image_memory[IMAGE_BYTES];
 
 /* Built in setup: tasks before, in, and behind a team. */
@@ -496,9 +496,8 @@ static void image_thread(int id)
         return;
     }
     job.image = &image;
-    job.launches = &launches;
     for (uint32_t i = 0; i < 2; i++) {
-        sharing_choice_start(&launches, WAY_ALONE);
+        sharing_choice_start(&launch.launches, WAY_ALONE);
         memset(ran, 0, sizeof(ran));
         image_start(graph, &image,
                     &(struct graph_params){ .kernels = sim_kernels,
@@ -542,8 +541,7 @@ static void crash_in_line_thread(int id)
         return;
     }
     job.image = &image;
-    job.launches = &launches;
-    sharing_choice_start(&launches, WAY_ALONE);
+    sharing_choice_start(&launch.launches, WAY_ALONE);
     memset(ran, 0, sizeof(ran));
     image_start(graph, &image,
                 &(struct graph_params){ .kernels = sim_kernels,

@@ -133,7 +133,7 @@ static bool has_returned(void *arg)
 /* The team is started by place 0; all that follows is for place 1. */
 static void start_by_hand(struct slot *team)
 {
-    struct worker *w = sim->base.submitter;
+    struct worker *w = sim->sched.worker[0];
 
     w->deque[w->deque_tail++] = graph_slot_line(graph, team);
     explore_assert(sched_run(w, 1) == SCHED_BUDGET);
@@ -145,7 +145,7 @@ static void collect_and_close(void)
         explore_wait_until(has_returned, NULL);
         sched_collect(sched, graph);
     }
-    chip_sim_ops.close(&sim->base);
+    sim_close(&sim->base);
     (a32_store_release)(&is_over, 1);
 }
 
@@ -217,7 +217,7 @@ static void build_stopped(void *arg)
 /* The canceller, then the monitor. */
 static void watch_stopped(void)
 {
-    sched_attend(sched, ATTEND_CANCELLED, 0);
+    sim_cancel(&sim->base, 1);
     sim_watch_teams(sim);
     lock_model();
     explore_assert(!has_teams(sim));

@@ -9,7 +9,7 @@
  * Always the same inputs: PTO_FUZZ_SEED chooses others. PTO_FUZZ_INPUTS is their
  * number; without it there are 200 000, or fewer on a slow machine.
  */
-#include "host/elf.h"
+#include "base/elf.h"
 #include "tests/unit/artefact_test.h"
 
 enum { INPUTS = 200000, SECONDS = 20, INPUT_MAX = 1 << 16, TEXTS_MAX = 64 };

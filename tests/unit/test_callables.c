@@ -15,8 +15,8 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
-#include "host/elf.h"
-#include "host/object.h"
+#include "base/elf.h"
+#include "base/object.h"
 #include "tests/unit/artefact_test.h"
 
 enum { N = 16 };

@@ -834,7 +834,7 @@ static void a_scope_that_was_not_begun_cannot_end(void **state)
 
 /* Submits and expects a refusal: the task may have its number, but nobody waits for it. */
 static void check_refused_as(struct rig *rig, const struct pto_kernels *kernels,
-                             const struct pto_args *args, enum graph_fault fault)
+                             const struct pto_args *args, enum fault fault)
 {
     struct graph *g = &rig->g;
     uint32_t seq = g->seq, live = g->live, local = g->ids[g->ring].next_local;
@@ -849,14 +849,14 @@ static void check_refused_as(struct rig *rig, const struct pto_kernels *kernels,
     assert_false(pto_task_id_is_valid(out.task));
 }
 
-static void check_refused(struct rig *rig, const struct pto_args *args, enum graph_fault fault)
+static void check_refused(struct rig *rig, const struct pto_args *args, enum fault fault)
 {
     check_refused_as(rig, &rig_aiv, args, fault);
 }
 
 /* One argument, as the second of two. */
 static void check_refused_tensor(struct rig *rig, const void *t, uint32_t tag,
-                                 enum graph_fault fault)
+                                 enum fault fault)
 {
     struct pto_tensor good = outside(0);
     struct pto_args args;

@@ -17,11 +17,11 @@ static int clear(void **state)
 
 static void one_number_is_for_all_rings(void **state)
 {
-    uint64_t value[GRAPH_RINGS];
+    uint64_t value[PTO_RINGS];
 
     (void)state;
     assert_true(limits_parse(" +64 ", 4, 1024, true, value));
-    for (uint32_t i = 0; i < GRAPH_RINGS; i++)
+    for (uint32_t i = 0; i < PTO_RINGS; i++)
         assert_int_equal(value[i], 64);
     assert_true(limits_parse("18446744073709551615", 0, UINT64_MAX, false, value));
     assert_true(value[3] == UINT64_MAX);
@@ -29,7 +29,7 @@ static void one_number_is_for_all_rings(void **state)
 
 static void four_numbers_are_one_for_each(void **state)
 {
-    uint64_t value[GRAPH_RINGS];
+    uint64_t value[PTO_RINGS];
 
     (void)state;
     assert_true(limits_parse("4, 8,16 ,1024", 4, 1024, true, value));
@@ -47,19 +47,19 @@ static void anything_else_is_refused(void **state)
         "4,8",     "4,8,16",  "4,8,16,",   "4,8,16,32,", "4,,16,32", "4,8,16,32,4",
         ",4,8,16", "4,8,x,4", "4,8,16,12", "4;8;4;4",    "4.0",      "18446744073709551616",
     };
-    uint64_t value[GRAPH_RINGS] = { 1, 2, 3, 4 };
+    uint64_t value[PTO_RINGS] = { 1, 2, 3, 4 };
 
     (void)state;
     for (uint32_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_false(limits_parse(bad[i], 4, 1024, true, value));
-        for (uint32_t k = 0; k < GRAPH_RINGS; k++)
+        for (uint32_t k = 0; k < PTO_RINGS; k++)
             assert_int_equal(value[k], k + 1);
     }
 }
 
 static void what_does_not_fit_or_is_negative_is_refused(void **state)
 {
-    uint64_t value[GRAPH_RINGS];
+    uint64_t value[PTO_RINGS];
 
     (void)state;
     assert_false(limits_parse("18446744073709551616", 0, UINT64_MAX, false, value));
@@ -68,32 +68,31 @@ static void what_does_not_fit_or_is_negative_is_refused(void **state)
 
 static void nothing_set_is_no_limit(void **state)
 {
-    struct ledger_limits limits = { .window = { 1 }, .is_held = true };
+    struct pto_ring_limits limits = { .task_window = { 1 } };
     const char *warning[LIMITS_VARIABLES];
 
     (void)state;
     assert_int_equal(limits_resolve(NULL, &limits, warning), 0);
-    for (uint32_t i = 0; i < GRAPH_RINGS; i++)
-        assert_true(limits.window[i] == 0 && limits.heap[i] == 0 && limits.dep_pool[i] == 0);
+    for (uint32_t i = 0; i < PTO_RINGS; i++)
+        assert_true(limits.task_window[i] == 0 && limits.heap[i] == 0 && limits.dep_pool[i] == 0);
     for (uint32_t i = 0; i < LIMITS_VARIABLES; i++)
         assert_true(warning[i] == NULL);
-    assert_true(limits.is_held);
 }
 
 static void an_option_goes_before_the_environment(void **state)
 {
     struct pto_ring_limits options = { .task_window = { 0, 8, 0, 0 },
                                        .heap = { 1024, 0, 0, 5000 } };
-    struct ledger_limits limits = { 0 };
+    struct pto_ring_limits limits = { 0 };
     const char *warning[LIMITS_VARIABLES];
 
     (void)state;
     setenv(names[0], "16,32,64,128", 1);
     setenv(names[2], "77", 1);
     assert_int_equal(limits_resolve(&options, &limits, warning), 4 + 2 + 4);
-    assert_int_equal(limits.window[0], 16);
-    assert_int_equal(limits.window[1], 8);
-    assert_int_equal(limits.window[3], 128);
+    assert_int_equal(limits.task_window[0], 16);
+    assert_int_equal(limits.task_window[1], 8);
+    assert_int_equal(limits.task_window[3], 128);
     assert_int_equal(limits.heap[0], 1024);
     assert_int_equal(limits.heap[1], 0);
     assert_int_equal(limits.heap[3], 5000);
@@ -103,7 +102,7 @@ static void an_option_goes_before_the_environment(void **state)
 static void a_variable_that_cannot_be_read_is_ignored_by_name(void **state)
 {
     struct pto_ring_limits options = { .dep_pool = { 0, 0, 0, 4 } };
-    struct ledger_limits limits = { 0 };
+    struct pto_ring_limits limits = { 0 };
     const char *warning[LIMITS_VARIABLES];
 
     (void)state;
@@ -134,7 +133,7 @@ static void an_option_out_of_range_is_refused(void **state)
     static const struct pto_ring_limits good = { .task_window = { 4, 1 << 30 },
                                                  .heap = { 1024, UINT64_MAX },
                                                  .dep_pool = { 4, INT32_MAX } };
-    struct ledger_limits limits;
+    struct pto_ring_limits limits;
     const char *warning[LIMITS_VARIABLES];
 
     (void)state;

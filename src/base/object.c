@@ -4,7 +4,7 @@
 #define _GNU_SOURCE
 #endif
 
-#include "host/object.h"
+#include "base/object.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,8 +19,8 @@
 
 #include "base/digest.h"
 #include "base/file.h"
-#include "host/elf.h"
-#include "host/error.h"
+#include "base/elf.h"
+#include "base/error.h"
 #include "pto/sim.h"
 
 enum { BUCKETS = 1024, PATH_BYTES = 192, LABEL_MAX = 200 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks objects and makes them keep to themselves. */
-#include "host/elf.h"
+#include "base/elf.h"
 
 #include <gelf.h>
 #include <string.h>
 
-#include "host/error.h"
+#include "base/error.h"
 
 #if defined(__aarch64__)
 enum { MACHINE = EM_AARCH64 };

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The contract of a backend: three small tables. A backend is one symbol, a
+ * `const struct chip_backend`, whose struct begins with a struct chip; everything else
+ * of it is its own. src/chip/null.c is the one to copy, docs/porting.md walks through
+ * it, tests/conformance/ runs the same suite over all of them.
+ *
+ * What each call means is said in chip/chip.h, where the host finds it; here is what
+ * holds for whoever implements it. The wrappers have checked the arguments: no pointer
+ * is NULL unless it may be, sizes are not 0. `Optional:` says what NULL means. Errors
+ * of the system or of a vendor are translated where they occur.
+ */
+#ifndef PTO_BACKEND_H
+#define PTO_BACKEND_H
+
+#include "chip/chip.h"
+
+struct chip_device_ops {
+    /* `error` may be NULL. On failure nothing is left behind. PTO_ENOMEM, PTO_ESYSTEM. */
+    int (*open)(const struct chip_params *params, struct chip **chip_out, struct pto_error *error);
+
+    /* No run is going on, every graph was dropped, all code unloaded. */
+    bool (*close)(struct chip *chip);
+
+    /* Optional: NULL means that no thread of this process is ever inside an orchestration. */
+    bool (*is_builder)(struct chip *chip);
+};
+
+/* From any thread, beside a run. A run never takes place in memory that is being freed. */
+struct chip_memory_ops {
+    int (*alloc)(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+    int (*free)(struct chip *chip, uint64_t addr, struct pto_error *error);
+    int (*write)(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
+    int (*read)(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+    bool (*contains)(struct chip *chip, uint64_t addr);
+
+    /* Optional: NULL means that there are no guards to look at. */
+    int (*check)(struct chip *chip, struct pto_error *error);
+};
+
+struct chip_run_ops {
+    int (*load)(struct chip *chip, const struct chip_program *program,
+                struct chip_code **code_out, struct pto_error *error);
+    void (*unload)(struct chip *chip, struct chip_code *code);
+
+    /* start, wait, report: one thread, in this order; the next start comes after the report. */
+    int (*start)(struct chip *chip, const struct chip_request *request);
+    void (*wait)(struct chip *chip);
+    const struct chip_result *(*report)(struct chip *chip, struct pto_run_report *report);
+
+    /* From any thread. A number that is not the run's, or not yet, is remembered for its start. */
+    int (*poll)(struct chip *chip);
+    void (*cancel)(struct chip *chip, uint64_t number);
+    uint64_t (*progress)(struct chip *chip);
+
+    /* Optional: NULL means that CHIP_BUILD and CHIP_LAUNCH are refused. */
+    void (*drop)(struct chip *chip, struct chip_graph *graph);
+
+    /* Optional: NULL means that nothing is ever recorded. */
+    int (*record)(struct chip *chip, struct chip_record *record_out);
+};
+
+struct chip_backend {
+    const char *name;
+    const struct chip_device_ops *device;
+    const struct chip_memory_ops *memory;
+    const struct chip_run_ops *runs;
+};
+
+/* First member of every backend's own struct. */
+struct chip {
+    const struct chip_backend *backend;
+    struct chip_properties properties;
+};
+
+extern const struct chip_backend sim_backend;
+extern const struct chip_backend sim_far_backend;
+extern const struct chip_backend chip_null_backend;
+
+/* Backends by index, NULL past the end. */
+const struct chip_backend *chip_backend_at(uint32_t index);
+
+/* Counts threads in kernels that no run waits for: up, and down when one comes back. */
+void chip_count_stuck(int32_t change);
+
+#endif

@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a chip says of a failure is data; here it becomes a sentence with what to do about it. */
+#include "host/sentences.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define SAY(...) say(error, __VA_ARGS__)
+
+static void say(struct pto_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static bool say_refusal(const struct failure *f, const struct callable *c, struct pto_error *error);
+static bool say_orchestration(const struct failure *f, struct pto_error *error);
+static bool say_launch(const struct failure *f, struct pto_error *error);
+static void say_ring(const struct failure *f, struct pto_error *error);
+static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
+static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error);
+
+static const char *kernel_name(const struct callable *c, int32_t kernel)
+{
+    return kernel >= 0 && (uint32_t)kernel < c->kernel_count ? c->kernel_name[kernel] : "none";
+}
+
+/* Behind the place in the source, if there is one. */
+static void say(struct pto_error *error, const char *format, ...)
+{
+    int used = 0;
+    va_list args;
+
+    if (error->site.file != NULL)
+        used = snprintf(error->text, sizeof(error->text), "%s:%d: ", error->site.file,
+                        error->site.line);
+    if (used < 0 || (size_t)used >= sizeof(error->text))
+        used = 0;
+    va_start(args, format);
+    vsnprintf(error->text + used, sizeof(error->text) - (size_t)used, format, args);
+    va_end(args);
+}
+
+void sentence_write(const struct failure *f, const struct callable *c, struct pto_error *error)
+{
+    error->status = f->status;
+    error->argument = f->fault == FAULT_GANG || f->fault == FAULT_PASSED ? -1 : f->argument;
+    error->kernel = f->kernel;
+    error->task = f->task;
+    error->scope_depth = f->scope_depth;
+    error->site = f->site;
+    if (say_refusal(f, c, error) || say_orchestration(f, error) || say_launch(f, error))
+        return;
+    if (f->fault == FAULT_RING || f->fault == FAULT_RING_HELD)
+        say_ring(f, error);
+    else if (f->fault == FAULT_CRASH || f->fault == FAULT_ENDED_RUN)
+        say_kernel(f, kernel_name(c, f->kernel), error);
+    else if (f->fault == FAULT_STALL)
+        say_stall(f, c, error);
+    else if (f->text[0] != '\0')
+        SAY("%s", f->text);
+    else
+        SAY("%s", pto_strerror(f->status));
+}
+
+/* ---- what the graph refuses ---- */
+
+static const char *data_reason(uint64_t reason)
+{
+    static const char *const text[] = {
+        [DATA_TENSOR] = "it is not a valid tensor",
+        [DATA_NDIMS] = "there are more indices than dimensions, or they are NULL",
+        [DATA_INDEX] = "an index is beyond the shape, or the view beyond its buffer",
+        [DATA_OPERATOR] = "the comparison does not exist; use one of enum pto_predicate_op",
+        [DATA_ADDRESS] = "it has no storage: its address is 0",
+        [DATA_HELD] = "the graph is built before anything runs (PTO_MODE_HOST), and a submitted "
+                      "task uses it; read and write it before, or stream the graph",
+        [DATA_OWNED] = "the graph is built before anything runs (PTO_MODE_HOST), so only memory "
+                       "from outside has contents; stream the graph",
+    };
+
+    return reason < sizeof(text) / sizeof(text[0]) ? text[reason] : "unknown reason";
+}
+
+static const char *view_reason(uint64_t reason)
+{
+    static const char *const text[] = {
+        [PTO_VIEW_OK] = "it was never initialised",
+        [PTO_VIEW_BAD_NDIMS] = "a tensor has 1 to 5 dimensions",
+        [PTO_VIEW_BAD_DTYPE] = "its data type does not exist",
+        [PTO_VIEW_OUT_OF_RANGE] = "offset + shape exceeds the parent tensor",
+        [PTO_VIEW_STRIDED] = "only a contiguous tensor can be reshaped",
+        [PTO_VIEW_NUMEL] = "the new shape has another number of elements",
+        [PTO_VIEW_BAD_DIM] = "a dimension does not exist or is named twice",
+        [PTO_VIEW_TOO_LARGE] = "a stride does not fit 32 bits",
+        [PTO_VIEW_ZERO_STRIDE] = "a stride is 0",
+        [PTO_VIEW_BAD_STEP] = "a slice needs a step above 0 and an end not before its start",
+    };
+
+    return reason < sizeof(text) / sizeof(text[0]) ? text[reason] : "unknown reason";
+}
+
+/* About a tensor argument, an output or a predicate. */
+static bool say_argument(const struct failure *f, struct pto_error *error)
+{
+    unsigned long long value = f->value[0];
+
+    switch (f->fault) {
+    case FAULT_ARGS_ERROR:
+        SAY("invalid task arguments: %s", f->text);
+        return true;
+    case FAULT_TAG:
+        SAY("argument %d has the unknown tag %llu", f->argument, value);
+        return true;
+    case FAULT_VIEW:
+        SAY("argument %d is not a valid view: %s", f->argument, view_reason(value));
+        return true;
+    case FAULT_BOUNDS:
+        SAY("argument %d reaches to byte %llu of a buffer that is smaller; check its start, "
+            "shapes and strides",
+            f->argument, value);
+        return true;
+    case FAULT_NULL_ADDRESS:
+        SAY("argument %d has no storage: its address is 0", f->argument);
+        return true;
+    case FAULT_INFO:
+        SAY("argument %d is a new output without a valid shape or data type; use "
+            "pto_tensor_info_make with 1 to 5 dimensions",
+            f->argument);
+        return true;
+    case FAULT_TOO_LARGE:
+        SAY("the outputs of one task take %llu bytes; the most is 2^40", value);
+        return true;
+    case FAULT_PREDICATE:
+        SAY("the predicate's operand cannot be read: %s", data_reason(value));
+        return true;
+    case FAULT_DATA:
+        SAY("the element cannot be reached: %s", data_reason(value));
+        return true;
+    case FAULT_SCOPE_ENDED:
+        SAY("argument %d was created in a scope that has ended, and its memory is gone; use it "
+            "inside that scope, or create it in an outer one",
+            f->argument);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* About how the task is launched and what it waits for. */
+static bool say_task(const struct failure *f, const struct callable *c, struct pto_error *error)
+{
+    unsigned long long value = f->value[0];
+
+    switch (f->fault) {
+    case FAULT_KERNEL:
+        SAY("there is no kernel %llu; callable \"%s\" has %u of them", value,
+            c->kernel_name[c->kernel_count], c->kernel_count);
+        return true;
+    case FAULT_CORE_TYPE:
+        SAY("kernel %llu (\"%s\") is for the other core type; submit it with pto_submit_%s", value,
+            kernel_name(c, f->kernel), c->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
+        return true;
+    case FAULT_BLOCK_COUNT:
+        SAY("a task cannot have %lld blocks; at least 1, and with its lanes at most 2^30; "
+            "initialise arguments with pto_args_init",
+            (long long)value);
+        return true;
+    case FAULT_GANG:
+        SAY("%llu blocks that start together never fit: this device has room for %d; use "
+            "pto_cluster_count or pto_aiv_count, or do without sync_start",
+            value, f->argument);
+        return true;
+    case FAULT_TIMING_SLOT:
+        SAY("timing slot %llu is not one of 0 to %d", value, PTO_TIMING_SLOTS - 1);
+        return true;
+    case FAULT_PASSED:
+        SAY("scalar %llu of the entry was passed on, but the entry has %d of them", value,
+            f->argument);
+        return true;
+    case FAULT_DEP_INVALID:
+        SAY("dependency %llu is the invalid task id; leave it out, or check the submit that it "
+            "came from",
+            value);
+        return true;
+    case FAULT_DEP_UNKNOWN:
+        SAY("dependency %llu names a task that was never submitted in this run", value);
+        return true;
+    case FAULT_DEP_KIND:
+        SAY("dependency %llu has an unknown kind; use PTO_DEP_WAIT and PTO_DEP_RETAIN", value);
+        return true;
+    case FAULT_ALLOC_ARGS:
+        SAY("pto_alloc_tensors takes at least one new output and nothing else");
+        return true;
+    case FAULT_TOO_MANY:
+        SAY("more than 2^32 tasks in one run; split it");
+        return true;
+    default:
+        return false;
+    }
+}
+
+static bool say_refusal(const struct failure *f, const struct callable *c, struct pto_error *error)
+{
+    switch (f->fault) {
+    case FAULT_SCOPE_DEPTH:
+        SAY("scopes are nested deeper than %d", PTO_SCOPE_DEPTH_MAX);
+        return true;
+    case FAULT_SCOPE_MODE:
+        SAY("a scope has the unknown mode %llu; use PTO_SCOPE_AUTO or PTO_SCOPE_MANUAL",
+            (unsigned long long)f->value[0]);
+        return true;
+    case FAULT_AUTO_IN_MANUAL:
+        SAY("an AUTO scope cannot be opened inside a MANUAL one; make the inner one MANUAL too");
+        return true;
+    case FAULT_SCOPE_UNDERFLOW:
+        SAY("a scope was ended that was never begun; match pto_scope_begin and pto_scope_end");
+        return true;
+    case FAULT_MEMORY:
+        SAY("the device's memory budget of %" PRIu64 " MiB is exhausted: %" PRIu64 " more bytes "
+            "were needed at task %" PRIu64 " in scope %u (%" PRIu64 " tasks live); raise "
+            "memory_max of the device, or end scopes earlier",
+            f->value[0] >> 20, f->value[1], f->value[2], f->scope_depth, f->value[3]);
+        return true;
+    default:
+        return say_argument(f, error) || say_task(f, c, error);
+    }
+}
+
+/* ---- what an orchestration does ---- */
+
+static bool say_orchestration(const struct failure *f, struct pto_error *error)
+{
+    const uint64_t *value = f->value;
+
+    switch (f->fault) {
+    case FAULT_SCOPES_OPEN:
+        SAY("the orchestration returned with %" PRIu64 " scopes open; end each scope that it "
+            "begins",
+            value[0]);
+        return true;
+    case FAULT_GAVE_UP:
+        SAY("the orchestration gave up: %s", f->text);
+        return true;
+    case FAULT_EXCEPTION:
+        SAY("the orchestration threw an exception: %s", f->text);
+        return true;
+    case FAULT_DATA_LATE:
+        SAY("task %" PRIu64 ", which uses the element, did not complete in %" PRIu64 " ms; if its "
+            "kernel waits for the orchestration, pass the tensor as NO_DEP",
+            value[0], value[1]);
+        return true;
+    case FAULT_CANCELLED_EARLY:
+        SAY("the run was cancelled while its graph was built");
+        return true;
+    case FAULT_CANCELLED:
+        SAY("the run was cancelled after %" PRIu64 " of %" PRIu64 " tasks", value[0], value[1]);
+        return true;
+    case FAULT_LATE_WHILE_BUILT:
+        SAY("the run has not ended after %" PRIu64 " ms: the graph is still being built "
+            "(sub_class=S5)",
+            value[0]);
+        return true;
+    case FAULT_NO_RECORDER:
+        SAY("there is no memory for the recorder; lower trace_records");
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A limit of the reference's, for the code that it has. */
+static void say_ring(const struct failure *f, struct pto_error *error)
+{
+    uint64_t ring = f->value[0], needed = f->value[1], size = f->value[2], head = f->value[3];
+    const char *why = f->fault == FAULT_RING_HELD ? "a scope that is open holds its oldest task"
+                                                  : "nothing came back of it for 500 ms";
+
+    switch (f->status) {
+    case PTO_ESCOPE_DEADLOCK:
+        SAY("the scope has %" PRIu64 " tasks, and ring %" PRIu64 " has room for %" PRIu64 "; end "
+            "scopes earlier, or raise ring_task_window",
+            f->value[4], ring, size);
+        break;
+    case PTO_EWINDOW:
+        SAY("ring %" PRIu64 " has room for %" PRIu64 " tasks and no more: %s (task %" PRIu64 "); "
+            "end scopes earlier, or raise ring_task_window",
+            ring, size, why, head);
+        break;
+    case PTO_EHEAP:
+        SAY("ring %" PRIu64 " has no %" PRIu64 " bytes in its heap of %" PRIu64 ": %s (task "
+            "%" PRIu64 "); end scopes earlier, or raise ring_heap",
+            ring, needed, size, why, head);
+        break;
+    case PTO_EDEP_POOL:
+        SAY("the task needs %" PRIu64 " entries for predecessors, and ring %" PRIu64 " has "
+            "%" PRIu64 ": %s; give it fewer predecessors, or raise ring_dep_pool",
+            needed, ring, size, why);
+        break;
+    default:
+        SAY("%s: %" PRIu64 " are needed, and the reference has room for %" PRIu64
+            " (limits=reference)",
+            pto_strerror(f->status), needed, size);
+    }
+}
+
+/* ---- what kernels do ---- */
+
+static const char *signal_name(uint64_t number)
+{
+    return number == SIGSEGV  ? "SIGSEGV: it used memory that is not there"
+           : number == SIGBUS ? "SIGBUS: it used memory that cannot be had, or is not aligned"
+           : number == SIGFPE ? "SIGFPE: a division by zero, or an overflow"
+                              : "SIGILL: what it ran is no code of this processor";
+}
+
+static void say_kernel(const struct failure *f, const char *name, struct pto_error *error)
+{
+    static const char *const lanes[] = { "AIC", "AIV0", "AIV1" };
+
+    switch (f->status) {
+    case PTO_ECRASH:
+        SAY("kernel \"%s\" crashed at address %#" PRIx64 " in block %" PRIu64 " of task %" PRIu64
+            ", lane %s (%s); look at its arguments with a debugger",
+            name, f->value[0], f->value[1], f->value[2], lanes[f->value[3] % 3],
+            signal_name(f->value[4]));
+        break;
+    case PTO_ECOMPLETION:
+        SAY("kernel \"%s\" registered a condition that cannot be looked at: its address is 0 or "
+            "not a multiple of 4, or its type is not PTO_COMPLETION_COUNTER",
+            name);
+        break;
+    case PTO_EWAIT_OVERFLOW:
+        SAY("kernel \"%s\" registered a condition too many: one invocation may have %d, and %d "
+            "tasks may wait at a time",
+            name, PTO_COMPLETIONS_MAX, PTO_DEFERRED_MAX);
+        break;
+    case PTO_EREGISTRATION:
+        SAY("the invocations of kernel \"%s\" registered more than %d conditions for one task",
+            name, PTO_COMPLETIONS_MAX);
+        break;
+    case PTO_ESYSTEM:
+        SAY("the system gives no threads for the blocks of kernel \"%s\" that must run at the "
+            "same time; raise the limit of processes, or use fewer blocks",
+            name);
+        break;
+    default:
+        SAY("kernel \"%s\" ended the run: %s", name, pto_strerror(f->status));
+    }
+}
+
+/* One sentence, with the reference's class of the stall. */
+static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error)
+{
+    const char *when =
+        f->status == PTO_ESTALL ? "nothing has moved for" : "the run has not ended after";
+    uint64_t ms = f->value[0], task = f->value[2];
+
+    switch (f->value[1]) {
+    case STALL_RUNS:
+        SAY("%s %" PRIu64 " ms: kernel \"%s\" of task %" PRIu64 " does not return (sub_class=S1); "
+            "if it waits for another task, see that this one is submitted and does not depend on "
+            "it",
+            when, ms, kernel_name(c, f->kernel), task);
+        break;
+    case STALL_DEFERRED:
+        SAY("%s %" PRIu64 " ms: task %" PRIu64 " waits for a condition that nobody fulfils "
+            "(sub_class=S4); see that its counter is raised, far enough, by a task that does not "
+            "depend on it",
+            when, ms, task);
+        break;
+    case STALL_QUEUED:
+    case STALL_READY:
+        SAY("%s %" PRIu64 " ms: task %" PRIu64 " is ready, but gets no core (sub_class=S3)", when,
+            ms, task);
+        break;
+    case STALL_WAITS:
+        SAY("%s %" PRIu64 " ms: task %" PRIu64 " waits for others, and none of them runs "
+            "(sub_class=S4)",
+            when, ms, task);
+        break;
+    default:
+        SAY("%s %" PRIu64 " ms: the graph is still being built (sub_class=S5)", when, ms);
+    }
+}
+
+/* ---- launches of built graphs ---- */
+
+static bool say_launch(const struct failure *f, struct pto_error *error)
+{
+    const uint64_t *value = f->value;
+
+    switch (f->fault) {
+    case FAULT_LAUNCH_COUNTS:
+        SAY("the graph was built with %" PRIu64 " tensors and %" PRIu64 " scalars; the launch has "
+            "%" PRIu64 " and %" PRIu64,
+            value[0], value[1], value[2], value[3]);
+        return true;
+    case FAULT_LAUNCH_SHAPE:
+        SAY("tensor %" PRIu64 " of the entry has another shape, type or size than when the graph "
+            "was built, or its address is 0 in one of them only; build a graph for each",
+            value[0]);
+        return true;
+    case FAULT_LAUNCH_SCALAR:
+        SAY("scalar %" PRIu64 " of the entry was %" PRIu64 " when the graph was built and is "
+            "%" PRIu64 " now, but %s; pass it on with pto_pass_scalar, read others with "
+            "pto_scalar, or build another graph",
+            value[0], value[1], value[2],
+            value[3] != 0 ? "the orchestration read its value" : "no task gets it");
+        return true;
+    case FAULT_LAUNCH_ALIAS:
+        SAY("tensors %" PRIu64 " and %" PRIu64 " of the entry %s; build another graph for that",
+            value[0], value[1],
+            value[2] != 0 ? "do not overlap as they did when the graph was built"
+                          : "overlap, and did not when the graph was built");
+        return true;
+    case FAULT_LAUNCH_OUTSIDE:
+        SAY("tensor %" PRIu64 " of the entry overlaps, or did when the graph was built, memory "
+            "that the orchestration names by itself; pass this through the entry, too, or build "
+            "another graph",
+            value[0]);
+        return true;
+    case FAULT_LAUNCH_DATA:
+        error->argument = -1;
+        SAY("the orchestration read %#" PRIx64 " %" PRIu64 " bytes into tensor %d of the entry "
+            "when the graph was built, and there is %#" PRIx64 " now; build another graph",
+            value[0], value[1], f->argument, value[2]);
+        return true;
+    case FAULT_LAUNCH_MEMORY:
+        SAY("the graph takes %" PRIu64 " bytes, more than the device's memory budget of %" PRIu64
+            " MiB has left; raise memory_max of the device",
+            value[0], value[1] >> 20);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- tasks that do not move, a line each ---- */
+
+static void tell(struct story *story, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* As far as there is room. */
+static void tell(struct story *story, const char *format, ...)
+{
+    size_t left = sizeof(story->text) - story->length;
+    va_list args;
+    int length;
+
+    va_start(args, format);
+    length = vsnprintf(story->text + story->length, left, format, args);
+    va_end(args);
+    if (length > 0)
+        story->length += (size_t)length < left ? (uint32_t)length : (uint32_t)left - 1;
+}
+
+static void tell_task(struct story *story, const struct stall_task *task, const struct callable *c)
+{
+    tell(story, "task %u, kernel \"%s\"", task->index, kernel_name(c, task->kernel));
+    if (task->site.file != NULL)
+        tell(story, " (%s:%d)", task->site.file, task->site.line);
+    switch (task->cause) {
+    case STALL_RUNS:
+        tell(story, ": runs block %u on %s %u\n", task->block, task->is_aiv ? "AIV" : "AIC",
+             task->core);
+        return;
+    case STALL_DEFERRED:
+        tell(story, ": waits for the counter at %#" PRIx64 ", which is %u and has to reach %u\n",
+             task->addr, task->counter, task->expected);
+        return;
+    case STALL_QUEUED:
+        tell(story, ": waits for cores that are free together\n");
+        return;
+    case STALL_WAITS:
+        for (uint32_t i = 0; i < task->wait_count && i < STALL_WAITS_TOLD; i++)
+            tell(story, "%s %u", i == 0 ? ": waits for task" : ",", task->wait[i]);
+        if (task->wait_count > STALL_WAITS_TOLD)
+            tell(story, " and %u more", task->wait_count - STALL_WAITS_TOLD);
+        tell(story, "\n");
+        return;
+    default:
+        tell(story, ": is ready\n");
+    }
+}
+
+void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
+                 const struct pto_error *error)
+{
+    story->length = 0;
+    story->text[0] = '\0';
+    if (error->status >= 0)
+        return;
+    for (uint32_t i = 0; result != NULL && i < result->stall.count; i++)
+        tell_task(story, &result->stall.task[i], c);
+    if (result != NULL && result->stall.count != 0 && result->stall.live > result->stall.count)
+        tell(story, "... and %u more\n", result->stall.live - result->stall.count);
+    tell(story, "%s (%d)\n%s\n", pto_strerror(error->status), error->status, error->text);
+    if (result != NULL && result->is_lost)
+        tell(story, "%s; close it and open another one\n", pto_strerror(PTO_ELOST));
+}

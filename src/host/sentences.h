@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sentences and stories about a run that failed, made of what the chip says of it. */
+#ifndef PTO_SENTENCES_H
+#define PTO_SENTENCES_H
+
+#include "host/host.h"
+
+/* Fills the error: who and where, and a sentence. */
+void sentence_write(const struct failure *f, const struct callable *c, struct pto_error *error);
+
+/* The story of a run with this error: tasks that did not move, then the sentence. */
+void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
+                 const struct pto_error *error);
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Single elements, read and written by the orchestration itself: the tasks that use them go first. */
+#include <string.h>
+
+#include "orch/launch.h"
+#include "orch/orch.h"
+
+static uint64_t timeout_of(const struct orch *o)
+{
+    uint64_t set = o->run->options->data_timeout_ns;
+
+    return set != 0 ? set : PTO_DATA_TIMEOUT_DEFAULT_NS;
+}
+
+/* The element as a tensor of its own, if it may be reached at all. */
+static int find_element(struct orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                        const uint32_t indices[], struct pto_tensor *element)
+{
+    struct graph *g = o->graph;
+    int status = graph_element(g, tensor, ndims, indices, FAULT_DATA, element);
+
+    if (status >= 0 && tensor->addr == 0)
+        status = graph_refuse(g, FAULT_DATA, -1, DATA_ADDRESS);
+    if (status >= 0 && o->is_held && pto_task_id_is_valid(tensor->owner))
+        status = graph_refuse(g, FAULT_DATA, -1, DATA_OWNED);
+    return status;
+}
+
+/* Until no live task uses the element. */
+static int wait_for_users(struct orch *o, const struct pto_tensor *element,
+                          const struct pto_site *site, bool is_write)
+{
+    struct graph *g = o->graph;
+    uint64_t deadline = port_now_ns() + timeout_of(o);
+    /* Under the reference's rules nobody waits for readers before anything runs. */
+    bool with_readers = is_write && !(o->is_held && g->deps == PTO_DEPS_SIMPLER);
+    uint32_t number = 0, seq = 0;
+    int status = PTO_OK;
+
+    while (status >= 0 && (number = graph_find_user(g, element, with_readers, number + 1, &seq))) {
+        status = o->is_held ? graph_refuse(g, FAULT_DATA, -1, DATA_HELD)
+                            : port_wait(o->machine, number, seq, deadline);
+        if (orch_has_news(o))
+            orch_attend(o);
+        if (o->status < 0)
+            return o->status;
+    }
+    if (status == PTO_ETIMEOUT) {
+        struct failure why = orch_failure(PTO_ETENSOR_WAIT, FAULT_DATA_LATE, site);
+
+        why.value[0] = seq - 1;
+        why.value[1] = timeout_of(o) / 1000000;
+        return orch_fail(o, &why);
+    }
+    return status < 0 ? orch_refuse(o, status, NULL, NULL, site) : PTO_OK;
+}
+
+/* Waits until the element may be read, or written; *at_out is NULL if it has no storage. */
+static int reach_element(struct orch *o, const struct pto_tensor *tensor, uint32_t ndims,
+                         const uint32_t indices[], const struct pto_site *site, bool is_write,
+                         struct pto_tensor *element, void **at_out)
+{
+    int status;
+
+    *at_out = NULL;
+    if (tensor != NULL && tensor->addr == 0 && o->graph->deps == PTO_DEPS_SIMPLER)
+        return PTO_OK;
+    status = find_element(o, tensor, ndims, indices, element);
+    if (status < 0)
+        return orch_refuse(o, status, NULL, NULL, site);
+    status = wait_for_users(o, element, site, is_write);
+    if (status < 0)
+        return status;
+    *at_out = pto_tensor_data(element);
+    return o->status;
+}
+
+int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
+                  const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out)
+{
+    struct orch *o = orch_of(handle);
+    struct pto_tensor element;
+    void *at;
+    int status = orch_enter(handle);
+
+    if (status < 0)
+        return status;
+    status = reach_element(o, tensor, ndims, indices, site, false, &element, &at);
+    *bits_out = 0;
+    if (status < 0 || at == NULL)
+        return status;
+    memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
+    if (o->run->launch != NULL)
+        launch_note_read(o->run->launch, o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype),
+                         *bits_out);
+    return PTO_OK;
+}
+
+int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
+                  const uint32_t indices[], const struct pto_site *site, uint64_t bits)
+{
+    struct orch *o = orch_of(handle);
+    struct pto_tensor element;
+    void *at;
+    int status = orch_enter(handle);
+
+    if (status < 0)
+        return status;
+    status = reach_element(o, tensor, ndims, indices, site, true, &element, &at);
+    if (status < 0 || at == NULL)
+        return status;
+    memcpy(at, &bits, pto_dtype_size(element.dtype));
+    if (o->run->launch != NULL)
+        launch_note_write(o->run->launch, o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype),
+                          bits);
+    return PTO_OK;
+}

@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of operations, the life of a run on the builder's side, and how a run fails. */
+#include "orch/orch.h"
+
+#include <string.h>
+
+#include "orch/launch.h"
+
+static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
+                       const struct pto_site *site);
+static int scope_end(struct pto_orch *handle);
+static int report(struct pto_orch *handle, int status, const char *text);
+static int status_of(struct pto_orch *handle);
+static uint32_t cluster_count(struct pto_orch *handle);
+static uint32_t aiv_count(struct pto_orch *handle);
+static uint64_t scalar_at(struct pto_orch *handle, uint32_t index);
+static bool is_streamed(struct pto_orch *handle);
+static int submit_watched(struct pto_orch *handle, const struct pto_kernels *kernels,
+                          const struct pto_args *args, const struct pto_site *site,
+                          struct pto_outputs *out);
+
+/* Runs differ in how they submit only. */
+#define OPERATIONS(submit_fn)                                                                      \
+    {                                                                                              \
+        .size = sizeof(struct pto_orch_ops), .submit = (submit_fn), .alloc = orch_alloc,           \
+        .scope_begin = scope_begin, .scope_end = scope_end, .report = report, .status = status_of, \
+        .cluster_count = cluster_count, .aiv_count = aiv_count, .get_data = orch_get_data,         \
+        .set_data = orch_set_data, .scalar = scalar_at, .is_streamed = is_streamed,                \
+    }
+
+static const struct pto_orch_ops streamed_ops = OPERATIONS(orch_submit_streamed);
+static const struct pto_orch_ops counted_ops = OPERATIONS(orch_submit_counted);
+static const struct pto_orch_ops watched_ops = OPERATIONS(submit_watched);
+
+#undef OPERATIONS
+
+/* ---- the life of a run ---- */
+
+void orch_each_pool(struct orch *o, void (*each)(struct pool *pool, uint64_t share, void *context),
+                    void *context)
+{
+    for (uint32_t i = 0; i < ORCH_LISTS; i++)
+        each(&o->list_pool[i], 1, context);
+}
+
+void orch_open(struct orch *o)
+{
+    o->handle.ops = &streamed_ops;
+}
+
+static int start_graph(struct orch *o, const struct orch_run *run)
+{
+    struct graph_params params = { .kernels = run->kernels,
+                                   .kernel_count = run->kernel_count,
+                                   .deps = run->options->deps,
+                                   .edge_fn = run->options->edge,
+                                   .edge_context = run->options->edge_context,
+                                   .wired_fn = run->wired_fn,
+                                   .wired_context = run->wired_context,
+                                   .entry = run->entry,
+                                   .clusters = o->clusters };
+
+    if (run->launch != NULL && !run->is_built_only)
+        return launch_start(run->launch, o, &params);
+    if (run->launch != NULL)
+        launch_record(run->launch, o, &params);
+    return graph_start(o->graph, &params) < 0 ? orch_refuse(o, PTO_ENOMEM, NULL, NULL, NULL)
+                                              : PTO_OK;
+}
+
+/* Whoever kept a handle too long may look at it meanwhile: written only if it changes. */
+static void choose_ops(struct orch *o)
+{
+    const struct pto_orch_ops *ops =
+        o->ledger == NULL && !o->is_held ? &streamed_ops : &counted_ops;
+
+    o->submit = ops->submit;
+    if (o->run->options->task != NULL)
+        ops = &watched_ops;
+    if (o->handle.ops != ops)
+        o->handle.ops = ops;
+}
+
+/* Only if somebody set a ring's size. */
+static int start_ledger(struct orch *o)
+{
+    const struct pto_run_options *options = o->run->options;
+    struct ledger_limits limits = { .is_reference = options->limits == PTO_LIMITS_REFERENCE,
+                                    .is_held = options->mode == PTO_MODE_HOST };
+
+    if (o->run->launch != NULL || (!o->run->has_rings && !limits.is_reference))
+        return PTO_OK;
+    for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
+        limits.window[ring] = (uint32_t)options->rings.task_window[ring];
+        limits.heap[ring] = options->rings.heap[ring];
+        limits.dep_pool[ring] = (uint32_t)options->rings.dep_pool[ring];
+    }
+    if (ledger_start(o->rings, &limits) < 0)
+        return orch_refuse(o, PTO_ENOMEM, NULL, NULL, NULL);
+    o->ledger = o->rings;
+    return PTO_OK;
+}
+
+int orch_start(struct orch *o, const struct orch_run *run)
+{
+    o->run = run;
+    o->status = PTO_OK;
+    o->failure.status = PTO_OK;
+    o->stall.count = 0;
+    o->quota = 0;
+    o->ledger = NULL;
+    o->is_held = run->options->mode == PTO_MODE_HOST || run->is_built_only;
+    o->submitter = o->sched->worker[0];
+    o->is_shared = o->sched->worker_count > 1;
+    if (start_graph(o, run) < 0)
+        return o->status;
+    if (start_ledger(o) < 0)
+        return o->status;
+    choose_ops(o);
+    return PTO_OK;
+}
+
+static void call_orchestration(struct orch *o)
+{
+    struct failure thrown = orch_failure(PTO_EORCH, FAULT_EXCEPTION, NULL);
+    const struct orch_run *run = o->run;
+
+    if (run->guard == NULL)
+        run->function(&o->handle, run->entry_seen);
+    else if (run->guard(run->function, &o->handle, run->entry_seen, thrown.text,
+                        sizeof(thrown.text)) != 0)
+        (void)orch_fail(o, &thrown);
+}
+
+/* The orchestration, inside the run's own scope. */
+void orch_build(void *arg)
+{
+    struct orch *o = arg;
+    struct graph *g = o->graph;
+
+    (void)scope_begin(&o->handle, PTO_SCOPE_AUTO, NULL);
+    call_orchestration(o);
+    if (g->scope_count > 1) {
+        struct failure why =
+            orch_failure(PTO_EARGS, FAULT_SCOPES_OPEN, g->scope[g->scope_count - 1].site);
+
+        why.value[0] = g->scope_count - 1;
+        (void)orch_fail(o, &why);
+    }
+    while (g->scope_count > 0) {
+        (void)graph_scope_end(g);
+        if (o->ledger != NULL)
+            ledger_scope_end(o->ledger);
+    }
+}
+
+int orch_end(struct orch *o, uint64_t executions)
+{
+    orch_take_fault(o);
+    if ((a32_load_relaxed(&o->sched->attention) & ATTEND_CANCELLED) != 0) { /* it has ended */
+        struct failure why = orch_failure(PTO_ECANCELED, FAULT_CANCELLED, NULL);
+
+        why.value[0] = executions;
+        why.value[1] = o->graph->seq - 1;
+        (void)orch_fail(o, &why);
+    }
+    return o->status;
+}
+
+/* ---- how a run fails ---- */
+
+int orch_fail(struct orch *o, const struct failure *why)
+{
+    if (o->status < 0)
+        return o->status;
+    o->failure = *why;
+    o->failure.scope_depth = o->graph->scope_count > 0 ? o->graph->scope_count - 1 : 0;
+    o->status = why->status;
+    o->quota = 0; /* the next submit looks */
+    return why->status;
+}
+
+static void copy_text(char *to, const char *from, const char *otherwise)
+{
+    size_t length = 0;
+
+    if (from == NULL)
+        from = otherwise;
+    while (length < FAILURE_TEXT - 1 && from[length] != '\0') {
+        to[length] = from[length];
+        length++;
+    }
+    to[length] = '\0';
+}
+
+static int32_t first_kernel(const struct pto_kernels *kernels)
+{
+    return kernels->aic >= 0 ? kernels->aic : kernels->aiv0 >= 0 ? kernels->aiv0 : kernels->aiv1;
+}
+
+int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
+                const struct pto_args *args, const struct pto_site *site)
+{
+    const struct graph_refusal *r = &o->graph->refusal;
+    struct failure why = orch_failure(status, r->fault, site);
+
+    why.argument = r->argument;
+    why.value[0] = r->value;
+    if (kernels != NULL)
+        why.kernel = first_kernel(kernels);
+    if (r->fault == FAULT_KERNEL || r->fault == FAULT_CORE_TYPE)
+        why.kernel = (int32_t)r->value;
+    if (r->fault == FAULT_ARGS_ERROR && args != NULL)
+        copy_text(why.text, args->error, "not initialised with pto_args_init");
+    if (status == PTO_ENOMEM) {
+        why.fault = FAULT_MEMORY;
+        why.value[0] = o->budget->max;
+        why.value[1] = o->budget->refused;
+        why.value[2] = o->graph->seq;
+        why.value[3] = o->graph->live;
+    }
+    return orch_fail(o, &why);
+}
+
+void orch_take_fault(struct orch *o)
+{
+    const struct sched_fault *fault = &o->sched->fault;
+    struct failure why;
+    int status;
+
+    if (a32_load_acquire(&fault->is_whole) == 0 || o->status < 0) /* A21 */
+        return;
+    status = (int)a32_load_relaxed(&fault->status); /* after A21 */
+    why = orch_failure(status, status == PTO_ECRASH ? FAULT_CRASH : FAULT_ENDED_RUN, fault->site);
+    why.task = fault->task;
+    why.kernel = (int32_t)fault->kernel;
+    why.value[0] = fault->addr;
+    why.value[1] = fault->block;
+    why.value[2] = fault->seq - 1;
+    why.value[3] = fault->lane;
+    why.value[4] = (uint64_t)fault->signal;
+    (void)orch_fail(o, &why);
+}
+
+void orch_attend(struct orch *o)
+{
+    uint32_t attention = a32_load_relaxed(&o->sched->attention); /* being late is harmless */
+    struct failure why;
+
+    if ((attention & ATTEND_CANCELLED) != 0) {
+        why = orch_failure(PTO_ECANCELED, FAULT_CANCELLED_EARLY, NULL);
+        (void)orch_fail(o, &why);
+    }
+    if ((attention & ATTEND_FAILED) != 0)
+        orch_take_fault(o);
+    if ((attention & ATTEND_LATE) != 0 && o->status == PTO_OK) {
+        why = orch_failure(PTO_ETIMEOUT, FAULT_LATE_WHILE_BUILT, NULL);
+        why.value[0] = o->run->options->timeout_ns / 1000000;
+        (void)orch_fail(o, &why);
+        sched_attend(o->sched, ATTEND_FAILED, 0);
+    }
+    if ((attention & ATTEND_TEAMS) != 0 && o->submitter->core_mask != 0)
+        port_cores_yield(o->machine, o->submitter);
+}
+
+/* ---- scopes, and what is told or asked ---- */
+
+static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
+                       const struct pto_site *site)
+{
+    struct orch *o = orch_of(handle);
+    int status = orch_enter(handle);
+
+    if (status < 0)
+        return status;
+    status = graph_scope_begin(o->graph, mode, site);
+    if (status >= 0 && o->ledger != NULL)
+        ledger_scope_begin(o->ledger);
+    return status < 0 ? orch_refuse(o, status, NULL, NULL, site) : PTO_OK;
+}
+
+static int scope_end(struct pto_orch *handle)
+{
+    struct orch *o = orch_of(handle);
+    int status = orch_enter(handle);
+
+    if (status < 0)
+        return status;
+    if (o->graph->scope_count <= 1) /* the last one is the run's own */
+        return orch_refuse(o, graph_refuse(o->graph, FAULT_SCOPE_UNDERFLOW, -1, 0), NULL, NULL,
+                           NULL);
+    if (o->ledger != NULL)
+        ledger_scope_end(o->ledger);
+    return graph_scope_end(o->graph);
+}
+
+static int report(struct pto_orch *handle, int status, const char *text)
+{
+    int entered = orch_enter(handle);
+    struct failure why;
+
+    if (entered < 0)
+        return entered;
+    why = orch_failure(status < 0 ? status : PTO_EORCH, FAULT_GAVE_UP, NULL);
+    copy_text(why.text, text, "no reason given");
+    return orch_fail(orch_of(handle), &why);
+}
+
+static int status_of(struct pto_orch *handle)
+{
+    return orch_enter(handle);
+}
+
+static uint32_t cluster_count(struct pto_orch *handle)
+{
+    return orch_of(handle)->clusters;
+}
+
+static uint32_t aiv_count(struct pto_orch *handle)
+{
+    return 2 * orch_of(handle)->clusters;
+}
+
+static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
+{
+    struct orch *o = orch_of(handle);
+
+    if (orch_enter(handle) < 0 || index >= o->run->entry->scalar_count)
+        return 0;
+    if (o->run->launch != NULL)
+        launch_note_scalar(o->run->launch, index);
+    return o->run->entry->scalar[index];
+}
+
+static bool is_streamed(struct pto_orch *handle)
+{
+    return orch_enter(handle) >= 0 && !orch_of(handle)->is_held;
+}
+
+/* A submit that somebody watches. */
+static int submit_watched(struct pto_orch *handle, const struct pto_kernels *kernels,
+                          const struct pto_args *args, const struct pto_site *site,
+                          struct pto_outputs *out)
+{
+    struct orch *o = orch_of(handle);
+    int status = orch_is_builder(o) ? o->submit(handle, kernels, args, site, out) : PTO_EINVAL;
+
+    if (status >= 0) {
+        const struct pto_task_view view = { .index = o->graph->seq - 2, /* seq is the next one */
+                                            .task = out->task,
+                                            .kernels = *kernels,
+                                            .args = args,
+                                            .site = site,
+                                            .entry = o->run->entry };
+
+        o->run->options->task(o->run->options->task_context, &view);
+    }
+    return status;
+}

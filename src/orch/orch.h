@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an orchestration can do: submit, allocate, open scopes, read and write
+ * single elements, end its run. It reaches all of it through a table of operations
+ * (pto/orch.h) and the handle that is the first member of struct orch.
+ *
+ * Pure: a device program links graph, sched, core and this, and a port. Nothing here
+ * makes sentences: what goes wrong is kept as data (wire/failure.h), the first one
+ * only, with the place in the source that it came from.
+ *
+ * One thread at a time, the builder, calls the operations. Its driver, the chip,
+ * calls the rest:
+ *
+ *     orch_open        once
+ *     orch_start       before each run: the graph is empty, or that of a launch
+ *     orch_build       on the builder's stack; not for a launch
+ *     orch_end         when every task has gone, or the run is given up
+ *
+ * Whoever watches the run (the chip's monitor, the thread that leads it) may fail it
+ * with orch_fail while the builder does not run.
+ */
+#ifndef PTO_ORCH_H
+#define PTO_ORCH_H
+
+#include "base/guard.h"
+#include "graph/ledger.h"
+#include "pto/run.h"
+#include "sched/sharing.h"
+
+struct launch;
+
+/* What is noted of a graph that is kept: orch/launch.h. */
+enum orch_list {
+    ORCH_READS,   /* by the orchestration itself */
+    ORCH_WRITES,  /* the same */
+    ORCH_FILLS,   /* outputs that start with a value */
+    ORCH_OUTSIDE, /* memory that the graph names by itself, in order, without overlaps */
+    ORCH_LISTS
+};
+
+/* One run, as data. What it points to stays until orch_end. */
+struct orch_run {
+    pto_orch_fn function; /* of the orchestration; NULL: a launch */
+    guard_fn guard;       /* NULL: it cannot throw */
+    const struct graph_kernel *kernels;
+    uint32_t kernel_count;
+    const struct pto_entry *entry;      /* what tasks get */
+    const struct pto_entry *entry_seen; /* what the orchestration sees of it */
+    const struct pto_run_options *options;
+    bool has_rings; /* a ring's size is set: options->rings */
+    uint64_t stall_ns;
+    bool is_built_only;    /* nothing runs: the graph is kept */
+    struct launch *launch; /* that is being built, or launched; NULL: neither */
+    void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
+    void *wired_context;
+};
+
+struct orch {
+    struct pto_orch handle; /* first: what an orchestration holds */
+    struct graph *graph;
+    struct sched *sched;
+    struct ledger *rings; /* the ledger's memory */
+    struct pool list_pool[ORCH_LISTS];
+    const struct pool_budget *budget;
+    void *machine;       /* for port_room and its like */
+    uint32_t clusters;   /* of the chip */
+    struct aptr builder; /* the thread inside orch_build, by its thread pointer; NULL: none */
+
+    /* Of the run. The builder's, and the leading thread's while the builder does not run. */
+    const struct orch_run *run;
+    struct worker *submitter;
+    struct sharing sharing; /* says when the builder is to call port_room */
+    struct ledger *ledger;  /* NULL: no limits */
+    int32_t quota;          /* submits until there is something to look at beside the task */
+    bool is_held;           /* nothing runs before the graph is complete */
+    bool is_shared;         /* there are other workers */
+    int32_t status;         /* failure.status */
+    int (*submit)(struct pto_orch *handle, const struct pto_kernels *kernels,
+                  const struct pto_args *args, const struct pto_site *site,
+                  struct pto_outputs *out);
+    struct failure failure;
+    struct stall stall;
+};
+
+/* Calls `each` for every pool of the orchestration's own. */
+void orch_each_pool(struct orch *o, void (*each)(struct pool *pool, uint64_t share, void *context),
+                    void *context);
+void orch_open(struct orch *o);
+/* PTO_OK, or the status of o->failure: nothing is to be run. */
+int orch_start(struct orch *o, const struct orch_run *run);
+/* `arg` is the struct orch. */
+void orch_build(void *arg);
+/* The run has ended after so many kernels: faults, cancellation. Returns its status. */
+int orch_end(struct orch *o, uint64_t executions);
+
+/* Describes what nothing comes of, and fails the run; by the thread that leads it. */
+void orch_describe_stall(struct orch *o, bool is_stall);
+/* Lists the kernels that run, as the start of a description. */
+void orch_describe_running(struct orch *o);
+
+/* The first failure stays. Returns the status of the run. */
+int orch_fail(struct orch *o, const struct failure *why);
+/* What the graph refused: o->graph->refusal. */
+__attribute__((cold)) int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
+                                      const struct pto_args *args, const struct pto_site *site);
+/* The run is over early, or a team waits for the cores of the thread that builds. */
+__attribute__((cold)) void orch_attend(struct orch *o);
+/* The scheduler's fault, if there is one, as the failure of the run. */
+void orch_take_fault(struct orch *o);
+
+/* ---- between the files of this folder ---- */
+
+static inline struct orch *orch_of(struct pto_orch *handle)
+{
+    return (struct orch *)(void *)handle;
+}
+
+/* A failure, to be filled with what else there is to say. */
+static inline struct failure orch_failure(int status, enum fault fault, const struct pto_site *site)
+{
+    return (struct failure){ .status = status,
+                             .fault = fault,
+                             .argument = -1,
+                             .kernel = -1,
+                             .task = pto_task_id_invalid(),
+                             .site = site != NULL ? *site : (struct pto_site){ NULL, 0 } };
+}
+
+/* Only the orchestration itself may call, while it runs: not a kernel, not another thread. */
+static inline bool orch_is_builder(const struct orch *o)
+{
+    return aptr_load_relaxed(&o->builder) == __builtin_thread_pointer(); /* own stores are seen */
+}
+
+/* Whether somebody wants the submitter's attention. */
+static inline bool orch_has_news(const struct orch *o)
+{
+    return a32_load_relaxed(&o->sched->attention) != 0; /* being late is harmless */
+}
+
+/* Every operation but a submit begins with it: PTO_EINVAL, or the status of the run. */
+static inline int orch_enter(struct pto_orch *handle)
+{
+    struct orch *o = orch_of(handle);
+
+    if (!orch_is_builder(o))
+        return PTO_EINVAL;
+    if (orch_has_news(o))
+        orch_attend(o);
+    return o->status;
+}
+
+/* submission.c: what runs whose tasks start at once use, and the others. */
+int orch_submit_streamed(struct pto_orch *handle, const struct pto_kernels *kernels,
+                         const struct pto_args *args, const struct pto_site *site,
+                         struct pto_outputs *out);
+int orch_submit_counted(struct pto_orch *handle, const struct pto_kernels *kernels,
+                        const struct pto_args *args, const struct pto_site *site,
+                        struct pto_outputs *out);
+int orch_alloc(struct pto_orch *handle, const struct pto_args *args, const struct pto_site *site,
+               struct pto_outputs *out);
+
+/* element.c */
+int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
+                  const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out);
+int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
+                  const uint32_t indices[], const struct pto_site *site, uint64_t bits);
+
+#endif

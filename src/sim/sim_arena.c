@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory in a file without a name, which another process has open, too: it reads
+ * and writes the file, this one uses the mapping. Pieces are whole pages, taken where
+ * they fit first; what is given back becomes a hole in the file.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "sim/sim_arena.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "base/os.h"
+#include "pto/status.h"
+
+/* Pieces lie in the order of their addresses and cover all of it. */
+struct piece {
+    struct piece *next;
+    uint64_t at;
+    uint64_t bytes;
+    bool is_taken;
+};
+
+struct sim_arena {
+    int file;
+    char *base;
+    uint64_t bytes;
+    pthread_mutex_t lock;
+    struct piece *first;
+};
+
+static bool split(struct piece *p, uint64_t bytes);
+static void join(struct piece *p);
+
+int sim_arena_open(int file, uint64_t bytes, struct sim_arena **arena_out)
+{
+    struct sim_arena *a = calloc(1, sizeof(*a));
+    struct piece *whole = calloc(1, sizeof(*whole));
+
+    bytes = bytes / os_page_bytes() * os_page_bytes();
+    if (a == NULL || whole == NULL)
+        goto free_arena;
+    a->file = file;
+    a->bytes = whole->bytes = bytes;
+    a->first = whole;
+    a->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (a->base == MAP_FAILED)
+        goto free_arena;
+    pthread_mutex_init(&a->lock, NULL);
+    *arena_out = a;
+    return PTO_OK;
+
+free_arena:
+    free(whole);
+    free(a);
+    return PTO_ENOMEM;
+}
+
+void sim_arena_close(struct sim_arena *a)
+{
+    if (a == NULL)
+        return;
+    while (a->first != NULL) {
+        struct piece *next = a->first->next;
+
+        free(a->first);
+        a->first = next;
+    }
+    munmap(a->base, a->bytes);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+}
+
+char *sim_arena_base(const struct sim_arena *a)
+{
+    return a->base;
+}
+
+char *sim_arena_take(struct sim_arena *a, uint64_t bytes)
+{
+    uint64_t page = os_page_bytes();
+    uint64_t rounded = (bytes + page - 1) / page * page;
+    struct piece *p;
+
+    pthread_mutex_lock(&a->lock);
+    p = a->first;
+    while (p != NULL && (p->is_taken || p->bytes < rounded))
+        p = p->next;
+    if (p != NULL && !split(p, rounded))
+        p = NULL;
+    if (p != NULL)
+        p->is_taken = true;
+    pthread_mutex_unlock(&a->lock);
+    return p != NULL ? a->base + p->at : NULL;
+}
+
+void sim_arena_give(struct sim_arena *a, char *memory)
+{
+    uint64_t at = (uint64_t)(memory - a->base);
+    struct piece *before = NULL, *p;
+
+    pthread_mutex_lock(&a->lock);
+    for (p = a->first; p->at != at; p = p->next)
+        before = p;
+    /* It is memory that is free again, or is overwritten later, if the system refuses. */
+    (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)p->at,
+                    (off_t)p->bytes);
+    p->is_taken = false;
+    join(p);
+    if (before != NULL)
+        join(before);
+    pthread_mutex_unlock(&a->lock);
+}
+
+/* Makes the piece as small as is needed. False: there is no memory for the rest's entry. */
+static bool split(struct piece *p, uint64_t bytes)
+{
+    struct piece *rest;
+
+    if (p->bytes == bytes)
+        return true;
+    rest = malloc(sizeof(*rest));
+    if (rest == NULL)
+        return false;
+    *rest = (struct piece){ p->next, p->at + bytes, p->bytes - bytes, false };
+    p->next = rest;
+    p->bytes = bytes;
+    return true;
+}
+
+/* With the one behind it, if both are free. */
+static void join(struct piece *p)
+{
+    struct piece *next = p->next;
+
+    if (p->is_taken || next == NULL || next->is_taken)
+        return;
+    p->bytes += next->bytes;
+    p->next = next->next;
+    free(next);
+}

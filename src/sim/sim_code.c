@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Code of the simulated chip: shared objects of this machine, each loaded for itself. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/object.h"
+#include "sim/sim.h"
+
+static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
+                    const char *symbol, void **function_out, struct pto_error *error);
+static void free_code(struct chip_code *code);
+
+static uint32_t count_ids(const struct chip_program *program)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < program->kernel_count; i++)
+        if (program->kernels[i].func_id >= count)
+            count = program->kernels[i].func_id + 1;
+    return count;
+}
+
+static struct chip_code *make_code(const struct chip_program *program)
+{
+    uint32_t ids = count_ids(program);
+    struct chip_code *code = calloc(1, sizeof(*code));
+
+    if (code == NULL)
+        return NULL;
+    code->kernel = calloc(ids + 1, sizeof(code->kernel[0]));
+    code->object = calloc(program->kernel_count + 1, sizeof(code->object[0]));
+    if (code->kernel == NULL || code->object == NULL) {
+        free_code(code);
+        return NULL;
+    }
+    code->functions = (struct chip_functions){ .kernels = code->kernel, .kernel_count = ids };
+    return code;
+}
+
+int sim_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+             struct pto_error *error)
+{
+    struct chip_code *code = make_code(program);
+    void *function = NULL;
+    char label[200];
+    int status;
+
+    (void)chip;
+    if (code == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+                          program->name);
+    snprintf(label, sizeof(label), "the orchestration of \"%.100s\"", program->name);
+    status = load_one(code, &program->orchestration, label, program->entry, &function, error);
+    code->functions.orchestration = (pto_orch_fn)(uintptr_t)function;
+    for (uint32_t i = 0; i < program->kernel_count && status >= 0; i++) {
+        const struct chip_kernel *kernel = &program->kernels[i];
+
+        snprintf(label, sizeof(label), "kernel %u (\"%.60s\") of \"%.100s\"", kernel->func_id,
+                 kernel->object.name, program->name);
+        status = load_one(code, &kernel->object, label, "kernel_entry", &function, error);
+        if (status >= 0)
+            code->kernel[kernel->func_id] =
+                (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)function, kernel->core_type };
+    }
+    if (status < 0) {
+        free_code(code);
+        return status;
+    }
+    code->functions.guard = guard_find();
+    *code_out = code;
+    return PTO_OK;
+}
+
+void sim_unload(struct chip *chip, struct chip_code *code)
+{
+    if (!sim_of(chip)->is_lost) /* else a thread may still be in it */
+        free_code(code);
+}
+
+static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
+                    const char *symbol, void **function_out, struct pto_error *error)
+{
+    struct object **object = &code->object[code->object_count];
+    int status = object_acquire(from->bytes, from->size, label, object, error);
+
+    if (status < 0)
+        return status;
+    code->object_count++;
+    *function_out = object_symbol(*object, symbol);
+    if (*function_out == NULL)
+        return error_tell(error, PTO_ELOAD,
+                          "%s has no function %s; export it (extern \"C\" in C++)", label, symbol);
+    return PTO_OK;
+}
+
+static void free_code(struct chip_code *code)
+{
+    while (code->object_count != 0)
+        object_release(code->object[--code->object_count]);
+    free(code->object);
+    free(code->kernel);
+    free(code);
+}

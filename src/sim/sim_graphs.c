@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Built graphs that the simulated chip keeps: their memory, within the budget that
+ * they share with what runs, and the page by which it is noticed that an orchestration
+ * looks into its entry's scalars.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+static char *allocate_image(uint64_t bytes);
+static bool reserve_bytes(struct sim *m, struct chip_graph *graph, uint64_t bytes);
+static int refuse(struct sim *m, uint64_t bytes);
+
+struct chip_graph *sim_graph_create(void)
+{
+    struct chip_graph *graph = aligned_alloc(128, (sizeof(*graph) + 127) / 128 * 128);
+
+    if (graph != NULL)
+        memset(graph, 0, sizeof(*graph));
+    return graph;
+}
+
+int sim_graph_keep(struct sim *m, struct chip_graph *graph)
+{
+    struct launch *l = &graph->launch;
+    uint64_t bytes = launch_measure(l, &m->orch);
+
+    if (!reserve_bytes(m, graph, bytes))
+        return refuse(m, bytes);
+    graph->memory = allocate_image(bytes);
+    if (graph->memory == NULL)
+        return refuse(m, bytes);
+    launch_fill(l, &m->orch, graph->memory);
+    graph->outside = malloc(launch_outside_bytes(l) + 1);
+    if (graph->outside == NULL || l->has_lost_note)
+        return refuse(m, bytes);
+    launch_keep_outside(l, graph->outside);
+    return PTO_OK;
+}
+
+void sim_drop(struct chip *chip, struct chip_graph *graph)
+{
+    struct sim *m = sim_of(chip);
+
+    if (graph->is_pinned)
+        return; /* a kernel of it never returned, and may use it */
+    pthread_mutex_lock(&m->lock);
+    m->graph_bytes -= graph->kept_bytes;
+    pthread_mutex_unlock(&m->lock);
+    free(graph->memory);
+    free(graph->outside);
+    free(graph);
+}
+
+static int refuse(struct sim *m, uint64_t bytes)
+{
+    struct failure why = orch_failure(PTO_ENOMEM, FAULT_LAUNCH_MEMORY, NULL);
+
+    why.value[0] = bytes;
+    why.value[1] = m->budget.max;
+    return orch_fail(&m->orch, &why);
+}
+
+static bool reserve_bytes(struct sim *m, struct chip_graph *graph, uint64_t bytes)
+{
+    bool has_room;
+
+    pthread_mutex_lock(&m->lock);
+    has_room = bytes <= m->budget.max &&
+               graph->launch.image.slot_bytes / SLOT_LINE_BYTES < SPAN_FOLLOWS && /* 128 GiB */
+               m->budget.used + m->graph_bytes <= m->budget.max - bytes;
+    if (has_room) {
+        graph->kept_bytes = bytes;
+        m->graph_bytes += bytes;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return has_room;
+}
+
+static char *allocate_image(uint64_t bytes)
+{
+    bool is_large = bytes >= OS_LARGE_PAGE;
+    uint64_t unit = is_large ? OS_LARGE_PAGE : GRAPH_OUTPUT_ALIGN;
+    uint64_t rounded = bytes != 0 ? (bytes + unit - 1) / unit * unit : unit;
+    char *memory = aligned_alloc(unit, rounded);
+
+    if (is_large && memory != NULL)
+        os_use_large_pages(memory, rounded); /* a launch goes to and fro in it */
+    return memory;
+}
+
+/* ---- scalars that an orchestration sees ---- */
+
+int sim_guard_scalars(struct sim *m, const struct pto_entry *entry)
+{
+    size_t page = os_page_bytes();
+    char *guard;
+
+    m->entry_seen = *entry;
+    if (!m->has_handler || entry->scalar_count == 0)
+        return PTO_OK;
+    static_assert(PTO_ENTRY_SCALARS_MAX * sizeof(uint64_t) <= 4096, "they fit a page");
+    guard = os_reserve(page);
+    if (guard == NULL || os_commit(guard, page) < 0) {
+        os_release(guard, page);
+        return PTO_ENOMEM;
+    }
+    memcpy(guard, entry->scalar, entry->scalar_count * sizeof(uint64_t));
+    if (os_protect(guard, page, false) < 0) {
+        os_release(guard, page);
+        return PTO_ENOMEM;
+    }
+    m->entry_seen.scalar = (const uint64_t *)(void *)guard;
+    m->caller.crash.guard = guard;
+    m->caller.crash.guard_bytes = page;
+    return PTO_OK;
+}
+
+bool sim_unguard_scalars(struct sim *m)
+{
+    struct crash *crash = &m->caller.crash;
+    bool is_hit = crash->is_guard_hit;
+
+    if (crash->guard == NULL)
+        return false;
+    os_release(crash->guard, crash->guard_bytes);
+    crash->guard = NULL;
+    crash->is_guard_hit = false;
+    return is_hit;
+}

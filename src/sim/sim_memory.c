@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Device memory of the simulated chip: each allocation has a pattern before and behind
+ * it, and the chip knows which addresses are its own and which were freed lately.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "sim/sim.h"
+
+enum { GUARD_BYTES = 1024, GUARD = 0xa5, ALIGN = 1024 };
+
+static_assert(GUARD_BYTES % ALIGN == 0, "the memory behind a guard is aligned, too");
+
+struct sim_allocation {
+    struct sim_allocation *next;
+    uint64_t addr;
+    uint64_t bytes;
+};
+
+static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error);
+static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
+static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+static bool sim_contains(struct chip *chip, uint64_t addr);
+static int sim_check(struct chip *chip, struct pto_error *error);
+
+const struct chip_memory_ops sim_memory_ops = {
+    .alloc = sim_alloc,
+    .free = sim_free,
+    .write = sim_write,
+    .read = sim_read,
+    .contains = sim_contains,
+    .check = sim_check,
+};
+
+static struct sim_allocation **find_containing(struct sim *m, uint64_t addr);
+static int tell_damage(const struct sim_allocation *a, struct pto_error *error);
+static void free_allocation(struct sim *m, struct sim_allocation *a);
+static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error);
+
+static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
+{
+    struct sim *m = sim_of(chip);
+    uint64_t whole = (bytes + 2 * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
+    struct sim_allocation *a = malloc(sizeof(*a));
+    char *memory = m->arena != NULL ? sim_arena_take(m->arena, whole) : aligned_alloc(ALIGN, whole);
+
+    if (a == NULL || memory == NULL) {
+        free(a);
+        if (m->arena == NULL)
+            free(memory);
+        else if (memory != NULL)
+            sim_arena_give(m->arena, memory);
+        return PTO_ENOMEM;
+    }
+    memset(memory, GUARD, GUARD_BYTES);
+    memset(memory + GUARD_BYTES + bytes, GUARD, GUARD_BYTES);
+    a->addr = (uint64_t)(uintptr_t)(memory + GUARD_BYTES);
+    a->bytes = bytes;
+    pthread_mutex_lock(&m->memory_lock);
+    a->next = m->allocation;
+    m->allocation = a;
+    for (uint32_t i = 0; i < SIM_FREED; i++)
+        if (m->freed[i] == a->addr)
+            m->freed[i] = 0; /* in use again */
+    pthread_mutex_unlock(&m->memory_lock);
+    *addr_out = a->addr;
+    return PTO_OK;
+}
+
+static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error)
+{
+    struct sim *m = sim_of(chip);
+    struct sim_allocation **link, *a;
+    int status;
+
+    pthread_mutex_lock(&m->memory_lock);
+    link = find_containing(m, addr);
+    a = *link;
+    if (a == NULL || a->addr != addr) {
+        status = explain_free(m, addr, error);
+        pthread_mutex_unlock(&m->memory_lock);
+        return status;
+    }
+    *link = a->next;
+    m->freed[m->freed_next++ % SIM_FREED] = addr;
+    pthread_mutex_unlock(&m->memory_lock);
+    status = tell_damage(a, error);
+    free_allocation(m, a);
+    return status;
+}
+
+/* The first byte, if all of them lie inside one allocation. Under the lock. */
+static void *reach(struct sim *m, uint64_t addr, uint64_t bytes)
+{
+    const struct sim_allocation *a = *find_containing(m, addr);
+
+    return a != NULL && bytes <= a->bytes - (addr - a->addr) ? (void *)(uintptr_t)addr : NULL;
+}
+
+static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes)
+{
+    struct sim *m = sim_of(chip);
+    void *to;
+
+    pthread_mutex_lock(&m->memory_lock);
+    to = reach(m, addr, bytes);
+    if (to != NULL)
+        memcpy(to, from, bytes);
+    pthread_mutex_unlock(&m->memory_lock);
+    return to != NULL ? PTO_OK : PTO_EMEMORY;
+}
+
+static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes)
+{
+    struct sim *m = sim_of(chip);
+    const void *from;
+
+    pthread_mutex_lock(&m->memory_lock);
+    from = reach(m, addr, bytes);
+    if (from != NULL)
+        memcpy(to, from, bytes);
+    pthread_mutex_unlock(&m->memory_lock);
+    return from != NULL ? PTO_OK : PTO_EMEMORY;
+}
+
+static bool sim_contains(struct chip *chip, uint64_t addr)
+{
+    struct sim *m = sim_of(chip);
+    bool is_there;
+
+    pthread_mutex_lock(&m->memory_lock);
+    is_there = *find_containing(m, addr) != NULL;
+    pthread_mutex_unlock(&m->memory_lock);
+    return is_there;
+}
+
+static int sim_check(struct chip *chip, struct pto_error *error)
+{
+    struct sim *m = sim_of(chip);
+    int status = PTO_OK;
+
+    pthread_mutex_lock(&m->memory_lock);
+    for (const struct sim_allocation *a = m->allocation; a != NULL && status == PTO_OK; a = a->next)
+        status = tell_damage(a, error);
+    pthread_mutex_unlock(&m->memory_lock);
+    return status;
+}
+
+void sim_release_memory(struct sim *m)
+{
+    while (m->allocation != NULL) {
+        struct sim_allocation *a = m->allocation;
+
+        m->allocation = a->next;
+        free_allocation(m, a);
+    }
+}
+
+/* The link to the allocation that the address lies in, or to NULL. Under the lock. */
+static struct sim_allocation **find_containing(struct sim *m, uint64_t addr)
+{
+    struct sim_allocation **link = &m->allocation;
+
+    while (*link != NULL && (addr < (*link)->addr || addr - (*link)->addr >= (*link)->bytes))
+        link = &(*link)->next;
+    return link;
+}
+
+static void free_allocation(struct sim *m, struct sim_allocation *a)
+{
+    void *memory = (void *)(uintptr_t)(a->addr - GUARD_BYTES);
+
+    if (m->arena != NULL)
+        sim_arena_give(m->arena, memory);
+    else
+        free(memory);
+    free(a);
+}
+
+static bool is_intact(uint64_t addr)
+{
+    const uint8_t *guard = (const uint8_t *)(uintptr_t)addr;
+
+    for (uint32_t i = 0; i < GUARD_BYTES; i++)
+        if (guard[i] != GUARD)
+            return false;
+    return true;
+}
+
+/* Whether, and on which side, somebody wrote to memory that is not the caller's. */
+static int tell_damage(const struct sim_allocation *a, struct pto_error *error)
+{
+    const char *where = !is_intact(a->addr + a->bytes)      ? "beyond its end"
+                        : !is_intact(a->addr - GUARD_BYTES) ? "before its beginning"
+                                                            : NULL;
+
+    if (where == NULL)
+        return PTO_OK;
+    return error_tell(error, PTO_EMEMORY, "memory at %#llx was written %s: it has %llu bytes",
+                      (unsigned long long)a->addr, where, (unsigned long long)a->bytes);
+}
+
+static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error)
+{
+    const struct sim_allocation *a = *find_containing(m, addr);
+
+    if (a != NULL)
+        return error_tell(error, PTO_EMEMORY,
+                          "%#llx lies inside an allocation; free its start, %#llx",
+                          (unsigned long long)addr, (unsigned long long)a->addr);
+    for (uint32_t i = 0; i < SIM_FREED; i++)
+        if (m->freed[i] == addr && addr != 0)
+            return error_tell(error, PTO_EMEMORY, "memory at %#llx was freed before",
+                              (unsigned long long)addr);
+    return error_tell(error, PTO_EMEMORY, "%#llx was not allocated on this device",
+                      (unsigned long long)addr);
+}

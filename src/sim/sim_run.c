@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A run of the simulated chip, as the contract of a backend has it: start prepares
+ * everything, wait lends the caller's thread to place 0, report says what came of it.
+ * What the threads do meanwhile is in sim.c and sim_threads.c.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "sim/sim.h"
+
+static void set_run(struct sim *m, const struct chip_request *request);
+static void begin_run(struct sim *m);
+static uint64_t count_executions(struct sim *m);
+static void end_run(struct sim *m);
+static void finish_building(struct sim *m);
+static void report_cores(struct sim *m, struct pto_run_report *report);
+static void report_timing(const struct sim *m, struct pto_run_report *report);
+
+static uint64_t deadline_after(uint64_t timeout_ns)
+{
+    uint64_t now = os_now_ns();
+
+    return timeout_ns != 0 && timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+}
+
+/* ---- start ---- */
+
+int sim_start(struct chip *chip, const struct chip_request *request)
+{
+    struct sim *m = sim_of(chip);
+
+    if (m->is_lost)
+        return PTO_ELOST;
+    m->building = NULL;
+    if (request->purpose == CHIP_BUILD) {
+        m->building = sim_graph_create();
+        if (m->building == NULL || sim_guard_scalars(m, request->entry) < 0) {
+            free(m->building);
+            return PTO_ENOMEM;
+        }
+    }
+    set_run(m, request);
+    a32_store_relaxed(&m->has_ended, 0);
+    begin_run(m);
+    m->result.graph = NULL;
+    m->result.is_lost = false;
+    if (sim_record_begin(m, request->options, &m->run) < 0) {
+        struct failure why = orch_failure(PTO_ENOMEM, FAULT_NO_RECORDER, NULL);
+
+        m->orch.status = PTO_OK;
+        (void)orch_fail(&m->orch, &why);
+        m->is_refused = true;
+        return PTO_OK;
+    }
+    m->is_refused = orch_start(&m->orch, &m->run) < 0;
+    return PTO_OK;
+}
+
+static void set_run(struct sim *m, const struct chip_request *request)
+{
+    const struct chip_functions *f =
+        request->functions != NULL ? request->functions : &request->code->functions;
+    bool is_launch = request->purpose == CHIP_LAUNCH;
+
+    m->launched = is_launch ? request->graph : NULL;
+    m->run = (struct orch_run){
+        .function = is_launch ? NULL : f->orchestration,
+        .guard = f->guard,
+        .kernels = f->kernels,
+        .kernel_count = f->kernel_count,
+        .entry = request->entry,
+        .entry_seen = m->building != NULL ? &m->entry_seen : request->entry,
+        .options = request->options,
+        .has_rings = request->has_rings,
+        .stall_ns = request->stall_ns,
+        .is_built_only = request->purpose == CHIP_BUILD,
+        .launch = is_launch             ? &request->graph->launch
+                  : m->building != NULL ? &m->building->launch
+                                        : NULL,
+    };
+    m->image = is_launch ? &request->graph->launch.image : NULL;
+    m->deadline_ns = deadline_after(request->options->timeout_ns);
+    m->number = request->number;
+}
+
+/* What the run before left is cleared; a cancellation may be older than the start. */
+static void begin_run(struct sim *m)
+{
+    m->takeovers = 0;
+    a32_store_relaxed(&m->sleeps, 0);
+    a32_store_relaxed(&m->wakes, 0);
+    a32_store_relaxed(&m->ticks, 0);
+    m->awaited_slot = 0;
+    m->is_builder_waiting = false;
+    m->is_seeded = false;
+    m->lane_executions = 0;
+    m->give_up_ns = 0;
+    a32_store_relaxed(&m->is_abandoned, 0);
+    sim_drop_pipes(m);
+    pthread_mutex_lock(&m->lock); /* a worker may still be giving up the cores of the run before */
+    memset(m->core_tasks, 0, sizeof(m->core_tasks));
+    a32_store_relaxed(&m->sched.attention, m->cancelled >= m->number ? ATTEND_CANCELLED : 0);
+    sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- wait ---- */
+
+void sim_wait(struct chip *chip)
+{
+    struct sim *m = sim_of(chip);
+    uint32_t done = a32_load_relaxed(&m->done); /* this thread is the one that runs */
+    const struct pto_sim_core *hook;
+
+    m->begin_ns = os_now_ns();
+    m->begin_cycles = port_cycles();
+    if (!m->is_refused) {
+        hook = pto_sim_set_core(&m->caller.hook);
+        crash_begin(&m->caller.crash, &m->caller.core.exec);
+        m->caller_handle = pthread_self();
+        sim_begin_lead(m);
+        if (!sim_lead_run(m, &m->caller))
+            while (a32_load_acquire(&m->done) == done) /* the lock orders */
+                os_wait(&m->done, done, UINT64_MAX);
+        end_run(m);
+        crash_end(&m->caller.crash);
+        (void)pto_sim_set_core(hook);
+    }
+    m->run_ns = os_now_ns() - m->begin_ns;
+    m->run_cycles = port_cycles() - m->begin_cycles;
+    m->executions = count_executions(m);
+    (void)orch_end(&m->orch, m->executions);
+    if (m->building != NULL)
+        finish_building(m);
+    sim_record_end(m);
+    if (!m->is_lost) /* else somebody still looks at it */
+        sim_trim_pools(m);
+    a32_store_release(&m->has_ended, 1);
+}
+
+static uint64_t count_executions(struct sim *m)
+{
+    uint64_t sum;
+
+    if (m->is_refused)
+        return 0;
+    pthread_mutex_lock(&m->lock);
+    sum = m->lane_executions;
+    for (uint32_t i = 0; i < m->sched.worker_count; i++)
+        sum += sched_executed(m->sched.worker[i]);
+    pthread_mutex_unlock(&m->lock);
+    return sum;
+}
+
+static void end_run(struct sim *m)
+{
+    pthread_mutex_lock(&m->lock);
+    m->at_place[0] = NULL;
+    a32_store_relaxed(&m->is_running, 0); /* from here on the monitor leaves the run alone */
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* The graph is kept, unless something is wrong with it. */
+static void finish_building(struct sim *m)
+{
+    if (sim_unguard_scalars(m))
+        launch_note_scalars(&m->building->launch, &m->orch);
+    if (m->orch.status >= 0 && sim_graph_keep(m, m->building) >= 0)
+        m->result.graph = m->building;
+    else
+        sim_drop(&m->base, m->building);
+    m->building = NULL;
+}
+
+/* ---- from any thread ---- */
+
+int sim_poll(struct chip *chip)
+{
+    return a32_load_acquire(&sim_of(chip)->has_ended) != 0 ? PTO_RUN_ENDED : PTO_RUN_PENDING;
+}
+
+void sim_cancel(struct chip *chip, uint64_t number)
+{
+    struct sim *m = sim_of(chip);
+
+    pthread_mutex_lock(&m->lock);
+    if (number > m->cancelled)
+        m->cancelled = number;
+    if (number == m->number)
+        sched_attend(&m->sched, ATTEND_CANCELLED, 0); /* seen sooner or later */
+    pthread_mutex_unlock(&m->lock);
+}
+
+uint64_t sim_progress(struct chip *chip)
+{
+    struct sim *m = sim_of(chip);
+    uint64_t sum;
+
+    pthread_mutex_lock(&m->lock);
+    sum = sim_count_kernels(m);
+    pthread_mutex_unlock(&m->lock);
+    return sum;
+}
+
+/* ---- report ---- */
+
+const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *report)
+{
+    struct sim *m = sim_of(chip);
+    struct orch *o = &m->orch;
+
+    if (m->is_lost && o->stall.count == 0) /* else it tells of them already */
+        orch_describe_running(o);
+    m->result.failure.status = o->status;
+    if (o->status < 0)
+        m->result.failure = o->failure;
+    m->result.is_lost = m->is_lost;
+    if (o->stall.count != 0)
+        m->result.stall = o->stall;
+    else
+        m->result.stall.count = 0;
+    if (m->is_lost && m->launched != NULL)
+        m->launched->is_pinned = true;
+    report->tasks = m->is_refused ? 0 : m->graph.seq - 1;
+    report->edges = m->is_refused ? 0 : m->graph.edge_total;
+    report->ns = m->run_ns;
+    report->workers = m->sched.worker_count;
+    report->core_count = m->core_count[PTO_CORE_AIC] + m->core_count[PTO_CORE_AIV];
+    report->takeovers = m->takeovers;
+    report->sleeps = a32_load_relaxed(&m->sleeps);
+    report->wakes = a32_load_relaxed(&m->wakes);
+    report->monitor_ticks = a32_load_relaxed(&m->ticks);
+    report_cores(m, report);
+    report_timing(m, report);
+    return &m->result;
+}
+
+static void report_cores(struct sim *m, struct pto_run_report *report)
+{
+    pthread_mutex_lock(&m->lock);
+    report->executions = m->executions;
+    report->stolen = m->lane_executions;
+    for (uint32_t i = 0; i < m->sched.worker_count; i++) {
+        struct worker *w = m->sched.worker[i];
+
+        report->stolen += i != 0 ? sched_executed(w) : 0;
+        for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
+            if ((w->core_mask & (1u << type)) != 0)
+                sim_report_core(m, w, type);
+    }
+    memcpy(report->core_tasks, m->core_tasks, sizeof(report->core_tasks));
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* Timing slots, from cycles to time since the run began. */
+static void report_timing(const struct sim *m, struct pto_run_report *report)
+{
+    double ns = m->run_cycles != 0 ? (double)m->run_ns / (double)m->run_cycles : 0.0;
+
+    for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
+        const struct sched_timing *timing = &m->sched.timing[i];
+        uint64_t begin = a64_load_relaxed(&timing->begin); /* the run has ended */
+        uint64_t end = a64_load_relaxed(&timing->end);
+
+        if (begin != 0 && end > begin)
+            report->timing[i] =
+                (struct pto_timing){ (uint64_t)((double)(begin - m->begin_cycles) * ns),
+                                     (uint64_t)((double)(end - m->begin_cycles) * ns) };
+    }
+}

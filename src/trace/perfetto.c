@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The timeline of a recorded run, in the trace event format that ui.perfetto.dev and
+ * chrome://tracing read.
+ *
+ *     track   one for each core that ran something; dummies have one of their own
+ *     slice   one execution, named after its kernel
+ *     flow    one edge that was wired, from the end of a slice to the begin of another
+ */
+#include <inttypes.h>
+
+#include "trace/snapshot.h"
+
+struct perfetto {
+    const struct trace_slices *slices;
+    const struct chip_record *record;
+    double ns_per_cycle;
+    FILE *out;
+    bool has_event; /* a comma is needed */
+};
+
+static void write_events(struct perfetto *t);
+static void write_depths(struct perfetto *t);
+static void write_string(FILE *out, const char *text);
+
+void trace_write_perfetto(const struct trace_slices *slices, FILE *out)
+{
+    const struct chip_record *record = &slices->snapshot->record;
+    struct perfetto t = { .slices = slices, .record = record, .ns_per_cycle = 1.0, .out = out };
+
+    if (record->end_cycles > record->begin_cycles)
+        t.ns_per_cycle = (double)(record->end_ns - record->begin_ns) /
+                         (double)(record->end_cycles - record->begin_cycles);
+    write_events(&t);
+}
+
+static double micros(const struct perfetto *t, uint64_t cycles)
+{
+    return cycles <= t->record->begin_cycles
+               ? 0.0
+               : (double)(cycles - t->record->begin_cycles) * t->ns_per_cycle / 1000.0;
+}
+
+static uint32_t track(const struct trace_slice *s)
+{
+    return s->core == TRACE_CORE_NONE ? 1 : s->core + 2;
+}
+
+static void begin_event(struct perfetto *t)
+{
+    fputs(t->has_event ? ",\n" : "\n", t->out);
+    t->has_event = true;
+}
+
+static void name_tracks(struct perfetto *t)
+{
+    uint32_t aic_count = t->record->aic_count;
+    bool is_used[PTO_CORES_MAX + 2] = { false };
+
+    begin_event(t);
+    fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":");
+    write_string(t->out, t->slices->snapshot->platform);
+    fputs("}}", t->out);
+    for (uint64_t i = 0; i < t->slices->count; i++)
+        is_used[track(&t->slices->slice[i])] = true;
+    for (uint32_t k = 1; k < PTO_CORES_MAX + 2; k++) {
+        if (!is_used[k])
+            continue;
+        begin_event(t);
+        fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{",
+                k);
+        if (k == 1)
+            fputs("\"name\":\"dummies\"}}", t->out);
+        else if (k - 2 < aic_count)
+            fprintf(t->out, "\"name\":\"AIC %u\"}}", k - 2);
+        else
+            fprintf(t->out, "\"name\":\"AIV %u\"}}", k - 2 - aic_count);
+    }
+}
+
+static void write_slice(struct perfetto *t, const struct trace_slice *s)
+{
+    uint64_t end = s->has_end ? s->end : t->record->end_cycles;
+    const char *name = s->core == TRACE_CORE_NONE ? "dummy"
+                       : s->kernel < t->slices->snapshot->kernel_count
+                           ? t->slices->snapshot->kernel_name[s->kernel]
+                           : "kernel";
+
+    begin_event(t);
+    fputs("{\"ph\":\"X\",\"cat\":\"task\",\"name\":", t->out);
+    write_string(t->out, name);
+    fprintf(t->out,
+            ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
+            "\"block\":%u%s}}",
+            track(s), micros(t, s->begin), micros(t, end) - micros(t, s->begin), s->seq - 1,
+            s->block, s->has_end ? "" : ",\"note\":\"had not returned\"");
+}
+
+static void write_events(struct perfetto *t)
+{
+    const struct chip_record *record = t->record;
+    uint64_t missing = 0;
+
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out);
+    name_tracks(t);
+    for (uint64_t i = 0; i < t->slices->count; i++)
+        write_slice(t, &t->slices->slice[i]);
+    for (uint64_t i = 0; i < record->edge_count; i++) {
+        const struct trace_slice *a = trace_slices_find(t->slices, record->edge[i].before);
+        const struct trace_slice *b = trace_slices_find(t->slices, record->edge[i].after);
+
+        if (a == NULL || b == NULL) { /* lost, or never run */
+            missing++;
+            continue;
+        }
+        begin_event(t);
+        fprintf(t->out,
+                "{\"ph\":\"s\",\"cat\":\"edge\",\"name\":\"edge\",\"id\":%" PRIu64
+                ",\"pid\":1,\"tid\":%u,\"ts\":%.3f},\n",
+                i, track(a), micros(t, a->begin));
+        fprintf(t->out,
+                "{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"edge\",\"name\":\"edge\",\"id\":%" PRIu64
+                ",\"pid\":1,\"tid\":%u,\"ts\":%.3f}",
+                i, track(b), micros(t, b->begin));
+    }
+    write_depths(t);
+    fprintf(
+        t->out,
+        "\n],\"otherData\":{\"tasks\":%" PRIu64 ",\"edges\":%" PRIu64
+        ",\"times\":\"%s\",\"status\":%d,\"lost_records\":%" PRIu64
+        ",\"edges_without_slices\":%" PRIu64 "}}\n",
+        record->tasks, record->edge_count + record->edges_lost,
+        t->slices->snapshot->mode == PTO_TRACE_TIMES ? "of each task" : "of batches, shared out",
+        t->slices->snapshot->status, t->slices->lost, missing + record->edges_lost);
+}
+
+static void write_depths(struct perfetto *t)
+{
+    const struct trace_ring *ring = t->record->ring_count != 0 ? t->record->ring[0] : NULL;
+
+    for (uint64_t k = ring != NULL ? trace_ring_first(ring) : 0; ring != NULL && k < ring->count;
+         k++) {
+        const struct trace_record *r = &ring->record[k & ring->mask];
+
+        if (r->kind != TRACE_DEPTH)
+            continue;
+        begin_event(t);
+        fprintf(t->out,
+                "{\"ph\":\"C\",\"pid\":1,\"name\":\"tasks\",\"ts\":%.3f,\"args\":{\"live\":%u,"
+                "\"ready\":%u}}",
+                micros(t, r->time), r->seq, r->value);
+    }
+}
+
+static void write_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            fprintf(out, "\\u%04x", (unsigned char)*text);
+        else
+            fputc(*text, out);
+    }
+    fputc('"', out);
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From records to executions. */
+#include <stdlib.h>
+
+#include "trace/snapshot.h"
+
+static void read_ring(struct trace_slices *t, const struct trace_ring *ring);
+static void read_ends(struct trace_slices *t, const struct trace_ring *ring);
+static void read_record(struct trace_slices *t, const struct trace_record *r, uint64_t next_time,
+                        uint32_t position, uint32_t batch);
+static int compare_slices(const void *a, const void *b);
+
+uint64_t trace_ring_first(const struct trace_ring *ring)
+{
+    return ring->count > ring->mask + 1ull ? ring->count - (ring->mask + 1ull) : 0;
+}
+
+int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices *out)
+{
+    const struct chip_record *record = &snapshot->record;
+    struct trace_slices s = { .snapshot = snapshot };
+    uint64_t records = 0;
+
+    for (uint32_t i = 0; i < record->ring_count; i++)
+        records += record->ring[i]->count - trace_ring_first(record->ring[i]);
+    s.slice = calloc(records + 1, sizeof(*s.slice));
+    if (s.slice == NULL)
+        return PTO_ENOMEM;
+    for (uint32_t i = 0; i < record->ring_count; i++)
+        read_ring(&s, record->ring[i]);
+    qsort(s.slice, s.count, sizeof(*s.slice), compare_slices);
+    for (uint32_t i = 0; i < record->ring_count; i++)
+        read_ends(&s, record->ring[i]);
+    *out = s;
+    return PTO_OK;
+}
+
+void trace_slices_free(struct trace_slices *s)
+{
+    free(s->slice);
+}
+
+static void read_ring(struct trace_slices *t, const struct trace_ring *ring)
+{
+    uint64_t first = trace_ring_first(ring);
+    uint64_t run_first;
+
+    t->lost += first;
+    for (uint64_t k = first; k < ring->count; k = run_first) { /* records with one stamp */
+        uint64_t time = ring->record[k & ring->mask].time;
+        uint64_t next = t->snapshot->record.end_cycles;
+
+        for (run_first = k; run_first < ring->count; run_first++) {
+            next = ring->record[run_first & ring->mask].time;
+            if (next != time)
+                break;
+        }
+        if (run_first == ring->count)
+            next = t->snapshot->record.end_cycles;
+        for (uint64_t j = k; j < run_first; j++)
+            read_record(t, &ring->record[j & ring->mask], next, (uint32_t)(j - k),
+                        (uint32_t)(run_first - k));
+    }
+}
+
+/* `position` of `batch` records that share a stamp: they get equal shares of the time up to the next one. */
+static void read_record(struct trace_slices *t, const struct trace_record *r, uint64_t next_time,
+                        uint32_t position, uint32_t batch)
+{
+    uint64_t share = next_time > r->time ? (next_time - r->time) / batch : 0;
+    struct trace_slice *s = &t->slice[t->count];
+
+    if ((r->kind != TRACE_BEGIN && r->kind != TRACE_RUN) || r->seq == 0 ||
+        r->seq > t->snapshot->record.tasks)
+        return;
+    t->count++;
+    *s = (struct trace_slice){
+        .seq = r->seq, .block = r->block, .core = r->core, .kernel = r->value
+    };
+    s->begin = r->time + (r->kind == TRACE_RUN ? position * share : 0);
+    if (r->kind == TRACE_RUN) {
+        s->end = r->core == TRACE_CORE_NONE ? s->begin : s->begin + share;
+        s->has_end = true;
+    }
+}
+
+/* An end may be in another ring than its begin: a thread may have lost its place between. */
+static void read_ends(struct trace_slices *t, const struct trace_ring *ring)
+{
+    for (uint64_t k = trace_ring_first(ring); k < ring->count; k++) {
+        const struct trace_record *r = &ring->record[k & ring->mask];
+        struct trace_slice key = { .seq = r->seq, .block = r->block, .core = r->core };
+        struct trace_slice *s;
+
+        if (r->kind != TRACE_END)
+            continue;
+        s = bsearch(&key, t->slice, t->count, sizeof(key), compare_slices);
+        if (s != NULL) {
+            s->end = r->time;
+            s->begin = s->begin < s->end ? s->begin : s->end; /* it may be an estimate */
+            s->has_end = true;
+        }
+    }
+}
+
+static int compare_slices(const void *a, const void *b)
+{
+    const struct trace_slice *x = a, *y = b;
+
+    if (x->seq != y->seq)
+        return x->seq < y->seq ? -1 : 1;
+    if (x->block != y->block)
+        return x->block < y->block ? -1 : 1;
+    return x->core < y->core ? -1 : x->core > y->core;
+}
+
+const struct trace_slice *trace_slices_find(const struct trace_slices *t, uint32_t index)
+{
+    uint64_t low = 0, high = t->count;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (t->slice[middle].seq < index + 1)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < t->count && t->slice[low].seq == index + 1 ? &t->slice[low] : NULL;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A recorded run, as whoever exports it sees it: what the chip recorded, what the host
+ * knows beside that, and the executions that follow from it. One thread at a time; what
+ * a snapshot points to belongs to the device and stays until its next run.
+ */
+#ifndef PTO_SNAPSHOT_H
+#define PTO_SNAPSHOT_H
+
+#include <stdio.h>
+
+#include "chip/chip.h"
+
+struct trace_snapshot {
+    struct chip_record record;
+    const char *platform;
+    char *const *kernel_name;
+    uint32_t kernel_count;
+    enum pto_trace mode;
+    int status; /* of the run */
+};
+
+/* One execution, put together from its records. */
+struct trace_slice {
+    uint32_t seq; /* of the task, from 1 */
+    uint32_t block;
+    uint32_t core;
+    uint32_t kernel;
+    uint64_t begin; /* cycles */
+    uint64_t end;
+    bool has_end;
+};
+
+struct trace_slices {
+    const struct trace_snapshot *snapshot;
+    struct trace_slice *slice; /* by task, block and core */
+    uint64_t count;
+    uint64_t lost; /* records that gave way to later ones */
+};
+
+/* PTO_OK or PTO_ENOMEM. */
+int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices *out);
+void trace_slices_free(struct trace_slices *s);
+/* The first execution of a task by submission index; NULL: none was recorded. */
+const struct trace_slice *trace_slices_find(const struct trace_slices *s, uint32_t index);
+/* Number of the oldest record that the ring still has. */
+uint64_t trace_ring_first(const struct trace_ring *ring);
+
+/* The exporters, one file each: write the whole document. Errors are the stream's. */
+void trace_write_perfetto(const struct trace_slices *slices, FILE *out);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a run failed, as data. Whoever notices it, on the device, fills it in; the
+ * host makes a sentence of it (host/sentences.c). Nothing here is a pointer into
+ * the engine, so that it can be copied out of a device or a process; the name of a
+ * source file is the only text that is not part of it.
+ */
+#ifndef PTO_FAILURE_H
+#define PTO_FAILURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pto/orch.h"
+
+/* What it is about. `value`, `argument` and `kernel` mean what is said here; else they are unused. */
+enum fault {
+    FAULT_NONE,
+
+    /* What the graph refuses: graph/. */
+    FAULT_ARGS_ERROR,   /* text: args->error */
+    FAULT_TAG,          /* argument; value: an unknown tag */
+    FAULT_VIEW,         /* argument is an invalid view; value: enum pto_view_fault */
+    FAULT_BOUNDS,       /* argument leaves its buffer; value: the byte it reaches */
+    FAULT_NULL_ADDRESS, /* argument has no storage */
+    FAULT_INFO,         /* argument: a create info that describes nothing */
+    FAULT_TOO_LARGE,    /* outputs of one task exceed 2^40 bytes; value: bytes */
+    FAULT_KERNEL,       /* no such kernel; value: id */
+    FAULT_CORE_TYPE,    /* an AIC kernel on an AIV lane or the other way round; value: id */
+    FAULT_BLOCK_COUNT,  /* value: blocks */
+    FAULT_GANG,         /* a gang larger than the chip; value: blocks, argument: the most */
+    FAULT_PREDICATE,    /* value: enum data_fault */
+    FAULT_TIMING_SLOT,  /* value: the slot */
+    FAULT_PASSED,       /* value: index of a scalar, argument: how many the entry has */
+    FAULT_DATA,         /* get or set; value: enum data_fault */
+    FAULT_DEP_INVALID,  /* value: index of the dependency */
+    FAULT_DEP_UNKNOWN,
+    FAULT_DEP_KIND,
+    FAULT_SCOPE_DEPTH,
+    FAULT_SCOPE_MODE, /* value: the mode */
+    FAULT_AUTO_IN_MANUAL,
+    FAULT_SCOPE_UNDERFLOW,
+    FAULT_ALLOC_ARGS,  /* alloc with anything but outputs, or with none */
+    FAULT_SCOPE_ENDED, /* argument: its creator's scope has ended, its memory is gone */
+    FAULT_TOO_MANY,    /* 2^32 tasks in one run */
+    FAULT_MEMORY, /* value: budget, bytes that were not to be had, tasks submitted, live ones */
+
+    /* The rings' limits: graph/ledger. value: ring, needed, size, oldest task, tasks of the scope */
+    FAULT_RING,       /* nothing came back for a while */
+    FAULT_RING_HELD,  /* waiting cannot help: a scope that is open holds the oldest task */
+    FAULT_RING_SIZES, /* an option is out of range */
+
+    /* What an orchestration does wrong: orch/. */
+    FAULT_SCOPES_OPEN,      /* value: how many when it returned */
+    FAULT_GAVE_UP,          /* text: its own */
+    FAULT_EXCEPTION,        /* text: the exception's */
+    FAULT_DATA_LATE,        /* the task that uses an element; value: its index, ms */
+    FAULT_CANCELLED_EARLY,  /* while the graph was built */
+    FAULT_CANCELLED,        /* value: kernels run, tasks submitted */
+    FAULT_LATE_WHILE_BUILT, /* value: ms */
+
+    /* What kernels do: sched/. `kernel`; status says which. value: address, block, task, lane, signal */
+    FAULT_CRASH,
+    FAULT_CONDITION,
+    FAULT_ENDED_RUN,
+
+    /* Nothing moves, or the time is over. value: ms, enum stall_cause, task */
+    FAULT_STALL,
+
+    /* A launch for which the graph was not built: orch/launch. */
+    FAULT_LAUNCH_COUNTS,  /* value: tensors and scalars of the graph, of the launch */
+    FAULT_LAUNCH_SHAPE,   /* value: tensor */
+    FAULT_LAUNCH_SCALAR,  /* value: index, then, now, whether the orchestration read it */
+    FAULT_LAUNCH_ALIAS,   /* value: two tensors, whether they did overlap */
+    FAULT_LAUNCH_OUTSIDE, /* value: tensor */
+    FAULT_LAUNCH_DATA,    /* value: then, offset, now; argument: tensor */
+    FAULT_LAUNCH_MEMORY,  /* value: bytes, budget */
+    FAULT_NO_RECORDER,    /* no memory for its rings */
+    FAULT_LOST,           /* the device is */
+};
+
+/* What is wrong with the element that a predicate or the orchestration names. */
+enum data_fault {
+    DATA_TENSOR,   /* not a valid tensor */
+    DATA_NDIMS,    /* more indices than dimensions */
+    DATA_INDEX,    /* beyond the shape, or beyond the buffer */
+    DATA_OPERATOR, /* unknown comparison */
+    DATA_ADDRESS,  /* no storage */
+    DATA_HELD,     /* nothing runs while the graph is built, and a submitted task uses it */
+    DATA_OWNED     /* the same: the runtime's own memory */
+};
+
+enum { FAILURE_VALUES = 5, FAILURE_TEXT = 256 };
+
+struct failure {
+    int32_t status; /* PTO_OK: none */
+    uint32_t fault; /* enum fault */
+    int32_t argument;
+    int32_t kernel; /* -1: none */
+    uint32_t scope_depth;
+    struct pto_task_id task; /* invalid: none */
+    struct pto_site site;    /* file NULL: unknown */
+    uint64_t value[FAILURE_VALUES];
+    char text[FAILURE_TEXT];
+};
+
+/* What a live task does when nothing moves. */
+enum stall_cause {
+    STALL_READY,
+    STALL_WAITS,    /* for other tasks */
+    STALL_RUNS,     /* a kernel of it does not return */
+    STALL_DEFERRED, /* for a condition */
+    STALL_QUEUED,   /* for cores that are free together */
+    STALL_BUILDS,   /* no task at all: the graph is still being built */
+    STALL_CAUSES
+};
+
+enum { STALL_TASKS = 16, STALL_WAITS_TOLD = 8 };
+
+struct stall_task {
+    uint32_t index;  /* of its submit */
+    uint32_t cause;  /* enum stall_cause */
+    int32_t kernel;  /* -1: a dummy */
+    uint32_t block;  /* STALL_RUNS */
+    uint32_t core;   /* the same: of its type */
+    uint32_t is_aiv; /* the same */
+    uint64_t addr;   /* STALL_DEFERRED: of the counter */
+    uint32_t counter;
+    uint32_t expected;
+    uint32_t wait_count; /* STALL_WAITS: how many it waits for, and the first of them */
+    uint32_t wait[STALL_WAITS_TOLD];
+    struct pto_site site;
+};
+
+/* The first tasks of a run in which nothing moves. */
+struct stall {
+    uint32_t count; /* 0: nothing is told */
+    uint32_t live;  /* tasks, those included that are not told of */
+    struct stall_task task[STALL_TASKS];
+};
+
+#endif
