@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,7 +26,16 @@ struct pto_device_params {
     uint64_t memory_max; /* bytes the engine and the intermediate tensors may take; 0: 32 GiB */
 };
 
-void pto_device_params_init(struct pto_device_params *params);
+/* Sets the defaults. */
+static inline void pto_device_params_init(struct pto_device_params *params)
+{
+    if (params == NULL)
+        return;
+    memset(params, 0, sizeof(*params));
+    params->size = sizeof(*params);
+    params->platform = "a2a3sim";
+}
+
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out);
 /*
  * Ends the device's threads and frees what was allocated on it. PTO_EBUSY while

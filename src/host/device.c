@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
+#include "base/sized.h"
 #include "host/host.h"
 
 #define STALL_NS 10000000000ull
@@ -13,12 +14,6 @@ static int check_params(const struct pto_device_params *params, const struct chi
 static uint64_t default_stall_ns(void);
 static uint32_t *map_own_process(void);
 static void destroy_device(struct device *device);
-
-void pto_device_params_init(struct pto_device_params *params)
-{
-    if (params != NULL)
-        *params = (struct pto_device_params){ .size = sizeof(*params), .platform = "a2a3sim" };
-}
 
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
 {
@@ -68,23 +63,25 @@ static uint64_t default_stall_ns(void)
     return ms * 1000000;
 }
 
-static int check_params(const struct pto_device_params *params, const struct chip_row **row_out,
+static int check_params(const struct pto_device_params *given, const struct chip_row **row_out,
                         struct chip_params *chip_out)
 {
     const struct chip_row *row;
+    struct pto_device_params params;
 
-    if (params == NULL || params->size != sizeof(*params) || params->platform == NULL)
+    pto_device_params_init(&params);
+    if (sized_read(&params, sizeof(params), given) < 0 || params.platform == NULL)
         return PTO_EINVAL;
-    row = chip_find(params->platform);
+    row = chip_find(params.platform);
     if (row == NULL)
         return PTO_ENOSUP;
     *row_out = row;
     *chip_out = (struct chip_params){
-        .clusters = params->clusters != 0 ? params->clusters : row->platform.clusters,
-        .workers = params->workers != 0 ? params->workers : os_cpu_count(),
-        .memory_max = params->memory_max != 0 ? params->memory_max : 32ull << 30,
+        .clusters = params.clusters != 0 ? params.clusters : row->platform.clusters,
+        .workers = params.workers != 0 ? params.workers : os_cpu_count(),
+        .memory_max = params.memory_max != 0 ? params.memory_max : 32ull << 30,
     };
-    if (chip_out->clusters > PTO_CORES_MAX / 3 || params->workers > SCHED_WORKERS_MAX)
+    if (chip_out->clusters > PTO_CORES_MAX / 3 || params.workers > SCHED_WORKERS_MAX)
         return PTO_EINVAL;
     if (chip_out->workers > SCHED_WORKERS_MAX)
         chip_out->workers = SCHED_WORKERS_MAX;

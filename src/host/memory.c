@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "host/host.h"
 
 enum { GUARD_BYTES = 1024, GUARD = 0xa5, ALIGN = 1024 };
@@ -65,6 +66,8 @@ int pto_mem_free(struct pto_device *handle, uint64_t addr, struct pto_error *err
 
     if (device == NULL)
         return error_tell(error, status, "%s", pto_strerror(status));
+    if (!sized_is_valid(error))
+        return PTO_EINVAL;
     pthread_mutex_lock(&device->memory_lock);
     link = find_containing(device, addr);
     if (*link == NULL || (*link)->addr != addr) {
@@ -126,6 +129,8 @@ int pto_mem_check(struct pto_device *handle, struct pto_error *error)
 
     if (device == NULL)
         return error_tell(error, status, "%s", pto_strerror(status));
+    if (!sized_is_valid(error))
+        return PTO_EINVAL;
     pthread_mutex_lock(&device->memory_lock);
     for (struct allocation *a = device->allocation; a != NULL && status == PTO_OK; a = a->next) {
         const char *damage = find_damage(a);

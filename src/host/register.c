@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "host/object.h"
 
 static struct {
@@ -67,7 +68,7 @@ int pto_register(struct pto_device *device_handle, struct pto_callable *callable
     struct device *device = device_get(device_handle, &status);
     struct callable *c = handle_get(HANDLE_CALLABLE, callable_handle);
 
-    if (status >= 0 && c == NULL)
+    if (status >= 0 && (c == NULL || !sized_is_valid(error)))
         status = PTO_EINVAL;
     if (status < 0)
         return error_tell(error, status, "%s", pto_strerror(status));

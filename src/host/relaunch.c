@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/sized.h"
 #include "host/host.h"
 
 /* Bytes that the orchestration read or wrote itself, or an output that starts with a value. */
@@ -67,13 +68,12 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     int status;
     struct device *device = device_get(device_handle, &status);
     struct callable *callable = handle_get(HANDLE_CALLABLE, callable_handle);
-    struct pto_error *error = report != NULL ? &report->error : NULL;
+    struct pto_error error;
     struct relaunch *r;
 
     if (device == NULL)
         return status;
-    if (callable == NULL || graph_out == NULL ||
-        (report != NULL && report->size != sizeof(*report)))
+    if (callable == NULL || graph_out == NULL || !sized_is_valid(report))
         return PTO_EINVAL;
     r = aligned_alloc(128, (sizeof(*r) + 127) / 128 * 128);
     if (r == NULL)
@@ -82,13 +82,16 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     r->device = device;
     r->callable = callable;
     a32_store_relaxed(&r->is_busy, 1); /* nobody else knows of it */
-    status = registration_acquire(device, callable, &r->registration, error);
+    pto_error_init(&error);
+    status = registration_acquire(device, callable, &r->registration, &error);
     if (status < 0) {
+        report_error(report, &error);
         free(r);
         return status;
     }
-    status = run_prepare(&r->run, device, callable, entry, options, error);
+    status = run_prepare(&r->run, device, callable, entry, options, &error);
     if (status < 0) {
+        report_error(report, &error);
         free_relaunch(r);
         return status;
     }
@@ -405,15 +408,16 @@ void relaunch_release(struct relaunch *r)
 int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
                   const struct pto_run_options *options, struct pto_run_report *report)
 {
+    struct pto_error error;
     struct relaunch *r;
-    int status =
-        report != NULL && report->size != sizeof(*report) ? PTO_EINVAL : begin_launch(graph, &r);
+    int status = sized_is_valid(report) ? begin_launch(graph, &r) : PTO_EINVAL;
 
     if (status < 0)
         return status;
-    status = run_prepare(&r->run, r->device, r->callable, entry, options,
-                         report != NULL ? &report->error : NULL);
+    pto_error_init(&error);
+    status = run_prepare(&r->run, r->device, r->callable, entry, options, &error);
     if (status < 0) {
+        report_error(report, &error);
         relaunch_release(r);
         return status;
     }

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sized.h"
 #include "host/host.h"
 
 /* One execution, put together from its records. */
@@ -59,6 +60,8 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
     bool is_plain;
     bool is_written;
 
+    if (!sized_is_valid(error))
+        return PTO_EINVAL;
     if (device == NULL || path == NULL)
         return error_tell(error, device == NULL ? status : PTO_EINVAL,
                           "no such device, or no path");
