@@ -220,7 +220,7 @@ mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a
 	@tools/setup.sh test
 	@tools/claims mutate $(IDS)
 
-tidy: ## format, headers, layers, names, paths in the documents
+tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
 	@tools/tidy
 
 install: all ## copy to $(DESTDIR)$(PREFIX)
