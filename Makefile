@@ -184,11 +184,15 @@ $(UNIT_LIB): $(UNIT_LIB_OBJ)
 	@rm -f $@
 	$(call quiet,AR)$(AR) rcs $@ $(UNIT_LIB_OBJ)
 
-$(B)/test/test_%: UNIT_LIBS = -lcmocka
-$(B)/test/%: tests/unit/%.c $(UNIT_LIB) Makefile
+$(B)/obj/test/%.o: tests/unit/%.c Makefile
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) \
-		-o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm $(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
+	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(B)/test/test_%: UNIT_LIBS = -lcmocka
+$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm \
+		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
 
 # Benchmarks and larger tests bring rules of their own.
 include $(wildcard bench/rules.mk tests/*/rules.mk)
@@ -198,21 +202,29 @@ run: ## install what is missing, build, and run an example scene on every simula
 	@+$(MAKE) --no-print-directory all
 	@build/bin/pto run --trace build/timeline
 
-test: ## install what is missing, build, and check every claim of tests/claims.tsv
+# The claims use every CPU; so does the build before them, unless it was told otherwise.
+JOBS_ALL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+test: ## install what is missing, build, and check every claim of tests/claims.tsv (ROW="a b": only those)
 	@tools/setup.sh test
-	@+$(MAKE) --no-print-directory all
-	@tools/claims run test
+	@+$(MAKE) --no-print-directory $(JOBS_ALL) all
+	@tools/claims run test $(ROW)
+
+quick: ## the claims that take a minute together, for between two edits
+	@tools/setup.sh test
+	@+$(MAKE) --no-print-directory $(JOBS_ALL) all
+	@tools/claims run quick $(ROW)
 
 soak: ## as test, and the claims that take long
 	@tools/setup.sh test
-	@+$(MAKE) --no-print-directory all
-	@tools/claims run soak
+	@+$(MAKE) --no-print-directory $(JOBS_ALL) all
+	@tools/claims run soak $(ROW)
 
 mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a b": only those)
 	@tools/setup.sh test
 	@tools/claims mutate $(IDS)
 
-tidy: ## format, headers, layers, names, paths in the documents
+tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
 	@tools/tidy
 
 install: all ## copy to $(DESTDIR)$(PREFIX)
@@ -252,10 +264,10 @@ print-units:
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli pure units run test soak mutate tidy install uninstall clean help \
+.PHONY: all lib cli pure units run test quick soak mutate tidy install uninstall clean help \
 	print-units print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNIT_PROGRAMS:=.d)
+-include $(LIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)
