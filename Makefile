@@ -13,7 +13,7 @@ BASE_SRC = status.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
-ORCH_SRC = orch.c submission.c element.c launch.c stall.c
+ORCH_SRC = orch.c submission.c elements.c launch.c stall.c
 CHIP_SRC = chip.c
 SIM_SRC = port_sim.c sim.c sim_arena.c sim_code.c sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c \
 	sim_threads.c
