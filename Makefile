@@ -6,7 +6,8 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h dtype.h kernel.h orch.h platform.h pto.h scene.h sim.h store.h tensor.h
+PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h pto.h \
+	rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
 
 BASE_SRC = status.c crash.c digest.c fiber.c file.c os.c platforms.c
 PORT_SRC = port_sim.c

@@ -14,7 +14,7 @@
 #ifndef PTO_API_BUILD_H
 #define PTO_API_BUILD_H
 
-#include "pto/pto.h"
+#include "pto/callable.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "pto/kernel.h"
+#include "pto/status.h"
 #include "pto/tensor.h"
 
 enum { PTO_ENTRY_TENSORS_MAX = 256, PTO_ENTRY_SCALARS_MAX = 128, PTO_SCOPE_DEPTH_MAX = 64 };

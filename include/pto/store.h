@@ -8,7 +8,7 @@
 #ifndef PTO_API_STORE_H
 #define PTO_API_STORE_H
 
-#include "pto/pto.h"
+#include "pto/error.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
-#include "pto/pto.h"
+#include "pto/status.h"
 
 /* A frame larger than this can step over the guard; it costs addresses, no memory. */
 enum { GUARD_BYTES = 64 * 1024 };

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
-#include "pto/pto.h"
+#include "pto/status.h"
 
 /* Closes the file and keeps errno. */
 static int fail(int file, int number)

@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "pto/pto.h"
+#include "pto/status.h"
 
 enum { NS_PER_S = 1000000000 };
 enum { GUARD_BYTES = 1 << 20 }; /* below a stack: kernels may have large frames */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of the status codes. */
-#include "pto/pto.h"
+#include "pto/status.h"
 
 #define PTO_VERSION "0.1.0"
 

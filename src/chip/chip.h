@@ -10,6 +10,7 @@
 #include "graph/image.h"
 #include "graph/ledger.h"
 #include "port/port_sim.h"
+#include "pto/run.h"
 #include "sched/sched.h"
 
 struct chip;

@@ -393,8 +393,8 @@ static bool is_there(const char *root, const char *below)
 static void check_headers(struct doctor *d, const char *root)
 {
     static const char *const files[] = {
-        "include/pto/pto.h",    "include/pto/orch.h", "include/pto/kernel.h",
-        "include/pto/tensor.h", "lib/libpto.so",      "lib/pkgconfig/pto.pc",
+        "include/pto/pto.h",    "include/pto/run.h", "include/pto/orch.h",   "include/pto/kernel.h",
+        "include/pto/tensor.h", "lib/libpto.so",     "lib/pkgconfig/pto.pc",
     };
 
     if (is_there(root, "obj/cli/main.o")) {

@@ -17,7 +17,9 @@
 
 #include "graph/regions.h"
 #include "port/port.h"
-#include "pto/pto.h"
+#include "pto/platform.h"
+#include "pto/rules.h"
+#include "pto/status.h"
 
 enum {
     GRAPH_RINGS = 4,

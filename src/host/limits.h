@@ -7,6 +7,7 @@
 #define PTO_LIMITS_H
 
 #include "graph/ledger.h"
+#include "pto/run.h"
 
 enum { LIMITS_VARIABLES = 3 };
 

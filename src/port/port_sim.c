@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
-#include "pto/pto.h"
+#include "pto/status.h"
 
 enum { STEP_MIN = 256 << 10, STEP_MAX = 64 << 20 };
 

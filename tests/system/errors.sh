@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# docs/errors.md has every status of include/pto/pto.h, with its text, and nothing else; what it says
+# docs/errors.md has every status of include/pto/status.h, with its text, and nothing else; what it says
 # about drills is what `pto drill --list` says. PTO names the command.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -15,7 +15,7 @@ def fail(text):
     print("FAIL  " + text)
     sys.exit(1)
 
-with open("include/pto/pto.h", encoding="utf-8") as file:
+with open("include/pto/status.h", encoding="utf-8") as file:
     header = {int(value): (name, text) for name, value, text in
               re.findall(r'X\((\w+), (-\d+), "([^"]*)"\)', file.read())}
 with open(sys.argv[1], encoding="utf-8") as file:
@@ -29,7 +29,7 @@ with open("docs/errors.md", encoding="utf-8") as file:
                 fail(f"docs/errors.md has {cells[0]} twice")
             table[int(cells[0])] = cells[1:]
 if not header:
-    fail("include/pto/pto.h: no status found")
+    fail("include/pto/status.h: no status found")
 for status, (name, text) in header.items():
     if status not in table:
         fail(f"docs/errors.md lacks {status} {name}")
