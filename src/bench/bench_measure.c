@@ -22,7 +22,6 @@
 enum {
     CHUNK = 1024,          /* tasks submitted between two looks at the interrupt */
     WARM_TASKS = 1000,     /* before the first measurement of a device */
-    CLUSTER_CORES = 3,     /* a device has no more workers than cores */
     PINGPONG_BATCHES = 25, /* the median counts */
     PINGPONG_ROUNDS = 2000,
     PINGPONG_LOOK = 1 << 12, /* spins between two looks at the interrupt */
@@ -179,8 +178,8 @@ static int open_devices(struct bench *b)
 
         pto_device_params_init(&params);
         params.workers = workers;
-        if (workers > pto_platform_at(0)->clusters * CLUSTER_CORES)
-            params.clusters = (workers + CLUSTER_CORES - 1) / CLUSTER_CORES;
+        if (workers > pto_platform_at(0)->clusters * PTO_CLUSTER_CORES)
+            params.clusters = (workers + PTO_CLUSTER_CORES - 1) / PTO_CLUSTER_CORES;
         status = pto_device_open(&params, &b->device[i]);
         if (status < 0)
             fprintf(stderr,

@@ -628,7 +628,7 @@ static void make_deps(struct generator *gen, struct check_task *task)
 
 static uint32_t gang_most(const struct check_graph *g, const struct check_task *task)
 {
-    return task->kind == CHECK_AIV ? 2 * g->clusters : g->clusters;
+    return task->kind == CHECK_AIV ? PTO_CLUSTER_AIVS * g->clusters : g->clusters;
 }
 
 static void make_defer(struct generator *gen, struct check_task *task)
@@ -686,7 +686,8 @@ static void make_launch(struct generator *gen, struct check_task *task)
         task->kind = CHECK_MIX;
         task->lanes = several[rng_below(rng, 4)];
         if (rng_chance(rng, 25))
-            task->blocks = limit_blocks(task, 1 + rng_below(rng, 2 * gen->g->clusters));
+            task->blocks =
+                limit_blocks(task, 1 + rng_below(rng, PTO_CLUSTER_AIVS * gen->g->clusters));
     }
     if (rng_chance(rng, p->gang)) {
         uint32_t most = gang_most(gen->g, task);
@@ -1193,12 +1194,11 @@ static void print_place(int32_t creator, uint32_t output, const struct region *r
 
 static void print_arg(const struct check_arg *arg)
 {
-    static const char *const tag[] = { "in", "out", "inout", "outex", "nodep" };
     const struct region *r = &arg->region;
     uint64_t low, high;
 
     region_interval(r, &low, &high);
-    printf(" | %s ", tag[arg->tag]);
+    printf(" | %s ", pto_tag_name(arg->tag));
     print_place(arg->creator, arg->output, r);
     printf("/%" PRIu64 "[%" PRIu64 ",%" PRIu64 ") %s@%" PRIu64, r->size, low - r->addr,
            high - r->addr, pto_dtype_name(r->dtype), r->start);

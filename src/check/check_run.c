@@ -1135,7 +1135,7 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
     const struct check_graph *g = run->g;
     uint32_t scope = 0;
 
-    if (pto_cluster_count(o) != g->clusters || pto_aiv_count(o) != 2 * g->clusters)
+    if (pto_cluster_count(o) != g->clusters || pto_aiv_count(o) != PTO_CLUSTER_AIVS * g->clusters)
         find(run->findings, -1, -1, "the device has %" PRIu32 " clusters, not %" PRIu32,
              pto_cluster_count(o), g->clusters);
     for (uint32_t i = 0; i < g->task_count && pto_orch_status(o) >= 0; i++) {

@@ -242,36 +242,37 @@ static int parse_kernel(struct request *request, char *value)
     struct pto_source *source;
     uint64_t id;
     bool is_right;
+    int type;
 
     snprintf(whole, sizeof(whole), "%s", value);
     if (file == NULL || file[1] == '\0')
         return refuse(form, whole);
     *core++ = '\0';
     *file++ = '\0';
-    is_right = options_number(value, 0, 1023, &id) &&
-               (strcmp(core, "aic") == 0 || strcmp(core, "aiv") == 0);
+    type = names_find(pto_core_name, PTO_CORE_TYPES, core);
+    is_right = options_number(value, 0, 1023, &id) && type >= 0;
     source = is_right ? add_source(request) : NULL;
     if (source == NULL)
         return refuse(form, whole);
     *source = (struct pto_source){ .path = file,
                                    .kind = PTO_SOURCE_KERNEL,
                                    .func_id = (uint32_t)id,
-                                   .core = core[2] == 'c' ? PTO_CORE_AIC : PTO_CORE_AIV };
+                                   .core = (enum pto_core_type)type };
     return -1;
 }
 
 static int parse_signature(struct request *request, const char *value)
 {
-    static const char *const names[] = { "scalar", "in", "out", "inout" };
     uint32_t count = 0;
 
     for (const char *at = value; *at != '\0';) {
         size_t length = strcspn(at, ",");
         uint32_t k = 0;
 
-        while (k < 4 && (strlen(names[k]) != length || memcmp(names[k], at, length) != 0))
+        while (k < PTO_DIR_COUNT && (strlen(pto_direction_name(k)) != length ||
+                                     memcmp(pto_direction_name(k), at, length) != 0))
             k++;
-        if (k == 4 || count == SIGNATURE_MAX)
+        if (k == PTO_DIR_COUNT || count == SIGNATURE_MAX)
             return refuse("--signature wants in, out, inout or scalar, with commas, up to 256",
                           value);
         request->signature[count++] = (enum pto_direction)k;
@@ -305,15 +306,17 @@ static int parse_option(struct request *request, int key, char *value)
 {
     struct pto_build_params *params = &request->params;
     uint64_t jobs;
+    int mode;
 
     switch (key) {
     case KEY_PLATFORM:
         params->platform = value;
         return -1;
     case KEY_MODE:
-        if (strcmp(value, "stream") != 0 && strcmp(value, "host") != 0)
+        mode = names_find(pto_mode_name, PTO_MODE_COUNT, value);
+        if (mode < 0)
             return refuse("--mode is stream or host", value);
-        params->mode = value[0] == 's' ? PTO_MODE_STREAM : PTO_MODE_HOST;
+        params->mode = (enum pto_mode)mode;
         return -1;
     case KEY_NAME:
         params->name = value;

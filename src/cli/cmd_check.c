@@ -115,9 +115,8 @@ static void replay_text(const struct settings *s, uint64_t seed, char *text, siz
     snprintf(text, size,
              "pto check --graph-seed %#" PRIx64 " --tasks %" PRIu32
              " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s",
-             seed, s->tasks, s->runner.platform,
-             s->runner.mode == PTO_MODE_STREAM ? "stream" : "host", s->runner.threads,
-             s->deps == PTO_DEPS_SAFE ? "safe" : "simpler",
+             seed, s->tasks, s->runner.platform, pto_mode_name(s->runner.mode), s->runner.threads,
+             pto_deps_name(s->deps),
              s->is_dropping            ? " --drop-edge"
              : s->runner.is_relaunched ? " --relaunch"
                                        : "");
@@ -324,7 +323,9 @@ static bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t
 static int parse_option(int key, const char *value, struct settings *s)
 {
     const struct pto_platform *platform;
+    char names[NAMES_TEXT_MAX];
     uint64_t number = 0;
+    int row;
 
     switch (key) {
     case 'g':
@@ -357,14 +358,18 @@ static int parse_option(int key, const char *value, struct settings *s)
         s->clusters = platform->clusters;
         return -1;
     case 'm':
-        s->runner.mode = strcmp(value, "host") == 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
-        if (strcmp(value, "host") != 0 && strcmp(value, "stream") != 0)
-            return usage_error("mode", value, "stream or host");
+        row = names_find(pto_mode_name, PTO_MODE_COUNT, value);
+        if (row < 0)
+            return usage_error("mode", value,
+                               names_list(pto_mode_name, PTO_MODE_COUNT, "or", names));
+        s->runner.mode = (enum pto_mode)row;
         return -1;
     case 'd':
-        s->deps = strcmp(value, "simpler") == 0 ? PTO_DEPS_SIMPLER : PTO_DEPS_SAFE;
-        if (strcmp(value, "simpler") != 0 && strcmp(value, "safe") != 0)
-            return usage_error("deps", value, "safe or simpler");
+        row = names_find(pto_deps_name, PTO_DEPS_COUNT, value);
+        if (row < 0)
+            return usage_error("deps", value,
+                               names_list(pto_deps_name, PTO_DEPS_COUNT, "or", names));
+        s->deps = (enum pto_deps)row;
         return -1;
     case 'e':
         s->is_dropping = true;

@@ -194,7 +194,7 @@ static void check_platform(struct doctor *d, const char *platform, enum pto_mode
     char why[TEXT_BYTES];
     const char *fix;
 
-    snprintf(name, sizeof(name), "%.20s %s", platform, mode == PTO_MODE_STREAM ? "stream" : "host");
+    snprintf(name, sizeof(name), "%.20s %s", platform, pto_mode_name(mode));
     probe_run(platform, mode, &probe);
     if (probe.is_open && d->address_bytes == 0)
         d->address_bytes = probe.address_bytes;
@@ -215,8 +215,7 @@ static void check_platforms(struct doctor *d)
     const struct pto_platform *platform;
 
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        for (uint32_t mode = PTO_MODE_STREAM; platform->missing == NULL && mode <= PTO_MODE_HOST;
-             mode++)
+        for (uint32_t mode = 0; platform->missing == NULL && mode < PTO_MODE_COUNT; mode++)
             check_platform(d, platform->name, (enum pto_mode)mode);
 }
 

@@ -60,8 +60,6 @@ static const struct drill *const tables[] = { drills_args, drills_limits, drills
 
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
-
 static volatile sig_atomic_t is_interrupted;
 static volatile pid_t child;
 
@@ -448,7 +446,7 @@ static void print_drill_json(struct account *a, const struct drill *d,
     json_string(j, "name", status_name(d->status));
     json_string(j, "what", d->what);
     json_string(j, "platform", setting->platform);
-    json_string(j, "mode", mode_names[setting->mode]);
+    json_string(j, "mode", pto_mode_name(setting->mode));
     json_string(j, "outcome", words[outcome]);
     json_string(j, "why",
                 outcome == OUTCOME_FAILED    ? r->why
@@ -499,7 +497,7 @@ static void run_drills(struct account *a, const struct drill_setting *setting)
     }
     if (!a->request->is_json)
         printf("%s%s %s%s\n", terminal_code(stdout, TERMINAL_BOLD), setting->platform,
-               mode_names[setting->mode], terminal_code(stdout, TERMINAL_PLAIN));
+               pto_mode_name(setting->mode), terminal_code(stdout, TERMINAL_PLAIN));
     for (uint32_t i = 0; i < STATUSES; i++)
         for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
             if (!is_interrupted && d->status == statuses[i].status &&
@@ -513,7 +511,7 @@ static void run_settings(struct account *a)
     const struct pto_platform *platform;
 
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
             struct drill_setting setting = { platform->name, (enum pto_mode)mode,
                                              a->request->workers };
 

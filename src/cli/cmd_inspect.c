@@ -141,23 +141,6 @@ static const char *kind_of(const struct pto_callable_info *info)
     return info->kind == PTO_CALLABLE_BLOB ? "chip callable" : "artefact";
 }
 
-static const char *mode_of(const struct pto_callable_info *info)
-{
-    return info->mode == PTO_MODE_HOST ? "host" : "stream";
-}
-
-static const char *core_of(const struct pto_kernel_info *kernel)
-{
-    return kernel->core == PTO_CORE_AIC ? "aic" : kernel->core == PTO_CORE_AIV ? "aiv" : "any";
-}
-
-static const char *direction_of(enum pto_direction direction)
-{
-    static const char *const words[] = { "scalar", "in", "out", "inout" };
-
-    return words[direction];
-}
-
 /* Names come from the file: what a terminal would act on is not printed. */
 static void print_text(const char *text)
 {
@@ -184,8 +167,8 @@ static void print_kernels(const struct pto_callable *callable, uint32_t count)
         printf("    %4s  %-4s %10s  %-16s  %s\n", "id", "core", "bytes", "sha256", "name");
     for (uint32_t i = 0; i < count; i++) {
         (void)pto_callable_kernel(callable, i, &kernel);
-        printf("    %4" PRIu32 "  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id, core_of(&kernel),
-               kernel.bytes, HEX_SHORT, hex_of(kernel.digest, hex));
+        printf("    %4" PRIu32 "  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id,
+               pto_core_name(kernel.core), kernel.bytes, HEX_SHORT, hex_of(kernel.digest, hex));
         print_text(kernel.name);
         putchar('\n');
     }
@@ -226,13 +209,13 @@ static void print_table(const struct request *request, const struct pto_callable
     print_row("name", info.name);
     printf("  %-14s sha256:%s\n", "identity", hex_of(info.digest, hex));
     print_row("platform", info.platform != NULL ? info.platform : "any");
-    print_row("mode", mode_of(&info));
+    print_row("mode", pto_mode_name(info.mode));
     printf("  %-14s %" PRIu32 "\n", "abi", info.abi);
     print_row("entry", info.entry);
     print_row("config", info.config);
     printf("  %-14s", "signature");
     for (uint32_t i = 0; i < info.signature_count; i++)
-        printf(" %s", direction_of(info.signature[i]));
+        printf(" %s", pto_direction_name(info.signature[i]));
     printf("%s\n", info.signature_count == 0 ? " - (the caller's memory is used)" : "");
     print_row("compiler", info.compiler);
     print_row("tile library", info.isa_revision);
@@ -255,7 +238,7 @@ static void json_kernels(struct json *j, const struct pto_callable *callable, ui
         json_open(j, NULL, '{');
         json_integer(j, "func_id", kernel.func_id);
         json_string(j, "name", kernel.name);
-        json_string(j, "core", core_of(&kernel));
+        json_string(j, "core", pto_core_name(kernel.core));
         json_integer(j, "bytes", kernel.bytes);
         json_string(j, "sha256", hex_of(kernel.digest, hex));
         json_close(j, '}');
@@ -296,13 +279,13 @@ static void print_json(const struct request *request, const struct pto_callable 
     json_string(&j, "name", info.name);
     json_string(&j, "sha256", hex_of(info.digest, hex));
     json_string(&j, "platform", info.platform);
-    json_string(&j, "mode", mode_of(&info));
+    json_string(&j, "mode", pto_mode_name(info.mode));
     json_integer(&j, "abi", info.abi);
     json_string(&j, "entry", info.entry);
     json_string(&j, "config", info.config);
     json_open(&j, "signature", '[');
     for (uint32_t i = 0; i < info.signature_count; i++)
-        json_string(&j, NULL, direction_of(info.signature[i]));
+        json_string(&j, NULL, pto_direction_name(info.signature[i]));
     json_close(&j, ']');
     json_string(&j, "compiler", info.compiler);
     json_string(&j, "isa_revision", info.isa_revision);

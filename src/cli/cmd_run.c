@@ -33,8 +33,6 @@ enum {
 
 #define DEFAULT_SCENE "vector"
 
-const char *const run_mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
-
 static int parse_options(int argc, char **argv, struct run_request *request);
 static int list_examples(void);
 static int run_scene(const struct scene *scene, struct run_request *request);
@@ -158,7 +156,7 @@ static int wait_for_child(const char *place)
 
 int cmd_run(int argc, char **argv)
 {
-    struct run_request request = { .modes = 3, .rounds = 1 };
+    struct run_request request = { .modes = PTO_MODES_ALL, .rounds = 1 };
     struct fault fault = { .status = 0 };
     char path[PATH_MAX];
     struct scene *scene;
@@ -362,7 +360,8 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
         int argument = scene_find_argument(scene, file->name);
         struct fault fault = { .status = 0 };
 
-        if (argument < 0 || scene->argument[argument].direction == (is_in ? SCENE_OUT : SCENE_IN)) {
+        if (argument < 0 ||
+            scene->argument[argument].direction == (is_in ? PTO_DIR_OUT : PTO_DIR_IN)) {
             fprintf(stderr, "pto run: --%s %s: the scene has no %s of that name\n",
                     is_in ? "in" : "out", file->name, is_in ? "input" : "output");
             return false;
@@ -408,7 +407,7 @@ static int run_case(struct session *s, const struct scene_case *kase,
     int code = EXIT_OK;
     int status;
 
-    if (request->out_count != 0 && modes == 3)
+    if (request->out_count != 0 && modes == PTO_MODES_ALL)
         modes = 1u << PTO_MODE_STREAM; /* one result is enough */
     set_alarm(seconds);
     status = session_prepare(s, kase, &fault);
@@ -417,7 +416,7 @@ static int run_case(struct session *s, const struct scene_case *kase,
         printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
         return EXIT_FAILED;
     }
-    for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         if ((modes & (1u << mode)) == 0)
             continue;
         set_alarm((request->rounds + 1) * seconds + GRACE_SECONDS); /* a failure is run again */

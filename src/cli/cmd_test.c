@@ -21,8 +21,6 @@
 enum { EXIT_INTERRUPTED = 130, NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000 };
 enum { CHILDREN_MAX = 256, THREADS_MAX = 1024 };
 
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
-
 struct request {
     const char *name[NAMES_MAX]; /* patterns, any of which will do; none: everything */
     uint32_t name_count;
@@ -77,7 +75,7 @@ static void print_usage(FILE *to)
 
 int cmd_test(int argc, char **argv)
 {
-    struct request request = { .modes = 3, .settings = { .rounds = 1 } };
+    struct request request = { .modes = PTO_MODES_ALL, .settings = { .rounds = 1 } };
     struct suite suite = { .is_terminal = isatty(STDERR_FILENO) };
     int code = parse_options(argc, argv, &request);
 
@@ -229,7 +227,7 @@ static struct test_item *add_item(struct suite *suite, const char *path)
 static void add_case(struct suite *suite, const struct request *request, uint32_t scene,
                      const struct scene_case *kase, const struct pto_platform *platform)
 {
-    for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         struct test_item *item;
 
         if ((request->modes & kase->modes & (1u << mode)) == 0)
@@ -338,7 +336,7 @@ static int list_items(const struct suite *suite)
             code = EXIT_FAILED;
         } else {
             printf("%s/%s %s %s\n", item->scene->name, item->kase->name, item->platform,
-                   mode_names[item->mode]);
+                   pto_mode_name(item->mode));
         }
     }
     return code;
@@ -368,7 +366,7 @@ static void print_item(const struct test_item *item)
         printf("%s\n", item->path);
     else
         printf("%s/%s %s %s", item->scene->name, item->kase->name, item->platform,
-               mode_names[item->mode]);
+               pto_mode_name(item->mode));
     if (item->scene != NULL && item->outcome == TEST_PASSED)
         printf("  (run %.3f ms, all %.0f ms)", (double)item->run_ns / 1e6, item->seconds * 1e3);
     if (item->scene != NULL)

@@ -117,15 +117,21 @@ int options_platform(const char *command, const char *value, const char **platfo
     return EXIT_USAGE;
 }
 
+static const char *mode_or_all(uint32_t index)
+{
+    return index < PTO_MODE_COUNT ? pto_mode_name(index) : "all";
+}
+
 int options_modes(const char *command, const char *value, uint32_t *modes_out)
 {
-    *modes_out = strcmp(value, "all") == 0      ? 1u << PTO_MODE_STREAM | 1u << PTO_MODE_HOST
-                 : strcmp(value, "stream") == 0 ? 1u << PTO_MODE_STREAM
-                 : strcmp(value, "host") == 0   ? 1u << PTO_MODE_HOST
-                                                : 0;
-    if (*modes_out != 0)
+    int mode = names_find(mode_or_all, PTO_MODE_COUNT + 1, value);
+    char names[NAMES_TEXT_MAX];
+
+    *modes_out = mode == PTO_MODE_COUNT ? PTO_MODES_ALL : mode >= 0 ? 1u << mode : 0;
+    if (mode >= 0)
         return -1;
-    fprintf(stderr, "pto %s: --mode is stream, host or all, not '%s'\n", command, value);
+    fprintf(stderr, "pto %s: --mode is %s, not '%s'\n", command,
+            names_list(mode_or_all, PTO_MODE_COUNT + 1, "or", names), value);
     return EXIT_USAGE;
 }
 

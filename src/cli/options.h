@@ -21,7 +21,7 @@ int options_seconds(const char *command, const char *option, const char *value,
                     double *seconds_out);
 /* A platform that can be opened; NULL for "all". */
 int options_platform(const char *command, const char *value, const char **platform_out);
-/* "stream", "host" or "all": a bit by enum pto_mode. */
+/* The name of a mode, or "all": a bit by enum pto_mode. */
 int options_modes(const char *command, const char *value, uint32_t *modes_out);
 /* One more of a list. */
 int options_text(const char *command, const char *option, const char *value, const char **list,

@@ -8,10 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_request.h"
+#include "scene/bytes.h"
+#include "scene/names.h"
 
 enum { NAME_BYTES = 8 };
 
@@ -83,7 +84,7 @@ int run_artefact(const struct run_request *request)
         const char *platform = request->platform != NULL ? request->platform
                                : info.platform != NULL   ? info.platform
                                                          : pto_platform_at(0)->name;
-        enum pto_mode mode = request->modes == 3                           ? info.mode
+        enum pto_mode mode = request->modes == PTO_MODES_ALL               ? info.mode
                              : (request->modes & 1u << PTO_MODE_HOST) != 0 ? PTO_MODE_HOST
                                                                            : PTO_MODE_STREAM;
 
@@ -170,7 +171,7 @@ static bool parse_type(const char *text, struct scene_argument *argument)
         return false;
     memcpy(name, text, length);
     name[length] = '\0';
-    dtype = scene_find_dtype(name);
+    dtype = names_find(pto_dtype_text, PTO_DTYPE_COUNT, name);
     for (text += length + 1; dtype >= 0 && ndims < PTO_MAX_DIMS; text++) {
         char *end;
         unsigned long long size = strtoull(text, &end, 10);
@@ -241,32 +242,31 @@ static int describe_output(struct made_scene *m, const struct run_file *file, st
 static int check_arguments(struct made_scene *m, const struct pto_callable_info *info,
                            struct fault *fault)
 {
-    static const enum scene_direction directions[] = {
-        [PTO_DIR_IN] = SCENE_IN, [PTO_DIR_OUT] = SCENE_OUT, [PTO_DIR_INOUT] = SCENE_INOUT
+    static const char *const words[PTO_DIR_COUNT] = {
+        [PTO_DIR_IN] = "an input", [PTO_DIR_OUT] = "an output", [PTO_DIR_INOUT] = "an inout"
     };
-    static const char *const words[] = { "an input", "an output", "an inout" };
 
     for (uint32_t i = 0; i < m->scene.argument_count; i++) {
         struct scene_argument *argument = &m->argument[i];
 
         argument->name = m->name[i];
         snprintf(m->name[i], NAME_BYTES, "%u", i % PTO_ENTRY_TENSORS_MAX);
-        argument->direction = SCENE_INOUT;
+        argument->direction = PTO_DIR_INOUT;
         if (i < info->signature_count && info->signature[i] != PTO_DIR_SCALAR)
-            argument->direction = directions[info->signature[i]];
-        if (argument->direction == SCENE_INOUT && m->given[i].path == NULL &&
+            argument->direction = info->signature[i];
+        if (argument->direction == PTO_DIR_INOUT && m->given[i].path == NULL &&
             info->signature_count == 0)
-            argument->direction = SCENE_OUT; /* nobody says what it is */
+            argument->direction = PTO_DIR_OUT; /* nobody says what it is */
         if (argument->ndims == 0)
             return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --%s %u=FILE.npy",
                               i, words[argument->direction],
-                              argument->direction == SCENE_OUT ? "out" : "in", i);
-        if (argument->direction != SCENE_OUT && m->given[i].path == NULL)
+                              argument->direction == PTO_DIR_OUT ? "out" : "in", i);
+        if (argument->direction != PTO_DIR_OUT && m->given[i].path == NULL)
             return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --in %u=FILE.npy",
                               i, words[argument->direction], i);
-        if (argument->direction == SCENE_OUT && m->given[i].path != NULL)
+        if (argument->direction == PTO_DIR_OUT && m->given[i].path != NULL)
             return fault_tell(fault, PTO_EINVAL, "argument %u is an output; use --out", i);
-        if (argument->direction == SCENE_IN && m->out_path[i] != NULL)
+        if (argument->direction == PTO_DIR_IN && m->out_path[i] != NULL)
             return fault_tell(fault, PTO_EINVAL, "argument %u is an input; use --in", i);
     }
     return PTO_OK;

@@ -9,8 +9,6 @@
 #include "cli/run_request.h"
 #include "scene/terminal.h"
 
-enum { CLUSTER_CORES = 3 }; /* 1 AIC and 2 AIV */
-
 /* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
 static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
 {
@@ -28,7 +26,7 @@ static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
 
 static void print_report(const struct pto_run_report *report, uint64_t best_ns, uint32_t rounds)
 {
-    uint32_t clusters = report->core_count / CLUSTER_CORES;
+    uint32_t clusters = report->core_count / PTO_CLUSTER_CORES;
 
     printf("  tasks    %llu, %u thread%s\n", (unsigned long long)report->tasks, report->workers,
            report->workers == 1 ? "" : "s");
@@ -52,7 +50,7 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
     memset(&error, 0, sizeof(error));
     error.size = sizeof(error);
     snprintf(path, sizeof(path), "%s-%s%s%s-%s.json", name, has_cases ? s->data.kase->name : "",
-             has_cases ? "-" : "", s->platform, run_mode_names[mode]);
+             has_cases ? "-" : "", s->platform, pto_mode_name(mode));
     if (s->device == NULL || pto_trace_write(s->device, path, &error) < 0) {
         printf("  timeline FAILED: %s\n", s->device == NULL ? "the device is lost" : error.text);
         return false;
@@ -123,7 +121,7 @@ int run_and_print(struct session *s, const struct run_request *request, enum pto
         status = session_run(s, mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
-    printf("\n%s, %s", s->platform, run_mode_names[mode]);
+    printf("\n%s, %s", s->platform, pto_mode_name(mode));
     if (s->scene->case_count > 1)
         printf(", %s", s->data.kase->name);
     printf("\n");

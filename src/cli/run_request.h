@@ -32,8 +32,6 @@ struct run_request {
     bool is_list;
 };
 
-extern const char *const run_mode_names[];
-
 /* Runs what the session has prepared, as often as asked for, and prints. The exit code. */
 int run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode);
 /* Writes the outputs that were asked for; false: a sentence is on stdout. */

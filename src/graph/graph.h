@@ -272,12 +272,6 @@ static inline void graph_share(struct graph *g)
     g->is_shared = true;
 }
 
-/* Every submitted task has gone: nothing recorded matters any more. */
-static inline void graph_all_gone(struct graph *g)
-{
-    g->dead_before = g->seq;
-}
-
 /* Submitter: one user more. False: the last one has gone already, and so has the block. */
 bool block_retain(struct graph *g, uint32_t block);
 /* Any thread: a user of the block is done. `is_submitter` takes the short way back. */

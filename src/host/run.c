@@ -280,8 +280,8 @@ static bool is_valid_call(const struct pto_entry *entry, const struct pto_run_op
                           (entry->scalar_count != 0 && entry->scalar == NULL)))
         return false;
     return options == NULL ||
-           (options->size == sizeof(*options) && (uint32_t)options->mode <= PTO_MODE_HOST &&
-            (uint32_t)options->deps <= PTO_DEPS_SIMPLER &&
+           (options->size == sizeof(*options) && (uint32_t)options->mode < PTO_MODE_COUNT &&
+            (uint32_t)options->deps < PTO_DEPS_COUNT &&
             (uint32_t)options->trace <= PTO_TRACE_TIMES &&
             (uint32_t)options->limits <= PTO_LIMITS_REFERENCE &&
             options->trace_records <= TRACE_RECORDS_MAX &&

@@ -265,39 +265,36 @@ static int arrange(const char *name, struct npy *npy, const char *descr, bool is
 
 /* ---- types ---- */
 
-static const char *descr_of(enum pto_dtype dtype)
-{
-    static const char *const descr[PTO_DTYPE_COUNT] = {
-        [PTO_FLOAT32] = "<f4",   [PTO_FLOAT16] = "<f2", [PTO_INT32] = "<i4",    [PTO_INT16] = "<i2",
-        [PTO_INT8] = "|i1",      [PTO_UINT8] = "|u1",   [PTO_BFLOAT16] = "<V2", [PTO_INT64] = "<i8",
-        [PTO_UINT64] = "<u8",    [PTO_UINT16] = "<u2",  [PTO_UINT32] = "<u4",   [PTO_BOOL] = "|b1",
-        [PTO_FP8E4M3FN] = "|V1", [PTO_FP8E8M0] = "|V1", [PTO_FP4E2M1] = "|V1",
-    };
-
-    return descr[dtype];
-}
-
 bool npy_fits(const struct npy *npy, enum pto_dtype dtype)
 {
-    char kind = descr_of(dtype)[1];
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
 
-    return npy->item_bytes == pto_dtype_size((uint32_t)dtype) &&
-           (npy->kind == kind || (kind == 'V' && npy->kind == 'u'));
+    return npy->item_bytes == info->bytes &&
+           (npy->kind == info->npy || (info->npy == 'V' && npy->kind == 'u'));
 }
 
+/* Raw bytes are those of a type if there is only one of that size. */
 int npy_dtype(const struct npy *npy)
 {
-    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
-        if (descr_of((enum pto_dtype)i)[1] == npy->kind && pto_dtype_size(i) == npy->item_bytes &&
-            npy->kind != 'V')
-            return (int)i;
-    return npy->kind == 'V' && npy->item_bytes == 2 ? PTO_BFLOAT16 : -1;
+    int found = -1;
+
+    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++) {
+        const struct pto_dtype_info *info = pto_dtype_info(i);
+
+        if (info->npy != npy->kind || info->bytes != npy->item_bytes)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = (int)i;
+    }
+    return found;
 }
 
 int npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,
               const void *data, struct fault *fault)
 {
-    size_t bytes = pto_dtype_size((uint32_t)dtype), used;
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
+    size_t bytes = info->bytes, used;
     char header[256];
     char *file;
     int status;
@@ -305,8 +302,9 @@ int npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, ui
     for (uint32_t d = 0; d < ndims; d++)
         bytes *= shapes[d];
     memcpy(header, "\x93NUMPY\1\0\0\0", 10);
-    used = 10 + (size_t)sprintf(header + 10, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                                descr_of(dtype));
+    used =
+        10 + (size_t)sprintf(header + 10, "{'descr': '%c%c%u', 'fortran_order': False, 'shape': (",
+                             info->bytes > 1 ? '<' : '|', info->npy, info->bytes);
     for (uint32_t d = 0; d < ndims; d++)
         used += (size_t)sprintf(header + used, "%u, ", shapes[d]);
     used += (size_t)sprintf(header + used, "), }");

@@ -122,41 +122,12 @@ int scene_find_argument(const struct scene *scene, const char *name)
     return -1;
 }
 
-int scene_find_dtype(const char *name)
-{
-    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
-        if (strcmp(name, scene_dtype_name((enum pto_dtype)i)) == 0)
-            return (int)i;
-    return -1;
-}
-
-const char *scene_dtype_name(enum pto_dtype dtype)
-{
-    static const char *const names[PTO_DTYPE_COUNT] = {
-        [PTO_FLOAT32] = "float32",     [PTO_FLOAT16] = "float16", [PTO_INT32] = "int32",
-        [PTO_INT16] = "int16",         [PTO_INT8] = "int8",       [PTO_UINT8] = "uint8",
-        [PTO_BFLOAT16] = "bfloat16",   [PTO_INT64] = "int64",     [PTO_UINT64] = "uint64",
-        [PTO_UINT16] = "uint16",       [PTO_UINT32] = "uint32",   [PTO_BOOL] = "bool",
-        [PTO_FP8E4M3FN] = "fp8e4m3fn", [PTO_FP8E8M0] = "fp8e8m0", [PTO_FP4E2M1] = "fp4e2m1",
-    };
-
-    return (uint32_t)dtype < PTO_DTYPE_COUNT ? names[dtype] : "unknown";
-}
-
 struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype)
 {
-    switch (dtype) {
-    case PTO_FLOAT32:
-        return (struct scene_tolerance){ 1e-5, 1e-5, 0 };
-    case PTO_FLOAT16:
-        return (struct scene_tolerance){ 1e-3, 1e-3, 0 };
-    case PTO_BFLOAT16:
-        return (struct scene_tolerance){ 1e-2, 1e-2, 0 };
-    case PTO_FP8E4M3FN:
-        return (struct scene_tolerance){ 0, 0, 1 };
-    default:
-        return (struct scene_tolerance){ 0, 0, 0 };
-    }
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
+
+    return (struct scene_tolerance){ info->tolerance.rtol, info->tolerance.atol,
+                                     info->tolerance.ulp };
 }
 
 /* ---- the files that a scene names ---- */

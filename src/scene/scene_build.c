@@ -137,15 +137,12 @@ static int load_artefact(const struct scene *scene, const void *bytes, size_t si
 int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,
                struct pto_build_params *params, struct scene_plan *plan)
 {
-    static const enum pto_direction directions[] = {
-        [SCENE_IN] = PTO_DIR_IN, [SCENE_OUT] = PTO_DIR_OUT, [SCENE_INOUT] = PTO_DIR_INOUT
-    };
     const struct scene_build_options options = { .flags = flags, .flag_count = flag_count };
     uint32_t kernels = scene->kernel_count, flags_max = SCENE_FLAGS_MAX + flag_count;
 
     params->signature_count = 0;
     for (uint32_t i = 0; i < scene->argument_count; i++)
-        plan->signature[params->signature_count++] = directions[scene->argument[i].direction];
+        plan->signature[params->signature_count++] = scene->argument[i].direction;
     for (uint32_t i = 0; i < scene->scalar_count; i++)
         plan->signature[params->signature_count++] = PTO_DIR_SCALAR;
     params->signature = plan->signature;

@@ -11,15 +11,9 @@ static int check_scene(struct loader *l, const struct node *root);
 
 /* ---- small fields ---- */
 
-static int find_mode(const char *text)
-{
-    return strcmp(text, "stream") == 0 ? PTO_MODE_STREAM
-           : strcmp(text, "host") == 0 ? PTO_MODE_HOST
-                                       : -1;
-}
-
 static int take_modes(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
     struct scene_case *kase = target;
     int status = fields_texts(l, value, fields_text, &list);
@@ -29,13 +23,16 @@ static int take_modes(struct loader *l, const struct node *value, void *target)
         return status;
     kase->modes = 0;
     for (uint32_t i = 0; i < list.count; i++, part = part->next) {
-        int mode = find_mode(list.text[i]);
+        int mode = names_find(pto_mode_name, PTO_MODE_COUNT, list.text[i]);
 
         if (mode < 0)
-            return REFUSE(l, part, "a mode is stream or host, not '%.80s'", list.text[i]);
+            return REFUSE(l, part, "a mode is %s, not '%.80s'",
+                          names_list(pto_mode_name, PTO_MODE_COUNT, "or", names), list.text[i]);
         kase->modes |= 1u << mode;
     }
-    return kase->modes != 0 ? PTO_OK : REFUSE(l, value, "there is to be a mode: stream or host");
+    return kase->modes != 0 ? PTO_OK
+                            : REFUSE(l, value, "there is to be a mode: %s",
+                                     names_list(pto_mode_name, PTO_MODE_COUNT, "or", names));
 }
 
 static int take_platforms(struct loader *l, const struct node *value, void *target)
@@ -151,7 +148,7 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
     if (value->kind != NODE_MAP)
         return REFUSE(l, value, "tolerance goes by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
-        int dtype = scene_find_dtype(part->key);
+        int dtype = names_find(pto_dtype_text, PTO_DTYPE_COUNT, part->key);
         struct scene_tolerance tolerance = { 0, 0, 0 };
         int status;
 
@@ -179,39 +176,42 @@ static int take_argument_name(struct loader *l, const struct node *value, void *
     return status;
 }
 
+enum { TENSOR_DIRECTIONS = PTO_DIR_COUNT - PTO_DIR_IN };
+
+static const char *tensor_direction(uint32_t index)
+{
+    return pto_direction_name(PTO_DIR_IN + index);
+}
+
 static int take_direction(struct loader *l, const struct node *value, void *target)
 {
-    static const char *const words[] = {
-        [SCENE_IN] = "in", [SCENE_OUT] = "out", [SCENE_INOUT] = "inout"
-    };
+    char names[NAMES_TEXT_MAX];
     const char *text;
-    int status = fields_text(l, value, &text);
+    int direction, status = fields_text(l, value, &text);
 
     if (status < 0)
         return status;
-    for (int i = SCENE_IN; i <= SCENE_INOUT; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            ((struct scene_argument *)target)->direction = (enum scene_direction)i;
-            return PTO_OK;
-        }
-    }
-    return REFUSE(l, value, "a direction is in, out or inout, not '%.80s'", text);
+    direction = names_find(tensor_direction, TENSOR_DIRECTIONS, text);
+    if (direction < 0)
+        return REFUSE(l, value, "a direction is %s, not '%.80s'",
+                      names_list(tensor_direction, TENSOR_DIRECTIONS, "or", names), text);
+    ((struct scene_argument *)target)->direction = (enum pto_direction)(PTO_DIR_IN + direction);
+    return PTO_OK;
 }
 
 static int take_dtype(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     const char *text;
     int status = fields_text(l, value, &text);
     int dtype;
 
     if (status < 0)
         return status;
-    dtype = scene_find_dtype(text);
+    dtype = names_find(pto_dtype_text, PTO_DTYPE_COUNT, text);
     if (dtype < 0)
-        return REFUSE(l, value,
-                      "there is no type '%.80s'; there are float32, float16, bfloat16, int8 to "
-                      "int64, uint8 to uint64, bool, fp8e4m3fn, fp8e8m0, fp4e2m1",
-                      text);
+        return REFUSE(l, value, "there is no type '%.80s'; there are %s", text,
+                      names_list(pto_dtype_text, PTO_DTYPE_COUNT, "and", names));
     ((struct scene_argument *)target)->dtype = (enum pto_dtype)dtype;
     return PTO_OK;
 }
@@ -327,7 +327,7 @@ static int take_scalars(struct loader *l, const struct node *value, void *target
 /* ---- data files ---- */
 
 /* Which arguments may have one: those whose direction is not `except`. */
-static int take_files(struct loader *l, const struct node *value, enum scene_direction except,
+static int take_files(struct loader *l, const struct node *value, enum pto_direction except,
                       struct scene_files **files)
 {
     struct scene_files *copy;
@@ -349,7 +349,7 @@ static int take_files(struct loader *l, const struct node *value, enum scene_dir
                                        part->key);
         if (l->scene->argument[index].direction == except)
             return document_refuse_key(l->document, part, l->fault, "argument '%.80s' is an %s",
-                                       part->key, except == SCENE_IN ? "input" : "output");
+                                       part->key, except == PTO_DIR_IN ? "input" : "output");
         status = fields_path(l, part, &copy->path[index]);
         if (status < 0)
             return status;
@@ -359,12 +359,12 @@ static int take_files(struct loader *l, const struct node *value, enum scene_dir
 
 static int take_inputs(struct loader *l, const struct node *value, void *target)
 {
-    return take_files(l, value, SCENE_OUT, &((struct scene_case *)target)->inputs);
+    return take_files(l, value, PTO_DIR_OUT, &((struct scene_case *)target)->inputs);
 }
 
 static int take_expected(struct loader *l, const struct node *value, void *target)
 {
-    return take_files(l, value, SCENE_IN, &((struct scene_case *)target)->expected);
+    return take_files(l, value, PTO_DIR_IN, &((struct scene_case *)target)->expected);
 }
 
 /* ---- cases ---- */
@@ -423,15 +423,18 @@ static int take_summary(struct loader *l, const struct node *value, void *target
 
 static int take_deps(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     const char *text;
-    int status = fields_text(l, value, &text);
+    int deps, status = fields_text(l, value, &text);
 
     (void)target;
     if (status < 0)
         return status;
-    if (strcmp(text, "safe") != 0 && strcmp(text, "simpler") != 0)
-        return REFUSE(l, value, "deps is safe or simpler, not '%.80s'", text);
-    l->scene->deps = strcmp(text, "safe") == 0 ? PTO_DEPS_SAFE : PTO_DEPS_SIMPLER;
+    deps = names_find(pto_deps_name, PTO_DEPS_COUNT, text);
+    if (deps < 0)
+        return REFUSE(l, value, "deps is %s, not '%.80s'",
+                      names_list(pto_deps_name, PTO_DEPS_COUNT, "or", names), text);
+    l->scene->deps = (enum pto_deps)deps;
     return PTO_OK;
 }
 
@@ -479,7 +482,7 @@ int manifest_load(struct scene *scene, const char *folder, struct fault *fault)
     for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
         if (pto_platform_at(i)->is_simulated && l->common.platform_count < SCENE_PLATFORMS_MAX)
             l->common.platform[l->common.platform_count++] = pto_platform_at(i)->name;
-    l->common.modes = 1u << PTO_MODE_STREAM | 1u << PTO_MODE_HOST;
+    l->common.modes = PTO_MODES_ALL;
     l->common.timeout = SCENE_TIMEOUT_DEFAULT;
     l->common.seed = 1;
     for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
@@ -549,8 +552,8 @@ static int check_sources(struct loader *l, const struct node *root, const struct
 
     for (uint32_t a = 0; a < l->scene->argument_count; a++) {
         const struct scene_argument *argument = &l->scene->argument[a];
-        bool is_input = argument->direction != SCENE_OUT;
-        bool is_output = argument->direction != SCENE_IN;
+        bool is_input = argument->direction != PTO_DIR_OUT;
+        bool is_output = argument->direction != PTO_DIR_IN;
         bool has_input = kase->inputs != NULL && kase->inputs->path[a] != NULL;
         bool has_expected = kase->expected != NULL && kase->expected->path[a] != NULL;
 

@@ -151,15 +151,15 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
-        enum scene_direction direction = tensor->argument->direction;
-        void *addr = direction == SCENE_IN ? tensor->data : tensor->got;
+        enum pto_direction direction = tensor->argument->direction;
+        void *addr = direction == PTO_DIR_IN ? tensor->data : tensor->got;
         int status = PTO_OK;
 
-        if (direction == SCENE_INOUT)
+        if (direction == PTO_DIR_INOUT)
             memcpy(tensor->got, tensor->data, tensor->bytes);
-        if (direction == SCENE_OUT)
+        if (direction == PTO_DIR_OUT)
             element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
-        if (direction != SCENE_IN && tensor->bytes != 0) {
+        if (direction != PTO_DIR_IN && tensor->bytes != 0) {
             status = pto_mem_alloc(s->device, tensor->bytes, &e->device_addr[i]);
             if (status == PTO_OK)
                 status = pto_mem_write(s->device, e->device_addr[i], tensor->got, tensor->bytes);
@@ -262,7 +262,7 @@ void session_summarize(const struct session *s, FILE *to)
             fprintf(to, ", largest error %.2g, %llu ULP", c->abs_max,
                     (unsigned long long)c->ulp_max);
         fprintf(to, " (%llu %s)", (unsigned long long)tensor->count,
-                scene_dtype_name(tensor->argument->dtype));
+                pto_dtype_text(tensor->argument->dtype));
         is_first = false;
     }
 }
@@ -312,7 +312,7 @@ static void print_tensor(const struct session *s, uint32_t argument, const struc
     char index[COMPARE_INDEX_MAX], got[ELEMENT_TEXT_MAX], expected[ELEMENT_TEXT_MAX];
 
     fprintf(to, "%s: %llu of %llu elements differ (%s, rtol %g, atol %g", name,
-            (unsigned long long)c->wrong, (unsigned long long)c->count, scene_dtype_name(dtype),
+            (unsigned long long)c->wrong, (unsigned long long)c->count, pto_dtype_text(dtype),
             tolerance->rtol, tolerance->atol);
     fprintf(to, tolerance->ulp != 0 ? ", %g ULP)\n" : ")\n", tolerance->ulp);
     fprintf(to, "  NaN: %llu, of which %llu are not expected\n",

@@ -2,6 +2,7 @@
 /* The sources that a scene.yaml names: orchestration, kernels, golden, with flags and folders. */
 #include <string.h>
 
+#include "scene/names.h"
 #include "scene/scene_fields.h"
 
 static int take_source_path(struct loader *l, const struct node *value, void *target)
@@ -121,14 +122,17 @@ static int take_kernel_name(struct loader *l, const struct node *value, void *ta
 
 static int take_kernel_core(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     const char *text;
-    int status = fields_text(l, value, &text);
+    int core, status = fields_text(l, value, &text);
 
     if (status < 0)
         return status;
-    if (strcmp(text, "aic") != 0 && strcmp(text, "aiv") != 0)
-        return REFUSE(l, value, "a core is aic or aiv, not '%.80s'", text);
-    ((struct scene_kernel *)target)->core = strcmp(text, "aic") == 0 ? PTO_CORE_AIC : PTO_CORE_AIV;
+    core = names_find(pto_core_name, PTO_CORE_TYPES, text);
+    if (core < 0)
+        return REFUSE(l, value, "a core is %s, not '%.80s'",
+                      names_list(pto_core_name, PTO_CORE_TYPES, "or", names), text);
+    ((struct scene_kernel *)target)->core = (enum pto_core_type)core;
     return PTO_OK;
 }
 
