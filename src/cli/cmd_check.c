@@ -3,8 +3,6 @@
  * `pto check`: random graphs through the engine, against the naive model and a
  * sequential execution. Everything follows from the seed, except the timing.
  */
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,20 +15,17 @@
 #include "cli/commands.h"
 
 enum {
-    EXIT_INTERRUPTED = 130,
     HANG_SECONDS = 60, /* for one graph; the engine's own stall report comes earlier */
     SHRINK_SECONDS = 5,
     SHRINK_TRIES = 3, /* a failure may depend on timing */
-    SHRINK_MEET_NS = 300 * 1000 * 1000,
-    TASKS_DEFAULT = 100,
-    GRAPHS_DEFAULT = 100
+    SHRINK_MEET_NS = 300 * 1000 * 1000
 };
 
 struct settings {
     uint32_t graphs;
     uint32_t tasks;
-    uint64_t seed;
-    bool is_replay; /* `seed` is that of the one graph */
+    struct cli_number seed;       /* of all graphs; the clock's if it is not given */
+    struct cli_number graph_seed; /* of the one graph to replay */
     bool is_dropping;
     enum pto_deps deps;
     uint32_t clusters; /* of the platform */
@@ -46,7 +41,8 @@ struct tally {
 static volatile sig_atomic_t is_interrupted;
 static char hang_text[512]; /* written by the handler of SIGALRM */
 
-static int parse(int argc, char **argv, struct settings *s);
+static int run(void *context, int count, char **operands);
+static void complete(struct settings *s);
 static int check_all(const struct settings *s, struct tally *tally);
 static bool check_one(const struct settings *s, struct runner *r, uint64_t seed,
                       struct tally *tally);
@@ -56,24 +52,69 @@ static void report_mismatch(const struct settings *s, struct runner *r, const st
                             const struct findings *findings);
 static void watch(void);
 
-int cmd_check(int argc, char **argv)
+static const char
+    *const deps_names[] = { [PTO_DEPS_SAFE] = "safe", [PTO_DEPS_SIMPLER] = "simpler" };
+
+#define AT(member) .at = offsetof(struct settings, member)
+
+static const struct cli_option options[] = {
+    { "graphs", 0, "N", "how many graphs", CLI_COUNT, AT(graphs), .low = 1, .high = UINT32_MAX,
+      .initial = "100" },
+    { "seed", 0, "S", "where they come from; it is printed (default: the clock)", CLI_NUMBER,
+      AT(seed) },
+    { "graph-seed", 0, "X", "only the one graph that a failure printed", CLI_NUMBER,
+      AT(graph_seed) },
+    { "tasks", 0, "T", "tasks in each graph, up to 4096", CLI_COUNT, AT(tasks), .low = 1,
+      .high = CHECK_TASKS_MAX, .initial = "100" },
+    { "platform", 0, "P", "which simulated chip", CLI_PLATFORM, AT(runner.platform),
+      .initial = "a2a3sim" },
+    { "mode", 0, "stream|host", "run tasks while the graph is built, or after it", CLI_MODE,
+      AT(runner.mode), .initial = "stream" },
+    { "threads", 0, "K", "threads that run tasks; 0 is one per CPU", CLI_COUNT, AT(runner.threads),
+      .low = 0, .high = 1024, .initial = "0" },
+    { "deps", 0, "safe|simpler",
+      "the rules of docs/ordering.md, or those of the reference system, which lack edges",
+      CLI_CHOICE, AT(deps), .initial = "safe", .choices = deps_names, .choice_count = 2 },
+    { "drop-edge", 0, NULL, "lose one edge of each graph on purpose and see that it is noticed",
+      CLI_FLAG, AT(is_dropping) },
+    { "relaunch", 0, NULL,
+      "also build each graph once and launch it three times, each time with fresh memory", CLI_FLAG,
+      AT(runner.is_relaunched) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_check = {
+    .name = "check",
+    .summary = "compare the engine with a naive model",
+    .synopsis = "[OPTION...]",
+    .description =
+        "Runs random task graphs and compares the edges with a naive model of docs/ordering.md, "
+        "and the bytes with a sequential execution. The graphs have several lanes, blocks, gangs, "
+        "predicates, deferred completion, and an orchestration that reads and writes data itself.",
+    .options = options,
+    .request_bytes = sizeof(struct settings),
+    .run = run,
+};
+
+static int run(void *context, int count, char **operands)
 {
     struct tally tally = { 0, 0, 0 };
-    struct settings s;
-    int code = parse(argc, argv, &s);
+    struct settings *s = context;
+    int code;
 
-    if (code >= 0)
-        return code;
-    if (!s.is_replay) {
-        printf("seed %#" PRIx64 "\n", s.seed);
+    (void)count;
+    (void)operands;
+    complete(s);
+    if (!s->graph_seed.is_given) {
+        printf("seed %#" PRIx64 "\n", s->seed.value);
         fflush(stdout);
     }
     watch();
-    code = check_all(&s, &tally);
+    code = check_all(s, &tally);
     alarm(0);
     if (isatty(STDERR_FILENO))
         fprintf(stderr, "\r\033[K");
-    if (s.is_dropping)
+    if (s->is_dropping)
         printf("caught=%" PRIu64 "/%" PRIu64 "\n", tally.graphs - tally.mismatches, tally.graphs);
     printf("graphs=%" PRIu64 " tasks=%" PRIu64 " mismatches=%" PRIu64 "\n", tally.graphs,
            tally.tasks, tally.mismatches);
@@ -84,9 +125,25 @@ int cmd_check(int argc, char **argv)
     return code;
 }
 
+static void complete(struct settings *s)
+{
+    const struct pto_platform *platform;
+    struct timespec now;
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if (strcmp(platform->name, s->runner.platform) == 0)
+            s->clusters = platform->clusters;
+    if (s->graph_seed.is_given)
+        s->graphs = 1;
+    if (s->seed.is_given)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    s->seed.value = rng_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
+}
+
 static int check_all(const struct settings *s, struct tally *tally)
 {
-    struct rng rng = { s->seed };
+    struct rng rng = { s->seed.value };
     struct runner *r;
     int status = runner_open(&s->runner, &r);
 
@@ -96,7 +153,7 @@ static int check_all(const struct settings *s, struct tally *tally)
         return EXIT_FAILED;
     }
     for (uint32_t i = 0; i < s->graphs && !is_interrupted; i++) {
-        uint64_t seed = s->is_replay ? s->seed : rng_next(&rng);
+        uint64_t seed = s->graph_seed.is_given ? s->graph_seed.value : rng_next(&rng);
         bool goes_on =
             s->is_dropping ? check_dropped(s, r, seed, tally) : check_one(s, r, seed, tally);
 
@@ -114,9 +171,8 @@ static void replay_text(const struct settings *s, uint64_t seed, char *text, siz
     snprintf(text, size,
              "pto check --graph-seed %#" PRIx64 " --tasks %" PRIu32
              " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s",
-             seed, s->tasks, s->runner.platform,
-             s->runner.mode == PTO_MODE_STREAM ? "stream" : "host", s->runner.threads,
-             s->deps == PTO_DEPS_SAFE ? "safe" : "simpler",
+             seed, s->tasks, s->runner.platform, cli_mode_names[s->runner.mode], s->runner.threads,
+             deps_names[s->deps],
              s->is_dropping            ? " --drop-edge"
              : s->runner.is_relaunched ? " --relaunch"
                                        : "");
@@ -260,155 +316,4 @@ static void watch(void)
     sigaction(SIGINT, &action, NULL);
     action.sa_handler = on_alarm;
     sigaction(SIGALRM, &action, NULL);
-}
-
-/* ---- options ---- */
-
-static const struct option options[] = {
-    { "graphs", required_argument, NULL, 'g' },
-    { "seed", required_argument, NULL, 's' },
-    { "graph-seed", required_argument, NULL, 'x' },
-    { "tasks", required_argument, NULL, 't' },
-    { "platform", required_argument, NULL, 'p' },
-    { "mode", required_argument, NULL, 'm' },
-    { "threads", required_argument, NULL, 'k' },
-    { "deps", required_argument, NULL, 'd' },
-    { "drop-edge", no_argument, NULL, 'e' },
-    { "relaunch", no_argument, NULL, 'r' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static void print_usage(void)
-{
-    printf("usage: pto check [OPTION...]\n\n"
-           "Runs random task graphs and compares the edges with a naive model of\n"
-           "docs/ordering.md, and the bytes with a sequential execution. The graphs\n"
-           "have several lanes, blocks, gangs, predicates, deferred completion, and\n"
-           "an orchestration that reads and writes data itself.\n\n"
-           "  --graphs N         how many graphs (%d)\n"
-           "  --seed S           where they come from (the clock)\n"
-           "  --graph-seed X     only the one graph that a failure printed\n"
-           "  --tasks T          tasks in each (%d)\n"
-           "  --platform P       a2a3sim or a5sim (a2a3sim)\n"
-           "  --mode M           stream or host (stream)\n"
-           "  --threads K        worker threads; 0 is one per CPU (0)\n"
-           "  --deps D           safe or simpler (safe)\n"
-           "  --drop-edge        lose one edge of each graph and see that it is noticed\n"
-           "  --relaunch         also build each graph once and launch it three times\n",
-           GRAPHS_DEFAULT, TASKS_DEFAULT);
-}
-
-static int usage_error(const char *option, const char *value, const char *wanted)
-{
-    fprintf(stderr, "pto check: --%s '%s' is not %s; `pto check --help` lists the options\n",
-            option, value, wanted);
-    return EXIT_USAGE;
-}
-
-static bool parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *value_out)
-{
-    char *end;
-
-    errno = 0;
-    *value_out = strtoull(text, &end, 0);
-    return errno == 0 && end != text && *end == '\0' && strchr(text, '-') == NULL &&
-           *value_out >= low && *value_out <= high;
-}
-
-/* One option; -1: fine, else the exit code. */
-static int parse_option(int key, const char *value, struct settings *s)
-{
-    uint64_t number = 0;
-
-    switch (key) {
-    case 'g':
-        if (!parse_number(value, 1, UINT32_MAX, &number))
-            return usage_error("graphs", value, "a count from 1 on");
-        s->graphs = (uint32_t)number;
-        return -1;
-    case 's':
-    case 'x':
-        if (!parse_number(value, 0, UINT64_MAX, &number))
-            return usage_error(key == 's' ? "seed" : "graph-seed", value, "a 64-bit number");
-        s->seed = number;
-        s->is_replay = key == 'x';
-        return -1;
-    case 't':
-        if (!parse_number(value, 1, CHECK_TASKS_MAX, &number))
-            return usage_error("tasks", value, "a count from 1 to 4096");
-        s->tasks = (uint32_t)number;
-        return -1;
-    case 'k':
-        if (!parse_number(value, 0, 1024, &number))
-            return usage_error("threads", value, "a count from 0 to 1024");
-        s->runner.threads = (uint32_t)number;
-        return -1;
-    case 'p':
-        s->runner.platform = value;
-        for (uint32_t i = 0; pto_platform_at(i) != NULL; i++) {
-            if (strcmp(pto_platform_at(i)->name, value) == 0) {
-                s->clusters = pto_platform_at(i)->clusters;
-                return -1;
-            }
-        }
-        return usage_error("platform", value, "a platform of this build");
-    case 'm':
-        s->runner.mode = strcmp(value, "host") == 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
-        if (strcmp(value, "host") != 0 && strcmp(value, "stream") != 0)
-            return usage_error("mode", value, "stream or host");
-        return -1;
-    case 'd':
-        s->deps = strcmp(value, "simpler") == 0 ? PTO_DEPS_SIMPLER : PTO_DEPS_SAFE;
-        if (strcmp(value, "simpler") != 0 && strcmp(value, "safe") != 0)
-            return usage_error("deps", value, "safe or simpler");
-        return -1;
-    case 'e':
-        s->is_dropping = true;
-        return -1;
-    case 'r':
-        s->runner.is_relaunched = true;
-        return -1;
-    case 'h':
-        print_usage();
-        return EXIT_OK;
-    default:
-        return EXIT_USAGE;
-    }
-}
-
-/* -1: go on with the settings, else the exit code. */
-static int parse(int argc, char **argv, struct settings *s)
-{
-    struct timespec now;
-    int key, code;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    memset(s, 0, sizeof(*s));
-    s->graphs = GRAPHS_DEFAULT;
-    s->tasks = TASKS_DEFAULT;
-    s->seed = rng_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
-    (void)parse_option('p', "a2a3sim", s);
-    s->runner.mode = PTO_MODE_STREAM;
-    s->deps = PTO_DEPS_SAFE;
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while ((key = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        code = key == '?' ? EXIT_USAGE : parse_option(key, optarg, s);
-        if (key == '?')
-            fprintf(stderr,
-                    "pto check: '%s' is unknown or lacks its value; "
-                    "`pto check --help` lists the options\n",
-                    argv[optind - 1]);
-        if (code >= 0)
-            return code;
-    }
-    if (optind < argc) {
-        fprintf(stderr, "pto check: '%s' is not an option; `pto check --help` lists the options\n",
-                argv[optind]);
-        return EXIT_USAGE;
-    }
-    if (s->is_replay)
-        s->graphs = 1;
-    return -1;
 }

@@ -16,12 +16,11 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/machine.h"
-#include "cli/options.h"
 #include "cli/probe.h"
+#include "pto/pto.h"
 #include "scene/scene.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
-#include "pto/pto.h"
 
 enum {
     CHECKS_MAX = 64,
@@ -52,12 +51,7 @@ struct doctor {
     struct check check[CHECKS_MAX];
 };
 
-static const char usage[] =
-    "usage: pto doctor [--json]\n\n"
-    "Checks this machine and this installation, and says how to repair what is wrong.\n"
-    "Exits with 1 if a check fails; a warning is not a failure.\n\n"
-    "  --json   one JSON object instead of a table\n";
-
+static int run(void *context, int count, char **operands);
 static void check_compiler(struct doctor *d);
 static void check_platforms(struct doctor *d);
 static void check_cpus(struct doctor *d);
@@ -70,15 +64,29 @@ static void check_files(struct doctor *d);
 static void check_tools(struct doctor *d);
 static void print_json(const struct doctor *d);
 
-int cmd_doctor(int argc, char **argv)
-{
-    static struct doctor doctor;
-    struct doctor *d = &doctor;
-    uint32_t counts[STATES] = { 0 };
-    int code = options_parse_json(argc, argv, usage, &d->is_json);
+static const struct cli_option options[] = {
+    CLI_OPTION_JSON(struct doctor, is_json, "a table"),
+    CLI_OPTIONS_END,
+};
 
-    if (code >= 0)
-        return code;
+const struct cli_command cmd_doctor = {
+    .name = "doctor",
+    .summary = "find what is wrong here, and the fix",
+    .synopsis = "[--json]",
+    .description = "Checks this machine and this installation, and says how to repair what is "
+                   "wrong. Exits with 1 if a check fails; a warning is not a failure.",
+    .options = options,
+    .request_bytes = sizeof(struct doctor),
+    .run = run,
+};
+
+static int run(void *context, int count, char **operands)
+{
+    struct doctor *d = context;
+    uint32_t counts[STATES] = { 0 };
+
+    (void)count;
+    (void)operands;
     fflush(stdout); /* children must not inherit what is not yet written */
     machine_read(&d->machine);
     check_compiler(d);

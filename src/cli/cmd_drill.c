@@ -9,7 +9,6 @@
 #endif
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,12 +21,11 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "drill/drill.h"
 #include "cli/json.h"
-#include "cli/options.h"
+#include "drill/drill.h"
 #include "scene/terminal.h"
 
-enum { EXIT_INTERRUPTED = 130, DRILL_SECONDS = 30, WORKERS_MAX = 64 };
+enum { DRILL_SECONDS = 30, WORKERS_MAX = 64 };
 
 enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_SKIPPED, OUTCOMES };
 
@@ -59,8 +57,6 @@ static const struct drill *const tables[] = { drills_args, drills_limits, drills
 
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
-
 static volatile sig_atomic_t is_interrupted;
 static volatile pid_t child;
 
@@ -71,8 +67,8 @@ struct account {
     uint32_t count[OUTCOMES];
 };
 
-static int parse_options(int argc, char **argv, struct request *request);
-static int refuse_code(const char *code);
+static int run(void *context, int count, char **operands);
+static int take_code(struct request *request, const char *code);
 static bool is_asked_for(const struct request *request, int status, const char *drill);
 static void list_drills(const struct request *request);
 static void watch_interrupt(void);
@@ -80,44 +76,63 @@ static void run_settings(struct account *a);
 static void run_drills(struct account *a, const struct drill_setting *setting);
 static void print_gaps(struct account *a);
 
-static void print_usage(FILE *to)
-{
-    fprintf(to,
-            "usage: pto drill CODE|DRILL|all [OPTION...]\n"
-            "       pto drill --list [--json]\n\n"
-            "Provokes the faults that a program can meet, and sees that each one is told as it\n"
-            "should be and leaves a device that works. CODE is a status: -215, 215 or ECRASH; of\n"
-            "one status, or one drill, the whole story is printed.\n\n"
-            "  --platform P|all        which simulated chip (a2a3sim)\n"
-            "  --mode stream|host|all  tasks run while the graph is built, or after it (stream)\n"
-            "  --threads K             threads that run tasks (one per CPU)\n"
-            "  --list                  name the drills, and what no drill provokes and why\n"
-            "  --json                  one JSON object instead of lines\n\n"
-            "Ctrl-C ends it with what was found until then (exit code %d).\n",
-            EXIT_INTERRUPTED);
-}
+#define AT(member) .at = offsetof(struct request, member)
 
-int cmd_drill(int argc, char **argv)
-{
-    struct request request = { .platform = "a2a3sim", .modes = 1u << PTO_MODE_STREAM };
-    struct account a = { .request = &request };
-    int code = parse_options(argc, argv, &request);
+static const struct cli_option options[] = {
+    { "platform", 0, "P|all", "which simulated chip", CLI_PLATFORMS, AT(platform),
+      .initial = "a2a3sim" },
+    { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
+      AT(modes), .initial = "stream" },
+    { "threads", 0, "K", "threads that run tasks, up to 64 (default: one per CPU)", CLI_COUNT,
+      AT(workers), .low = 1, .high = WORKERS_MAX },
+    { "list", 0, NULL, "list the drills of each code, and what no drill provokes and why", CLI_FLAG,
+      AT(is_list) },
+    CLI_OPTION_JSON(struct request, is_json, "lines"),
+    CLI_OPTIONS_END,
+};
 
-    if (code >= 0)
-        return code;
-    if (request.is_list) {
-        list_drills(&request);
+const struct cli_command cmd_drill = {
+    .name = "drill",
+    .summary = "provoke the faults that a program can meet",
+    .synopsis = "CODE|DRILL|all [OPTION...]\n"
+                "--list [--json]",
+    .description =
+        "Provokes the faults that a program can meet, and sees that each one is told as it should "
+        "be and leaves a device that works. CODE is a status: -215, 215 or ECRASH; of one status, "
+        "or one drill, the whole story is printed.",
+    .notes = "Ctrl-C ends it with what was found until then (exit code 130).",
+    .options = options,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = run,
+};
+
+static int run(void *context, int count, char **operands)
+{
+    struct request *request = context;
+    struct account a = { .request = request };
+
+    if (request->is_list) {
+        if (count != 0)
+            return cli_refuse_operand(&cmd_drill, operands[0]);
+        list_drills(request);
         return EXIT_OK;
     }
+    if (count == 0) {
+        cli_print_usage(stderr, &cmd_drill);
+        return EXIT_USAGE;
+    }
+    if (take_code(request, operands[0]) != EXIT_OK)
+        return EXIT_USAGE;
     watch_interrupt();
     a.json = json_start(stdout);
-    if (request.is_json) {
+    if (request->is_json) {
         json_open(&a.json, NULL, '{');
         json_string(&a.json, "version", pto_version());
         json_open(&a.json, "drills", '[');
     }
     run_settings(&a);
-    if (request.is_json) {
+    if (request->is_json) {
         json_close(&a.json, ']');
         json_bool(&a.json, "ok", a.count[OUTCOME_FAILED] == 0);
         json_bool(&a.json, "interrupted", is_interrupted != 0);
@@ -134,99 +149,7 @@ int cmd_drill(int argc, char **argv)
     return is_interrupted ? EXIT_INTERRUPTED : a.count[OUTCOME_FAILED] != 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-/* ---- options ---- */
-
-static const struct option options[] = {
-    { "platform", required_argument, NULL, 'p' },
-    { "mode", required_argument, NULL, 'm' },
-    { "threads", required_argument, NULL, 't' },
-    { "list", no_argument, NULL, 'l' },
-    { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static bool is_platform(const char *name)
-{
-    const struct pto_platform *platform;
-
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        if (strcmp(platform->name, name) == 0)
-            return true;
-    return false;
-}
-
-static int parse_option(int key, struct request *request)
-{
-    uint64_t value;
-
-    switch (key) {
-    case 'p':
-        request->platform = strcmp(optarg, "all") == 0 ? NULL : optarg;
-        if (request->platform == NULL || is_platform(optarg))
-            return -1;
-        fprintf(stderr, "pto drill: there is no platform '%s'; `pto info` lists them\n", optarg);
-        return EXIT_USAGE;
-    case 'm':
-        request->modes = strcmp(optarg, "all") == 0      ? 3
-                         : strcmp(optarg, "stream") == 0 ? 1u << PTO_MODE_STREAM
-                         : strcmp(optarg, "host") == 0   ? 1u << PTO_MODE_HOST
-                                                         : 0;
-        if (request->modes != 0)
-            return -1;
-        fprintf(stderr, "pto drill: --mode is stream, host or all, not '%s'\n", optarg);
-        return EXIT_USAGE;
-    case 't':
-        if (options_number(optarg, 1, WORKERS_MAX, &value)) {
-            request->workers = (uint32_t)value;
-            return -1;
-        }
-        fprintf(stderr, "pto drill: --threads wants a number from 1 to %d, not '%s'\n", WORKERS_MAX,
-                optarg);
-        return EXIT_USAGE;
-    case 'l':
-        request->is_list = true;
-        return -1;
-    default:
-        request->is_json = true;
-        return -1;
-    }
-}
-
-/* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
-{
-    int code = -1;
-    int key;
-
-    for (int i = 1; i < argc; i++) /* -215 is a code, not an option */
-        if (argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9')
-            argv[i]++;
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while (code < 0 && (key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (key == 'h') {
-            print_usage(stdout);
-            return EXIT_OK;
-        }
-        code = key == '?' || key == ':' ? options_refuse(argv, key) : parse_option(key, request);
-    }
-    if (code >= 0)
-        return code;
-    if (optind < argc)
-        request->code = argv[optind++];
-    if (optind < argc)
-        return options_too_many(argv, argv[optind]);
-    if (request->is_list && request->code == NULL)
-        return -1;
-    if (request->is_list)
-        return options_too_many(argv, request->code);
-    if (request->code == NULL) {
-        print_usage(stderr);
-        return EXIT_USAGE;
-    }
-    return refuse_code(request->code);
-}
+/* ---- codes ---- */
 
 static const struct status_row *find_status(int status)
 {
@@ -252,7 +175,7 @@ static bool is_asked_for(const struct request *request, int status, const char *
 
     return strcmp(code, "all") == 0 || (drill != NULL && strcmp(code, drill) == 0) ||
            strcasecmp(name, status_name(status)) == 0 ||
-           (options_number(code, 0, INT32_MAX, &number) && (int)number == -status);
+           (cli_parse_number(code, 0, INT32_MAX, &number) && (int)number == -status);
 }
 
 static const struct drill *next_drill(const struct drill *d, uint32_t *table)
@@ -263,18 +186,18 @@ static const struct drill *next_drill(const struct drill *d, uint32_t *table)
     return d->name != NULL ? d : NULL;
 }
 
-static int refuse_code(const char *code)
+static int take_code(struct request *request, const char *code)
 {
-    struct request request = { .code = code };
     uint32_t table;
 
+    request->code = code[0] == '-' ? code + 1 : code;
     for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
-        if (is_asked_for(&request, d->status, d->name))
-            return -1;
+        if (is_asked_for(request, d->status, d->name))
+            return EXIT_OK;
     for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
-        if (is_asked_for(&request, gap->status, gap->name))
-            return -1;
-    fprintf(stderr, "pto drill: there is no code '%s'; `pto drill --list` lists them\n", code);
+        if (is_asked_for(request, gap->status, gap->name))
+            return EXIT_OK;
+    fprintf(stderr, "pto drill: unknown code '%s'; `pto drill --list` lists them\n", code);
     return EXIT_USAGE;
 }
 
@@ -465,7 +388,7 @@ static void print_drill_json(struct account *a, const struct drill *d,
     json_string(j, "name", status_name(d->status));
     json_string(j, "what", d->what);
     json_string(j, "platform", setting->platform);
-    json_string(j, "mode", mode_names[setting->mode]);
+    json_string(j, "mode", cli_mode_names[setting->mode]);
     json_string(j, "outcome", words[outcome]);
     json_string(j, "why",
                 outcome == OUTCOME_FAILED    ? r->why
@@ -516,7 +439,7 @@ static void run_drills(struct account *a, const struct drill_setting *setting)
     }
     if (!a->request->is_json)
         printf("%s%s %s%s\n", terminal_code(stdout, TERMINAL_BOLD), setting->platform,
-               mode_names[setting->mode], terminal_code(stdout, TERMINAL_PLAIN));
+               cli_mode_names[setting->mode], terminal_code(stdout, TERMINAL_PLAIN));
     for (uint32_t i = 0; i < STATUSES; i++)
         for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
             if (!is_interrupted && d->status == statuses[i].status &&

@@ -8,10 +8,9 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/machine.h"
-#include "cli/options.h"
 #include "cli/probe.h"
-#include "scene/terminal.h"
 #include "pto/pto.h"
+#include "scene/terminal.h"
 
 /* Chips that exist but that the library does not list yet. */
 struct known_chip {
@@ -51,34 +50,45 @@ struct compiler_row {
 };
 
 struct info {
+    bool is_json;
     struct machine machine;
     uint32_t platform_count;
     struct platform_row platform[ROWS_MAX];
     struct compiler_row compiler[COMPILERS];
 };
 
-static const char usage[] = "usage: pto info [--json]\n\n"
-                            "Says what this build can run and on what machine it finds itself.\n\n"
-                            "  --json   one JSON object instead of a table\n";
-
+static int run(void *context, int count, char **operands);
 static void collect(struct info *info);
 static void print_table(const struct info *info);
 static void print_json(const struct info *info);
 
-int cmd_info(int argc, char **argv)
-{
-    static struct info info; /* too large for a stack to be proud of */
-    bool is_json;
-    int code = options_parse_json(argc, argv, usage, &is_json);
+static const struct cli_option options[] = {
+    CLI_OPTION_JSON(struct info, is_json, "a table"),
+    CLI_OPTIONS_END,
+};
 
-    if (code >= 0)
-        return code;
+const struct cli_command cmd_info = {
+    .name = "info",
+    .summary = "list platforms, compilers and the machine",
+    .synopsis = "[--json]",
+    .description = "Says what this build can run and on what machine it finds itself.",
+    .options = options,
+    .request_bytes = sizeof(struct info),
+    .run = run,
+};
+
+static int run(void *context, int count, char **operands)
+{
+    struct info *info = context;
+
+    (void)count;
+    (void)operands;
     fflush(stdout); /* children must not inherit what is not yet written */
-    collect(&info);
-    if (is_json)
-        print_json(&info);
+    collect(info);
+    if (info->is_json)
+        print_json(info);
     else
-        print_table(&info);
+        print_table(info);
     return EXIT_OK;
 }
 

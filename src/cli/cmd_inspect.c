@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto inspect`: what is in an artefact, checked as it is when it is loaded. */
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/options.h"
-#include "scene/terminal.h"
 #include "pto/pto.h"
+#include "scene/bytes.h"
+#include "scene/terminal.h"
 
 enum { HEX_MAX = 2 * PTO_DIGEST_BYTES + 1, HEX_SHORT = 16 };
 
@@ -22,17 +20,7 @@ struct request {
     bool is_json;
 };
 
-static const char usage[] =
-    "usage: pto inspect FILE [OPTION...]\n\n"
-    "Prints what is in an artefact (.ptoc) or a chip callable, after every check that\n"
-    "loading it makes. No code of it is run.\n\n"
-    "  --files           the files that it was made of, with their hashes\n"
-    "  --expect-isa WHAT fail unless it was made with this tile library: a revision, or\n"
-    "                    the library's folder, whose headers are compared; one that was\n"
-    "                    made without any fits always\n"
-    "  --json            one JSON object with everything instead of a table\n";
-
-static int parse_options(int argc, char **argv, struct request *request);
+static int run(void *context, int count, char **operands);
 static int load(const struct request *request, struct pto_callable **callable_out,
                 uint64_t *bytes_out);
 static void print_table(const struct request *request, const struct pto_callable *callable,
@@ -40,63 +28,48 @@ static void print_table(const struct request *request, const struct pto_callable
 static void print_json(const struct request *request, const struct pto_callable *callable,
                        uint64_t bytes);
 
-int cmd_inspect(int argc, char **argv)
+static const struct cli_option options[] = {
+    { "files", 0, NULL, "also list the files that it was made of, with their hashes", CLI_FLAG,
+      .at = offsetof(struct request, has_files) },
+    { "expect-isa", 0, "WHAT",
+      "fail unless it was made with this tile library: a revision as the artefact records it, or "
+      "the library's folder, whose headers are compared; one that was made without any always fits",
+      CLI_TEXT, .at = offsetof(struct request, expect_isa) },
+    CLI_OPTION_JSON(struct request, is_json, "a table, with the files"),
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_inspect = {
+    .name = "inspect",
+    .summary = "print what is in an artefact",
+    .synopsis = "FILE [OPTION...]",
+    .description = "Prints what is in an artefact (.ptoc) or a chip callable, after every check "
+                   "that loading it makes. No code of it is run.",
+    .options = options,
+    .operands_min = 1,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = run,
+};
+
+static int run(void *context, int count, char **operands)
 {
-    struct request request = { .path = NULL };
+    struct request *request = context;
     struct pto_callable *callable = NULL;
     uint64_t bytes = 0;
-    int code = parse_options(argc, argv, &request);
+    int code;
 
-    if (code < 0)
-        code = load(&request, &callable, &bytes);
-    if (code != EXIT_OK || callable == NULL)
+    (void)count;
+    request->path = operands[0];
+    code = load(request, &callable, &bytes);
+    if (code != EXIT_OK)
         return code;
-    if (request.is_json)
-        print_json(&request, callable, bytes);
+    if (request->is_json)
+        print_json(request, callable, bytes);
     else
-        print_table(&request, callable, bytes);
+        print_table(request, callable, bytes);
     (void)pto_callable_destroy(callable);
     return EXIT_OK;
-}
-
-/* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
-{
-    static const struct option options[] = {
-        { "files", no_argument, NULL, 'f' },
-        { "expect-isa", required_argument, NULL, 'e' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    int key;
-
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while ((key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (key) {
-        case 'f':
-            request->has_files = true;
-            break;
-        case 'e':
-            request->expect_isa = optarg;
-            break;
-        case 'j':
-            request->is_json = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return EXIT_OK;
-        default:
-            return options_refuse(argv, key);
-        }
-    }
-    if (optind == argc) {
-        fputs(usage, stderr);
-        return EXIT_USAGE;
-    }
-    request->path = argv[optind++];
-    return optind < argc ? options_too_many(argv, argv[optind]) : -1;
 }
 
 /* ---- loading ---- */

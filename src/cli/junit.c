@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
 #include "scene/bytes.h"
-
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
 
 /* Bytes of the UTF-8 character at `text`; 0: it is none, or none that XML may have. */
 static size_t character_bytes(const unsigned char *text)
@@ -71,7 +70,7 @@ static void print_item(FILE *to, const struct test_item *item)
     if (item->scene == NULL)
         fprintf(to, "scene.yaml");
     else
-        fprintf(to, "%s %s %s", item->kase->name, item->platform, mode_names[item->mode]);
+        fprintf(to, "%s %s %s", item->kase->name, item->platform, cli_mode_names[item->mode]);
     fprintf(to, "\" time=\"%.6f\">\n", item->seconds);
     if (elements[item->outcome] != NULL) {
         snprintf(first, sizeof(first), "%.*s", (int)(line < 190 ? line : 190),

@@ -108,8 +108,9 @@ static int run_described(struct made_scene *m, struct pto_callable *callable, co
     int code = EXIT_FAILED;
 
     options.given = m->given;
-    for (uint32_t i = 0; i < again.out_count; i++)
-        again.out[i].path = m->out_path[scene_find_argument(&m->scene, again.out[i].name)];
+    for (uint32_t i = 0; i < again.out.count; i++)
+        again.out.file[i].path =
+            m->out_path[scene_find_argument(&m->scene, again.out.file[i].name)];
     if (session_adopt(&s, &m->scene, callable, platform, &options, fault) < 0) {
         (void)pto_callable_destroy(callable);
         return EXIT_FAILED;
@@ -128,7 +129,7 @@ static int find_argument(const char *option, const char *name, struct fault *fau
 {
     uint64_t index;
 
-    if (!options_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
+    if (!cli_parse_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
         return fault_tell(fault, PTO_EINVAL,
                           "--%s %s: the arguments of an artefact are numbers from 0 on", option,
                           name);
@@ -276,9 +277,9 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
                             struct fault *fault)
 {
     m->scene.scalar = m->scalar;
-    m->scene.scalar_count = request->scalar_count;
-    for (uint32_t i = 0; i < request->scalar_count; i++) {
-        const char *text = request->scalar[i];
+    m->scene.scalar_count = request->scalar.count;
+    for (uint32_t i = 0; i < request->scalar.count; i++) {
+        const char *text = request->scalar.text[i];
         struct scene_scalar *scalar = &m->scalar[i];
         char *end;
 
@@ -307,10 +308,10 @@ static int describe(struct made_scene *m, const struct pto_callable *callable,
     uint32_t tensors = 0;
     int status = PTO_OK;
 
-    for (uint32_t i = 0; status == PTO_OK && i < request->in_count; i++)
-        status = describe_input(m, &request->in[i], fault);
-    for (uint32_t i = 0; status == PTO_OK && i < request->out_count; i++)
-        status = describe_output(m, &request->out[i], fault);
+    for (uint32_t i = 0; status == PTO_OK && i < request->in.count; i++)
+        status = describe_input(m, &request->in.file[i], fault);
+    for (uint32_t i = 0; status == PTO_OK && i < request->out.count; i++)
+        status = describe_output(m, &request->out.file[i], fault);
     while (tensors < info->signature_count && info->signature[tensors] != PTO_DIR_SCALAR)
         tensors++;
     for (uint32_t i = 0; i < PTO_ENTRY_TENSORS_MAX; i++) {
@@ -324,7 +325,7 @@ static int describe(struct made_scene *m, const struct pto_callable *callable,
     if (info->signature_count != 0)
         m->scene.argument_count = tensors;
     if (status == PTO_OK && info->signature_count > tensors &&
-        info->signature_count - tensors != request->scalar_count)
+        info->signature_count - tensors != request->scalar.count)
         status = fault_tell(fault, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
                             info->signature_count - tensors);
     m->scene.name = info->name != NULL ? info->name : "callable";

@@ -52,7 +52,7 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
     memset(&error, 0, sizeof(error));
     error.size = sizeof(error);
     snprintf(path, sizeof(path), "%s-%s%s%s-%s.json", name, has_cases ? s->data.kase->name : "",
-             has_cases ? "-" : "", s->platform, run_mode_names[mode]);
+             has_cases ? "-" : "", s->platform, cli_mode_names[mode]);
     if (s->device == NULL || pto_trace_write(s->device, path, &error) < 0) {
         printf("  timeline FAILED: %s\n", s->device == NULL ? "the device is lost" : error.text);
         return false;
@@ -63,17 +63,17 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
 
 bool run_write_outputs(const struct session *s, const struct run_request *request)
 {
-    for (uint32_t i = 0; i < request->out_count; i++) {
-        int argument = scene_find_argument(s->scene, request->out[i].name);
+    for (uint32_t i = 0; i < request->out.count; i++) {
+        int argument = scene_find_argument(s->scene, request->out.file[i].name);
         const struct scene_tensor *tensor = &s->data.tensor[argument];
         struct fault fault = { .status = 0 };
 
-        if (npy_write(request->out[i].path, tensor->argument->dtype, tensor->shapes,
+        if (npy_write(request->out.file[i].path, tensor->argument->dtype, tensor->shapes,
                       tensor->argument->ndims, tensor->got, &fault) < 0) {
             printf("  written  FAILED: %s\n", fault.text);
             return false;
         }
-        printf("  written  %s to %s\n", request->out[i].name, request->out[i].path);
+        printf("  written  %s to %s\n", request->out.file[i].name, request->out.file[i].path);
     }
     return true;
 }
@@ -123,7 +123,7 @@ int run_and_print(struct session *s, const struct run_request *request, enum pto
         status = session_run(s, mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
-    printf("\n%s, %s", s->platform, run_mode_names[mode]);
+    printf("\n%s, %s", s->platform, cli_mode_names[mode]);
     if (s->scene->case_count > 1)
         printf(", %s", s->data.kase->name);
     printf("\n");
