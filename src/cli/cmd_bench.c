@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto bench`: what an empty task costs. Options and signals; bench_measure.c has the clock. */
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/bench_measure.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 
 enum {
     TASKS_DEFAULT = 100000, /* as the help says */
@@ -25,9 +25,9 @@ struct request {
     bool is_quick;
 };
 
-static int run(void *context, int count, char **operands);
-static void complete(struct request *request);
-static void watch_interrupt(void);
+static int do_bench(void *context, int count, char **operands);
+static void complete_request(struct request *request);
+static void stop_bench(int number);
 
 #define AT(member) .at = offsetof(struct request, member)
 
@@ -67,47 +67,37 @@ const struct cli_command cmd_bench = {
     .notes = "Ctrl-C ends it with what was measured until then (exit code 130).",
     .options = options,
     .request_bytes = sizeof(struct request),
-    .run = run,
+    .run = do_bench,
 };
 
-static int run(void *context, int count, char **operands)
+static int do_bench(void *context, int count, char **operands)
 {
     static struct bench_results results; /* too large for a stack to be proud of */
     struct request *request = context;
 
     (void)count;
     (void)operands;
-    complete(request);
-    if (request->json != NULL && !bench_can_write(request->json))
+    complete_request(request);
+    if (request->json != NULL && !cli_bench_can_write(request->json))
         return EXIT_FAILED;
-    watch_interrupt();
+    interrupt_watch(stop_bench, true);
     if (bench_measure(&request->settings, &results) < 0)
         return EXIT_FAILED;
     /* The file first: a reader of the table may go away. */
-    if (request->json != NULL && !bench_write_json(&request->settings, &results, request->json))
+    if (request->json != NULL && !cli_bench_write_json(&request->settings, &results, request->json))
         return EXIT_FAILED;
     if (request->json == NULL || strcmp(request->json, "-") != 0)
-        bench_print_table(&request->settings, &results);
+        cli_bench_print_table(&request->settings, &results);
     return results.is_interrupted ? EXIT_INTERRUPTED : EXIT_OK;
 }
 
-static void on_interrupt(int number)
+static void stop_bench(int number)
 {
     (void)number;
     bench_interrupt();
 }
 
-static void watch_interrupt(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second Ctrl-C ends the program */
-    sigaction(SIGINT, &action, NULL);
-}
-
-static void complete(struct request *request)
+static void complete_request(struct request *request)
 {
     struct bench_settings *s = &request->settings;
 

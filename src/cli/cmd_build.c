@@ -5,12 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "pto/build.h"
 #include "scene/bytes.h"
+#include "scene/now.h"
 #include "scene/scene_build.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
@@ -50,15 +50,15 @@ struct request {
 
 static volatile sig_atomic_t interrupted;
 
-static int run(void *context, int count, char **operands);
+static int do_build(void *context, int count, char **operands);
 static int take_orchestration(void *context, const struct cli_option *option, char *value,
                               struct fault *fault);
-static int take_kernel(void *context, const struct cli_option *option, char *value,
-                       struct fault *fault);
+static int take_kernel_option(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault);
 static int take_signature(void *context, const struct cli_option *option, char *value,
                           struct fault *fault);
 static void set_params(struct request *request);
-static int complete(struct request *request);
+static int complete_sources(struct request *request);
 static int complete_scene(struct request *request, const char *name);
 static void set_output(struct request *request);
 static void show_event(void *context, const struct pto_build_event *event);
@@ -75,7 +75,7 @@ static const struct cli_option options[] = {
     { "kernel", 0, "ID:aic|aiv:FILE",
       "a kernel: the number that submits use for it, up to 1023, its core and its file; may be "
       "repeated",
-      CLI_CUSTOM, .custom = take_kernel },
+      CLI_CUSTOM, .custom = take_kernel_option },
     { "platform", 0, "P", "a2a3sim, a5sim, a2a3 or a5; the last two need the vendor's compilers",
       CLI_TEXT, AT(platform), .initial = "a2a3sim" },
     { "mode", 0, "stream|host", "how the callable is run unless the caller says otherwise",
@@ -121,16 +121,8 @@ const struct cli_command cmd_build = {
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct request),
-    .run = run,
+    .run = do_build,
 };
-
-static double now_seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
 
 static int build(struct request *request)
 {
@@ -167,13 +159,13 @@ static int build(struct request *request)
     return code;
 }
 
-static int run(void *context, int count, char **operands)
+static int do_build(void *context, int count, char **operands)
 {
     struct request *request = context;
     int code;
 
     set_params(request);
-    code = count != 0 ? complete_scene(request, operands[0]) : complete(request);
+    code = count != 0 ? complete_scene(request, operands[0]) : complete_sources(request);
     if (code < 0)
         code = build(request);
     scene_plan_free(&request->plan);
@@ -208,8 +200,8 @@ static int take_orchestration(void *context, const struct cli_option *option, ch
 }
 
 /* ID:aic|aiv:FILE. */
-static int take_kernel(void *context, const struct cli_option *option, char *value,
-                       struct fault *fault)
+static int take_kernel_option(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault)
 {
     char *core = strchr(value, ':');
     char *file = core != NULL ? strchr(core + 1, ':') : NULL;
@@ -289,7 +281,7 @@ static const char *find_orchestration(const struct request *request)
     return NULL;
 }
 
-static int complete(struct request *request)
+static int complete_sources(struct request *request)
 {
     struct pto_build_params *params = &request->params;
     const char *path = find_orchestration(request);
@@ -380,7 +372,8 @@ static void clear_progress(struct request *request)
     request->has_line = false;
 }
 
-static void explain(struct request *request, const char *what, const struct pto_build_event *event)
+static void explain_source(struct request *request, const char *what,
+                           const struct pto_build_event *event)
 {
     if (!request->is_explained && !request->is_verbose)
         return;
@@ -411,7 +404,7 @@ static void show_event(void *context, const struct pto_build_event *event)
             printf("%s\n", event->text);
         break;
     case PTO_BUILD_COMPILING:
-        explain(request, "compiled", event);
+        explain_source(request, "compiled", event);
         show_progress(request, event, "compiling");
         break;
     case PTO_BUILD_COMPILED:
@@ -420,7 +413,7 @@ static void show_event(void *context, const struct pto_build_event *event)
         break;
     case PTO_BUILD_REUSED:
         request->reused++;
-        explain(request, "unchanged", event);
+        explain_source(request, "unchanged", event);
         break;
     case PTO_BUILD_OUTPUT:
         show_output(request, event);
@@ -452,7 +445,7 @@ static bool is_written(const char *path, const void *bytes, size_t size)
     struct fault ignored = { .status = 0 };
     void *old = NULL;
     size_t old_size = 0;
-    bool is_same = bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
+    bool is_same = scene_bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
                    old_size == size && memcmp(old, bytes, size) == 0;
 
     free(old);
@@ -464,7 +457,7 @@ static int write_artefact(const char *path, const void *bytes, size_t size)
 {
     struct fault fault = { .status = 0 };
 
-    if (is_written(path, bytes, size) || bytes_write(path, bytes, size, &fault) == PTO_OK)
+    if (is_written(path, bytes, size) || scene_bytes_write(path, bytes, size, &fault) == PTO_OK)
         return EXIT_OK;
     fprintf(stderr, "pto build: %s\n", fault.text);
     return EXIT_FAILED;

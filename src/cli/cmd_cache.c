@@ -15,10 +15,10 @@ struct arguments {
     bool is_json;
 };
 
-static int run(void *context, int count, char **operands);
+static int do_cache(void *context, int count, char **operands);
 static void tell_damaged(void *context, const char *path);
-static void print_lines(const struct arguments *arguments, const struct pto_store_info *info);
-static void print_json(const struct arguments *arguments, const struct pto_store_info *info);
+static void print_store(const struct arguments *arguments, const struct pto_store_info *info);
+static void print_store_json(const struct arguments *arguments, const struct pto_store_info *info);
 
 static const struct cli_option options[] = {
     { "store", 0, "DIR", "this folder instead of $PTO_STORE, $XDG_CACHE_HOME/pto or ~/.cache/pto",
@@ -42,7 +42,7 @@ const struct cli_command cmd_cache = {
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct arguments),
-    .run = run,
+    .run = do_cache,
 };
 
 static bool is_action(const char *text)
@@ -50,7 +50,7 @@ static bool is_action(const char *text)
     return strcmp(text, "show") == 0 || strcmp(text, "verify") == 0 || strcmp(text, "clear") == 0;
 }
 
-static int run(void *context, int count, char **operands)
+static int do_cache(void *context, int count, char **operands)
 {
     struct arguments *arguments = context;
     struct pto_store_info info;
@@ -74,9 +74,9 @@ static int run(void *context, int count, char **operands)
         return EXIT_FAILED;
     }
     if (arguments->is_json)
-        print_json(arguments, &info);
+        print_store_json(arguments, &info);
     else
-        print_lines(arguments, &info);
+        print_store(arguments, &info);
     return info.damaged == 0 ? EXIT_OK : EXIT_FAILED;
 }
 
@@ -108,7 +108,7 @@ static void print_count(const char *name, uint64_t count, uint64_t bytes)
     printf("  %-10s %8" PRIu64 "   %s\n", name, count, size_text(bytes, text));
 }
 
-static void print_lines(const struct arguments *arguments, const struct pto_store_info *info)
+static void print_store(const struct arguments *arguments, const struct pto_store_info *info)
 {
     uint64_t bytes = info->entry_bytes + info->name_bytes + info->leftover_bytes;
     char text[32], limit[32];
@@ -132,23 +132,23 @@ static void print_lines(const struct arguments *arguments, const struct pto_stor
         printf("  %" PRIu64 " damaged, %" PRIu64 " files removed\n", info->damaged, info->removed);
 }
 
-static void print_json(const struct arguments *arguments, const struct pto_store_info *info)
+static void print_store_json(const struct arguments *arguments, const struct pto_store_info *info)
 {
-    struct json j = json_start(stdout);
+    struct json j = cli_json_start(stdout);
 
-    json_open(&j, NULL, '{');
-    json_string(&j, "action", arguments->action);
-    json_string(&j, "folder", info->folder);
-    json_bool(&j, "present", info->is_present);
-    json_bool(&j, "writable", info->is_writable);
-    json_integer(&j, "max_bytes", info->max_bytes);
-    json_integer(&j, "entries", info->entries);
-    json_integer(&j, "entry_bytes", info->entry_bytes);
-    json_integer(&j, "names", info->names);
-    json_integer(&j, "name_bytes", info->name_bytes);
-    json_integer(&j, "leftovers", info->leftovers);
-    json_integer(&j, "leftover_bytes", info->leftover_bytes);
-    json_integer(&j, "damaged", info->damaged);
-    json_integer(&j, "removed", info->removed);
-    json_close(&j, '}');
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "action", arguments->action);
+    cli_json_string(&j, "folder", info->folder);
+    cli_json_bool(&j, "present", info->is_present);
+    cli_json_bool(&j, "writable", info->is_writable);
+    cli_json_integer(&j, "max_bytes", info->max_bytes);
+    cli_json_integer(&j, "entries", info->entries);
+    cli_json_integer(&j, "entry_bytes", info->entry_bytes);
+    cli_json_integer(&j, "names", info->names);
+    cli_json_integer(&j, "name_bytes", info->name_bytes);
+    cli_json_integer(&j, "leftovers", info->leftovers);
+    cli_json_integer(&j, "leftover_bytes", info->leftover_bytes);
+    cli_json_integer(&j, "damaged", info->damaged);
+    cli_json_integer(&j, "removed", info->removed);
+    cli_json_close(&j, '}');
 }

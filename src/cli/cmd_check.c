@@ -13,6 +13,8 @@
 
 #include "check/check_run.h"
 #include "cli/commands.h"
+#include "cli/interrupt.h"
+#include "scene/now.h"
 
 enum {
     HANG_SECONDS = 60, /* for one graph; the engine's own stall report comes earlier */
@@ -29,7 +31,7 @@ struct settings {
     bool is_dropping;
     enum pto_deps deps;
     uint32_t clusters; /* of the platform */
-    struct runner_params runner;
+    struct check_runner_params runner;
 };
 
 struct tally {
@@ -41,15 +43,15 @@ struct tally {
 static volatile sig_atomic_t is_interrupted;
 static char hang_text[512]; /* written by the handler of SIGALRM */
 
-static int run(void *context, int count, char **operands);
-static void complete(struct settings *s);
+static int do_check(void *context, int count, char **operands);
+static void complete_settings(struct settings *s);
 static int check_all(const struct settings *s, struct tally *tally);
-static bool check_one(const struct settings *s, struct runner *r, uint64_t seed,
+static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
                       struct tally *tally);
-static bool check_dropped(const struct settings *s, struct runner *r, uint64_t seed,
+static bool check_dropped(const struct settings *s, struct check_runner *r, uint64_t seed,
                           struct tally *tally);
-static void report_mismatch(const struct settings *s, struct runner *r, const struct check_graph *g,
-                            const struct findings *findings);
+static void report_mismatch(const struct settings *s, struct check_runner *r,
+                            const struct check_graph *g, const struct check_findings *findings);
 static void watch(void);
 
 static const char
@@ -93,10 +95,10 @@ const struct cli_command cmd_check = {
         "predicates, deferred completion, and an orchestration that reads and writes data itself.",
     .options = options,
     .request_bytes = sizeof(struct settings),
-    .run = run,
+    .run = do_check,
 };
 
-static int run(void *context, int count, char **operands)
+static int do_check(void *context, int count, char **operands)
 {
     struct tally tally = { 0, 0, 0 };
     struct settings *s = context;
@@ -104,7 +106,7 @@ static int run(void *context, int count, char **operands)
 
     (void)count;
     (void)operands;
-    complete(s);
+    complete_settings(s);
     if (!s->graph_seed.is_given) {
         printf("seed %#" PRIx64 "\n", s->seed.value);
         fflush(stdout);
@@ -125,7 +127,7 @@ static int run(void *context, int count, char **operands)
     return code;
 }
 
-static void complete(struct settings *s)
+static void complete_settings(struct settings *s)
 {
     const struct pto_platform *platform;
     struct timespec now;
@@ -144,8 +146,8 @@ static void complete(struct settings *s)
 static int check_all(const struct settings *s, struct tally *tally)
 {
     struct rng rng = { s->seed.value };
-    struct runner *r;
-    int status = runner_open(&s->runner, &r);
+    struct check_runner *r;
+    int status = check_runner_open(&s->runner, &r);
 
     if (status < 0) {
         fprintf(stderr, "pto check: the device '%s' cannot be opened: %s\n", s->runner.platform,
@@ -162,7 +164,7 @@ static int check_all(const struct settings *s, struct tally *tally)
         if (!goes_on)
             break;
     }
-    runner_close(r);
+    check_runner_close(r);
     return EXIT_OK;
 }
 
@@ -194,42 +196,42 @@ static void arm(const struct settings *s, uint64_t seed, const struct tally *tal
 }
 
 /* False at a mismatch. */
-static bool check_one(const struct settings *s, struct runner *r, uint64_t seed,
+static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
                       struct tally *tally)
 {
-    struct check_graph *g = graph_generate(seed, s->tasks, s->deps, s->clusters);
-    struct findings findings;
+    struct check_graph *g = check_graph_generate(seed, s->tasks, s->deps, s->clusters);
+    struct check_findings findings;
 
     arm(s, seed, tally);
-    runner_check(r, g, &findings);
+    check_runner_check(r, g, &findings);
     tally->graphs++;
     tally->tasks += g->task_count;
     if (findings.count != 0) {
         tally->mismatches++;
         report_mismatch(s, r, g, &findings);
     }
-    graph_destroy(g);
+    check_graph_destroy(g);
     return findings.count == 0;
 }
 
 /* A graph without an edge to drop is replaced by the next one of its seed. */
-static bool check_dropped(const struct settings *s, struct runner *r, uint64_t seed,
+static bool check_dropped(const struct settings *s, struct check_runner *r, uint64_t seed,
                           struct tally *tally)
 {
     struct rng next = { seed };
     struct check_graph *g;
-    struct findings findings;
+    struct check_findings findings;
     uint32_t edge[2];
     struct rng pick;
 
     while (true) {
         pick.state = seed;
-        g = graph_generate(seed, s->tasks, s->deps, s->clusters);
-        graph_spare_core(g);
+        g = check_graph_generate(seed, s->tasks, s->deps, s->clusters);
+        check_graph_spare_core(g);
         arm(s, seed, tally);
-        if (runner_check_without(r, g, &pick, edge, &findings))
+        if (check_runner_check_without(r, g, &pick, edge, &findings))
             break;
-        graph_destroy(g);
+        check_graph_destroy(g);
         if (is_interrupted || s->tasks == 1)
             return false;
         seed = rng_next(&next);
@@ -243,55 +245,55 @@ static bool check_dropped(const struct settings *s, struct runner *r, uint64_t s
         replay_text(s, seed, replay, sizeof(replay));
         printf("the loss of the edge %" PRIu32 " -> %" PRIu32 " went unnoticed; replay: %s\n",
                edge[0], edge[1], replay);
-        graph_print_task(g, edge[0]);
-        graph_print_task(g, edge[1]);
+        check_graph_print_task(g, edge[0]);
+        check_graph_print_task(g, edge[1]);
     }
-    graph_destroy(g);
+    check_graph_destroy(g);
     return true;
 }
 
 static bool still_fails(void *context, struct check_graph *candidate)
 {
-    struct findings findings;
+    struct check_findings findings;
 
     for (int i = 0; i < SHRINK_TRIES; i++) {
-        runner_check(context, candidate, &findings);
+        check_runner_check(context, candidate, &findings);
         if (findings.count != 0)
             return true;
     }
     return false;
 }
 
-static void report_mismatch(const struct settings *s, struct runner *r, const struct check_graph *g,
-                            const struct findings *findings)
+static void report_mismatch(const struct settings *s, struct check_runner *r,
+                            const struct check_graph *g, const struct check_findings *findings)
 {
-    uint64_t deadline = check_now_ns() + SHRINK_SECONDS * 1000000000ull;
-    struct findings last = *findings;
+    uint64_t deadline = now_ns() + SHRINK_SECONDS * 1000000000ull;
+    struct check_findings last = *findings;
     struct check_graph *small;
     char replay[256];
 
     replay_text(s, g->seed, replay, sizeof(replay));
     printf("mismatch in graph %#" PRIx64 "; replay: %s\n", g->seed, replay);
-    findings_print(findings, g);
+    check_findings_print(findings, g);
     fflush(stdout);
-    runner_set_patience(r, SHRINK_MEET_NS);
-    small = graph_shrink(g, still_fails, r, deadline);
+    check_runner_set_patience(r, SHRINK_MEET_NS);
+    small = check_graph_shrink(g, still_fails, r, deadline);
     for (int i = 0; i < SHRINK_TRIES; i++) {
-        runner_check(r, small, &last);
+        check_runner_check(r, small, &last);
         if (last.count != 0)
             break;
     }
     printf("smallest graph that fails (%" PRIu32 " of %" PRIu32 " tasks):\n", small->task_count,
            g->task_count);
-    graph_print(small);
-    findings_print(&last, small);
-    graph_destroy(small);
-    runner_set_patience(r, 0);
+    check_graph_print(small);
+    check_findings_print(&last, small);
+    check_graph_destroy(small);
+    check_runner_set_patience(r, 0);
 }
 
 /* ---- signals ---- */
 
-static void on_interrupt(int number)
+static void stop_checks(int number)
 {
     (void)number;
     is_interrupted = 1;
@@ -310,10 +312,9 @@ static void watch(void)
 {
     struct sigaction action;
 
+    interrupt_watch(stop_checks, true);
     memset(&action, 0, sizeof(action));
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second Ctrl-C ends the program */
-    sigaction(SIGINT, &action, NULL);
+    action.sa_flags = SA_RESTART;
     action.sa_handler = on_alarm;
     sigaction(SIGALRM, &action, NULL);
 }

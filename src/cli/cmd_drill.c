@@ -17,12 +17,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/json.h"
 #include "drill/drill.h"
+#include "scene/now.h"
 #include "scene/terminal.h"
 
 enum { DRILL_SECONDS = 30, WORKERS_MAX = 64 };
@@ -67,11 +68,11 @@ struct account {
     uint32_t count[OUTCOMES];
 };
 
-static int run(void *context, int count, char **operands);
+static int do_drill(void *context, int count, char **operands);
 static int take_code(struct request *request, const char *code);
 static bool is_asked_for(const struct request *request, int status, const char *drill);
 static void list_drills(const struct request *request);
-static void watch_interrupt(void);
+static void stop_drills(int number);
 static void run_settings(struct account *a);
 static void run_drills(struct account *a, const struct drill_setting *setting);
 static void print_gaps(struct account *a);
@@ -104,10 +105,10 @@ const struct cli_command cmd_drill = {
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct request),
-    .run = run,
+    .run = do_drill,
 };
 
-static int run(void *context, int count, char **operands)
+static int do_drill(void *context, int count, char **operands)
 {
     struct request *request = context;
     struct account a = { .request = request };
@@ -124,21 +125,21 @@ static int run(void *context, int count, char **operands)
     }
     if (take_code(request, operands[0]) != EXIT_OK)
         return EXIT_USAGE;
-    watch_interrupt();
-    a.json = json_start(stdout);
+    interrupt_watch(stop_drills, true);
+    a.json = cli_json_start(stdout);
     if (request->is_json) {
-        json_open(&a.json, NULL, '{');
-        json_string(&a.json, "version", pto_version());
-        json_open(&a.json, "drills", '[');
+        cli_json_open(&a.json, NULL, '{');
+        cli_json_string(&a.json, "version", pto_version());
+        cli_json_open(&a.json, "drills", '[');
     }
     run_settings(&a);
     if (request->is_json) {
-        json_close(&a.json, ']');
-        json_bool(&a.json, "ok", a.count[OUTCOME_FAILED] == 0);
-        json_bool(&a.json, "interrupted", is_interrupted != 0);
-        json_integer(&a.json, "failed", a.count[OUTCOME_FAILED]);
-        json_integer(&a.json, "skipped", a.count[OUTCOME_SKIPPED]);
-        json_close(&a.json, '}');
+        cli_json_close(&a.json, ']');
+        cli_json_bool(&a.json, "ok", a.count[OUTCOME_FAILED] == 0);
+        cli_json_bool(&a.json, "interrupted", is_interrupted != 0);
+        cli_json_integer(&a.json, "failed", a.count[OUTCOME_FAILED]);
+        cli_json_integer(&a.json, "skipped", a.count[OUTCOME_SKIPPED]);
+        cli_json_close(&a.json, '}');
     } else {
         print_gaps(&a);
         printf("%" PRIu32 " ok, %" PRIu32 " FAILED, %" PRIu32 " skipped\n", a.count[OUTCOME_OK],
@@ -221,31 +222,31 @@ static void list_status_json(struct json *j, int status, const char *name, const
 {
     uint32_t table;
 
-    json_open(j, NULL, '{');
-    json_string(j, "name", name);
-    json_integer(j, "code", (uint64_t)-status);
-    json_string(j, "text", text);
-    json_open(j, "drills", '[');
+    cli_json_open(j, NULL, '{');
+    cli_json_string(j, "name", name);
+    cli_json_integer(j, "code", (uint64_t)-status);
+    cli_json_string(j, "text", text);
+    cli_json_open(j, "drills", '[');
     for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
         if (d->status == status)
-            json_string(j, NULL, d->name);
-    json_close(j, ']');
-    json_open(j, "not_provoked", '[');
+            cli_json_string(j, NULL, d->name);
+    cli_json_close(j, ']');
+    cli_json_open(j, "not_provoked", '[');
     for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
         if (gap->status == status)
-            json_string(j, NULL, gap->why);
-    json_close(j, ']');
-    json_close(j, '}');
+            cli_json_string(j, NULL, gap->why);
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
 }
 
 static void list_drills(const struct request *request)
 {
-    struct json j = json_start(stdout);
+    struct json j = cli_json_start(stdout);
 
     if (request->is_json) {
-        json_open(&j, NULL, '{');
-        json_string(&j, "version", pto_version());
-        json_open(&j, "codes", '[');
+        cli_json_open(&j, NULL, '{');
+        cli_json_string(&j, "version", pto_version());
+        cli_json_open(&j, "codes", '[');
     }
     for (uint32_t i = 0; i < STATUSES; i++) {
         const struct status_row *row = &statuses[i];
@@ -264,14 +265,14 @@ static void list_drills(const struct request *request)
             list_status(gap->status, gap->name, "");
     }
     if (request->is_json) {
-        json_close(&j, ']');
-        json_close(&j, '}');
+        cli_json_close(&j, ']');
+        cli_json_close(&j, '}');
     }
 }
 
 /* ---- one drill ---- */
 
-static void on_interrupt(int number)
+static void stop_drills(int number)
 {
     pid_t now = child;
 
@@ -279,24 +280,6 @@ static void on_interrupt(int number)
     is_interrupted = 1;
     if (now > 0)
         kill(now, SIGKILL);
-}
-
-static void watch_interrupt(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second Ctrl-C ends the program */
-    sigaction(SIGINT, &action, NULL);
-}
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static void play_in_child(const struct drill *d, const struct drill_setting *setting,
@@ -345,25 +328,15 @@ static void play_in_child(const struct drill *d, const struct drill_setting *set
 
 /* ---- lines ---- */
 
-static void print_indented(const char *text)
-{
-    while (*text != '\0') {
-        size_t length = strcspn(text, "\n");
-
-        printf("      %.*s\n", (int)length, text);
-        text += length + (text[length] != '\0');
-    }
-}
-
 static void print_drill(struct account *a, const struct drill *d, enum outcome outcome,
-                        const struct drill_result *r, uint64_t us)
+                        const struct drill_result *r, uint64_t ns)
 {
     static const char *const words[OUTCOMES] = { "OK", "FAILED", "skip" };
     static const char *const colours[OUTCOMES] = { TERMINAL_GREEN, TERMINAL_RED, TERMINAL_YELLOW };
 
     printf("%5d %-14s %-26s %s%-6s%s %8.1f ms  %s\n", d->status, status_name(d->status), d->name,
            terminal_code(stdout, colours[outcome]), words[outcome],
-           terminal_code(stdout, TERMINAL_PLAIN), (double)us / 1000, d->what);
+           terminal_code(stdout, TERMINAL_PLAIN), (double)ns / 1e6, d->what);
     if (outcome == OUTCOME_SKIPPED)
         printf("      %s\n", r->reason);
     if (outcome == OUTCOME_FAILED)
@@ -371,40 +344,40 @@ static void print_drill(struct account *a, const struct drill *d, enum outcome o
     if (strcmp(a->request->code, "all") == 0 && outcome != OUTCOME_FAILED)
         return;
     if (strstr(r->story, r->text) == NULL) /* what is said of a run is the end of its story */
-        print_indented(r->text);
-    print_indented(r->story);
+        terminal_print_indented(r->text, "      ");
+    terminal_print_indented(r->story, "      ");
 }
 
 static void print_drill_json(struct account *a, const struct drill *d,
                              const struct drill_setting *setting, enum outcome outcome,
-                             const struct drill_result *r, uint64_t us)
+                             const struct drill_result *r, uint64_t ns)
 {
     static const char *const words[OUTCOMES] = { "ok", "failed", "skipped" };
     struct json *j = &a->json;
 
-    json_open(j, NULL, '{');
-    json_string(j, "drill", d->name);
-    json_integer(j, "code", (uint64_t)-d->status);
-    json_string(j, "name", status_name(d->status));
-    json_string(j, "what", d->what);
-    json_string(j, "platform", setting->platform);
-    json_string(j, "mode", cli_mode_names[setting->mode]);
-    json_string(j, "outcome", words[outcome]);
-    json_string(j, "why",
-                outcome == OUTCOME_FAILED    ? r->why
-                : outcome == OUTCOME_SKIPPED ? r->reason
-                                             : NULL);
-    json_number(j, "ms", (double)us / 1000, 1);
-    json_string(j, "text", r->text);
-    json_string(j, "story", r->story);
-    json_close(j, '}');
+    cli_json_open(j, NULL, '{');
+    cli_json_string(j, "drill", d->name);
+    cli_json_integer(j, "code", (uint64_t)-d->status);
+    cli_json_string(j, "name", status_name(d->status));
+    cli_json_string(j, "what", d->what);
+    cli_json_string(j, "platform", setting->platform);
+    cli_json_string(j, "mode", cli_mode_names[setting->mode]);
+    cli_json_string(j, "outcome", words[outcome]);
+    cli_json_string(j, "why",
+                    outcome == OUTCOME_FAILED    ? r->why
+                    : outcome == OUTCOME_SKIPPED ? r->reason
+                                                 : NULL);
+    cli_json_number(j, "ms", (double)ns / 1e6, 1);
+    cli_json_string(j, "text", r->text);
+    cli_json_string(j, "story", r->story);
+    cli_json_close(j, '}');
 }
 
 static void run_drill(struct account *a, const struct drill *d, const struct drill_setting *setting,
                       struct drill_result *r)
 {
     const char *obstacle = drill_obstacle(d, setting);
-    uint64_t begin = now_us();
+    uint64_t begin = now_ns();
     enum outcome outcome;
 
     if (obstacle != NULL) {
@@ -420,9 +393,9 @@ static void run_drill(struct account *a, const struct drill *d, const struct dri
                                      : OUTCOME_OK;
     a->count[outcome]++;
     if (a->request->is_json)
-        print_drill_json(a, d, setting, outcome, r, now_us() - begin);
+        print_drill_json(a, d, setting, outcome, r, now_ns() - begin);
     else
-        print_drill(a, d, outcome, r, now_us() - begin);
+        print_drill(a, d, outcome, r, now_ns() - begin);
     fflush(stdout);
 }
 

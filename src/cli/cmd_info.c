@@ -57,10 +57,10 @@ struct info {
     struct compiler_row compiler[COMPILERS];
 };
 
-static int run(void *context, int count, char **operands);
+static int do_info(void *context, int count, char **operands);
 static void collect(struct info *info);
-static void print_table(const struct info *info);
-static void print_json(const struct info *info);
+static void print_info_table(const struct info *info);
+static void print_info_json(const struct info *info);
 
 static const struct cli_option options[] = {
     CLI_OPTION_JSON(struct info, is_json, "a table"),
@@ -74,10 +74,10 @@ const struct cli_command cmd_info = {
     .description = "Says what this build can run and on what machine it finds itself.",
     .options = options,
     .request_bytes = sizeof(struct info),
-    .run = run,
+    .run = do_info,
 };
 
-static int run(void *context, int count, char **operands)
+static int do_info(void *context, int count, char **operands)
 {
     struct info *info = context;
 
@@ -86,9 +86,9 @@ static int run(void *context, int count, char **operands)
     fflush(stdout); /* children must not inherit what is not yet written */
     collect(info);
     if (info->is_json)
-        print_json(info);
+        print_info_json(info);
     else
-        print_table(info);
+        print_info_table(info);
     return EXIT_OK;
 }
 
@@ -103,10 +103,11 @@ static void collect_platforms(struct info *info)
         *row = (struct platform_row){ .name = platform->name,
                                       .clusters = platform->clusters,
                                       .clusters_max = platform->clusters_max };
-        probe_open(platform->name, &probe);
+        cli_probe_open(platform->name, &probe);
         row->is_usable = probe.is_right;
         if (!row->is_usable)
-            probe_explain(&probe, &info->machine, row->missing, sizeof(row->missing), &row->fix);
+            cli_probe_explain(&probe, &info->machine, row->missing, sizeof(row->missing),
+                              &row->fix);
     }
     for (uint32_t k = 0; k < KNOWN_CHIPS && info->platform_count < ROWS_MAX; k++) {
         const struct known_chip *chip = &known_chips[k];
@@ -127,13 +128,13 @@ static void collect_platforms(struct info *info)
 
 static void collect(struct info *info)
 {
-    machine_read(&info->machine);
+    cli_machine_read(&info->machine);
     collect_platforms(info);
     for (uint32_t i = 0; i < COMPILERS; i++) {
         struct compiler_row *row = &info->compiler[i];
 
-        row->is_found = machine_find_program(compilers[i], row->path);
-        if (row->is_found && !machine_program_version(row->path, row->version))
+        row->is_found = cli_machine_find_program(compilers[i], row->path);
+        if (row->is_found && !cli_machine_program_version(row->path, row->version))
             snprintf(row->version, sizeof(row->version), "does not say its version");
     }
 }
@@ -158,7 +159,7 @@ static void print_platform(const struct platform_row *row)
         printf("%s; fix: %s\n", row->missing, row->fix);
 }
 
-static void print_table(const struct info *info)
+static void print_info_table(const struct info *info)
 {
     const struct machine *m = &info->machine;
 
@@ -188,54 +189,54 @@ static void print_table(const struct info *info)
 
 static void print_json_platforms(struct json *j, const struct info *info)
 {
-    json_open(j, "platforms", '[');
+    cli_json_open(j, "platforms", '[');
     for (uint32_t i = 0; i < info->platform_count; i++) {
         const struct platform_row *row = &info->platform[i];
 
-        json_open(j, NULL, '{');
-        json_string(j, "name", row->name);
+        cli_json_open(j, NULL, '{');
+        cli_json_string(j, "name", row->name);
         if (row->clusters != 0)
-            json_integer(j, "clusters", row->clusters);
+            cli_json_integer(j, "clusters", row->clusters);
         else
-            json_string(j, "clusters", NULL);
-        json_integer(j, "clusters_max", row->clusters_max);
-        json_bool(j, "usable", row->is_usable);
-        json_string(j, "missing", row->is_usable ? NULL : row->missing);
-        json_string(j, "fix", row->is_usable ? NULL : row->fix);
-        json_close(j, '}');
+            cli_json_string(j, "clusters", NULL);
+        cli_json_integer(j, "clusters_max", row->clusters_max);
+        cli_json_bool(j, "usable", row->is_usable);
+        cli_json_string(j, "missing", row->is_usable ? NULL : row->missing);
+        cli_json_string(j, "fix", row->is_usable ? NULL : row->fix);
+        cli_json_close(j, '}');
     }
-    json_close(j, ']');
+    cli_json_close(j, ']');
 }
 
-static void print_json(const struct info *info)
+static void print_info_json(const struct info *info)
 {
     const struct machine *m = &info->machine;
-    struct json j = json_start(stdout);
+    struct json j = cli_json_start(stdout);
 
-    json_open(&j, NULL, '{');
-    json_string(&j, "version", pto_version());
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "version", pto_version());
     print_json_platforms(&j, info);
-    json_open(&j, "cpus", '{');
-    json_integer(&j, "allowed", m->cpus_allowed);
-    json_integer(&j, "online", m->cpus_online);
-    json_number(&j, "quota", m->cpu_quota > 0 ? m->cpu_quota : NAN, 2);
-    json_close(&j, '}');
-    json_open(&j, "compilers", '[');
+    cli_json_open(&j, "cpus", '{');
+    cli_json_integer(&j, "allowed", m->cpus_allowed);
+    cli_json_integer(&j, "online", m->cpus_online);
+    cli_json_number(&j, "quota", m->cpu_quota > 0 ? m->cpu_quota : NAN, 2);
+    cli_json_close(&j, '}');
+    cli_json_open(&j, "compilers", '[');
     for (uint32_t i = 0; i < COMPILERS; i++) {
         const struct compiler_row *row = &info->compiler[i];
 
-        json_open(&j, NULL, '{');
-        json_string(&j, "name", compilers[i]);
-        json_string(&j, "path", row->is_found ? row->path : NULL);
-        json_string(&j, "version", row->is_found ? row->version : NULL);
-        json_close(&j, '}');
+        cli_json_open(&j, NULL, '{');
+        cli_json_string(&j, "name", compilers[i]);
+        cli_json_string(&j, "path", row->is_found ? row->path : NULL);
+        cli_json_string(&j, "version", row->is_found ? row->version : NULL);
+        cli_json_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_open(&j, "memory", '{');
-    json_integer(&j, "total_bytes", m->memory_bytes);
-    json_integer(&j, "available_bytes", m->available_bytes);
-    json_close(&j, '}');
-    json_string(&j, "kernel", m->kernel);
-    json_string(&j, "libc", m->libc);
-    json_close(&j, '}');
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "memory", '{');
+    cli_json_integer(&j, "total_bytes", m->memory_bytes);
+    cli_json_integer(&j, "available_bytes", m->available_bytes);
+    cli_json_close(&j, '}');
+    cli_json_string(&j, "kernel", m->kernel);
+    cli_json_string(&j, "libc", m->libc);
+    cli_json_close(&j, '}');
 }

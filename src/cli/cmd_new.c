@@ -100,7 +100,7 @@ enum { TEMPLATES = sizeof(templates) / sizeof(templates[0]) };
 
 static int make_scene(const char *folder, const char *name);
 
-static int run(void *context, int count, char **operands);
+static int do_new(void *context, int count, char **operands);
 
 const struct cli_command cmd_new = {
     .name = "new",
@@ -111,17 +111,17 @@ const struct cli_command cmd_new = {
         "golden. Its name is the last part of FOLDER, which must not exist yet.",
     .operands_min = 1,
     .operands_max = 1,
-    .run = run,
+    .run = do_new,
 };
 
-static bool is_name(const char *name)
+static bool is_scene_name(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
     return name[0] != '\0' && strlen(name) < 64 && strspn(name, letters) == strlen(name);
 }
 
-static int run(void *context, int count, char **operands)
+static int do_new(void *context, int count, char **operands)
 {
     char folder[PATH_MAX];
     size_t length = strlen(operands[0]);
@@ -138,7 +138,7 @@ static int run(void *context, int count, char **operands)
     memcpy(folder, operands[0], length);
     folder[length] = '\0';
     name = strrchr(folder, '/') != NULL ? strrchr(folder, '/') + 1 : folder;
-    if (!is_name(name)) {
+    if (!is_scene_name(name)) {
         fprintf(stderr, "pto new: '%s' is not a name: letters, digits and _, up to 63\n", name);
         return EXIT_USAGE;
     }
@@ -190,7 +190,7 @@ static int make_scene(const char *folder, const char *name)
             return EXIT_FAILED;
         }
         snprintf(path, sizeof(path), "%s/%s", folder, templates[i].path);
-        status = bytes_write(path, text, bytes, &fault);
+        status = scene_bytes_write(path, text, bytes, &fault);
         free(text);
         if (status < 0) {
             fprintf(stderr, "pto new: %s\n", fault.text);

@@ -33,9 +33,9 @@ enum {
 static int list_examples(void);
 static int run_scene(const struct scene *scene, struct run_request *request);
 
-static int run(void *context, int count, char **operands);
-static int add_file(void *context, const struct cli_option *option, char *value,
-                    struct fault *fault);
+static int do_run(void *context, int count, char **operands);
+static int take_file(void *context, const struct cli_option *option, char *value,
+                     struct fault *fault);
 
 #define AT(member) .at = offsetof(struct run_request, member)
 
@@ -59,10 +59,10 @@ static const struct cli_option options[] = {
       "has several cases; ui.perfetto.dev shows them",
       CLI_TEXT, AT(trace) },
     { "in", 0, "NAME=FILE.npy", "take the data of an argument from a file; its shape follows it",
-      CLI_CUSTOM, AT(in), .custom = add_file },
+      CLI_CUSTOM, AT(in), .custom = take_file },
     { "out", 0, "NAME=FILE.npy",
       "write an output to a file; the case runs only once unless --platform or --mode say which",
-      CLI_CUSTOM, AT(out), .custom = add_file },
+      CLI_CUSTOM, AT(out), .custom = take_file },
     { "scalar", 0, "V",
       "the next scalar of an artefact: 3 is an integer, 2.5 a float32; may be repeated", CLI_TEXTS,
       AT(scalar), .high = PTO_ENTRY_SCALARS_MAX },
@@ -90,7 +90,7 @@ const struct cli_command cmd_run = {
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct run_request),
-    .run = run,
+    .run = do_run,
 };
 
 static bool is_artefact(const char *target)
@@ -124,7 +124,7 @@ static bool refuse_options(const struct run_request *r)
 static volatile sig_atomic_t run_child;
 
 /* The child decides: if it builds, it ends its compilers first. */
-static void pass_on(int number)
+static void pass_signal_on(int number)
 {
     (void)kill(run_child, number);
 }
@@ -132,7 +132,7 @@ static void pass_on(int number)
 static void pass_signals_on(pid_t child)
 {
     static const int numbers[] = { SIGINT, SIGTERM };
-    const struct sigaction action = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+    const struct sigaction action = { .sa_handler = pass_signal_on, .sa_flags = SA_RESTART };
     struct sigaction old;
 
     run_child = child;
@@ -180,8 +180,8 @@ static int wait_for_child(const char *place)
 }
 
 /* NAME=FILE, into the list that the option names. */
-static int add_file(void *context, const struct cli_option *option, char *value,
-                    struct fault *fault)
+static int take_file(void *context, const struct cli_option *option, char *value,
+                     struct fault *fault)
 {
     struct run_files *files = (void *)((char *)context + option->at);
     char *equals = strchr(value, '=');
@@ -206,7 +206,7 @@ static int run_target(struct run_request *request)
     int code;
 
     if (is_artefact(request->target))
-        return run_artefact(request);
+        return cli_run_artefact(request);
     if (scene_find_one(request->target != NULL ? request->target : DEFAULT_SCENE, path, &fault) <
         0) {
         fprintf(stderr, "pto run: %s\n", fault.text);
@@ -221,7 +221,7 @@ static int run_target(struct run_request *request)
     return code;
 }
 
-static int run(void *context, int count, char **operands)
+static int do_run(void *context, int count, char **operands)
 {
     struct run_request *request = context;
     int code;
@@ -307,9 +307,9 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
         if (!is_in)
             continue;
         if (given[argument].path != NULL)
-            npy_free(&given[argument].npy);
+            scene_npy_free(&given[argument].npy);
         given[argument].path = NULL;
-        if (npy_read(file->path, &given[argument].npy, &fault) < 0) {
+        if (scene_npy_read(file->path, &given[argument].npy, &fault) < 0) {
             fprintf(stderr, "pto run: --in %s: %s\n", file->name, fault.text);
             return false;
         }
@@ -348,7 +348,7 @@ static int run_case(struct session *s, const struct scene_case *kase,
     if (request->out.count != 0 && modes == 3)
         modes = 1u << PTO_MODE_STREAM; /* one result is enough */
     set_alarm(seconds);
-    status = session_prepare(s, kase, &fault);
+    status = scene_session_prepare(s, kase, &fault);
     set_alarm(0);
     if (status < 0) {
         printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
@@ -358,7 +358,7 @@ static int run_case(struct session *s, const struct scene_case *kase,
         if ((modes & (1u << mode)) == 0)
             continue;
         set_alarm((request->rounds + 1) * seconds + GRACE_SECONDS); /* a failure is run again */
-        if (run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
+        if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
     }
     set_alarm(0);
@@ -383,7 +383,7 @@ static int run_platform(const struct scene *scene, const char *platform,
             continue;
         if (!has_platform(kase, platform) || (kase->modes & request->modes) == 0)
             continue;
-        if (!is_open && session_open(&s, scene, platform, &request->session, &fault) < 0) {
+        if (!is_open && scene_session_open(&s, scene, platform, &request->session, &fault) < 0) {
             printf("\n%s\n  build    FAILED: %s\n", platform, fault.text);
             return EXIT_FAILED;
         }
@@ -392,7 +392,7 @@ static int run_platform(const struct scene *scene, const char *platform,
         code = got > code ? got : code;
     }
     if (is_open)
-        session_close(&s);
+        scene_session_close(&s);
     return code;
 }
 
@@ -429,7 +429,7 @@ static int run_scene(const struct scene *scene, struct run_request *request)
     }
     for (uint32_t i = 0; given != NULL && i < scene->argument_count; i++)
         if (given[i].path != NULL)
-            npy_free(&given[i].npy);
+            scene_npy_free(&given[i].npy);
     free(given);
     return code < 0 ? refuse_nothing(scene, request) : code;
 }

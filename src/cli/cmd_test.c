@@ -6,12 +6,13 @@
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/junit.h"
 #include "cli/machine.h"
 #include "cli/test_jobs.h"
+#include "scene/now.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
 
@@ -39,7 +40,7 @@ struct suite {
 
 static volatile sig_atomic_t is_interrupted;
 
-static int run(void *context, int count, char **operands);
+static int do_test(void *context, int count, char **operands);
 static int find_scenes(int count, char **paths, struct suite *suite);
 static void add_scenes(struct suite *suite, const struct request *request);
 static int list_items(const struct suite *suite);
@@ -81,10 +82,10 @@ const struct cli_command cmd_test = {
     .options = options,
     .operands_max = CLI_OPERANDS_ANY,
     .request_bytes = sizeof(struct request),
-    .run = run,
+    .run = do_test,
 };
 
-static int run(void *context, int count, char **operands)
+static int do_test(void *context, int count, char **operands)
 {
     struct request *request = context;
     struct suite suite = { .is_terminal = isatty(STDERR_FILENO) };
@@ -92,7 +93,7 @@ static int run(void *context, int count, char **operands)
     int code;
 
     if (request->settings.jobs == 0) {
-        machine_read(&machine);
+        cli_machine_read(&machine);
         request->settings.jobs = machine.cpus_allowed;
     }
     request->settings.session.build.flags = request->flag.text;
@@ -295,16 +296,6 @@ static int list_items(const struct suite *suite)
 
 /* ---- running ---- */
 
-static void print_indented(const char *text, const char *indent)
-{
-    while (text != NULL && *text != '\0') {
-        size_t length = strcspn(text, "\n");
-
-        printf("%s%.*s\n", indent, (int)length, text);
-        text += length + (text[length] != '\0');
-    }
-}
-
 static void print_item(const struct test_item *item)
 {
     static const char *const words[TEST_OUTCOMES] = { "-", "ok", "FAIL", "skip" };
@@ -322,10 +313,10 @@ static void print_item(const struct test_item *item)
         printf("  (run %.3f ms, all %.0f ms)", (double)item->run_ns / 1e6, item->seconds * 1e3);
     if (item->scene != NULL)
         printf("\n");
-    print_indented(item->text, "      ");
+    terminal_print_indented(item->text, "      ");
     if (item->outcome == TEST_FAILED && item->output != NULL) {
         printf("      it printed:\n");
-        print_indented(item->output, "      | ");
+        terminal_print_indented(item->output, "      | ");
     }
     fflush(stdout);
 }
@@ -342,28 +333,10 @@ static void report_item(void *context, const struct test_item *item, uint32_t do
         fprintf(stderr, "%u of %u", done, suite->count);
 }
 
-static void on_interrupt(int number)
+static void stop_tests(int number)
 {
     (void)number;
     is_interrupted = 1;
-}
-
-static void watch_interrupt(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESETHAND; /* a second Ctrl-C ends the program */
-    sigaction(SIGINT, &action, NULL);
-}
-
-static double now_seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 static int run_items(struct suite *suite, struct request *request)
@@ -377,8 +350,8 @@ static int run_items(struct suite *suite, struct request *request)
             print_item(&suite->item[i]);
     request->settings.report = report_item;
     request->settings.context = suite;
-    watch_interrupt();
-    test_jobs_run(suite->item, suite->count, &request->settings);
+    interrupt_watch(stop_tests, false);
+    cli_test_jobs_run(suite->item, suite->count, &request->settings);
     if (suite->is_terminal)
         fprintf(stderr, TERMINAL_CLEAR);
     for (uint32_t i = 0; i < suite->count; i++)
@@ -395,8 +368,8 @@ static int run_items(struct suite *suite, struct request *request)
     if (request->junit != NULL) {
         struct fault fault = { .status = 0 };
 
-        if (junit_write(request->junit, suite->item, suite->count, now_seconds() - begin, &fault) <
-            0) {
+        if (cli_junit_write(request->junit, suite->item, suite->count, now_seconds() - begin,
+                            &fault) < 0) {
             fprintf(stderr, "pto test: %s\n", fault.text);
             code = code != EXIT_OK ? code : EXIT_FAILED;
         }

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "scene/terminal.h"
 #include "pto/pto.h"
+#include "scene/terminal.h"
 
 static const struct cli_command *const commands[] = {
     &cmd_run,   &cmd_test, &cmd_new,    &cmd_build,   &cmd_check, &cmd_bench,
@@ -17,13 +17,13 @@ static const struct cli_command *const commands[] = {
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void open_standard_files(void);
-static int run_command(int argc, char **argv);
+static int dispatch(int argc, char **argv);
 static int flush_output(int code);
 
 int main(int argc, char **argv)
 {
     open_standard_files();
-    return flush_output(run_command(argc, argv));
+    return flush_output(dispatch(argc, argv));
 }
 
 static void print_usage(FILE *to)
@@ -84,7 +84,7 @@ static int print_help(int argc, char **argv)
     return EXIT_OK;
 }
 
-static int run_command(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
     const struct cli_command *command;
 

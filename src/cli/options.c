@@ -115,7 +115,8 @@ static int parse_words(struct parser *p)
     return count;
 }
 
-static void refuse(struct parser *p, const char *before, const char *option, const char *after)
+static void refuse_option(struct parser *p, const char *before, const char *option,
+                          const char *after)
 {
     (void)fault_tell(&p->fault, PTO_EINVAL, "%s '%.200s'%s; see `pto %s --help`", before, option,
                      after, p->command->name);
@@ -143,7 +144,7 @@ static const struct cli_option *find_long(struct parser *p, const char *word, si
         char name[200];
 
         snprintf(name, sizeof(name), "--%.*s", (int)length, word);
-        refuse(p, is_ambiguous ? "ambiguous option" : "unknown option", name, "");
+        refuse_option(p, is_ambiguous ? "ambiguous option" : "unknown option", name, "");
         return NULL;
     }
     return found;
@@ -155,12 +156,13 @@ static char *next_word(struct parser *p)
     return p->at + 1 < p->argc ? p->argv[++p->at] : NULL;
 }
 
-static void take(struct parser *p, const struct cli_option *option, const char *shown, char *value)
+static void take_option(struct parser *p, const struct cli_option *option, const char *shown,
+                        char *value)
 {
     if (option == &help_option)
         p->wants_help = true;
     else if (option->value != NULL && value == NULL)
-        refuse(p, "option", shown, " needs a value");
+        refuse_option(p, "option", shown, " needs a value");
     else
         (void)set_option(p, option, value);
 }
@@ -176,9 +178,10 @@ static void parse_long(struct parser *p, char *word)
         return;
     snprintf(shown, sizeof(shown), "--%s", option->name);
     if (option->value == NULL && value != NULL)
-        refuse(p, "option", shown, " takes no value");
+        refuse_option(p, "option", shown, " takes no value");
     else
-        take(p, option, shown, option->value != NULL && value == NULL ? next_word(p) : value);
+        take_option(p, option, shown,
+                    option->value != NULL && value == NULL ? next_word(p) : value);
 }
 
 static const struct cli_option *find_letter(const struct cli_command *command, char letter)
@@ -198,11 +201,11 @@ static void parse_letters(struct parser *p, char *letters)
         char shown[] = { '-', *letters, '\0' };
 
         if (option == NULL) {
-            refuse(p, "unknown option", shown, "");
+            refuse_option(p, "unknown option", shown, "");
         } else if (option->value == NULL) {
-            take(p, option, shown, NULL);
+            take_option(p, option, shown, NULL);
         } else { /* the rest of the word is its value */
-            take(p, option, shown, letters[1] != '\0' ? letters + 1 : next_word(p));
+            take_option(p, option, shown, letters[1] != '\0' ? letters + 1 : next_word(p));
             return;
         }
     }

@@ -36,11 +36,11 @@ struct run_request {
 };
 
 /* Runs what the session has prepared, as often as asked for, and prints. The exit code. */
-int run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode);
+int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode);
 /* Writes the outputs that were asked for; false: a sentence is on stdout. */
-bool run_write_outputs(const struct session *s, const struct run_request *request);
+bool cli_run_write_outputs(const struct session *s, const struct run_request *request);
 
 /* run_artefact.c: the exit code. */
-int run_artefact(const struct run_request *request);
+int cli_run_artefact(const struct run_request *request);
 
 #endif

@@ -11,7 +11,7 @@ enum {
     LABEL_INDENT = 2
 };
 
-static void print_text(FILE *to, const char *text, int indent);
+static void print_filled(FILE *to, const char *text, int indent);
 static int print_label(FILE *to, const struct cli_option *option);
 static int label_columns(const struct cli_option *options);
 static void help_text(const struct cli_option *option, char text[static 1024]);
@@ -28,7 +28,7 @@ void cli_print_usage(FILE *to, const struct cli_command *command)
         form += length + (form[length] == '\n');
     }
     fputc('\n', to);
-    print_text(to, command->description, 0);
+    print_filled(to, command->description, 0);
     if (option != NULL) {
         int column = LABEL_INDENT + label_columns(option) + 2;
 
@@ -45,12 +45,12 @@ void cli_print_usage(FILE *to, const struct cli_command *command)
             }
             fprintf(to, "%*s", column - written, "");
             help_text(option, text);
-            print_text(to, text, column);
+            print_filled(to, text, column);
         }
     }
     if (command->notes != NULL) {
         fputc('\n', to);
-        print_text(to, command->notes, 0);
+        print_filled(to, command->notes, 0);
     }
 }
 
@@ -64,7 +64,7 @@ static void help_text(const struct cli_option *option, char text[static 1024])
 }
 
 /* Fills lines, from the column where the first one begins. */
-static void print_text(FILE *to, const char *text, int indent)
+static void print_filled(FILE *to, const char *text, int indent)
 {
     int column = indent;
 

@@ -50,12 +50,12 @@ static int64_t extend(enum pto_dtype dtype, uint64_t bits)
     return (int64_t)(bits << unused) >> unused;
 }
 
-bool element_is_float(enum pto_dtype dtype)
+bool scene_element_is_float(enum pto_dtype dtype)
 {
     return layouts[dtype].bits != 0;
 }
 
-uint64_t element_bits(enum pto_dtype dtype, const void *array, uint64_t index)
+uint64_t scene_element_bits(enum pto_dtype dtype, const void *array, uint64_t index)
 {
     uint32_t bytes = pto_dtype_size((uint32_t)dtype);
     uint64_t bits = 0;
@@ -64,7 +64,7 @@ uint64_t element_bits(enum pto_dtype dtype, const void *array, uint64_t index)
     return bits;
 }
 
-double element_value(enum pto_dtype dtype, uint64_t bits)
+double scene_element_value(enum pto_dtype dtype, uint64_t bits)
 {
     const struct layout *layout = &layouts[dtype];
     uint32_t value, exponent, fraction;
@@ -73,7 +73,7 @@ double element_value(enum pto_dtype dtype, uint64_t bits)
     if (layout->bits == 0)
         return is_signed(dtype) ? (double)extend(dtype, bits) : (double)bits;
     value = magnitude(layout, bits);
-    if (element_is_nan(dtype, bits))
+    if (scene_element_is_nan(dtype, bits))
         return NAN;
     exponent = value >> layout->fraction_bits;
     fraction = value & ((1u << layout->fraction_bits) - 1);
@@ -87,7 +87,7 @@ double element_value(enum pto_dtype dtype, uint64_t bits)
     return is_negative(layout, bits) ? -number : number;
 }
 
-bool element_is_nan(enum pto_dtype dtype, uint64_t bits)
+bool scene_element_is_nan(enum pto_dtype dtype, uint64_t bits)
 {
     const struct layout *layout = &layouts[dtype];
     uint32_t value;
@@ -100,7 +100,7 @@ bool element_is_nan(enum pto_dtype dtype, uint64_t bits)
     return layout->nan >= 0 && value == (uint32_t)layout->nan;
 }
 
-uint64_t element_distance(enum pto_dtype dtype, uint64_t a, uint64_t b)
+uint64_t scene_element_distance(enum pto_dtype dtype, uint64_t a, uint64_t b)
 {
     const struct layout *layout = &layouts[dtype];
     int64_t x, y;
@@ -119,18 +119,18 @@ uint64_t element_distance(enum pto_dtype dtype, uint64_t a, uint64_t b)
     return x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x;
 }
 
-void element_print(enum pto_dtype dtype, uint64_t bits, char text[ELEMENT_TEXT_MAX])
+void scene_element_print(enum pto_dtype dtype, uint64_t bits, char text[ELEMENT_TEXT_MAX])
 {
-    if (element_is_float(dtype))
+    if (scene_element_is_float(dtype))
         snprintf(text, ELEMENT_TEXT_MAX, "%.*g", layouts[dtype].digits & 15,
-                 element_value(dtype, bits));
+                 scene_element_value(dtype, bits));
     else if (is_signed(dtype))
         snprintf(text, ELEMENT_TEXT_MAX, "%" PRId64, extend(dtype, bits));
     else
         snprintf(text, ELEMENT_TEXT_MAX, "%" PRIu64, bits);
 }
 
-void element_poison(enum pto_dtype dtype, void *array, uint64_t bytes)
+void scene_element_poison(enum pto_dtype dtype, void *array, uint64_t bytes)
 {
-    memset(array, dtype == PTO_FP4E2M1 || !element_is_float(dtype) ? 0xa5 : 0xff, bytes);
+    memset(array, dtype == PTO_FP4E2M1 || !scene_element_is_float(dtype) ? 0xa5 : 0xff, bytes);
 }
