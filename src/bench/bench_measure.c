@@ -15,8 +15,8 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "scene/now.h"
 #include "scene/terminal.h"
 
 enum {
@@ -274,14 +274,6 @@ static int measure_rows(struct bench *b)
 }
 
 /* ---- latency ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* On the device with the most workers: whether waking them costs anything is part of it. */
 static int measure_one_task(struct bench *b)

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
+
+#include "scene/now.h"
 
 enum {
     FRAMES_MAX = 12,
@@ -47,7 +48,7 @@ enum shape { SHAPE_CHAIN, SHAPE_FAN, SHAPE_STENCIL, SHAPE_DAG, SHAPE_MESS, SHAPE
 struct made {
     uint32_t task;
     uint32_t output;
-    struct region region;
+    struct check_region region;
 };
 
 struct generator {
@@ -58,7 +59,7 @@ struct generator {
     struct pto_tensor frames[FRAMES_MAX]; /* external tensors that views are taken of */
     struct pto_tensor flags;              /* external, and no task writes it */
     uint32_t pool_count;
-    struct region pool[POOL_MAX]; /* views that several tasks use */
+    struct check_region pool[POOL_MAX]; /* views that several tasks use */
     uint32_t made_count;
     struct made *made;
     uint32_t scope; /* the innermost open one */
@@ -77,11 +78,11 @@ static void make_launch(struct generator *gen, struct check_task *task);
 static void make_predicate(struct generator *gen, struct check_task *task);
 static void make_accesses(struct generator *gen, struct check_task *task);
 static void make_output(struct generator *gen, struct check_task *task);
-static struct region make_view(struct generator *gen, const struct pto_tensor *frame);
+static struct check_region make_view(struct generator *gen, const struct pto_tensor *frame);
 static struct check_graph *graph_without(const struct check_graph *g, const bool *is_dropped);
 
-struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
-                                   uint32_t clusters)
+struct check_graph *check_graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
+                                         uint32_t clusters)
 {
     struct check_graph *g = check_alloc(NULL, 1, sizeof(*g));
     struct generator *gen = check_alloc_aligned(sizeof(*gen));
@@ -107,7 +108,7 @@ struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_
     }
     free(gen->made);
     free(gen);
-    model_prepare(g);
+    check_model_prepare(g);
     return g;
 }
 
@@ -308,7 +309,7 @@ static struct pto_tensor view_strided(struct rng *rng, const struct pto_tensor *
     return v;
 }
 
-static struct region make_view(struct generator *gen, const struct pto_tensor *frame)
+static struct check_region make_view(struct generator *gen, const struct pto_tensor *frame)
 {
     struct rng *rng = &gen->rng;
     const uint32_t none[PTO_MAX_DIMS] = { 0 };
@@ -354,7 +355,7 @@ static struct region make_view(struct generator *gen, const struct pto_tensor *f
         break;
     }
     assert(v.ndims != 0);
-    return region_from_tensor(&v);
+    return check_region_from_tensor(&v);
 }
 
 /* ---- tasks ---- */
@@ -418,8 +419,9 @@ static void make_task(struct generator *gen, struct check_task *task)
 }
 
 /* Sets what the kernel does with an argument; now and then it opts out of the rules. */
-static void add_arg(struct generator *gen, struct check_task *task, const struct region *region,
-                    enum pto_tag tag, int32_t creator, uint32_t output)
+static void add_arg(struct generator *gen, struct check_task *task,
+                    const struct check_region *region, enum pto_tag tag, int32_t creator,
+                    uint32_t output)
 {
     struct rng *rng = &gen->rng;
     struct check_arg *arg = &task->args[task->arg_count];
@@ -470,7 +472,7 @@ static void make_output(struct generator *gen, struct check_task *task)
     arg->tag = PTO_TAG_OUTPUT;
     arg->creator = (int32_t)index;
     arg->output = output;
-    arg->region = region_from_tensor(&whole);
+    arg->region = check_region_from_tensor(&whole);
     arg->has_initial = rng_chance(rng, 35);
     arg->initial = arg->has_initial ? rng_next(rng) : 0;
     arg->writes = task->kind != CHECK_ALLOC && rng_chance(rng, arg->has_initial ? 50 : 95);
@@ -488,7 +490,7 @@ static bool scope_is_open(const struct generator *gen, uint32_t scope)
 }
 
 /* A view of an earlier output that still lives; NULL if chance finds none. */
-static const struct made *pick_made(struct generator *gen, struct region *view_out)
+static const struct made *pick_made(struct generator *gen, struct check_region *view_out)
 {
     struct rng *rng = &gen->rng;
 
@@ -496,9 +498,9 @@ static const struct made *pick_made(struct generator *gen, struct region *view_o
         uint32_t near = gen->made_count < 8 ? gen->made_count : 8;
         uint32_t back = rng_below(rng, rng_chance(rng, 70) ? near : gen->made_count);
         const struct made *m = &gen->made[gen->made_count - 1 - back];
-        const struct region *r = &m->region;
+        const struct check_region *r = &m->region;
         enum pto_dtype dtype = rng_chance(rng, 15) ? make_dtype(rng) : (enum pto_dtype)r->dtype;
-        uint32_t flat = (uint32_t)(region_extent(r) * pto_dtype_size(r->dtype) /
+        uint32_t flat = (uint32_t)(check_region_extent(r) * pto_dtype_size(r->dtype) /
                                    pto_dtype_size(dtype)); /* not the padding: it holds nothing */
         struct pto_tensor whole;
 
@@ -519,7 +521,7 @@ static const struct made *pick_made(struct generator *gen, struct region *view_o
 
 static bool add_made(struct generator *gen, struct check_task *task, enum pto_tag tag)
 {
-    struct region view;
+    struct check_region view;
     const struct made *m = pick_made(gen, &view);
 
     if (m != NULL)
@@ -541,7 +543,7 @@ static void add_stencil(struct generator *gen, struct check_task *task)
     const struct pto_tensor *to = &gen->frames[(step / 8 + 1) % gen->frame_count];
     uint32_t shapes[PTO_MAX_DIMS], offsets[PTO_MAX_DIMS];
     struct pto_tensor view;
-    struct region region;
+    struct check_region region;
 
     for (int is_write = 0; is_write < 2; is_write++) {
         const struct pto_tensor *t = is_write ? to : from;
@@ -556,7 +558,7 @@ static void add_stencil(struct generator *gen, struct check_task *task)
             shapes[d] = (high < t->shapes[d] ? high : t->shapes[d]) - low;
         }
         view = pto_tensor_view(t, shapes, offsets);
-        region = region_from_tensor(&view);
+        region = check_region_from_tensor(&view);
         add_arg(gen, task, &region, is_write ? PTO_TAG_INOUT : PTO_TAG_INPUT, -1, 0);
     }
 }
@@ -590,7 +592,7 @@ static void make_args(struct generator *gen, struct check_task *task, enum shape
             shape == SHAPE_DAG && rng_chance(rng, 70) ? PTO_TAG_INPUT : tags[rng_below(rng, 6)];
 
         if (shape == SHAPE_MESS && rng_chance(rng, 40)) {
-            struct region r = make_view(gen, &gen->frames[rng_below(rng, gen->frame_count)]);
+            struct check_region r = make_view(gen, &gen->frames[rng_below(rng, gen->frame_count)]);
 
             add_arg(gen, task, &r, tag, -1, 0);
         } else {
@@ -598,7 +600,7 @@ static void make_args(struct generator *gen, struct check_task *task, enum shape
         }
     }
     if (rng_chance(rng, gen->profile.data) && task->arg_count < PTO_TASK_TENSORS_MAX) {
-        struct region r = make_view(gen, &gen->flags);
+        struct check_region r = make_view(gen, &gen->flags);
 
         add_arg(gen, task, &r, PTO_TAG_INPUT, -1, 0);
         task->args[task->arg_count - 1].writes = false; /* even if it opted out */
@@ -707,7 +709,7 @@ static void make_launch(struct generator *gen, struct check_task *task)
 }
 
 /* False if there is nothing at the chosen place. */
-static bool make_element(struct generator *gen, struct check_element *e)
+static bool choose_element(struct generator *gen, struct check_element *e)
 {
     struct rng *rng = &gen->rng;
     const struct made *m = NULL;
@@ -724,7 +726,7 @@ static bool make_element(struct generator *gen, struct check_element *e)
     e->creator = m != NULL ? (int32_t)m->task : -1;
     e->output = m != NULL ? m->output : 0;
     e->region.manual_dep = rng_chance(rng, gen->profile.opt_out);
-    if (region_is_empty(&e->region))
+    if (check_region_is_empty(&e->region))
         return false;
     e->ndims = rng_chance(rng, 70) ? e->region.ndims : rng_below(rng, e->region.ndims);
     for (uint32_t d = 0; d < e->ndims; d++)
@@ -738,7 +740,7 @@ static void make_predicate(struct generator *gen, struct check_task *task)
     struct check_predicate *p = &task->predicate;
     struct rng *rng = &gen->rng;
 
-    if (!rng_chance(rng, gen->profile.predicate) || !make_element(gen, &p->element))
+    if (!rng_chance(rng, gen->profile.predicate) || !choose_element(gen, &p->element))
         return;
     p->op = (uint8_t)(PTO_PREDICATE_EQ + rng_below(rng, 6));
     p->is_null = rng_chance(rng, 5);
@@ -755,7 +757,7 @@ static void make_accesses(struct generator *gen, struct check_task *task)
     for (uint32_t i = 0; i < most; i++) {
         struct check_access access = { .is_set = rng_chance(rng, 50), .bits = rng_next(rng) };
 
-        if (!make_element(gen, &access.element))
+        if (!choose_element(gen, &access.element))
             continue;
         task->accesses =
             check_alloc(task->accesses, task->access_count + 1, sizeof(*task->accesses));
@@ -765,12 +767,12 @@ static void make_accesses(struct generator *gen, struct check_task *task)
 
 /* ---- copies, edges, shrinking ---- */
 
-struct check_graph *graph_copy(const struct check_graph *g)
+struct check_graph *check_graph_copy(const struct check_graph *g)
 {
     return graph_without(g, NULL);
 }
 
-void graph_destroy(struct check_graph *g)
+void check_graph_destroy(struct check_graph *g)
 {
     if (g == NULL)
         return;
@@ -787,7 +789,7 @@ void graph_destroy(struct check_graph *g)
 }
 
 /* False if its creator is gone. */
-static bool rename_element(struct check_element *e, const uint32_t *renamed)
+static bool renumber_element(struct check_element *e, const uint32_t *renamed)
 {
     if (e->creator >= 0 && renamed[e->creator] == UINT32_MAX)
         return false;
@@ -814,7 +816,7 @@ static void copy_accesses(struct check_task *to, const struct check_task *from,
     for (uint32_t k = 0; k < from->access_count; k++) {
         struct check_access access = from->accesses[k];
 
-        if (rename_element(&access.element, renamed))
+        if (renumber_element(&access.element, renamed))
             to->accesses[to->access_count++] = access;
     }
 }
@@ -873,7 +875,7 @@ static struct check_graph *graph_without(const struct check_graph *g, const bool
             dep.task = renamed[dep.task];
             to->deps[to->dep_count++] = dep;
         }
-        if (!rename_element(&to->predicate.element, renamed))
+        if (!renumber_element(&to->predicate.element, renamed))
             (void)drop_predicate(to);
         copy_accesses(to, from, renamed);
     }
@@ -885,7 +887,7 @@ static struct check_graph *graph_without(const struct check_graph *g, const bool
     return copy;
 }
 
-void graph_spare_core(struct check_graph *g)
+void check_graph_spare_core(struct check_graph *g)
 {
     for (uint32_t i = 0; i < g->task_count; i++) {
         struct check_task *task = &g->tasks[i];
@@ -932,8 +934,8 @@ static bool is_implied(const struct check_graph *g, uint32_t a, uint32_t b, uint
     return bit_get(row, a);
 }
 
-bool graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
-                     uint32_t *before_out, uint32_t *after_out)
+bool check_graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
+                           uint32_t *before_out, uint32_t *after_out)
 {
     uint64_t *row = check_alloc(NULL, g->words, sizeof(*row));
     uint64_t *gone = check_alloc(NULL, g->words, sizeof(*gone)); /* awaited by an access */
@@ -944,7 +946,7 @@ bool graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *
         for (uint32_t k = 0; k < g->tasks[b].access_count; k++) {
             if (!g->tasks[b].accesses[k].is_streamed)
                 continue;
-            model_awaited(g, b, &g->tasks[b].accesses[k], row);
+            check_model_awaited(g, b, &g->tasks[b].accesses[k], row);
             close_deferred(g, row);
             for (uint32_t w = 0; w < g->words; w++)
                 gone[w] |= row[w];
@@ -962,24 +964,16 @@ bool graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *
     return found != 0;
 }
 
-uint64_t check_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* Takes the candidate: it becomes *best if it fails, else it is gone. */
 static bool shrink_try(struct check_graph **best, struct check_graph *candidate,
                        graph_fails_fn fails, void *context)
 {
-    model_prepare(candidate);
+    check_model_prepare(candidate);
     if (!fails(context, candidate)) {
-        graph_destroy(candidate);
+        check_graph_destroy(candidate);
         return false;
     }
-    graph_destroy(*best);
+    check_graph_destroy(*best);
     *best = candidate;
     return true;
 }
@@ -1019,25 +1013,25 @@ static bool shrink_args(struct check_graph **best, graph_fails_fn fails, void *c
     bool is_smaller = false;
 
     for (uint32_t i = 0; i < (*best)->task_count; i++) {
-        for (uint32_t k = (*best)->tasks[i].arg_count; k-- > 0 && check_now_ns() < deadline_ns;) {
+        for (uint32_t k = (*best)->tasks[i].arg_count; k-- > 0 && now_ns() < deadline_ns;) {
             struct check_graph *candidate;
             struct check_task *task;
 
             if (!arg_is_removable(*best, i, k))
                 continue;
-            candidate = graph_copy(*best);
+            candidate = check_graph_copy(*best);
             task = &candidate->tasks[i];
             memmove(&task->args[k], &task->args[k + 1],
                     (--task->arg_count - k) * sizeof(*task->args));
             is_smaller |= shrink_try(best, candidate, fails, context);
         }
-        for (uint32_t k = (*best)->tasks[i].dep_count; k-- > 0 && check_now_ns() < deadline_ns;) {
+        for (uint32_t k = (*best)->tasks[i].dep_count; k-- > 0 && now_ns() < deadline_ns;) {
             struct check_graph *candidate;
             struct check_task *task;
 
             if (k >= (*best)->tasks[i].dep_count || (*best)->tasks[i].deps[k].is_added)
                 continue;
-            candidate = graph_copy(*best);
+            candidate = check_graph_copy(*best);
             task = &candidate->tasks[i];
             memmove(&task->deps[k], &task->deps[k + 1],
                     (--task->dep_count - k) * sizeof(*task->deps));
@@ -1123,11 +1117,11 @@ static bool shrink_launches(struct check_graph **best, graph_fails_fn fails, voi
         for (uint32_t k = 0; k < sizeof(ways) / sizeof(ways[0]);) {
             struct check_graph *candidate;
 
-            if (check_now_ns() >= deadline_ns)
+            if (now_ns() >= deadline_ns)
                 return is_smaller;
-            candidate = graph_copy(*best);
+            candidate = check_graph_copy(*best);
             if (!ways[k](&candidate->tasks[i])) {
-                graph_destroy(candidate);
+                check_graph_destroy(candidate);
                 k++;
             } else if (shrink_try(best, candidate, fails, context)) {
                 is_smaller = true; /* and the same way again */
@@ -1139,19 +1133,19 @@ static bool shrink_launches(struct check_graph **best, graph_fails_fn fails, voi
     return is_smaller;
 }
 
-struct check_graph *graph_shrink(const struct check_graph *g, graph_fails_fn fails, void *context,
-                                 uint64_t deadline_ns)
+struct check_graph *check_graph_shrink(const struct check_graph *g, graph_fails_fn fails,
+                                       void *context, uint64_t deadline_ns)
 {
-    struct check_graph *best = graph_copy(g);
+    struct check_graph *best = check_graph_copy(g);
     uint32_t chunk = g->task_count;
     bool *is_dropped = check_alloc(NULL, g->task_count, sizeof(*is_dropped));
     bool is_smaller = true;
 
-    model_prepare(best);
+    check_model_prepare(best);
     while (is_smaller || chunk > 1) {
         chunk = chunk > 1 ? chunk / 2 : 1;
         is_smaller = false;
-        for (uint32_t at = 0; at < best->task_count && check_now_ns() < deadline_ns;) {
+        for (uint32_t at = 0; at < best->task_count && now_ns() < deadline_ns;) {
             memset(is_dropped, 0, g->task_count * sizeof(*is_dropped));
             for (uint32_t i = at; i < at + chunk && i < best->task_count; i++)
                 is_dropped[i] = true;
@@ -1184,7 +1178,7 @@ static void print_dims(const char *before, const uint32_t *dims, uint32_t ndims)
         printf("%s%" PRIu32, d == 0 ? before : "x", dims[d]);
 }
 
-static void print_place(int32_t creator, uint32_t output, const struct region *r)
+static void print_place(int32_t creator, uint32_t output, const struct check_region *r)
 {
     if (creator >= 0)
         printf("#%" PRId32 ".%" PRIu32, creator, output);
@@ -1194,10 +1188,10 @@ static void print_place(int32_t creator, uint32_t output, const struct region *r
 
 static void print_arg(const struct check_arg *arg)
 {
-    const struct region *r = &arg->region;
+    const struct check_region *r = &arg->region;
     uint64_t low, high;
 
-    region_interval(r, &low, &high);
+    check_region_interval(r, &low, &high);
     printf(" | %s ", pto_tag_name(arg->tag));
     print_place(arg->creator, arg->output, r);
     printf("/%" PRIu64 "[%" PRIu64 ",%" PRIu64 ") %s@%" PRIu64, r->size, low - r->addr,
@@ -1215,7 +1209,7 @@ static void print_arg(const struct check_arg *arg)
 /* Storage, type and number of the element; of the view only what matters. */
 static void print_element(const struct check_element *e)
 {
-    struct region r = check_element_region(e);
+    struct check_region r = check_element_region(e);
 
     print_place(e->creator, e->output, &r);
     printf(" %s@%" PRIu64 "%s", pto_dtype_name(r.dtype), r.start,
@@ -1265,7 +1259,7 @@ static void print_launch(const struct check_task *task)
         printf(" | early");
 }
 
-void graph_print_task(const struct check_graph *g, uint32_t index)
+void check_graph_print_task(const struct check_graph *g, uint32_t index)
 {
     static const char *const kind[] = { "none", "wait", "retain", "both" };
     const struct check_task *task = &g->tasks[index];
@@ -1284,8 +1278,8 @@ void graph_print_task(const struct check_graph *g, uint32_t index)
 }
 
 /* ext+OFFSET/SIZE[BYTES) DTYPE@START SHAPE:STRIDES; `#task.output` is an output. */
-void graph_print(const struct check_graph *g)
+void check_graph_print(const struct check_graph *g)
 {
     for (uint32_t i = 0; i < g->task_count; i++)
-        graph_print_task(g, i);
+        check_graph_print_task(g, i);
 }

@@ -8,13 +8,13 @@
 
 /* One access of one task. "Records are kept per region" is: all entries of the same region. */
 struct record {
-    struct region region;
+    struct check_region region;
     uint32_t task;
     bool is_write;
     bool is_superseded;
 };
 
-struct model {
+struct check_model {
     enum pto_deps deps;
     uint32_t task_count;
     uint32_t task_max;
@@ -72,33 +72,36 @@ static void race_close(struct check_graph *g, uint32_t index);
 static void race_add_deps(struct race *r, uint32_t index);
 static void find_notifiers(struct check_graph *g);
 static void add_dep(struct check_task *task, uint32_t on, uint8_t kind);
-static struct check_arg operand_of(const struct check_predicate *p);
-static void wait_for_creator(const struct model *m, const struct check_arg *arg, uint64_t *before);
-static void wait_for_given(const struct model *m, const struct check_task *task, uint64_t *before);
-static void submit_safe(struct model *m, const struct check_task *task, uint64_t *before);
-static void submit_simpler(struct model *m, const struct check_task *task, uint64_t *before);
-static void safe_probe(const struct model *m, const struct check_arg *arg, uint64_t *before);
-static void safe_record(struct model *m, const struct check_task *task,
+static struct check_arg predicate_operand(const struct check_predicate *p);
+static void wait_for_creator(const struct check_model *m, const struct check_arg *arg,
+                             uint64_t *before);
+static void wait_for_given(const struct check_model *m, const struct check_task *task,
+                           uint64_t *before);
+static void submit_safe(struct check_model *m, const struct check_task *task, uint64_t *before);
+static void submit_simpler(struct check_model *m, const struct check_task *task, uint64_t *before);
+static void safe_probe(const struct check_model *m, const struct check_arg *arg, uint64_t *before);
+static void safe_record(struct check_model *m, const struct check_task *task,
                         const struct check_arg *arg);
-static void simpler_probe(struct model *m, const struct check_arg *arg, uint64_t *before);
-static void add_record(struct model *m, const struct region *region, bool is_write);
-static void sort_dims(const struct region *r, struct box *b);
-static bool box_make(const struct region *r, struct box *b);
-static bool box_is_one_frame(const struct region *ra, const struct box *a, const struct region *rb,
-                             const struct box *b);
-static bool box_touches(const struct region *r, const struct box *b, uint64_t low, uint64_t high);
-static bool box_simpler(const struct region *r, struct box *b);
+static void simpler_probe(struct check_model *m, const struct check_arg *arg, uint64_t *before);
+static void add_record(struct check_model *m, const struct check_region *region, bool is_write);
+static void sort_box(const struct check_region *r, struct box *b);
+static bool box_make(const struct check_region *r, struct box *b);
+static bool box_is_one_frame(const struct check_region *ra, const struct box *a,
+                             const struct check_region *rb, const struct box *b);
+static bool box_touches(const struct check_region *r, const struct box *b, uint64_t low,
+                        uint64_t high);
+static bool box_simpler(const struct check_region *r, struct box *b);
 
-struct model *model_create(enum pto_deps deps)
+struct check_model *check_model_create(enum pto_deps deps)
 {
-    struct model *m = check_alloc(NULL, 1, sizeof(*m));
+    struct check_model *m = check_alloc(NULL, 1, sizeof(*m));
 
     memset(m, 0, sizeof(*m));
     m->deps = deps;
     return m;
 }
 
-void model_destroy(struct model *m)
+void check_model_destroy(struct check_model *m)
 {
     if (m == NULL)
         return;
@@ -107,7 +110,7 @@ void model_destroy(struct model *m)
     free(m);
 }
 
-void model_submit(struct model *m, const struct check_task *task, uint64_t *before)
+void check_model_submit(struct check_model *m, const struct check_task *task, uint64_t *before)
 {
     if (m->task_count == m->task_max) {
         m->task_max = m->task_max * 2 + 64;
@@ -127,7 +130,8 @@ void model_submit(struct model *m, const struct check_task *task, uint64_t *befo
 }
 
 /* What both sets of rules share: explicit dependencies, and creators in an AUTO scope. */
-static void wait_for_given(const struct model *m, const struct check_task *task, uint64_t *before)
+static void wait_for_given(const struct check_model *m, const struct check_task *task,
+                           uint64_t *before)
 {
     for (uint32_t i = 0; i < task->dep_count; i++) {
         const struct check_dep *dep = &task->deps[i];
@@ -144,29 +148,30 @@ static void wait_for_given(const struct model *m, const struct check_task *task,
     }
 }
 
-static void wait_for_creator(const struct model *m, const struct check_arg *arg, uint64_t *before)
+static void wait_for_creator(const struct check_model *m, const struct check_arg *arg,
+                             uint64_t *before)
 {
     assert(arg->creator < (int32_t)m->task_count);
     if (arg->creator >= 0 && !m->is_alloc[arg->creator])
         bit_set(before, (uint32_t)arg->creator);
 }
 
-static void submit_safe_arg(struct model *m, const struct check_task *task,
+static void submit_safe_arg(struct check_model *m, const struct check_task *task,
                             const struct check_arg *arg, uint64_t *before)
 {
-    if (arg->tag == PTO_TAG_NO_DEP || arg->region.manual_dep || region_is_empty(&arg->region))
+    if (arg->tag == PTO_TAG_NO_DEP || arg->region.manual_dep || check_region_is_empty(&arg->region))
         return;
     if (arg->tag != PTO_TAG_OUTPUT && !task->is_manual)
         safe_probe(m, arg, before);
     safe_record(m, task, arg);
 }
 
-static void submit_safe(struct model *m, const struct check_task *task, uint64_t *before)
+static void submit_safe(struct check_model *m, const struct check_task *task, uint64_t *before)
 {
     for (uint32_t i = 0; i < task->arg_count; i++)
         submit_safe_arg(m, task, &task->args[i], before);
     if (check_task_has_predicate(task)) {
-        struct check_arg operand = operand_of(&task->predicate);
+        struct check_arg operand = predicate_operand(&task->predicate);
 
         if (!task->is_manual)
             wait_for_creator(m, &operand, before);
@@ -175,7 +180,7 @@ static void submit_safe(struct model *m, const struct check_task *task, uint64_t
 }
 
 /* Counts as one more INPUT after the arguments, of the one element. */
-static struct check_arg operand_of(const struct check_predicate *p)
+static struct check_arg predicate_operand(const struct check_predicate *p)
 {
     return (struct check_arg){ .tag = PTO_TAG_INPUT,
                                .reads = true,
@@ -188,7 +193,7 @@ static struct check_arg operand_of(const struct check_predicate *p)
  * "What was recorded before the writer of the same region does not count, if no
  * task from that writer on was in a MANUAL scope"
  */
-static uint32_t safe_since(const struct model *m, const struct region *region)
+static uint32_t safe_since(const struct check_model *m, const struct check_region *region)
 {
     uint32_t since = 0;
 
@@ -196,7 +201,7 @@ static uint32_t safe_since(const struct model *m, const struct region *region)
         const struct record *r = &m->records[i];
 
         if (r->is_write && r->task >= m->ordered_from && r->task > since &&
-            region_is_same(region, &r->region))
+            check_region_is_same(region, &r->region))
             since = r->task;
     }
     return since;
@@ -207,7 +212,7 @@ static uint32_t safe_since(const struct model *m, const struct region *region)
  * writes, every recorded reader of a region that overlaps, and every recorded
  * writer of one that is not superseded"
  */
-static void safe_probe(const struct model *m, const struct check_arg *arg, uint64_t *before)
+static void safe_probe(const struct check_model *m, const struct check_arg *arg, uint64_t *before)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
     uint32_t since = safe_since(m, &arg->region);
@@ -217,7 +222,7 @@ static void safe_probe(const struct model *m, const struct check_arg *arg, uint6
         bool counts = only_reads ? r->is_write : !r->is_write || !r->is_superseded;
 
         if (counts && r->task >= since && r->task != m->task_count &&
-            region_overlaps(&arg->region, &r->region, NULL))
+            check_region_overlaps(&arg->region, &r->region, NULL))
             bit_set(before, r->task);
     }
 }
@@ -227,7 +232,8 @@ static void safe_probe(const struct model *m, const struct check_arg *arg, uint6
  * one go away. If it only reads, the writers recorded for the same region
  * become superseded." A task in a MANUAL scope "removes and supersedes nothing".
  */
-static void safe_record(struct model *m, const struct check_task *task, const struct check_arg *arg)
+static void safe_record(struct check_model *m, const struct check_task *task,
+                        const struct check_arg *arg)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
     uint32_t kept = 0;
@@ -235,9 +241,9 @@ static void safe_record(struct model *m, const struct check_task *task, const st
     for (uint32_t i = 0; i < m->record_count && !task->is_manual; i++) {
         struct record *r = &m->records[i];
 
-        if (!only_reads && region_covers(&arg->region, &r->region))
+        if (!only_reads && check_region_covers(&arg->region, &r->region))
             continue;
-        if (only_reads && r->is_write && region_is_same(&arg->region, &r->region))
+        if (only_reads && r->is_write && check_region_is_same(&arg->region, &r->region))
             r->is_superseded = true;
         m->records[kept++] = *r;
     }
@@ -246,7 +252,7 @@ static void safe_record(struct model *m, const struct check_task *task, const st
     add_record(m, &arg->region, !only_reads);
 }
 
-static void submit_simpler(struct model *m, const struct check_task *task, uint64_t *before)
+static void submit_simpler(struct check_model *m, const struct check_task *task, uint64_t *before)
 {
     if (task->is_manual)
         return;
@@ -254,19 +260,19 @@ static void submit_simpler(struct model *m, const struct check_task *task, uint6
         const struct check_arg *arg = &task->args[i];
 
         if ((arg->tag == PTO_TAG_INPUT || arg->tag == PTO_TAG_INOUT) && !arg->region.manual_dep &&
-            !region_is_empty(&arg->region))
+            !check_region_is_empty(&arg->region))
             simpler_probe(m, arg, before);
     }
     for (uint32_t i = 0; i < task->arg_count; i++) {
         const struct check_arg *arg = &task->args[i];
 
         if ((arg->tag == PTO_TAG_INOUT || arg->tag == PTO_TAG_OUTPUT_EXISTING) &&
-            !arg->region.manual_dep && !region_is_empty(&arg->region))
+            !arg->region.manual_dep && !check_region_is_empty(&arg->region))
             add_record(m, &arg->region, true);
     }
 }
 
-static void simpler_probe(struct model *m, const struct check_arg *arg, uint64_t *before)
+static void simpler_probe(struct check_model *m, const struct check_arg *arg, uint64_t *before)
 {
     uint32_t kept = 0;
 
@@ -274,7 +280,7 @@ static void simpler_probe(struct model *m, const struct check_arg *arg, uint64_t
         struct record *r = &m->records[i];
         bool covers = false;
 
-        if (region_overlaps_simpler(&arg->region, &r->region, &covers))
+        if (check_region_overlaps_simpler(&arg->region, &r->region, &covers))
             bit_set(before, r->task);
         if (!covers || arg->tag != PTO_TAG_INOUT)
             m->records[kept++] = *r;
@@ -282,7 +288,7 @@ static void simpler_probe(struct model *m, const struct check_arg *arg, uint64_t
     m->record_count = kept;
 }
 
-static void add_record(struct model *m, const struct region *region, bool is_write)
+static void add_record(struct check_model *m, const struct check_region *region, bool is_write)
 {
     if (m->record_count == m->record_max) {
         m->record_max = m->record_max * 2 + 64;
@@ -291,9 +297,9 @@ static void add_record(struct model *m, const struct region *region, bool is_wri
     m->records[m->record_count++] = (struct record){ *region, m->task_count, is_write, false };
 }
 
-struct region check_element_region(const struct check_element *e)
+struct check_region check_element_region(const struct check_element *e)
 {
-    struct region r = e->region;
+    struct check_region r = e->region;
 
     memset(r.shapes, 0, sizeof(r.shapes));
     memset(r.strides, 0, sizeof(r.strides));
@@ -303,9 +309,9 @@ struct region check_element_region(const struct check_element *e)
     return r;
 }
 
-struct region region_from_tensor(const struct pto_tensor *tensor)
+struct check_region check_region_from_tensor(const struct pto_tensor *tensor)
 {
-    struct region r;
+    struct check_region r;
 
     memset(&r, 0, sizeof(r));
     r.addr = tensor->addr;
@@ -322,7 +328,7 @@ struct region region_from_tensor(const struct pto_tensor *tensor)
     return r;
 }
 
-bool region_is_empty(const struct region *r)
+bool check_region_is_empty(const struct check_region *r)
 {
     for (uint32_t d = 0; d < r->ndims; d++) {
         if (r->shapes[d] == 0)
@@ -331,49 +337,50 @@ bool region_is_empty(const struct region *r)
     return false;
 }
 
-bool region_is_contiguous(const struct region *r)
+bool check_region_is_contiguous(const struct check_region *r)
 {
     uint64_t expect = 1;
 
     for (uint32_t d = r->ndims; d-- > 0;) {
         if (r->strides[d] != expect)
-            return region_is_empty(r);
+            return check_region_is_empty(r);
         expect *= r->shapes[d];
     }
     return true;
 }
 
-uint64_t region_extent(const struct region *r)
+uint64_t check_region_extent(const struct check_region *r)
 {
     uint64_t last = 0;
 
-    if (region_is_empty(r))
+    if (check_region_is_empty(r))
         return 0;
     for (uint32_t d = 0; d < r->ndims; d++)
         last += (uint64_t)(r->shapes[d] - 1) * r->strides[d];
     return last + 1;
 }
 
-void region_interval(const struct region *r, uint64_t *low_out, uint64_t *high_out)
+void check_region_interval(const struct check_region *r, uint64_t *low_out, uint64_t *high_out)
 {
     uint64_t e = pto_dtype_size(r->dtype);
 
     *low_out = r->addr + r->start * e;
-    *high_out = *low_out + region_extent(r) * e;
+    *high_out = *low_out + check_region_extent(r) * e;
 }
 
 /* "contiguous, or a box with as many elements as its interval has room for" */
-static bool region_is_dense(const struct region *r)
+static bool region_is_dense(const struct check_region *r)
 {
     struct box box;
     uint64_t count = 1;
 
     for (uint32_t d = 0; d < r->ndims; d++)
         count *= r->shapes[d];
-    return region_is_contiguous(r) || (count == region_extent(r) && box_make(r, &box));
+    return check_region_is_contiguous(r) || (count == check_region_extent(r) && box_make(r, &box));
 }
 
-bool region_overlaps(const struct region *a, const struct region *b, int *rule_out)
+bool check_region_overlaps(const struct check_region *a, const struct check_region *b,
+                           int *rule_out)
 {
     bool is_flat_a = region_is_dense(a);
     bool is_flat_b = region_is_dense(b);
@@ -382,9 +389,10 @@ bool region_overlaps(const struct region *a, const struct region *b, int *rule_o
     int rule = 0;
     bool overlaps = true;
 
-    region_interval(a, &low_a, &high_a);
-    region_interval(b, &low_b, &high_b);
-    if (region_is_empty(a) || region_is_empty(b) || high_a <= low_b || high_b <= low_a) {
+    check_region_interval(a, &low_a, &high_a);
+    check_region_interval(b, &low_b, &high_b);
+    if (check_region_is_empty(a) || check_region_is_empty(b) || high_a <= low_b ||
+        high_b <= low_a) {
         rule = 1;
         overlaps = false;
     } else if (is_flat_a && is_flat_b) {
@@ -410,18 +418,18 @@ bool region_overlaps(const struct region *a, const struct region *b, int *rule_o
     return overlaps;
 }
 
-bool region_covers(const struct region *a, const struct region *b)
+bool check_region_covers(const struct check_region *a, const struct check_region *b)
 {
     uint64_t low_a, high_a, low_b, high_b;
     struct box box_a, box_b;
 
-    if (region_is_empty(a) || region_is_empty(b))
+    if (check_region_is_empty(a) || check_region_is_empty(b))
         return false;
-    region_interval(a, &low_a, &high_a);
-    region_interval(b, &low_b, &high_b);
+    check_region_interval(a, &low_a, &high_a);
+    check_region_interval(b, &low_b, &high_b);
     if (region_is_dense(a) && low_a <= low_b && high_b <= high_a)
         return true;
-    if (region_is_same(a, b))
+    if (check_region_is_same(a, b))
         return true;
     if (region_is_dense(a) || region_is_dense(b) || !box_make(a, &box_a) || !box_make(b, &box_b) ||
         !box_is_one_frame(a, &box_a, b, &box_b) || box_a.rest != box_b.rest)
@@ -434,7 +442,7 @@ bool region_covers(const struct region *a, const struct region *b)
     return true;
 }
 
-bool region_is_same(const struct region *a, const struct region *b)
+bool check_region_is_same(const struct check_region *a, const struct check_region *b)
 {
     uint64_t low_a, high_a, low_b, high_b;
     struct box box_a, box_b;
@@ -442,15 +450,15 @@ bool region_is_same(const struct region *a, const struct region *b)
     if (region_is_dense(a) != region_is_dense(b))
         return false;
     if (region_is_dense(a)) {
-        region_interval(a, &low_a, &high_a);
-        region_interval(b, &low_b, &high_b);
+        check_region_interval(a, &low_a, &high_a);
+        check_region_interval(b, &low_b, &high_b);
         return low_a == low_b && high_a == high_b;
     }
     if (a->addr != b->addr || a->start != b->start || a->ndims != b->ndims ||
         pto_dtype_size(a->dtype) != pto_dtype_size(b->dtype))
         return false;
-    sort_dims(a, &box_a);
-    sort_dims(b, &box_b);
+    sort_box(a, &box_a);
+    sort_box(b, &box_b);
     for (uint32_t d = 0; d < a->ndims; d++) {
         if (box_a.shape[d] != box_b.shape[d] || box_a.stride[d] != box_b.stride[d])
             return false;
@@ -458,8 +466,8 @@ bool region_is_same(const struct region *a, const struct region *b)
     return true;
 }
 
-bool region_overlaps_simpler(const struct region *probe, const struct region *record,
-                             bool *covers_out)
+bool check_region_overlaps_simpler(const struct check_region *probe,
+                                   const struct check_region *record, bool *covers_out)
 {
     struct box p, r;
     bool is_exact, covers = true;
@@ -469,9 +477,9 @@ bool region_overlaps_simpler(const struct region *probe, const struct region *re
         return false;
     if (probe->version > record->version)
         return true;
-    if (region_is_empty(probe) || region_is_empty(record) ||
-        probe->start + region_extent(probe) <= record->start ||
-        record->start + region_extent(record) <= probe->start)
+    if (check_region_is_empty(probe) || check_region_is_empty(record) ||
+        probe->start + check_region_extent(probe) <= record->start ||
+        record->start + check_region_extent(record) <= probe->start)
         return false;
     is_exact = probe->dtype == record->dtype && probe->ndims == record->ndims;
     for (uint32_t d = 0; d < probe->ndims && is_exact; d++)
@@ -488,7 +496,7 @@ bool region_overlaps_simpler(const struct region *probe, const struct region *re
 }
 
 /* "with its dimensions sorted by falling stride (a stable sort)" */
-static void sort_dims(const struct region *r, struct box *b)
+static void sort_box(const struct check_region *r, struct box *b)
 {
     b->ndims = r->ndims;
     for (uint32_t d = 0; d < r->ndims; d++) {
@@ -503,11 +511,11 @@ static void sort_dims(const struct region *r, struct box *b)
     }
 }
 
-static bool box_make(const struct region *r, struct box *b)
+static bool box_make(const struct check_region *r, struct box *b)
 {
     uint64_t left = r->start;
 
-    sort_dims(r, b);
+    sort_box(r, b);
     for (uint32_t d = 0; d < b->ndims; d++) {
         b->lo[d] = left / b->stride[d];
         left %= b->stride[d];
@@ -520,8 +528,8 @@ static bool box_make(const struct region *r, struct box *b)
 }
 
 /* "when buffer address, element size, number of dimensions and sorted strides are equal" */
-static bool box_is_one_frame(const struct region *ra, const struct box *a, const struct region *rb,
-                             const struct box *b)
+static bool box_is_one_frame(const struct check_region *ra, const struct box *a,
+                             const struct check_region *rb, const struct box *b)
 {
     if (ra->addr != rb->addr || pto_dtype_size(ra->dtype) != pto_dtype_size(rb->dtype) ||
         a->ndims != b->ndims)
@@ -534,13 +542,14 @@ static bool box_is_one_frame(const struct region *ra, const struct box *a, const
 }
 
 /* "exactly if an element of the box has a byte in the interval": looks at every element. */
-static bool box_touches(const struct region *r, const struct box *b, uint64_t low, uint64_t high)
+static bool box_touches(const struct check_region *r, const struct box *b, uint64_t low,
+                        uint64_t high)
 {
     uint64_t e = pto_dtype_size(r->dtype);
-    struct walk w;
+    struct check_walk w;
 
     assert(b->ndims == r->ndims);
-    for (walk_init(&w, r); walk_next(&w);) {
+    for (check_walk_init(&w, r); check_walk_next(&w);) {
         if (w.addr < high && w.addr + e > low)
             return true;
     }
@@ -548,7 +557,7 @@ static bool box_touches(const struct region *r, const struct box *b, uint64_t lo
 }
 
 /* The reference's own test; dimensions stay in the order they have. */
-static bool box_simpler(const struct region *r, struct box *b)
+static bool box_simpler(const struct check_region *r, struct box *b)
 {
     uint64_t elements = r->size / pto_dtype_size(r->dtype);
     uint64_t left = r->start;
@@ -570,21 +579,21 @@ static bool box_simpler(const struct region *r, struct box *b)
     return true;
 }
 
-void walk_init(struct walk *w, const struct region *region)
+void check_walk_init(struct check_walk *w, const struct check_region *region)
 {
     memset(w, 0, sizeof(*w));
     w->region = region;
     w->addr = region->addr + region->start * pto_dtype_size(region->dtype);
 }
 
-bool walk_next(struct walk *w)
+bool check_walk_next(struct check_walk *w)
 {
-    const struct region *r = w->region;
+    const struct check_region *r = w->region;
     uint64_t e = pto_dtype_size(r->dtype);
 
     if (!w->is_started) {
         w->is_started = true;
-        return !region_is_empty(r);
+        return !check_region_is_empty(r);
     }
     w->number++;
     for (uint32_t d = r->ndims; d-- > 0;) {
@@ -597,9 +606,9 @@ bool walk_next(struct walk *w)
     return false;
 }
 
-void model_prepare(struct check_graph *g)
+void check_model_prepare(struct check_graph *g)
 {
-    struct model *model = model_create(g->deps);
+    struct check_model *model = check_model_create(g->deps);
     struct race race;
 
     free(g->before);
@@ -615,7 +624,7 @@ void model_prepare(struct check_graph *g)
         for (uint32_t k = 0; k < g->tasks[i].access_count; k++)
             race_access(&race, i, &g->tasks[i].accesses[k]);
         race_predicate(&race, &g->tasks[i]);
-        model_submit(model, &g->tasks[i], g->before + (size_t)i * g->words);
+        check_model_submit(model, &g->tasks[i], g->before + (size_t)i * g->words);
         race_close(g, i);
         race_need(&race, i);
         if (g->is_compared)
@@ -623,7 +632,7 @@ void model_prepare(struct check_graph *g)
         race_apply(&race, i);
     }
     race_fini(&race);
-    model_destroy(model);
+    check_model_destroy(model);
     find_notifiers(g);
 }
 
@@ -728,9 +737,9 @@ static bool race_is_set(struct race *r, const struct check_arg *arg)
 {
     uint64_t e = pto_dtype_size(arg->region.dtype), base;
     struct byte_state *bytes = race_bytes(r, arg, &base);
-    struct walk w;
+    struct check_walk w;
 
-    for (walk_init(&w, &arg->region); walk_next(&w);) {
+    for (check_walk_init(&w, &arg->region); check_walk_next(&w);) {
         for (uint64_t b = 0; b < e; b++) {
             if (!bytes[w.addr - base + b].is_set)
                 return false;
@@ -743,9 +752,9 @@ static void race_need_arg(struct race *r, const struct check_arg *arg, bool is_w
 {
     uint64_t e = pto_dtype_size(arg->region.dtype), base;
     struct byte_state *bytes = race_bytes(r, arg, &base);
-    struct walk w;
+    struct check_walk w;
 
-    for (walk_init(&w, &arg->region); walk_next(&w);) {
+    for (check_walk_init(&w, &arg->region); check_walk_next(&w);) {
         for (uint64_t b = 0; b < e; b++)
             race_need_byte(r, &bytes[w.addr - base + b], is_write, is_plain);
     }
@@ -770,7 +779,7 @@ static void race_need(struct race *r, uint32_t index)
             race_need_arg(r, arg, arg->writes, arg_is_declared(arg) && !task->is_manual);
     }
     if (check_task_has_predicate(task)) {
-        struct check_arg operand = operand_of(&task->predicate);
+        struct check_arg operand = predicate_operand(&task->predicate);
 
         race_need_arg(r, &operand, false, arg_is_declared(&operand) && !task->is_manual);
     }
@@ -790,9 +799,9 @@ static void race_read(struct race *r, uint32_t index, const struct check_arg *ar
 {
     uint64_t e = pto_dtype_size(arg->region.dtype), base;
     struct byte_state *bytes = race_bytes(r, arg, &base);
-    struct walk w;
+    struct check_walk w;
 
-    for (walk_init(&w, &arg->region); walk_next(&w);) {
+    for (check_walk_init(&w, &arg->region); check_walk_next(&w);) {
         for (uint64_t b = 0; b < e; b++)
             race_read_byte(r, &bytes[w.addr - base + b], index, arg_is_declared(arg));
     }
@@ -803,9 +812,9 @@ static void race_write(struct race *r, int32_t writer, const struct check_arg *a
 {
     uint64_t e = pto_dtype_size(arg->region.dtype), base;
     struct byte_state *bytes = race_bytes(r, arg, &base);
-    struct walk w;
+    struct check_walk w;
 
-    for (walk_init(&w, &arg->region); walk_next(&w);) {
+    for (check_walk_init(&w, &arg->region); check_walk_next(&w);) {
         for (uint64_t b = 0; b < e; b++) {
             struct byte_state *byte = &bytes[w.addr - base + b];
 
@@ -826,7 +835,7 @@ static void race_apply(struct race *r, uint32_t index)
             race_read(r, index, &task->args[k]);
     }
     if (check_task_has_predicate(task)) {
-        struct check_arg operand = operand_of(&task->predicate);
+        struct check_arg operand = predicate_operand(&task->predicate);
 
         race_read(r, index, &operand);
     }
@@ -844,7 +853,7 @@ static void race_apply(struct race *r, uint32_t index)
 static void race_predicate(struct race *r, struct check_task *task)
 {
     struct check_predicate *p = &task->predicate;
-    struct check_arg operand = operand_of(p);
+    struct check_arg operand = predicate_operand(p);
 
     p->is_used = p->op != PTO_PREDICATE_NONE && !p->is_null && race_is_set(r, &operand);
     if (!p->is_used || r->g->deps == PTO_DEPS_SAFE || operand.creator < 0)
@@ -859,7 +868,7 @@ static void race_predicate(struct race *r, struct check_task *task)
 /* ---- what the orchestration does itself ---- */
 
 /* "the tasks submitted so far that write it"; for writing, "the readers, too" */
-static bool task_uses(const struct check_task *task, const struct region *element,
+static bool task_uses(const struct check_task *task, const struct check_region *element,
                       bool with_readers)
 {
     if (task->kind == CHECK_ALLOC)
@@ -870,21 +879,21 @@ static bool task_uses(const struct check_task *task, const struct region *elemen
         if (arg->tag == PTO_TAG_NO_DEP || (arg->tag == PTO_TAG_INPUT && !with_readers) ||
             (arg->region.manual_dep && arg->tag != PTO_TAG_OUTPUT))
             continue;
-        if (region_overlaps(element, &arg->region, NULL))
+        if (check_region_overlaps(element, &arg->region, NULL))
             return true;
     }
     if (with_readers && check_task_has_predicate(task)) {
-        struct region operand = check_element_region(&task->predicate.element);
+        struct check_region operand = check_element_region(&task->predicate.element);
 
-        return region_overlaps(element, &operand, NULL);
+        return check_region_overlaps(element, &operand, NULL);
     }
     return false;
 }
 
-void model_awaited(const struct check_graph *g, uint32_t task, const struct check_access *access,
-                   uint64_t *row)
+void check_model_awaited(const struct check_graph *g, uint32_t task,
+                         const struct check_access *access, uint64_t *row)
 {
-    struct region element = check_element_region(&access->element);
+    struct check_region element = check_element_region(&access->element);
 
     memset(row, 0, g->words * sizeof(*row));
     for (uint32_t i = 0; i < task; i++) {
@@ -907,7 +916,7 @@ static void race_access(struct race *r, uint32_t index, struct check_access *acc
 
     memset(r->needed, 0, g->words * sizeof(uint64_t));
     race_need_arg(r, &arg, access->is_set, false);
-    model_awaited(g, index, access, r->plain);
+    check_model_awaited(g, index, access, r->plain);
     access->is_streamed = access->is_set || race_is_set(r, &arg);
     for (uint32_t w = 0; w < g->words; w++)
         access->is_streamed = access->is_streamed && (r->needed[w] & ~r->plain[w]) == 0;

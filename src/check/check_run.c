@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "pto/sim.h"
+#include "scene/now.h"
 
 enum {
     KERNELS_BY_COUNT = PTO_TASK_TENSORS_MAX + 1,
@@ -44,7 +45,7 @@ struct job {
     struct run_task *task;
     uint32_t call;
     uint32_t sleep_us;
-    struct region regions[PTO_TASK_TENSORS_MAX];
+    struct check_region regions[PTO_TASK_TENSORS_MAX];
 };
 
 struct helper {
@@ -57,8 +58,8 @@ struct helper {
     bool is_ending;
 };
 
-struct runner {
-    struct runner_params params;
+struct check_runner {
+    struct check_runner_params params;
     struct pto_device *device;
     struct pto_callable *callable;
     struct helper helper;
@@ -99,8 +100,8 @@ struct run_task {
 struct run {
     const struct check_graph *g;
     const struct oracle *oracle;
-    struct runner *runner;
-    struct findings *findings;
+    struct check_runner *runner;
+    struct check_findings *findings;
     struct run_task *tasks;
     struct run_call *calls;
     uint32_t deferred_count;
@@ -137,7 +138,7 @@ static pipe_state_fn pipe_state;
 /* Kernels without scalars: the only thing such a kernel has of its own is its code. */
 static struct run_task *bare_tasks[CHECK_BARE_MAX];
 
-static void find(struct findings *findings, int64_t a, int64_t b, const char *format, ...)
+static void find(struct check_findings *findings, int64_t a, int64_t b, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 struct counts {
     uint32_t args;
@@ -148,7 +149,7 @@ struct counts {
 static void compare_calls(const struct run *run, const struct run_task *t);
 static void fill_arena(uint8_t *arena, const struct check_graph *g);
 static struct counts count_all(const struct check_graph *g);
-static int make_callable(struct pto_callable **callable_out);
+static int make_check_callable(struct pto_callable **callable_out);
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry);
 static int helper_start(struct helper *h);
 static void helper_end(struct helper *h);
@@ -157,9 +158,9 @@ static void helper_drain(struct helper *h);
 static void oracle_init(struct oracle *oracle, const struct check_graph *g, bool is_held);
 static void oracle_fini(struct oracle *oracle);
 static void run_init(struct run *run, const struct check_graph *g, const struct oracle *oracle,
-                     struct findings *findings);
+                     struct check_findings *findings);
 static void run_fini(struct run *run);
-static bool run_go(struct run *run, struct runner *r, struct pto_run_options *options);
+static bool run_go(struct run *run, struct check_runner *r, struct pto_run_options *options);
 static bool note_edge(void *context, uint64_t before, uint64_t after);
 static void compare_edges(const struct run *run);
 static void compare_tasks(const struct run *run);
@@ -167,9 +168,9 @@ static void compare_teams(const struct run *run);
 static void compare_order(const struct run *run);
 static void compare_bytes(const struct run *run, const struct oracle *oracle);
 
-int runner_open(const struct runner_params *params, struct runner **runner_out)
+int check_runner_open(const struct check_runner_params *params, struct check_runner **runner_out)
 {
-    struct runner *r = check_alloc(NULL, 1, sizeof(*r));
+    struct check_runner *r = check_alloc(NULL, 1, sizeof(*r));
     struct pto_device_params device;
     int status;
 
@@ -181,7 +182,7 @@ int runner_open(const struct runner_params *params, struct runner **runner_out)
     status = pto_device_open(&device, &r->device);
     if (status < 0)
         goto free_runner;
-    status = make_callable(&r->callable);
+    status = make_check_callable(&r->callable);
     if (status < 0)
         goto close_device;
     status = helper_start(&r->helper);
@@ -199,7 +200,7 @@ free_runner:
     return status;
 }
 
-void runner_close(struct runner *r)
+void check_runner_close(struct check_runner *r)
 {
     if (r == NULL)
         return;
@@ -209,13 +210,14 @@ void runner_close(struct runner *r)
     free(r);
 }
 
-void runner_set_patience(struct runner *r, uint64_t ns)
+void check_runner_set_patience(struct check_runner *r, uint64_t ns)
 {
     r->meet_ns = ns;
 }
 
-static void check_run(struct runner *r, const struct check_graph *g, const struct oracle *oracle,
-                      struct pto_run_options *options, struct findings *findings)
+static void check_run(struct check_runner *r, const struct check_graph *g,
+                      const struct oracle *oracle, struct pto_run_options *options,
+                      struct check_findings *findings)
 {
     struct run run;
 
@@ -257,8 +259,8 @@ static void run_rewind(struct run *run)
 }
 
 /* The graph is built once and launched with fresh memory each time. */
-static void check_relaunch(struct runner *r, const struct check_graph *g,
-                           const struct oracle *oracle, struct findings *findings)
+static void check_relaunch(struct check_runner *r, const struct check_graph *g,
+                           const struct oracle *oracle, struct check_findings *findings)
 {
     uint8_t *old[LAUNCHES];
     uint32_t old_count = 0;
@@ -307,7 +309,8 @@ static void check_relaunch(struct runner *r, const struct check_graph *g,
     run_fini(&run);
 }
 
-void runner_check(struct runner *r, const struct check_graph *g, struct findings *findings)
+void check_runner_check(struct check_runner *r, const struct check_graph *g,
+                        struct check_findings *findings)
 {
     static const uint32_t windows[] = { 0, 2, 8, 64 };
     struct rng rng = { g->seed ^ 0x6f72646572 };
@@ -343,8 +346,9 @@ void runner_check(struct runner *r, const struct check_graph *g, struct findings
     oracle_fini(&oracle);
 }
 
-bool runner_check_without(struct runner *r, const struct check_graph *g, struct rng *rng,
-                          uint32_t edge_out[2], struct findings *findings)
+bool check_runner_check_without(struct check_runner *r, const struct check_graph *g,
+                                struct rng *rng, uint32_t edge_out[2],
+                                struct check_findings *findings)
 {
     struct pto_run_options options;
     struct oracle oracle;
@@ -353,7 +357,7 @@ bool runner_check_without(struct runner *r, const struct check_graph *g, struct 
 
     memset(findings, 0, sizeof(*findings));
     oracle_init(&oracle, g, r->params.mode == PTO_MODE_HOST);
-    is_there = graph_pick_edge(g, oracle.runs, rng, &edge_out[0], &edge_out[1]);
+    is_there = check_graph_pick_edge(g, oracle.runs, rng, &edge_out[0], &edge_out[1]);
     if (is_there) {
         run_init(&run, g, &oracle, findings);
         run.is_dropping = true;
@@ -413,8 +417,8 @@ struct share {
     uint32_t count;
 };
 
-static struct share share_of(const struct run_task *t, uint32_t arg, const struct region *region,
-                             uint32_t call)
+static struct share share_of(const struct run_task *t, uint32_t arg,
+                             const struct check_region *region, uint32_t call)
 {
     bool is_output = t->run->g->tasks[t->index].args[arg].creator >= 0;
 
@@ -460,18 +464,19 @@ static void store_shared(const struct share *s, uint64_t addr, uint32_t size, ui
 }
 
 /* The work of an invocation: first a hash of all it reads, */
-static uint64_t effect_read(const struct run_task *t, uint32_t call, const struct region *regions)
+static uint64_t effect_read(const struct run_task *t, uint32_t call,
+                            const struct check_region *regions)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
     uint64_t hash = rng_mix(t->index + 1 + ((uint64_t)call << 32));
-    struct walk w;
+    struct check_walk w;
 
     for (uint32_t k = 0; k < task->arg_count; k++) {
-        const struct region *r = &regions[k];
+        const struct check_region *r = &regions[k];
         struct share share = share_of(t, k, r, call);
         uint32_t e = pto_dtype_size(r->dtype);
 
-        for (walk_init(&w, r); task->args[k].reads && walk_next(&w);) {
+        for (check_walk_init(&w, r); task->args[k].reads && check_walk_next(&w);) {
             uint64_t bits;
 
             if (share.count == 1)
@@ -485,18 +490,18 @@ static uint64_t effect_read(const struct run_task *t, uint32_t call, const struc
 }
 
 /* then bytes made of it wherever it writes. */
-static void effect_write(const struct run_task *t, uint32_t call, const struct region *regions,
-                         uint64_t hash)
+static void effect_write(const struct run_task *t, uint32_t call,
+                         const struct check_region *regions, uint64_t hash)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
-    struct walk w;
+    struct check_walk w;
 
     for (uint32_t k = 0; k < task->arg_count; k++) {
-        const struct region *r = &regions[k];
+        const struct check_region *r = &regions[k];
         struct share share = share_of(t, k, r, call);
         uint32_t e = pto_dtype_size(r->dtype);
 
-        for (walk_init(&w, r); task->args[k].writes && walk_next(&w);) {
+        for (check_walk_init(&w, r); task->args[k].writes && check_walk_next(&w);) {
             uint64_t bits = rng_mix(hash + ((uint64_t)k << 32) + w.number);
 
             if (share.count == 1)
@@ -508,20 +513,20 @@ static void effect_write(const struct run_task *t, uint32_t call, const struct r
 }
 
 /* All that a descriptor says about the view, not where it is: NULL, or what is wrong. */
-static const char *tensor_judge(const struct pto_tensor *t, const struct region *r)
+static const char *tensor_judge(const struct pto_tensor *t, const struct check_region *r)
 {
-    struct region seen;
+    struct check_region seen;
 
     if (t->ndims != r->ndims)
         return "ndims";
-    seen = region_from_tensor(t);
+    seen = check_region_from_tensor(t);
     if (memcmp(seen.shapes, r->shapes, sizeof(r->shapes)) != 0)
         return "shapes";
     if (memcmp(seen.strides, r->strides, sizeof(r->strides)) != 0)
         return "strides";
     if (t->start != r->start || t->dtype != r->dtype)
         return "start or dtype";
-    if (t->extent != region_extent(r) || t->is_contiguous != region_is_contiguous(r))
+    if (t->extent != check_region_extent(r) || t->is_contiguous != check_region_is_contiguous(r))
         return "extent or is_contiguous";
     if (t->size != r->size)
         return "size";
@@ -565,10 +570,9 @@ static void kernel_delay(const struct run_task *t, uint32_t call)
     if (task->sleep_us != 0 && is_slow)
         usleep(task->sleep_us);
     if (t->gate != NULL && call == t->call_count - 1) {
-        uint64_t deadline = check_now_ns() + GATE_NS;
+        uint64_t deadline = now_ns() + GATE_NS;
 
-        while (__atomic_load_n(&t->gate->started, __ATOMIC_RELAXED) == 0 &&
-               check_now_ns() < deadline)
+        while (__atomic_load_n(&t->gate->started, __ATOMIC_RELAXED) == 0 && now_ns() < deadline)
             sched_yield();
     }
 }
@@ -597,11 +601,11 @@ static const char *kernel_meet(const struct run_task *t, uint32_t call)
     if (pipe_state != NULL)
         t->calls[call].pipe = pipe_state(PIPE_KEY, sizeof(uint64_t));
     __atomic_add_fetch(met, 1, __ATOMIC_RELAXED);
-    deadline = check_now_ns() + (run->runner->meet_ns != 0 ? run->runner->meet_ns : MEET_NS);
+    deadline = now_ns() + (run->runner->meet_ns != 0 ? run->runner->meet_ns : MEET_NS);
     while (__atomic_load_n(met, __ATOMIC_RELAXED) < count) {
         if (__atomic_load_n(&run->is_spoilt, __ATOMIC_RELAXED))
             return "a kernel did not meet the others of its block or gang";
-        if (check_now_ns() >= deadline)
+        if (now_ns() >= deadline)
             __atomic_store_n(&run->is_spoilt, true, __ATOMIC_RELAXED);
         pto_pause();
     }
@@ -698,13 +702,13 @@ static const char *kernel_work(const int64_t *args, struct run_task *t, uint32_t
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
     struct run_call *call = &t->calls[index];
-    struct region regions[PTO_TASK_TENSORS_MAX];
+    struct check_region regions[PTO_TASK_TENSORS_MAX];
     bool defers = check_call_defers(task, index);
     const char *fault = NULL;
     struct job *job;
 
     for (uint32_t k = 0; k < task->arg_count; k++)
-        regions[k] = region_from_tensor(pto_arg_tensor(args, (int)k));
+        regions[k] = check_region_from_tensor(pto_arg_tensor(args, (int)k));
     if (t->run->g->is_compared) /* else its kernels race, and the bytes mean nothing */
         call->hash = effect_read(t, index, regions);
     if (defers)
@@ -804,7 +808,7 @@ COUNTS(X)
 BARES(X)
 #undef X
 
-static int make_callable(struct pto_callable **callable_out)
+static int make_check_callable(struct pto_callable **callable_out)
 {
 #define X0(n) kernel_of_##n##_0,
 #define X1(n) kernel_of_##n##_1,
@@ -937,8 +941,8 @@ static void open_scopes(struct pto_orch *o, const struct check_graph *g, uint32_
 }
 
 /* A descriptor as the orchestration would have made it with views. */
-static struct pto_tensor make_tensor(const struct run *run, int32_t creator, uint32_t output,
-                                     const struct region *r)
+static struct pto_tensor place_tensor(const struct run *run, int32_t creator, uint32_t output,
+                                      const struct check_region *r)
 {
     struct pto_tensor t;
 
@@ -968,12 +972,12 @@ static struct pto_tensor make_tensor(const struct run *run, int32_t creator, uin
 
 static struct pto_tensor make_given(const struct run *run, const struct check_arg *arg)
 {
-    return make_tensor(run, arg->creator, arg->output, &arg->region);
+    return place_tensor(run, arg->creator, arg->output, &arg->region);
 }
 
-static struct pto_tensor make_element(const struct run *run, const struct check_element *e)
+static struct pto_tensor element_tensor(const struct run *run, const struct check_element *e)
 {
-    return make_tensor(run, e->creator, e->output, &e->region);
+    return place_tensor(run, e->creator, e->output, &e->region);
 }
 
 /* What the submit returned: the id, and a descriptor for each output. */
@@ -1031,7 +1035,7 @@ static void set_launch(const struct run_task *t, struct pto_args *args,
         pto_set_timing_slot(args, task->timing - 1);
     if (!p->is_used && !p->is_null)
         return;
-    *operand = make_element(t->run, &p->element);
+    *operand = element_tensor(t->run, &p->element);
     if (p->is_null && task->salt % 2 == 0)
         operand->addr = 0;
     predicate->tensor = operand;
@@ -1116,7 +1120,7 @@ static void do_accesses(struct pto_orch *o, struct run *run, const struct run_ta
 
         if (!access_is_done(access, run->is_held))
             continue;
-        tensor = make_element(run, e);
+        tensor = element_tensor(run, e);
         if (access->is_set) {
             pto_set_data(o, &tensor, e->ndims, e->indices, access->bits);
             continue;
@@ -1181,7 +1185,7 @@ static void fill_arena(uint8_t *arena, const struct check_graph *g)
 
 /* The oracle may be NULL: then it is only for descriptors and an arena. */
 static void run_init(struct run *run, const struct check_graph *g, const struct oracle *oracle,
-                     struct findings *findings)
+                     struct check_findings *findings)
 {
     struct counts n = count_all(g), at = { 0, 0, 0 };
     uint32_t bare = 0;
@@ -1292,7 +1296,7 @@ static void compare_report(const struct run *run, const struct pto_run_report *r
 }
 
 /* False if the run failed; then nothing can be compared. */
-static bool run_go(struct run *run, struct runner *r, struct pto_run_options *options)
+static bool run_go(struct run *run, struct check_runner *r, struct pto_run_options *options)
 {
     uint64_t scalar = (uint64_t)(uintptr_t)run;
     struct pto_entry entry = { 0, 1, NULL, &scalar };
@@ -1351,10 +1355,10 @@ static void oracle_fill(uint8_t *memory, const struct check_arg *arg)
 
 static uint64_t element_addr(const struct run *memory, const struct check_element *e)
 {
-    struct pto_tensor t = make_element(memory, e);
-    struct region view = region_from_tensor(&t);
+    struct pto_tensor t = element_tensor(memory, e);
+    struct check_region view = check_region_from_tensor(&t);
     struct check_element there = *e;
-    struct region element;
+    struct check_region element;
 
     there.region = view;
     element = check_element_region(&there);
@@ -1415,10 +1419,10 @@ static void oracle_task(struct oracle *oracle, const struct run *memory, uint32_
 {
     const struct run_task *t = &memory->tasks[index];
     uint32_t arg_count = memory->g->tasks[index].arg_count;
-    struct region regions[PTO_TASK_TENSORS_MAX];
+    struct check_region regions[PTO_TASK_TENSORS_MAX];
 
     for (uint32_t k = 0; k < arg_count; k++)
-        regions[k] = region_from_tensor(&memory->given[t->first_arg + k]);
+        regions[k] = check_region_from_tensor(&memory->given[t->first_arg + k]);
     for (uint32_t k = 0; k < t->call_count; k++) {
         uint64_t hash = effect_read(t, k, regions);
 
@@ -1665,9 +1669,9 @@ static void compare_bytes(const struct run *run, const struct oracle *oracle)
     }
 }
 
-static void find(struct findings *findings, int64_t a, int64_t b, const char *format, ...)
+static void find(struct check_findings *findings, int64_t a, int64_t b, const char *format, ...)
 {
-    struct finding *item = &findings->item[findings->count];
+    struct check_finding *item = &findings->item[findings->count];
     va_list list;
 
     if (findings->count++ >= FINDINGS_MAX)
@@ -1679,13 +1683,13 @@ static void find(struct findings *findings, int64_t a, int64_t b, const char *fo
     va_end(list);
 }
 
-void findings_print(const struct findings *findings, const struct check_graph *g)
+void check_findings_print(const struct check_findings *findings, const struct check_graph *g)
 {
     for (uint32_t i = 0; i < findings->count && i < FINDINGS_MAX; i++) {
         printf("%s\n", findings->item[i].text);
         for (int k = 0; k < 2; k++) {
             if (findings->item[i].task[k] >= 0)
-                graph_print_task(g, (uint32_t)findings->item[i].task[k]);
+                check_graph_print_task(g, (uint32_t)findings->item[i].task[k]);
         }
     }
     if (findings->count > FINDINGS_MAX)

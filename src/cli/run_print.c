@@ -59,31 +59,21 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
     return true;
 }
 
-bool run_write_outputs(const struct session *s, const struct run_request *request)
+bool cli_run_write_outputs(const struct session *s, const struct run_request *request)
 {
-    for (uint32_t i = 0; i < request->out_count; i++) {
-        int argument = scene_find_argument(s->scene, request->out[i].name);
+    for (uint32_t i = 0; i < request->out.count; i++) {
+        int argument = scene_find_argument(s->scene, request->out.file[i].name);
         const struct scene_tensor *tensor = &s->data.tensor[argument];
         struct fault fault = { .status = 0 };
 
-        if (npy_write(request->out[i].path, tensor->argument->dtype, tensor->shapes,
-                      tensor->argument->ndims, tensor->got, &fault) < 0) {
+        if (scene_npy_write(request->out.file[i].path, tensor->argument->dtype, tensor->shapes,
+                            tensor->argument->ndims, tensor->got, &fault) < 0) {
             printf("  written  FAILED: %s\n", fault.text);
             return false;
         }
-        printf("  written  %s to %s\n", request->out[i].name, request->out[i].path);
+        printf("  written  %s to %s\n", request->out.file[i].name, request->out.file[i].path);
     }
     return true;
-}
-
-static void print_indented(const char *text)
-{
-    while (*text != '\0') {
-        size_t length = strcspn(text, "\n");
-
-        printf("           %.*s\n", (int)length, text);
-        text += length + (text[length] != '\0');
-    }
 }
 
 static void print_mismatch(struct session *s, enum pto_mode mode)
@@ -94,9 +84,9 @@ static void print_mismatch(struct session *s, enum pto_mode mode)
 
     if (to == NULL)
         return;
-    session_explain(s, mode, to);
+    scene_session_explain(s, mode, to);
     fclose(to);
-    print_indented(text);
+    terminal_print_indented(text, "           ");
     free(text);
 }
 
@@ -110,7 +100,7 @@ static void print_failure(struct session *s, enum pto_mode mode, const struct fa
         printf("  error    %s\n", fault->text);
 }
 
-int run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
+int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
 {
     struct fault fault = { .status = 0 };
     uint64_t best_ns = UINT64_MAX;
@@ -118,7 +108,7 @@ int run_and_print(struct session *s, const struct run_request *request, enum pto
     int status = PTO_OK;
 
     for (uint32_t round = 0; round < request->rounds && status == PTO_OK; round++) {
-        status = session_run(s, mode, &fault);
+        status = scene_session_run(s, mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
     printf("\n%s, %s", s->platform, pto_mode_name(mode));
@@ -127,12 +117,12 @@ int run_and_print(struct session *s, const struct run_request *request, enum pto
     printf("\n");
     if (status == PTO_OK) {
         printf("  result   ok: ");
-        session_summarize(s, stdout);
+        scene_session_summarize(s, stdout);
         printf("\n");
         print_report(&s->report, best_ns, request->rounds);
     }
     if (status == PTO_OK || status == PTO_EMISMATCH)
-        is_good = run_write_outputs(s, request);
+        is_good = cli_run_write_outputs(s, request);
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
         is_good = false; /* a run that failed has a timeline, too */
     if (status < 0)      /* last: it may run once more */

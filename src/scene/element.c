@@ -27,12 +27,12 @@ static int64_t extend(const struct pto_dtype_info *info, uint64_t bits)
     return (int64_t)(bits << unused) >> unused;
 }
 
-bool element_is_float(enum pto_dtype dtype)
+bool scene_element_is_float(enum pto_dtype dtype)
 {
     return pto_dtype_info((uint32_t)dtype)->kind == PTO_KIND_FLOAT;
 }
 
-uint64_t element_bits(enum pto_dtype dtype, const void *array, uint64_t index)
+uint64_t scene_element_bits(enum pto_dtype dtype, const void *array, uint64_t index)
 {
     uint32_t bytes = pto_dtype_size((uint32_t)dtype);
     uint64_t bits = 0;
@@ -41,7 +41,7 @@ uint64_t element_bits(enum pto_dtype dtype, const void *array, uint64_t index)
     return bits;
 }
 
-double element_value(enum pto_dtype dtype, uint64_t bits)
+double scene_element_value(enum pto_dtype dtype, uint64_t bits)
 {
     const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
     int fraction_bits = info->layout.fraction_bits, bias;
@@ -50,7 +50,7 @@ double element_value(enum pto_dtype dtype, uint64_t bits)
 
     if (info->kind != PTO_KIND_FLOAT)
         return info->kind == PTO_KIND_SIGNED ? (double)extend(info, bits) : (double)bits;
-    if (element_is_nan(dtype, bits))
+    if (scene_element_is_nan(dtype, bits))
         return NAN;
     all_ones = (1ull << info->layout.exponent_bits) - 1;
     bias = (int)(all_ones / 2);
@@ -66,7 +66,7 @@ double element_value(enum pto_dtype dtype, uint64_t bits)
     return is_negative(info, bits) ? -number : number;
 }
 
-bool element_is_nan(enum pto_dtype dtype, uint64_t bits)
+bool scene_element_is_nan(enum pto_dtype dtype, uint64_t bits)
 {
     const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
     uint64_t value, infinity;
@@ -79,7 +79,7 @@ bool element_is_nan(enum pto_dtype dtype, uint64_t bits)
                                                     : value == magnitude(info, UINT64_MAX);
 }
 
-uint64_t element_distance(enum pto_dtype dtype, uint64_t a, uint64_t b)
+uint64_t scene_element_distance(enum pto_dtype dtype, uint64_t a, uint64_t b)
 {
     const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
     int64_t x, y;
@@ -98,20 +98,20 @@ uint64_t element_distance(enum pto_dtype dtype, uint64_t a, uint64_t b)
     return x > y ? (uint64_t)x - (uint64_t)y : (uint64_t)y - (uint64_t)x;
 }
 
-void element_print(enum pto_dtype dtype, uint64_t bits, char text[ELEMENT_TEXT_MAX])
+void scene_element_print(enum pto_dtype dtype, uint64_t bits, char text[ELEMENT_TEXT_MAX])
 {
     const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
 
     if (info->kind == PTO_KIND_FLOAT)
         snprintf(text, ELEMENT_TEXT_MAX, "%.*g", info->layout.digits & 31,
-                 element_value(dtype, bits));
+                 scene_element_value(dtype, bits));
     else if (info->kind == PTO_KIND_SIGNED)
         snprintf(text, ELEMENT_TEXT_MAX, "%" PRId64, extend(info, bits));
     else
         snprintf(text, ELEMENT_TEXT_MAX, "%" PRIu64, bits);
 }
 
-void element_poison(enum pto_dtype dtype, void *array, uint64_t bytes)
+void scene_element_poison(enum pto_dtype dtype, void *array, uint64_t bytes)
 {
     bool has_nan = pto_dtype_info((uint32_t)dtype)->layout.special != PTO_SPECIAL_NONE;
 

@@ -12,7 +12,7 @@
 #include "scene/bytes.h"
 #include "scene/scene_manifest.h"
 
-static int check_files(const struct scene *scene, struct fault *fault);
+static int check_all_files(const struct scene *scene, struct fault *fault);
 
 int scene_open(const char *folder, struct scene **scene_out, struct fault *fault)
 {
@@ -25,7 +25,7 @@ int scene_open(const char *folder, struct scene **scene_out, struct fault *fault
     if (path == NULL)
         return fault_tell(fault, PTO_ENOMEM, "there is no memory");
     snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
-    status = bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
+    status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
     free(path);
     if (status < 0)
         return status;
@@ -36,7 +36,7 @@ int scene_open(const char *folder, struct scene **scene_out, struct fault *fault
     free(text);
     if (status < 0)
         return status;
-    status = check_files(scene, fault);
+    status = check_all_files(scene, fault);
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -57,9 +57,9 @@ int scene_parse(const char *folder, const void *text, size_t bytes, struct scene
         return fault_tell(fault, PTO_ENOMEM, "there is no memory");
     }
     snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
-    status = document_read(scene->path, text, bytes, &scene->document, fault);
+    status = scene_document_read(scene->path, text, bytes, &scene->document, fault);
     if (status == PTO_OK)
-        status = manifest_load(scene, folder, fault);
+        status = scene_manifest_load(scene, folder, fault);
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -72,7 +72,7 @@ void scene_close(struct scene *scene)
 {
     if (scene == NULL)
         return;
-    document_free(scene->document);
+    scene_document_free(scene->document);
     free(scene->path);
     free(scene);
 }
@@ -158,7 +158,7 @@ static int check_data(const struct scene *scene, const struct scene_files *files
     return status;
 }
 
-static int check_files(const struct scene *scene, struct fault *fault)
+static int check_all_files(const struct scene *scene, struct fault *fault)
 {
     int status = check_file(scene, scene->orchestration.path, "the orchestration", fault);
 

@@ -6,8 +6,8 @@
 #ifndef PTO_SCENE_READ_H
 #define PTO_SCENE_READ_H
 
-#include "scene/document.h"
 #include "pto/pto.h"
+#include "scene/document.h"
 
 #define SCENE_FILE "scene.yaml"
 

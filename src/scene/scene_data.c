@@ -180,7 +180,7 @@ static int copy_npy(const struct npy *npy, const char *path, const struct scene_
     const struct scene_argument *argument = tensor->argument;
     char has[64], wants[64];
 
-    if (!npy_fits(npy, argument->dtype))
+    if (!scene_npy_fits(npy, argument->dtype))
         return fault_tell(fault, PTO_EINVAL,
                           "%.1000s has elements of type %c%u, but argument '%s' is %s; convert it "
                           "with .astype()",
@@ -201,12 +201,12 @@ static int load_npy(const char *path, const struct scene_tensor *tensor, void *t
                     struct fault *fault)
 {
     struct npy npy;
-    int status = npy_read(path, &npy, fault);
+    int status = scene_npy_read(path, &npy, fault);
 
     if (status < 0)
         return status;
     status = copy_npy(&npy, path, tensor, to, fault);
-    npy_free(&npy);
+    scene_npy_free(&npy);
     return status;
 }
 

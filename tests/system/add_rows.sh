@@ -56,7 +56,7 @@ make -s -C "$tree" -j"$(nproc)" OPT=-O0 WERROR= all >"$work/log" 2>&1 || {
 expect 0 '^  a9sim +4 +12   .*ready' info
 expect 0 '^  a9 +- +12   not supported by this version .*use a9sim' info
 for command in run test drill check build; do
-    expect 0 '--platform P.* a9sim' $command --help
+    expect 0 'a9sim' $command --help
 done
 expect 0 'a9sim' run vector --platform a9sim
 [ "$(grep -c 'result   ok: f exact' "$work/out")" = 2 ] || fail "vector is wrong on a9sim: $(cat "$work/out")"
@@ -64,7 +64,7 @@ expect 0 '^a9sim, host, default' run vector
 expect 0 'vector/default a9sim stream' test "$tree/examples/vector" --list
 expect 0 'ok' doctor
 expect 0 '' check --platform a9sim --graphs 20 --tasks 60 --seed 1
-expect 2 'there is no platform .a8.; there are a2a3sim, a5sim and a9sim' run --platform a8
+expect 2 'unknown platform .a8.; --platform must be a2a3sim, a5sim, a9sim or all' run --platform a8
 expect 1 'kernels for a9 need the vendor.s compiler.* build for a9sim' \
     build "$tree/examples/vector" --platform a9 -o "$work/a9.ptoc"
 

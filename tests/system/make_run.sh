@@ -38,13 +38,13 @@ done
 expect 0 "usage: pto" --help
 expect 0 "pto " --version
 expect 2 "usage: pto"
-expect 2 "there is no command 'walk'" walk
+expect 2 "unknown command 'walk'" walk
 expect 0 "--clusters" run --help
 expect 0 "vector" run --list
 expect 0 "5, 1 thread" run vector --platform a5sim --mode=host --threads 1 --clusters 1
 expect 2 "there is no scene 'nothing' here, nor an example of that name" run nothing
 expect 2 "there is no scene in '../vector'" run ../vector
-expect 2 "there is no platform 'a9'; there are a2a3sim and a5sim" run --platform a9
-expect 2 "--mode is stream, host or all" run --mode fast
-expect 2 "--threads wants a number" run --threads -1
-expect 2 "too many" run vector vector
+expect 2 "unknown platform 'a9'; --platform must be a2a3sim, a5sim or all" run --platform a9
+expect 2 "--mode must be stream, host or all" run --mode fast
+expect 2 "--threads must be a number" run --threads -1
+expect 2 "unexpected argument 'vector'" run vector vector

@@ -56,12 +56,12 @@ static void numbers_and_sizes_of_types_are_an_abi(void **state)
     assert_string_equal(pto_dtype_text(UINT32_MAX), "unknown");
 }
 
-static void assert_found_again(name_fn name, uint32_t count)
+static void assert_found_again(scene_name_fn name, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
-        assert_int_equal(names_find(name, count, name(i)), i); /* so none is there twice */
-    assert_int_equal(names_find(name, count, ""), -1);
-    assert_int_equal(names_find(name, count, name(count)), -1);
+        assert_int_equal(scene_find_name(name, count, name(i)), i); /* so none is there twice */
+    assert_int_equal(scene_find_name(name, count, ""), -1);
+    assert_int_equal(scene_find_name(name, count, name(count)), -1);
 }
 
 static void every_name_is_found_again(void **state)
@@ -74,9 +74,9 @@ static void every_name_is_found_again(void **state)
     assert_found_again(pto_deps_name, PTO_DEPS_COUNT);
     assert_found_again(pto_tag_name, PTO_TAG_COUNT);
     assert_found_again(pto_direction_name, PTO_DIR_COUNT);
-    assert_int_equal(names_find(pto_mode_name, PTO_MODE_COUNT, "host"), PTO_MODE_HOST);
-    assert_int_equal(names_find(pto_deps_name, PTO_DEPS_COUNT, "simpler"), PTO_DEPS_SIMPLER);
-    assert_int_equal(names_find(pto_direction_name, PTO_DIR_COUNT, "inout"), PTO_DIR_INOUT);
+    assert_int_equal(scene_find_name(pto_mode_name, PTO_MODE_COUNT, "host"), PTO_MODE_HOST);
+    assert_int_equal(scene_find_name(pto_deps_name, PTO_DEPS_COUNT, "simpler"), PTO_DEPS_SIMPLER);
+    assert_int_equal(scene_find_name(pto_direction_name, PTO_DIR_COUNT, "inout"), PTO_DIR_INOUT);
 }
 
 static void names_are_joined_as_in_a_sentence(void **state)
@@ -84,11 +84,12 @@ static void names_are_joined_as_in_a_sentence(void **state)
     char text[NAMES_TEXT_MAX];
 
     (void)state;
-    assert_string_equal(names_list(pto_mode_name, PTO_MODE_COUNT, "or", text), "stream or host");
-    assert_string_equal(names_list(pto_mode_name, 1, "or", text), "stream");
-    assert_string_equal(names_list(pto_direction_name, PTO_DIR_COUNT, "and", text),
+    assert_string_equal(scene_list_names(pto_mode_name, PTO_MODE_COUNT, "or", text),
+                        "stream or host");
+    assert_string_equal(scene_list_names(pto_mode_name, 1, "or", text), "stream");
+    assert_string_equal(scene_list_names(pto_direction_name, PTO_DIR_COUNT, "and", text),
                         "scalar, in, out and inout");
-    names_platforms(true, "or", text);
+    scene_list_platforms(true, "or", NULL, text);
     assert_int_equal(strncmp(text, pto_platform_at(0)->name, strlen(pto_platform_at(0)->name)), 0);
 }
 
@@ -120,8 +121,8 @@ static void a_file_tells_its_type(void **state)
         const struct pto_dtype_info *info = pto_dtype_info(i);
         struct npy npy = { .kind = info->npy, .item_bytes = info->bytes };
 
-        assert_true(npy_fits(&npy, (enum pto_dtype)i));
-        assert_int_equal(npy_dtype(&npy), info->npy == 'V' && info->bytes == 1 ? -1 : (int)i);
+        assert_true(scene_npy_fits(&npy, (enum pto_dtype)i));
+        assert_int_equal(scene_npy_dtype(&npy), info->npy == 'V' && info->bytes == 1 ? -1 : (int)i);
     }
 }
 
@@ -135,13 +136,13 @@ static void bits_of_a_number_are_the_nearest(void **state)
     for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++)
         for (size_t v = 0; v < sizeof(values) / sizeof(values[0]); v++) {
             uint64_t bits = pto_scene_to_bits(types[t], values[v]);
-            double off = fabs(element_value(types[t], bits) - values[v]);
+            double off = fabs(scene_element_value(types[t], bits) - values[v]);
 
-            if (isinf(element_value(types[t], bits)))
+            if (isinf(scene_element_value(types[t], bits)))
                 continue;
-            assert_true(off <= fabs(element_value(types[t], bits + 1) - values[v]));
+            assert_true(off <= fabs(scene_element_value(types[t], bits + 1) - values[v]));
             assert_true((bits & 0x7fff) == 0 ||
-                        off <= fabs(element_value(types[t], bits - 1) - values[v]));
+                        off <= fabs(scene_element_value(types[t], bits - 1) - values[v]));
         }
     for (size_t v = 0; v < sizeof(values) / sizeof(values[0]); v++) {
         float value = (float)values[v];
@@ -150,8 +151,8 @@ static void bits_of_a_number_are_the_nearest(void **state)
         memcpy(&bits, &value, sizeof(bits));
         assert_int_equal(pto_scene_to_bits(PTO_FLOAT32, values[v]), bits);
     }
-    assert_true(element_is_nan(PTO_FLOAT32, pto_scene_to_bits(PTO_FLOAT32, NAN)));
-    assert_true(isinf(element_value(PTO_FLOAT16, pto_scene_to_bits(PTO_FLOAT16, -INFINITY))));
+    assert_true(scene_element_is_nan(PTO_FLOAT32, pto_scene_to_bits(PTO_FLOAT32, NAN)));
+    assert_true(isinf(scene_element_value(PTO_FLOAT16, pto_scene_to_bits(PTO_FLOAT16, -INFINITY))));
 }
 
 int main(void)
