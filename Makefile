@@ -23,7 +23,8 @@ TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.
 TRACE_SRC = timeline.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c scene.c scene_build.c scene_data.c \
 	scene_fields.c scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
-CHECK_SRC = check_graph.c check_model.c check_run.c
+CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_oracle.c \
+	check_orch.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_view.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_limits.c stage.c
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \

@@ -14,7 +14,8 @@
 enum {
     CHECK_TASKS_MAX = 4096,
     CHECK_DEPTH_MAX = 6,
-    CHECK_BARE_MAX = 8 /* kernels without a scalar: each needs a function of its own */
+    CHECK_BARE_MAX = 8,     /* kernels without a scalar: each needs a function of its own */
+    CHECK_NOTIFIER_FAR = 10 /* a notifier may be this much later, so beyond the end */
 };
 
 struct rng {
@@ -44,8 +45,18 @@ static inline bool rng_chance(struct rng *r, uint32_t percent)
     return rng_below(r, 100) < percent;
 }
 
+/* Blocks that a gang can have. */
+static inline uint32_t check_gang_most(const struct check_graph *g, const struct check_task *task)
+{
+    return task->kind == CHECK_AIV ? PTO_CLUSTER_AIVS * g->clusters : g->clusters;
+}
+
 struct check_graph *check_graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
                                          uint32_t clusters);
+/* A shape of 1 to 5 dimensions with at most `elements` elements, and most of them. */
+uint32_t check_make_shape(struct rng *rng, uint64_t elements, uint32_t shapes[]);
+/* A view of a tensor, of any kind. */
+struct check_region check_make_view(struct rng *rng, const struct pto_tensor *frame);
 struct check_graph *check_graph_copy(const struct check_graph *g);
 void check_graph_destroy(struct check_graph *g);
 

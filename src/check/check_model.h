@@ -258,6 +258,8 @@ void check_model_submit(struct check_model *m, const struct check_task *task, ui
  */
 void check_model_prepare(struct check_graph *g);
 
+/* What a predicate reads, as an argument. */
+struct check_arg check_predicate_operand(const struct check_predicate *p);
 /* The element alone: its view has one dimension of one element. */
 struct check_region check_element_region(const struct check_element *e);
 /* What has completed when an access before the submit of `task` is done; fills a row. */

@@ -2,7 +2,7 @@
 /*
  * The naive model of `pto check`: small graphs by hand with the edges that
  * docs/ordering.md gives them, and decisions about regions against sets of
- * bytes. Needs src/check/check_model.c only, no engine.
+ * bytes. Needs the model only (check_model.c, check_region.c, check_race.c), no engine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
