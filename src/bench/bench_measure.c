@@ -15,14 +15,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "scene/now.h"
 #include "scene/terminal.h"
 
 enum {
     CHUNK = 1024,          /* tasks submitted between two looks at the interrupt */
     WARM_TASKS = 1000,     /* before the first measurement of a device */
-    CLUSTER_CORES = 3,     /* a device has no more workers than cores */
     PINGPONG_BATCHES = 25, /* the median counts */
     PINGPONG_ROUNDS = 2000,
     PINGPONG_LOOK = 1 << 12, /* spins between two looks at the interrupt */
@@ -179,8 +178,8 @@ static int open_devices(struct bench *b)
 
         pto_device_params_init(&params);
         params.workers = workers;
-        if (workers > pto_platform_at(0)->clusters * CLUSTER_CORES)
-            params.clusters = (workers + CLUSTER_CORES - 1) / CLUSTER_CORES;
+        if (workers > pto_platform_at(0)->clusters * PTO_CLUSTER_CORES)
+            params.clusters = (workers + PTO_CLUSTER_CORES - 1) / PTO_CLUSTER_CORES;
         status = pto_device_open(&params, &b->device[i]);
         if (status < 0)
             fprintf(stderr,
@@ -275,14 +274,6 @@ static int measure_rows(struct bench *b)
 }
 
 /* ---- latency ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* On the device with the most workers: whether waking them costs anything is part of it. */
 static int measure_one_task(struct bench *b)

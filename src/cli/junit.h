@@ -6,9 +6,9 @@
 #include "cli/test_jobs.h"
 
 /* Written whole or not at all. */
-int junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
-                struct fault *fault);
+int cli_junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
+                    struct fault *fault);
 /* The text, for tests; valid XML whatever the strings hold. */
-void junit_print(FILE *to, const struct test_item *item, uint32_t count, double seconds);
+void cli_junit_print(FILE *to, const struct test_item *item, uint32_t count, double seconds);
 
 #endif

@@ -22,12 +22,12 @@ static void probe_in_child(const char *platform, int mode, struct probe *probe_o
 static void probe_device(const char *platform, int mode, struct probe *p);
 static void run_graph(struct pto_device *device, enum pto_mode mode, struct probe *p);
 
-void probe_open(const char *platform, struct probe *probe_out)
+void cli_probe_open(const char *platform, struct probe *probe_out)
 {
     probe_in_child(platform, NO_RUN, probe_out);
 }
 
-void probe_run(const char *platform, enum pto_mode mode, struct probe *probe_out)
+void cli_probe_run(const char *platform, enum pto_mode mode, struct probe *probe_out)
 {
     probe_in_child(platform, (int)mode, probe_out);
 }
@@ -172,8 +172,8 @@ static void run_graph(struct pto_device *device, enum pto_mode mode, struct prob
 
 /* ---- words ---- */
 
-void probe_explain(const struct probe *probe, const struct machine *m, char *why, size_t why_bytes,
-                   const char **fix_out)
+void cli_probe_explain(const struct probe *probe, const struct machine *m, char *why,
+                       size_t why_bytes, const char **fix_out)
 {
     *fix_out = "please report it with the output of `pto info`";
     if (probe->signal == SIGALRM) {

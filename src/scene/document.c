@@ -38,8 +38,8 @@ struct reader {
 static int read_events(struct reader *r, yaml_parser_t *parser);
 static int take_event(struct reader *r, const yaml_event_t *event);
 
-int document_read(const char *name, const void *text, size_t bytes, struct document **document_out,
-                  struct fault *fault)
+int scene_document_read(const char *name, const void *text, size_t bytes,
+                        struct document **document_out, struct fault *fault)
 {
     struct document *document = calloc(1, sizeof(*document));
     yaml_parser_t parser;
@@ -62,14 +62,14 @@ int document_read(const char *name, const void *text, size_t bytes, struct docum
     if (status == PTO_OK && document->root == NULL)
         status = fault_tell(fault, PTO_EINVAL, "%s: it is empty", name);
     if (status < 0) {
-        document_free(document);
+        scene_document_free(document);
         return status;
     }
     *document_out = document;
     return PTO_OK;
 }
 
-void document_free(struct document *document)
+void scene_document_free(struct document *document)
 {
     if (document == NULL)
         return;
@@ -82,7 +82,7 @@ void document_free(struct document *document)
     free(document);
 }
 
-void *document_take(struct document *document, size_t bytes)
+void *scene_document_take(struct document *document, size_t bytes)
 {
     struct chunk *chunk = calloc(1, sizeof(*chunk) + bytes);
 
@@ -93,17 +93,17 @@ void *document_take(struct document *document, size_t bytes)
     return chunk->bytes;
 }
 
-const struct node *document_root(const struct document *document)
+const struct node *scene_document_root(const struct document *document)
 {
     return document->root;
 }
 
-const char *document_name(const struct document *document)
+const char *scene_document_name(const struct document *document)
 {
     return document->name;
 }
 
-const struct node *node_find(const struct node *map, const char *key)
+const struct node *scene_document_find(const struct node *map, const char *key)
 {
     if (map == NULL || map->kind != NODE_MAP)
         return NULL;
@@ -113,8 +113,8 @@ const struct node *node_find(const struct node *map, const char *key)
     return NULL;
 }
 
-int document_refuse(const struct document *document, const struct node *at, struct fault *fault,
-                    const char *format, ...)
+int scene_document_refuse(const struct document *document, const struct node *at,
+                          struct fault *fault, const char *format, ...)
 {
     char text[FAULT_TEXT_MAX / 2];
     va_list args;
@@ -126,8 +126,8 @@ int document_refuse(const struct document *document, const struct node *at, stru
                       text);
 }
 
-int document_refuse_key(const struct document *document, const struct node *at, struct fault *fault,
-                        const char *format, ...)
+int scene_document_refuse_key(const struct document *document, const struct node *at,
+                              struct fault *fault, const char *format, ...)
 {
     const struct node key = { .line = at->key_line, .column = at->key_column };
     char text[FAULT_TEXT_MAX / 2];
@@ -136,7 +136,7 @@ int document_refuse_key(const struct document *document, const struct node *at, 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return document_refuse(document, &key, fault, "%s", text);
+    return scene_document_refuse(document, &key, fault, "%s", text);
 }
 
 /* ---- events ---- */
@@ -187,7 +187,7 @@ static int copy_text(struct reader *r, const yaml_event_t *event, const char **t
 
     if (memchr(text, '\0', length) != NULL)
         return refuse_mark(r, event->start_mark, "a text must not have a zero inside");
-    copy = document_take(r->document, length + 1);
+    copy = scene_document_take(r->document, length + 1);
     if (copy == NULL)
         return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
     memcpy(copy, text, length);
@@ -207,7 +207,7 @@ static int take_key(struct reader *r, const yaml_event_t *event)
         return refuse_mark(r, event->start_mark, "a mapping must not have more than 1024 keys");
     status = copy_text(r, event, &level->key);
     level->key_mark = event->start_mark;
-    if (status == PTO_OK && node_find(level->node, level->key) != NULL) {
+    if (status == PTO_OK && scene_document_find(level->node, level->key) != NULL) {
         char text[128];
 
         snprintf(text, sizeof(text), "'%.80s' stands here twice", level->key);
@@ -220,7 +220,7 @@ static int add_node(struct reader *r, const yaml_event_t *event, enum node_kind 
                     struct node **node_out)
 {
     struct level *level = &r->level[r->depth];
-    struct node *node = document_take(r->document, sizeof(*node));
+    struct node *node = scene_document_take(r->document, sizeof(*node));
 
     if (node == NULL)
         return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
@@ -257,7 +257,7 @@ static int begin_parts(struct reader *r, const yaml_event_t *event, enum node_ki
     return PTO_OK;
 }
 
-static int take_scalar(struct reader *r, const yaml_event_t *event)
+static int add_scalar(struct reader *r, const yaml_event_t *event)
 {
     struct node *node;
     int status = add_node(r, event, NODE_TEXT, &node);
@@ -302,6 +302,6 @@ static int take_event(struct reader *r, const yaml_event_t *event)
     if (level->node != NULL && level->node->kind == NODE_MAP && level->key == NULL)
         return take_key(r, event);
     if (event->type == YAML_SCALAR_EVENT)
-        return take_scalar(r, event);
+        return add_scalar(r, event);
     return begin_parts(r, event, event->type == YAML_MAPPING_START_EVENT ? NODE_MAP : NODE_LIST);
 }

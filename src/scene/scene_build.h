@@ -3,9 +3,9 @@
 #ifndef PTO_SCENE_BUILD_H
 #define PTO_SCENE_BUILD_H
 
+#include "pto/build.h"
 #include "scene/scene.h"
 #include "scene/scene_data.h"
-#include "pto/build.h"
 
 struct scene_build_options {
     const char *const *flags; /* of all sources but the golden, after the scene's own */

@@ -123,14 +123,14 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
     }
     tensor->count = count;
     tensor->bytes = count * pto_dtype_size((uint32_t)argument->dtype);
-    if (argument->direction != SCENE_OUT)
+    if (argument->direction != PTO_DIR_OUT)
         tensor->data = calloc(1, tensor->bytes + 1);
-    if (argument->direction != SCENE_IN) {
+    if (argument->direction != PTO_DIR_IN) {
         tensor->expected = calloc(1, tensor->bytes + 1);
         tensor->got = calloc(1, tensor->bytes + 1);
     }
-    if ((argument->direction != SCENE_OUT && tensor->data == NULL) ||
-        (argument->direction != SCENE_IN && (tensor->expected == NULL || tensor->got == NULL)))
+    if ((argument->direction != PTO_DIR_OUT && tensor->data == NULL) ||
+        (argument->direction != PTO_DIR_IN && (tensor->expected == NULL || tensor->got == NULL)))
         return fault_tell(fault, PTO_ENOMEM, "there is no memory for argument '%s' of %llu bytes",
                           argument->name, (unsigned long long)tensor->bytes);
     return PTO_OK;
@@ -180,12 +180,12 @@ static int copy_npy(const struct npy *npy, const char *path, const struct scene_
     const struct scene_argument *argument = tensor->argument;
     char has[64], wants[64];
 
-    if (!npy_fits(npy, argument->dtype))
+    if (!scene_npy_fits(npy, argument->dtype))
         return fault_tell(fault, PTO_EINVAL,
                           "%.1000s has elements of type %c%u, but argument '%s' is %s; convert it "
                           "with .astype()",
                           path, npy->kind, npy->item_bytes, argument->name,
-                          scene_dtype_name(argument->dtype));
+                          pto_dtype_text(argument->dtype));
     if (npy->ndims != argument->ndims ||
         memcmp(npy->shapes, tensor->shapes, npy->ndims * sizeof(npy->shapes[0])) != 0) {
         print_shape(npy->shapes, npy->ndims, has);
@@ -201,12 +201,12 @@ static int load_npy(const char *path, const struct scene_tensor *tensor, void *t
                     struct fault *fault)
 {
     struct npy npy;
-    int status = npy_read(path, &npy, fault);
+    int status = scene_npy_read(path, &npy, fault);
 
     if (status < 0)
         return status;
     status = copy_npy(&npy, path, tensor, to, fault);
-    npy_free(&npy);
+    scene_npy_free(&npy);
     return status;
 }
 

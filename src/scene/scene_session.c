@@ -23,10 +23,10 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
 static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
                     struct fault *fault);
 
-int session_open(struct session *s, const struct scene *scene, const char *platform,
-                 const struct session_options *options, struct fault *fault)
+int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
+                       const struct session_options *options, struct fault *fault)
 {
-    int status = session_adopt(s, scene, NULL, platform, options, fault);
+    int status = scene_session_adopt(s, scene, NULL, platform, options, fault);
 
     if (status < 0)
         return status;
@@ -34,12 +34,13 @@ int session_open(struct session *s, const struct scene *scene, const char *platf
     if (status == PTO_OK && scene->golden.path != NULL)
         status = scene_golden_open(scene, &options->build, &s->golden, fault);
     if (status < 0)
-        session_close(s);
+        scene_session_close(s);
     return status;
 }
 
-int session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
-                  const char *platform, const struct session_options *options, struct fault *fault)
+int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
+                        const char *platform, const struct session_options *options,
+                        struct fault *fault)
 {
     memset(s, 0, sizeof(*s));
     s->scene = scene;
@@ -52,7 +53,7 @@ int session_adopt(struct session *s, const struct scene *scene, struct pto_calla
     return PTO_OK;
 }
 
-void session_close(struct session *s)
+void scene_session_close(struct session *s)
 {
     if (s->has_data)
         scene_data_free(&s->data);
@@ -71,7 +72,7 @@ static void set_place(const struct session *s, const char *text)
         snprintf(s->options->place, SESSION_PLACE_BYTES, "%s", text);
 }
 
-int session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault)
+int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault)
 {
     const struct scene_data_params params = { .scene = s->scene,
                                               .kase = kase,
@@ -89,7 +90,7 @@ int session_prepare(struct session *s, const struct scene_case *kase, struct fau
     return status == PTO_OK ? open_device(s, kase, fault) : status;
 }
 
-int session_run(struct session *s, enum pto_mode mode, struct fault *fault)
+int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault)
 {
     uint64_t wrong = 0;
     int status = run_once(s, mode, NULL, fault);
@@ -102,8 +103,8 @@ int session_run(struct session *s, enum pto_mode mode, struct fault *fault)
 
         if (tensor->got == NULL || !s->data.is_compared)
             continue;
-        compare_arrays(dtype, tensor->count, tensor->got, tensor->expected,
-                       &s->data.kase->tolerance[dtype], &s->comparison[i]);
+        scene_compare_arrays(dtype, tensor->count, tensor->got, tensor->expected,
+                             &s->data.kase->tolerance[dtype], &s->comparison[i]);
         wrong += s->comparison[i].wrong;
     }
     return wrong == 0 ? PTO_OK
@@ -151,15 +152,15 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
-        enum scene_direction direction = tensor->argument->direction;
-        void *addr = direction == SCENE_IN ? tensor->data : tensor->got;
+        enum pto_direction direction = tensor->argument->direction;
+        void *addr = direction == PTO_DIR_IN ? tensor->data : tensor->got;
         int status = PTO_OK;
 
-        if (direction == SCENE_INOUT)
+        if (direction == PTO_DIR_INOUT)
             memcpy(tensor->got, tensor->data, tensor->bytes);
-        if (direction == SCENE_OUT)
-            element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
-        if (direction != SCENE_IN && tensor->bytes != 0) {
+        if (direction == PTO_DIR_OUT)
+            scene_element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
+        if (direction != PTO_DIR_IN && tensor->bytes != 0) {
             status = pto_mem_alloc(s->device, tensor->bytes, &e->device_addr[i]);
             if (status == PTO_OK)
                 status = pto_mem_write(s->device, e->device_addr[i], tensor->got, tensor->bytes);
@@ -218,7 +219,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.timeout_ns = (uint64_t)(timeout * 1e9);
     if (timeout < SESSION_STALL_SECONDS) /* longer: the default, or what the environment says */
         options.stall_timeout_ns = options.timeout_ns;
-    options.task = watch != NULL ? writer_watch_task : NULL;
+    options.task = watch != NULL ? scene_writer_watch_task : NULL;
     options.task_context = watch;
     status = make_entry(s, e, fault);
     if (status == PTO_OK) {
@@ -241,7 +242,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
 
 /* ---- words about it ---- */
 
-void session_summarize(const struct session *s, FILE *to)
+void scene_session_summarize(const struct session *s, FILE *to)
 {
     bool is_first = true;
 
@@ -260,7 +261,7 @@ void session_summarize(const struct session *s, FILE *to)
             fprintf(to, ", largest error %.2g, %llu ULP", c->abs_max,
                     (unsigned long long)c->ulp_max);
         fprintf(to, " (%llu %s)", (unsigned long long)tensor->count,
-                scene_dtype_name(tensor->argument->dtype));
+                pto_dtype_text(tensor->argument->dtype));
         is_first = false;
     }
 }
@@ -310,28 +311,29 @@ static void print_tensor(const struct session *s, uint32_t argument, const struc
     char index[COMPARE_INDEX_MAX], got[ELEMENT_TEXT_MAX], expected[ELEMENT_TEXT_MAX];
 
     fprintf(to, "%s: %llu of %llu elements differ (%s, rtol %g, atol %g", name,
-            (unsigned long long)c->wrong, (unsigned long long)c->count, scene_dtype_name(dtype),
+            (unsigned long long)c->wrong, (unsigned long long)c->count, pto_dtype_text(dtype),
             tolerance->rtol, tolerance->atol);
     fprintf(to, tolerance->ulp != 0 ? ", %g ULP)\n" : ")\n", tolerance->ulp);
     fprintf(to, "  NaN: %llu, of which %llu are not expected\n",
             (unsigned long long)(c->nan_got + c->nan_expected), (unsigned long long)c->nan_got);
     if (c->abs_max > 0) {
-        compare_print_index(tensor->shapes, tensor->argument->ndims, c->abs_index, index);
+        scene_compare_print_index(tensor->shapes, tensor->argument->ndims, c->abs_index, index);
         fprintf(to, "  largest error: %.6g at %s%s", c->abs_max, name, index);
-        compare_print_index(tensor->shapes, tensor->argument->ndims, c->rel_index, index);
+        scene_compare_print_index(tensor->shapes, tensor->argument->ndims, c->rel_index, index);
         fprintf(to, "; relative: %.6g at %s%s; %llu ULP at most\n", c->rel_max, name, index,
                 (unsigned long long)c->ulp_max);
     }
     for (uint32_t i = 0; i < COMPARE_SHOWN && i < c->wrong; i++) {
         uint64_t g = c->shown[i].got, e = c->shown[i].expected;
-        bool is_nan = element_is_nan(dtype, g) || element_is_nan(dtype, e);
+        bool is_nan = scene_element_is_nan(dtype, g) || scene_element_is_nan(dtype, e);
 
-        compare_print_index(tensor->shapes, tensor->argument->ndims, c->shown[i].index, index);
-        element_print(dtype, g, got);
-        element_print(dtype, e, expected);
+        scene_compare_print_index(tensor->shapes, tensor->argument->ndims, c->shown[i].index,
+                                  index);
+        scene_element_print(dtype, g, got);
+        scene_element_print(dtype, e, expected);
         fprintf(to, "  %s%s: expected %s, got %s", name, index, expected, got);
         if (!is_nan)
-            fprintf(to, " (%llu ULP)", (unsigned long long)element_distance(dtype, g, e));
+            fprintf(to, " (%llu ULP)", (unsigned long long)scene_element_distance(dtype, g, e));
         print_writer(s, &wish[i], to);
         fprintf(to, "\n");
     }
@@ -339,7 +341,7 @@ static void print_tensor(const struct session *s, uint32_t argument, const struc
         fprintf(to, "  and %llu more\n", (unsigned long long)(c->wrong - COMPARE_SHOWN));
 }
 
-void session_explain(struct session *s, enum pto_mode mode, FILE *to)
+void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
 {
     uint32_t count = s->scene->argument_count * COMPARE_SHOWN, used = 0;
     struct writer_wish *wish = calloc(count + 1, sizeof(*wish));

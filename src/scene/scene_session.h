@@ -41,24 +41,25 @@ struct session {
 };
 
 /* Builds. On failure nothing is left to be closed. */
-int session_open(struct session *s, const struct scene *scene, const char *platform,
-                 const struct session_options *options, struct fault *fault);
+int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
+                       const struct session_options *options, struct fault *fault);
 /* For a callable that is there, with arguments that `scene` describes; it becomes the session's. */
-int session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
-                  const char *platform, const struct session_options *options, struct fault *fault);
-void session_close(struct session *s);
+int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
+                        const char *platform, const struct session_options *options,
+                        struct fault *fault);
+void scene_session_close(struct session *s);
 
 /* Makes the data of a case and opens a device for it, unless the last one will do. */
-int session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
-/* Runs the case once and compares. PTO_EMISMATCH: session_explain knows more. */
-int session_run(struct session *s, enum pto_mode mode, struct fault *fault);
+int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
+/* Runs the case once and compares. PTO_EMISMATCH: scene_session_explain knows more. */
+int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault);
 
 /* What the last run gave, tensor by tensor, on one line: `f exact (16384 float32)`. */
-void session_summarize(const struct session *s, FILE *to);
+void scene_session_summarize(const struct session *s, FILE *to);
 /*
  * After PTO_EMISMATCH: which elements differ, how far, and who wrote them. Runs
  * the case again, with somebody who watches.
  */
-void session_explain(struct session *s, enum pto_mode mode, FILE *to);
+void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to);
 
 #endif

@@ -32,4 +32,15 @@ static inline const char *terminal_code(FILE *to, const char *code)
     return terminal_has_colour(to) ? code : "";
 }
 
+/* The lines of a text, which may be NULL, on stdout. */
+static inline void terminal_print_indented(const char *text, const char *indent)
+{
+    while (text != NULL && *text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        printf("%s%.*s\n", indent, (int)length, text);
+        text += length + (text[length] != '\0');
+    }
+}
+
 #endif

@@ -49,7 +49,7 @@ expect 0 "result   ok: y " "written  y to y.npy" -- run new --case odd --out y=y
 expect 1 "File exists" -- new new
 expect 2 "'a b' is not a name" -- new "a b"
 expect 2 "usage: pto new" -- new
-expect 2 "'b' is not an option" -- new a b
+expect 2 "unexpected argument 'b'" -- new a b
 expect 1 "No such file" -- new no/where
 echo "ok    new"
 
@@ -145,9 +145,9 @@ expect 0 "8 passed" -- test new new/scene.yaml ./new/
 expect 2 "no case matches" -- test new --name nothing
 expect 2 "there is no 'nowhere'" -- test nowhere
 expect 2 "there is no scene.yaml in 'cache'" -- test cache
-expect 2 "--rounds wants a number from 1 to 1000000, not '0'" -- test new --rounds 0
-expect 2 "--mode is stream, host or all" -- test new --mode fast
-expect 2 "there is no platform 'a9'" -- test new --platform a9
+expect 2 "--rounds must be a number from 1 to 1000000, not '0'" -- test new --rounds 0
+expect 2 "--mode must be stream, host or all" -- test new --mode fast
+expect 2 "unknown platform 'a9'" -- test new --platform a9
 expect 1 "1 failed" "not reached" -- test wrong --jobs 1 -x
 expect 1 "cannot be written: No such file" -- test new --mode host --junit no/where.xml
 expect 2 "its cases: small odd" -- run new --case large
@@ -175,7 +175,7 @@ expect 1 "makes n 6, and another file made it 5" -- run new --in x=x.npy --in y=
 expect 1 "has the shape [5, 1], but argument 'x' has [1024]" -- run new --in x=flat.npy
 expect 2 "the scene has no input of that name" -- run new --in q=x.npy
 expect 2 "cannot be read: No such file" -- run new --in x=none.npy
-expect 2 "--in wants NAME=FILE.npy" -- run new --in x
+expect 2 "--in must be NAME=FILE.npy" -- run new --in x
 expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,inout,scalar -o new.ptoc
 expect 0 "written  1 to out.npy" "result   ok: not compared" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
 [ "$(value out.npy)" = "13.0 26.0 39.0 52.0 65.0" ] || fail "out.npy: $(value out.npy)"

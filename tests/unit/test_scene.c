@@ -82,7 +82,7 @@ static void reads_everything_that_may_stand_there(void **state)
     assert_int_equal(s->argument_count, 3);
     assert_int_equal(s->argument[0].ndims, 3);
     assert_int_equal(s->argument[0].shape[1].count, 3);
-    assert_int_equal(s->argument[1].direction, SCENE_INOUT);
+    assert_int_equal(s->argument[1].direction, PTO_DIR_INOUT);
     assert_true(s->scalar[0].number == 0.5);
     assert_int_equal(s->scalar[1].product.count, 2);
     assert_int_equal(s->scalar[2].type, SCENE_FLOAT64);
