@@ -103,7 +103,7 @@ int cli_run(const struct cli_command *command, int argc, char **argv);
 
 /* Decimal digits only, from `low` to `high`. */
 bool cli_parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *value_out);
-/* Refuses an argument that is no option: a sentence on stderr and EXIT_USAGE. */
+/* Refuses an argument: a sentence on stderr, and EXIT_USAGE. */
 int cli_refuse_operand(const struct cli_command *command, const char *operand);
 
 void cli_print_usage(FILE *to, const struct cli_command *command);

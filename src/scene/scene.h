@@ -120,9 +120,9 @@ struct scene {
     char *path;                /* of the file */
 };
 
-/* Reads FOLDER/scene.yaml and sees that the files it names are there. */
+/* Reads FOLDER/scene.yaml and checks that the files it names exist. */
 int scene_open(const char *folder, struct scene **scene_out, struct fault *fault);
-/* The same from memory, for tests; files are not looked for. */
+/* The same from memory, for tests; does not check that files exist. */
 int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
                 struct fault *fault);
 void scene_close(struct scene *scene);
@@ -136,7 +136,7 @@ bool scene_evaluate(const struct scene_product *product, const struct scene_para
 /* -1: there is no such argument. */
 int scene_find_argument(const struct scene *scene, const char *name);
 
-/* Names as they are written in manifests: float32. -1: there is no such type. */
+/* Names as manifests write them: float32. -1: unknown. */
 int scene_find_dtype(const char *name);
 const char *scene_dtype_name(enum pto_dtype dtype);
 

@@ -31,10 +31,11 @@ static int take_modes(struct loader *l, const struct node *value, void *target)
         int mode = find_mode(list.text[i]);
 
         if (mode < 0)
-            return REFUSE(l, part, "a mode is stream or host, not '%.80s'", list.text[i]);
+            return REFUSE(l, part, "mode must be stream or host, not '%.80s'", list.text[i]);
         kase->modes |= 1u << mode;
     }
-    return kase->modes != 0 ? PTO_OK : REFUSE(l, value, "there is to be a mode: stream or host");
+    return kase->modes != 0 ? PTO_OK
+                            : REFUSE(l, value, "modes must name at least one of stream and host");
 }
 
 static int take_platforms(struct loader *l, const struct node *value, void *target)
@@ -55,13 +56,15 @@ static int take_platforms(struct loader *l, const struct node *value, void *targ
             is_known = is_known || strcmp(list.text[i], known[k]) == 0;
         for (uint32_t k = 0; k < kase->platform_count; k++)
             is_twice = is_twice || strcmp(list.text[i], kase->platform[k]) == 0;
-        if (!is_known || is_twice)
-            return REFUSE(l, part, "%s '%.80s'; there are a2a3sim, a5sim, a2a3 and a5",
-                          is_twice ? "there is twice the platform" : "there is no platform",
+        if (!is_known)
+            return REFUSE(l, part,
+                          "unknown platform '%.80s'; known platforms: a2a3sim a5sim a2a3 a5",
                           list.text[i]);
+        if (is_twice)
+            return REFUSE(l, part, "duplicate platform '%.80s'", list.text[i]);
         kase->platform[kase->platform_count++] = list.text[i];
     }
-    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "there is to be a platform");
+    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "platforms must not be empty");
 }
 
 static int take_timeout(struct loader *l, const struct node *value, void *target)
@@ -94,7 +97,7 @@ static int take_params(struct loader *l, const struct node *value, void *target)
     struct scene_case *kase = target;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "params is a mapping of names to whole numbers: { n: 1024 }");
+        return REFUSE(l, value, "params must be a mapping of names to whole numbers: { n: 1024 }");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         const struct node key = {
             .kind = NODE_TEXT, .line = part->key_line, .column = part->key_column, .text = part->key
@@ -112,7 +115,7 @@ static int take_params(struct loader *l, const struct node *value, void *target)
             if (strcmp(kase->param[i].name, name) == 0)
                 param = &kase->param[i];
         if (param == NULL && kase->param_count == SCENE_PARAMS_MAX)
-            return REFUSE(l, part, "more than %d parameters are too many", SCENE_PARAMS_MAX);
+            return REFUSE(l, part, "too many parameters; at most %d are allowed", SCENE_PARAMS_MAX);
         if (param == NULL)
             param = &kase->param[kase->param_count++];
         *param = (struct scene_param){ name, number };
@@ -148,7 +151,9 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
     struct scene_case *kase = target;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "tolerance goes by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
+        return REFUSE(
+            l, value,
+            "tolerance must be a mapping by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         int dtype = scene_find_dtype(part->key);
         struct scene_tolerance tolerance = { 0, 0, 0 };
@@ -156,7 +161,7 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
 
         if (dtype < 0)
             return scene_document_refuse_key(l->document, part, l->fault,
-                                             "'%.80s' is not a type of elements, such as float32",
+                                             "'%.80s' is not an element type such as float32",
                                              part->key);
         status = scene_fields_take(l, part, "a tolerance", fields, &tolerance);
         if (status < 0)
@@ -174,7 +179,7 @@ static int take_argument_name(struct loader *l, const struct node *value, void *
     int status = scene_fields_name(l, value, &argument->name);
 
     if (status == PTO_OK && scene_find_argument(l->scene, argument->name) >= 0)
-        return REFUSE(l, value, "argument '%s' is there already", argument->name);
+        return REFUSE(l, value, "duplicate argument '%s'", argument->name);
     return status;
 }
 
@@ -194,7 +199,7 @@ static int take_direction(struct loader *l, const struct node *value, void *targ
             return PTO_OK;
         }
     }
-    return REFUSE(l, value, "a direction is in, out or inout, not '%.80s'", text);
+    return REFUSE(l, value, "direction must be in, out or inout, not '%.80s'", text);
 }
 
 static int take_dtype(struct loader *l, const struct node *value, void *target)
@@ -208,7 +213,7 @@ static int take_dtype(struct loader *l, const struct node *value, void *target)
     dtype = scene_find_dtype(text);
     if (dtype < 0)
         return REFUSE(l, value,
-                      "there is no type '%.80s'; there are float32, float16, bfloat16, int8 to "
+                      "unknown type '%.80s'; known types: float32, float16, bfloat16, int8 to "
                       "int64, uint8 to uint64, bool, fp8e4m3fn, fp8e8m0, fp4e2m1",
                       text);
     ((struct scene_argument *)target)->dtype = (enum pto_dtype)dtype;
@@ -220,7 +225,7 @@ static int take_shape(struct loader *l, const struct node *value, void *target)
     struct scene_argument *argument = target;
 
     if (value->kind != NODE_LIST || value->count < 1 || value->count > PTO_MAX_DIMS)
-        return REFUSE(l, value, "a shape is a list of 1 to 5 sizes: [rows, 64]");
+        return REFUSE(l, value, "shape must be a list of 1 to 5 sizes: [rows, 64]");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         int status = scene_fields_product(l, part, &argument->shape[argument->ndims]);
 
@@ -259,7 +264,7 @@ static int take_scalar_name(struct loader *l, const struct node *value, void *ta
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->scalar_count; i++)
         if (strcmp(l->scene->scalar[i].name, scalar->name) == 0)
-            return REFUSE(l, value, "scalar '%s' is there already", scalar->name);
+            return REFUSE(l, value, "duplicate scalar '%s'", scalar->name);
     return status;
 }
 
@@ -291,7 +296,7 @@ static int take_scalar_type(struct loader *l, const struct node *value, void *ta
             return PTO_OK;
         }
     }
-    return REFUSE(l, value, "a scalar is float32, float64, int8 to int64 or uint8 to uint64");
+    return REFUSE(l, value, "a scalar must be float32, float64, int8 to int64 or uint8 to uint64");
 }
 
 static int take_scalar_value(struct loader *l, const struct node *value, void *target)
@@ -333,7 +338,7 @@ static int take_files(struct loader *l, const struct node *value, enum scene_dir
     struct scene_files *copy;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "this is to be a mapping of arguments to files: { a: a.npy }");
+        return REFUSE(l, value, "expected a mapping of arguments to files: { a: a.npy }");
     copy = scene_document_take(l->document, sizeof(*copy));
     if (copy == NULL)
         return scene_fields_no_memory(l);
@@ -346,7 +351,7 @@ static int take_files(struct loader *l, const struct node *value, enum scene_dir
 
         if (index < 0)
             return scene_document_refuse_key(l->document, part, l->fault,
-                                             "there is no argument '%.80s'", part->key);
+                                             "unknown argument '%.80s'", part->key);
         if (l->scene->argument[index].direction == except)
             return scene_document_refuse_key(l->document, part, l->fault,
                                              "argument '%.80s' is an %s", part->key,
@@ -377,7 +382,7 @@ static int take_case_name(struct loader *l, const struct node *value, void *targ
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->case_count; i++)
         if (strcmp(l->scene->kase[i].name, kase->name) == 0)
-            return REFUSE(l, value, "case '%s' is there already", kase->name);
+            return REFUSE(l, value, "duplicate case '%s'", kase->name);
     return status;
 }
 
@@ -431,7 +436,7 @@ static int take_deps(struct loader *l, const struct node *value, void *target)
     if (status < 0)
         return status;
     if (strcmp(text, "safe") != 0 && strcmp(text, "simpler") != 0)
-        return REFUSE(l, value, "deps is safe or simpler, not '%.80s'", text);
+        return REFUSE(l, value, "deps must be safe or simpler, not '%.80s'", text);
     l->scene->deps = strcmp(text, "safe") == 0 ? PTO_DEPS_SAFE : PTO_DEPS_SIMPLER;
     return PTO_OK;
 }
@@ -470,7 +475,7 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct fault *f
     int status;
 
     if (l == NULL || copy == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     strcpy(copy, folder);
     scene->folder = copy;
     scene->summary = "";
@@ -495,7 +500,7 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct fault *f
 
 /* ---- what no field can see by itself ---- */
 
-/* Every size of the case is there and can be had. */
+/* Every size of the case is defined and valid. */
 static int check_shapes(struct loader *l, const struct scene_case *kase)
 {
     for (uint32_t a = 0; a < l->scene->argument_count; a++) {
@@ -512,8 +517,7 @@ static int check_shapes(struct loader *l, const struct scene_case *kase)
                 return REFUSE(l, size->at, "case '%s' has no parameter '%s'", kase->name, missing);
             if (missing != NULL || value < 0 || value > UINT32_MAX ||
                 __builtin_mul_overflow(elements, value, &elements) || elements > (1ll << 40))
-                return REFUSE(l, size->at, "this is no size that a tensor can have in case '%s'",
-                              kase->name);
+                return REFUSE(l, size->at, "not a valid tensor size in case '%s'", kase->name);
         }
     }
     return PTO_OK;
@@ -543,7 +547,7 @@ static int check_scalars(struct loader *l, const struct scene_case *kase)
     return PTO_OK;
 }
 
-/* Every input comes from somewhere, and there is something to compare with. */
+/* Every input has a source, and every output something to compare with. */
 static int check_data_sources(struct loader *l, const struct node *root,
                               const struct scene_case *kase)
 {
@@ -571,7 +575,7 @@ static int check_data_sources(struct loader *l, const struct node *root,
                           argument->name, kase->name);
     }
     return has_output ? PTO_OK
-                      : REFUSE(l, root, "no argument is an output, so there is nothing to see");
+                      : REFUSE(l, root, "no argument is an output, so there is nothing to compare");
 }
 
 static int check_scene(struct loader *l, const struct node *root)

@@ -16,7 +16,7 @@ static int take_source_path(struct loader *l, const struct node *value, void *ta
     dot = strrchr(slash != NULL ? slash : source->path, '.');
     if (dot == NULL || (strcmp(dot, ".c") != 0 && strcmp(dot, ".cc") != 0 &&
                         strcmp(dot, ".cpp") != 0 && strcmp(dot, ".cxx") != 0))
-        return REFUSE(l, value, "a source ends in .c, .cc, .cpp or .cxx");
+        return REFUSE(l, value, "a source must end in .c, .cc, .cpp or .cxx");
     return PTO_OK;
 }
 
@@ -109,7 +109,7 @@ static int take_kernel_id(struct loader *l, const struct node *value, void *targ
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->kernel_count; i++)
         if (l->scene->kernel[i].id == (uint32_t)id)
-            return REFUSE(l, value, "kernel %lld is there already", (long long)id);
+            return REFUSE(l, value, "duplicate kernel id %lld", (long long)id);
     if (status == PTO_OK)
         kernel->id = (uint32_t)id;
     return status;
@@ -128,7 +128,7 @@ static int take_kernel_core(struct loader *l, const struct node *value, void *ta
     if (status < 0)
         return status;
     if (strcmp(text, "aic") != 0 && strcmp(text, "aiv") != 0)
-        return REFUSE(l, value, "a core is aic or aiv, not '%.80s'", text);
+        return REFUSE(l, value, "core must be aic or aiv, not '%.80s'", text);
     ((struct scene_kernel *)target)->core = strcmp(text, "aic") == 0 ? PTO_CORE_AIC : PTO_CORE_AIV;
     return PTO_OK;
 }
