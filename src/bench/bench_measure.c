@@ -20,11 +20,11 @@
 #include "scene/terminal.h"
 
 enum {
-    CHUNK = 1024,          /* tasks submitted between two looks at the interrupt */
+    CHUNK = 1024,          /* tasks submitted between two checks for an interrupt */
     WARM_TASKS = 1000,     /* before the first measurement of a device */
     PINGPONG_BATCHES = 25, /* the median counts */
     PINGPONG_ROUNDS = 2000,
-    PINGPONG_LOOK = 1 << 12, /* spins between two looks at the interrupt */
+    PINGPONG_LOOK = 1 << 12, /* spins between two checks for an interrupt */
     CPU_SETS = 16            /* of 1024 CPUs each; the kernel refuses a mask that is too small */
 };
 
@@ -185,8 +185,7 @@ static int open_devices(struct bench *b)
             fprintf(stderr,
                     "pto bench: a device with workers=%" PRIu32 " cannot be opened: %s; "
                     "`pto doctor` looks for the reason\n",
-                    workers,
-                    status == PTO_EINVAL ? "that is more than it takes" : pto_strerror(status));
+                    workers, status == PTO_EINVAL ? "too many workers" : pto_strerror(status));
         else
             status = warm_up(b, b->device[i]);
     }
@@ -259,7 +258,7 @@ static int measure_rows(struct bench *b)
             if (!bench_make(row->pattern,
                             row->layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : row->layout,
                             b->settings->tasks, &load)) {
-                fprintf(stderr, "pto bench: there is no memory for %" PRIu32 " tasks\n",
+                fprintf(stderr, "pto bench: not enough memory for %" PRIu32 " tasks\n",
                         b->settings->tasks);
                 return PTO_ENOMEM;
             }
@@ -385,7 +384,7 @@ static double measure_pingpong(void)
         pthread_attr_setaffinity_np(&attributes, sizeof(one[i]), one[i]);
         started += pthread_create(&thread[i], &attributes, players[i], &p) == 0;
     }
-    if (started == 1) /* someone has to serve, or the other thread waits for ever */
+    if (started == 1) /* one thread has to start, or the other waits forever */
         serve_ball(&p);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);

@@ -240,7 +240,7 @@ static inline const uint64_t *graph_ancestors(const struct check_graph *g, uint3
     return g->ancestors + (size_t)task * g->words;
 }
 
-/* Like realloc, but ends the program when there is no memory. */
+/* Like realloc, but ends the program when out of memory. */
 void *check_alloc(void *old, size_t count, size_t bytes);
 /* Zeroes, aligned for tensor descriptors. */
 void *check_alloc_aligned(size_t bytes);

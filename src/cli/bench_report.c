@@ -96,7 +96,7 @@ void cli_bench_print_table(const struct bench_settings *settings, struct bench_r
     print_pingpong("after", results->pingpong_after_ns);
     printf("  (there and back)\n");
     if (results->is_interrupted)
-        printf("interrupted: this is what was measured until then\n");
+        printf("interrupted: this is what was measured so far\n");
 }
 
 /* ---- JSON ---- */

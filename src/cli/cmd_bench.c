@@ -15,7 +15,7 @@ enum {
     REPEAT_QUICK = 3,
     RUNS_DEFAULT = 2000,
     RUNS_QUICK = 200,
-    WORKERS_MAX = 1024 /* of what is understood; the device may refuse earlier */
+    WORKERS_MAX = 1024 /* that the option accepts; the device may refuse fewer */
 };
 
 struct request {
@@ -74,7 +74,7 @@ const struct cli_command cmd_bench = {
     .synopsis = "[OPTION...]",
     .description = "Measures nanoseconds per empty task, from the first submit to the last "
                    "completion.",
-    .notes = "Ctrl-C ends it with what was measured until then (exit code 130).",
+    .notes = "Ctrl-C stops it; what was measured so far is printed (exit code 130).",
     .options = options,
     .request_bytes = sizeof(struct request),
     .run = do_bench,
@@ -82,7 +82,7 @@ const struct cli_command cmd_bench = {
 
 static int do_bench(void *context, int count, char **operands)
 {
-    static struct bench_results results; /* too large for a stack to be proud of */
+    static struct bench_results results; /* too large for the stack */
     struct request *request = context;
 
     (void)count;
@@ -93,7 +93,7 @@ static int do_bench(void *context, int count, char **operands)
     interrupt_watch(stop_bench, true);
     if (bench_measure(&request->settings, &results) < 0)
         return EXIT_FAILED;
-    /* The file first: a reader of the table may go away. */
+    /* The file first: whoever reads the table may close the pipe. */
     if (request->json != NULL && !cli_bench_write_json(&request->settings, &results, request->json))
         return EXIT_FAILED;
     if (request->json == NULL || strcmp(request->json, "-") != 0)

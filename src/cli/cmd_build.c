@@ -334,7 +334,7 @@ static int complete_scene(struct request *request, const char *name)
     }
     if (scene_plan(request->scene, request->flag.text, request->flag.count, params,
                    &request->plan) < 0) {
-        fprintf(stderr, "pto build: there is no memory\n");
+        fprintf(stderr, "pto build: out of memory\n");
         return EXIT_FAILED;
     }
     params->name = request->name != NULL ? request->name : params->name;
@@ -355,7 +355,7 @@ static void set_output(struct request *request)
 
 /* ---- what people see ---- */
 
-/* A line that is written again and again, on a terminal only. */
+/* The progress line, on a terminal only. */
 static void show_progress(struct request *request, const struct pto_build_event *event,
                           const char *what)
 {
@@ -385,7 +385,7 @@ static void explain_source(struct request *request, const char *what,
     fflush(stdout);
 }
 
-/* As the compiler wrote it, with the file that it belongs to before it. */
+/* As the compiler wrote it, under the name of the file. */
 static void show_output(struct request *request, const struct pto_build_event *event)
 {
     size_t length = strlen(event->text);
@@ -454,7 +454,7 @@ static bool is_written(const char *path, const void *bytes, size_t size)
     return is_same;
 }
 
-/* Whole or not at all; not at all, too, if it is there. */
+/* Whole or not at all, and not if the same bytes are there already. */
 static int write_artefact(const char *path, const void *bytes, size_t size)
 {
     struct fault fault = { .status = 0 };

@@ -54,7 +54,7 @@ static int do_cache(void *context, int count, char **operands)
 {
     struct arguments *arguments = context;
     struct pto_store_info info;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     int status;
 
     arguments->action = count != 0 ? operands[0] : "show";
@@ -63,6 +63,7 @@ static int do_cache(void *context, int count, char **operands)
                 arguments->action);
         return EXIT_USAGE;
     }
+    pto_store_info_init(&info);
     if (strcmp(arguments->action, "verify") == 0)
         status = pto_store_verify(arguments->folder, &info, tell_damaged, NULL, &error);
     else if (strcmp(arguments->action, "clear") == 0)

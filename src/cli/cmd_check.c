@@ -174,7 +174,7 @@ static void replay_text(const struct settings *s, uint64_t seed, char *text, siz
                                        : "");
 }
 
-/* A graph that never ends must still name itself: the handler prints this and leaves. */
+/* A graph that hangs must still be named: the handler prints this text and exits. */
 static void arm(const struct settings *s, uint64_t seed, const struct tally *tally)
 {
     char replay[256];
@@ -182,7 +182,7 @@ static void arm(const struct settings *s, uint64_t seed, const struct tally *tal
     alarm(0);
     replay_text(s, seed, replay, sizeof(replay));
     snprintf(hang_text, sizeof(hang_text),
-             "a graph did not end in %d seconds; replay: %s\n"
+             "a graph did not finish within %d seconds; replay: %s\n"
              "graphs=%" PRIu64 " tasks=%" PRIu64 " mismatches=%" PRIu64 "\n",
              HANG_SECONDS, replay, tally->graphs + 1, tally->tasks + s->tasks,
              tally->mismatches + 1);

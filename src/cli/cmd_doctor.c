@@ -71,7 +71,7 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_doctor = {
     .name = "doctor",
-    .summary = "find what is wrong here, and the fix",
+    .summary = "find what is wrong on this machine, and how to fix it",
     .synopsis = "[--json]",
     .description = "Checks this machine and this installation, and says how to repair what is "
                    "wrong. Exits with 1 if a check fails; a warning is not a failure.",
@@ -237,14 +237,14 @@ static void check_cpus(struct doctor *d)
         snprintf(fix, sizeof(fix), "set workers (`--threads`) to %.0f, or `taskset` as many CPUs",
                  m->cpu_quota < 1 ? 1 : m->cpu_quota);
         add_check(d, STATE_WARN, "cpus", fix,
-                  "%" PRIu32 " may be used, but a cgroup gives them the time of %.2f only",
+                  "%" PRIu32 " are usable, but a cgroup limits them to the time of %.2f",
                   m->cpus_allowed, m->cpu_quota);
     } else if (m->cpus_allowed < m->cpus_online) {
         snprintf(fix, sizeof(fix), "taskset -a -p -c 0-%" PRIu32 " $$, if that is not intended",
                  m->cpus_online - 1);
         add_check(d, STATE_WARN, "cpus", fix,
-                  "%" PRIu32 " of %" PRIu32 " that are online may be used (affinity)",
-                  m->cpus_allowed, m->cpus_online);
+                  "%" PRIu32 " of %" PRIu32 " online CPUs are usable (affinity)", m->cpus_allowed,
+                  m->cpus_online);
     } else if (m->cpus_allowed == 1) {
         add_check(d, STATE_WARN, "cpus", "give the machine or container a second CPU",
                   "only one: everything works, nothing runs in parallel");
@@ -285,9 +285,10 @@ static void check_memory(struct doctor *d)
                        : mib < MEMORY_MIB_GOOD ? STATE_WARN
                                                : STATE_OK;
 
-    add_check(d, state, "memory",
-              state == STATE_OK ? NULL : "end other programs, or raise the limit of the container",
-              "%.2f GiB available of %.2f GiB", gib(m->available_bytes), gib(m->memory_bytes));
+    add_check(
+        d, state, "memory",
+        state == STATE_OK ? NULL : "close other programs, or raise the limit of the container",
+        "%.2f GiB available of %.2f GiB", gib(m->available_bytes), gib(m->memory_bytes));
 }
 
 /*
@@ -323,7 +324,7 @@ static void check_membarrier(struct doctor *d)
     else
         add_check(d, STATE_WARN, "membarrier",
                   "Linux 4.14 or later; allow it in the seccomp profile of the container",
-                  "not available: each task costs a memory fence more");
+                  "not available: each task costs one more memory fence");
 }
 
 static uint64_t read_clock(void)
@@ -361,12 +362,13 @@ static void check_clock(struct doctor *d)
                   "monotonic, but a reading takes %.0f ns (%s): short runs look longer", cost_ns,
                   source);
     else
-        add_check(d, STATE_OK, "clock", NULL, "monotonic, %.0f ns a reading (%s)", cost_ns, source);
+        add_check(d, STATE_OK, "clock", NULL, "monotonic, %.0f ns per reading (%s)", cost_ns,
+                  source);
 }
 
 /* ---- files ---- */
 
-/* Counts the examples whose scene.yaml is in order; `text` tells of the first that is not. */
+/* Counts the examples whose scene.yaml is valid; `text` is about the first that is not. */
 static uint32_t count_examples(const char *folder, char *text, size_t text_bytes)
 {
     struct scene_paths paths = { NULL, 0 };
@@ -432,8 +434,8 @@ static void check_examples(struct doctor *d)
         return;
     }
     if (!scene_find_examples(folder)) {
-        add_check(d, STATE_FAIL, "examples", "make install",
-                  "there are none in share/pto/examples of %.300s", root);
+        add_check(d, STATE_FAIL, "examples", "make install", "none in share/pto/examples of %.300s",
+                  root);
         return;
     }
     count = count_examples(folder, fault, sizeof(fault));

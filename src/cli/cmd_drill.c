@@ -97,10 +97,10 @@ const struct cli_command cmd_drill = {
     .synopsis = "CODE|DRILL|all [OPTION...]\n"
                 "--list [--json]",
     .description =
-        "Provokes the faults that a program can meet, and sees that each one is told as it should "
-        "be and leaves a device that works. CODE is a status: -215, 215 or ECRASH; of one status, "
-        "or one drill, the whole story is printed.",
-    .notes = "Ctrl-C ends it with what was found until then (exit code 130).",
+        "Provokes the faults that a program can meet, and checks that each is reported as it "
+        "should be and leaves a working device. CODE is a status: -215, 215 or ECRASH; for a "
+        "single status or drill the whole story is printed.",
+    .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct request),
@@ -316,7 +316,8 @@ static void play_in_child(const struct drill *d, const struct drill_setting *set
     if (result->is_over)
         return;
     if (WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM)
-        snprintf(result->why, sizeof(result->why), "it did not end in %d seconds", DRILL_SECONDS);
+        snprintf(result->why, sizeof(result->why), "it did not finish within %d seconds",
+                 DRILL_SECONDS);
     else if (WIFSIGNALED(state))
         snprintf(result->why, sizeof(result->why), "the process died: %s",
                  strsignal(WTERMSIG(state)));
@@ -405,7 +406,7 @@ static void run_drills(struct account *a, const struct drill_setting *setting)
     uint32_t table;
 
     if (result == MAP_FAILED) {
-        fprintf(stderr, "pto drill: there is no memory\n");
+        fprintf(stderr, "pto drill: out of memory\n");
         a->count[OUTCOME_FAILED]++;
         return;
     }
@@ -435,7 +436,7 @@ static void run_settings(struct account *a)
         }
 }
 
-/* What was asked for and no drill provokes; of all of them --list tells. */
+/* What was asked for and no drill provokes; for "all", see --list. */
 static void print_gaps(struct account *a)
 {
     if (strcmp(a->request->code, "all") == 0)

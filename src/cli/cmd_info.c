@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto info`: what this build can run, and on what machine it finds itself. */
+/* `pto info`: what this build can run, and the machine it runs on. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ const struct cli_command cmd_info = {
     .name = "info",
     .summary = "list platforms, compilers and the machine",
     .synopsis = "[--json]",
-    .description = "Says what this build can run and on what machine it finds itself.",
+    .description = "Shows what this build can run, and the machine it runs on.",
     .options = options,
     .request_bytes = sizeof(struct info),
     .run = do_info,
@@ -122,7 +122,7 @@ static void collect(struct info *info)
 
         row->is_found = cli_machine_find_program(compilers[i], row->path);
         if (row->is_found && !cli_machine_program_version(row->path, row->version))
-            snprintf(row->version, sizeof(row->version), "does not say its version");
+            snprintf(row->version, sizeof(row->version), "version unknown");
     }
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto inspect`: what is in an artefact, checked as it is when it is loaded. */
+/* `pto inspect`: what is in an artefact, after the checks that loading it makes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -114,7 +114,7 @@ static const char *kind_of(const struct pto_callable_info *info)
     return info->kind == PTO_CALLABLE_BLOB ? "chip callable" : "artefact";
 }
 
-/* Names come from the file: what a terminal would act on is not printed. */
+/* Names come from the file: control characters are not printed. */
 static void print_printable(const char *text)
 {
     for (; *text != '\0'; text++)

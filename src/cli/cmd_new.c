@@ -145,7 +145,7 @@ static int do_new(void *context, int count, char **operands)
     return make_scene(folder, name);
 }
 
-/* The text with the name in it; NULL: there is no memory. */
+/* The text with the name in it; NULL: out of memory. */
 static char *fill_in(const char *text, const char *name, size_t *bytes_out)
 {
     char *filled = NULL;
@@ -186,7 +186,7 @@ static int make_scene(const char *folder, const char *name)
         int status;
 
         if (text == NULL) {
-            fprintf(stderr, "pto new: there is no memory\n");
+            fprintf(stderr, "pto new: out of memory\n");
             return EXIT_FAILED;
         }
         snprintf(path, sizeof(path), "%s/%s", folder, templates[i].path);

@@ -100,7 +100,7 @@ static bool is_artefact(const char *target)
     return dot != NULL && strcmp(dot, ".ptoc") == 0;
 }
 
-/* An option that would have no effect is a mistake of whoever gives it. */
+/* An option that would have no effect is refused. */
 static bool refuse_options(const struct run_request *r)
 {
     bool is_file = is_artefact(r->target);
@@ -123,7 +123,7 @@ static bool refuse_options(const struct run_request *r)
 
 static volatile sig_atomic_t run_child;
 
-/* The child decides: if it builds, it ends its compilers first. */
+/* The child handles it: while it builds, it ends its compilers first. */
 static void pass_signal_on(int number)
 {
     (void)kill(run_child, number);
@@ -173,7 +173,7 @@ static int wait_for_child(const char *place)
         raise(WTERMSIG(state));
     }
     if (WTERMSIG(state) == SIGKILL)
-        fprintf(stderr, "pto run: it did not end in time%s, and was killed\n", place);
+        fprintf(stderr, "pto run: it did not finish in time%s and was killed\n", place);
     else
         fprintf(stderr, "pto run: the process died%s: %s\n", place, strsignal(WTERMSIG(state)));
     return EXIT_FAILED;
@@ -255,7 +255,9 @@ static int list_examples(void)
     int code = EXIT_OK;
 
     if (!scene_find_examples(folder)) {
-        fprintf(stderr, "pto run: the examples are not where the executable is; make install\n");
+        fprintf(
+            stderr,
+            "pto run: the examples are not installed beside the executable; run make install\n");
         return EXIT_FAILED;
     }
     if (scene_find_below(folder, &paths, &fault) < 0) {
@@ -366,7 +368,7 @@ static int run_case(struct session *s, const struct scene_case *kase,
     return code;
 }
 
-/* All cases that were asked for, on one platform. -1: there is none. */
+/* All cases that were asked for, on one platform. -1: none matches. */
 static int run_platform(const struct scene *scene, const char *platform,
                         const struct run_request *request)
 {

@@ -20,7 +20,7 @@ enum { NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000 };
 enum { CHILDREN_MAX = 256, THREADS_MAX = 1024 };
 
 struct request {
-    struct cli_texts name; /* patterns, any of which will do; none: everything */
+    struct cli_texts name; /* patterns, of which one has to match; none: everything */
     const char *platform;  /* NULL: all */
     uint32_t modes;        /* bit by enum pto_mode */
     const char *junit;     /* NULL: none */
@@ -78,7 +78,7 @@ const struct cli_command cmd_test = {
     .synopsis = "[PATH...] [OPTION...]",
     .description = "Runs the cases of all scenes at or below each PATH (default: here) and "
                    "compares their results with what is expected.",
-    .notes = "Ctrl-C ends it with what was found until then (exit code 130).",
+    .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
     .options = options,
     .operands_max = CLI_OPERANDS_ANY,
     .request_bytes = sizeof(struct request),
@@ -155,7 +155,7 @@ static struct test_item *add_item(struct suite *suite, const char *path)
         struct test_item *grown = realloc(suite->item, size * sizeof(*grown));
 
         if (grown == NULL) {
-            fprintf(stderr, "pto test: there is no memory\n");
+            fprintf(stderr, "pto test: out of memory\n");
             exit(EXIT_FAILED);
         }
         suite->item = grown;
@@ -207,7 +207,7 @@ static void add_scene(struct suite *suite, const struct request *request, uint32
     }
 }
 
-/* What it is called is not known; its folder's name has to do. */
+/* Its name is unknown; the folder's name stands in. */
 static void add_unreadable(struct suite *suite, const struct request *request, const char *path,
                            const char *text)
 {
@@ -221,7 +221,7 @@ static void add_unreadable(struct suite *suite, const struct request *request, c
     item->text = strdup(text);
 }
 
-/* Results are told apart by the names of scenes. */
+/* Results are identified by the names of scenes. */
 static bool is_only_one(const struct suite *suite, uint32_t index, struct fault *fault)
 {
     for (uint32_t i = 0; i < index; i++)
@@ -229,7 +229,7 @@ static bool is_only_one(const struct suite *suite, uint32_t index, struct fault 
             strcmp(suite->scene[i]->name, suite->scene[index]->name) == 0) {
             (void)fault_tell(
                 fault, PTO_EINVAL,
-                "%.500s has the name of the scene in %.500s: %.200s; change one of them",
+                "%.500s has the same name as the scene in %.500s: %.200s; rename one of them",
                 suite->paths.path[index], suite->paths.path[i], suite->scene[index]->name);
             return false;
         }

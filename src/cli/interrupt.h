@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ctrl-C for commands that end with what they have until then. */
+/* Ctrl-C for commands that stop and print what they have so far. */
 #ifndef PTO_INTERRUPT_H
 #define PTO_INTERRUPT_H
 

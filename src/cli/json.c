@@ -105,7 +105,7 @@ static void write_quoted(FILE *to, const char *text)
     fputc('"', to);
 }
 
-/* Bytes of the character, 0 if they are none: paths may hold anything, JSON only UTF-8. */
+/* Bytes of the character; 0: invalid. Paths may hold anything, JSON only UTF-8. */
 static uint32_t utf8_length(const unsigned char *at)
 {
     uint32_t length = at[0] < 0x80                    ? 1
@@ -119,6 +119,6 @@ static uint32_t utf8_length(const unsigned char *at)
             return 0;
     if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) ||
         (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))
-        return 0; /* too long a form, a surrogate, or beyond the last character */
+        return 0; /* overlong, a surrogate, or beyond the last character */
     return length;
 }

@@ -25,7 +25,7 @@ static size_t character_bytes(const unsigned char *text)
     if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) ||
         (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90) ||
         (text[0] == 0xef && text[1] == 0xbf && text[2] >= 0xbe))
-        return 0; /* too long, half of a pair, beyond the last, or not a character */
+        return 0; /* overlong, a surrogate, beyond the last, or not a character */
     return bytes;
 }
 
@@ -124,11 +124,11 @@ int cli_junit_write(const char *path, const struct test_item *item, uint32_t cou
     int status;
 
     if (to == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory for %s", path);
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
     cli_junit_print(to, item, count, seconds);
     if (fclose(to) != 0) {
         free(text);
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory for %s", path);
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
     }
     status = scene_bytes_write(path, text, size, fault);
     free(text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Results as JUnit XML, for the machines that show them. */
+/* Results as JUnit XML, for CI systems. */
 #ifndef PTO_JUNIT_H
 #define PTO_JUNIT_H
 

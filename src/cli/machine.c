@@ -101,7 +101,7 @@ static uint64_t read_group_number(const char *folder, const char *name)
     return strtoull(line, NULL, 10);
 }
 
-/* Bytes of files that are only kept as long as nobody wants the memory. */
+/* Bytes of the page cache that can be reclaimed. */
 static uint64_t read_group_cache(const char *folder)
 {
     char path[PATH_MAX + 64];
@@ -196,7 +196,7 @@ bool cli_machine_find_program(const char *name, char path[PATH_MAX])
     while (folders != NULL && *folders != '\0') {
         int length = (int)strcspn(folders, ":");
 
-        /* An empty entry means the current folder, which is no place to find a compiler. */
+        /* An empty entry means the current folder, where no compiler is looked for. */
         if (length > 0 && snprintf(path, PATH_MAX, "%.*s/%s", length, folders, name) < PATH_MAX &&
             stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0)
             return true;
@@ -205,7 +205,7 @@ bool cli_machine_find_program(const char *name, char path[PATH_MAX])
     return false;
 }
 
-/* A child of its own and no shell: a path may hold anything. */
+/* Without a shell: a path may hold anything. */
 bool cli_machine_program_version(const char *path, char line[MACHINE_LINE_MAX])
 {
     int ends[2];

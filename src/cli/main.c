@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of commands and what `pto` says without one. */
+/* The table of commands, and what `pto` prints without one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

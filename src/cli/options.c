@@ -120,7 +120,7 @@ static void refuse_option(struct parser *p, const char *before, const char *opti
                      after, p->command->name);
 }
 
-/* The option with that name, or the only one whose name begins so. */
+/* The option with that name, or the only one whose name starts with it. */
 static const struct cli_option *find_long(struct parser *p, const char *word, size_t length)
 {
     const struct cli_option *option = p->command->options;
@@ -148,7 +148,7 @@ static const struct cli_option *find_long(struct parser *p, const char *word, si
     return found;
 }
 
-/* The argument after the option; NULL: there is none. */
+/* The argument after the option; NULL: it is the last. */
 static char *next_word(struct parser *p)
 {
     return p->at + 1 < p->argc ? p->argv[++p->at] : NULL;

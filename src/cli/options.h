@@ -107,7 +107,7 @@ bool cli_parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *v
 const char *cli_initial(const struct cli_option *option);
 /* What an option with a platform takes: "a2a3sim, a5sim or all". */
 const char *cli_list_platforms(const struct cli_option *option, char text[NAMES_TEXT_MAX]);
-/* Refuses an argument that is no option: a sentence on stderr and EXIT_USAGE. */
+/* Refuses an argument: a sentence on stderr, and EXIT_USAGE. */
 int cli_refuse_operand(const struct cli_command *command, const char *operand);
 
 void cli_print_usage(FILE *to, const struct cli_command *command);

@@ -177,7 +177,7 @@ void cli_probe_explain(const struct probe *probe, const struct machine *m, char 
 {
     *fix_out = "please report it with the output of `pto info`";
     if (probe->signal == SIGALRM) {
-        snprintf(why, why_bytes, "it did not end in %d seconds", PROBE_SECONDS);
+        snprintf(why, why_bytes, "it did not finish within %d seconds", PROBE_SECONDS);
         *fix_out = "look for what keeps the CPUs busy (`top`); if nothing does, please report it";
     } else if (probe->signal != 0) {
         snprintf(why, why_bytes, "the process died: %s", strsignal(probe->signal));
@@ -187,7 +187,7 @@ void cli_probe_explain(const struct probe *probe, const struct machine *m, char 
         *fix_out = "ulimit -v unlimited";
     } else if (probe->status == PTO_ENOMEM) {
         snprintf(why, why_bytes, "there is not enough memory");
-        *fix_out = "end other programs, or raise the memory limit of the container";
+        *fix_out = "close other programs, or raise the memory limit of the container";
     } else if (probe->status == PTO_ESYSTEM) {
         snprintf(why, why_bytes, "a thread cannot be started");
         *fix_out = "raise `ulimit -u`, or the pids limit of the container";

@@ -197,7 +197,7 @@ static int describe_input(struct made_scene *m, const struct run_file *file, str
     if (index < 0)
         return index;
     if (m->given[index].path != NULL)
-        return fault_tell(fault, PTO_EINVAL, "--in %d is there twice", index);
+        return fault_tell(fault, PTO_EINVAL, "--in %d is given twice", index);
     status = scene_npy_read(file->path, &m->given[index].npy, fault);
     if (status < 0)
         return status;
@@ -219,7 +219,7 @@ static int describe_output(struct made_scene *m, const struct run_file *file, st
     free(m->out_path[index]);
     path = m->out_path[index] = strdup(file->path);
     if (path == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     colon = strrchr(path, ':');
     if (colon != NULL && parse_type(colon + 1, argument)) {
         *colon = '\0';
@@ -294,8 +294,8 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
         }
         if (*text == '\0' || *end != '\0' ||
             (errno == ERANGE && scalar->type == SCENE_INTEGER)) /* a tiny float is just rounded */
-            return fault_tell(fault, PTO_EINVAL, "--scalar wants a number that fits, not '%s'",
-                              text);
+            return fault_tell(fault, PTO_EINVAL,
+                              "--scalar must be a number that fits its type, not '%s'", text);
     }
     return PTO_OK;
 }

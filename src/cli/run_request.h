@@ -35,7 +35,7 @@ struct run_request {
     bool is_list;
 };
 
-/* Runs what the session has prepared, as often as asked for, and prints. The exit code. */
+/* Runs the prepared session as often as asked for and prints the results. Returns the exit code. */
 int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode);
 /* Writes the outputs that were asked for; false: a sentence is on stdout. */
 bool cli_run_write_outputs(const struct session *s, const struct run_request *request);

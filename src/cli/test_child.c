@@ -19,7 +19,7 @@ struct child {
     struct session session;
 };
 
-/* Without its parent there is nobody to work for. */
+/* Dies with its parent. */
 static void send_bytes(int pipe, const void *bytes, size_t size)
 {
     while (size > 0) {
@@ -52,7 +52,7 @@ static void send_message(struct child *c, enum test_message_kind kind, uint32_t 
     send_bytes(c->pipe, text, message.bytes);
 }
 
-/* What is wrong, in lines. The caller frees; NULL: there is no memory. */
+/* What is wrong, in lines. The caller frees; NULL: out of memory. */
 static char *tell_failure(struct child *c, enum pto_mode mode, const struct fault *fault,
                           uint32_t round)
 {
@@ -130,6 +130,6 @@ _Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint3
     }
     close(pipe);
     if (pto_stuck_threads() != 0)
-        _exit(EXIT_OK); /* they may be in code that an orderly end takes away */
+        _exit(EXIT_OK); /* threads may still run code that an orderly exit would unmap */
     exit(EXIT_OK);
 }

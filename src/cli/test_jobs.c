@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts children, listens to them, sees that none takes too long. */
+/* Starts children, reads their messages and enforces their deadlines. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -95,7 +95,7 @@ void cli_test_jobs_run(struct test_item *item, uint32_t count, const struct test
 
 /* ---- outcomes ---- */
 
-/* What the child has printed since the item began: its end, if it is much. NULL: nothing. */
+/* What the child has printed since the item began, or the last part of it. NULL: nothing. */
 static char *read_output(struct job *job)
 {
     struct stat info;
@@ -226,7 +226,7 @@ static void start_child(struct pool *p, struct job *job)
         close(job->output);
 }
 
-/* Behind that of the run itself, which has more to say. */
+/* Later than the run's own deadline, whose report says more. */
 static uint64_t item_deadline(const struct pool *p, const struct job *job)
 {
     double own = p->item[job->next].kase->timeout, set = p->settings->session.timeout;
@@ -240,7 +240,7 @@ static void take_message(struct pool *p, struct job *job, const struct test_mess
                          const char *text)
 {
     if (message->item != job->next || message->item >= job->last)
-        return; /* not from a child of ours that is in its right mind */
+        return; /* not a message that a sane child sends */
     switch ((enum test_message_kind)message->kind) {
     case TEST_BEGIN:
         job->has_begun = true;
@@ -312,14 +312,14 @@ static void tell_death(const struct job *job, int state, char text[256])
                                               : " before the case began";
 
     if (job->is_late)
-        snprintf(text, 256, "it did not end in time%s, and was killed", when);
+        snprintf(text, 256, "it did not finish in time%s and was killed", when);
     else if (WIFSIGNALED(state))
         snprintf(text, 256, "the process died%s: %s", when, strsignal(WTERMSIG(state)));
     else
         snprintf(text, 256, "the process ended%s, with code %d", when, WEXITSTATUS(state));
 }
 
-/* The child is gone. If it had more to do, another one goes on behind the item it died of. */
+/* The child is gone. If it had more to do, another continues after the item it died in. */
 static void end_child(struct pool *p, struct job *job)
 {
     char text[256];

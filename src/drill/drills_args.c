@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills of what an orchestration may not say. Nearly every one is refused where it is said. */
+/* What an orchestration must not do; nearly always refused at the call. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -546,7 +546,7 @@ static void give_up(struct pto_orch *o, const struct pto_entry *entry)
     (void)pto_orch_fail(o, PTO_EORCH, "the weights are of another model");
 }
 
-/* What an exception needs of the C++ runtime, which is not part of this program. */
+/* What throwing an exception takes from the C++ runtime, which this program does not link. */
 static struct {
     void *(*allocate)(size_t bytes);
     void (*construct)(void *exception, const char *text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills with files that are no artefacts, or not the right ones. */
+/* Files that are not artefacts, or not the right ones. */
 #include <string.h>
 
 #include "drill/drill.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills of what the host's side refuses: handles, memory, runs in steps, graphs, the system. */
+/* What the host side refuses: handles, memory, runs in steps, graphs, system limits. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -374,7 +374,7 @@ static void load_without_symbol(struct stage *s)
     try_to_load(s, "libpto.so.0", "pto_callable");
 }
 
-/* What stands at that name is a function, not parameters. */
+/* That symbol is a function, not callable parameters. */
 static void load_other_symbol(struct stage *s)
 {
     try_to_load(s, "libpto.so.0", "pto_version");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills of what kernels do: they crash, never return, or register what cannot be waited for. */
+/* What kernels do wrong: crash, never return, register conditions that cannot be waited for. */
 #include "drill/stage.h"
 
 enum { STALL_MS = 200, BLOCKS = 4, GANG = 4 };
 
-/* A task before and one behind it, so that a graph is around what goes wrong. */
+/* A task before it and one after it, so that the fault is in the middle of a graph. */
 static void submit_before(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aic(o, KERNEL_CUBE, PTO_INOUT(entry->tensor));

@@ -52,23 +52,23 @@ enum stage_kernel {
     STAGE_KERNELS
 };
 
-/* The first thing that is not as it should be is the one that is told. */
+/* Only the first failed expectation is reported. */
 bool drill_expect(struct stage *s, bool is_so, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The status of the drill, and what is said about it: `error` may be NULL. */
 void drill_judge(struct stage *s, int status, const struct pto_error *error);
-/* Not here, for a reason that only the attempt has shown. */
+/* Skips the drill, for a reason that only the attempt could show. */
 void drill_skip(struct stage *s, const char *reason);
 
 /* Runs the drill's callable as its options say. */
 int drill_run(struct stage *s);
 /* A run of the orchestration in steps; NULL: the drill has failed. */
 struct pto_run *drill_prepare(struct stage *s, pto_orch_fn orchestration);
-/* Finishes it, judges it and looks at the words of the device. */
+/* Finishes the run, judges it and checks the words in device memory. */
 void drill_finish(struct stage *s, struct pto_run *run);
 /* Another callable with the same kernels. It lives until the process ends. */
 struct pto_callable *drill_callable(struct stage *s, pto_orch_fn orchestration);
-/* A device with other parameters in place of the one that is there. */
+/* Replaces the device by one with other parameters. */
 void drill_reopen(struct stage *s, const struct pto_device_params *params);
 
 /* Kernels that stand at the gate or never return. */

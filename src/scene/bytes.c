@@ -54,7 +54,7 @@ int scene_bytes_read(const char *path, size_t max, void **bytes_out, size_t *siz
     } else {
         bytes = malloc((size_t)info.st_size + 1);
         if (bytes == NULL)
-            status = fault_tell(fault, PTO_ENOMEM, "there is no memory for %.1000s", path);
+            status = fault_tell(fault, PTO_ENOMEM, "not enough memory for %.1000s", path);
         else if (read_all(file, bytes, (size_t)info.st_size) < 0)
             status = refuse_file(fault, path, "read");
     }
@@ -84,7 +84,7 @@ static int write_all(int file, const char *bytes, size_t size)
     return 0;
 }
 
-/* What is there is no regular file, as /dev/stdout: written to, not replaced. */
+/* Not a regular file, /dev/stdout for instance: written to, not replaced. */
 static int write_in_place(const char *path, const void *bytes, size_t size, struct fault *fault)
 {
     int file = open(path, O_WRONLY | O_CLOEXEC);

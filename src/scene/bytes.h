@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files in memory, with sentences about what went wrong. */
+/* Reads and writes whole files; what goes wrong is told in a sentence. */
 #ifndef PTO_BYTES_H
 #define PTO_BYTES_H
 

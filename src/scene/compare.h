@@ -12,7 +12,7 @@ struct comparison {
     uint64_t count;
     uint64_t wrong;        /* elements beyond the tolerance */
     uint64_t inexact;      /* elements that differ at all */
-    uint64_t nan_got;      /* NaN where a number is expected; they are among the wrong ones */
+    uint64_t nan_got;      /* NaN where a number is expected; counted among the wrong ones, too */
     uint64_t nan_expected; /* NaN that are expected */
     uint64_t ulp_max;      /* over all numbers */
     double abs_max;

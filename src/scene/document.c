@@ -46,12 +46,11 @@ int scene_document_read(const char *name, const void *text, size_t bytes,
     int status;
 
     if (document == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "%s: there is no memory", name);
+        return fault_tell(fault, PTO_ENOMEM, "%s: out of memory", name);
     document->name = name;
     if (bytes > DOCUMENT_BYTES_MAX || !yaml_parser_initialize(&parser)) {
         free(document);
-        return fault_tell(fault, PTO_EINVAL, "%s: more than %d bytes are too many", name,
-                          DOCUMENT_BYTES_MAX);
+        return fault_tell(fault, PTO_EINVAL, "%s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
     }
     yaml_parser_set_input_string(&parser, text, bytes);
 
@@ -152,11 +151,11 @@ static int refuse_yaml(struct reader *r, const yaml_parser_t *parser)
     char text[256];
 
     if (parser->error == YAML_MEMORY_ERROR)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
+        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
     if (parser->error == YAML_READER_ERROR)
         return fault_tell(r->fault, PTO_EINVAL, "%s: byte %zu is not UTF-8 text (%s)",
                           r->document->name, parser->problem_offset, parser->problem);
-    snprintf(text, sizeof(text), "this is not YAML: %s%s%s",
+    snprintf(text, sizeof(text), "not valid YAML: %s%s%s",
              parser->problem != NULL ? parser->problem : "unknown problem",
              parser->context != NULL ? " " : "", parser->context != NULL ? parser->context : "");
     return refuse_mark(r, parser->problem_mark, text);
@@ -186,10 +185,10 @@ static int copy_text(struct reader *r, const yaml_event_t *event, const char **t
     char *copy;
 
     if (memchr(text, '\0', length) != NULL)
-        return refuse_mark(r, event->start_mark, "a text must not have a zero inside");
+        return refuse_mark(r, event->start_mark, "a text must not contain a zero byte");
     copy = scene_document_take(r->document, length + 1);
     if (copy == NULL)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
+        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
     memcpy(copy, text, length);
     *text_out = copy;
     return PTO_OK;
@@ -210,7 +209,7 @@ static int take_key(struct reader *r, const yaml_event_t *event)
     if (status == PTO_OK && scene_document_find(level->node, level->key) != NULL) {
         char text[128];
 
-        snprintf(text, sizeof(text), "'%.80s' stands here twice", level->key);
+        snprintf(text, sizeof(text), "duplicate key '%.80s'", level->key);
         return refuse_mark(r, event->start_mark, text);
     }
     return status;
@@ -223,7 +222,7 @@ static int add_node(struct reader *r, const yaml_event_t *event, enum node_kind 
     struct node *node = scene_document_take(r->document, sizeof(*node));
 
     if (node == NULL)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
+        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
     node->kind = kind;
     node->line = (uint32_t)event->start_mark.line + 1;
     node->column = (uint32_t)event->start_mark.column + 1;
@@ -252,7 +251,7 @@ static int begin_parts(struct reader *r, const yaml_event_t *event, enum node_ki
     if (status < 0)
         return status;
     if (r->depth == DOCUMENT_DEPTH_MAX)
-        return refuse_mark(r, event->start_mark, "this is nested too deeply");
+        return refuse_mark(r, event->start_mark, "nested too deeply");
     r->level[++r->depth] = (struct level){ .node = node };
     return PTO_OK;
 }
@@ -289,13 +288,14 @@ static int take_event(struct reader *r, const yaml_event_t *event)
 
     if (has_properties(event))
         return refuse_mark(r, event->start_mark,
-                           "anchors, aliases and tags are not understood here; write it out");
+                           "anchors, aliases and tags are not supported; write it out");
     if (is_end) {
         r->depth--;
         return PTO_OK;
     }
     if (event->type == YAML_DOCUMENT_START_EVENT && r->document->root != NULL)
-        return refuse_mark(r, event->start_mark, "a second document begins here; there is one");
+        return refuse_mark(r, event->start_mark,
+                           "a second document begins here; only one is allowed");
     if (event->type != YAML_SCALAR_EVENT && event->type != YAML_SEQUENCE_START_EVENT &&
         event->type != YAML_MAPPING_START_EVENT)
         return PTO_OK;

@@ -34,12 +34,12 @@ struct node {
 
 struct document;
 
-/* `name` is what complaints call it: NAME:LINE:COLUMN: ... It must outlive the document. */
+/* `name` appears in messages as NAME:LINE:COLUMN: ... and must outlive the document. */
 int scene_document_read(const char *name, const void *text, size_t bytes,
                         struct document **document_out, struct fault *fault);
 void scene_document_free(struct document *document);
 
-/* Zeroed memory that lives as long as the document; NULL: there is none. */
+/* Zeroed memory that lives as long as the document; NULL: out of memory. */
 void *scene_document_take(struct document *document, size_t bytes);
 
 const struct node *scene_document_root(const struct document *document);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time since some moment in the past; it never goes backwards. */
+/* The monotonic clock. */
 #ifndef PTO_NOW_H
 #define PTO_NOW_H
 

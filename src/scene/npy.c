@@ -62,7 +62,7 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
         length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (length > HEADER_MAX || length > size - begin) {
         scene_npy_free(npy);
-        return fault_tell(fault, PTO_EFORMAT, "%.1000s: its header is cut off or too long", name);
+        return fault_tell(fault, PTO_EFORMAT, "%.1000s: the header is truncated or too long", name);
     }
 
     const struct text text = { (const char *)b + begin, (const char *)b + begin + length };
@@ -192,10 +192,11 @@ static int parse_header(const char *name, struct text text, struct npy *npy, str
         }
     }
     if (!is_good || header.seen != 7)
-        return fault_tell(fault, PTO_EFORMAT,
-                          "%.1000s: its header is not understood: up to 5 dimensions, one simple "
-                          "type for all elements",
-                          name);
+        return fault_tell(
+            fault, PTO_EFORMAT,
+            "%.1000s: unsupported header: it must have up to 5 dimensions and one simple "
+            "element type",
+            name);
     return arrange(name, npy, header.descr, header.is_fortran, fault);
 }
 
@@ -222,7 +223,7 @@ static int transpose(const char *name, struct npy *npy, struct fault *fault)
     uint32_t at[PTO_MAX_DIMS] = { 0 };
 
     if (rows == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory for %.1000s", name);
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %.1000s", name);
     for (uint64_t i = 0; i < npy->count; i++) {
         uint64_t from = 0;
 
@@ -247,14 +248,14 @@ static int arrange(const char *name, struct npy *npy, const char *descr, bool is
                     descr[2] <= '8' && descr[3] == '\0';
 
     if (!is_known)
-        return fault_tell(fault, PTO_EFORMAT, "%.1000s: its type '%s' is not one of ours", name,
+        return fault_tell(fault, PTO_EFORMAT, "%.1000s: unsupported element type '%s'", name,
                           descr);
     npy->kind = descr[1];
     npy->item_bytes = (uint32_t)(descr[2] - '0');
     for (uint32_t d = 0; d < npy->ndims; d++)
         if (__builtin_mul_overflow(count, (uint64_t)npy->shapes[d], &count) ||
             count > NPY_BYTES_MAX)
-            return fault_tell(fault, PTO_EFORMAT, "%.1000s: its shape is too large", name);
+            return fault_tell(fault, PTO_EFORMAT, "%.1000s: the shape is too large", name);
     if (there != count * npy->item_bytes)
         return fault_tell(fault, PTO_EFORMAT,
                           "%.1000s has %llu bytes of data, and its shape needs %llu", name,
@@ -317,7 +318,7 @@ int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shap
     header[9] = (char)((used - 10) >> 8);
     file = malloc(used + bytes);
     if (file == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory to write %.1000s", path);
+        return fault_tell(fault, PTO_ENOMEM, "out of memory while writing %.1000s", path);
     memcpy(file, header, used);
     memcpy(file + used, data, bytes);
     status = scene_bytes_write(path, file, used + bytes, fault);

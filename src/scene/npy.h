@@ -29,9 +29,9 @@ int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
                     struct fault *fault);
 void scene_npy_free(struct npy *npy);
 
-/* Whether its elements can be taken for that type. */
+/* Whether its elements can be read as that type. */
 bool scene_npy_fits(const struct npy *npy, enum pto_dtype dtype);
-/* The type of its elements by themselves; -1: there is none. */
+/* The data type that its descr names; -1: none of ours. */
 int scene_npy_dtype(const struct npy *npy);
 
 int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,

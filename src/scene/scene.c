@@ -23,7 +23,7 @@ int scene_open(const char *folder, struct scene **scene_out, struct fault *fault
     int status;
 
     if (path == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
     status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
     free(path);
@@ -54,7 +54,7 @@ int scene_parse(const char *folder, const void *text, size_t bytes, struct scene
 
     if (scene == NULL || (scene->path = malloc(path_bytes)) == NULL) {
         free(scene);
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     }
     snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
     status = scene_document_read(scene->path, text, bytes, &scene->document, fault);

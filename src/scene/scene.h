@@ -118,9 +118,9 @@ struct scene {
     char *path;                /* of the file */
 };
 
-/* Reads FOLDER/scene.yaml and sees that the files it names are there. */
+/* Reads FOLDER/scene.yaml and checks that the files it names exist. */
 int scene_open(const char *folder, struct scene **scene_out, struct fault *fault);
-/* The same from memory, for tests; files are not looked for. */
+/* The same from memory, for tests; does not check that files exist. */
 int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
                 struct fault *fault);
 void scene_close(struct scene *scene);

@@ -191,7 +191,7 @@ int scene_build(const struct scene *scene, const char *platform,
 
     start_params(&params, platform, options);
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     begin_watch(&watch);
     status = pto_build(&params, &bytes, &size, &error);
     end_progress(options);
@@ -255,7 +255,7 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     int status;
 
     if (golden == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     golden->file = -1;
     flags[source.flag_count++] = "-lm";
     start_params(&params, pto_platform_at(0)->name,

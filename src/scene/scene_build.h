@@ -22,12 +22,12 @@ struct scene_plan {
     enum pto_direction signature[PTO_ENTRY_TENSORS_MAX + PTO_ENTRY_SCALARS_MAX];
 };
 
-/* Lets the build be that of the scene; its texts stay the scene's. PTO_OK or PTO_ENOMEM. */
+/* Fills `params` for the scene, which keeps owning the texts. PTO_OK or PTO_ENOMEM. */
 int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,
                struct pto_build_params *params, struct scene_plan *plan);
 void scene_plan_free(struct scene_plan *plan);
 
-/* What a compiler says about a source that it refuses goes to stderr. */
+/* Compiler errors go to stderr. */
 int scene_build(const struct scene *scene, const char *platform,
                 const struct scene_build_options *options, struct pto_callable **callable_out,
                 struct fault *fault);

@@ -9,10 +9,10 @@
 
 int scene_fields_no_memory(struct loader *l)
 {
-    return fault_tell(l->fault, PTO_ENOMEM, "there is no memory");
+    return fault_tell(l->fault, PTO_ENOMEM, "out of memory");
 }
 
-/* "a, b and c" is more than a complaint needs: a, b, c. */
+/* The known keys, as "a, b, c". */
 static void list_fields(const struct field *fields, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -31,7 +31,7 @@ int scene_fields_take(struct loader *l, const struct node *map, const char *what
 
     list_fields(fields, text, sizeof(text));
     if (map->kind != NODE_MAP)
-        return REFUSE(l, map, "%s is a mapping with these keys: %s", what, text);
+        return REFUSE(l, map, "%s must be a mapping with these keys: %s", what, text);
     for (const struct node *part = map->part; part != NULL; part = part->next) {
         const struct field *field = fields;
 
@@ -39,7 +39,7 @@ int scene_fields_take(struct loader *l, const struct node *map, const char *what
             field++;
         if (field->key == NULL)
             return scene_document_refuse_key(l->document, part, l->fault,
-                                             "%s has no key '%.80s'; there are: %s", what,
+                                             "%s has no key '%.80s'; known keys: %s", what,
                                              part->key, text);
     }
     for (const struct field *field = fields; field->key != NULL && status == PTO_OK; field++) {
@@ -56,10 +56,10 @@ int scene_fields_take(struct loader *l, const struct node *map, const char *what
 int scene_fields_text(struct loader *l, const struct node *value, const char **text_out)
 {
     if (value->kind != NODE_TEXT)
-        return REFUSE(l, value, "this is to be a text, not a %s",
+        return REFUSE(l, value, "expected a text, not a %s",
                       value->kind == NODE_LIST ? "list" : "mapping");
     if (value->text[0] == '\0')
-        return REFUSE(l, value, "this is to be a text, and it is empty");
+        return REFUSE(l, value, "expected a text, but it is empty");
     *text_out = value->text;
     return PTO_OK;
 }
@@ -113,7 +113,7 @@ int scene_fields_integer(struct loader *l, const struct node *value, int64_t low
 {
     if (value->kind != NODE_TEXT || !value->is_plain || !parse_integer(value->text, value_out) ||
         *value_out < low || *value_out > high)
-        return REFUSE(l, value, "this is to be a whole number from %lld to %lld", (long long)low,
+        return REFUSE(l, value, "expected a whole number from %lld to %lld", (long long)low,
                       (long long)high);
     return PTO_OK;
 }
@@ -134,7 +134,7 @@ int scene_fields_number(struct loader *l, const struct node *value, double low, 
     if (value->kind != NODE_TEXT || !value->is_plain ||
         !scene_fields_parse_number(value->text, value_out) ||
         !(*value_out >= low && *value_out <= high))
-        return REFUSE(l, value, "this is to be a number from %g to %g", low, high);
+        return REFUSE(l, value, "expected a number from %g to %g", low, high);
     return PTO_OK;
 }
 
@@ -160,12 +160,12 @@ int scene_fields_texts(struct loader *l, const struct node *value, take_text_fn 
                        struct scene_list *list)
 {
     if (value->kind != NODE_LIST)
-        return REFUSE(l, value, "this is to be a list: [a, b]");
+        return REFUSE(l, value, "expected a list: [a, b]");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         int status;
 
         if (list->count == SCENE_FLAGS_MAX)
-            return REFUSE(l, part, "more than %d of them are too many", SCENE_FLAGS_MAX);
+            return REFUSE(l, part, "too many entries; at most %d are allowed", SCENE_FLAGS_MAX);
         status = take(l, part, &list->text[list->count]);
         if (status < 0)
             return status;
@@ -181,9 +181,9 @@ int scene_fields_take_list(struct loader *l, const struct node *value, const cha
     char *items;
 
     if (value->kind != NODE_LIST)
-        return REFUSE(l, value, "this is to be a list of %s, each with - in front", what);
+        return REFUSE(l, value, "expected a list of %s, each with - in front", what);
     if (value->count > count_max)
-        return REFUSE(l, value, "more than %u %s are too many", count_max, what);
+        return REFUSE(l, value, "at most %u %s are allowed", count_max, what);
     items = scene_document_take(l->document, (value->count + 1) * item_bytes);
     if (items == NULL)
         return scene_fields_no_memory(l);
@@ -219,7 +219,7 @@ int scene_fields_product(struct loader *l, const struct node *value, struct scen
         for (length = strlen(word); length > 0 && word[length - 1] == ' '; length--)
             word[length - 1] = '\0';
         if (product->count == SCENE_FACTORS_MAX)
-            return REFUSE(l, value, "more than %d factors are too many", SCENE_FACTORS_MAX);
+            return REFUSE(l, value, "too many factors; at most %d are allowed", SCENE_FACTORS_MAX);
         if (parse_integer(word, &number))
             product->factor[product->count++].value = number;
         else if (is_plain_word(word, "") && *word != '\0' && !(*word >= '0' && *word <= '9'))

@@ -28,7 +28,7 @@ struct field {
 
 #define REFUSE(l, at, ...) scene_document_refuse((l)->document, (at), (l)->fault, __VA_ARGS__)
 
-/* In the order of the table, not of the file, so that what a field builds on is there. */
+/* In the order of the table, not of the file, so that a field can rely on earlier ones. */
 int scene_fields_take(struct loader *l, const struct node *map, const char *what,
                       const struct field *fields, void *target);
 /* A list of mappings in memory of the document. `take` gets each with its element. */
@@ -37,7 +37,7 @@ int scene_fields_take_list(struct loader *l, const struct node *value, const cha
                            uint32_t *count_out);
 
 int scene_fields_text(struct loader *l, const struct node *value, const char **text_out);
-/* A word that a C program could have as a name; a word that may also stand for a file. */
+/* An identifier of C; a word that can also be a file name. */
 int scene_fields_name(struct loader *l, const struct node *value, const char **name_out);
 int scene_fields_title(struct loader *l, const struct node *value, const char **name_out);
 /* A path, from the scene's folder. */

@@ -26,14 +26,14 @@ static int take_modes(struct loader *l, const struct node *value, void *target)
         int mode = scene_find_name(pto_mode_name, PTO_MODE_COUNT, list.text[i]);
 
         if (mode < 0)
-            return REFUSE(l, part, "a mode is %s, not '%.80s'",
+            return REFUSE(l, part, "mode must be %s, not '%.80s'",
                           scene_list_names(pto_mode_name, PTO_MODE_COUNT, "or", names),
                           list.text[i]);
         kase->modes |= 1u << mode;
     }
     return kase->modes != 0 ? PTO_OK
-                            : REFUSE(l, value, "there is to be a mode: %s",
-                                     scene_list_names(pto_mode_name, PTO_MODE_COUNT, "or", names));
+                            : REFUSE(l, value, "modes must name at least one of %s",
+                                     scene_list_names(pto_mode_name, PTO_MODE_COUNT, "and", names));
 }
 
 static int take_platforms(struct loader *l, const struct node *value, void *target)
@@ -52,15 +52,16 @@ static int take_platforms(struct loader *l, const struct node *value, void *targ
 
         for (uint32_t k = 0; k < kase->platform_count; k++)
             is_twice = is_twice || strcmp(list.text[i], kase->platform[k]) == 0;
-        if (!is_known || is_twice)
-            return REFUSE(l, part, "%s '%.80s'; there are %s",
-                          is_twice ? "there is twice the platform" : "there is no platform",
-                          list.text[i], scene_list_platforms(false, "and", NULL, names));
+        if (!is_known)
+            return REFUSE(l, part, "unknown platform '%.80s'; known platforms: %s", list.text[i],
+                          scene_list_platforms(false, "and", NULL, names));
+        if (is_twice)
+            return REFUSE(l, part, "duplicate platform '%.80s'", list.text[i]);
         if (kase->platform_count == SCENE_PLATFORMS_MAX)
-            return REFUSE(l, part, "more than %d platforms are too many", SCENE_PLATFORMS_MAX);
+            return REFUSE(l, part, "more than %d platforms", SCENE_PLATFORMS_MAX);
         kase->platform[kase->platform_count++] = list.text[i];
     }
-    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "there is to be a platform");
+    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "platforms must not be empty");
 }
 
 static int take_timeout(struct loader *l, const struct node *value, void *target)
@@ -93,7 +94,7 @@ static int take_params(struct loader *l, const struct node *value, void *target)
     struct scene_case *kase = target;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "params is a mapping of names to whole numbers: { n: 1024 }");
+        return REFUSE(l, value, "params must be a mapping of names to whole numbers: { n: 1024 }");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         const struct node key = {
             .kind = NODE_TEXT, .line = part->key_line, .column = part->key_column, .text = part->key
@@ -111,7 +112,7 @@ static int take_params(struct loader *l, const struct node *value, void *target)
             if (strcmp(kase->param[i].name, name) == 0)
                 param = &kase->param[i];
         if (param == NULL && kase->param_count == SCENE_PARAMS_MAX)
-            return REFUSE(l, part, "more than %d parameters are too many", SCENE_PARAMS_MAX);
+            return REFUSE(l, part, "too many parameters; at most %d are allowed", SCENE_PARAMS_MAX);
         if (param == NULL)
             param = &kase->param[kase->param_count++];
         *param = (struct scene_param){ name, number };
@@ -147,7 +148,9 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
     struct scene_case *kase = target;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "tolerance goes by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
+        return REFUSE(
+            l, value,
+            "tolerance must be a mapping by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         int dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, part->key);
         struct scene_tolerance tolerance = { 0, 0, 0 };
@@ -155,7 +158,7 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
 
         if (dtype < 0)
             return scene_document_refuse_key(l->document, part, l->fault,
-                                             "'%.80s' is not a type of elements, such as float32",
+                                             "'%.80s' is not an element type such as float32",
                                              part->key);
         status = scene_fields_take(l, part, "a tolerance", fields, &tolerance);
         if (status < 0)
@@ -173,7 +176,7 @@ static int take_argument_name(struct loader *l, const struct node *value, void *
     int status = scene_fields_name(l, value, &argument->name);
 
     if (status == PTO_OK && scene_find_argument(l->scene, argument->name) >= 0)
-        return REFUSE(l, value, "argument '%s' is there already", argument->name);
+        return REFUSE(l, value, "duplicate argument '%s'", argument->name);
     return status;
 }
 
@@ -194,7 +197,7 @@ static int take_direction(struct loader *l, const struct node *value, void *targ
         return status;
     direction = scene_find_name(tensor_direction, TENSOR_DIRECTIONS, text);
     if (direction < 0)
-        return REFUSE(l, value, "a direction is %s, not '%.80s'",
+        return REFUSE(l, value, "direction must be %s, not '%.80s'",
                       scene_list_names(tensor_direction, TENSOR_DIRECTIONS, "or", names), text);
     ((struct scene_argument *)target)->direction = (enum pto_direction)(PTO_DIR_IN + direction);
     return PTO_OK;
@@ -211,7 +214,7 @@ static int take_dtype(struct loader *l, const struct node *value, void *target)
         return status;
     dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, text);
     if (dtype < 0)
-        return REFUSE(l, value, "there is no type '%.80s'; there are %s", text,
+        return REFUSE(l, value, "unknown type '%.80s'; known types: %s", text,
                       scene_list_names(pto_dtype_text, PTO_DTYPE_COUNT, "and", names));
     ((struct scene_argument *)target)->dtype = (enum pto_dtype)dtype;
     return PTO_OK;
@@ -222,7 +225,7 @@ static int take_shape(struct loader *l, const struct node *value, void *target)
     struct scene_argument *argument = target;
 
     if (value->kind != NODE_LIST || value->count < 1 || value->count > PTO_MAX_DIMS)
-        return REFUSE(l, value, "a shape is a list of 1 to 5 sizes: [rows, 64]");
+        return REFUSE(l, value, "shape must be a list of 1 to 5 sizes: [rows, 64]");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         int status = scene_fields_product(l, part, &argument->shape[argument->ndims]);
 
@@ -261,7 +264,7 @@ static int take_scalar_name(struct loader *l, const struct node *value, void *ta
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->scalar_count; i++)
         if (strcmp(l->scene->scalar[i].name, scalar->name) == 0)
-            return REFUSE(l, value, "scalar '%s' is there already", scalar->name);
+            return REFUSE(l, value, "duplicate scalar '%s'", scalar->name);
     return status;
 }
 
@@ -293,7 +296,7 @@ static int take_scalar_type(struct loader *l, const struct node *value, void *ta
             return PTO_OK;
         }
     }
-    return REFUSE(l, value, "a scalar is float32, float64, int8 to int64 or uint8 to uint64");
+    return REFUSE(l, value, "a scalar must be float32, float64, int8 to int64 or uint8 to uint64");
 }
 
 static int take_scalar_value(struct loader *l, const struct node *value, void *target)
@@ -335,7 +338,7 @@ static int take_files(struct loader *l, const struct node *value, enum pto_direc
     struct scene_files *copy;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "this is to be a mapping of arguments to files: { a: a.npy }");
+        return REFUSE(l, value, "expected a mapping of arguments to files: { a: a.npy }");
     copy = scene_document_take(l->document, sizeof(*copy));
     if (copy == NULL)
         return scene_fields_no_memory(l);
@@ -348,7 +351,7 @@ static int take_files(struct loader *l, const struct node *value, enum pto_direc
 
         if (index < 0)
             return scene_document_refuse_key(l->document, part, l->fault,
-                                             "there is no argument '%.80s'", part->key);
+                                             "unknown argument '%.80s'", part->key);
         if (l->scene->argument[index].direction == except)
             return scene_document_refuse_key(l->document, part, l->fault,
                                              "argument '%.80s' is an %s", part->key,
@@ -379,7 +382,7 @@ static int take_case_name(struct loader *l, const struct node *value, void *targ
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->case_count; i++)
         if (strcmp(l->scene->kase[i].name, kase->name) == 0)
-            return REFUSE(l, value, "case '%s' is there already", kase->name);
+            return REFUSE(l, value, "duplicate case '%s'", kase->name);
     return status;
 }
 
@@ -435,7 +438,7 @@ static int take_deps(struct loader *l, const struct node *value, void *target)
         return status;
     deps = scene_find_name(pto_deps_name, PTO_DEPS_COUNT, text);
     if (deps < 0)
-        return REFUSE(l, value, "deps is %s, not '%.80s'",
+        return REFUSE(l, value, "deps must be %s, not '%.80s'",
                       scene_list_names(pto_deps_name, PTO_DEPS_COUNT, "or", names), text);
     l->scene->deps = (enum pto_deps)deps;
     return PTO_OK;
@@ -475,7 +478,7 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct fault *f
     int status;
 
     if (l == NULL || copy == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     strcpy(copy, folder);
     scene->folder = copy;
     scene->summary = "";
@@ -500,7 +503,7 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct fault *f
 
 /* ---- what no field can see by itself ---- */
 
-/* Every size of the case is there and can be had. */
+/* Every size of the case is defined and valid. */
 static int check_shapes(struct loader *l, const struct scene_case *kase)
 {
     for (uint32_t a = 0; a < l->scene->argument_count; a++) {
@@ -517,8 +520,7 @@ static int check_shapes(struct loader *l, const struct scene_case *kase)
                 return REFUSE(l, size->at, "case '%s' has no parameter '%s'", kase->name, missing);
             if (missing != NULL || value < 0 || value > UINT32_MAX ||
                 __builtin_mul_overflow(elements, value, &elements) || elements > (1ll << 40))
-                return REFUSE(l, size->at, "this is no size that a tensor can have in case '%s'",
-                              kase->name);
+                return REFUSE(l, size->at, "not a valid tensor size in case '%s'", kase->name);
         }
     }
     return PTO_OK;
@@ -548,7 +550,7 @@ static int check_scalars(struct loader *l, const struct scene_case *kase)
     return PTO_OK;
 }
 
-/* Every input comes from somewhere, and there is something to compare with. */
+/* Every input has a source, and every output something to compare with. */
 static int check_data_sources(struct loader *l, const struct node *root,
                               const struct scene_case *kase)
 {
@@ -576,7 +578,7 @@ static int check_data_sources(struct loader *l, const struct node *root,
                           argument->name, kase->name);
     }
     return has_output ? PTO_OK
-                      : REFUSE(l, root, "no argument is an output, so there is nothing to see");
+                      : REFUSE(l, root, "no argument is an output, so there is nothing to compare");
 }
 
 static int check_scene(struct loader *l, const struct node *root)

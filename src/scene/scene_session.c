@@ -48,7 +48,7 @@ int scene_session_adopt(struct session *s, const struct scene *scene, struct pto
     s->options = options;
     s->comparison = calloc(scene->argument_count + 1, sizeof(*s->comparison));
     if (s->comparison == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     s->callable = callable;
     return PTO_OK;
 }
@@ -139,7 +139,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     return PTO_OK;
 }
 
-/* After a kernel that never returned there are no more runs on it. */
+/* No more runs on it after a kernel that never returned. */
 static void drop_lost_device(struct session *s)
 {
     (void)pto_device_close(s->device);
@@ -167,7 +167,7 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
             addr = (void *)(uintptr_t)e->device_addr[i];
         }
         if (status < 0)
-            return fault_tell(fault, status, "there is no device memory for argument '%s': %s",
+            return fault_tell(fault, status, "not enough device memory for argument '%s': %s",
                               tensor->argument->name, pto_strerror(status));
         e->tensor[i] = pto_tensor_external(addr, tensor->shapes, tensor->argument->ndims,
                                            tensor->argument->dtype);
@@ -211,7 +211,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     int status;
 
     if (e == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     pto_run_options_init(&options);
     options.mode = mode;
     options.deps = s->scene->deps;

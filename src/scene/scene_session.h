@@ -43,13 +43,13 @@ struct session {
 /* Builds. On failure nothing is left to be closed. */
 int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
                        const struct session_options *options, struct fault *fault);
-/* For a callable that is there, with arguments that `scene` describes; it becomes the session's. */
+/* For an existing callable, with arguments that `scene` describes; the session owns it. */
 int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
                         const char *platform, const struct session_options *options,
                         struct fault *fault);
 void scene_session_close(struct session *s);
 
-/* Makes the data of a case and opens a device for it, unless the last one will do. */
+/* Makes the data of a case and opens a device for it, or reuses the last one if it fits. */
 int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
 /* Runs the case once and compares. PTO_EMISMATCH: scene_session_explain knows more. */
 int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault);

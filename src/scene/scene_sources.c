@@ -17,7 +17,7 @@ static int take_source_path(struct loader *l, const struct node *value, void *ta
     dot = strrchr(slash != NULL ? slash : source->path, '.');
     if (dot == NULL || (strcmp(dot, ".c") != 0 && strcmp(dot, ".cc") != 0 &&
                         strcmp(dot, ".cpp") != 0 && strcmp(dot, ".cxx") != 0))
-        return REFUSE(l, value, "a source ends in .c, .cc, .cpp or .cxx");
+        return REFUSE(l, value, "a source must end in .c, .cc, .cpp or .cxx");
     return PTO_OK;
 }
 
@@ -110,7 +110,7 @@ static int take_kernel_id(struct loader *l, const struct node *value, void *targ
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->kernel_count; i++)
         if (l->scene->kernel[i].id == (uint32_t)id)
-            return REFUSE(l, value, "kernel %lld is there already", (long long)id);
+            return REFUSE(l, value, "duplicate kernel id %lld", (long long)id);
     if (status == PTO_OK)
         kernel->id = (uint32_t)id;
     return status;
@@ -131,7 +131,7 @@ static int take_kernel_core(struct loader *l, const struct node *value, void *ta
         return status;
     core = scene_find_name(pto_core_name, PTO_CORE_TYPES, text);
     if (core < 0)
-        return REFUSE(l, value, "a core is %s, not '%.80s'",
+        return REFUSE(l, value, "core must be %s, not '%.80s'",
                       scene_list_names(pto_core_name, PTO_CORE_TYPES, "or", names), text);
     ((struct scene_kernel *)target)->core = (enum pto_core_type)core;
     return PTO_OK;

@@ -14,7 +14,7 @@
 #define TERMINAL_GREEN "\033[32m"
 #define TERMINAL_YELLOW "\033[33m"
 #define TERMINAL_PLAIN "\033[0m"
-#define TERMINAL_CLEAR "\r\033[K" /* the line, for one that is written again and again */
+#define TERMINAL_CLEAR "\r\033[K" /* clears the line before it is written again */
 
 /* See no-color.org: the variable counts when it is not empty. */
 static inline bool terminal_has_colour(FILE *to)

@@ -51,7 +51,7 @@ c="--orchestration orch.c --kernel 0:aiv:a.c"
 # ---- options ----
 
 expect 2 "name a scene or give an --orchestration"
-expect 2 "there is no scene 'orch.c'" orch.c
+expect 2 "unknown scene 'orch.c'" orch.c
 expect 2 "--kernel must be ID:aic:FILE" --orchestration orch.c --kernel 1:cpu:a.c
 expect 2 "--kernel must be ID:aic:FILE" --orchestration orch.c --kernel 1024:aiv:a.c
 expect 2 "--kernel must be ID:aic:FILE" --orchestration orch.c --kernel a.c

@@ -54,7 +54,7 @@ expect 2 "--tasks must be a number from 1 to 10000000, not '0'" bench --tasks 0
 expect 2 "--repeat must be a number from 1 to 100, not '1x'" bench --repeat 1x
 expect 2 "--pattern must be nodep, indep, chain, fan64, stencil64, random3 or all, not 'tree'" bench --pattern tree
 expect 2 "--layout must be buffers, tiles, tiles2d, again or all, not 'heap'" bench --layout heap
-expect 1 "cannot be opened: that is more than it takes" bench --quick --workers 1000
+expect 1 "cannot be opened: too many workers" bench --quick --workers 1000
 expect 1 "cannot be written: No such file" bench --quick --json "$work/no/where.json"
 expect 2 "usage: pto drill" drill
 expect 2 "unknown code 'EVERYTHING'" drill EVERYTHING
