@@ -63,6 +63,7 @@ struct pto_build_event {
     uint32_t total;
 };
 
+/* What to build, and how. */
 struct pto_build_params {
     size_t size;
     const char *name;                 /* of the callable; NULL: "callable" */

@@ -34,6 +34,7 @@ struct pto_callable;
 /* How an orchestration uses one of its arguments. */
 enum pto_direction { PTO_DIR_SCALAR, PTO_DIR_IN, PTO_DIR_OUT, PTO_DIR_INOUT };
 
+/* What a callable is made of. */
 struct pto_callable_params {
     size_t size;
     const char *name;
@@ -76,6 +77,7 @@ struct pto_header {
     const char *digest;
 };
 
+/* How to read an artefact, and what is expected of it. */
 struct pto_load_options {
     size_t size;
     const char *name;   /* what messages call the bytes; NULL: "the callable" */

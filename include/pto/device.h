@@ -18,6 +18,7 @@ extern "C" {
 
 struct pto_device;
 
+/* What kind of device to open. */
 struct pto_device_params {
     size_t size;
     const char *platform; /* "a2a3sim" or "a5sim" */

@@ -61,6 +61,7 @@ enum pto_limits {
     PTO_LIMITS_REFERENCE /* all of the reference's, its fixed pools included */
 };
 
+/* How to run. */
 struct pto_run_options {
     size_t size;
     enum pto_mode mode;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The golden of a scene: a function that fills in the inputs and the outputs that
- * are expected. It is compiled for this machine and may use libc and libm. `pto
- * run` and `pto test` call it once for each case.
+ * are expected. It is compiled for this machine and may use libc and libm.
+ * `pto run` and `pto test` call it once for each case.
  *
  *     #include <pto/scene.h>
  *

@@ -150,6 +150,7 @@ static inline uint32_t pto_dtype_size(uint32_t dtype)
     return dtype < PTO_DTYPE_COUNT ? size[dtype] : 0;
 }
 
+/* Returns the name of a data type; "UNKNOWN" for an unknown one. */
 static inline const char *pto_dtype_name(uint32_t dtype)
 {
     static const char *const name[PTO_DTYPE_COUNT] = { "FLOAT32",   "FLOAT16", "INT32",    "INT16",
