@@ -118,6 +118,7 @@ ifneq ($(shell command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
 CLI = $(B)/bin/pto
+MAN3 = build/man/man3
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
@@ -225,18 +226,26 @@ mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a
 	@tools/setup.sh test
 	@tools/claims mutate $(IDS)
 
+man: $(MAN3)/pto.3 ## make the manual pages of the interface from its headers
+
+$(MAN3)/pto.3: tools/man3 Makefile docs/pto.1 $(PUBLIC_HEADERS:%=include/pto/%)
+	@rm -rf $(MAN3) && mkdir -p $(MAN3)
+	$(call quiet,MAN)awk -f tools/man3 $(MAN3) $(VERSION) "$$(sed -n 's/^\.Dd //p' docs/pto.1)" \
+		$(PUBLIC_HEADERS:%=include/pto/%)
+
 manual: all ## write docs/pto.1 anew from its template and the tables of options
 	@tools/manual >build/pto.1 && mv build/pto.1 docs/pto.1
 
 tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
 	@tools/tidy
 
-install: all ## copy to $(DESTDIR)$(PREFIX)
+install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
-		$(DESTDIR)$(PREFIX)/share/man/man1
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(MAN3)/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
@@ -245,13 +254,14 @@ install: all ## copy to $(DESTDIR)$(PREFIX)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' pto.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc
 
-uninstall: ## remove what install copied
+uninstall: man ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/pto $(PUBLIC_HEADERS:%=$(DESTDIR)$(PREFIX)/include/pto/%) \
 		$(DESTDIR)$(PREFIX)/lib/libpto.so $(DESTDIR)$(PREFIX)/lib/$(notdir $(LIB)) \
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
+	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
 	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples
 	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto
 
@@ -268,7 +278,7 @@ print-units:
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli pure units run test quick soak mutate manual tidy install uninstall clean help \
+.PHONY: all lib cli pure units run test quick soak mutate man manual tidy install uninstall clean help \
 	print-units print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:
