@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "pto/platform.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -28,7 +31,16 @@ struct pto_device_params {
                             process ends the device and nothing else */
 };
 
-void pto_device_params_init(struct pto_device_params *params);
+/* Sets the defaults. */
+static inline void pto_device_params_init(struct pto_device_params *params)
+{
+    if (params == NULL)
+        return;
+    memset(params, 0, sizeof(*params));
+    params->size = sizeof(*params);
+    params->platform = pto_platform_at(0)->name;
+}
+
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out);
 /*
  * Ends the device's threads and frees what was allocated on it. PTO_EBUSY while

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
+#include "base/sized.h"
 #include "host/host.h"
 
 enum { WORKERS_MAX = 64 };
@@ -14,13 +15,6 @@ static int check_params(const struct pto_device_params *params,
 static uint64_t default_stall_ns(void);
 static uint32_t *map_own_process(void);
 static void destroy_device(struct device *device);
-
-void pto_device_params_init(struct pto_device_params *params)
-{
-    if (params != NULL)
-        *params = (struct pto_device_params){ .size = sizeof(*params),
-                                              .platform = pto_platform_at(0)->name };
-}
 
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
 {
@@ -68,27 +62,29 @@ static uint64_t default_stall_ns(void)
     return ms * 1000000;
 }
 
-static int check_params(const struct pto_device_params *params,
+static int check_params(const struct pto_device_params *given,
                         const struct pto_platform **platform_out, struct chip_params *chip_out)
 {
     const struct pto_platform *platform;
+    struct pto_device_params params;
     uint32_t cores;
 
-    if (params == NULL || params->size != sizeof(*params) || params->platform == NULL)
+    pto_device_params_init(&params);
+    if (sized_read(&params, sizeof(params), given) < 0 || params.platform == NULL)
         return PTO_EINVAL;
-    platform = pto_platform_find(params->platform);
+    platform = pto_platform_find(params.platform);
     if (platform == NULL || platform->missing != NULL)
         return PTO_ENOSUP;
-    if (params->is_isolated && !platform->is_simulated)
+    if (params.is_isolated && !platform->is_simulated)
         return PTO_ENOSUP;
     *platform_out = platform;
     *chip_out = (struct chip_params){
-        .backend = params->is_isolated ? "far" : platform->backend,
-        .clusters = params->clusters != 0 ? params->clusters : platform->clusters,
-        .workers = params->workers != 0 ? params->workers : os_cpu_count(),
-        .memory_max = params->memory_max != 0 ? params->memory_max : 32ull << 30,
+        .backend = params.is_isolated ? "far" : platform->backend,
+        .clusters = params.clusters != 0 ? params.clusters : platform->clusters,
+        .workers = params.workers != 0 ? params.workers : os_cpu_count(),
+        .memory_max = params.memory_max != 0 ? params.memory_max : 32ull << 30,
     };
-    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES || params->workers > WORKERS_MAX)
+    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES || params.workers > WORKERS_MAX)
         return PTO_EINVAL;
     cores = PTO_CLUSTER_CORES * chip_out->clusters; /* more workers could never run anything */
     if (chip_out->workers > WORKERS_MAX)

@@ -311,6 +311,7 @@ static void answer_request(struct far_chip *p, struct far_head *head, struct far
     struct pto_error error;
     uint64_t value = head->value;
 
+    error_init(&error);
     if (head->kind != FAR_HELLO && p->chip == NULL) {
         head->status = PTO_EINVAL;
         return;
