@@ -202,7 +202,7 @@ static int take_program(struct far_chip *p, struct far_bytes *in, struct far_byt
     }
     program.kernels = kernels;
     program.kernel_count = (uint32_t)count;
-    error_init(&error);
+    pto_error_init(&error);
     status = in->is_short ? PTO_EFORMAT : chip_load(p->chip, &program, &code, &error);
     free(kernels);
     if (status < 0)
@@ -311,7 +311,7 @@ static void answer_request(struct far_chip *p, struct far_head *head, struct far
     struct pto_error error;
     uint64_t value = head->value;
 
-    error_init(&error);
+    pto_error_init(&error);
     if (head->kind != FAR_HELLO && p->chip == NULL) {
         head->status = PTO_EINVAL;
         return;
