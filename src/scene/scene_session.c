@@ -138,7 +138,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     return PTO_OK;
 }
 
-/* After a kernel that never returned there are no more runs on it. */
+/* There are no more runs on it. */
 static void drop_lost_device(struct session *s)
 {
     (void)pto_device_close(s->device);

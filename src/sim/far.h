@@ -81,6 +81,7 @@ struct far {
     pthread_mutex_t end_lock; /* what follows, which does not change once is_gone */
     struct a32 is_gone;
     struct failure end; /* why */
+    bool is_end_told;   /* by the report of a run */
     struct stall end_kernels;
 };
 

@@ -126,7 +126,17 @@ static struct far_run make_run(const struct chip_request *request)
     return run;
 }
 
-/* That the program has gone is said by the report, as if it had happened a moment later. */
+static bool is_end_told(struct far *f)
+{
+    bool is_told;
+
+    pthread_mutex_lock(&f->end_lock);
+    is_told = f->is_end_told;
+    pthread_mutex_unlock(&f->end_lock);
+    return is_told;
+}
+
+/* That the program has gone is said by a report once, as if it had happened during that run. */
 static int far_start(struct chip *chip, const struct chip_request *request)
 {
     struct far *f = far_of(chip);
@@ -135,7 +145,7 @@ static int far_start(struct chip *chip, const struct chip_request *request)
     struct far_run run = make_run(request);
     int status = PTO_OK;
 
-    if (f->is_lost || far_is_gone(f))
+    if (f->is_lost || is_end_told(f))
         return PTO_ELOST;
     pthread_mutex_lock(&c->lock);
     sim_bytes_clear(&c->out);
@@ -146,7 +156,7 @@ static int far_start(struct chip *chip, const struct chip_request *request)
         status = PTO_ENOMEM;
     else
         a32_store_relaxed(&f->has_ended, 0); /* the caller's own until it waits */
-    if (status >= 0 &&
+    if (status >= 0 && !far_is_gone(f) &&
         sim_far_send(c->socket, &patience, (struct far_head){ .kind = FAR_RUN }, &c->out) < 0)
         sim_far_bury(f, PEER_UNKNOWN, 0);
     pthread_mutex_unlock(&c->lock);
@@ -218,6 +228,7 @@ static void end_with_chip(struct far *f)
 {
     pthread_mutex_lock(&f->end_lock); /* whoever buries it may not be done */
     f->result = (struct chip_result){ .failure = f->end, .stall = f->end_kernels, .is_lost = true };
+    f->is_end_told = true;
     pthread_mutex_unlock(&f->end_lock);
     memset(&f->report, 0, sizeof(f->report));
     f->report.workers = f->base.properties.workers;
