@@ -15,8 +15,10 @@ SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c launch.c stall.c
 CHIP_SRC = chip.c
-SIM_SRC = port_sim.c sim.c sim_arena.c sim_code.c sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c \
-	sim_threads.c
+SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c sim_code.c \
+	sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
+# The program that isolated devices start: a simulated chip, and these.
+CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c handle.c limits.c \
 	memory.c register.c run.c sentences.c staging.c timeline.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
@@ -119,6 +121,12 @@ GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
 CLI = $(B)/bin/pto
 MAN3 = build/man/man3
+# A simulated chip in a process of its own, found beside the library.
+ifneq ($(VARIANT),arm)
+CHIP = $(B)/lib/pto/pto-chip
+endif
+CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
+	$(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
@@ -146,7 +154,7 @@ endif
 
 all: lib cli ## build the library and the command (default)
 	@:
-lib: $(LIB) $(LIB_LINK) $(GUARD)
+lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP)
 cli: $(CLI)
 pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
@@ -177,6 +185,11 @@ $(LIB): $(LIB_OBJ) $(HOOKS) pto.map
 $(LIB_LINK): $(LIB)
 	@ln -sf $(<F) $@
 
+$(B)/lib/pto/pto-chip: $(CHIP_OBJ) $(HOOKS)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CHIP_OBJ) $(HOOKS) \
+		-Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
+
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
@@ -191,7 +204,7 @@ $(B)/obj/test/%.o: tests/unit/%.c Makefile
 	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 $(B)/test/test_%: UNIT_LIBS = -lcmocka
-$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB)
+$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm \
 		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
@@ -241,13 +254,15 @@ tidy: ## format, headers, layers, names, paths in the documents, patches of muta
 
 install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
+		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
 		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN3)/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(CHIP) $(DESTDIR)$(PREFIX)/lib/pto
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
 	for file in $(EXAMPLE_FILES); do [ -d $$file ] || \
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/share/pto/$$file || exit 1; done
@@ -260,10 +275,11 @@ uninstall: man ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
+		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
 	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples
-	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto
+	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto $(DESTDIR)$(PREFIX)/lib/pto
 
 clean: ## remove build/
 	rm -rf build
@@ -284,4 +300,4 @@ print-pure:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)
+-include $(LIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)

@@ -20,6 +20,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 struct pto_device;
+struct pto_error; /* pto/error.h */
 
 /* What kind of device to open. */
 struct pto_device_params {
@@ -27,9 +28,10 @@ struct pto_device_params {
     const char *platform; /* one that can be opened; pto_platform_at lists them */
     uint32_t clusters;    /* 0: the platform's default */
     uint32_t workers; /* threads that run tasks, including the caller of pto_run; 0: one per CPU */
-    uint64_t memory_max; /* bytes for the engine and intermediate tensors; 0: 32 GiB */
-    bool is_isolated;    /* a simulated chip in a process of its own: what a kernel does to its
+    uint64_t memory_max;     /* bytes for the engine and intermediate tensors; 0: 32 GiB */
+    bool is_isolated;        /* a simulated chip in a process of its own: what a kernel does to its
                             process ends the device and nothing else */
+    struct pto_error *error; /* says why it cannot be opened; initialised, or NULL */
 };
 
 /* Sets the defaults. */
@@ -50,6 +52,32 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
  * happens, while it has runs that are not finished or graphs.
  */
 int pto_device_close(struct pto_device *device);
+
+/* What an open device is. */
+struct pto_device_info {
+    size_t size;
+    const char *platform;
+    uint32_t clusters;
+    uint32_t aic_count;
+    uint32_t aiv_count;
+    uint32_t workers;
+    bool is_isolated;    /* in a process of its own */
+    bool is_lost;        /* no more runs: close it */
+    bool runs_functions; /* callables can be functions of this program */
+    bool has_observers;  /* `edge` and `task` of the options of a run can be set */
+};
+
+/* Sets the size. */
+static inline void pto_device_info_init(struct pto_device_info *info)
+{
+    if (info == NULL)
+        return;
+    memset(info, 0, sizeof(*info));
+    info->size = sizeof(*info);
+}
+
+/* Describes the device. */
+int pto_device_info(struct pto_device *device, struct pto_device_info *info);
 
 /*
  * Explains the last failed run of the device, line by line: for a stall every

@@ -10,6 +10,7 @@
 
 static const struct chip_backend *const backends[] = {
     &sim_backend,
+    &sim_far_backend,
 };
 
 enum { BACKENDS = sizeof(backends) / sizeof(backends[0]) };

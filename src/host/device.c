@@ -12,28 +12,49 @@ enum { WORKERS_MAX = 64 };
 
 static int check_params(const struct pto_device_params *params,
                         const struct pto_platform **platform_out, struct chip_params *chip_out);
+static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
+                       struct pto_error *error, struct pto_device **device_out);
 static uint64_t default_stall_ns(void);
 static uint32_t *map_own_process(void);
 static void destroy_device(struct device *device);
 
+/* Programs with older headers have no such field. */
+static bool has_error(const struct pto_device_params *params)
+{
+    return params != NULL && sized_is_valid(params) &&
+           params->size >= offsetof(struct pto_device_params, error) + sizeof(params->error);
+}
+
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
 {
     const struct pto_platform *platform;
+    struct pto_error why;
     struct chip_params chip;
-    struct device *device;
-    void *handle;
     int status = device_out != NULL ? check_params(params, &platform, &chip) : PTO_EINVAL;
 
-    if (status < 0)
-        return status;
-    device = calloc(1, sizeof(*device));
+    pto_error_init(&why);
+    if (status >= 0)
+        status = open_device(platform, &chip, &why, device_out);
+    if (status < 0 && has_error(params))
+        (void)error_tell(params->error, status, "%s",
+                         why.text[0] != '\0' ? why.text : pto_strerror(status));
+    return status;
+}
+
+static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
+                       struct pto_error *error, struct pto_device **device_out)
+{
+    struct device *device = calloc(1, sizeof(*device));
+    void *handle;
+    int status;
+
     if (device == NULL)
         return PTO_ENOMEM;
     device->platform = platform;
     pthread_mutex_init(&device->lock, NULL);
     os_cond_init(&device->changed);
     device->own_process = map_own_process();
-    status = device->own_process != NULL ? chip_open(&chip, &device->chip, NULL) : PTO_ENOMEM;
+    status = device->own_process != NULL ? chip_open(chip, &device->chip, error) : PTO_ENOMEM;
     if (status < 0)
         goto destroy;
     device->stall_ns = default_stall_ns();
@@ -116,6 +137,34 @@ struct device *device_get(const struct pto_device *handle, int *status_out)
 
     *status_out = device == NULL ? PTO_EINVAL : *device->own_process == 0 ? PTO_EFORKED : PTO_OK;
     return *status_out == PTO_OK ? device : NULL;
+}
+
+int pto_device_info(struct pto_device *handle, struct pto_device_info *given)
+{
+    int status;
+    struct device *device = device_get(handle, &status);
+    const struct chip_properties *about;
+    struct pto_device_info info;
+
+    if (device == NULL)
+        return status;
+    if (given == NULL || !sized_is_valid(given))
+        return PTO_EINVAL;
+    about = chip_properties(device->chip);
+    pto_device_info_init(&info);
+    info.platform = device->platform->name;
+    info.clusters = about->clusters;
+    info.aic_count = about->aic_count;
+    info.aiv_count = about->aiv_count;
+    info.workers = about->workers;
+    info.is_isolated = device->platform->is_simulated && !about->shares_memory;
+    info.runs_functions = about->runs_functions;
+    info.has_observers = about->has_observers;
+    pthread_mutex_lock(&device->lock);
+    info.is_lost = device->loss != NULL;
+    pthread_mutex_unlock(&device->lock);
+    sized_write(given, &info, sizeof(info));
+    return PTO_OK;
 }
 
 int pto_device_close(struct pto_device *handle)

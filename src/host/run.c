@@ -329,6 +329,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
 {
     struct registration *registration;
     struct pto_run_options options;
+    const char *loss;
     int status = PTO_OK;
 
     pto_run_options_init(&options);
@@ -363,9 +364,10 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         run->entry.scalar_count = entry->scalar_count;
     }
     pthread_mutex_lock(&device->lock);
+    loss = device->loss;
     if (device->is_closing)
         status = PTO_EINVAL;
-    else if (device->is_lost)
+    else if (loss != NULL)
         status = PTO_ELOST;
     else
         device->run_count++;
@@ -373,7 +375,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         registration_release(registration);
     pthread_mutex_unlock(&device->lock);
     if (status < 0)
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return error_tell(error, status, "%s", status == PTO_ELOST ? loss : pto_strerror(status));
     a32_add_relaxed(&callable->users, 1); /* read by its destroyer, after this run's end */
     return PTO_OK;
 }
@@ -472,9 +474,9 @@ static void take_result(struct run *run, const struct chip_result *result)
     }
     if (run->purpose == CHIP_BUILD)
         built_graph_keep(run->graph, result->graph);
-    if (result->is_lost)
+    if (result->is_lost && chip_properties(run->device->chip)->shares_memory)
         a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
-    run->is_lost = result->is_lost;
+    run->loss = result->is_lost ? sentence_of_loss(result) : NULL;
     if (run->options.trace != PTO_TRACE_OFF)
         keep_names(run);
 }
@@ -510,9 +512,9 @@ static void execute_run(struct run *run)
     const struct chip_result *result = NULL;
     bool has_rings;
 
-    run->is_lost = run->device->is_lost;
-    if (run->is_lost) { /* by a run that was before it in the queue, whose story is kept */
-        run_fail(run, PTO_ELOST, "%s", pto_strerror(PTO_ELOST));
+    run->loss = run->device->loss;
+    if (run->loss != NULL) { /* by a run that was before it in the queue, whose story is kept */
+        run_fail(run, PTO_ELOST, "%s", run->loss);
         return;
     }
     if (unsupported != NULL)
@@ -567,7 +569,7 @@ static void end_run(struct run *run)
         pthread_mutex_lock(&device->lock);
         dequeue_run(run);
         device->is_running = false;
-        device->is_lost = run->is_lost;
+        device->loss = run->loss;
     }
     run->state = RUN_ENDED;
     while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&

@@ -139,7 +139,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     return PTO_OK;
 }
 
-/* No more runs on it after a kernel that never returned. */
+/* There are no more runs on it. */
 static void drop_lost_device(struct session *s)
 {
     (void)pto_device_close(s->device);

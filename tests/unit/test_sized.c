@@ -91,6 +91,11 @@ static int use_run_report(void *given)
     return pto_run(device, functions, NULL, NULL, given);
 }
 
+static int use_device_info(void *given)
+{
+    return pto_device_info(device, given);
+}
+
 static int use_callable_info(void *given)
 {
     return pto_callable_info(packed, given);
@@ -138,6 +143,7 @@ INIT(pto_run_options)
 INIT(pto_build_params)
 INIT(pto_error)
 INIT(pto_run_report)
+INIT(pto_device_info)
 INIT(pto_callable_info)
 INIT(pto_kernel_info)
 INIT(pto_file_info)
@@ -158,6 +164,7 @@ static const struct row rows[] = {
     SIZED(pto_build_params, .use = use_build_params, .is_input = true),
     SIZED(pto_error, .use = use_error),
     SIZED(pto_run_report, .use = use_run_report),
+    SIZED(pto_device_info, .use = use_device_info),
     SIZED(pto_callable_info, .use = use_callable_info),
     SIZED(pto_kernel_info, .use = use_kernel_info),
     SIZED(pto_file_info, .use = use_file_info),
