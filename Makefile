@@ -14,7 +14,7 @@ GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c ove
 SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c element.c launch.c stall.c
-CHIP_SRC = chip.c local_code.c
+CHIP_SRC = chip.c local_code.c null.c null_orch.c
 SIM_SRC = port_sim.c sim.c sim_arena.c sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c \
 	sim_threads.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c handle.c limits.c \

@@ -39,8 +39,8 @@ struct chip_memory_ops {
 };
 
 struct chip_run_ops {
-    int (*load)(struct chip *chip, const struct chip_program *program,
-                struct chip_code **code_out, struct pto_error *error);
+    int (*load)(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+                struct pto_error *error);
     void (*unload)(struct chip *chip, struct chip_code *code);
 
     /* start, wait, report: one thread, in this order; the next start comes after the report. */

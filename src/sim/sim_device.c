@@ -121,7 +121,8 @@ static void set_up(struct sim *m, const struct chip_params *params)
                                              .runs_functions = true,
                                              .has_observers = true,
                                              .has_graphs = true,
-                                             .has_recorder = true } };
+                                             .has_recorder = true,
+                                             .ends_stalls = true } };
     m->orch.graph = &m->graph;
     m->orch.rings = &m->ledger;
     m->orch.sched = &m->sched;
@@ -158,6 +159,7 @@ int sim_open_in(const struct chip_params *params, struct sim_arena *arena, struc
         goto release_pools;
     share_hooks();
     m->has_handler = crash_init();
+    m->base.properties.survives_crashes = m->has_handler;
     status = sim_start_threads(m, params->workers);
     if (status < 0)
         goto release_pools;

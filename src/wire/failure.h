@@ -78,6 +78,7 @@ enum fault {
     FAULT_LAUNCH_MEMORY,  /* value: bytes, budget */
     FAULT_NO_RECORDER,    /* no memory for its rings */
     FAULT_LOST,           /* the device is */
+    FAULT_UNSUPPORTED,    /* text: what the chip cannot do */
 };
 
 /* What is wrong with the element that a predicate or the orchestration names. */
