@@ -9,14 +9,16 @@ SOVERSION = 0
 PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
 	pto.h rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
 
-BASE_SRC = status.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c
+BASE_SRC = status.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
 SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
-ORCH_SRC = orch.c submission.c element.c launch.c stall.c
+ORCH_SRC = orch.c submission.c elements.c launch.c stall.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
-SIM_SRC = port_sim.c sim.c sim_arena.c sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c \
-	sim_threads.c
+SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c \
+	sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
+# The program that isolated devices start: a simulated chip, and these.
+CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c handle.c limits.c \
 	memory.c register.c run.c sentences.c staging.c timeline.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c
@@ -117,6 +119,12 @@ ifneq ($(shell command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
 CLI = $(B)/bin/pto
+# A simulated chip in a process of its own, found beside the library.
+ifneq ($(VARIANT),arm)
+CHIP = $(B)/lib/pto/pto-chip
+endif
+CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
+	$(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
@@ -144,7 +152,7 @@ endif
 
 all: lib cli ## build the library and the command (default)
 	@:
-lib: $(LIB) $(LIB_LINK) $(GUARD)
+lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP)
 cli: $(CLI)
 pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
@@ -175,6 +183,11 @@ $(LIB): $(LIB_OBJ) $(HOOKS) pto.map
 $(LIB_LINK): $(LIB)
 	@ln -sf $(<F) $@
 
+$(B)/lib/pto/pto-chip: $(CHIP_OBJ) $(HOOKS)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CHIP_OBJ) $(HOOKS) \
+		-Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
+
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
@@ -184,11 +197,15 @@ $(UNIT_LIB): $(UNIT_LIB_OBJ)
 	@rm -f $@
 	$(call quiet,AR)$(AR) rcs $@ $(UNIT_LIB_OBJ)
 
-$(B)/test/test_%: UNIT_LIBS = -lcmocka
-$(B)/test/%: tests/unit/%.c $(UNIT_LIB) Makefile
+$(B)/obj/test/%.o: tests/unit/%.c Makefile
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -MF $@.d $(LDFLAGS_ALL) \
-		-o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm $(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
+	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+$(B)/test/test_%: UNIT_LIBS = -lcmocka
+$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm \
+		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
 
 # Benchmarks and larger tests bring rules of their own.
 include $(wildcard bench/rules.mk tests/*/rules.mk)
@@ -198,31 +215,41 @@ run: ## install what is missing, build, and run an example scene on every simula
 	@+$(MAKE) --no-print-directory all
 	@build/bin/pto run --trace build/timeline
 
-test: ## install what is missing, build, and check every claim of tests/claims.tsv
+# The claims use every CPU; so does the build before them, unless it was told otherwise.
+JOBS_ALL = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
+test: ## install what is missing, build, and check every claim of tests/claims.tsv (ROW="a b": only those)
 	@tools/setup.sh test
-	@+$(MAKE) --no-print-directory all
-	@tools/claims run test
+	@+$(MAKE) --no-print-directory $(JOBS_ALL) all
+	@tools/claims run test $(ROW)
+
+quick: ## the claims that take a minute together, for between two edits
+	@tools/setup.sh test
+	@+$(MAKE) --no-print-directory $(JOBS_ALL) all
+	@tools/claims run quick $(ROW)
 
 soak: ## as test, and the claims that take long
 	@tools/setup.sh test
-	@+$(MAKE) --no-print-directory all
-	@tools/claims run soak
+	@+$(MAKE) --no-print-directory $(JOBS_ALL) all
+	@tools/claims run soak $(ROW)
 
 mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a b": only those)
 	@tools/setup.sh test
 	@tools/claims mutate $(IDS)
 
-tidy: ## format, headers, layers, names, paths in the documents
+tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
 	@tools/tidy
 
 install: all ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
+		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
 		$(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
+	install -m 755 $(CHIP) $(DESTDIR)$(PREFIX)/lib/pto
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
 	for file in $(EXAMPLE_FILES); do [ -d $$file ] || \
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/share/pto/$$file || exit 1; done
@@ -235,9 +262,10 @@ uninstall: ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
+		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples
-	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto
+	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto $(DESTDIR)$(PREFIX)/lib/pto
 
 clean: ## remove build/
 	rm -rf build
@@ -252,10 +280,10 @@ print-units:
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli pure units run test soak mutate tidy install uninstall clean help \
+.PHONY: all lib cli pure units run test quick soak mutate tidy install uninstall clean help \
 	print-units print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNIT_PROGRAMS:=.d)
+-include $(LIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)

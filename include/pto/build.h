@@ -15,6 +15,7 @@
 #define PTO_API_BUILD_H
 
 #include "pto/callable.h"
+#include "pto/platform.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,7 +52,7 @@ enum pto_build_event_kind {
 };
 
 struct pto_build_event {
-    size_t size;
+    size_t size; /* set by the runtime */
     enum pto_build_event_kind kind;
     const char *source; /* path as given; NULL: of no source */
     const char *text;   /* may be NULL */
@@ -83,7 +84,15 @@ struct pto_build_params {
     void *context;
 };
 
-void pto_build_params_init(struct pto_build_params *params);
+/* Sets the defaults. */
+static inline void pto_build_params_init(struct pto_build_params *params)
+{
+    if (params == NULL)
+        return;
+    memset(params, 0, sizeof(*params));
+    params->size = sizeof(*params);
+    params->platform = pto_platform_at(0)->name;
+}
 
 /*
  * Makes a whole artefact; free() its bytes. PTO_EBUILD: a compiler refused a

@@ -7,6 +7,7 @@
 #define PTO_API_CALLABLE_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "pto/device.h"
 #include "pto/error.h"
@@ -39,7 +40,15 @@ struct pto_callable_params {
     uint32_t kernel_count;            /* at most 1024 */
 };
 
-void pto_callable_params_init(struct pto_callable_params *params);
+/* Sets the defaults. */
+static inline void pto_callable_params_init(struct pto_callable_params *params)
+{
+    if (params == NULL)
+        return;
+    memset(params, 0, sizeof(*params));
+    params->size = sizeof(*params);
+}
+
 int pto_callable_create(const struct pto_callable_params *params,
                         struct pto_callable **callable_out);
 /*
@@ -78,7 +87,15 @@ struct pto_load_options {
     uint32_t expect_header_count;
 };
 
-void pto_load_options_init(struct pto_load_options *options);
+/* Sets the defaults. */
+static inline void pto_load_options_init(struct pto_load_options *options)
+{
+    if (options == NULL)
+        return;
+    memset(options, 0, sizeof(*options));
+    options->size = sizeof(*options);
+}
+
 /*
  * From the bytes of an artefact, or of a chip callable of the reference's layout;
  * they are copied. Everything is checked: sizes, offsets, hashes, the ABI. Its
@@ -138,7 +155,32 @@ struct pto_file_info {
     uint8_t digest[PTO_DIGEST_BYTES];
 };
 
-/* Set `size` of the struct first. PTO_EINVAL past the last kernel or file. */
+/* Each of the three comes before the call that fills the struct. */
+static inline void pto_callable_info_init(struct pto_callable_info *info)
+{
+    if (info == NULL)
+        return;
+    memset(info, 0, sizeof(*info));
+    info->size = sizeof(*info);
+}
+
+static inline void pto_kernel_info_init(struct pto_kernel_info *info)
+{
+    if (info == NULL)
+        return;
+    memset(info, 0, sizeof(*info));
+    info->size = sizeof(*info);
+}
+
+static inline void pto_file_info_init(struct pto_file_info *info)
+{
+    if (info == NULL)
+        return;
+    memset(info, 0, sizeof(*info));
+    info->size = sizeof(*info);
+}
+
+/* PTO_EINVAL past the last kernel or file. */
 int pto_callable_info(const struct pto_callable *callable, struct pto_callable_info *info);
 int pto_callable_kernel(const struct pto_callable *callable, uint32_t index,
                         struct pto_kernel_info *info);

@@ -4,6 +4,7 @@
 #define PTO_API_ERROR_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "pto/orch.h"
 
@@ -22,5 +23,19 @@ struct pto_error {
     struct pto_site site;
     char text[PTO_ERROR_TEXT_MAX];
 };
+
+/* Before the call that fills it: as if nothing had gone wrong. */
+static inline void pto_error_init(struct pto_error *error)
+{
+    if (error == NULL)
+        return;
+    memset(error, 0, sizeof(*error));
+    error->size = sizeof(*error);
+    error->level = 2;
+    error->rank = -1;
+    error->task = pto_task_id_invalid();
+    error->kernel = -1;
+    error->argument = -1;
+}
 
 #endif

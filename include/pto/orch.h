@@ -129,9 +129,9 @@ struct pto_site {
 
 struct pto_orch;
 
-/* Grows at the end only; `size` is that of the runtime's table. */
+/* Grows at the end only. */
 struct pto_orch_ops {
-    size_t size;
+    size_t size; /* set by the runtime */
     int (*submit)(struct pto_orch *o, const struct pto_kernels *kernels,
                   const struct pto_args *args, const struct pto_site *site,
                   struct pto_outputs *out);

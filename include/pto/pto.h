@@ -2,10 +2,16 @@
 /*
  * The host's side: open a device, make a callable, run it.
  *
- * A function that can fail returns 0 or a negative status. Structs that may
- * grow carry their size: initialise them with their `_init` function and set
- * what differs from the default. There is no process-wide state: everything
- * hangs off a device, and devices are independent of each other.
+ * A function that can fail returns 0 or a negative status. There is no
+ * process-wide state: everything hangs off a device, and devices are independent
+ * of each other.
+ *
+ * Structs that may grow carry their size. Initialise them with their `_init`
+ * function, then set what differs from the default. The program may have been
+ * compiled with older or newer headers than the library: a field that the
+ * program lacks has its default, one that the library does not know must be
+ * zero, and results are filled in as far as the program has room for them. A
+ * struct that was not initialised gives PTO_EINVAL.
  *
  * Threads: every function may be called from any thread. Runs of one device
  * take place one after the other, in the order in which they were launched or

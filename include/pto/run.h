@@ -4,6 +4,7 @@
 #define PTO_API_RUN_H
 
 #include <stddef.h>
+#include <string.h>
 
 #include "pto/callable.h"
 #include "pto/trace.h"
@@ -74,7 +75,14 @@ struct pto_run_options {
 
 #define PTO_DATA_TIMEOUT_DEFAULT_NS 15000000000ull
 
-void pto_run_options_init(struct pto_run_options *options);
+/* Sets the defaults. */
+static inline void pto_run_options_init(struct pto_run_options *options)
+{
+    if (options == NULL)
+        return;
+    memset(options, 0, sizeof(*options));
+    options->size = sizeof(*options);
+}
 
 enum { PTO_CORES_MAX = 1024 };
 
@@ -103,7 +111,15 @@ struct pto_run_report {
     struct pto_error error;
 };
 
-void pto_run_report_init(struct pto_run_report *report);
+/* Before the call that fills it. */
+static inline void pto_run_report_init(struct pto_run_report *report)
+{
+    if (report == NULL)
+        return;
+    memset(report, 0, sizeof(*report));
+    report->size = sizeof(*report);
+    pto_error_init(&report->error);
+}
 
 /*
  * Runs the callable to its end on the calling thread and the device's workers.

@@ -49,7 +49,7 @@ struct pto_scene_param {
 };
 
 struct pto_scene {
-    size_t size;
+    size_t size;           /* set by the runtime */
     const char *name;      /* of the scene */
     const char *case_name; /* of the case */
     const char *platform;

@@ -34,7 +34,14 @@ struct pto_store_info {
     char folder[PTO_STORE_FOLDER_MAX];
 };
 
-void pto_store_info_init(struct pto_store_info *info);
+/* Before the call that fills it. */
+static inline void pto_store_info_init(struct pto_store_info *info)
+{
+    if (info == NULL)
+        return;
+    memset(info, 0, sizeof(*info));
+    info->size = sizeof(*info);
+}
 
 /*
  * `folder` NULL: the user's (PTO_STORE, else $XDG_CACHE_HOME/pto, else

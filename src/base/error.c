@@ -4,26 +4,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-void error_init(struct pto_error *error)
-{
-    *error = (struct pto_error){ .size = sizeof(*error),
-                                 .level = 2,
-                                 .rank = -1,
-                                 .task = pto_task_id_invalid(),
-                                 .kernel = -1,
-                                 .argument = -1 };
-}
+#include "base/sized.h"
 
 int error_tell(struct pto_error *error, int status, const char *format, ...)
 {
+    struct pto_error own;
     va_list args;
 
     if (error == NULL)
         return status;
-    error_init(error);
-    error->status = status;
+    pto_error_init(&own);
+    own.status = status;
     va_start(args, format);
-    vsnprintf(error->text, sizeof(error->text), format, args);
+    vsnprintf(own.text, sizeof(own.text), format, args);
     va_end(args);
+    sized_write(error, &own, sizeof(own));
     return status;
 }

@@ -5,8 +5,7 @@
 
 #include "pto/pto.h"
 
-void error_init(struct pto_error *error);
-/* Fills the error, which may be NULL, and returns the status. */
+/* Fills the error, which is initialised or NULL, and returns the status. */
 int error_tell(struct pto_error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -201,6 +201,7 @@ static int write_copy(const void *bytes, size_t size, const char *label, int *fi
     if (copy == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory to load %s", label);
     memcpy(copy, bytes, size);
+    pto_error_init(&own);
     status = elf_isolate(copy, size, NULL, &own);
     if (status < 0) {
         free(copy);

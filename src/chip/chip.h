@@ -140,7 +140,7 @@ struct chip_request {
 struct chip_result {
     struct failure failure;   /* status PTO_OK: none */
     struct stall stall;       /* tasks that did not move, or kernels that were given up */
-    bool is_lost;             /* the chip takes no further runs: a kernel never returned */
+    bool is_lost;             /* no further runs: a kernel never returned, or FAULT_PEER */
     struct chip_graph *graph; /* CHIP_BUILD; NULL after a failure */
 };
 

@@ -137,7 +137,7 @@ int cmd_build(int argc, char **argv)
     static struct request request; /* too large for a stack to be proud of */
     struct pto_build_params *params = &request.params;
     double begin = now_seconds();
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     void *bytes;
     size_t size;
     int code = parse(argc, argv, &request);

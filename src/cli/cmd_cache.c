@@ -37,12 +37,13 @@ int cmd_cache(int argc, char **argv)
 {
     struct arguments arguments;
     struct pto_store_info info;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     int code = parse(argc, argv, &arguments);
     int status;
 
     if (code >= 0)
         return code;
+    pto_store_info_init(&info);
     if (strcmp(arguments.action, "verify") == 0)
         status = pto_store_verify(arguments.folder, &info, tell_damaged, NULL, &error);
     else if (strcmp(arguments.action, "clear") == 0)

@@ -47,10 +47,8 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
 {
     bool has_cases = s->scene->case_count > 1;
     char path[PATH_MAX];
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
-    memset(&error, 0, sizeof(error));
-    error.size = sizeof(error);
     snprintf(path, sizeof(path), "%s-%s%s%s-%s.json", name, has_cases ? s->data.kase->name : "",
              has_cases ? "-" : "", s->platform, run_mode_names[mode]);
     if (s->device == NULL || pto_trace_write(s->device, path, &error) < 0) {

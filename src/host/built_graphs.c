@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/sized.h"
 #include "host/host.h"
 
 struct built_graph {
@@ -29,13 +30,12 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     int status;
     struct device *device = device_get(device_handle, &status);
     struct callable *callable = handle_get(HANDLE_CALLABLE, callable_handle);
-    struct pto_error *error = report != NULL ? &report->error : NULL;
+    struct pto_error error;
     struct built_graph *b;
 
     if (device == NULL)
         return status;
-    if (callable == NULL || graph_out == NULL ||
-        (report != NULL && report->size != sizeof(*report)))
+    if (callable == NULL || graph_out == NULL || !sized_is_valid(report))
         return PTO_EINVAL;
     b = aligned_alloc(64, (sizeof(*b) + 63) / 64 * 64);
     if (b == NULL)
@@ -44,13 +44,17 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     b->device = device;
     b->callable = callable;
     a32_store_relaxed(&b->is_busy, 1); /* nobody else knows of it */
-    status = registration_acquire(device, callable, &b->registration, error);
+    pto_error_init(&error);
+    status = registration_acquire(device, callable, &b->registration, &error);
     if (status < 0) {
+        report_error(report, &error);
         free(b);
         return status;
     }
-    status = run_prepare(&b->run, device, callable, entry, options, error);
-    if (status >= 0) {
+    status = run_prepare(&b->run, device, callable, entry, options, &error);
+    if (status < 0) {
+        report_error(report, &error);
+    } else {
         b->run.is_part = true;
         b->run.graph = b;
         b->run.purpose = CHIP_BUILD;
@@ -138,15 +142,16 @@ static int begin_launch(struct pto_graph *handle, struct built_graph **out)
 int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
                   const struct pto_run_options *options, struct pto_run_report *report)
 {
+    struct pto_error error;
     struct built_graph *b;
-    int status =
-        report != NULL && report->size != sizeof(*report) ? PTO_EINVAL : begin_launch(graph, &b);
+    int status = sized_is_valid(report) ? begin_launch(graph, &b) : PTO_EINVAL;
 
     if (status < 0)
         return status;
-    status = run_prepare(&b->run, b->device, b->callable, entry, options,
-                         report != NULL ? &report->error : NULL);
+    pto_error_init(&error);
+    status = run_prepare(&b->run, b->device, b->callable, entry, options, &error);
     if (status < 0) {
+        report_error(report, &error);
         built_graph_release(b);
         return status;
     }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/sized.h"
 #include "host/artefact.h"
 #include "host/host.h"
 
@@ -16,15 +17,11 @@ static int load_object(const char *path, const char *symbol, struct pto_callable
 static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
                          struct pto_error *error);
 
-void pto_callable_params_init(struct pto_callable_params *params)
+/* `params` becomes what the caller has given. */
+static bool is_valid(const struct pto_callable_params *given, struct pto_callable_params *params)
 {
-    if (params != NULL)
-        *params = (struct pto_callable_params){ .size = sizeof(*params) };
-}
-
-static bool is_valid(const struct pto_callable_params *params)
-{
-    if (params == NULL || params->size != sizeof(*params) || params->orchestration == NULL ||
+    pto_callable_params_init(params);
+    if (sized_read(params, sizeof(*params), given) < 0 || params->orchestration == NULL ||
         params->kernel_count > KERNELS_MAX ||
         (params->kernels == NULL && params->kernel_count != 0))
         return false;
@@ -81,15 +78,15 @@ struct callable *callable_make(const struct pto_callable_params *params)
     return c;
 }
 
-int pto_callable_create(const struct pto_callable_params *params,
-                        struct pto_callable **callable_out)
+int pto_callable_create(const struct pto_callable_params *given, struct pto_callable **callable_out)
 {
+    struct pto_callable_params params;
     struct callable *c;
     void *handle;
 
-    if (callable_out == NULL || !is_valid(params))
+    if (callable_out == NULL || !is_valid(given, &params))
         return PTO_EINVAL;
-    c = callable_make(params);
+    c = callable_make(&params);
     if (c == NULL)
         return PTO_ENOMEM;
     c->functions.guard = guard_find();
@@ -119,7 +116,7 @@ static bool is_object(const char *path)
 int pto_callable_load(const char *path, const char *symbol, struct pto_callable **callable_out,
                       struct pto_error *error)
 {
-    if (path == NULL || callable_out == NULL)
+    if (path == NULL || callable_out == NULL || !sized_is_valid(error))
         return PTO_EINVAL;
     return is_object(path) ? load_object(path, symbol, callable_out, error)
                            : load_artefact(path, symbol, callable_out, error);
@@ -147,7 +144,8 @@ static int load_artefact(const char *path, const char *symbol, struct pto_callab
 static int load_object(const char *path, const char *symbol, struct pto_callable **callable_out,
                        struct pto_error *error)
 {
-    const struct pto_callable_params *params;
+    const struct pto_callable_params *given;
+    struct pto_callable_params params;
     struct callable *c;
     void *object;
     int status;
@@ -155,8 +153,8 @@ static int load_object(const char *path, const char *symbol, struct pto_callable
     object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL)
         return error_tell(error, PTO_ELOAD, "%s", dlerror());
-    params = dlsym(object, symbol != NULL ? symbol : "pto_callable");
-    if (params == NULL) {
+    given = dlsym(object, symbol != NULL ? symbol : "pto_callable");
+    if (given == NULL) {
         status =
             error_tell(error, PTO_ELOAD,
                        "%s has no symbol %s; export a struct pto_callable_params under that name",
@@ -164,7 +162,7 @@ static int load_object(const char *path, const char *symbol, struct pto_callable
         dlclose(object);
         return status;
     }
-    if (!is_valid(params)) {
+    if (!is_valid(given, &params)) {
         status = error_tell(
             error, PTO_ELOAD,
             "%s: its struct pto_callable_params is not valid; was it built for another version?",
@@ -172,7 +170,7 @@ static int load_object(const char *path, const char *symbol, struct pto_callable
         dlclose(object);
         return status;
     }
-    status = pto_callable_create(params, callable_out);
+    status = pto_callable_create(&params, callable_out);
     if (status < 0) {
         dlclose(object);
         return status;

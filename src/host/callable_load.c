@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/sized.h"
 #include "host/artefact.h"
 #include "host/host.h"
 #include "host/register.h"
@@ -15,16 +16,13 @@ static int check_expected(const struct artefact *a, const struct pto_load_option
                           const char *name, struct pto_error *error);
 static struct packed *make_packed(const void *bytes, size_t size, const char *symbol);
 static int make_callable(struct packed *packed, struct callable **callable_out);
+static void tell_packed(const struct callable *c, struct pto_callable_info *info);
 
-void pto_load_options_init(struct pto_load_options *options)
+/* `options` becomes what the caller has given, which may be NULL. */
+static bool is_valid(const struct pto_load_options *given, struct pto_load_options *options)
 {
-    if (options != NULL)
-        *options = (struct pto_load_options){ .size = sizeof(*options) };
-}
-
-static bool is_valid(const struct pto_load_options *options)
-{
-    if (options->size != sizeof(*options) ||
+    pto_load_options_init(options);
+    if ((given != NULL && sized_read(options, sizeof(*options), given) < 0) ||
         (options->expect_headers == NULL && options->expect_header_count != 0))
         return false;
     for (uint32_t i = 0; i < options->expect_header_count; i++)
@@ -33,10 +31,10 @@ static bool is_valid(const struct pto_load_options *options)
     return true;
 }
 
-int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_load_options *options,
+int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_load_options *given,
                              struct pto_callable **callable_out, struct pto_error *error)
 {
-    static const struct pto_load_options none = { .size = sizeof(none) };
+    struct pto_load_options options;
     struct pto_error own;
     struct packed *packed;
     struct callable *c = NULL;
@@ -44,19 +42,19 @@ int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_lo
     void *handle = NULL;
     int status;
 
-    if (options == NULL)
-        options = &none;
-    if (bytes == NULL || callable_out == NULL || !is_valid(options))
+    if (bytes == NULL || callable_out == NULL || !sized_is_valid(error) ||
+        !is_valid(given, &options))
         return error_tell(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
-    name = options->name != NULL ? options->name : "the callable";
-    packed = make_packed(bytes, size, options->symbol);
+    name = options.name != NULL ? options.name : "the callable";
+    packed = make_packed(bytes, size, options.symbol);
     if (packed == NULL)
         return error_tell(error, PTO_ENOMEM, "%s: there is no memory for %zu bytes", name, size);
+    pto_error_init(&own);
     status = artefact_read(packed->bytes, size, packed->artefact, &own);
     if (status < 0)
         status = error_tell(error, status, "%s: %.400s", name, own.text);
     else
-        status = check_expected(packed->artefact, options, name, error);
+        status = check_expected(packed->artefact, &options, name, error);
     if (status < 0) {
         packed_free(packed);
         return status;
@@ -237,23 +235,29 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
 
 /* ---- telling ---- */
 
-int pto_callable_info(const struct pto_callable *handle, struct pto_callable_info *info)
+int pto_callable_info(const struct pto_callable *handle, struct pto_callable_info *given)
 {
     const struct callable *c = handle_get(HANDLE_CALLABLE, handle);
-    const struct packed *packed;
-    const struct artefact *a;
+    struct pto_callable_info info;
+
+    if (c == NULL || given == NULL || !sized_is_valid(given))
+        return PTO_EINVAL;
+    pto_callable_info_init(&info);
+    info.name = c->kernel_name[c->kernel_count];
+    info.mode = c->mode;
+    info.kernel_count = c->kernel_count;
+    if (c->packed != NULL)
+        tell_packed(c, &info);
+    sized_write(given, &info, sizeof(info));
+    return PTO_OK;
+}
+
+static void tell_packed(const struct callable *c, struct pto_callable_info *info)
+{
+    const struct packed *packed = c->packed;
+    const struct artefact *a = packed->artefact;
     struct digest digest;
 
-    if (c == NULL || info == NULL || info->size != sizeof(*info))
-        return PTO_EINVAL;
-    *info = (struct pto_callable_info){ .size = sizeof(*info),
-                                        .name = c->kernel_name[c->kernel_count],
-                                        .mode = c->mode,
-                                        .kernel_count = c->kernel_count };
-    packed = c->packed;
-    if (packed == NULL)
-        return PTO_OK;
-    a = packed->artefact;
     info->kind = a->is_blob ? PTO_CALLABLE_BLOB : PTO_CALLABLE_ARTEFACT;
     info->platform = a->platform;
     info->entry = packed->entry != NULL ? packed->entry : a->entry;
@@ -270,49 +274,53 @@ int pto_callable_info(const struct pto_callable *handle, struct pto_callable_inf
     info->isa_revision = a->isa_revision;
     info->compiler = a->compiler;
     register_count(c, &info->object_count, &info->device_count);
-    return PTO_OK;
 }
 
 int pto_callable_kernel(const struct pto_callable *handle, uint32_t index,
-                        struct pto_kernel_info *info)
+                        struct pto_kernel_info *given)
 {
     const struct callable *c = handle_get(HANDLE_CALLABLE, handle);
-    struct artefact_kernel kernel;
-    struct digest digest;
+    struct pto_kernel_info info;
 
-    if (c == NULL || info == NULL || info->size != sizeof(*info))
+    if (c == NULL || given == NULL || !sized_is_valid(given))
         return PTO_EINVAL;
     if (index >= (c->packed != NULL ? c->packed->artefact->kernel_count : c->kernel_count))
         return PTO_EINVAL;
-    if (c->packed == NULL) {
-        *info = (struct pto_kernel_info){ .size = sizeof(*info),
-                                          .func_id = index,
-                                          .name = c->kernel_name[index],
-                                          .core = (enum pto_core_type)c->kernel[index].core_type };
-        return PTO_OK;
+    pto_kernel_info_init(&info);
+    if (c->packed != NULL) {
+        struct artefact_kernel kernel = artefact_kernel_at(c->packed->artefact, index);
+        struct digest digest;
+
+        info.func_id = kernel.func_id;
+        info.name = kernel.name;
+        info.core = kernel.core;
+        info.bytes = kernel.size;
+        digest_of(kernel.bytes, kernel.size, &digest);
+        memcpy(info.digest, digest.byte, sizeof(info.digest));
+    } else {
+        info.func_id = index;
+        info.name = c->kernel_name[index];
+        info.core = (enum pto_core_type)c->kernel[index].core_type;
     }
-    kernel = artefact_kernel_at(c->packed->artefact, index);
-    *info = (struct pto_kernel_info){ .size = sizeof(*info),
-                                      .func_id = kernel.func_id,
-                                      .name = kernel.name,
-                                      .core = kernel.core,
-                                      .bytes = kernel.size };
-    digest_of(kernel.bytes, kernel.size, &digest);
-    memcpy(info->digest, digest.byte, sizeof(info->digest));
+    sized_write(given, &info, sizeof(info));
     return PTO_OK;
 }
 
-int pto_callable_file(const struct pto_callable *handle, uint32_t index, struct pto_file_info *info)
+int pto_callable_file(const struct pto_callable *handle, uint32_t index,
+                      struct pto_file_info *given)
 {
     const struct callable *c = handle_get(HANDLE_CALLABLE, handle);
+    struct pto_file_info info;
     struct artefact_file file;
 
-    if (c == NULL || info == NULL || info->size != sizeof(*info) || c->packed == NULL ||
+    if (c == NULL || given == NULL || !sized_is_valid(given) || c->packed == NULL ||
         index >= c->packed->artefact->file_count)
         return PTO_EINVAL;
     file = artefact_file_at(c->packed->artefact, index);
-    *info =
-        (struct pto_file_info){ .size = sizeof(*info), .path = file.path, .is_isa = file.is_isa };
-    memcpy(info->digest, file.digest.byte, sizeof(info->digest));
+    pto_file_info_init(&info);
+    info.path = file.path;
+    info.is_isa = file.is_isa;
+    memcpy(info.digest, file.digest.byte, sizeof(info.digest));
+    sized_write(given, &info, sizeof(info));
     return PTO_OK;
 }

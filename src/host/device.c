@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "base/os.h"
+#include "base/sized.h"
 #include "host/host.h"
 
 enum { WORKERS_MAX = 64 };
@@ -11,35 +12,49 @@ enum { WORKERS_MAX = 64 };
 
 static int check_params(const struct pto_device_params *params,
                         const struct pto_platform **platform_out, struct chip_params *chip_out);
+static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
+                       struct pto_error *error, struct pto_device **device_out);
 static uint64_t default_stall_ns(void);
 static uint32_t *map_own_process(void);
 static void destroy_device(struct device *device);
 
-void pto_device_params_init(struct pto_device_params *params)
+/* Programs with older headers have no such field. */
+static bool has_error(const struct pto_device_params *params)
 {
-    if (params != NULL)
-        *params = (struct pto_device_params){ .size = sizeof(*params),
-                                              .platform = pto_platform_at(0)->name };
+    return params != NULL && sized_is_valid(params) &&
+           params->size >= offsetof(struct pto_device_params, error) + sizeof(params->error);
 }
 
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
 {
     const struct pto_platform *platform;
+    struct pto_error why;
     struct chip_params chip;
-    struct device *device;
-    void *handle;
     int status = device_out != NULL ? check_params(params, &platform, &chip) : PTO_EINVAL;
 
-    if (status < 0)
-        return status;
-    device = calloc(1, sizeof(*device));
+    pto_error_init(&why);
+    if (status >= 0)
+        status = open_device(platform, &chip, &why, device_out);
+    if (status < 0 && has_error(params))
+        (void)error_tell(params->error, status, "%s",
+                         why.text[0] != '\0' ? why.text : pto_strerror(status));
+    return status;
+}
+
+static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
+                       struct pto_error *error, struct pto_device **device_out)
+{
+    struct device *device = calloc(1, sizeof(*device));
+    void *handle;
+    int status;
+
     if (device == NULL)
         return PTO_ENOMEM;
     device->platform = platform;
     pthread_mutex_init(&device->lock, NULL);
     os_cond_init(&device->changed);
     device->own_process = map_own_process();
-    status = device->own_process != NULL ? chip_open(&chip, &device->chip, NULL) : PTO_ENOMEM;
+    status = device->own_process != NULL ? chip_open(chip, &device->chip, error) : PTO_ENOMEM;
     if (status < 0)
         goto destroy;
     device->stall_ns = default_stall_ns();
@@ -68,27 +83,29 @@ static uint64_t default_stall_ns(void)
     return ms * 1000000;
 }
 
-static int check_params(const struct pto_device_params *params,
+static int check_params(const struct pto_device_params *given,
                         const struct pto_platform **platform_out, struct chip_params *chip_out)
 {
     const struct pto_platform *platform;
+    struct pto_device_params params;
     uint32_t cores;
 
-    if (params == NULL || params->size != sizeof(*params) || params->platform == NULL)
+    pto_device_params_init(&params);
+    if (sized_read(&params, sizeof(params), given) < 0 || params.platform == NULL)
         return PTO_EINVAL;
-    platform = pto_platform_find(params->platform);
+    platform = pto_platform_find(params.platform);
     if (platform == NULL || platform->missing != NULL)
         return PTO_ENOSUP;
-    if (params->is_isolated && !platform->is_simulated)
+    if (params.is_isolated && !platform->is_simulated)
         return PTO_ENOSUP;
     *platform_out = platform;
     *chip_out = (struct chip_params){
-        .backend = params->is_isolated ? "far" : platform->backend,
-        .clusters = params->clusters != 0 ? params->clusters : platform->clusters,
-        .workers = params->workers != 0 ? params->workers : os_cpu_count(),
-        .memory_max = params->memory_max != 0 ? params->memory_max : 32ull << 30,
+        .backend = params.is_isolated ? "far" : platform->backend,
+        .clusters = params.clusters != 0 ? params.clusters : platform->clusters,
+        .workers = params.workers != 0 ? params.workers : os_cpu_count(),
+        .memory_max = params.memory_max != 0 ? params.memory_max : 32ull << 30,
     };
-    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES || params->workers > WORKERS_MAX)
+    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES || params.workers > WORKERS_MAX)
         return PTO_EINVAL;
     cores = PTO_CLUSTER_CORES * chip_out->clusters; /* more workers could never run anything */
     if (chip_out->workers > WORKERS_MAX)
@@ -120,6 +137,34 @@ struct device *device_get(const struct pto_device *handle, int *status_out)
 
     *status_out = device == NULL ? PTO_EINVAL : *device->own_process == 0 ? PTO_EFORKED : PTO_OK;
     return *status_out == PTO_OK ? device : NULL;
+}
+
+int pto_device_info(struct pto_device *handle, struct pto_device_info *given)
+{
+    int status;
+    struct device *device = device_get(handle, &status);
+    const struct chip_properties *about;
+    struct pto_device_info info;
+
+    if (device == NULL)
+        return status;
+    if (given == NULL || !sized_is_valid(given))
+        return PTO_EINVAL;
+    about = chip_properties(device->chip);
+    pto_device_info_init(&info);
+    info.platform = device->platform->name;
+    info.clusters = about->clusters;
+    info.aic_count = about->aic_count;
+    info.aiv_count = about->aiv_count;
+    info.workers = about->workers;
+    info.is_isolated = device->platform->is_simulated && !about->shares_memory;
+    info.runs_functions = about->runs_functions;
+    info.has_observers = about->has_observers;
+    pthread_mutex_lock(&device->lock);
+    info.is_lost = device->loss != NULL;
+    pthread_mutex_unlock(&device->lock);
+    sized_write(given, &info, sizeof(info));
+    return PTO_OK;
 }
 
 int pto_device_close(struct pto_device *handle)

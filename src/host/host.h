@@ -53,7 +53,7 @@ struct device {
     struct run *tail;
     bool is_running; /* the head has started */
     bool is_closing;
-    bool is_lost;      /* a kernel never returned: no more runs */
+    const char *loss;  /* why there are no more runs; NULL: there are */
     uint64_t stall_ns; /* by default */
     bool has_runner;
     pthread_t runner;
@@ -102,10 +102,10 @@ struct run {
     struct registration *registration; /* NULL: the callable needs none */
     struct built_graph *graph;         /* that is built to be kept, or launched */
     enum chip_purpose purpose;
-    bool is_part;    /* of a graph: not to be freed */
-    bool is_staged;  /* tensors are copies of those at host_addr */
-    bool is_lost;    /* the device is, since this run or before */
-    uint64_t number; /* which run of the device it is */
+    bool is_part;     /* of a graph: not to be freed */
+    bool is_staged;   /* tensors are copies of those at host_addr */
+    const char *loss; /* of the device, by this run or before; NULL: none */
+    uint64_t number;  /* which run of the device it is */
     int status;
 
     struct run *next;     /* in the device's queue */
@@ -155,6 +155,8 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
 struct run *run_take(struct device *device);
 /* Waits for its turn, runs, and fills the report, which may be NULL. Returns its status. */
 int run_now(struct run *run, struct pto_run_report *report);
+/* For a run that did not come about: nothing else of the report, which may be NULL, is touched. */
+void report_error(struct pto_run_report *report, const struct pto_error *error);
 /* Gives the run a handle; on failure it is freed. */
 int run_publish(struct run *run, struct pto_run **run_out);
 

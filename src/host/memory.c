@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Device memory for callers: the chip's, behind checked arguments. */
+#include "base/sized.h"
 #include "host/host.h"
 
 #define BYTES_MAX (1ull << 46)
@@ -23,6 +24,8 @@ int pto_mem_free(struct pto_device *handle, uint64_t addr, struct pto_error *err
 
     if (device == NULL)
         return error_tell(error, status, "%s", pto_strerror(status));
+    if (!sized_is_valid(error))
+        return PTO_EINVAL;
     return chip_free(device->chip, addr, error);
 }
 
@@ -53,5 +56,7 @@ int pto_mem_check(struct pto_device *handle, struct pto_error *error)
 
     if (device == NULL)
         return error_tell(error, status, "%s", pto_strerror(status));
+    if (!sized_is_valid(error))
+        return PTO_EINVAL;
     return chip_check(device->chip, error);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/object.h"
+#include "base/sized.h"
 
 static struct {
     pthread_mutex_t lock;
@@ -66,7 +67,7 @@ int pto_register(struct pto_device *device_handle, struct pto_callable *callable
     struct device *device = device_get(device_handle, &status);
     struct callable *c = handle_get(HANDLE_CALLABLE, callable_handle);
 
-    if (status >= 0 && c == NULL)
+    if (status >= 0 && (c == NULL || !sized_is_valid(error)))
         status = PTO_EINVAL;
     if (status < 0)
         return error_tell(error, status, "%s", pto_strerror(status));

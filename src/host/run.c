@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/os.h"
+#include "base/sized.h"
 #include "host/host.h"
 #include "host/limits.h"
 #include "host/sentences.h"
@@ -29,35 +30,28 @@ static void keep_names(struct run *run);
 
 enum { TRACE_RECORDS_DEFAULT = 65536, TRACE_RECORDS_MAX = 1 << 24 };
 
-void pto_run_options_init(struct pto_run_options *options)
-{
-    if (options != NULL)
-        *options = (struct pto_run_options){ .size = sizeof(*options) };
-}
-
-void pto_run_report_init(struct pto_run_report *report)
-{
-    if (report == NULL)
-        return;
-    memset(report, 0, sizeof(*report));
-    report->size = sizeof(*report);
-    error_init(&report->error);
-}
-
 /* ---- blocking ---- */
 
 int pto_run(struct pto_device *device, const struct pto_callable *callable,
             const struct pto_entry *entry, const struct pto_run_options *options,
             struct pto_run_report *report)
 {
+    struct pto_error error;
     struct run *run;
     int status;
 
-    if (report != NULL && report->size != sizeof(*report))
+    if (!sized_is_valid(report))
         return PTO_EINVAL;
-    status =
-        prepare_run(device, callable, entry, options, report != NULL ? &report->error : NULL, &run);
+    pto_error_init(&error);
+    status = prepare_run(device, callable, entry, options, &error, &run);
+    if (status < 0)
+        report_error(report, &error);
     return status < 0 ? status : run_now(run, report);
+}
+
+void report_error(struct pto_run_report *report, const struct pto_error *error)
+{
+    sized_write_field(report, offsetof(struct pto_run_report, error), error, sizeof(*error));
 }
 
 int run_now(struct run *run, struct pto_run_report *report)
@@ -72,8 +66,7 @@ int run_now(struct run *run, struct pto_run_report *report)
                  "the device was busy with other runs for a minute; wait for them, or cancel them");
     }
     status = run->status;
-    if (report != NULL)
-        *report = run->report;
+    sized_write(report, &run->report, sizeof(run->report));
     release_run(run);
     return status;
 }
@@ -88,6 +81,8 @@ int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_k
     struct pto_device *device = NULL;
     int status;
 
+    if (!sized_is_valid(error))
+        return PTO_EINVAL;
     pto_run_report_init(&report);
     pto_device_params_init(&device_params);
     device_params.platform = platform;
@@ -102,12 +97,10 @@ int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_k
         status = pto_run(device, callable, entry, NULL, &report);
     (void)pto_device_close(device);
     (void)pto_callable_destroy(callable);
-    if (error != NULL) {
-        *error = report.error;
-        error->status = status;
-        if (status < 0 && error->text[0] == '\0')
-            snprintf(error->text, sizeof(error->text), "%s", pto_strerror(status));
-    }
+    report.error.status = status;
+    if (status < 0 && report.error.text[0] == '\0')
+        snprintf(report.error.text, sizeof(report.error.text), "%s", pto_strerror(status));
+    sized_write(error, &report.error, sizeof(report.error));
     return status;
 }
 
@@ -243,7 +236,7 @@ int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
 
     if (run == NULL)
         return status;
-    if (report != NULL && report->size != sizeof(*report))
+    if (!sized_is_valid(report))
         return PTO_EINVAL;
     pthread_mutex_lock(&run->device->lock);
     if (run->state == RUN_QUEUED || run->state == RUN_RUNNING)
@@ -254,8 +247,7 @@ int pto_run_finish(struct pto_run *handle, struct pto_run_report *report)
     if (status < 0 || handle_destroy(HANDLE_RUN, handle) == NULL)
         return status < 0 ? status : PTO_EINVAL;
     status = run->status;
-    if (report != NULL)
-        *report = run->report;
+    sized_write(report, &run->report, sizeof(run->report));
     release_run(run);
     return status;
 }
@@ -277,13 +269,12 @@ static bool is_valid_call(const struct pto_entry *entry, const struct pto_run_op
                           (entry->tensor_count != 0 && entry->tensor == NULL) ||
                           (entry->scalar_count != 0 && entry->scalar == NULL)))
         return false;
-    return options == NULL ||
-           (options->size == sizeof(*options) && (uint32_t)options->mode <= PTO_MODE_HOST &&
-            (uint32_t)options->deps <= PTO_DEPS_SIMPLER &&
-            (uint32_t)options->trace <= PTO_TRACE_TIMES &&
-            (uint32_t)options->limits <= PTO_LIMITS_REFERENCE &&
-            options->trace_records <= TRACE_RECORDS_MAX &&
-            (options->trace_records & (options->trace_records - 1)) == 0);
+    return (uint32_t)options->mode <= PTO_MODE_HOST &&
+           (uint32_t)options->deps <= PTO_DEPS_SIMPLER &&
+           (uint32_t)options->trace <= PTO_TRACE_TIMES &&
+           (uint32_t)options->limits <= PTO_LIMITS_REFERENCE &&
+           options->trace_records <= TRACE_RECORDS_MAX &&
+           (options->trace_records & (options->trace_records - 1)) == 0;
 }
 
 /* A run that is over is kept for the next one: runs in a row allocate nothing. */
@@ -334,13 +325,18 @@ static int prepare_run(const struct pto_device *device_handle,
 }
 
 int run_prepare(struct run *run, struct device *device, struct callable *callable,
-                const struct pto_entry *entry, const struct pto_run_options *options,
+                const struct pto_entry *entry, const struct pto_run_options *given,
                 struct pto_error *error)
 {
     struct registration *registration;
+    struct pto_run_options options;
+    const char *loss;
     int status = PTO_OK;
 
-    if (!is_valid_call(entry, options))
+    pto_run_options_init(&options);
+    options.mode = callable->mode;
+    if ((given != NULL && sized_read(&options, sizeof(options), given) < 0) ||
+        !is_valid_call(entry, &options))
         status = PTO_EINVAL;
     else if (chip_is_builder(device->chip))
         status = PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
@@ -355,9 +351,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
     run->callable = callable;
     run->registration = registration;
     run->descriptor = -1;
-    run->options.mode = callable->mode;
-    if (options != NULL)
-        run->options = *options;
+    run->options = options;
     run->stall_ns =
         run->options.stall_timeout_ns != 0 ? run->options.stall_timeout_ns : device->stall_ns;
     run->entry.tensor = run->tensor;
@@ -371,9 +365,10 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         run->entry.scalar_count = entry->scalar_count;
     }
     pthread_mutex_lock(&device->lock);
+    loss = device->loss;
     if (device->is_closing)
         status = PTO_EINVAL;
-    else if (device->is_lost)
+    else if (loss != NULL)
         status = PTO_ELOST;
     else
         device->run_count++;
@@ -381,7 +376,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         registration_release(registration);
     pthread_mutex_unlock(&device->lock);
     if (status < 0)
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return error_tell(error, status, "%s", status == PTO_ELOST ? loss : pto_strerror(status));
     a32_add_relaxed(&callable->users, 1); /* read by its destroyer, after this run's end */
     return PTO_OK;
 }
@@ -480,9 +475,9 @@ static void take_result(struct run *run, const struct chip_result *result)
     }
     if (run->purpose == CHIP_BUILD)
         built_graph_keep(run->graph, result->graph);
-    if (result->is_lost)
+    if (result->is_lost && chip_properties(run->device->chip)->shares_memory)
         a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
-    run->is_lost = result->is_lost;
+    run->loss = result->is_lost ? sentence_of_loss(result) : NULL;
     if (run->options.trace != PTO_TRACE_OFF)
         keep_names(run);
 }
@@ -518,9 +513,9 @@ static void execute_run(struct run *run)
     const struct chip_result *result = NULL;
     bool has_rings;
 
-    run->is_lost = run->device->is_lost;
-    if (run->is_lost) { /* by a run that was before it in the queue, whose story is kept */
-        run_fail(run, PTO_ELOST, "%s", pto_strerror(PTO_ELOST));
+    run->loss = run->device->loss;
+    if (run->loss != NULL) { /* by a run that was before it in the queue, whose story is kept */
+        run_fail(run, PTO_ELOST, "%s", run->loss);
         return;
     }
     if (unsupported != NULL)
@@ -575,7 +570,7 @@ static void end_run(struct run *run)
         pthread_mutex_lock(&device->lock);
         dequeue_run(run);
         device->is_running = false;
-        device->is_lost = run->is_lost;
+        device->loss = run->loss;
     }
     run->state = RUN_ENDED;
     while (run->descriptor >= 0 && write(run->descriptor, &one, sizeof(one)) < 0 &&

@@ -18,6 +18,7 @@ static bool say_launch(const struct failure *f, struct pto_error *error);
 static void say_ring(const struct failure *f, struct pto_error *error);
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
 static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error);
+static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error);
 
 static const char *kernel_name(const struct callable *c, int32_t kernel)
 {
@@ -56,6 +57,8 @@ void sentence_write(const struct failure *f, const struct callable *c, struct pt
         say_kernel(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_STALL)
         say_stall(f, c, error);
+    else if (f->fault == FAULT_PEER)
+        say_peer(f, c, error);
     else if (f->text[0] != '\0')
         SAY("%s", f->text);
     else
@@ -158,7 +161,8 @@ static bool say_task(const struct failure *f, const struct callable *c, struct p
         return true;
     case FAULT_CORE_TYPE:
         SAY("kernel %llu (\"%s\") is for the other core type; submit it with pto_submit_%s", value,
-            kernel_name(c, f->kernel), c->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
+            kernel_name(c, f->kernel),
+            value < c->kernel_count && c->kernel[value].core_type == PTO_CORE_AIC ? "aic" : "aiv");
         return true;
     case FAULT_BLOCK_COUNT:
         SAY("a task cannot have %lld blocks; at least 1, and with its lanes at most 2^30; "
@@ -435,6 +439,67 @@ static bool say_launch(const struct failure *f, struct pto_error *error)
     }
 }
 
+/* ---- a chip whose process has ended ---- */
+
+/* How, as what follows "the process of the device". */
+static void describe_end(const struct failure *f, char *text, size_t size)
+{
+    int number = (int)f->value[1];
+
+    switch (f->value[0]) {
+    case PEER_EXITED:
+        snprintf(text, size, "ended with exit code %d", number);
+        break;
+    case PEER_SIGNALLED:
+        snprintf(text, size, "was ended by signal %d (%s)", number, strsignal(number));
+        break;
+    case PEER_SILENT:
+        snprintf(text, size, "did not answer for %d s and was ended for it", number);
+        break;
+    case PEER_BROKEN:
+        snprintf(text, size, "answered what makes no sense and was ended for it");
+        break;
+    default:
+        snprintf(text, size, "has ended");
+    }
+}
+
+static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error)
+{
+    const char *name = kernel_name(c, f->kernel);
+    uint64_t task = f->value[3], block = f->value[4];
+    char end[100];
+
+    describe_end(f, end, sizeof(end));
+    switch (f->kernel >= 0 || f->value[2] == SUSPECT_ORCHESTRATION ? f->value[2] : SUSPECT_NONE) {
+    case SUSPECT_CAUGHT:
+        SAY("kernel \"%s\" in block %" PRIu64 " of task %" PRIu64 " ended the process of the "
+            "device, which %s; nothing else is affected: close the device and open another one",
+            name, block, task, end);
+        break;
+    case SUSPECT_RUNNING:
+        SAY("the process of the device %s while kernel \"%s\" ran block %" PRIu64 " of task "
+            "%" PRIu64 "; nothing else is affected: close the device and open another one",
+            end, name, block, task);
+        break;
+    case SUSPECT_LAST:
+        SAY("the process of the device %s outside of kernels; one that ran last may have written "
+            "to memory that is not its own, as kernel \"%s\" in block %" PRIu64 " of task "
+            "%" PRIu64 "; close the device and open another one",
+            end, name, block, task);
+        break;
+    case SUSPECT_ORCHESTRATION:
+        SAY("the process of the device %s, by the orchestration; nothing else is affected: close "
+            "the device and open another one",
+            end);
+        break;
+    default:
+        SAY("the process of the device %s, and left no word about its kernels; close the device "
+            "and open another one",
+            end);
+    }
+}
+
 /* ---- tasks that do not move, a line each ---- */
 
 static void tell(struct story *story, const char *format, ...)
@@ -478,9 +543,18 @@ static void tell_task(struct story *story, const struct stall_task *task, const 
             tell(story, " and %u more", task->wait_count - STALL_WAITS_TOLD);
         tell(story, "\n");
         return;
+    case STALL_RAN:
+        tell(story, ": ran block %u, and nothing after it on its thread\n", task->block);
+        return;
     default:
         tell(story, ": is ready\n");
     }
+}
+
+const char *sentence_of_loss(const struct chip_result *result)
+{
+    return result->failure.fault == FAULT_PEER ? "the device is lost: its process has ended"
+                                               : "the device is lost: a kernel never returned";
 }
 
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
@@ -496,5 +570,5 @@ void story_write(struct story *story, const struct chip_result *result, const st
         tell(story, "... and %u more\n", result->stall.live - result->stall.count);
     tell(story, "%s (%d)\n%s\n", pto_strerror(error->status), error->status, error->text);
     if (result != NULL && result->is_lost)
-        tell(story, "%s; close it and open another one\n", pto_strerror(PTO_ELOST));
+        tell(story, "%s; close it and open another one\n", sentence_of_loss(result));
 }

@@ -12,4 +12,7 @@ void sentence_write(const struct failure *f, const struct callable *c, struct pt
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
                  const struct pto_error *error);
 
+/* Why a device takes no more runs after this one; the text is static. */
+const char *sentence_of_loss(const struct chip_result *result);
+
 #endif

@@ -33,7 +33,7 @@ struct plan {
 
 static int plan_tensors(struct run *run, struct plan *plan);
 static void plan_slices(const struct run *run, struct plan *plan);
-static bool reserve(struct device *device, uint64_t bytes);
+static int reserve(struct device *device, uint64_t bytes);
 
 static uint32_t direction_of(const struct run *run, uint32_t index)
 {
@@ -73,14 +73,18 @@ void staging_begin(struct run *run)
 {
     struct device *device = run->device;
     struct plan plan;
+    int status;
 
     if (!needs_staging(run))
         return;
     if (plan_tensors(run, &plan) < 0)
         return;
     plan_slices(run, &plan);
-    if (!reserve(device, plan.bytes)) {
-        run_fail(run, PTO_ENOMEM,
+    status = reserve(device, plan.bytes);
+    if (status == PTO_ELOST) /* here and below: the chip says why when it is to start */
+        return;
+    if (status < 0) {
+        run_fail(run, status,
                  "there is no memory for the entry's tensors on the device: %llu bytes are needed",
                  (unsigned long long)plan.bytes);
         return;
@@ -92,8 +96,9 @@ void staging_begin(struct run *run)
         const void *from = (const void *)(uintptr_t)t->addr;
 
         run->host_addr[index] = t->addr;
-        if ((direction_of(run, index) != PTO_DIR_OUT || !is_whole(t)) &&
-            fail_copy(run, chip_write(device->chip, slice, from, t->size), index) < 0)
+        if (direction_of(run, index) != PTO_DIR_OUT || !is_whole(t))
+            status = chip_write(device->chip, slice, from, t->size);
+        if (status == PTO_ELOST || fail_copy(run, status, index) < 0)
             return;
         t->addr = slice;
         t->space = PTO_SPACE_DEVICE;
@@ -166,16 +171,19 @@ static void plan_slices(const struct run *run, struct plan *plan)
     }
 }
 
-/* What was there before is of no use to anybody. */
-static bool reserve(struct device *device, uint64_t bytes)
+/* What was there before is of no use to anybody. PTO_ENOMEM, PTO_ELOST. */
+static int reserve(struct device *device, uint64_t bytes)
 {
+    int status;
+
     if (bytes <= device->staging_bytes)
-        return true;
+        return PTO_OK;
     if (device->staging != 0)
         (void)chip_free(device->chip, device->staging, NULL);
+    device->staging = device->staging_bytes = 0;
     bytes = (bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
-    device->staging_bytes = chip_alloc(device->chip, bytes, &device->staging) >= 0 ? bytes : 0;
-    if (device->staging_bytes == 0)
-        device->staging = 0;
-    return device->staging != 0;
+    status = chip_alloc(device->chip, bytes, &device->staging);
+    if (status >= 0)
+        device->staging_bytes = bytes;
+    return status;
 }

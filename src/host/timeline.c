@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/sized.h"
 #include "host/host.h"
 #include "trace/snapshot.h"
 
@@ -22,6 +23,8 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
     struct trace_snapshot snapshot;
     struct trace_slices slices;
 
+    if (!sized_is_valid(error))
+        return PTO_EINVAL;
     if (device == NULL || path == NULL)
         return error_tell(error, device == NULL ? status : PTO_EINVAL,
                           "no such device, or no path");

@@ -160,7 +160,7 @@ int orch_submit_counted(struct pto_orch *handle, const struct pto_kernels *kerne
 int orch_alloc(struct pto_orch *handle, const struct pto_args *args, const struct pto_site *site,
                struct pto_outputs *out);
 
-/* element.c */
+/* elements.c */
 int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
                   const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out);
 int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,

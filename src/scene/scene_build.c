@@ -123,11 +123,9 @@ static int load_artefact(const struct scene *scene, const void *bytes, size_t si
                          struct pto_callable **callable_out, struct fault *fault)
 {
     struct pto_load_options options;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     int status;
 
-    memset(&error, 0, sizeof(error));
-    error.size = sizeof(error);
     pto_load_options_init(&options);
     options.name = scene->name;
     status = pto_callable_load_memory(bytes, size, &options, callable_out, &error);
@@ -188,14 +186,12 @@ int scene_build(const struct scene *scene, const char *platform,
 {
     struct pto_build_params params;
     struct scene_plan plan;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct watch watch;
     void *bytes = NULL;
     size_t size = 0;
     int status;
 
-    memset(&error, 0, sizeof(error));
-    error.size = sizeof(error);
     start_params(&params, platform, options);
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
         return fault_tell(fault, PTO_ENOMEM, "there is no memory");
@@ -256,7 +252,7 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     struct pto_build_params params;
     struct pto_source source = make_source(&scene->golden, PTO_SOURCE_HOST, &plain, flags);
     struct watch watch;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     void *bytes = NULL;
     size_t size;
     int status;
@@ -264,8 +260,6 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     if (golden == NULL)
         return fault_tell(fault, PTO_ENOMEM, "there is no memory");
     golden->file = -1;
-    memset(&error, 0, sizeof(error));
-    error.size = sizeof(error);
     flags[source.flag_count++] = "-lm";
     start_params(&params, pto_platform_at(0)->name,
                  &plain); /* whose programs run on this machine */

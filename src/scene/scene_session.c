@@ -138,7 +138,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     return PTO_OK;
 }
 
-/* After a kernel that never returned there are no more runs on it. */
+/* There are no more runs on it. */
 static void drop_lost_device(struct session *s)
 {
     (void)pto_device_close(s->device);
@@ -185,15 +185,13 @@ static int end_entry(struct session *s, struct session_entry *e, int status, str
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
-        struct pto_error error;
+        struct pto_error error = { .size = sizeof(error) };
         int freed;
 
         if (e->device_addr[i] == 0)
             continue;
         if (status == PTO_OK)
             (void)pto_mem_read(s->device, e->device_addr[i], tensor->got, tensor->bytes);
-        memset(&error, 0, sizeof(error));
-        error.size = sizeof(error);
         freed = pto_mem_free(s->device, e->device_addr[i], &error);
         if (freed < 0 && status == PTO_OK)
             status =

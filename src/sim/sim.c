@@ -223,7 +223,8 @@ static bool run_for_task(struct sim *m, struct worker *w)
 
         if (result == SCHED_LOST)
             return false;
-        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns || give_up_when_due(m))
+        if (info->seq != m->awaited_seq || os_now_ns() >= m->awaited_until_ns ||
+            give_up_when_due(m))
             break;
         if (result == SCHED_IDLE)
             (void)sleep_at(m, w, m->awaited_until_ns);

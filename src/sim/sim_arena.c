@@ -10,6 +10,7 @@
 
 #include "sim/sim_arena.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -38,10 +39,11 @@ struct sim_arena {
 static bool split(struct piece *p, uint64_t bytes);
 static void join(struct piece *p);
 
-int sim_arena_open(int file, uint64_t bytes, struct sim_arena **arena_out)
+int sim_arena_open(int file, void *addr, uint64_t bytes, struct sim_arena **arena_out)
 {
     struct sim_arena *a = calloc(1, sizeof(*a));
     struct piece *whole = calloc(1, sizeof(*whole));
+    int status = PTO_ENOMEM;
 
     bytes = bytes / os_page_bytes() * os_page_bytes();
     if (a == NULL || whole == NULL)
@@ -49,17 +51,23 @@ int sim_arena_open(int file, uint64_t bytes, struct sim_arena **arena_out)
     a->file = file;
     a->bytes = whole->bytes = bytes;
     a->first = whole;
-    a->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (a->base == MAP_FAILED)
-        goto free_arena;
+    a->base = mmap(addr, bytes, PROT_READ | PROT_WRITE,
+                   MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+    if (a->base != addr) {
+        status = a->base != MAP_FAILED || errno == EEXIST ? PTO_EAGAIN : PTO_ENOMEM;
+        goto unmap;
+    }
     pthread_mutex_init(&a->lock, NULL);
     *arena_out = a;
     return PTO_OK;
 
+unmap:
+    if (a->base != MAP_FAILED) /* the system, or a sanitizer, took the address for a wish */
+        munmap(a->base, bytes);
 free_arena:
     free(whole);
     free(a);
-    return PTO_ENOMEM;
+    return status;
 }
 
 void sim_arena_close(struct sim_arena *a)
@@ -75,11 +83,6 @@ void sim_arena_close(struct sim_arena *a)
     munmap(a->base, a->bytes);
     pthread_mutex_destroy(&a->lock);
     free(a);
-}
-
-char *sim_arena_base(const struct sim_arena *a)
-{
-    return a->base;
 }
 
 char *sim_arena_take(struct sim_arena *a, uint64_t bytes)

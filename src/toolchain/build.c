@@ -19,6 +19,7 @@
 
 #include "base/atomic.h"
 #include "base/os.h"
+#include "base/sized.h"
 #include "host/artefact.h"
 #include "base/error.h"
 #include "toolchain/note.h"
@@ -27,7 +28,8 @@
 
 enum { JOBS_MAX = 256, SOURCES_MAX = 1025, FUNC_IDS = 1024, SIGNATURE_MAX = 256 };
 
-static int check_params(const struct pto_build_params *params, struct pto_error *error);
+static int read_params(const struct pto_build_params *given, struct pto_build_params *params,
+                       struct pto_error *error);
 static bool has_lists(const struct pto_source *source);
 static int check_sources(const struct pto_build_params *params, struct pto_error *error);
 static int open_build(struct build *build, const struct pto_build_params *params,
@@ -38,12 +40,6 @@ static int make_units(struct build *build, const struct pto_source *sources, uin
 static void free_units(struct unit *units, uint32_t count);
 static int run_units(struct build *build, struct unit *units, uint32_t count, bool is_scan,
                      struct pto_error *error);
-
-void pto_build_params_init(struct pto_build_params *params)
-{
-    *params =
-        (struct pto_build_params){ .size = sizeof(*params), .platform = pto_platform_at(0)->name };
-}
 
 /* True: the artefact is in the store as it is. */
 static bool find_packed(struct build *build, const struct unit *units, uint32_t count,
@@ -115,38 +111,40 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
     return status;
 }
 
-int pto_build(const struct pto_build_params *params, void **bytes_out, size_t *size_out,
+int pto_build(const struct pto_build_params *given, void **bytes_out, size_t *size_out,
               struct pto_error *error)
 {
+    struct pto_build_params params;
     struct build build;
     struct unit *units;
-    int status = check_params(params, error);
+    int status = read_params(given, &params, error);
 
     if (status == PTO_OK && (bytes_out == NULL || size_out == NULL))
         status = error_tell(error, PTO_EINVAL, "pto_build: there is no place for the result");
     if (status == PTO_OK)
-        status = check_sources(params, error);
+        status = check_sources(&params, error);
     if (status == PTO_OK)
-        status = open_build(&build, params, params->sources, params->source_count, error);
+        status = open_build(&build, &params, params.sources, params.source_count, error);
     if (status < 0)
         return status;
-    status = isa_check_pin(&build.isa, params->isa_pin, false, error);
+    status = isa_check_pin(&build.isa, params.isa_pin, false, error);
     if (status == PTO_OK)
-        status = make_units(&build, params->sources, params->source_count, &units, error);
+        status = make_units(&build, params.sources, params.source_count, &units, error);
     if (status == PTO_OK) {
-        status = build_artefact(&build, units, params->source_count, bytes_out, size_out, error);
-        free_units(units, params->source_count);
+        status = build_artefact(&build, units, params.source_count, bytes_out, size_out, error);
+        free_units(units, params.source_count);
     }
     close_build(&build);
     return status;
 }
 
-int pto_compile(const struct pto_build_params *params, const struct pto_source *source,
+int pto_compile(const struct pto_build_params *given, const struct pto_source *source,
                 void **bytes_out, size_t *size_out, struct pto_error *error)
 {
+    struct pto_build_params params;
     struct build build;
     struct unit *unit;
-    int status = check_params(params, error);
+    int status = read_params(given, &params, error);
 
     if (status == PTO_OK &&
         (source == NULL || source->path == NULL || bytes_out == NULL || size_out == NULL ||
@@ -158,10 +156,10 @@ int pto_compile(const struct pto_build_params *params, const struct pto_source *
                        "pto_compile: no source, no path, no such kind of source or core, a flag "
                        "or a folder that is NULL, or no place for the result");
     if (status == PTO_OK)
-        status = open_build(&build, params, source, 1, error);
+        status = open_build(&build, &params, source, 1, error);
     if (status < 0)
         return status;
-    status = isa_check_pin(&build.isa, params->isa_pin, true, error);
+    status = isa_check_pin(&build.isa, params.isa_pin, true, error);
     if (status == PTO_OK)
         status = make_units(&build, source, 1, &unit, error);
     if (status == PTO_OK) {
@@ -199,9 +197,11 @@ static int refuse_platform(const char *platform, struct pto_error *error)
     return status;
 }
 
-static int check_params(const struct pto_build_params *params, struct pto_error *error)
+static int read_params(const struct pto_build_params *given, struct pto_build_params *params,
+                       struct pto_error *error)
 {
-    if (params == NULL || params->size != sizeof(*params))
+    pto_build_params_init(params);
+    if (!sized_is_valid(error) || sized_read(params, sizeof(*params), given) < 0)
         return error_tell(error, PTO_EINVAL,
                           "the parameters of a build are not initialised: use "
                           "pto_build_params_init");
@@ -276,8 +276,8 @@ static char *find_headers(void)
     char *slash;
 
     /* Linked into a program there is no library, and the program's name may be relative. */
-    if ((dladdr((const void *)(uintptr_t)pto_build_params_init, &info) == 0 ||
-         info.dli_fname == NULL || realpath(info.dli_fname, path) == NULL) &&
+    if ((dladdr((const void *)(uintptr_t)pto_build, &info) == 0 || info.dli_fname == NULL ||
+         realpath(info.dli_fname, path) == NULL) &&
         realpath("/proc/self/exe", path) == NULL)
         return NULL;
     slash = strrchr(path, '/');
@@ -466,7 +466,7 @@ static void tell_also(const struct build *build, const struct pto_source *source
     const struct platform *platform = build->platform;
     enum compiler_target target = command_target(sources[0].kind, platform);
 
-    for (uint32_t i = 1; error != NULL && i < count; i++) {
+    for (uint32_t i = 1; i < count; i++) {
         enum compiler_target other = command_target(sources[i].kind, platform);
         enum compiler_language language;
         struct compiler compiler;
@@ -475,10 +475,13 @@ static void tell_also(const struct build *build, const struct pto_source *source
 
         if (other == target || command_language(sources[i].path, &language, NULL) < 0)
             continue;
+        pto_error_init(&more);
         if (compiler_find(language, other, &platform->view, &compiler, &more) == PTO_OK) {
             compiler_free(&compiler);
         } else {
-            snprintf(error->text + length, sizeof(error->text) - length, "; and %s", more.text);
+            size_t room = sizeof(error->text) - length;
+
+            snprintf(error->text + length, room, "; and %.*s", (int)room, more.text);
             return;
         }
     }
@@ -495,17 +498,21 @@ static int make_units(struct build *build, const struct pto_source *sources, uin
                       struct unit **units_out, struct pto_error *error)
 {
     struct unit *units = calloc(count, sizeof(*units));
+    struct pto_error own;
     int status = PTO_OK;
 
     if (units == NULL)
         return error_tell(error, PTO_ENOMEM, "no memory for %u sources", count);
     build->total = count;
+    pto_error_init(&own);
     for (uint32_t i = 0; status == PTO_OK && i < count; i++) {
-        status = make_unit(build, &sources[i], &units[i], units, error);
+        pto_error_init(&units[i].error);
+        status = make_unit(build, &sources[i], &units[i], units, &own);
         if (status == PTO_ENOSUP)
-            tell_also(build, &sources[i], count - i, error);
+            tell_also(build, &sources[i], count - i, &own);
     }
     if (status < 0) {
+        sized_write(error, &own, sizeof(own));
         free_units(units, count);
         return status;
     }
@@ -550,8 +557,7 @@ static int first_error(const struct unit *units, uint32_t count, struct pto_erro
 {
     for (uint32_t i = 0; i < count; i++)
         if (units[i].status < 0) {
-            if (error != NULL)
-                *error = units[i].error;
+            sized_write(error, &units[i].error, sizeof(units[i].error));
             return units[i].status;
         }
     return PTO_OK;

@@ -38,6 +38,7 @@ static int start_scan(struct scan *scan, const struct scan_params *params, struc
 static int add_start(struct scan *scan, const char *path, struct pto_error *error);
 static int add_root(struct scan *scan, const char *path);
 static int add_forced(struct scan *scan, const char *name);
+static int add_implicit(struct scan *scan);
 static int follow(struct scan *scan);
 static int probe_roots(struct scan *scan, const struct scan_params *params);
 static int finish(struct scan *scan);
@@ -200,7 +201,7 @@ static int start_scan(struct scan *scan, const struct scan_params *params, struc
         status = add_root(scan, params->roots[i]);
     for (uint32_t i = 0; status == PTO_OK && i < params->forced_count; i++)
         status = add_forced(scan, params->forced[i]);
-    return status;
+    return status == PTO_OK ? add_implicit(scan) : status;
 }
 
 static int add_start(struct scan *scan, const char *path, struct pto_error *error)
@@ -251,6 +252,13 @@ static int add_operand(struct scan *scan, struct folder *folder, const struct op
 static int add_forced(struct scan *scan, const char *name)
 {
     return add_operand(scan, scan->memo->current, &(struct operand){ .name = name });
+}
+
+/* Compilers for this system begin every source with a header of the C library. */
+static int add_implicit(struct scan *scan)
+{
+    return add_operand(scan, scan->memo->current,
+                       &(struct operand){ .name = "stdc-predef.h", .is_angled = true });
 }
 
 /* Breadth first: the order is one of contents and parameters, not of what the memo knew. */

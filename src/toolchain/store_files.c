@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/sized.h"
 #include "host/host.h"
 #include "pto/store.h"
 
@@ -265,11 +266,16 @@ static bool can_write(const char *folder)
 
 static int take_look(const char *folder, struct look *look, struct pto_error *error)
 {
-    struct store *store = calloc(1, sizeof(*store));
-    struct pto_store_info *info = look->info;
+    struct pto_store_info *given = look->info;
+    struct pto_store_info own, *info = look->info = &own;
+    struct store *store;
     struct stat about;
     int status;
 
+    if (given == NULL || !sized_is_valid(given) || !sized_is_valid(error))
+        return error_tell(error, PTO_EINVAL,
+                          "no struct pto_store_info, or one that is not initialised");
+    store = calloc(1, sizeof(*store));
     if (store == NULL)
         return error_tell(error, PTO_ENOMEM, "no memory for the store");
     status = store_init(store, folder, error);
@@ -299,15 +305,10 @@ static int take_look(const char *folder, struct look *look, struct pto_error *er
     if (look->error != 0 && status == PTO_OK)
         status = error_tell(error, PTO_ESYSTEM, "not everything in %.300s could be removed: %s",
                             store->folder, strerror(look->error));
+    sized_write(given, &own, sizeof(own));
 free_store:
     free(store);
     return status;
-}
-
-void pto_store_info_init(struct pto_store_info *info)
-{
-    memset(info, 0, sizeof(*info));
-    info->size = sizeof(*info);
 }
 
 int pto_store_show(const char *folder, struct pto_store_info *info, struct pto_error *error)

@@ -79,6 +79,29 @@ enum fault {
     FAULT_NO_RECORDER,    /* no memory for its rings */
     FAULT_LOST,           /* the device is */
     FAULT_UNSUPPORTED,    /* text: what the chip cannot do */
+
+    /* The chip's process has ended. `kernel`: see enum peer_suspect; value: enum peer_end, exit code
+       or signal, enum peer_suspect, task, block */
+    FAULT_PEER,
+};
+
+/* How the process of a chip has ended. */
+enum peer_end {
+    PEER_EXITED,
+    PEER_SIGNALLED,
+    PEER_SILENT, /* it did not answer, and was ended for it; value: seconds */
+    PEER_BROKEN, /* what it answered made no sense, and it was ended for it */
+    PEER_UNKNOWN
+};
+
+/* What is known of the kernel that is named. */
+enum peer_suspect {
+    SUSPECT_NONE,          /* there is none */
+    SUSPECT_CAUGHT,        /* it ended the process */
+    SUSPECT_RUNNING,       /* it was running, maybe beside others */
+    SUSPECT_LAST,          /* none was running; this is one of those that ran last */
+    SUSPECT_ORCHESTRATION, /* none: the orchestration ended the process */
+    SUSPECTS
 };
 
 /* What is wrong with the element that a predicate or the orchestration names. */
@@ -114,6 +137,7 @@ enum stall_cause {
     STALL_DEFERRED, /* for a condition */
     STALL_QUEUED,   /* for cores that are free together */
     STALL_BUILDS,   /* no task at all: the graph is still being built */
+    STALL_RAN,      /* not live any more: one of those that ran last */
     STALL_CAUSES
 };
 

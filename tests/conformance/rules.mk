@@ -3,7 +3,7 @@
 
 CONFORMANCE_SRC = $(sort $(wildcard tests/conformance/*.c))
 
-$(B)/conformance/chip: $(CONFORMANCE_SRC) tests/conformance/suite.h $(UNIT_LIB) Makefile
+$(B)/conformance/chip: $(CONFORMANCE_SRC) tests/conformance/suite.h $(UNIT_LIB) Makefile | $(CHIP)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ \
 		$(CONFORMANCE_SRC) $(UNIT_LIB) -lcmocka $(LIB_LIBS) $(LDLIBS_ALL)

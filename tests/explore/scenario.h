@@ -366,31 +366,26 @@ static inline bool has_label(const char *labels, const char *label)
     return false;
 }
 
-static inline bool run_scenario(const struct scenario *s, bool is_quiet)
+static inline bool run_scenario(const struct scenario *s, bool is_quiet, bool is_random)
 {
     struct explore_limits limits = s->limits;
 
     limits.skips_notes = true;
     limits.is_quiet = is_quiet;
-    if (is_quiet) { /* what is broken shows up at random much sooner than by depth */
+    if (is_random)
         limits.execution_max = 0;
-        if (explore_run(&s->explore, &limits) != 0)
-            return false;
-        limits = s->limits;
-        limits.skips_notes = limits.is_quiet = true;
-        limits.random_count = 0;
-    }
     return explore_run(&s->explore, &limits) == 0;
 }
 
 /*
  * `--label L` runs what shows L first, with `--only` nothing else; `--first`
- * stops at the first failure.
+ * stops at the first failure. `--random` leaves the walk through all schedules
+ * out: what is broken shows up at random much sooner.
  */
 static inline int scenario_main(int argc, char **argv, const struct scenario *list, uint32_t count)
 {
     const char *label = "";
-    bool is_first = false, is_only = false;
+    bool is_first = false, is_only = false, is_random = false;
     uint32_t passed = 0, failed = 0;
 
     for (int i = 1; i < argc; i++) {
@@ -398,6 +393,8 @@ static inline int scenario_main(int argc, char **argv, const struct scenario *li
             is_first = true;
         else if (strcmp(argv[i], "--only") == 0)
             is_only = true;
+        else if (strcmp(argv[i], "--random") == 0)
+            is_random = true;
         else if (strcmp(argv[i], "--label") == 0 && i + 1 < argc)
             label = argv[++i];
     }
@@ -405,7 +402,7 @@ static inline int scenario_main(int argc, char **argv, const struct scenario *li
         for (uint32_t i = 0; i < count && !(is_first && failed != 0); i++) {
             if (has_label(list[i].labels, label) != (pass == 0))
                 continue;
-            if (run_scenario(&list[i], is_first)) {
+            if (run_scenario(&list[i], is_first, is_random)) {
                 passed++;
                 continue;
             }

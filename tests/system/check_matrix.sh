@@ -57,5 +57,4 @@ cover) list=$cover ;;
 full) list=$(full) ;;
 *) echo "usage: check_matrix.sh cover|full GRAPHS TASKS" >&2; exit 2 ;;
 esac
-# Two at a time: the runs are short of CPU by intent, not by accident.
-xargs -P 2 -L 1 bash -c 'run_one "$@"' _ <<<"$list"
+xargs -P "${CLAIMS_CPUS:-$(nproc)}" -L 1 bash -c 'run_one "$@"' _ <<<"$list"

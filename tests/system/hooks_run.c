@@ -105,18 +105,16 @@ int main(int argc, char **argv)
     expect(library != NULL, argc == 2 ? dlerror() : "usage: hooks_run LIBRARY");
     expect(dlsym(RTLD_DEFAULT, "pto_device_open") == NULL, "the library is not loaded locally");
 
-    __typeof__(&pto_device_params_init) init = find(library, "pto_device_params_init");
     __typeof__(&pto_device_open) open = find(library, "pto_device_open");
     __typeof__(&pto_device_close) close = find(library, "pto_device_close");
-    __typeof__(&pto_callable_params_init) init_callable = find(library, "pto_callable_params_init");
     __typeof__(&pto_callable_create) create = find(library, "pto_callable_create");
     __typeof__(&pto_callable_destroy) destroy = find(library, "pto_callable_destroy");
     __typeof__(&pto_run) run = find(library, "pto_run");
 
-    init(&device_params);
+    pto_device_params_init(&device_params);
     expect(open(&device_params, &device) == PTO_OK, "no device");
     expect(dlsym(RTLD_DEFAULT, "pto_device_open") == NULL, "a device makes everything visible");
-    init_callable(&params);
+    pto_callable_params_init(&params);
     params.orchestration = orchestrate;
     params.kernels = kernels;
     params.kernel_count = 2;

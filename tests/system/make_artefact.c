@@ -37,7 +37,7 @@ int main(int argc, char **argv)
                                     .files = files,
                                     .isa_revision = "test",
                                     .compiler = "cc" };
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     size_t size;
     void *bytes;
     int i = 5;

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a command on CPU 0 only, or on the first CPU that this process may use:
+# Runs a command on one CPU only, of those that this process may use the first, or the one after as
+# many as CLAIMS_SLOT says, so that two of these at once do not get the same one:
 #
 #     tests/system/one_cpu.sh build/bin/pto run
 #
@@ -12,9 +13,6 @@ if [ $# = 0 ]; then
     echo "usage: one_cpu.sh COMMAND [ARGUMENT...]" >&2
     exit 2
 fi
-cpu=0
-if ! taskset -c 0 true 2>/dev/null; then
-    allowed=$(taskset -cp $$) || exit 2
-    cpu=$(sed 's/.*: //; s/[-,].*//' <<<"$allowed")
-fi
-exec taskset -c "$cpu" "$@"
+cpus=($(grep -o '[0-9]*\(-[0-9]*\)\?' <<<"$(taskset -cp $$ | sed 's/.*: //')" |
+    while IFS=- read -r first last; do seq "$first" "${last:-$first}"; done)) || exit 2
+exec taskset -c "${cpus[${CLAIMS_SLOT:-0} % ${#cpus[@]}]}" "$@"

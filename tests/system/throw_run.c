@@ -25,7 +25,7 @@ int main(int argc, char **argv)
     struct pto_device_params params;
     struct pto_callable *callable;
     struct pto_device *device;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     int failed;
 
     if (argc != 2 || pto_callable_load(argv[1], NULL, &callable, &error) < 0) {

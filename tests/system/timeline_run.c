@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     struct pto_run_report report;
     struct pto_callable *callable;
     struct pto_device *device;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     int status;
 
     if (argc < 5)

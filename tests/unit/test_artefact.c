@@ -44,7 +44,7 @@ static struct artefact_parts small_parts(void)
 
 static struct bytes make_parts(const struct artefact_parts *parts)
 {
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct bytes file;
 
     if (artefact_make(parts, &file.at, &file.size, &error) < 0)
@@ -62,7 +62,7 @@ static struct bytes make_small(void)
 static void what_is_written_is_read(void **state)
 {
     struct bytes file = make_small();
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct artefact a;
 
     (void)state;
@@ -517,7 +517,7 @@ static void a_folder_of_other_headers_is_noticed(void **state)
     struct artefact_parts parts = small_parts();
     struct pto_callable *callable = NULL;
     struct pto_load_options options;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct bytes file;
     char path[128];
 
@@ -548,7 +548,7 @@ static void a_file_is_recognised_by_its_content(void **state)
 {
     struct bytes file = make_small();
     struct pto_callable *callable = NULL;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     char path[128], expected[256];
 
     (void)state;

@@ -116,7 +116,7 @@ static void a_build_packs_what_it_was_given(void **state)
     static const enum pto_direction signature[] = { PTO_DIR_IN, PTO_DIR_OUT };
     struct told told;
     struct pto_build_params params = make_params(&told);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct artefact artefact;
     struct artefact_kernel kernel;
     bool has_header = false;
@@ -186,7 +186,7 @@ static void a_device_program_goes_through_the_same_store(void **state)
                                  .flag_count = 1 };
     struct told told;
     struct pto_build_params params = make_params(&told);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct stat about;
     void *first, *bytes;
     size_t first_size, size;
@@ -222,7 +222,7 @@ static void what_the_compiler_says_comes_through(void **state)
     struct pto_source source = { .path = "wrong.c", .kind = PTO_SOURCE_HOST };
     struct told told;
     struct pto_build_params params = make_params(&told);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     void *bytes;
     size_t size;
 
@@ -246,7 +246,7 @@ static void arguments_are_refused_in_sentences(void **state)
     struct pto_source bad[2] = { sources[0], sources[1] };
     struct told told;
     struct pto_build_params params = make_params(&told);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     void *bytes = &bytes;
     size_t size;
 
@@ -285,7 +285,7 @@ static void a_build_can_be_given_up(void **state)
 {
     struct told told;
     struct pto_build_params params = make_params(&told);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     void *bytes;
     size_t size;
 
@@ -302,7 +302,7 @@ static void *build_in_thread(void *arg)
 {
     struct told told;
     struct pto_build_params params = make_params(&told);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     void *bytes = NULL;
     size_t size;
 

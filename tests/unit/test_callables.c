@@ -531,7 +531,7 @@ static void both_platforms_work_in_one_process(void **state)
     struct pto_device *a2a3 = open_device("a2a3sim", 0, 2), *a5 = open_device("a5sim", 0, 2);
     struct recipe recipe = subtract_recipe;
     struct pto_callable *add = load_add(), *subtract;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     (void)state;
     recipe.parts.platform = "a5sim";
@@ -563,7 +563,7 @@ static void callables_with_other_headers_do_not_meet(void **state)
     struct recipe recipe[2] = { add_recipe, subtract_recipe };
     struct pto_device *device = open_device("a2a3sim", 0, 1), *other;
     struct pto_callable *callable[3];
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -736,7 +736,7 @@ static void sixty_four_callables_fit_a_device(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 1);
     struct pto_callable *callable[65];
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     (void)state;
     for (int i = 0; i < 65; i++) {
@@ -839,7 +839,7 @@ static void too_few_descriptors_are_counted(void **state)
     struct pto_device *device = open_device("a2a3sim", 0, 1);
     struct pto_callable *add = load_add();
     struct rlimit before, limit;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     char expected[256];
     int status;
 
@@ -864,7 +864,7 @@ static void too_few_mappings_are_counted(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 1);
     struct pto_callable *add = load_add();
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     unsigned long most = 0;
     FILE *file = fopen("/proc/sys/vm/max_map_count", "r");
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pages;

@@ -855,8 +855,7 @@ static void check_refused(struct rig *rig, const struct pto_args *args, enum fau
 }
 
 /* One argument, as the second of two. */
-static void check_refused_tensor(struct rig *rig, const void *t, uint32_t tag,
-                                 enum fault fault)
+static void check_refused_tensor(struct rig *rig, const void *t, uint32_t tag, enum fault fault)
 {
     struct pto_tensor good = outside(0);
     struct pto_args args;

@@ -77,9 +77,10 @@ static void assert_error(const struct pto_error *error, int status, uint64_t add
 
 static void assert_not_freed(struct pto_device *device, uint64_t addr, const char *why)
 {
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     memset(&error, 0xff, sizeof(error));
+    error.size = sizeof(error);
     assert_int_equal(pto_mem_free(device, addr, &error), PTO_EMEMORY);
     assert_error(&error, PTO_EMEMORY, addr, why);
     assert_int_equal(pto_mem_free(device, addr, NULL), PTO_EMEMORY);
@@ -192,7 +193,7 @@ static void memory_is_freed_at_its_start(void **state)
 {
     struct pto_device *device = open_device();
     uint64_t addr = allocate(device, 100);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     char start[32];
 
     (void)state;
@@ -247,16 +248,18 @@ static void a_byte_beyond_the_end_is_noticed(void **state)
             uint64_t addr = allocate(device, bytes);
             uint64_t other = allocate(device, bytes);
             volatile uint8_t *byte = (volatile uint8_t *)(uintptr_t)(addr + bytes + beyond[i]);
-            struct pto_error error;
+            struct pto_error error = { .size = sizeof(error) };
 
             byte[-1 - (int64_t)beyond[i]] = 1; /* the last byte is the caller's */
             assert_int_equal(pto_mem_check(device, &error), PTO_OK);
             *byte ^= 1;
             memset(&error, 0xff, sizeof(error));
+            error.size = sizeof(error);
             assert_int_equal(pto_mem_check(device, &error), PTO_EMEMORY);
             assert_error(&error, PTO_EMEMORY, addr, "written beyond its end");
             assert_int_equal(pto_mem_check(device, NULL), PTO_EMEMORY);
             memset(&error, 0xff, sizeof(error));
+            error.size = sizeof(error);
             assert_int_equal(pto_mem_free(device, addr, &error), PTO_EMEMORY);
             assert_error(&error, PTO_EMEMORY, addr, "written beyond its end");
             assert_not_freed(device, addr, "was freed before"); /* it was freed all the same */
@@ -274,7 +277,7 @@ static void a_byte_before_the_beginning_is_noticed(void **state)
     (void)state;
     for (int64_t before = 1; before <= GUARD_BYTES; before += before < 4 ? 1 : 204) {
         uint64_t addr = allocate(device, 100);
-        struct pto_error error;
+        struct pto_error error = { .size = sizeof(error) };
 
         ((volatile uint8_t *)(uintptr_t)addr)[-before] ^= 1;
         assert_int_equal(pto_mem_check(device, &error), PTO_EMEMORY);
@@ -290,7 +293,7 @@ static void the_size_is_in_the_sentence_about_an_overrun(void **state)
 {
     struct pto_device *device = open_device();
     uint64_t addr = allocate(device, 777);
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     (void)state;
     *(volatile uint8_t *)(uintptr_t)(addr + 777) = 0;
@@ -385,7 +388,7 @@ static void closing_the_device_frees_what_is_left(void **state)
 
 static void without_a_device_the_error_tells_so(void **state)
 {
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     uint64_t addr;
 
     (void)state;

@@ -1749,7 +1749,7 @@ static void one_call_does_everything(void **state)
 {
     const uint64_t scalar = 77;
     const struct pto_entry entry = { 0, 1, NULL, &scalar };
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     (void)state;
     reset();
@@ -1898,7 +1898,7 @@ static void a_callable_is_loaded_from_a_shared_object(void **state)
 static void assert_refused_load(const char *path, const char *symbol, int status, const char *text)
 {
     struct pto_callable *callable = NULL;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     memset(&error, 0xff, sizeof(error));
     error.size = sizeof(error);

@@ -93,7 +93,7 @@ static struct one_scan scan_tree(const struct scan_params *more)
     const char *quote[] = { at("q") };
     struct scan_params params = more != NULL ? *more : (struct scan_params){ 0 };
     struct one_scan one;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     params.source = at("main.c");
     params.dirs = dirs;
@@ -420,10 +420,24 @@ static void circles_end_whatever_their_spelling(void **state)
     assert_int_equal(symlink(".", at("a/d/loop")), 0);
     one = scan_tree(NULL);
     assert_state(&one, "a/d/y.h", true);
-    assert_int_equal(scan_entry_count(one.scan), 3);
+    assert_int_equal(scan_entry_count(one.scan), 3 + 2); /* and two places of stdc-predef.h */
     assert_ptr_equal(scan_find(one.scan, at("a/d/loop/../d/y.h")), entry_of(&one, "a/d/y.h"));
     assert_null(scan_find(one.scan, at("b/nothing.h")));
     assert_null(scan_find(one.scan, "/etc/passwd"));
+    end_scan(&one);
+}
+
+static void a_source_without_includes_has_the_header_that_compilers_begin_with(void **state)
+{
+    struct one_scan one;
+
+    (void)state;
+    empty_tree();
+    make_file("main.c", "int x;\n");
+    make_file("b/stdc-predef.h", "");
+    one = scan_tree(NULL);
+    assert_state(&one, "a/stdc-predef.h", false);
+    assert_state(&one, "b/stdc-predef.h", true);
     end_scan(&one);
 }
 
@@ -473,7 +487,7 @@ static void what_cannot_be_read_is_said(void **state)
     const char *roots[] = { at("none.inc") };
     struct scan_memo *memo;
     struct scan *scan;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct digest digest;
 
     (void)state;
@@ -911,7 +925,7 @@ static uint32_t compare(struct scan_memo *memo, const struct compiler *compiler,
                                   .dirs = compiler->dirs,
                                   .dir_count = compiler->dir_count };
     char command[512], word[512];
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct scan *scan;
     uint32_t count = 0;
     FILE *out;
@@ -1142,6 +1156,7 @@ int main(void)
         cmocka_unit_test(roots_can_be_shadowed),
         cmocka_unit_test(an_overlay_stands_for_a_file_in_its_folder),
         cmocka_unit_test(circles_end_whatever_their_spelling),
+        cmocka_unit_test(a_source_without_includes_has_the_header_that_compilers_begin_with),
         cmocka_unit_test(links_are_files_of_their_own_folders),
         cmocka_unit_test(only_contents_count),
         cmocka_unit_test(what_cannot_be_read_is_said),

@@ -163,8 +163,8 @@ static bool has_note(struct store *store, const char *phrase)
 
 static struct pto_store_info info_now(void)
 {
-    struct pto_store_info info;
-    struct pto_error error = { 0 };
+    struct pto_store_info info = { .size = sizeof(info) };
+    struct pto_error error = { .size = sizeof(error) };
 
     if (pto_store_show(folder, &info, &error) != PTO_OK)
         print_message("%s\n", error.text);
@@ -212,7 +212,7 @@ static void names_may_change(void **state)
 {
     struct store *store = open_empty();
     struct digest name = key_of(1);
-    struct pto_store_info info;
+    struct pto_store_info info = { .size = sizeof(info) };
     char *text;
 
     (void)state;
@@ -236,7 +236,7 @@ static void names_may_change(void **state)
 static void the_environment_names_the_folder(void **state)
 {
     char *home = strdup(getenv("HOME") != NULL ? getenv("HOME") : "/");
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     struct store *store;
     char expected[128];
 
@@ -420,7 +420,7 @@ static void put_until_killed(void)
 static void a_writer_killed_at_any_moment_does_no_harm(void **state)
 {
     struct store *store = open_empty();
-    struct pto_store_info info;
+    struct pto_store_info info = { .size = sizeof(info) };
     uint32_t found = 0, absent = 0, leftovers;
     uint32_t random = 4711;
     char command[256];
@@ -562,7 +562,7 @@ static void put_and_get(uint32_t seed, bool is_always_put)
 static void clear_again_and_again(void)
 {
     uint64_t deadline = os_now_ns() + 700000000;
-    struct pto_store_info info;
+    struct pto_store_info info = { .size = sizeof(info) };
 
     while (os_now_ns() < deadline) {
         if (pto_store_clear(folder, &info, NULL) != PTO_OK)
@@ -619,7 +619,7 @@ static void clearing_disturbs_nobody(void **state)
 
 static void a_store_that_cannot_be_written_is_noted_once(struct store *store, const char *why)
 {
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     assert_int_equal(put_number(store, 100, 1000, &error), PTO_ESYSTEM);
     assert_non_null(strstr(error.text, "cannot be written"));
@@ -632,8 +632,8 @@ static void a_store_that_cannot_be_written_is_noted_once(struct store *store, co
 
 static void a_file_in_the_place_of_the_folder_is_noted(void **state)
 {
-    struct pto_store_info info;
-    struct pto_error error;
+    struct pto_store_info info = { .size = sizeof(info) };
+    struct pto_error error = { .size = sizeof(error) };
     struct store *store;
 
     (void)state;
@@ -660,7 +660,7 @@ static bool mount_small(const char *options)
 
 static void a_read_only_store_is_read(void **state)
 {
-    struct pto_store_info info;
+    struct pto_store_info info = { .size = sizeof(info) };
     struct store *store;
 
     (void)state;
@@ -689,7 +689,7 @@ static void a_read_only_store_is_read(void **state)
 
 static void fill_up(struct store *store)
 {
-    struct pto_error error = { 0 };
+    struct pto_error error = { .size = sizeof(error) };
     uint32_t kept = 0;
     bool is_full = false;
 
@@ -712,7 +712,7 @@ static void fill_up(struct store *store)
 
 static void a_full_disk_is_noted_and_leaves_nothing_behind(void **state)
 {
-    struct pto_store_info info;
+    struct pto_store_info info = { .size = sizeof(info) };
     struct rlimit limit, old;
     struct store *store;
 
@@ -810,7 +810,7 @@ static void count_damaged(void *context, const char *path)
 static void the_tools_count_verify_and_clear(void **state)
 {
     struct store *store = open_empty();
-    struct pto_store_info info;
+    struct pto_store_info info = { .size = sizeof(info) };
     char path[256], foreign[256];
     int damaged = 0;
 

@@ -55,7 +55,7 @@ static int run_shell(const char *script, bool (*stop)(void *), uint64_t timeout_
 static void a_process_gives_its_code_and_all_it_says(void **state)
 {
     struct process_result result;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     (void)state;
     assert_int_equal(run_shell("echo out; echo err >&2; exit 7", NULL, 0, &result, &error), PTO_OK);
@@ -82,7 +82,7 @@ static void a_program_that_is_not_there_is_named(void **state)
     char *argv[] = { path, NULL };
     struct process_params params = { .argv = argv };
     struct process_result result;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
 
     (void)state;
     assert_int_equal(process_run(&params, &result, &error), PTO_ESYSTEM);
@@ -100,7 +100,7 @@ static void a_process_ends_with_all_it_started(void **state)
     char path[] = "/tmp/test_toolchain.XXXXXX";
     int file = mkstemp(path);
     struct process_result result;
-    struct pto_error error;
+    struct pto_error error = { .size = sizeof(error) };
     char script[256];
     uint64_t begin = os_now_ns();
 

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code and runs of an isolated chip. A run is one request, whose answer comes when it
+ * has ended; meanwhile the program is asked every second whether it still moves, so that
+ * one that is stopped, or whose locks a kernel has damaged, ends the run, too.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "sim/far.h"
+
+static int far_load(struct chip *chip, const struct chip_program *program,
+                    struct chip_code **code_out, struct pto_error *error);
+static void far_unload(struct chip *chip, struct chip_code *code);
+static int far_start(struct chip *chip, const struct chip_request *request);
+static void far_wait(struct chip *chip);
+static const struct chip_result *far_report(struct chip *chip, struct pto_run_report *report);
+static int far_poll(struct chip *chip);
+static void far_cancel(struct chip *chip, uint64_t number);
+static uint64_t far_progress(struct chip *chip);
+static void far_drop(struct chip *chip, struct chip_graph *graph);
+static int far_record(struct chip *chip, struct chip_record *record_out);
+
+const struct chip_run_ops sim_far_run_ops = {
+    .load = far_load,
+    .unload = far_unload,
+    .start = far_start,
+    .wait = far_wait,
+    .report = far_report,
+    .poll = far_poll,
+    .cancel = far_cancel,
+    .progress = far_progress,
+    .drop = far_drop,
+    .record = far_record,
+};
+
+static int ask(struct far *f, struct far_channel *c, struct far_head head, uint64_t *value_out)
+{
+    int status;
+
+    pthread_mutex_lock(&c->lock);
+    status = sim_far_call(f, c, head, value_out);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+/* ---- code ---- */
+
+static void put_object(struct far_bytes *out, const struct chip_object *object)
+{
+    uint64_t size = object->size;
+
+    sim_bytes_put_text(out, object->name);
+    sim_bytes_put(out, &size, sizeof(size));
+    sim_bytes_put(out, object->bytes, object->size);
+}
+
+/* As far_chip.c takes it. */
+static void put_program(struct far_bytes *out, const struct chip_program *program)
+{
+    uint64_t count = program->kernel_count;
+
+    sim_bytes_clear(out);
+    sim_bytes_put_text(out, program->name);
+    sim_bytes_put_text(out, program->entry);
+    put_object(out, &program->orchestration);
+    sim_bytes_put(out, &count, sizeof(count));
+    for (uint32_t i = 0; i < program->kernel_count; i++) {
+        const struct chip_kernel *kernel = &program->kernels[i];
+        const uint32_t ids[2] = { kernel->func_id, kernel->core_type };
+
+        sim_bytes_put(out, ids, sizeof(ids));
+        put_object(out, &kernel->object);
+    }
+}
+
+static int far_load(struct chip *chip, const struct chip_program *program,
+                    struct chip_code **code_out, struct pto_error *error)
+{
+    struct far *f = far_of(chip);
+    struct far_channel *c = &f->side;
+    uint64_t value = 0;
+    int status;
+
+    pthread_mutex_lock(&c->lock);
+    put_program(&c->out, program);
+    status = sim_far_call(f, c, (struct far_head){ .kind = FAR_LOAD }, &value);
+    if (status == PTO_EPEER)
+        status = sim_far_tell_gone(f, error);
+    else if (status < 0)
+        status = sim_far_tell(c, status, error);
+    sim_bytes_free(&c->out); /* objects are large, and come once */
+    pthread_mutex_unlock(&c->lock);
+    if (status >= 0)
+        *code_out = (struct chip_code *)(uintptr_t)value;
+    return status;
+}
+
+/* In a child of the opener's, which has no part in the conversation, there is nothing to do. */
+static void far_unload(struct chip *chip, struct chip_code *code)
+{
+    struct far *f = far_of(chip);
+
+    if (sim_far_is_ours(f))
+        (void)ask(f, &f->side,
+                  (struct far_head){ .kind = FAR_UNLOAD, .value = (uint64_t)(uintptr_t)code },
+                  NULL);
+}
+
+/* ---- start ---- */
+
+static struct far_run make_run(const struct chip_request *request)
+{
+    struct far_run run = { .number = request->number,
+                           .code = (uint64_t)(uintptr_t)request->code,
+                           .graph = (uint64_t)(uintptr_t)request->graph,
+                           .stall_ns = request->stall_ns,
+                           .purpose = request->purpose,
+                           .has_rings = request->has_rings,
+                           .tensor_count = request->entry->tensor_count,
+                           .scalar_count = request->entry->scalar_count,
+                           .options = *request->options };
+
+    run.options.edge_context = run.options.task_context = NULL;
+    return run;
+}
+
+static bool is_end_told(struct far *f)
+{
+    bool is_told;
+
+    pthread_mutex_lock(&f->end_lock);
+    is_told = f->is_end_told;
+    pthread_mutex_unlock(&f->end_lock);
+    return is_told;
+}
+
+/* That the program has gone is said by a report once, as if it had happened during that run. */
+static int far_start(struct chip *chip, const struct chip_request *request)
+{
+    struct far *f = far_of(chip);
+    const struct far_patience patience = { f->process.descriptor, FAR_ANSWER_SECONDS };
+    struct far_channel *c = &f->run;
+    struct far_run run = make_run(request);
+    int status = PTO_OK;
+
+    if (f->is_lost || is_end_told(f))
+        return PTO_ELOST;
+    pthread_mutex_lock(&c->lock);
+    sim_bytes_clear(&c->out);
+    sim_bytes_put(&c->out, &run, sizeof(run));
+    sim_bytes_put(&c->out, request->entry->tensor, run.tensor_count * sizeof(struct pto_tensor));
+    sim_bytes_put(&c->out, request->entry->scalar, run.scalar_count * sizeof(uint64_t));
+    if (c->out.is_short)
+        status = PTO_ENOMEM;
+    else
+        a32_store_relaxed(&f->has_ended, 0); /* the caller's own until it waits */
+    if (status >= 0 && !far_is_gone(f) &&
+        sim_far_send(c->socket, &patience, (struct far_head){ .kind = FAR_RUN }, &c->out) < 0)
+        sim_far_bury(f, PEER_UNKNOWN, 0);
+    pthread_mutex_unlock(&c->lock);
+    return status;
+}
+
+/* ---- wait ---- */
+
+static bool take_answer(struct far *f);
+static void end_with_chip(struct far *f);
+
+/* Whoever has the side channel is waiting for an answer, too, and notices if there is none. */
+static void look_after(struct far *f)
+{
+    if (pthread_mutex_trylock(&f->side.lock) != 0)
+        return;
+    (void)sim_far_call(f, &f->side, (struct far_head){ .kind = FAR_PROGRESS }, NULL);
+    pthread_mutex_unlock(&f->side.lock);
+}
+
+static void far_wait(struct chip *chip)
+{
+    struct far *f = far_of(chip);
+    const struct far_patience tick = { f->process.descriptor, 1 };
+
+    pthread_mutex_lock(&f->run.lock);
+    while (!far_is_gone(f) && sim_far_await(f->run.socket, &tick) == PTO_ETIMEOUT)
+        look_after(f);
+    if (!far_is_gone(f) && !take_answer(f))
+        sim_far_bury(f, PEER_BROKEN, 0);
+    if (far_is_gone(f))
+        end_with_chip(f);
+    pthread_mutex_unlock(&f->run.lock);
+    a32_store_release(&f->has_ended, 1); /* R: what came of it is complete */
+}
+
+/* Something is there, or the program has gone. False: what is there makes no sense. */
+static bool take_answer(struct far *f)
+{
+    const struct far_patience patience = { f->process.descriptor, FAR_ANSWER_SECONDS };
+    struct far_channel *c = &f->run;
+    struct far_ended ended;
+    struct far_head head;
+    int status = sim_far_receive(c->socket, &patience, &head, &c->in);
+
+    if (status == PTO_EPEER || status == PTO_ETIMEOUT) {
+        sim_far_bury(f, status == PTO_EPEER ? PEER_UNKNOWN : PEER_SILENT, patience.seconds);
+        return true;
+    }
+    if (status < 0 || head.kind != FAR_RUN)
+        return false;
+    sim_bytes_take_to(&c->in, &ended, sizeof(ended));
+    if (c->in.is_short || ended.stall.count > STALL_TASKS || ended.failure.status > 0)
+        return false;
+    ended.failure.text[FAILURE_TEXT - 1] = '\0';
+    f->result = (struct chip_result){ .failure = ended.failure,
+                                      .stall = ended.stall,
+                                      .is_lost = ended.is_lost != 0,
+                                      .graph = (struct chip_graph *)(uintptr_t)ended.graph };
+    f->report = ended.report;
+    f->result.failure.site.file = sim_far_intern(f, sim_bytes_take_text(&c->in));
+    for (uint32_t i = 0; i < ended.stall.count; i++)
+        f->result.stall.task[i].site.file = sim_far_intern(f, sim_bytes_take_text(&c->in));
+    f->is_lost = f->result.is_lost;
+    return true;
+}
+
+static void end_with_chip(struct far *f)
+{
+    pthread_mutex_lock(&f->end_lock); /* whoever buries it may not be done */
+    f->result = (struct chip_result){ .failure = f->end, .stall = f->end_kernels, .is_lost = true };
+    f->is_end_told = true;
+    pthread_mutex_unlock(&f->end_lock);
+    memset(&f->report, 0, sizeof(f->report));
+    f->report.workers = f->base.properties.workers;
+    f->report.core_count = f->base.properties.aic_count + f->base.properties.aiv_count;
+}
+
+static const struct chip_result *far_report(struct chip *chip, struct pto_run_report *report)
+{
+    struct far *f = far_of(chip);
+
+    f->report.size = report->size; /* these are the host's */
+    f->report.warning = report->warning;
+    f->report.error = report->error;
+    *report = f->report;
+    return &f->result;
+}
+
+/* ---- from any thread ---- */
+
+static int far_poll(struct chip *chip)
+{
+    return a32_load_acquire(&far_of(chip)->has_ended) != 0 ? PTO_RUN_ENDED : PTO_RUN_PENDING;
+}
+
+static void far_cancel(struct chip *chip, uint64_t number)
+{
+    struct far *f = far_of(chip);
+
+    (void)ask(f, &f->side, (struct far_head){ .kind = FAR_CANCEL, .value = number }, NULL);
+}
+
+static uint64_t far_progress(struct chip *chip)
+{
+    struct far *f = far_of(chip);
+    uint64_t value = 0;
+
+    (void)ask(f, &f->side, (struct far_head){ .kind = FAR_PROGRESS }, &value);
+    return value;
+}
+
+static void far_drop(struct chip *chip, struct chip_graph *graph)
+{
+    struct far *f = far_of(chip);
+
+    if (sim_far_is_ours(f))
+        (void)ask(f, &f->side,
+                  (struct far_head){ .kind = FAR_DROP, .value = (uint64_t)(uintptr_t)graph }, NULL);
+}
+
+/* ---- names of source files ---- */
+
+const char *sim_far_intern(struct far *f, const char *text)
+{
+    struct far_name *name;
+
+    if (text == NULL)
+        return NULL;
+    pthread_mutex_lock(&f->name_lock);
+    for (name = f->names; name != NULL; name = name->next)
+        if (strcmp(name->text, text) == 0)
+            break;
+    if (name == NULL) {
+        name = malloc(sizeof(*name) + strlen(text) + 1);
+        if (name != NULL) {
+            strcpy(name->text, text);
+            name->next = f->names;
+            f->names = name;
+        }
+    }
+    pthread_mutex_unlock(&f->name_lock);
+    return name != NULL ? name->text : NULL;
+}
+
+/* ---- what was recorded ---- */
+
+static void forget_record(struct far *f)
+{
+    free(f->ring);
+    free(f->ring_list);
+    f->ring = NULL;
+    f->ring_list = NULL;
+    sim_bytes_free(&f->record);
+}
+
+/* Finds the rings and edges in the answer. */
+static int take_record(struct far *f, struct chip_record *record)
+{
+    struct far_bytes *from = &f->record;
+    uint32_t count;
+
+    sim_bytes_take_to(from, record, sizeof(*record));
+    count = record->ring_count;
+    if (from->is_short || count > PTO_CORES_MAX)
+        return PTO_EFORMAT;
+    f->ring = aligned_alloc(_Alignof(struct trace_ring), (count + 1) * sizeof(f->ring[0]));
+    f->ring_list = calloc(count + 1, sizeof(f->ring_list[0]));
+    if (f->ring == NULL || f->ring_list == NULL)
+        return PTO_ENOMEM;
+    for (uint32_t i = 0; i < count; i++) {
+        struct far_ring ring;
+        uint64_t kept;
+
+        sim_bytes_take_to(from, &ring, sizeof(ring));
+        kept = ring.count < ring.mask + 1ull ? ring.count : ring.mask + 1ull;
+        f->ring[i] = (struct trace_ring){ .count = ring.count,
+                                          .mask = ring.mask,
+                                          .has_each_time = ring.has_each_time != 0 };
+        f->ring[i].record = (struct trace_record *)(uintptr_t)sim_bytes_take(
+            from, kept * sizeof(struct trace_record));
+        f->ring_list[i] = &f->ring[i];
+    }
+    if (record->edge_count > FAR_BYTES_MAX)
+        return PTO_EFORMAT;
+    record->edge = sim_bytes_take(from, record->edge_count * sizeof(struct chip_edge));
+    record->ring = f->ring_list;
+    return from->is_short ? PTO_EFORMAT : PTO_OK;
+}
+
+static int far_record(struct chip *chip, struct chip_record *record_out)
+{
+    struct far *f = far_of(chip);
+    struct chip_record record;
+    int status;
+
+    forget_record(f);
+    pthread_mutex_lock(&f->run.lock);
+    status = sim_far_call(f, &f->run, (struct far_head){ .kind = FAR_RECORD }, NULL);
+    if (status >= 0) { /* the bytes stay with the record */
+        f->record = f->run.in;
+        f->run.in = (struct far_bytes){ 0 };
+        status = take_record(f, &record);
+    }
+    pthread_mutex_unlock(&f->run.lock);
+    if (status >= 0)
+        *record_out = record;
+    return status;
+}
+
+void sim_far_forget_runs(struct far *f)
+{
+    forget_record(f);
+    while (f->names != NULL) {
+        struct far_name *name = f->names;
+
+        f->names = name->next;
+        free(name);
+    }
+}

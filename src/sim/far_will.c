@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The last will of `pto-chip`. A kernel that crashes is caught by the chip, and the run
+ * fails; but one that calls exit or abort, or damages what the runtime or the allocator
+ * rely on, ends the process. Then whoever ends it writes down which kernels run, or ran
+ * last. No lock is taken and nothing is allocated; what is read may be damaged, and if that
+ * leads to another signal, the process ends without a will.
+ *
+ * Signal handlers have no argument, so the chip is a variable of this file.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/far_chip.h"
+#include "sim/far_wire.h"
+#include "sim/sim.h"
+
+static const int fatal[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL };
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { FATAL = 1 }; /* it has handlers of its own for the others */
+#else
+enum { FATAL = sizeof(fatal) / sizeof(fatal[0]) };
+#endif
+
+static struct sim *chip_here;
+static struct far_will will;
+
+static void on_signal(int number);
+static void leave_at_exit(int status, void *arg);
+
+void sim_will_begin(void)
+{
+    struct sigaction action;
+
+    memset(&action, 0, sizeof(action));
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_ONSTACK | SA_NODEFER;
+    for (uint32_t i = 0; i < FATAL; i++)
+        sigaction(fatal[i], &action, NULL);
+    (void)on_exit(leave_at_exit, NULL); /* without memory for that there is no will */
+}
+
+void sim_will_name(struct sim *m)
+{
+    chip_here = m;
+}
+
+/* ---- what the kernels do ---- */
+
+static bool is_inside(const struct thread *th)
+{
+    return a32_load_acquire(&th->core.exec) % 2 != 0; /* A7 */
+}
+
+static void keep_site(struct far_will_kernel *k, const struct pto_site *site)
+{
+    size_t length;
+
+    if (site == NULL || site->file == NULL)
+        return;
+    length = strlen(site->file);
+    k->line = site->line;
+    memcpy(k->file,
+           length < sizeof(k->file) ? site->file : site->file + length - (sizeof(k->file) - 1),
+           length < sizeof(k->file) ? length : sizeof(k->file) - 1);
+}
+
+/* Once; a slot that has another task by now says nothing. */
+static void add_kernel(const struct sim *m, const struct thread *th)
+{
+    struct far_will_kernel *k = &will.kernel[will.count];
+    const struct slot *s = th->core.slot;
+    uint32_t type, index = 0, lane;
+
+    if (will.count == FAR_WILL_KERNELS || s == NULL || s->lanes == 0 ||
+        slot_id(s).raw != th->core.local.task.raw)
+        return;
+    type = th->lane.slot != NULL ? th->lane.type : s->core_type;
+    if (th->lane.slot != NULL)
+        index = th->lane.core;
+    else if (th->is_lost)
+        index = th->held_index;
+    else if (th->place != NULL)
+        index = th->place->core_index[type];
+    lane = type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + index % 2;
+    *k = (struct far_will_kernel){ .task = s->seq - 1,
+                                   .kernel = (int32_t)slot_kernel(s, lane),
+                                   .block = (uint32_t)th->core.local.block_index,
+                                   .core = index,
+                                   .is_aiv = type == PTO_CORE_AIV };
+    (void)m;
+    keep_site(k, s->site);
+    will.count++;
+}
+
+static void add_kernels(const struct sim *m, const struct thread *own, bool is_running)
+{
+    if (&m->caller != own && is_inside(&m->caller) == is_running)
+        add_kernel(m, &m->caller);
+    for (const struct thread *th = m->all; th != NULL; th = th->next)
+        if (th != own && is_inside(th) == is_running)
+            add_kernel(m, th);
+}
+
+/* The thread that ends the process, if it is one of the chip's. */
+static const struct thread *find_own(const struct sim *m)
+{
+    if (pthread_equal(m->caller_handle, pthread_self()))
+        return &m->caller;
+    for (const struct thread *th = m->all; th != NULL; th = th->next)
+        if (pthread_equal(th->handle, pthread_self()))
+            return th;
+    return NULL;
+}
+
+static uint32_t find_suspect(const struct sim *m)
+{
+    const struct thread *own = find_own(m);
+
+    if (own != NULL && is_inside(own)) {
+        add_kernel(m, own);
+        add_kernels(m, own, true);
+        return SUSPECT_CAUGHT;
+    }
+    add_kernels(m, NULL, true);
+    if (orch_is_builder(&m->orch))
+        return SUSPECT_ORCHESTRATION;
+    if (will.count != 0)
+        return SUSPECT_RUNNING;
+    add_kernels(m, NULL, false);
+    return will.count != 0 ? SUSPECT_LAST : SUSPECT_NONE;
+}
+
+/* ---- when it comes to that ---- */
+
+static void leave(void)
+{
+    for (uint32_t i = 0; i < FATAL; i++)
+        (void)signal(fatal[i], SIG_DFL); /* whatever goes wrong from here on is the end */
+    if (will.magic != 0)                 /* there is one will */
+        return;
+    will.magic = FAR_MAGIC;
+    if (chip_here != NULL)
+        will.suspect = find_suspect(chip_here);
+    while (write(FAR_WILL_FD, &will, sizeof(will)) < 0 && errno == EINTR) {
+    } /* it fits into the pipe */
+}
+
+static void on_signal(int number)
+{
+    leave();
+    (void)raise(number); /* or, for a fault, the instruction that runs again */
+}
+
+static void leave_at_exit(int status, void *arg)
+{
+    (void)status;
+    (void)arg;
+    leave();
+}

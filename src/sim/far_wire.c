@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sim/far_wire.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define FOREVER UINT32_MAX
+
+static int wait_for(int socket, short events, const struct far_patience *patience);
+
+/* ---- bytes ---- */
+
+void sim_bytes_clear(struct far_bytes *b)
+{
+    b->size = b->next = 0;
+    b->is_short = false;
+}
+
+void sim_bytes_free(struct far_bytes *b)
+{
+    free(b->at);
+    *b = (struct far_bytes){ 0 };
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + 7) / 8 * 8;
+}
+
+static bool reserve(struct far_bytes *b, size_t bytes)
+{
+    size_t capacity = b->capacity != 0 ? b->capacity : 4096;
+    char *at;
+
+    while (capacity < bytes)
+        capacity *= 2;
+    if (capacity == b->capacity)
+        return true;
+    at = realloc(b->at, capacity);
+    if (at == NULL) {
+        b->is_short = true;
+        return false;
+    }
+    b->at = at;
+    b->capacity = capacity;
+    return true;
+}
+
+void sim_bytes_put(struct far_bytes *b, const void *from, size_t bytes)
+{
+    size_t whole = round_up(bytes);
+
+    if (b->is_short || !reserve(b, b->size + whole))
+        return;
+    if (bytes != 0)
+        memcpy(b->at + b->size, from, bytes);
+    memset(b->at + b->size + bytes, 0, whole - bytes);
+    b->size += whole;
+}
+
+void sim_bytes_put_text(struct far_bytes *b, const char *text)
+{
+    uint64_t length = text != NULL ? strlen(text) + 1 : 0;
+
+    sim_bytes_put(b, &length, sizeof(length));
+    sim_bytes_put(b, text, length);
+}
+
+const void *sim_bytes_take(struct far_bytes *b, size_t bytes)
+{
+    const char *at = b->at + b->next;
+
+    if (b->is_short || bytes > b->size - b->next || round_up(bytes) > b->size - b->next) {
+        b->is_short = true;
+        return NULL;
+    }
+    b->next += round_up(bytes);
+    return at;
+}
+
+void sim_bytes_take_to(struct far_bytes *b, void *to, size_t bytes)
+{
+    const void *from = sim_bytes_take(b, bytes);
+
+    if (from != NULL)
+        memcpy(to, from, bytes);
+    else
+        memset(to, 0, bytes);
+}
+
+const char *sim_bytes_take_text(struct far_bytes *b)
+{
+    uint64_t length;
+    const char *text;
+
+    sim_bytes_take_to(b, &length, sizeof(length));
+    text = length != 0 ? sim_bytes_take(b, length) : NULL;
+    return text != NULL && text[length - 1] == '\0' ? text : NULL;
+}
+
+/* ---- messages ---- */
+
+void sim_far_sizes(uint32_t size[FAR_SIZES])
+{
+    const uint32_t all[FAR_SIZES] = {
+        sizeof(struct far_hello),    sizeof(struct far_welcome), sizeof(struct far_run),
+        sizeof(struct far_ended),    sizeof(struct pto_tensor),  sizeof(struct chip_record),
+        sizeof(struct trace_record), sizeof(struct far_will),
+    };
+
+    memcpy(size, all, sizeof(all));
+}
+
+int sim_far_await(int socket, const struct far_patience *patience)
+{
+    return wait_for(socket, POLLIN, patience);
+}
+
+/* In slices of a second, so that one in which this process is stopped counts once. */
+static int wait_for(int socket, short events, const struct far_patience *patience)
+{
+    struct pollfd on[2] = { { .fd = socket, .events = events },
+                            { .fd = patience->process, .events = POLLIN } };
+
+    for (uint32_t waited = 0; waited < patience->seconds;) {
+        int count = poll(on, 2, 1000);
+
+        if (count < 0 && errno != EINTR)
+            return PTO_EPEER;
+        if (count <= 0) {
+            waited += count == 0 && patience->seconds != FOREVER;
+            continue;
+        }
+        if (on[0].revents != 0)
+            return PTO_OK;
+        /* It has gone; what it wrote before may have come just now. */
+        return poll(on, 1, 0) == 1 ? PTO_OK : PTO_EPEER;
+    }
+    return PTO_ETIMEOUT;
+}
+
+static int send_all(int socket, const struct far_patience *patience, const char *from, size_t bytes)
+{
+    while (bytes != 0) {
+        ssize_t count = send(socket, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+        int status = PTO_OK;
+
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            status = wait_for(socket, POLLOUT, patience);
+        else if (count < 0 && errno != EINTR)
+            status = PTO_EPEER;
+        if (status < 0)
+            return status;
+        if (count > 0) {
+            from += count;
+            bytes -= (size_t)count;
+        }
+    }
+    return PTO_OK;
+}
+
+static int receive_all(int socket, const struct far_patience *patience, char *to, size_t bytes)
+{
+    while (bytes != 0) {
+        ssize_t count = recv(socket, to, bytes, MSG_DONTWAIT);
+        int status = PTO_OK;
+
+        if (count == 0)
+            return PTO_EPEER;
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+            status = wait_for(socket, POLLIN, patience);
+        else if (count < 0 && errno != EINTR)
+            status = PTO_EPEER;
+        if (status < 0)
+            return status;
+        if (count > 0) {
+            to += count;
+            bytes -= (size_t)count;
+        }
+    }
+    return PTO_OK;
+}
+
+int sim_far_send(int socket, const struct far_patience *patience, struct far_head head,
+                 const struct far_bytes *payload)
+{
+    int status;
+
+    head.magic = FAR_MAGIC;
+    head.bytes = payload != NULL ? payload->size : 0;
+    status = send_all(socket, patience, (const char *)&head, sizeof(head));
+    if (status >= 0 && head.bytes != 0)
+        status = send_all(socket, patience, payload->at, payload->size);
+    return status;
+}
+
+int sim_far_receive(int socket, const struct far_patience *patience, struct far_head *head,
+                    struct far_bytes *payload)
+{
+    int status = receive_all(socket, patience, (char *)head, sizeof(*head));
+
+    sim_bytes_clear(payload);
+    if (status < 0)
+        return status;
+    if (head->magic != FAR_MAGIC || head->kind >= FAR_KINDS || head->bytes > FAR_BYTES_MAX)
+        return PTO_EFORMAT;
+    if (!reserve(payload, head->bytes))
+        return PTO_ENOMEM;
+    payload->size = head->bytes;
+    return receive_all(socket, patience, payload->at, head->bytes);
+}
