@@ -27,12 +27,13 @@ TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.
 TRACE_SRC = perfetto.c slices.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c scene.c scene_build.c scene_data.c \
 	scene_fields.c scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
-CHECK_SRC = check_graph.c check_model.c check_run.c
+CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_oracle.c \
+	check_orch.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_view.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_limits.c stage.c
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_new.c cmd_run.c cmd_test.c json.c junit.c machine.c options.c probe.c run_artefact.c \
-	run_print.c test_child.c test_jobs.c
+	run_print.c test_child.c test_jobs.c usage.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
 EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*)))
@@ -237,6 +238,9 @@ mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a
 	@tools/setup.sh test
 	@tools/claims mutate $(IDS)
 
+manual: all ## write docs/pto.1 anew from its template and the tables of options
+	@tools/manual >build/pto.1 && mv build/pto.1 docs/pto.1
+
 tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
 	@tools/tidy
 
@@ -280,7 +284,7 @@ print-units:
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli pure units run test quick soak mutate tidy install uninstall clean help \
+.PHONY: all lib cli pure units run test quick soak mutate manual tidy install uninstall clean help \
 	print-units print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:

@@ -28,7 +28,6 @@ enum {
     RUNS = 3,
     TILE = 16,
     WIDTH = 64,
-    CLUSTER_CORES = 3,
     PREDECESSORS_MAX = 1000,
     FIXED_RUNS = 2000,
     FIXED_DEVICES = 200,
@@ -338,7 +337,7 @@ static bool open_device(uint32_t workers, uint32_t cores, struct pto_device **de
     pto_device_params_init(&params);
     params.platform = "a5sim";
     params.workers = workers;
-    params.clusters = cores / CLUSTER_CORES;
+    params.clusters = cores / PTO_CLUSTER_CORES;
     params.memory_max = MEMORY_MAX; /* a curve that bends is not to take the machine along */
     return !is_failed("no device", pto_device_open(&params, device_out));
 }
@@ -369,7 +368,7 @@ static void make_whole(void)
 
 static int measure_point(int runs)
 {
-    uint32_t cores = is_about("cores:") ? point.x : 8 * CLUSTER_CORES;
+    uint32_t cores = is_about("cores:") ? point.x : 8 * PTO_CLUSTER_CORES;
     uint32_t workers = is_about("workers:") ? point.x : 1;
     struct pto_run_options options;
     struct pto_device *device;
@@ -443,7 +442,7 @@ static bool fixed_devices(double *open_us, double *close_us)
         struct pto_device *device;
         uint64_t start = now_ns();
 
-        if (!open_device(2, 8 * CLUSTER_CORES, &device))
+        if (!open_device(2, 8 * PTO_CLUSTER_CORES, &device))
             return false;
         open_us[i] = us_since(start);
         start = now_ns();
@@ -520,7 +519,7 @@ static int measure_fixed(void)
     point.curve = &curves[0];
     point.tasks = 1;
     if (!make_callable() || !fixed_devices(us, close_us) ||
-        !open_device(2, 8 * CLUSTER_CORES, &device))
+        !open_device(2, 8 * PTO_CLUSTER_CORES, &device))
         return 1;
     print_fixed("device open", us, FIXED_DEVICES, true);
     print_fixed("device close", close_us, FIXED_DEVICES, false);

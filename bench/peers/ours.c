@@ -10,7 +10,7 @@
 
 #include "bench/bench_patterns.h"
 
-enum { CLUSTER_CORES = 3, KERNELS = PEER_READS_MAX + 2 };
+enum { KERNELS = PEER_READS_MAX + 2 };
 
 /* In the order of enum layout. */
 static const char *const variants[] = { "buffers", "tiles", "tiles2d", "again", NULL };
@@ -61,8 +61,8 @@ static bool open_device(uint32_t workers)
     pto_run_report_init(&report);
     pto_device_params_init(&params);
     params.workers = workers;
-    if (workers > pto_platform_at(0)->clusters * CLUSTER_CORES)
-        params.clusters = (workers + CLUSTER_CORES - 1) / CLUSTER_CORES;
+    if (workers > pto_platform_at(0)->clusters * PTO_CLUSTER_CORES)
+        params.clusters = (workers + PTO_CLUSTER_CORES - 1) / PTO_CLUSTER_CORES;
     pto_callable_params_init(&callable_params);
     callable_params.name = "bench";
     callable_params.orchestration = submit_all;

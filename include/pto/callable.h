@@ -30,7 +30,29 @@ struct pto_kernel {
 struct pto_callable;
 
 /* How a callable uses an argument of its entry. */
-enum pto_direction { PTO_DIR_SCALAR, PTO_DIR_IN, PTO_DIR_OUT, PTO_DIR_INOUT };
+#define PTO_DIRECTION_MAP(X) \
+    X(SCALAR, "scalar")      \
+    X(IN, "in")              \
+    X(OUT, "out")            \
+    X(INOUT, "inout")
+
+enum pto_direction {
+#define X(name, text) PTO_DIR_##name,
+    PTO_DIRECTION_MAP(X)
+#undef X
+        PTO_DIR_COUNT
+};
+
+static inline const char *pto_direction_name(uint32_t direction)
+{
+    static const char *const names[PTO_DIR_COUNT] = {
+#define X(name, text) text,
+        PTO_DIRECTION_MAP(X)
+#undef X
+    };
+
+    return direction < PTO_DIR_COUNT ? names[direction] : "unknown";
+}
 
 struct pto_callable_params {
     size_t size;

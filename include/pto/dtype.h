@@ -118,4 +118,10 @@ static inline const char *pto_dtype_name(uint32_t dtype)
     return dtype < PTO_DTYPE_COUNT ? pto_dtype_info(dtype)->name : "UNKNOWN";
 }
 
+/* As people write it. */
+static inline const char *pto_dtype_text(uint32_t dtype)
+{
+    return dtype < PTO_DTYPE_COUNT ? pto_dtype_info(dtype)->text : "unknown";
+}
+
 #endif

@@ -29,14 +29,36 @@
 enum { PTO_ENTRY_TENSORS_MAX = 256, PTO_ENTRY_SCALARS_MAX = 128, PTO_SCOPE_DEPTH_MAX = 64 };
 enum { PTO_TIMING_SLOTS = 16 };
 
-/* How a task uses a tensor argument. */
+/*
+ * How a task uses a tensor argument: X(name, text)
+ *
+ * INPUT: reads. OUTPUT: the runtime allocates it, the task writes. INOUT: reads
+ * and writes. OUTPUT_EXISTING: writes. NO_DEP: ordered after its creator only.
+ */
+#define PTO_TAG_MAP(X)          \
+    X(INPUT, "in")              \
+    X(OUTPUT, "out")            \
+    X(INOUT, "inout")           \
+    X(OUTPUT_EXISTING, "outex") \
+    X(NO_DEP, "nodep")
+
 enum pto_tag {
-    PTO_TAG_INPUT,           /* reads */
-    PTO_TAG_OUTPUT,          /* the runtime allocates it; the task writes */
-    PTO_TAG_INOUT,           /* reads and writes */
-    PTO_TAG_OUTPUT_EXISTING, /* writes */
-    PTO_TAG_NO_DEP           /* ordered after its creator only */
+#define X(name, text) PTO_TAG_##name,
+    PTO_TAG_MAP(X)
+#undef X
+        PTO_TAG_COUNT
 };
+
+static inline const char *pto_tag_name(uint32_t tag)
+{
+    static const char *const names[PTO_TAG_COUNT] = {
+#define X(name, text) text,
+        PTO_TAG_MAP(X)
+#undef X
+    };
+
+    return tag < PTO_TAG_COUNT ? names[tag] : "unknown";
+}
 
 /* What an explicit dependency means; a plain one is both. */
 enum pto_dep_kind {
@@ -393,7 +415,7 @@ static inline int pto_scope_end(struct pto_orch *o)
  */
 #ifndef __cplusplus
 enum {
-    PTO_ARG_SCALAR = PTO_TAG_NO_DEP + 1,
+    PTO_ARG_SCALAR = PTO_TAG_COUNT,
     PTO_ARG_PASSED,
     PTO_ARG_BLOCKS,
     PTO_ARG_GANG,

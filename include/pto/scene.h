@@ -138,15 +138,50 @@ static inline int64_t pto_scene_integer(const struct pto_scene *s, int64_t low, 
     return (int64_t)((uint64_t)low + (range != 0 ? x % range : x));
 }
 
-/* float16 and bfloat16 as their bits, rounded to nearest even. */
-static inline uint16_t pto_scene_to_bfloat16(float value)
+/*
+ * The bits of a number in a floating-point type, rounded to nearest even. What is
+ * too large becomes infinity; the type must have one.
+ */
+static inline uint64_t pto_scene_to_bits(enum pto_dtype dtype, double value)
 {
-    uint32_t bits;
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
+    uint32_t fraction_bits = info->layout.fraction_bits, shift;
+    uint64_t all_ones = (1ull << info->layout.exponent_bits) - 1;
+    uint64_t infinity = all_ones << fraction_bits;
+    uint64_t bits, sign, whole, rest, half;
+    int32_t exponent;
 
     memcpy(&bits, &value, sizeof(bits));
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)((bits >> 16) | 0x40);
-    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+    if (fraction_bits == 52) /* it is a double */
+        return bits;
+    sign = bits >> 63 << (info->layout.exponent_bits + fraction_bits);
+    exponent = (int32_t)(bits >> 52 & 2047) - 1023 + (int32_t)(all_ones / 2);
+    bits &= (1ull << 52) - 1;
+    if (value != value) /* NaN, a quiet one */
+        return sign | infinity | 1ull << (fraction_bits - 1) | bits >> (52 - fraction_bits);
+    bits |= 1ull << 52;
+    shift = 52 - fraction_bits + (exponent > 0 ? 0 : (uint32_t)(1 - exponent));
+    if (shift > 53)
+        return sign;
+    if (exponent >= (int32_t)all_ones)
+        return sign | infinity;
+    whole = (bits >> shift) + (exponent > 0 ? (uint64_t)(exponent - 1) << fraction_bits : 0);
+    rest = bits & ((1ull << shift) - 1);
+    half = 1ull << (shift - 1);
+    if (rest > half || (rest == half && (whole & 1) != 0))
+        whole++; /* a carry goes into the exponent, as it should */
+    return sign | whole;
+}
+
+/* float16 and bfloat16 as their bits. */
+static inline uint16_t pto_scene_to_bfloat16(float value)
+{
+    return (uint16_t)pto_scene_to_bits(PTO_BFLOAT16, (double)value);
+}
+
+static inline uint16_t pto_scene_to_float16(float value)
+{
+    return (uint16_t)pto_scene_to_bits(PTO_FLOAT16, (double)value);
 }
 
 static inline float pto_scene_from_bfloat16(uint16_t half)
@@ -173,30 +208,6 @@ static inline float pto_scene_from_float16(uint16_t half)
     return value;
 }
 
-static inline uint16_t pto_scene_to_float16(float value)
-{
-    uint32_t bits, sign, low, half, shift;
-    int32_t exponent;
-
-    memcpy(&bits, &value, sizeof(bits));
-    sign = (bits >> 16) & 0x8000;
-    bits &= 0x7fffffff;
-    if (bits >= 0x7f800000)
-        return (uint16_t)(sign | 0x7c00 | (bits > 0x7f800000 ? 0x200 | ((bits >> 13) & 1023) : 0));
-    if (bits >= 0x477ff000)
-        return (uint16_t)(sign | 0x7c00);
-    exponent = (int32_t)(bits >> 23) - 112;
-    if (exponent < -10)
-        return (uint16_t)sign;
-    bits = (bits & 0x7fffff) | 0x800000;
-    shift = exponent > 0 ? 13 : (uint32_t)(14 - exponent);
-    half = (bits >> shift) + (exponent > 0 ? (uint32_t)(exponent - 1) << 10 : 0);
-    low = bits & ((1u << shift) - 1);
-    if (low > 1u << (shift - 1) || (low == 1u << (shift - 1) && (half & 1) != 0))
-        half++; /* a carry goes into the exponent, as it should */
-    return (uint16_t)(sign | half);
-}
-
 /*
  * Fills an input with random numbers: integers from `low` to `high`, others up
  * to `high`. What a file has given stays. Types below 16 bits that are no
@@ -206,28 +217,27 @@ static inline void pto_scene_random(const struct pto_scene *s, const char *name,
                                     double high)
 {
     const struct pto_scene_tensor *t = pto_scene_tensor(s, name);
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)t->dtype);
     char *to = (char *)pto_scene_data(s, name);
-    uint32_t bytes = pto_dtype_size((uint32_t)t->dtype);
+    bool is_float = info->kind == PTO_KIND_FLOAT;
 
-    if (t->dtype >= PTO_FP8E4M3FN) {
+    if (is_float && info->layout.special != PTO_SPECIAL_IEEE) {
         fprintf(stderr, "pto_scene_random has no numbers of the type of '%s'\n", name);
         exit(3);
     }
-    for (uint64_t i = 0; i < t->count && !t->is_given; i++, to += bytes) {
-        if (t->dtype == PTO_FLOAT32 || t->dtype == PTO_FLOAT16 || t->dtype == PTO_BFLOAT16) {
-            float value = (float)pto_scene_uniform(s, low, high);
-            uint16_t half = t->dtype == PTO_FLOAT16 ? pto_scene_to_float16(value)
-                                                    : pto_scene_to_bfloat16(value);
+    for (uint64_t i = 0; i < t->count && !t->is_given; i++, to += info->bytes) {
+        uint64_t bits;
 
-            if (bytes == sizeof(value))
-                memcpy(to, &value, sizeof(value));
-            else
-                memcpy(to, &half, sizeof(half));
+        if (is_float) {
+            double value = pto_scene_uniform(s, low, high);
+
+            if (info->bytes <= sizeof(float))
+                value = (double)(float)value;
+            bits = pto_scene_to_bits(t->dtype, value);
         } else {
-            int64_t value = pto_scene_integer(s, (int64_t)low, (int64_t)high);
-
-            memcpy(to, &value, bytes); /* the systems are little-endian */
+            bits = (uint64_t)pto_scene_integer(s, (int64_t)low, (int64_t)high);
         }
+        memcpy(to, &bits, info->bytes); /* the systems are little-endian */
     }
 }
 

@@ -90,19 +90,9 @@ static inline uint64_t a64_load_relaxed(const struct a64 *a)
     return __atomic_load_n(&a->v, __ATOMIC_RELAXED);
 }
 
-static inline uint64_t a64_load_acquire(const struct a64 *a)
-{
-    return __atomic_load_n(&a->v, __ATOMIC_ACQUIRE);
-}
-
 static inline void a64_store_relaxed(struct a64 *a, uint64_t v)
 {
     __atomic_store_n(&a->v, v, __ATOMIC_RELAXED);
-}
-
-static inline void a64_store_release(struct a64 *a, uint64_t v)
-{
-    __atomic_store_n(&a->v, v, __ATOMIC_RELEASE);
 }
 
 static inline bool a64_cas_relaxed(struct a64 *a, uint64_t *expected, uint64_t v)
@@ -126,43 +116,16 @@ static inline void aptr_store_relaxed(struct aptr *a, void *v)
     __atomic_store_n(&a->v, v, __ATOMIC_RELAXED);
 }
 
-static inline void aptr_store_release(struct aptr *a, void *v)
-{
-    __atomic_store_n(&a->v, v, __ATOMIC_RELEASE);
-}
-
 static inline void *aptr_swap_acq_rel(struct aptr *a, void *v)
 {
     return __atomic_exchange_n(&a->v, v, __ATOMIC_ACQ_REL);
 }
 
-static inline void *aptr_swap_relaxed(struct aptr *a, void *v)
-{
-    return __atomic_exchange_n(&a->v, v, __ATOMIC_RELAXED);
-}
-
-static inline void *aptr_swap_acquire(struct aptr *a, void *v)
-{
-    return __atomic_exchange_n(&a->v, v, __ATOMIC_ACQUIRE);
-}
-
 /* On failure *expected is what was found, loaded with acquire. */
-static inline bool aptr_cas_release(struct aptr *a, void **expected, void *v)
-{
-    return __atomic_compare_exchange_n(&a->v, expected, v, false, __ATOMIC_RELEASE,
-                                       __ATOMIC_RELAXED);
-}
-
 static inline bool aptr_cas_acq_rel(struct aptr *a, void **expected, void *v)
 {
     return __atomic_compare_exchange_n(&a->v, expected, v, false, __ATOMIC_ACQ_REL,
                                        __ATOMIC_ACQUIRE);
-}
-
-static inline bool aptr_cas_relaxed(struct aptr *a, void **expected, void *v)
-{
-    return __atomic_compare_exchange_n(&a->v, expected, v, false, __ATOMIC_RELAXED,
-                                       __ATOMIC_RELAXED);
 }
 
 /* Orders everything before it against everything after it, on both sides of a Dekker pair. */

@@ -15,17 +15,16 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <time.h>
 
+#include "scene/now.h"
 #include "scene/terminal.h"
 
 enum {
-    CHUNK = 1024,          /* tasks submitted between two looks at the interrupt */
+    CHUNK = 1024,          /* tasks submitted between two checks for an interrupt */
     WARM_TASKS = 1000,     /* before the first measurement of a device */
-    CLUSTER_CORES = 3,     /* a device has no more workers than cores */
     PINGPONG_BATCHES = 25, /* the median counts */
     PINGPONG_ROUNDS = 2000,
-    PINGPONG_LOOK = 1 << 12, /* spins between two looks at the interrupt */
+    PINGPONG_LOOK = 1 << 12, /* spins between two checks for an interrupt */
     CPU_SETS = 16            /* of 1024 CPUs each; the kernel refuses a mask that is too small */
 };
 
@@ -179,15 +178,14 @@ static int open_devices(struct bench *b)
 
         pto_device_params_init(&params);
         params.workers = workers;
-        if (workers > pto_platform_at(0)->clusters * CLUSTER_CORES)
-            params.clusters = (workers + CLUSTER_CORES - 1) / CLUSTER_CORES;
+        if (workers > pto_platform_at(0)->clusters * PTO_CLUSTER_CORES)
+            params.clusters = (workers + PTO_CLUSTER_CORES - 1) / PTO_CLUSTER_CORES;
         status = pto_device_open(&params, &b->device[i]);
         if (status < 0)
             fprintf(stderr,
                     "pto bench: a device with workers=%" PRIu32 " cannot be opened: %s; "
                     "`pto doctor` looks for the reason\n",
-                    workers,
-                    status == PTO_EINVAL ? "that is more than it takes" : pto_strerror(status));
+                    workers, status == PTO_EINVAL ? "too many workers" : pto_strerror(status));
         else
             status = warm_up(b, b->device[i]);
     }
@@ -260,7 +258,7 @@ static int measure_rows(struct bench *b)
             if (!bench_make(row->pattern,
                             row->layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : row->layout,
                             b->settings->tasks, &load)) {
-                fprintf(stderr, "pto bench: there is no memory for %" PRIu32 " tasks\n",
+                fprintf(stderr, "pto bench: not enough memory for %" PRIu32 " tasks\n",
                         b->settings->tasks);
                 return PTO_ENOMEM;
             }
@@ -275,14 +273,6 @@ static int measure_rows(struct bench *b)
 }
 
 /* ---- latency ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* On the device with the most workers: whether waking them costs anything is part of it. */
 static int measure_one_task(struct bench *b)
@@ -394,7 +384,7 @@ static double measure_pingpong(void)
         pthread_attr_setaffinity_np(&attributes, sizeof(one[i]), one[i]);
         started += pthread_create(&thread[i], &attributes, players[i], &p) == 0;
     }
-    if (started == 1) /* someone has to serve, or the other thread waits for ever */
+    if (started == 1) /* one thread has to start, or the other waits forever */
         serve_ball(&p);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);

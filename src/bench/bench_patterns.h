@@ -141,7 +141,7 @@ static inline void bench_free(struct bench_load *load)
     memset(load, 0, sizeof(*load));
 }
 
-/* False if there is no memory; the load then holds none. */
+/* False if out of memory; the load then holds none. */
 static inline bool bench_make(enum pattern pattern, enum layout layout, uint32_t tasks,
                               struct bench_load *load_out)
 {

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Random graphs: the generator, then shrinking and printing. */
+/* The generator of random graphs. */
 #include "check/check_graph.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 enum {
     FRAMES_MAX = 12,
@@ -17,8 +14,7 @@ enum {
     BLOCKS_MAX = 40,
     VISITS_MAX = 4096, /* each invocation looks at all elements, to find its own */
     DEFERRED_MAX = 32, /* in a graph; half of what the runtime keeps at a time */
-    ALL_MAX = 16,      /* invocations that all register conditions */
-    NOTIFIER_FAR = 10  /* a notifier may be this much later, so beyond the end */
+    ALL_MAX = 16       /* invocations that all register conditions */
 };
 
 /* What kind of graph this is, in percent; zero everywhere gives plain AUTO graphs. */
@@ -47,7 +43,7 @@ enum shape { SHAPE_CHAIN, SHAPE_FAN, SHAPE_STENCIL, SHAPE_DAG, SHAPE_MESS, SHAPE
 struct made {
     uint32_t task;
     uint32_t output;
-    struct region region;
+    struct check_region region;
 };
 
 struct generator {
@@ -58,7 +54,7 @@ struct generator {
     struct pto_tensor frames[FRAMES_MAX]; /* external tensors that views are taken of */
     struct pto_tensor flags;              /* external, and no task writes it */
     uint32_t pool_count;
-    struct region pool[POOL_MAX]; /* views that several tasks use */
+    struct check_region pool[POOL_MAX]; /* views that several tasks use */
     uint32_t made_count;
     struct made *made;
     uint32_t scope; /* the innermost open one */
@@ -77,11 +73,9 @@ static void make_launch(struct generator *gen, struct check_task *task);
 static void make_predicate(struct generator *gen, struct check_task *task);
 static void make_accesses(struct generator *gen, struct check_task *task);
 static void make_output(struct generator *gen, struct check_task *task);
-static struct region make_view(struct generator *gen, const struct pto_tensor *frame);
-static struct check_graph *graph_without(const struct check_graph *g, const bool *is_dropped);
 
-struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
-                                   uint32_t clusters)
+struct check_graph *check_graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
+                                         uint32_t clusters)
 {
     struct check_graph *g = check_alloc(NULL, 1, sizeof(*g));
     struct generator *gen = check_alloc_aligned(sizeof(*gen));
@@ -107,7 +101,7 @@ struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_
     }
     free(gen->made);
     free(gen);
-    model_prepare(g);
+    check_model_prepare(g);
     return g;
 }
 
@@ -139,21 +133,6 @@ static void make_profile(struct generator *gen)
 static enum pto_dtype make_dtype(struct rng *rng)
 {
     return (enum pto_dtype)rng_below(rng, PTO_DTYPE_COUNT);
-}
-
-/* A shape of 1 to 5 dimensions with at most `elements` elements, and most of them. */
-static uint32_t make_shape(struct rng *rng, uint64_t elements, uint32_t shapes[])
-{
-    uint32_t ndims = 1 + rng_below(rng, rng_chance(rng, 70) ? 3 : PTO_MAX_DIMS);
-
-    for (uint32_t d = ndims; d-- > 1;) {
-        uint32_t most = elements < 16 ? (uint32_t)elements : 16;
-
-        shapes[d] = rng_chance(rng, 60) && most >= 8 ? 8 : 1 + rng_below(rng, most);
-        elements /= shapes[d];
-    }
-    shapes[0] = (uint32_t)elements;
-    return ndims;
 }
 
 /* Behind all others, so that the orchestration finds bytes that no task writes. */
@@ -189,7 +168,7 @@ static void make_memory(struct generator *gen)
         for (uint32_t f = 0; f < frames && gen->frame_count < FRAMES_MAX; f++) {
             enum pto_dtype dtype = rng_chance(rng, 50) ? PTO_FLOAT32 : make_dtype(rng);
             uint32_t shapes[PTO_MAX_DIMS];
-            uint32_t ndims = make_shape(rng, bytes / pto_dtype_size(dtype), shapes);
+            uint32_t ndims = check_make_shape(rng, bytes / pto_dtype_size(dtype), shapes);
 
             gen->frames[gen->frame_count++] = pto_tensor_external(
                 (void *)(uintptr_t)(CHECK_ARENA_BASE + at), shapes, ndims, dtype);
@@ -199,162 +178,7 @@ static void make_memory(struct generator *gen)
     gen->pool_count = gen->profile.shape == SHAPE_CHAIN ? 1 + rng_below(rng, 4)
                                                         : 8 + rng_below(rng, POOL_MAX - 8);
     for (uint32_t i = 0; i < gen->pool_count; i++)
-        gen->pool[i] = make_view(gen, &gen->frames[rng_below(rng, gen->frame_count)]);
-}
-
-/* ---- views ---- */
-
-static struct pto_tensor view_box(struct rng *rng, const struct pto_tensor *t)
-{
-    uint32_t shapes[PTO_MAX_DIMS], offsets[PTO_MAX_DIMS];
-
-    for (uint32_t d = 0; d < t->ndims; d++) {
-        shapes[d] = 1 + rng_below(rng, t->shapes[d]);
-        offsets[d] = rng_below(rng, t->shapes[d] - shapes[d] + 1);
-    }
-    return pto_tensor_view(t, shapes, offsets);
-}
-
-/* A tile of a regular grid, so that others cover it, equal it or miss it. */
-static struct pto_tensor view_tile(struct rng *rng, const struct pto_tensor *t)
-{
-    uint32_t shapes[PTO_MAX_DIMS], offsets[PTO_MAX_DIMS];
-
-    for (uint32_t d = 0; d < t->ndims; d++) {
-        uint32_t parts = 1u << rng_below(rng, 3);
-
-        shapes[d] = t->shapes[d] / parts != 0 ? t->shapes[d] / parts : 1;
-        offsets[d] = rng_below(rng, t->shapes[d] / shapes[d]) * shapes[d];
-    }
-    return pto_tensor_view(t, shapes, offsets);
-}
-
-static struct pto_tensor view_flat(struct rng *rng, const struct pto_tensor *t)
-{
-    uint32_t n = (uint32_t)pto_tensor_numel(t);
-    uint32_t grain = rng_chance(rng, 70) && n >= 16 ? 8 : 1;
-    struct pto_tensor flat = pto_tensor_reshape(t, &n, 1);
-    uint32_t from = rng_below(rng, n / grain) * grain;
-    uint32_t most = (n - from) / grain;
-    uint32_t count = (1 + rng_below(rng, rng_chance(rng, 50) && most > 4 ? 4 : most)) * grain;
-
-    /* Short ones fall between the rows of a box. */
-    return pto_tensor_slice(&flat, 0, from, from + count, 1);
-}
-
-/* One index of one dimension: a row for the first, a column for the last. */
-static struct pto_tensor view_line(struct rng *rng, const struct pto_tensor *t, uint32_t dim)
-{
-    uint32_t at = rng_below(rng, t->shapes[dim]);
-
-    return pto_tensor_slice(t, dim, at, at + 1, 1);
-}
-
-static struct pto_tensor view_permuted(struct rng *rng, const struct pto_tensor *t)
-{
-    struct pto_tensor v = rng_chance(rng, 70) ? view_tile(rng, t) : *t;
-    uint32_t order[PTO_MAX_DIMS];
-
-    for (uint32_t d = 0; d < v.ndims; d++) {
-        uint32_t other = rng_below(rng, d + 1);
-
-        order[d] = order[other];
-        order[other] = d;
-    }
-    return pto_tensor_permute(&v, order);
-}
-
-static struct pto_tensor view_stepped(struct rng *rng, const struct pto_tensor *t)
-{
-    struct pto_tensor v = rng_chance(rng, 50) ? view_tile(rng, t) : *t;
-    uint32_t dim = rng_below(rng, v.ndims);
-    uint32_t step = 1 + rng_below(rng, 4);
-    uint32_t from = rng_below(rng, v.shapes[dim]);
-
-    return pto_tensor_slice(&v, dim, from, v.shapes[dim], step);
-}
-
-static struct pto_tensor view_reshaped(struct rng *rng, const struct pto_tensor *t)
-{
-    struct pto_tensor flat = view_flat(rng, t);
-    uint32_t shapes[PTO_MAX_DIMS];
-    uint32_t ndims = make_shape(rng, pto_tensor_numel(&flat), shapes);
-    uint32_t n = 1;
-
-    for (uint32_t d = 0; d < ndims; d++)
-        n *= shapes[d];
-    flat = pto_tensor_slice(&flat, 0, 0, n, 1);
-    return pto_tensor_reshape(&flat, shapes, ndims);
-}
-
-/* Any strides at all: sliding windows that overlap themselves, gaps that divide nothing. */
-static struct pto_tensor view_strided(struct rng *rng, const struct pto_tensor *t)
-{
-    uint64_t room = pto_tensor_numel(t);
-    struct pto_tensor v = *t;
-
-    v.ndims = 1 + rng_below(rng, PTO_MAX_DIMS);
-    v.start = rng_below(rng, (uint32_t)room);
-    room -= v.start + 1;
-    for (uint32_t d = 0; d < v.ndims; d++) {
-        uint32_t stride = 1 + rng_below(rng, rng_chance(rng, 50) ? 4 : 40);
-        uint32_t most = (uint32_t)(room / stride) + 1;
-
-        v.strides[d] = stride;
-        v.shapes[d] = 1 + rng_below(rng, most < 6 ? most : 6);
-        room -= (uint64_t)(v.shapes[d] - 1) * stride;
-    }
-    pto_tensor_update(&v);
-    return v;
-}
-
-static struct region make_view(struct generator *gen, const struct pto_tensor *frame)
-{
-    struct rng *rng = &gen->rng;
-    const uint32_t none[PTO_MAX_DIMS] = { 0 };
-    struct pto_tensor v = *frame;
-
-    switch (rng_below(rng, 16)) {
-    case 0:
-    case 1:
-        break;
-    case 2:
-    case 3:
-    case 4:
-        v = view_tile(rng, frame);
-        break;
-    case 5:
-    case 6:
-        v = view_flat(rng, frame);
-        break;
-    case 7:
-        v = view_line(rng, frame, 0);
-        break;
-    case 8:
-        v = view_line(rng, frame, frame->ndims - 1);
-        break;
-    case 9:
-        v = view_permuted(rng, frame);
-        break;
-    case 10:
-        v = view_stepped(rng, frame);
-        break;
-    case 11:
-        v = view_reshaped(rng, frame);
-        break;
-    case 12:
-        v = view_strided(rng, frame);
-        break;
-    case 13:
-        if (rng_chance(rng, 30))
-            v = pto_tensor_view(frame, none, none);
-        break;
-    default:
-        v = view_box(rng, frame);
-        break;
-    }
-    assert(v.ndims != 0);
-    return region_from_tensor(&v);
+        gen->pool[i] = check_make_view(&gen->rng, &gen->frames[rng_below(rng, gen->frame_count)]);
 }
 
 /* ---- tasks ---- */
@@ -418,8 +242,9 @@ static void make_task(struct generator *gen, struct check_task *task)
 }
 
 /* Sets what the kernel does with an argument; now and then it opts out of the rules. */
-static void add_arg(struct generator *gen, struct check_task *task, const struct region *region,
-                    enum pto_tag tag, int32_t creator, uint32_t output)
+static void add_arg(struct generator *gen, struct check_task *task,
+                    const struct check_region *region, enum pto_tag tag, int32_t creator,
+                    uint32_t output)
 {
     struct rng *rng = &gen->rng;
     struct check_arg *arg = &task->args[task->arg_count];
@@ -453,7 +278,7 @@ static void make_output(struct generator *gen, struct check_task *task)
     struct check_arg *arg = &task->args[task->arg_count];
     enum pto_dtype dtype = make_dtype(rng);
     uint32_t shapes[PTO_MAX_DIMS];
-    uint32_t ndims = make_shape(rng, 1 + rng_below(rng, 300), shapes);
+    uint32_t ndims = check_make_shape(rng, 1 + rng_below(rng, 300), shapes);
     uint32_t output = 0;
     struct pto_tensor whole;
 
@@ -470,7 +295,7 @@ static void make_output(struct generator *gen, struct check_task *task)
     arg->tag = PTO_TAG_OUTPUT;
     arg->creator = (int32_t)index;
     arg->output = output;
-    arg->region = region_from_tensor(&whole);
+    arg->region = check_region_from_tensor(&whole);
     arg->has_initial = rng_chance(rng, 35);
     arg->initial = arg->has_initial ? rng_next(rng) : 0;
     arg->writes = task->kind != CHECK_ALLOC && rng_chance(rng, arg->has_initial ? 50 : 95);
@@ -488,7 +313,7 @@ static bool scope_is_open(const struct generator *gen, uint32_t scope)
 }
 
 /* A view of an earlier output that still lives; NULL if chance finds none. */
-static const struct made *pick_made(struct generator *gen, struct region *view_out)
+static const struct made *pick_made(struct generator *gen, struct check_region *view_out)
 {
     struct rng *rng = &gen->rng;
 
@@ -496,9 +321,9 @@ static const struct made *pick_made(struct generator *gen, struct region *view_o
         uint32_t near = gen->made_count < 8 ? gen->made_count : 8;
         uint32_t back = rng_below(rng, rng_chance(rng, 70) ? near : gen->made_count);
         const struct made *m = &gen->made[gen->made_count - 1 - back];
-        const struct region *r = &m->region;
+        const struct check_region *r = &m->region;
         enum pto_dtype dtype = rng_chance(rng, 15) ? make_dtype(rng) : (enum pto_dtype)r->dtype;
-        uint32_t flat = (uint32_t)(region_extent(r) * pto_dtype_size(r->dtype) /
+        uint32_t flat = (uint32_t)(check_region_extent(r) * pto_dtype_size(r->dtype) /
                                    pto_dtype_size(dtype)); /* not the padding: it holds nothing */
         struct pto_tensor whole;
 
@@ -511,7 +336,8 @@ static const struct made *pick_made(struct generator *gen, struct region *view_o
             whole = pto_tensor_external((void *)(uintptr_t)r->addr, r->shapes, r->ndims, dtype);
         whole.size = r->size;
         whole.version = r->version;
-        *view_out = rng_chance(rng, 50) || dtype != r->dtype ? make_view(gen, &whole) : *r;
+        *view_out =
+            rng_chance(rng, 50) || dtype != r->dtype ? check_make_view(&gen->rng, &whole) : *r;
         return m;
     }
     return NULL;
@@ -519,7 +345,7 @@ static const struct made *pick_made(struct generator *gen, struct region *view_o
 
 static bool add_made(struct generator *gen, struct check_task *task, enum pto_tag tag)
 {
-    struct region view;
+    struct check_region view;
     const struct made *m = pick_made(gen, &view);
 
     if (m != NULL)
@@ -541,7 +367,7 @@ static void add_stencil(struct generator *gen, struct check_task *task)
     const struct pto_tensor *to = &gen->frames[(step / 8 + 1) % gen->frame_count];
     uint32_t shapes[PTO_MAX_DIMS], offsets[PTO_MAX_DIMS];
     struct pto_tensor view;
-    struct region region;
+    struct check_region region;
 
     for (int is_write = 0; is_write < 2; is_write++) {
         const struct pto_tensor *t = is_write ? to : from;
@@ -556,7 +382,7 @@ static void add_stencil(struct generator *gen, struct check_task *task)
             shapes[d] = (high < t->shapes[d] ? high : t->shapes[d]) - low;
         }
         view = pto_tensor_view(t, shapes, offsets);
-        region = region_from_tensor(&view);
+        region = check_region_from_tensor(&view);
         add_arg(gen, task, &region, is_write ? PTO_TAG_INOUT : PTO_TAG_INPUT, -1, 0);
     }
 }
@@ -590,7 +416,8 @@ static void make_args(struct generator *gen, struct check_task *task, enum shape
             shape == SHAPE_DAG && rng_chance(rng, 70) ? PTO_TAG_INPUT : tags[rng_below(rng, 6)];
 
         if (shape == SHAPE_MESS && rng_chance(rng, 40)) {
-            struct region r = make_view(gen, &gen->frames[rng_below(rng, gen->frame_count)]);
+            struct check_region r =
+                check_make_view(&gen->rng, &gen->frames[rng_below(rng, gen->frame_count)]);
 
             add_arg(gen, task, &r, tag, -1, 0);
         } else {
@@ -598,7 +425,7 @@ static void make_args(struct generator *gen, struct check_task *task, enum shape
         }
     }
     if (rng_chance(rng, gen->profile.data) && task->arg_count < PTO_TASK_TENSORS_MAX) {
-        struct region r = make_view(gen, &gen->flags);
+        struct check_region r = check_make_view(&gen->rng, &gen->flags);
 
         add_arg(gen, task, &r, PTO_TAG_INPUT, -1, 0);
         task->args[task->arg_count - 1].writes = false; /* even if it opted out */
@@ -626,11 +453,6 @@ static void make_deps(struct generator *gen, struct check_task *task)
 
 /* ---- how a task is launched ---- */
 
-static uint32_t gang_most(const struct check_graph *g, const struct check_task *task)
-{
-    return task->kind == CHECK_AIV ? 2 * g->clusters : g->clusters;
-}
-
 static void make_defer(struct generator *gen, struct check_task *task)
 {
     struct rng *rng = &gen->rng;
@@ -643,7 +465,7 @@ static void make_defer(struct generator *gen, struct check_task *task)
     d->conditions = (uint8_t)(1 + rng_below(rng, 3));
     d->has_helper = rng_chance(rng, 60);
     for (uint32_t k = 0; k < CHECK_NOTIFIERS_MAX; k++) {
-        int64_t at = index + (rng_chance(rng, 50) ? 1 + (int64_t)rng_below(rng, NOTIFIER_FAR)
+        int64_t at = index + (rng_chance(rng, 50) ? 1 + (int64_t)rng_below(rng, CHECK_NOTIFIER_FAR)
                                                   : -1 - (int64_t)rng_below(rng, 20));
 
         d->wished[k] = rng_chance(rng, 60) && at >= 0 ? (int32_t)at : -1;
@@ -686,10 +508,11 @@ static void make_launch(struct generator *gen, struct check_task *task)
         task->kind = CHECK_MIX;
         task->lanes = several[rng_below(rng, 4)];
         if (rng_chance(rng, 25))
-            task->blocks = limit_blocks(task, 1 + rng_below(rng, 2 * gen->g->clusters));
+            task->blocks =
+                limit_blocks(task, 1 + rng_below(rng, PTO_CLUSTER_AIVS * gen->g->clusters));
     }
     if (rng_chance(rng, p->gang)) {
-        uint32_t most = gang_most(gen->g, task);
+        uint32_t most = check_gang_most(gen->g, task);
 
         task->is_gang = true; /* of one block now and then: then it means nothing */
         task->blocks = rng_chance(rng, 10) ? most : 1 + rng_below(rng, most < 4 ? most : 4);
@@ -706,7 +529,7 @@ static void make_launch(struct generator *gen, struct check_task *task)
 }
 
 /* False if there is nothing at the chosen place. */
-static bool make_element(struct generator *gen, struct check_element *e)
+static bool choose_element(struct generator *gen, struct check_element *e)
 {
     struct rng *rng = &gen->rng;
     const struct made *m = NULL;
@@ -715,15 +538,16 @@ static bool make_element(struct generator *gen, struct check_element *e)
     if (rng_chance(rng, 50))
         m = pick_made(gen, &e->region);
     if (m == NULL && rng_chance(rng, 40))
-        e->region = make_view(gen, &gen->flags);
+        e->region = check_make_view(&gen->rng, &gen->flags);
     else if (m == NULL)
-        e->region = rng_chance(rng, 50)
-                        ? gen->pool[rng_below(rng, gen->pool_count)]
-                        : make_view(gen, &gen->frames[rng_below(rng, gen->frame_count)]);
+        e->region =
+            rng_chance(rng, 50)
+                ? gen->pool[rng_below(rng, gen->pool_count)]
+                : check_make_view(&gen->rng, &gen->frames[rng_below(rng, gen->frame_count)]);
     e->creator = m != NULL ? (int32_t)m->task : -1;
     e->output = m != NULL ? m->output : 0;
     e->region.manual_dep = rng_chance(rng, gen->profile.opt_out);
-    if (region_is_empty(&e->region))
+    if (check_region_is_empty(&e->region))
         return false;
     e->ndims = rng_chance(rng, 70) ? e->region.ndims : rng_below(rng, e->region.ndims);
     for (uint32_t d = 0; d < e->ndims; d++)
@@ -737,7 +561,7 @@ static void make_predicate(struct generator *gen, struct check_task *task)
     struct check_predicate *p = &task->predicate;
     struct rng *rng = &gen->rng;
 
-    if (!rng_chance(rng, gen->profile.predicate) || !make_element(gen, &p->element))
+    if (!rng_chance(rng, gen->profile.predicate) || !choose_element(gen, &p->element))
         return;
     p->op = (uint8_t)(PTO_PREDICATE_EQ + rng_below(rng, 6));
     p->is_null = rng_chance(rng, 5);
@@ -754,538 +578,10 @@ static void make_accesses(struct generator *gen, struct check_task *task)
     for (uint32_t i = 0; i < most; i++) {
         struct check_access access = { .is_set = rng_chance(rng, 50), .bits = rng_next(rng) };
 
-        if (!make_element(gen, &access.element))
+        if (!choose_element(gen, &access.element))
             continue;
         task->accesses =
             check_alloc(task->accesses, task->access_count + 1, sizeof(*task->accesses));
         task->accesses[task->access_count++] = access;
     }
-}
-
-/* ---- copies, edges, shrinking ---- */
-
-struct check_graph *graph_copy(const struct check_graph *g)
-{
-    return graph_without(g, NULL);
-}
-
-void graph_destroy(struct check_graph *g)
-{
-    if (g == NULL)
-        return;
-    for (uint32_t i = 0; i < g->task_count; i++) {
-        free(g->tasks[i].args);
-        free(g->tasks[i].deps);
-        free(g->tasks[i].accesses);
-    }
-    free(g->tasks);
-    free(g->scopes);
-    free(g->before);
-    free(g->ancestors);
-    free(g);
-}
-
-/* False if its creator is gone. */
-static bool rename_element(struct check_element *e, const uint32_t *renamed)
-{
-    if (e->creator >= 0 && renamed[e->creator] == UINT32_MAX)
-        return false;
-    if (e->creator >= 0)
-        e->creator = (int32_t)renamed[e->creator];
-    return true;
-}
-
-/* False if there was none. */
-static bool drop_predicate(struct check_task *task)
-{
-    bool is_there = task->predicate.op != PTO_PREDICATE_NONE;
-
-    memset(&task->predicate, 0, sizeof(task->predicate));
-    task->predicate.element.creator = -1;
-    return is_there;
-}
-
-static void copy_accesses(struct check_task *to, const struct check_task *from,
-                          const uint32_t *renamed)
-{
-    to->accesses = check_alloc(NULL, from->access_count, sizeof(*from->accesses));
-    to->access_count = 0;
-    for (uint32_t k = 0; k < from->access_count; k++) {
-        struct check_access access = from->accesses[k];
-
-        if (rename_element(&access.element, renamed))
-            to->accesses[to->access_count++] = access;
-    }
-}
-
-/* After all tasks have their new names: those that notify may come later. */
-static void rename_notifiers(struct check_graph *g, const uint32_t *renamed)
-{
-    for (uint32_t i = 0; i < g->task_count; i++) {
-        for (uint32_t k = 0; k < CHECK_NOTIFIERS_MAX; k++) {
-            int32_t *wished = &g->tasks[i].defer.wished[k];
-
-            if (*wished >= 0)
-                *wished = (int32_t)renamed[*wished]; /* UINT32_MAX: none */
-        }
-    }
-}
-
-/* A copy without some tasks, the uses of their outputs and the dependencies on them. */
-static struct check_graph *graph_without(const struct check_graph *g, const bool *is_dropped)
-{
-    struct check_graph *copy = check_alloc(NULL, 1, sizeof(*copy));
-    uint32_t *renamed = check_alloc(NULL, g->task_count + NOTIFIER_FAR, sizeof(*renamed));
-    uint32_t count = 0;
-
-    *copy = *g;
-    copy->before = copy->ancestors = NULL;
-    copy->scopes = check_alloc(NULL, g->scope_count, sizeof(*g->scopes));
-    memcpy(copy->scopes, g->scopes, g->scope_count * sizeof(*g->scopes));
-    copy->tasks = check_alloc(NULL, g->task_count, sizeof(*g->tasks));
-    for (uint32_t i = 0; i < g->task_count; i++) {
-        const struct check_task *from = &g->tasks[i];
-        struct check_task *to = &copy->tasks[count];
-
-        renamed[i] = UINT32_MAX;
-        if (is_dropped != NULL && is_dropped[i])
-            continue;
-        renamed[i] = count++;
-        *to = *from;
-        to->args = check_alloc(NULL, from->arg_count, sizeof(*from->args));
-        to->deps = check_alloc(NULL, from->dep_count, sizeof(*from->deps));
-        to->arg_count = to->dep_count = 0;
-        for (uint32_t k = 0; k < from->arg_count; k++) {
-            struct check_arg arg = from->args[k];
-
-            if (arg.creator >= 0 && renamed[arg.creator] == UINT32_MAX)
-                continue;
-            if (arg.creator >= 0)
-                arg.creator = (int32_t)renamed[arg.creator];
-            to->args[to->arg_count++] = arg;
-        }
-        for (uint32_t k = 0; k < from->dep_count; k++) {
-            struct check_dep dep = from->deps[k];
-
-            if (renamed[dep.task] == UINT32_MAX)
-                continue;
-            dep.task = renamed[dep.task];
-            to->deps[to->dep_count++] = dep;
-        }
-        if (!rename_element(&to->predicate.element, renamed))
-            (void)drop_predicate(to);
-        copy_accesses(to, from, renamed);
-    }
-    for (uint32_t i = 0; i < NOTIFIER_FAR; i++)
-        renamed[g->task_count + i] = UINT32_MAX;
-    copy->task_count = count;
-    rename_notifiers(copy, renamed);
-    free(renamed);
-    return copy;
-}
-
-void graph_spare_core(struct check_graph *g)
-{
-    for (uint32_t i = 0; i < g->task_count; i++) {
-        struct check_task *task = &g->tasks[i];
-
-        if (task->is_gang && task->blocks > 1 && task->blocks == gang_most(g, task))
-            task->blocks--;
-    }
-}
-
-/* Adds what has ended when the tasks of a row have: what the notifiers of deferred ones follow. */
-static void close_deferred(const struct check_graph *g, uint64_t *row)
-{
-    bool is_closed = false;
-
-    while (!is_closed) {
-        is_closed = true;
-        for (uint32_t i = 0; i < g->task_count; i++) {
-            const struct check_defer *d = &g->tasks[i].defer;
-
-            for (uint32_t k = 0; k < d->notifier_count && d->is_on && bit_get(row, i); k++) {
-                for (uint32_t w = 0; w < g->words; w++) {
-                    uint64_t more = graph_ancestors(g, d->notifiers[k])[w] & ~row[w];
-
-                    row[w] |= more;
-                    is_closed = is_closed && more == 0;
-                }
-            }
-        }
-    }
-}
-
-/* Whether something else makes `b` wait for `a`. The row is scratch memory. */
-static bool is_implied(const struct check_graph *g, uint32_t a, uint32_t b, uint64_t *row)
-{
-    memset(row, 0, g->words * sizeof(*row));
-    for (uint32_t m = 0; m < b; m++) {
-        if (m == a || !bit_get(graph_before(g, b), m))
-            continue;
-        bit_set(row, m);
-        for (uint32_t w = 0; w < g->words; w++)
-            row[w] |= graph_ancestors(g, m)[w];
-    }
-    close_deferred(g, row);
-    return bit_get(row, a);
-}
-
-bool graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
-                     uint32_t *before_out, uint32_t *after_out)
-{
-    uint64_t *row = check_alloc(NULL, g->words, sizeof(*row));
-    uint64_t *gone = check_alloc(NULL, g->words, sizeof(*gone)); /* awaited by an access */
-    uint32_t found = 0;
-
-    memset(gone, 0, g->words * sizeof(*gone));
-    for (uint32_t b = 0; b < g->task_count; b++) {
-        for (uint32_t k = 0; k < g->tasks[b].access_count; k++) {
-            if (!g->tasks[b].accesses[k].is_streamed)
-                continue;
-            model_awaited(g, b, &g->tasks[b].accesses[k], row);
-            close_deferred(g, row);
-            for (uint32_t w = 0; w < g->words; w++)
-                gone[w] |= row[w];
-        }
-        for (uint32_t a = 0; a < b && runs[b]; a++) {
-            if (!bit_get(graph_before(g, b), a) || !runs[a] || bit_get(gone, a) ||
-                is_implied(g, a, b, row) || rng_below(rng, ++found) != 0)
-                continue;
-            *before_out = a;
-            *after_out = b;
-        }
-    }
-    free(row);
-    free(gone);
-    return found != 0;
-}
-
-uint64_t check_now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* Takes the candidate: it becomes *best if it fails, else it is gone. */
-static bool shrink_try(struct check_graph **best, struct check_graph *candidate,
-                       graph_fails_fn fails, void *context)
-{
-    model_prepare(candidate);
-    if (!fails(context, candidate)) {
-        graph_destroy(candidate);
-        return false;
-    }
-    graph_destroy(*best);
-    *best = candidate;
-    return true;
-}
-
-static bool element_uses(const struct check_element *e, uint32_t task, uint32_t output)
-{
-    return e->creator == (int32_t)task && e->output >= output;
-}
-
-static bool arg_is_removable(const struct check_graph *g, uint32_t task, uint32_t k)
-{
-    const struct check_arg *arg = &g->tasks[task].args[k];
-
-    /* Outputs are numbered by position, so only the last one can go, and only if unused. */
-    if (arg->tag != PTO_TAG_OUTPUT)
-        return true;
-    for (uint32_t i = task; i < g->task_count; i++) {
-        for (uint32_t j = 0; j < g->tasks[i].arg_count; j++) {
-            const struct check_arg *use = &g->tasks[i].args[j];
-
-            if (use->creator == (int32_t)task && use->output >= arg->output && use != arg)
-                return false;
-        }
-        if (element_uses(&g->tasks[i].predicate.element, task, arg->output))
-            return false;
-        for (uint32_t j = 0; j < g->tasks[i].access_count; j++) {
-            if (element_uses(&g->tasks[i].accesses[j].element, task, arg->output))
-                return false;
-        }
-    }
-    return g->tasks[task].kind != CHECK_ALLOC;
-}
-
-static bool shrink_args(struct check_graph **best, graph_fails_fn fails, void *context,
-                        uint64_t deadline_ns)
-{
-    bool is_smaller = false;
-
-    for (uint32_t i = 0; i < (*best)->task_count; i++) {
-        for (uint32_t k = (*best)->tasks[i].arg_count; k-- > 0 && check_now_ns() < deadline_ns;) {
-            struct check_graph *candidate;
-            struct check_task *task;
-
-            if (!arg_is_removable(*best, i, k))
-                continue;
-            candidate = graph_copy(*best);
-            task = &candidate->tasks[i];
-            memmove(&task->args[k], &task->args[k + 1],
-                    (--task->arg_count - k) * sizeof(*task->args));
-            is_smaller |= shrink_try(best, candidate, fails, context);
-        }
-        for (uint32_t k = (*best)->tasks[i].dep_count; k-- > 0 && check_now_ns() < deadline_ns;) {
-            struct check_graph *candidate;
-            struct check_task *task;
-
-            if (k >= (*best)->tasks[i].dep_count || (*best)->tasks[i].deps[k].is_added)
-                continue;
-            candidate = graph_copy(*best);
-            task = &candidate->tasks[i];
-            memmove(&task->deps[k], &task->deps[k + 1],
-                    (--task->dep_count - k) * sizeof(*task->deps));
-            is_smaller |= shrink_try(best, candidate, fails, context);
-        }
-    }
-    return is_smaller;
-}
-
-/* Ways to make a task plainer; false if it is as plain as that already. */
-static bool drop_defer(struct check_task *task)
-{
-    bool is_there = task->defer.is_on;
-
-    task->defer.is_on = false;
-    return is_there;
-}
-
-static bool drop_blocks(struct check_task *task)
-{
-    bool is_there = task->blocks > 1;
-
-    task->blocks = 1;
-    task->is_gang = task->is_meeting = false;
-    return is_there;
-}
-
-static bool drop_gang(struct check_task *task)
-{
-    bool is_there = task->is_gang || task->is_meeting;
-
-    task->is_gang = task->is_meeting = false;
-    return is_there;
-}
-
-static bool halve_blocks(struct check_task *task)
-{
-    bool is_there = task->blocks > 2;
-
-    if (is_there)
-        task->blocks /= 2;
-    return is_there;
-}
-
-static bool drop_lanes(struct check_task *task)
-{
-    bool is_there = task->kind == CHECK_MIX;
-
-    if (is_there) {
-        task->kind = CHECK_AIV;
-        task->lanes = CHECK_LANE_AIV0;
-    }
-    return is_there;
-}
-
-static bool drop_access(struct check_task *task)
-{
-    bool is_there = task->access_count != 0;
-
-    task->access_count -= is_there;
-    return is_there;
-}
-
-static bool drop_rest(struct check_task *task)
-{
-    bool is_there = task->timing != 0 || task->is_early || task->spins != 0 || task->sleep_us != 0;
-
-    task->timing = 0;
-    task->is_early = false;
-    task->spins = task->sleep_us = 0;
-    return is_there;
-}
-
-static bool shrink_launches(struct check_graph **best, graph_fails_fn fails, void *context,
-                            uint64_t deadline_ns)
-{
-    static bool (*const ways[])(struct check_task *) = { drop_blocks, drop_lanes,  drop_predicate,
-                                                         drop_defer,  drop_access, drop_gang,
-                                                         drop_rest,   halve_blocks };
-    bool is_smaller = false;
-
-    for (uint32_t i = 0; i < (*best)->task_count; i++) {
-        for (uint32_t k = 0; k < sizeof(ways) / sizeof(ways[0]);) {
-            struct check_graph *candidate;
-
-            if (check_now_ns() >= deadline_ns)
-                return is_smaller;
-            candidate = graph_copy(*best);
-            if (!ways[k](&candidate->tasks[i])) {
-                graph_destroy(candidate);
-                k++;
-            } else if (shrink_try(best, candidate, fails, context)) {
-                is_smaller = true; /* and the same way again */
-            } else {
-                k++;
-            }
-        }
-    }
-    return is_smaller;
-}
-
-struct check_graph *graph_shrink(const struct check_graph *g, graph_fails_fn fails, void *context,
-                                 uint64_t deadline_ns)
-{
-    struct check_graph *best = graph_copy(g);
-    uint32_t chunk = g->task_count;
-    bool *is_dropped = check_alloc(NULL, g->task_count, sizeof(*is_dropped));
-    bool is_smaller = true;
-
-    model_prepare(best);
-    while (is_smaller || chunk > 1) {
-        chunk = chunk > 1 ? chunk / 2 : 1;
-        is_smaller = false;
-        for (uint32_t at = 0; at < best->task_count && check_now_ns() < deadline_ns;) {
-            memset(is_dropped, 0, g->task_count * sizeof(*is_dropped));
-            for (uint32_t i = at; i < at + chunk && i < best->task_count; i++)
-                is_dropped[i] = true;
-            if (shrink_try(&best, graph_without(best, is_dropped), fails, context))
-                is_smaller = true;
-            else
-                at += chunk;
-        }
-        if (chunk == 1) {
-            is_smaller |= shrink_args(&best, fails, context, deadline_ns);
-            is_smaller |= shrink_launches(&best, fails, context, deadline_ns);
-        }
-    }
-    free(is_dropped);
-    return best;
-}
-
-/* ---- printing ---- */
-
-const char *check_kind_name(enum check_kind kind)
-{
-    static const char *const name[] = { "AIC", "AIV", "dummy", "alloc", "MIX" };
-
-    return name[kind];
-}
-
-static void print_dims(const char *before, const uint32_t *dims, uint32_t ndims)
-{
-    for (uint32_t d = 0; d < ndims; d++)
-        printf("%s%" PRIu32, d == 0 ? before : "x", dims[d]);
-}
-
-static void print_place(int32_t creator, uint32_t output, const struct region *r)
-{
-    if (creator >= 0)
-        printf("#%" PRId32 ".%" PRIu32, creator, output);
-    else
-        printf("ext+%" PRIu64, r->addr - CHECK_ARENA_BASE);
-}
-
-static void print_arg(const struct check_arg *arg)
-{
-    static const char *const tag[] = { "in", "out", "inout", "outex", "nodep" };
-    const struct region *r = &arg->region;
-    uint64_t low, high;
-
-    region_interval(r, &low, &high);
-    printf(" | %s ", tag[arg->tag]);
-    print_place(arg->creator, arg->output, r);
-    printf("/%" PRIu64 "[%" PRIu64 ",%" PRIu64 ") %s@%" PRIu64, r->size, low - r->addr,
-           high - r->addr, pto_dtype_name(r->dtype), r->start);
-    print_dims(" ", r->shapes, r->ndims);
-    print_dims(":", r->strides, r->ndims);
-    if (r->version != 0)
-        printf(" v%" PRId32, r->version);
-    if (arg->has_initial)
-        printf(" initial");
-    printf("%s%s%s%s", r->manual_dep ? " manual_dep" : "", arg->reads || arg->writes ? " " : "",
-           arg->reads ? "r" : "", arg->writes ? "w" : "");
-}
-
-/* Storage, type and number of the element; of the view only what matters. */
-static void print_element(const struct check_element *e)
-{
-    struct region r = check_element_region(e);
-
-    print_place(e->creator, e->output, &r);
-    printf(" %s@%" PRIu64 "%s", pto_dtype_name(r.dtype), r.start,
-           r.manual_dep ? " manual_dep" : "");
-}
-
-static void print_access(const struct check_access *access)
-{
-    printf("  %s ", access->is_set ? "set" : "get");
-    print_element(&access->element);
-    if (access->is_set)
-        printf(" to %#" PRIx64, access->bits);
-    printf("%s%s\n", access->is_streamed ? "" : ", not if streamed",
-           access->is_held ? "" : ", not in host mode");
-}
-
-static void print_launch(const struct check_task *task)
-{
-    static const char *const op[] = { "", "==", "!=", ">", "<", ">=", "<=" };
-    const struct check_predicate *p = &task->predicate;
-    const struct check_defer *d = &task->defer;
-
-    if (task->lanes != 0 && task->kind != CHECK_AIC && task->lanes != CHECK_LANE_AIV0)
-        printf(" (%s%s%s)", (task->lanes & CHECK_LANE_AIC) != 0 ? " aic" : "",
-               (task->lanes & CHECK_LANE_AIV0) != 0 ? " aiv0" : "",
-               (task->lanes & CHECK_LANE_AIV1) != 0 ? " aiv1" : "");
-    if (task->blocks > 1 || task->is_gang)
-        printf(" x%" PRIu32 "%s%s", task->blocks, task->is_gang ? " gang" : "",
-               task->is_meeting ? " that meet" : "");
-    if (p->op != PTO_PREDICATE_NONE) {
-        printf(" | if ");
-        print_element(&p->element);
-        printf(" %s %s%" PRId64 "%s%s", op[p->op], p->is_fixed ? "" : "itself + ", p->target,
-               p->is_null ? ", void" : "", p->is_null || p->is_used ? "" : ", left out");
-    }
-    if (d->is_on)
-        printf(" | deferred by %s: %d conditions%s",
-               d->who == CHECK_FIRST  ? "the first"
-               : d->who == CHECK_LAST ? "the last"
-                                      : "all",
-               d->conditions, d->has_helper ? ", helper" : "");
-    for (uint32_t k = 0; k < d->notifier_count && d->is_on; k++)
-        printf(", by #%" PRIu32, d->notifiers[k]);
-    if (task->timing != 0)
-        printf(" | timing slot %d", task->timing - 1);
-    if (task->is_early)
-        printf(" | early");
-}
-
-void graph_print_task(const struct check_graph *g, uint32_t index)
-{
-    static const char *const kind[] = { "none", "wait", "retain", "both" };
-    const struct check_task *task = &g->tasks[index];
-
-    for (uint32_t k = 0; k < task->access_count; k++)
-        print_access(&task->accesses[k]);
-    printf("  #%" PRIu32 " %s depth %" PRIu32 " %s", index, check_kind_name(task->kind),
-           g->scopes[task->scope].depth, task->is_manual ? "MANUAL" : "AUTO");
-    print_launch(task);
-    for (uint32_t k = 0; k < task->arg_count; k++)
-        print_arg(&task->args[k]);
-    for (uint32_t k = 0; k < task->dep_count; k++)
-        printf("%s#%" PRIu32 " %s%s", k == 0 ? " | deps " : ", ", task->deps[k].task,
-               kind[task->deps[k].kind & 3], task->deps[k].is_added ? " (added)" : "");
-    printf("\n");
-}
-
-/* ext+OFFSET/SIZE[BYTES) DTYPE@START SHAPE:STRIDES; `#task.output` is an output. */
-void graph_print(const struct check_graph *g)
-{
-    for (uint32_t i = 0; i < g->task_count; i++)
-        graph_print_task(g, i);
 }

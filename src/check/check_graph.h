@@ -14,7 +14,8 @@
 enum {
     CHECK_TASKS_MAX = 4096,
     CHECK_DEPTH_MAX = 6,
-    CHECK_BARE_MAX = 8 /* kernels without a scalar: each needs a function of its own */
+    CHECK_BARE_MAX = 8,     /* kernels without a scalar: each needs a function of its own */
+    CHECK_NOTIFIER_FAR = 10 /* a notifier may be this much later, so beyond the end */
 };
 
 struct rng {
@@ -44,28 +45,37 @@ static inline bool rng_chance(struct rng *r, uint32_t percent)
     return rng_below(r, 100) < percent;
 }
 
-struct check_graph *graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
-                                   uint32_t clusters);
-struct check_graph *graph_copy(const struct check_graph *g);
-void graph_destroy(struct check_graph *g);
+/* Blocks that a gang can have. */
+static inline uint32_t check_gang_most(const struct check_graph *g, const struct check_task *task)
+{
+    return task->kind == CHECK_AIV ? PTO_CLUSTER_AIVS * g->clusters : g->clusters;
+}
+
+struct check_graph *check_graph_generate(uint64_t seed, uint32_t task_count, enum pto_deps deps,
+                                         uint32_t clusters);
+/* A shape of 1 to 5 dimensions with at most `elements` elements, and most of them. */
+uint32_t check_make_shape(struct rng *rng, uint64_t elements, uint32_t shapes[]);
+/* A view of a tensor, of any kind. */
+struct check_region check_make_view(struct rng *rng, const struct pto_tensor *frame);
+struct check_graph *check_graph_copy(const struct check_graph *g);
+void check_graph_destroy(struct check_graph *g);
 
 /* No gang takes all cores: one kernel may wait for another while gangs come and go. */
-void graph_spare_core(struct check_graph *g);
+void check_graph_spare_core(struct check_graph *g);
 /*
  * An edge between two tasks that run, by `runs`, which nothing else implies: no
  * other path, no notification, no access of the orchestration. False: none.
  */
-bool graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
-                     uint32_t *before_out, uint32_t *after_out);
+bool check_graph_pick_edge(const struct check_graph *g, const bool *runs, struct rng *rng,
+                           uint32_t *before_out, uint32_t *after_out);
 
 /* Prepared candidates are tried with `fails`; returns the smallest graph that still does. */
 typedef bool (*graph_fails_fn)(void *context, struct check_graph *candidate);
-struct check_graph *graph_shrink(const struct check_graph *g, graph_fails_fn fails, void *context,
-                                 uint64_t deadline_ns);
+struct check_graph *check_graph_shrink(const struct check_graph *g, graph_fails_fn fails,
+                                       void *context, uint64_t deadline_ns);
 
-uint64_t check_now_ns(void);
 const char *check_kind_name(enum check_kind kind);
-void graph_print(const struct check_graph *g);
-void graph_print_task(const struct check_graph *g, uint32_t task);
+void check_graph_print(const struct check_graph *g);
+void check_graph_print_task(const struct check_graph *g, uint32_t task);
 
 #endif

@@ -18,7 +18,7 @@
 #include "pto/pto.h"
 
 /* What a tensor argument names, without the engine's descriptor. */
-struct region {
+struct check_region {
     uint64_t addr; /* of the storage */
     uint64_t size; /* bytes of the storage */
     uint64_t start;
@@ -30,34 +30,35 @@ struct region {
     uint32_t strides[PTO_MAX_DIMS];
 };
 
-struct region region_from_tensor(const struct pto_tensor *tensor);
-bool region_is_empty(const struct region *r);
-bool region_is_contiguous(const struct region *r);
+struct check_region check_region_from_tensor(const struct pto_tensor *tensor);
+bool check_region_is_empty(const struct check_region *r);
+bool check_region_is_contiguous(const struct check_region *r);
 /* Elements from the first to the last, inclusive; 0 when empty. */
-uint64_t region_extent(const struct region *r);
+uint64_t check_region_extent(const struct check_region *r);
 /* The bytes from the first to the last element: [*low_out, *high_out). */
-void region_interval(const struct region *r, uint64_t *low_out, uint64_t *high_out);
+void check_region_interval(const struct check_region *r, uint64_t *low_out, uint64_t *high_out);
 
 /* deps=safe. `rule_out` (may be NULL) gets the number of the case that decided, 1 to 5. */
-bool region_overlaps(const struct region *a, const struct region *b, int *rule_out);
-bool region_covers(const struct region *a, const struct region *b);
-bool region_is_same(const struct region *a, const struct region *b);
+bool check_region_overlaps(const struct check_region *a, const struct check_region *b,
+                           int *rule_out);
+bool check_region_covers(const struct check_region *a, const struct check_region *b);
+bool check_region_is_same(const struct check_region *a, const struct check_region *b);
 
 /* deps=simpler: the new argument against a record. */
-bool region_overlaps_simpler(const struct region *probe, const struct region *record,
-                             bool *covers_out);
+bool check_region_overlaps_simpler(const struct check_region *probe,
+                                   const struct check_region *record, bool *covers_out);
 
-/* The elements of a region in index order: for (walk_init(..); walk_next(..);) use `addr`. */
-struct walk {
-    const struct region *region;
+/* The elements of a region in index order: for (check_walk_init(..); check_walk_next(..);) use `addr`. */
+struct check_walk {
+    const struct check_region *region;
     uint64_t addr;   /* of the element, in bytes */
     uint64_t number; /* of the element, from 0 */
     uint32_t index[PTO_MAX_DIMS];
     bool is_started;
 };
 
-void walk_init(struct walk *w, const struct region *region);
-bool walk_next(struct walk *w);
+void check_walk_init(struct check_walk *w, const struct check_region *region);
+bool check_walk_next(struct check_walk *w);
 
 enum check_kind { CHECK_AIC, CHECK_AIV, CHECK_DUMMY, CHECK_ALLOC, CHECK_MIX };
 enum { CHECK_LANE_AIC = 1, CHECK_LANE_AIV0 = 2, CHECK_LANE_AIV1 = 4, CHECK_LANES = 3 };
@@ -78,14 +79,14 @@ struct check_arg {
     uint64_t initial;
     int32_t creator; /* index of the task that allocates it, or -1 for external memory */
     uint32_t output; /* which output of the creator */
-    struct region region;
+    struct check_region region;
 };
 
 /* One element of a view: what a predicate or the orchestration itself looks at. */
 struct check_element {
     int32_t creator; /* as in an argument */
     uint32_t output;
-    struct region region;
+    struct check_region region;
     uint32_t ndims; /* how many indices are given; the others are 0 */
     uint32_t indices[PTO_MAX_DIMS];
 };
@@ -222,7 +223,7 @@ struct check_graph {
     struct check_task *tasks;
     uint32_t scope_count;
     struct check_scope *scopes;
-    /* Filled by model_prepare: sets of task indices, one row of `words` a task. */
+    /* Filled by check_model_prepare: sets of task indices, one row of `words` a task. */
     uint32_t words;
     uint64_t *before;    /* edges */
     uint64_t *ancestors; /* their closure */
@@ -239,28 +240,30 @@ static inline const uint64_t *graph_ancestors(const struct check_graph *g, uint3
     return g->ancestors + (size_t)task * g->words;
 }
 
-/* Like realloc, but ends the program when there is no memory. */
+/* Like realloc, but ends the program when out of memory. */
 void *check_alloc(void *old, size_t count, size_t bytes);
 /* Zeroes, aligned for tensor descriptors. */
 void *check_alloc_aligned(size_t bytes);
 
-struct model;
+struct check_model;
 
-struct model *model_create(enum pto_deps deps);
-void model_destroy(struct model *m);
+struct check_model *check_model_create(enum pto_deps deps);
+void check_model_destroy(struct check_model *m);
 /* The next task, as if nothing had completed. Adds the tasks it waits for to `before`. */
-void model_submit(struct model *m, const struct check_task *task, uint64_t *before);
+void check_model_submit(struct check_model *m, const struct check_task *task, uint64_t *before);
 
 /*
  * Finds the edges, and adds WAIT dependencies until every conflict is ordered.
  * Decides what can be done at all: predicates, accesses, notifications.
  */
-void model_prepare(struct check_graph *g);
+void check_model_prepare(struct check_graph *g);
 
+/* What a predicate reads, as an argument. */
+struct check_arg check_predicate_operand(const struct check_predicate *p);
 /* The element alone: its view has one dimension of one element. */
-struct region check_element_region(const struct check_element *e);
+struct check_region check_element_region(const struct check_element *e);
 /* What has completed when an access before the submit of `task` is done; fills a row. */
-void model_awaited(const struct check_graph *g, uint32_t task, const struct check_access *access,
-                   uint64_t *row);
+void check_model_awaited(const struct check_graph *g, uint32_t task,
+                         const struct check_access *access, uint64_t *row);
 
 #endif

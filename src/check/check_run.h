@@ -9,7 +9,7 @@
 
 #include "check/check_graph.h"
 
-struct runner_params {
+struct check_runner_params {
     const char *platform;
     enum pto_mode mode;
     uint32_t threads;   /* 0: one per CPU */
@@ -19,30 +19,32 @@ struct runner_params {
 enum { FINDINGS_MAX = 8, FINDING_TEXT_MAX = 640 };
 
 /* What is wrong with one graph. Only the first few have a text. */
-struct findings {
+struct check_findings {
     uint32_t count;
-    struct finding {
+    struct check_finding {
         int32_t task[2]; /* whom it is about, or -1 */
         char text[FINDING_TEXT_MAX];
     } item[FINDINGS_MAX];
 };
 
-struct runner;
+struct check_runner;
 
-int runner_open(const struct runner_params *params, struct runner **runner_out);
-void runner_close(struct runner *r);
+int check_runner_open(const struct check_runner_params *params, struct check_runner **runner_out);
+void check_runner_close(struct check_runner *r);
 
 /* The edges held against the model, then a run as asked. Fills *findings. */
-void runner_check(struct runner *r, const struct check_graph *g, struct findings *findings);
+void check_runner_check(struct check_runner *r, const struct check_graph *g,
+                        struct check_findings *findings);
 /*
  * One run without an edge that `rng` picks: whatever it finds was provoked.
  * False if there is no edge whose loss could be noticed.
  */
-bool runner_check_without(struct runner *r, const struct check_graph *g, struct rng *rng,
-                          uint32_t edge_out[2], struct findings *findings);
+bool check_runner_check_without(struct check_runner *r, const struct check_graph *g,
+                                struct rng *rng, uint32_t edge_out[2],
+                                struct check_findings *findings);
 /* How long kernels wait for each other; 0: several seconds. Shorter for graphs that fail anyway. */
-void runner_set_patience(struct runner *r, uint64_t ns);
+void check_runner_set_patience(struct check_runner *r, uint64_t ns);
 
-void findings_print(const struct findings *findings, const struct check_graph *g);
+void check_findings_print(const struct check_findings *findings, const struct check_graph *g);
 
 #endif

@@ -32,7 +32,7 @@ static double row_stolen(const struct bench_row *row)
 
 /* ---- the table ---- */
 
-static void print_heading(const struct bench_settings *settings)
+static void print_columns(const struct bench_settings *settings)
 {
     printf("nanoseconds per empty task: %" PRIu32 " tasks, minimum and median of %" PRIu32 "\n\n",
            settings->tasks, settings->repeat);
@@ -53,7 +53,7 @@ static void print_heading(const struct bench_settings *settings)
     printf("%s\n", terminal_code(stdout, TERMINAL_PLAIN));
 }
 
-static void print_row(struct bench_row *row)
+static void print_pattern(struct bench_row *row)
 {
     if (row->samples == 0)
         return;
@@ -70,11 +70,11 @@ static void print_pingpong(const char *when, double ns)
         printf("  %s not measured", when);
 }
 
-void bench_print_table(const struct bench_settings *settings, struct bench_results *results)
+void cli_bench_print_table(const struct bench_settings *settings, struct bench_results *results)
 {
     uint32_t counts = settings->worker_count_count;
 
-    print_heading(settings);
+    print_columns(settings);
     for (uint32_t i = 0; i < results->row_count; i += counts) {
         struct bench_row *row = &results->row[i];
 
@@ -82,7 +82,7 @@ void bench_print_table(const struct bench_settings *settings, struct bench_resul
             continue;
         printf("%-10s %-8s", pattern_name[row->pattern], layout_name[row->layout]);
         for (uint32_t w = 0; w < counts; w++)
-            print_row(&row[w]);
+            print_pattern(&row[w]);
         printf("\n");
     }
     printf("\nrun of one task     ");
@@ -96,7 +96,7 @@ void bench_print_table(const struct bench_settings *settings, struct bench_resul
     print_pingpong("after", results->pingpong_after_ns);
     printf("  (there and back)\n");
     if (results->is_interrupted)
-        printf("interrupted: this is what was measured until then\n");
+        printf("interrupted: this is what was measured so far\n");
 }
 
 /* ---- JSON ---- */
@@ -104,40 +104,40 @@ void bench_print_table(const struct bench_settings *settings, struct bench_resul
 static void write_json(const struct bench_settings *settings, struct bench_results *results,
                        FILE *to)
 {
-    struct json j = json_start(to);
+    struct json j = cli_json_start(to);
 
-    json_open(&j, NULL, '{');
-    json_string(&j, "version", pto_version());
-    json_integer(&j, "repeat", settings->repeat);
-    json_bool(&j, "interrupted", results->is_interrupted);
-    json_open(&j, "patterns", '[');
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "version", pto_version());
+    cli_json_integer(&j, "repeat", settings->repeat);
+    cli_json_bool(&j, "interrupted", results->is_interrupted);
+    cli_json_open(&j, "patterns", '[');
     for (uint32_t i = 0; i < results->row_count; i++) {
         struct bench_row *row = &results->row[i];
 
         if (row->samples == 0)
             continue;
-        json_open(&j, NULL, '{');
-        json_string(&j, "name", pattern_name[row->pattern]);
-        json_string(&j, "layout", layout_name[row->layout]);
-        json_integer(&j, "workers", row->workers);
-        json_integer(&j, "tasks", settings->tasks);
-        json_number(&j, "ns_min", row_min(row), 1);
-        json_number(&j, "ns_median", row_median(row), 1);
-        json_number(&j, "stolen", row_stolen(row), 4);
-        json_close(&j, '}');
+        cli_json_open(&j, NULL, '{');
+        cli_json_string(&j, "name", pattern_name[row->pattern]);
+        cli_json_string(&j, "layout", layout_name[row->layout]);
+        cli_json_integer(&j, "workers", row->workers);
+        cli_json_integer(&j, "tasks", settings->tasks);
+        cli_json_number(&j, "ns_min", row_min(row), 1);
+        cli_json_number(&j, "ns_median", row_median(row), 1);
+        cli_json_number(&j, "stolen", row_stolen(row), 4);
+        cli_json_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_open(&j, "one_task", '{');
-    json_number(&j, "p50_us", results->one_task_p50_us, 2);
-    json_number(&j, "p99_us", results->one_task_p99_us, 2);
-    json_integer(&j, "runs", settings->one_task_runs);
-    json_integer(&j, "workers", settings->worker_counts[settings->worker_count_count - 1]);
-    json_close(&j, '}');
-    json_open(&j, "pingpong_ns", '{');
-    json_number(&j, "before", results->pingpong_before_ns, 1);
-    json_number(&j, "after", results->pingpong_after_ns, 1);
-    json_close(&j, '}');
-    json_close(&j, '}');
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "one_task", '{');
+    cli_json_number(&j, "p50_us", results->one_task_p50_us, 2);
+    cli_json_number(&j, "p99_us", results->one_task_p99_us, 2);
+    cli_json_integer(&j, "runs", settings->one_task_runs);
+    cli_json_integer(&j, "workers", settings->worker_counts[settings->worker_count_count - 1]);
+    cli_json_close(&j, '}');
+    cli_json_open(&j, "pingpong_ns", '{');
+    cli_json_number(&j, "before", results->pingpong_before_ns, 1);
+    cli_json_number(&j, "after", results->pingpong_after_ns, 1);
+    cli_json_close(&j, '}');
+    cli_json_close(&j, '}');
 }
 
 static bool say_unwritable(const char *path, int error)
@@ -154,7 +154,7 @@ static bool is_plain(const char *path)
     return stat(path, &about) != 0 || S_ISREG(about.st_mode);
 }
 
-bool bench_can_write(const char *path)
+bool cli_bench_can_write(const char *path)
 {
     char copy[PATH_MAX];
     struct stat about;
@@ -178,8 +178,8 @@ static bool close_written(FILE *to)
     return fclose(to) == 0 && is_written;
 }
 
-bool bench_write_json(const struct bench_settings *settings, struct bench_results *results,
-                      const char *path)
+bool cli_bench_write_json(const struct bench_settings *settings, struct bench_results *results,
+                          const char *path)
 {
     char target[PATH_MAX];
     char temporary[PATH_MAX + sizeof(".XXXXXX")];

@@ -5,15 +5,15 @@
 
 #include "bench/bench_measure.h"
 
-void bench_print_table(const struct bench_settings *settings, struct bench_results *results);
+void cli_bench_print_table(const struct bench_settings *settings, struct bench_results *results);
 
 /*
  * True if the file can probably be written; else a sentence on stderr. Asked
  * before measuring, so that nobody waits for results that are then lost.
  */
-bool bench_can_write(const char *path);
+bool cli_bench_can_write(const char *path);
 /* `-` is stdout. A file is there complete, or as it was before; false after a sentence on stderr. */
-bool bench_write_json(const struct bench_settings *settings, struct bench_results *results,
-                      const char *path);
+bool cli_bench_write_json(const struct bench_settings *settings, struct bench_results *results,
+                          const char *path);
 
 #endif

@@ -1,190 +1,122 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto bench`: what an empty task costs. Options and signals; bench_measure.c has the clock. */
-#include <getopt.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/bench_measure.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "cli/interrupt.h"
 
 enum {
-    EXIT_INTERRUPTED = 130,
-    TASKS_DEFAULT = 100000,
+    TASKS_DEFAULT = 100000, /* as the help says */
     TASKS_QUICK = 10000,
     REPEAT_DEFAULT = 5,
     REPEAT_QUICK = 3,
     RUNS_DEFAULT = 2000,
     RUNS_QUICK = 200,
-    WORKERS_MAX = 1024 /* of what is understood; the device may refuse earlier */
+    WORKERS_MAX = 1024 /* that the option accepts; the device may refuse fewer */
 };
 
 struct request {
     struct bench_settings settings; /* 0 where the default is wanted */
+    uint32_t workers;               /* 0: one, then two */
     const char *json;               /* NULL: none */
     bool is_quick;
 };
 
-static int parse(int argc, char **argv, struct request *request);
-static void watch_interrupt(void);
+static int do_bench(void *context, int count, char **operands);
+static void complete_request(struct request *request);
+static void stop_bench(int number);
 
-static void print_usage(void)
+static const char *name_of_pattern(uint32_t pattern)
 {
-    printf(
-        "usage: pto bench [OPTION...]\n\n"
-        "Measures nanoseconds per empty task, from the first submit to the last completion.\n\n"
-        "  --tasks N      tasks of a run (%d)\n"
-        "  --repeat R     runs of each kind; they take turns (%d)\n"
-        "  --pattern P    nodep, indep, chain, fan64, stencil64, random3 or all (all)\n"
-        "  --layout L     buffers, tiles, tiles2d, again (a built graph is launched) or all (all)\n"
-        "  --workers K    only with K threads (1, then 2)\n"
-        "  --json FILE    also write the results to a file; - prints them instead of the table\n"
-        "  --quick        %d tasks, %d runs: a look, not a measurement\n\n"
-        "Ctrl-C ends it with what was measured until then (exit code %d).\n",
-        TASKS_DEFAULT, REPEAT_DEFAULT, TASKS_QUICK, REPEAT_QUICK, EXIT_INTERRUPTED);
+    return pattern_name[pattern];
 }
 
-int cmd_bench(int argc, char **argv)
+static const char *name_of_layout(uint32_t layout)
 {
-    static struct bench_results results;
-    struct request request;
-    int code = parse(argc, argv, &request);
+    return layout_name[layout];
+}
 
-    if (code >= 0)
-        return code;
-    if (request.json != NULL && !bench_can_write(request.json))
+#define AT(member) .at = offsetof(struct request, member)
+
+static const struct cli_option options[] = {
+    { "tasks", 0, "N", "tasks per run, up to 10000000 (default: 100000)", CLI_COUNT,
+      AT(settings.tasks), .low = 1, .high = BENCH_TASKS_MAX },
+    { "repeat", 0, "R", "runs of each kind, up to 100; they take turns (default: 5)", CLI_COUNT,
+      AT(settings.repeat), .low = 1, .high = BENCH_REPEAT_MAX },
+    { "pattern", 0, "P|all",
+      "nodep (no argument at all), indep (each task updates an item of its own), chain (all "
+      "update one), fan64 (one writer, 64 readers, the next writer), stencil64 (64 items, three "
+      "reads and a write) or random3 (three reads of recent items and a write)",
+      CLI_CHOICES, AT(settings.pattern), .initial = "all", .choices = name_of_pattern,
+      .choice_count = PATTERN_COUNT },
+    { "layout", 0, "L|all",
+      "how the items lie in memory: buffers, tiles (contiguous parts of one tensor), tiles2d "
+      "(parts of a matrix) or again (buffers, in a graph that was built before and is launched)",
+      CLI_CHOICES, AT(settings.layout), .initial = "all", .choices = name_of_layout,
+      .choice_count = LAYOUT_COUNT },
+    { "workers", 0, "K", "only with K threads (default: with 1, then with 2)", CLI_COUNT,
+      AT(workers), .low = 1, .high = WORKERS_MAX },
+    { "json", 0, "FILE",
+      "also write the results to a file, completely or not at all; - prints them instead of the "
+      "table",
+      CLI_TEXT, AT(json) },
+    { "quick", 0, NULL, "10000 tasks, 3 runs of each kind: a look, not a measurement", CLI_FLAG,
+      AT(is_quick) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_bench = {
+    .name = "bench",
+    .summary = "measure the cost of empty tasks",
+    .synopsis = "[OPTION...]",
+    .description = "Measures nanoseconds per empty task, from the first submit to the last "
+                   "completion.",
+    .notes = "Ctrl-C stops it; what was measured so far is printed (exit code 130).",
+    .options = options,
+    .request_bytes = sizeof(struct request),
+    .run = do_bench,
+};
+
+static int do_bench(void *context, int count, char **operands)
+{
+    static struct bench_results results; /* too large for the stack */
+    struct request *request = context;
+
+    (void)count;
+    (void)operands;
+    complete_request(request);
+    if (request->json != NULL && !cli_bench_can_write(request->json))
         return EXIT_FAILED;
-    watch_interrupt();
-    if (bench_measure(&request.settings, &results) < 0)
+    interrupt_watch(stop_bench, true);
+    if (bench_measure(&request->settings, &results) < 0)
         return EXIT_FAILED;
-    /* The file first: a reader of the table may go away. */
-    if (request.json != NULL && !bench_write_json(&request.settings, &results, request.json))
+    /* The file first: whoever reads the table may close the pipe. */
+    if (request->json != NULL && !cli_bench_write_json(&request->settings, &results, request->json))
         return EXIT_FAILED;
-    if (request.json == NULL || strcmp(request.json, "-") != 0)
-        bench_print_table(&request.settings, &results);
+    if (request->json == NULL || strcmp(request->json, "-") != 0)
+        cli_bench_print_table(&request->settings, &results);
     return results.is_interrupted ? EXIT_INTERRUPTED : EXIT_OK;
 }
 
-static void on_interrupt(int number)
+static void stop_bench(int number)
 {
     (void)number;
     bench_interrupt();
 }
 
-static void watch_interrupt(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second Ctrl-C ends the program */
-    sigaction(SIGINT, &action, NULL);
-}
-
-/* ---- options ---- */
-
-static int parse_name(const char *option, const char *const names[], int count, int *index_out)
-{
-    if (strcmp(optarg, "all") == 0) {
-        *index_out = -1;
-        return -1;
-    }
-    for (int i = 0; i < count; i++) {
-        if (strcmp(optarg, names[i]) == 0) {
-            *index_out = i;
-            return -1;
-        }
-    }
-    fprintf(stderr, "pto bench: there is no %s '%s'; there are:", option, optarg);
-    for (int i = 0; i < count; i++)
-        fprintf(stderr, " %s", names[i]);
-    fprintf(stderr, " all\n");
-    return EXIT_USAGE;
-}
-
-static int parse_count(const char *option, uint32_t high, uint32_t *value_out)
-{
-    uint64_t value;
-
-    if (!options_number(optarg, 1, high, &value)) {
-        fprintf(stderr, "pto bench: --%s wants a number from 1 to %" PRIu32 ", not '%s'\n", option,
-                high, optarg);
-        return EXIT_USAGE;
-    }
-    *value_out = (uint32_t)value;
-    return -1;
-}
-
-/* -1: fine, else the exit code. */
-static int parse_option(int key, char **argv, struct request *request)
+static void complete_request(struct request *request)
 {
     struct bench_settings *s = &request->settings;
 
-    switch (key) {
-    case 't':
-        return parse_count("tasks", BENCH_TASKS_MAX, &s->tasks);
-    case 'r':
-        return parse_count("repeat", BENCH_REPEAT_MAX, &s->repeat);
-    case 'w':
-        s->worker_count_count = 1;
-        return parse_count("workers", WORKERS_MAX, &s->worker_counts[0]);
-    case 'p':
-        return parse_name("pattern", pattern_name, PATTERN_COUNT, &s->pattern);
-    case 'l':
-        return parse_name("layout", layout_name, LAYOUT_COUNT, &s->layout);
-    case 'j':
-        request->json = optarg;
-        return -1;
-    case 'q':
-        request->is_quick = true;
-        return -1;
-    case 'h':
-        print_usage();
-        return EXIT_OK;
-    default:
-        return options_refuse(argv, key);
-    }
-}
-
-/* -1: go on with the request, else the exit code. */
-static int parse(int argc, char **argv, struct request *request)
-{
-    static const struct option options[] = {
-        { "tasks", required_argument, NULL, 't' },
-        { "repeat", required_argument, NULL, 'r' },
-        { "pattern", required_argument, NULL, 'p' },
-        { "layout", required_argument, NULL, 'l' },
-        { "workers", required_argument, NULL, 'w' },
-        { "json", required_argument, NULL, 'j' },
-        { "quick", no_argument, NULL, 'q' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    struct bench_settings *s = &request->settings;
-    int key, code;
-
-    *request = (struct request){ .settings = { .pattern = -1, .layout = -1 } };
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while ((key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        code = parse_option(key, argv, request);
-        if (code >= 0)
-            return code;
-    }
-    if (optind < argc)
-        return options_too_many(argv, argv[optind]);
     if (s->tasks == 0)
         s->tasks = request->is_quick ? TASKS_QUICK : TASKS_DEFAULT;
     if (s->repeat == 0)
         s->repeat = request->is_quick ? REPEAT_QUICK : REPEAT_DEFAULT;
     s->one_task_runs = request->is_quick ? RUNS_QUICK : RUNS_DEFAULT;
-    if (s->worker_count_count == 0) {
-        s->worker_count_count = 2;
-        s->worker_counts[0] = 1;
-        s->worker_counts[1] = 2;
-    }
-    return -1;
+    s->worker_count_count = request->workers != 0 ? 1 : 2;
+    s->worker_counts[0] = request->workers != 0 ? request->workers : 1;
+    s->worker_counts[1] = 2;
 }

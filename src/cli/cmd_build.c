@@ -1,78 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto build`: compiles kernels and an orchestration and packs them into one file. */
 #include <errno.h>
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "scene/names.h"
-#include "scene/bytes.h"
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "pto/build.h"
+#include "scene/bytes.h"
+#include "scene/now.h"
 #include "scene/scene_build.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
-#include "pto/build.h"
 
-enum { SOURCES_MAX = 1025, WORDS_MAX = 256, SIGNATURE_MAX = 256 };
+enum { SOURCES_MAX = 1025, SIGNATURE_MAX = 256 };
 
-enum {
-    KEY_PLATFORM = 256,
-    KEY_MODE,
-    KEY_NAME,
-    KEY_ORCHESTRATION,
-    KEY_CONFIG,
-    KEY_KERNEL,
-    KEY_SIGNATURE,
-    KEY_ISA,
-    KEY_ISA_PIN,
-    KEY_FLAG,
-    KEY_STORE,
-    KEY_JOBS,
-    KEY_FORCE,
-    KEY_EXPLAIN,
-    KEY_VERBOSE
-};
-
-static const struct option options[] = {
-    { "platform", required_argument, NULL, KEY_PLATFORM },
-    { "mode", required_argument, NULL, KEY_MODE },
-    { "name", required_argument, NULL, KEY_NAME },
-    { "orchestration", required_argument, NULL, KEY_ORCHESTRATION },
-    { "config", required_argument, NULL, KEY_CONFIG },
-    { "kernel", required_argument, NULL, KEY_KERNEL },
-    { "signature", required_argument, NULL, KEY_SIGNATURE },
-    { "isa", required_argument, NULL, KEY_ISA },
-    { "isa-pin", required_argument, NULL, KEY_ISA_PIN },
-    { "flag", required_argument, NULL, KEY_FLAG },
-    { "store", required_argument, NULL, KEY_STORE },
-    { "jobs", required_argument, NULL, KEY_JOBS },
-    { "force", no_argument, NULL, KEY_FORCE },
-    { "explain", no_argument, NULL, KEY_EXPLAIN },
-    { "verbose", no_argument, NULL, KEY_VERBOSE },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
+/* What the options set, and what comes of it. */
 struct request {
+    const char *platform;
+    enum pto_mode mode;
+    const char *name;
+    const char *config;
+    const char *entry;
+    struct cli_texts dir;
+    struct cli_texts flag;
+    const char *isa;
+    const char *isa_pin;
+    const char *output;
+    const char *store;
+    uint32_t jobs;
+    bool is_forced;
+    bool is_explained;
+    bool is_verbose;
+    uint32_t source_count;
+    struct pto_source source[SOURCES_MAX];
+    uint32_t signature_count;
+    enum pto_direction signature[SIGNATURE_MAX];
     struct pto_build_params params;
     struct scene *scene; /* NULL: the options name the sources */
     struct scene_plan plan;
-    struct pto_source source[SOURCES_MAX];
-    const char *dir[WORDS_MAX];
-    uint32_t dir_count;
-    const char *flag[WORDS_MAX];
-    uint32_t flag_count;
-    enum pto_direction signature[SIGNATURE_MAX];
-    const char *output;
-    char name[256];
+    char default_name[256];
     char default_output[300];
-    bool is_explained;
-    bool is_verbose;
     uint32_t compiled;
     uint32_t reused;
     bool has_line; /* the progress line is on the terminal */
@@ -80,9 +50,15 @@ struct request {
 
 static volatile sig_atomic_t interrupted;
 
-static int parse(int argc, char **argv, struct request *request);
-static int parse_option(struct request *request, int key, char *value);
-static int complete(struct request *request);
+static int do_build(void *context, int count, char **operands);
+static int take_orchestration(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault);
+static int take_kernel_option(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault);
+static int take_signature(void *context, const struct cli_option *option, char *value,
+                          struct fault *fault);
+static void set_params(struct request *request);
+static int complete_sources(struct request *request);
 static int complete_scene(struct request *request, const char *name);
 static void set_output(struct request *request);
 static void show_event(void *context, const struct pto_build_event *event);
@@ -90,69 +66,81 @@ static bool is_interrupted(void *context);
 static void catch_interrupt(int number);
 static int write_artefact(const char *path, const void *bytes, size_t size);
 
-static double now_seconds(void)
+#define AT(member) .at = offsetof(struct request, member)
+
+static const struct cli_option options[] = {
+    { "orchestration", 0, "FILE[:ENTRY]",
+      "the orchestration's file, and its function (default: orchestrate)", CLI_CUSTOM,
+      .custom = take_orchestration },
+    { "kernel", 0, "ID:aic|aiv:FILE",
+      "a kernel: the number that submits use for it, up to 1023, its core and its file; may be "
+      "repeated",
+      CLI_CUSTOM, .custom = take_kernel_option },
+    { "platform", 0, "P", "which chip, simulated or not", CLI_TARGET, AT(platform) },
+    { "mode", 0, "stream|host", "how the callable is run unless the caller says otherwise",
+      CLI_MODE, AT(mode), .initial = "stream" },
+    { "name", 0, "N", "name of the callable (default: that of the orchestration's file)", CLI_TEXT,
+      AT(name) },
+    { "config", 0, "C", "name of the orchestration's configuration", CLI_TEXT, AT(config) },
+    { "signature", 0, "D,D,...",
+      "for each tensor of the entry in, out or inout, for each scalar scalar", CLI_CUSTOM,
+      .custom = take_signature },
+    { NULL, 'I', "DIR", "a folder with headers, for all sources; may be repeated", CLI_TEXTS,
+      AT(dir), .high = CLI_TEXTS_MAX },
+    { "flag", 0, "F", "a flag for the compiler, for all sources; may be repeated", CLI_TEXTS,
+      AT(flag), .high = CLI_TEXTS_MAX },
+    { "isa", 0, "DIR", "the tile library (default: PTO_ISA_ROOT, or ~/.config/pto/isa)", CLI_TEXT,
+      AT(isa) },
+    { "isa-pin", 0, "PIN",
+      "what the tile library must be: a git revision, or sha256: and the digest of its headers",
+      CLI_TEXT, AT(isa_pin) },
+    { NULL, 'o', "FILE", "the file to write (default: NAME.ptoc)", CLI_TEXT, AT(output) },
+    { "store", 0, "DIR",
+      "the store of what was compiled (default: PTO_STORE, or pto in the user's cache folder)",
+      CLI_TEXT, AT(store) },
+    { "jobs", 0, "N", "compilers at a time (default: one per CPU)", CLI_COUNT, AT(jobs), .low = 1,
+      .high = 256 },
+    { "force", 0, NULL, "compile everything", CLI_FLAG, AT(is_forced) },
+    { "explain", 0, NULL, "say for each file why it was or was not compiled", CLI_FLAG,
+      AT(is_explained) },
+    { "verbose", 0, NULL, "the same, and show which compilers are used and all warnings", CLI_FLAG,
+      AT(is_verbose) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_build = {
+    .name = "build",
+    .summary = "compile kernels and an orchestration into one file",
+    .synopsis = "SCENE [OPTION...]\n"
+                "--orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]",
+    .description =
+        "Compiles kernels and an orchestration, those of a scene or those that are named, and "
+        "packs them into one file, a callable. What was compiled before from the same files is "
+        "taken from the store.",
+    .options = options,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = do_build,
+};
+
+static int build(struct request *request)
 {
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-static void print_usage(FILE *to)
-{
-    char names[NAMES_TEXT_MAX];
-
-    fprintf(
-        to,
-        "usage: pto build SCENE [OPTION...]\n"
-        "       pto build --orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... "
-        "[OPTION...]\n\n"
-        "Compiles kernels and an orchestration, those of a scene or those that are named, and\n"
-        "packs them into one file, a callable. What was compiled before from the same files is\n"
-        "taken from the store.\n\n"
-        "  --platform P            %s (default: %s)\n"
-        "  --mode M                stream (default) or host: how it is run if nobody says "
-        "otherwise\n"
-        "  --name N                of the callable (default: the orchestration's file)\n"
-        "  --orchestration F[:E]   its file, and the function (default: orchestrate)\n"
-        "  --config C              name of the orchestration's configuration\n"
-        "  --kernel ID:CORE:FILE   a kernel: the number that submits name it by, aic or aiv, its "
-        "file\n"
-        "  --signature D,D,...     of the entry's tensors: in, out, inout; scalar for scalars\n"
-        "  -I DIR                  a folder with headers, for all sources\n"
-        "  --flag F                a flag for the compiler, for all sources\n"
-        "  --isa DIR               the tile library (default: PTO_ISA_ROOT, or ~/.config/pto/isa)\n"
-        "  --isa-pin PIN           what it must be: a git revision, or sha256:... of its headers\n"
-        "  -o FILE                 (default: NAME.ptoc)\n"
-        "  --store DIR             (default: PTO_STORE, or pto in the user's cache folder)\n"
-        "  --jobs N                compilers at a time (default: one per CPU)\n"
-        "  --force                 compile everything\n"
-        "  --explain               say for each file why it was or was not compiled\n"
-        "  --verbose               that, the compilers that are used, and all warnings\n",
-        names_platforms(false, "or", names), pto_platform_at(0)->name);
-}
-
-int cmd_build(int argc, char **argv)
-{
-    static struct request request; /* too large for a stack to be proud of */
-    struct pto_build_params *params = &request.params;
+    struct pto_build_params *params = &request->params;
     double begin = now_seconds();
     struct pto_error error = { .size = sizeof(error) };
     void *bytes;
     size_t size;
-    int code = parse(argc, argv, &request);
+    int code;
     int status;
 
-    if (code >= 0)
-        return code;
     params->event = show_event;
     params->stop = is_interrupted;
-    params->context = &request;
+    params->context = request;
     signal(SIGINT, catch_interrupt);
     signal(SIGTERM, catch_interrupt);
     signal(SIGHUP, catch_interrupt);
     status = pto_build(params, &bytes, &size, &error);
-    if (request.has_line)
+    if (request->has_line)
         fputs(TERMINAL_CLEAR, stderr);
     if (status == PTO_ECANCELED && interrupted != 0) {
         fprintf(stderr, "pto build: interrupted; nothing was written\n");
@@ -162,229 +150,163 @@ int cmd_build(int argc, char **argv)
         fprintf(stderr, "pto build: %s\n", error.text);
         return EXIT_FAILED;
     }
-    code = write_artefact(request.output, bytes, size);
+    code = write_artefact(request->output, bytes, size);
     free(bytes);
-    scene_plan_free(&request.plan);
-    scene_close(request.scene);
     if (code == EXIT_OK)
-        printf("%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n", request.output,
-               request.compiled, request.reused, size, (now_seconds() - begin) * 1e3);
+        printf("%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n", request->output,
+               request->compiled, request->reused, size, (now_seconds() - begin) * 1e3);
+    return code;
+}
+
+static int do_build(void *context, int count, char **operands)
+{
+    struct request *request = context;
+    int code;
+
+    set_params(request);
+    code = count != 0 ? complete_scene(request, operands[0]) : complete_sources(request);
+    if (code < 0)
+        code = build(request);
+    scene_plan_free(&request->plan);
+    scene_close(request->scene);
     return code;
 }
 
 /* ---- options ---- */
 
-static int refuse(const char *text, const char *value)
-{
-    fprintf(stderr, "pto build: %s, not '%s'; `pto build --help` lists the options\n", text, value);
-    return EXIT_USAGE;
-}
-
-/* -1: go on, else the exit code. */
-static int parse(int argc, char **argv, struct request *request)
-{
-    int key;
-
-    pto_build_params_init(&request->params);
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while ((key = getopt_long(argc, argv, ":hI:o:", options, NULL)) != -1) {
-        int code;
-
-        if (key == 'h') {
-            print_usage(stdout);
-            return EXIT_OK;
-        }
-        if (key == '?' || key == ':')
-            return options_refuse(argv, key);
-        code = parse_option(request, key, optarg);
-        if (code >= 0)
-            return code;
-    }
-    if (optind + 1 < argc)
-        return options_too_many(argv, argv[optind + 1]);
-    request->params.is_explained = request->is_explained || request->is_verbose;
-    return optind < argc ? complete_scene(request, argv[optind]) : complete(request);
-}
-
 static struct pto_source *add_source(struct request *request)
 {
-    struct pto_build_params *params = &request->params;
-
-    if (params->source_count == SOURCES_MAX)
-        return NULL;
-    return &request->source[params->source_count++];
+    return request->source_count < SOURCES_MAX ? &request->source[request->source_count++] : NULL;
 }
 
 /* FILE or FILE:ENTRY. */
-static int parse_orchestration(struct request *request, char *value)
+static int take_orchestration(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault)
 {
+    struct request *request = context;
     struct pto_source *source = add_source(request);
     char *colon = strrchr(value, ':');
 
     if (source == NULL)
-        return refuse("there are too many sources", value);
+        return fault_tell(fault, PTO_EINVAL, "--%s '%.200s': there are too many sources",
+                          option->name, value);
     if (colon != NULL && colon[1] != '\0' && strchr(colon, '/') == NULL) {
         *colon = '\0';
-        request->params.entry = colon + 1;
+        request->entry = colon + 1;
     }
     *source = (struct pto_source){ .path = value, .kind = PTO_SOURCE_ORCHESTRATION };
-    return -1;
+    return PTO_OK;
 }
 
 /* ID:aic|aiv:FILE. */
-static int parse_kernel(struct request *request, char *value)
+static int take_kernel_option(void *context, const struct cli_option *option, char *value,
+                              struct fault *fault)
 {
-    static const char form[] = "--kernel wants ID:aic:FILE or ID:aiv:FILE, with an ID up to 1023";
     char *core = strchr(value, ':');
     char *file = core != NULL ? strchr(core + 1, ':') : NULL;
-    char whole[64];
-    struct pto_source *source;
+    int type = -1;
+    struct pto_source *source = NULL;
+    char id_text[16], core_text[16];
     uint64_t id;
-    bool is_right;
 
-    snprintf(whole, sizeof(whole), "%s", value);
-    if (file == NULL || file[1] == '\0')
-        return refuse(form, whole);
-    *core++ = '\0';
-    *file++ = '\0';
-    is_right = options_number(value, 0, 1023, &id) &&
-               (strcmp(core, "aic") == 0 || strcmp(core, "aiv") == 0);
-    source = is_right ? add_source(request) : NULL;
+    snprintf(id_text, sizeof(id_text), "%.*s", (int)strcspn(value, ":"), value);
+    if (file != NULL) {
+        snprintf(core_text, sizeof(core_text), "%.*s", (int)(file - core - 1), core + 1);
+        type = scene_find_name(pto_core_name, PTO_CORE_TYPES, core_text);
+    }
+    if (type >= 0 && file[1] != '\0' && cli_parse_number(id_text, 0, 1023, &id))
+        source = add_source(context);
     if (source == NULL)
-        return refuse(form, whole);
-    *source = (struct pto_source){ .path = file,
+        return fault_tell(fault, PTO_EINVAL,
+                          "--%s must be ID:aic:FILE or ID:aiv:FILE, with an ID up to 1023, not "
+                          "'%.200s'",
+                          option->name, value);
+    *source = (struct pto_source){ .path = file + 1,
                                    .kind = PTO_SOURCE_KERNEL,
                                    .func_id = (uint32_t)id,
-                                   .core = core[2] == 'c' ? PTO_CORE_AIC : PTO_CORE_AIV };
-    return -1;
+                                   .core = (enum pto_core_type)type };
+    return PTO_OK;
 }
 
-static int parse_signature(struct request *request, const char *value)
+static int take_signature(void *context, const struct cli_option *option, char *value,
+                          struct fault *fault)
 {
-    static const char *const names[] = { "scalar", "in", "out", "inout" };
+    struct request *request = context;
     uint32_t count = 0;
 
     for (const char *at = value; *at != '\0';) {
         size_t length = strcspn(at, ",");
         uint32_t k = 0;
 
-        while (k < 4 && (strlen(names[k]) != length || memcmp(names[k], at, length) != 0))
+        while (k < PTO_DIR_COUNT && (strlen(pto_direction_name(k)) != length ||
+                                     memcmp(pto_direction_name(k), at, length) != 0))
             k++;
-        if (k == 4 || count == SIGNATURE_MAX)
-            return refuse("--signature wants in, out, inout or scalar, with commas, up to 256",
-                          value);
+        if (k == PTO_DIR_COUNT || count == SIGNATURE_MAX)
+            return fault_tell(fault, PTO_EINVAL,
+                              "--%s must be a list of in, out, inout and scalar, with commas, "
+                              "at most %d, not '%.200s'",
+                              option->name, SIGNATURE_MAX, value);
         request->signature[count++] = (enum pto_direction)k;
         at += length + (at[length] == ',');
     }
-    request->params.signature = request->signature;
-    request->params.signature_count = count;
-    return -1;
+    request->signature_count = count;
+    return PTO_OK;
 }
 
-static int add_word(const char **list, uint32_t *count, const char *word)
-{
-    if (*count == WORDS_MAX)
-        return refuse("there are at most 256 of -I and of --flag", word);
-    list[(*count)++] = word;
-    return -1;
-}
-
-static int parse_flag(struct request *request, int key)
-{
-    if (key == KEY_FORCE)
-        request->params.is_forced = true;
-    else if (key == KEY_EXPLAIN)
-        request->is_explained = true;
-    else
-        request->is_verbose = true;
-    return -1;
-}
-
-static int parse_option(struct request *request, int key, char *value)
+static void set_params(struct request *request)
 {
     struct pto_build_params *params = &request->params;
-    uint64_t jobs;
 
-    switch (key) {
-    case KEY_PLATFORM:
-        params->platform = value;
-        return -1;
-    case KEY_MODE:
-        if (strcmp(value, "stream") != 0 && strcmp(value, "host") != 0)
-            return refuse("--mode is stream or host", value);
-        params->mode = value[0] == 's' ? PTO_MODE_STREAM : PTO_MODE_HOST;
-        return -1;
-    case KEY_NAME:
-        params->name = value;
-        return -1;
-    case KEY_ORCHESTRATION:
-        return parse_orchestration(request, value);
-    case KEY_CONFIG:
-        params->config = value;
-        return -1;
-    case KEY_KERNEL:
-        return parse_kernel(request, value);
-    case KEY_SIGNATURE:
-        return parse_signature(request, value);
-    case KEY_ISA:
-        params->isa = value;
-        return -1;
-    case KEY_ISA_PIN:
-        params->isa_pin = value;
-        return -1;
-    case KEY_FLAG:
-        return add_word(request->flag, &request->flag_count, value);
-    case 'I':
-        return add_word(request->dir, &request->dir_count, value);
-    case KEY_STORE:
-        params->store = value;
-        return -1;
-    case KEY_JOBS:
-        if (!options_number(value, 1, 256, &jobs))
-            return refuse("--jobs wants a number from 1 to 256", value);
-        params->jobs = (uint32_t)jobs;
-        return -1;
-    case 'o':
-        request->output = value;
-        return -1;
-    default:
-        return parse_flag(request, key);
-    }
+    pto_build_params_init(params);
+    params->platform = request->platform;
+    params->mode = request->mode;
+    params->name = request->name;
+    params->config = request->config;
+    params->entry = request->entry;
+    params->isa = request->isa;
+    params->isa_pin = request->isa_pin;
+    params->store = request->store;
+    params->jobs = request->jobs;
+    params->is_forced = request->is_forced;
+    params->is_explained = request->is_explained || request->is_verbose;
+    params->signature = request->signature_count != 0 ? request->signature : NULL;
+    params->signature_count = request->signature_count;
+    params->sources = request->source;
+    params->source_count = request->source_count;
 }
 
 static const char *find_orchestration(const struct request *request)
 {
-    for (uint32_t i = 0; i < request->params.source_count; i++)
+    for (uint32_t i = 0; i < request->source_count; i++)
         if (request->source[i].kind == PTO_SOURCE_ORCHESTRATION)
             return request->source[i].path;
     return NULL;
 }
 
-static int complete(struct request *request)
+static int complete_sources(struct request *request)
 {
     struct pto_build_params *params = &request->params;
     const char *path = find_orchestration(request);
 
     if (path == NULL) {
-        fprintf(stderr, "pto build: there is no --orchestration\n");
-        print_usage(stderr);
+        fprintf(stderr, "pto build: name a scene or give an --orchestration\n");
+        cli_print_usage(stderr, &cmd_build);
         return EXIT_USAGE;
     }
-    for (uint32_t i = 0; i < params->source_count; i++) {
-        request->source[i].include_dirs = request->dir;
-        request->source[i].include_dir_count = request->dir_count;
-        request->source[i].flags = request->flag;
-        request->source[i].flag_count = request->flag_count;
+    for (uint32_t i = 0; i < request->source_count; i++) {
+        request->source[i].include_dirs = request->dir.text;
+        request->source[i].include_dir_count = request->dir.count;
+        request->source[i].flags = request->flag.text;
+        request->source[i].flag_count = request->flag.count;
     }
     if (params->name == NULL) {
         const char *slash = strrchr(path, '/');
         const char *name = slash != NULL ? slash + 1 : path;
 
-        snprintf(request->name, sizeof(request->name), "%.*s", (int)strcspn(name, "."), name);
-        params->name = request->name;
+        snprintf(request->default_name, sizeof(request->default_name), "%.*s",
+                 (int)strcspn(name, "."), name);
+        params->name = request->default_name;
     }
-    params->sources = request->source;
     set_output(request);
     return -1;
 }
@@ -393,12 +315,11 @@ static int complete(struct request *request)
 static int complete_scene(struct request *request, const char *name)
 {
     struct pto_build_params *params = &request->params;
-    const char *own_name = params->name, *isa = params->isa, *isa_pin = params->isa_pin;
     char folder[PATH_MAX];
     struct fault fault = { .status = 0 };
 
-    if (params->source_count != 0 || params->config != NULL || params->signature != NULL ||
-        request->dir_count != 0) {
+    if (request->source_count != 0 || request->config != NULL || request->signature_count != 0 ||
+        request->dir.count != 0) {
         fprintf(stderr, "pto build: a scene names its sources, signature, configuration and "
                         "folders itself; change its scene.yaml\n");
         return EXIT_USAGE;
@@ -411,14 +332,14 @@ static int complete_scene(struct request *request, const char *name)
         fprintf(stderr, "pto build: %s\n", fault.text);
         return EXIT_FAILED;
     }
-    if (scene_plan(request->scene, request->flag, request->flag_count, params, &request->plan) <
-        0) {
-        fprintf(stderr, "pto build: there is no memory\n");
+    if (scene_plan(request->scene, request->flag.text, request->flag.count, params,
+                   &request->plan) < 0) {
+        fprintf(stderr, "pto build: out of memory\n");
         return EXIT_FAILED;
     }
-    params->name = own_name != NULL ? own_name : params->name;
-    params->isa = isa != NULL ? isa : params->isa;
-    params->isa_pin = isa_pin != NULL ? isa_pin : params->isa_pin;
+    params->name = request->name != NULL ? request->name : params->name;
+    params->isa = request->isa != NULL ? request->isa : params->isa;
+    params->isa_pin = request->isa_pin != NULL ? request->isa_pin : params->isa_pin;
     set_output(request);
     return -1;
 }
@@ -434,7 +355,7 @@ static void set_output(struct request *request)
 
 /* ---- what people see ---- */
 
-/* A line that is written again and again, on a terminal only. */
+/* The progress line, on a terminal only. */
 static void show_progress(struct request *request, const struct pto_build_event *event,
                           const char *what)
 {
@@ -453,7 +374,8 @@ static void clear_progress(struct request *request)
     request->has_line = false;
 }
 
-static void explain(struct request *request, const char *what, const struct pto_build_event *event)
+static void explain_source(struct request *request, const char *what,
+                           const struct pto_build_event *event)
 {
     if (!request->is_explained && !request->is_verbose)
         return;
@@ -463,7 +385,7 @@ static void explain(struct request *request, const char *what, const struct pto_
     fflush(stdout);
 }
 
-/* As the compiler wrote it, with the file that it belongs to before it. */
+/* As the compiler wrote it, under the name of the file. */
 static void show_output(struct request *request, const struct pto_build_event *event)
 {
     size_t length = strlen(event->text);
@@ -484,7 +406,7 @@ static void show_event(void *context, const struct pto_build_event *event)
             printf("%s\n", event->text);
         break;
     case PTO_BUILD_COMPILING:
-        explain(request, "compiled", event);
+        explain_source(request, "compiled", event);
         show_progress(request, event, "compiling");
         break;
     case PTO_BUILD_COMPILED:
@@ -493,7 +415,7 @@ static void show_event(void *context, const struct pto_build_event *event)
         break;
     case PTO_BUILD_REUSED:
         request->reused++;
-        explain(request, "unchanged", event);
+        explain_source(request, "unchanged", event);
         break;
     case PTO_BUILD_OUTPUT:
         show_output(request, event);
@@ -525,19 +447,19 @@ static bool is_written(const char *path, const void *bytes, size_t size)
     struct fault ignored = { .status = 0 };
     void *old = NULL;
     size_t old_size = 0;
-    bool is_same = bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
+    bool is_same = scene_bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
                    old_size == size && memcmp(old, bytes, size) == 0;
 
     free(old);
     return is_same;
 }
 
-/* Whole or not at all; not at all, too, if it is there. */
+/* Whole or not at all, and not if the same bytes are there already. */
 static int write_artefact(const char *path, const void *bytes, size_t size)
 {
     struct fault fault = { .status = 0 };
 
-    if (is_written(path, bytes, size) || bytes_write(path, bytes, size, &fault) == PTO_OK)
+    if (is_written(path, bytes, size) || scene_bytes_write(path, bytes, size, &fault) == PTO_OK)
         return EXIT_OK;
     fprintf(stderr, "pto build: %s\n", fault.text);
     return EXIT_FAILED;

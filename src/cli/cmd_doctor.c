@@ -16,12 +16,11 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/machine.h"
-#include "cli/options.h"
 #include "cli/probe.h"
+#include "pto/pto.h"
 #include "scene/scene.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
-#include "pto/pto.h"
 
 enum {
     CHECKS_MAX = 64,
@@ -52,12 +51,7 @@ struct doctor {
     struct check check[CHECKS_MAX];
 };
 
-static const char usage[] =
-    "usage: pto doctor [--json]\n\n"
-    "Checks this machine and this installation, and says how to repair what is wrong.\n"
-    "Exits with 1 if a check fails; a warning is not a failure.\n\n"
-    "  --json   one JSON object instead of a table\n";
-
+static int do_doctor(void *context, int count, char **operands);
 static void check_compiler(struct doctor *d);
 static void check_platforms(struct doctor *d);
 static void check_cpus(struct doctor *d);
@@ -66,21 +60,35 @@ static void check_memory(struct doctor *d);
 static void check_threads(struct doctor *d);
 static void check_membarrier(struct doctor *d);
 static void check_clock(struct doctor *d);
-static void check_files(struct doctor *d);
+static void check_examples(struct doctor *d);
 static void check_tools(struct doctor *d);
-static void print_json(const struct doctor *d);
+static void print_doctor_json(const struct doctor *d);
 
-int cmd_doctor(int argc, char **argv)
+static const struct cli_option options[] = {
+    CLI_OPTION_JSON(struct doctor, is_json, "a table"),
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_doctor = {
+    .name = "doctor",
+    .summary = "find what is wrong on this machine, and how to fix it",
+    .synopsis = "[--json]",
+    .description = "Checks this machine and this installation, and says how to repair what is "
+                   "wrong. Exits with 1 if a check fails; a warning is not a failure.",
+    .options = options,
+    .request_bytes = sizeof(struct doctor),
+    .run = do_doctor,
+};
+
+static int do_doctor(void *context, int count, char **operands)
 {
-    static struct doctor doctor;
-    struct doctor *d = &doctor;
+    struct doctor *d = context;
     uint32_t counts[STATES] = { 0 };
-    int code = options_parse_json(argc, argv, usage, &d->is_json);
 
-    if (code >= 0)
-        return code;
+    (void)count;
+    (void)operands;
     fflush(stdout); /* children must not inherit what is not yet written */
-    machine_read(&d->machine);
+    cli_machine_read(&d->machine);
     check_compiler(d);
     check_platforms(d);
     check_cpus(d);
@@ -89,12 +97,12 @@ int cmd_doctor(int argc, char **argv)
     check_threads(d);
     check_membarrier(d);
     check_clock(d);
-    check_files(d);
+    check_examples(d);
     check_tools(d);
     for (uint32_t i = 0; i < d->count; i++)
         counts[d->check[i].state]++;
     if (d->is_json)
-        print_json(d);
+        print_doctor_json(d);
     else
         printf("%" PRIu32 " ok, %" PRIu32 " warn, %" PRIu32 " FAIL\n", counts[STATE_OK],
                counts[STATE_WARN], counts[STATE_FAIL]);
@@ -138,30 +146,30 @@ __attribute__((format(printf, 5, 6))) static void add_check(struct doctor *d, en
         print_check(check);
 }
 
-static void print_json(const struct doctor *d)
+static void print_doctor_json(const struct doctor *d)
 {
     static const char *const words[STATES] = { "ok", "info", "warn", "fail" };
-    struct json j = json_start(stdout);
+    struct json j = cli_json_start(stdout);
     bool is_ok = true;
 
     for (uint32_t i = 0; i < d->count; i++)
         is_ok = is_ok && d->check[i].state != STATE_FAIL;
-    json_open(&j, NULL, '{');
-    json_string(&j, "version", pto_version());
-    json_bool(&j, "ok", is_ok);
-    json_open(&j, "checks", '[');
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "version", pto_version());
+    cli_json_bool(&j, "ok", is_ok);
+    cli_json_open(&j, "checks", '[');
     for (uint32_t i = 0; i < d->count; i++) {
         const struct check *check = &d->check[i];
 
-        json_open(&j, NULL, '{');
-        json_string(&j, "state", words[check->state]);
-        json_string(&j, "name", check->name);
-        json_string(&j, "text", check->text);
-        json_string(&j, "fix", check->fix[0] != '\0' ? check->fix : NULL);
-        json_close(&j, '}');
+        cli_json_open(&j, NULL, '{');
+        cli_json_string(&j, "state", words[check->state]);
+        cli_json_string(&j, "name", check->name);
+        cli_json_string(&j, "text", check->text);
+        cli_json_string(&j, "fix", check->fix[0] != '\0' ? check->fix : NULL);
+        cli_json_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_close(&j, '}');
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
 }
 
 /* ---- checks ---- */
@@ -178,7 +186,8 @@ static void check_compiler(struct doctor *d)
     char version[MACHINE_LINE_MAX];
 
     for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-        if (machine_find_program(names[i], path) && machine_program_version(path, version)) {
+        if (cli_machine_find_program(names[i], path) &&
+            cli_machine_program_version(path, version)) {
             add_check(d, STATE_OK, "compiler", NULL, "%.240s (%s)", path, version);
             return;
         }
@@ -187,15 +196,15 @@ static void check_compiler(struct doctor *d)
               "no cc, gcc or clang in PATH; kernels cannot be built");
 }
 
-static void check_platform(struct doctor *d, const char *platform, enum pto_mode mode)
+static void check_mode(struct doctor *d, const char *platform, enum pto_mode mode)
 {
     struct probe probe;
     char name[NAME_BYTES];
     char why[TEXT_BYTES];
     const char *fix;
 
-    snprintf(name, sizeof(name), "%.20s %s", platform, mode == PTO_MODE_STREAM ? "stream" : "host");
-    probe_run(platform, mode, &probe);
+    snprintf(name, sizeof(name), "%.20s %s", platform, pto_mode_name(mode));
+    cli_probe_run(platform, mode, &probe);
     if (probe.is_open && d->address_bytes == 0)
         d->address_bytes = probe.address_bytes;
     if (probe.is_right) {
@@ -203,7 +212,7 @@ static void check_platform(struct doctor *d, const char *platform, enum pto_mode
                   probe.workers, probe.workers == 1 ? "worker" : "workers");
         return;
     }
-    probe_explain(&probe, &d->machine, why, sizeof(why), &fix);
+    cli_probe_explain(&probe, &d->machine, why, sizeof(why), &fix);
     if (!probe.is_open && probe.status == PTO_ENOMEM)
         d->lacks_address_space = d->machine.address_bytes != MACHINE_UNLIMITED;
     add_check(d, STATE_FAIL, name, fix, "%s: %.400s",
@@ -215,9 +224,8 @@ static void check_platforms(struct doctor *d)
     const struct pto_platform *platform;
 
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        for (uint32_t mode = PTO_MODE_STREAM; platform->missing == NULL && mode <= PTO_MODE_HOST;
-             mode++)
-            check_platform(d, platform->name, (enum pto_mode)mode);
+        for (uint32_t mode = 0; platform->missing == NULL && mode < PTO_MODE_COUNT; mode++)
+            check_mode(d, platform->name, (enum pto_mode)mode);
 }
 
 static void check_cpus(struct doctor *d)
@@ -229,14 +237,14 @@ static void check_cpus(struct doctor *d)
         snprintf(fix, sizeof(fix), "set workers (`--threads`) to %.0f, or `taskset` as many CPUs",
                  m->cpu_quota < 1 ? 1 : m->cpu_quota);
         add_check(d, STATE_WARN, "cpus", fix,
-                  "%" PRIu32 " may be used, but a cgroup gives them the time of %.2f only",
+                  "%" PRIu32 " are usable, but a cgroup limits them to the time of %.2f",
                   m->cpus_allowed, m->cpu_quota);
     } else if (m->cpus_allowed < m->cpus_online) {
         snprintf(fix, sizeof(fix), "taskset -a -p -c 0-%" PRIu32 " $$, if that is not intended",
                  m->cpus_online - 1);
         add_check(d, STATE_WARN, "cpus", fix,
-                  "%" PRIu32 " of %" PRIu32 " that are online may be used (affinity)",
-                  m->cpus_allowed, m->cpus_online);
+                  "%" PRIu32 " of %" PRIu32 " online CPUs are usable (affinity)", m->cpus_allowed,
+                  m->cpus_online);
     } else if (m->cpus_allowed == 1) {
         add_check(d, STATE_WARN, "cpus", "give the machine or container a second CPU",
                   "only one: everything works, nothing runs in parallel");
@@ -277,9 +285,10 @@ static void check_memory(struct doctor *d)
                        : mib < MEMORY_MIB_GOOD ? STATE_WARN
                                                : STATE_OK;
 
-    add_check(d, state, "memory",
-              state == STATE_OK ? NULL : "end other programs, or raise the limit of the container",
-              "%.2f GiB available of %.2f GiB", gib(m->available_bytes), gib(m->memory_bytes));
+    add_check(
+        d, state, "memory",
+        state == STATE_OK ? NULL : "close other programs, or raise the limit of the container",
+        "%.2f GiB available of %.2f GiB", gib(m->available_bytes), gib(m->memory_bytes));
 }
 
 /*
@@ -315,7 +324,7 @@ static void check_membarrier(struct doctor *d)
     else
         add_check(d, STATE_WARN, "membarrier",
                   "Linux 4.14 or later; allow it in the seccomp profile of the container",
-                  "not available: each task costs a memory fence more");
+                  "not available: each task costs one more memory fence");
 }
 
 static uint64_t read_clock(void)
@@ -342,8 +351,8 @@ static void check_clock(struct doctor *d)
 
     double cost_ns = (double)(last - start) / CLOCK_READS;
 
-    if (!machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
-                           source))
+    if (!cli_machine_read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource",
+                               source))
         snprintf(source, sizeof(source), "unknown source");
     if (!is_monotonic)
         add_check(d, STATE_FAIL, "clock", "boot with another clocksource (tsc=unstable)",
@@ -353,12 +362,13 @@ static void check_clock(struct doctor *d)
                   "monotonic, but a reading takes %.0f ns (%s): short runs look longer", cost_ns,
                   source);
     else
-        add_check(d, STATE_OK, "clock", NULL, "monotonic, %.0f ns a reading (%s)", cost_ns, source);
+        add_check(d, STATE_OK, "clock", NULL, "monotonic, %.0f ns per reading (%s)", cost_ns,
+                  source);
 }
 
 /* ---- files ---- */
 
-/* Counts the examples whose scene.yaml is in order; `text` tells of the first that is not. */
+/* Counts the examples whose scene.yaml is valid; `text` is about the first that is not. */
 static uint32_t count_examples(const char *folder, char *text, size_t text_bytes)
 {
     struct scene_paths paths = { NULL, 0 };
@@ -381,7 +391,7 @@ static uint32_t count_examples(const char *folder, char *text, size_t text_bytes
     return count;
 }
 
-static bool is_there(const char *root, const char *below)
+static bool has_file(const char *root, const char *below)
 {
     char path[2 * PATH_MAX];
 
@@ -390,19 +400,19 @@ static bool is_there(const char *root, const char *below)
 }
 
 /* A build tree has its headers elsewhere; anything else is an installation and has them. */
-static void check_headers(struct doctor *d, const char *root)
+static void check_installation(struct doctor *d, const char *root)
 {
     static const char *const files[] = {
-        "include/pto/pto.h",    "include/pto/run.h", "include/pto/orch.h",   "include/pto/kernel.h",
-        "include/pto/tensor.h", "lib/libpto.so",     "lib/pkgconfig/pto.pc",
+        "include/pto/pto.h",    "include/pto/orch.h", "include/pto/kernel.h",
+        "include/pto/tensor.h", "lib/libpto.so",      "lib/pkgconfig/pto.pc",
     };
 
-    if (is_there(root, "obj/cli/main.o")) {
+    if (has_file(root, "obj/cli/main.o")) {
         add_check(d, STATE_OK, "installation", NULL, "none: this is the build tree %.300s", root);
         return;
     }
     for (uint32_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
-        if (!is_there(root, files[i])) {
+        if (!has_file(root, files[i])) {
             add_check(d, STATE_FAIL, "installation", "make install",
                       "%.300s/%s is missing; programs cannot be built", root, files[i]);
             return;
@@ -411,7 +421,7 @@ static void check_headers(struct doctor *d, const char *root)
     add_check(d, STATE_OK, "installation", NULL, "headers, library and pto.pc in %.300s", root);
 }
 
-static void check_files(struct doctor *d)
+static void check_examples(struct doctor *d)
 {
     char root[PATH_MAX];
     char folder[PATH_MAX];
@@ -424,8 +434,8 @@ static void check_files(struct doctor *d)
         return;
     }
     if (!scene_find_examples(folder)) {
-        add_check(d, STATE_FAIL, "examples", "make install",
-                  "there are none in share/pto/examples of %.300s", root);
+        add_check(d, STATE_FAIL, "examples", "make install", "none in share/pto/examples of %.300s",
+                  root);
         return;
     }
     count = count_examples(folder, fault, sizeof(fault));
@@ -433,7 +443,7 @@ static void check_files(struct doctor *d)
         add_check(d, STATE_FAIL, "examples", "make install", "%.400s", fault);
     else
         add_check(d, STATE_OK, "examples", NULL, "%" PRIu32 " in %.400s", count, folder);
-    check_headers(d, root);
+    check_installation(d, root);
 }
 
 static void check_tools(struct doctor *d)
@@ -449,7 +459,7 @@ static void check_tools(struct doctor *d)
     char path[PATH_MAX];
 
     for (uint32_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
-        if (machine_find_program(tools[i].name, path))
+        if (cli_machine_find_program(tools[i].name, path))
             add_check(d, STATE_INFO, tools[i].name, NULL, "%.400s", path);
         else
             add_check(d, STATE_INFO, tools[i].name, tools[i].fix, "not found; optional, %s",

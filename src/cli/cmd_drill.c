@@ -9,7 +9,6 @@
 #endif
 
 #include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,17 +17,16 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "drill/drill.h"
+#include "cli/interrupt.h"
 #include "cli/json.h"
-#include "cli/options.h"
-#include "scene/names.h"
+#include "drill/drill.h"
+#include "scene/now.h"
 #include "scene/terminal.h"
 
-enum { EXIT_INTERRUPTED = 130, DRILL_SECONDS = 30, WORKERS_MAX = 64 };
+enum { DRILL_SECONDS = 30, WORKERS_MAX = 64 };
 
 enum outcome { OUTCOME_OK, OUTCOME_FAILED, OUTCOME_SKIPPED, OUTCOMES };
 
@@ -60,8 +58,6 @@ static const struct drill *const tables[] = { drills_args, drills_limits, drills
 
 enum { TABLES = sizeof(tables) / sizeof(tables[0]) };
 
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
-
 static volatile sig_atomic_t is_interrupted;
 static volatile pid_t child;
 
@@ -72,62 +68,77 @@ struct account {
     uint32_t count[OUTCOMES];
 };
 
-static int parse_options(int argc, char **argv, struct request *request);
-static int refuse_code(const char *code);
+static int do_drill(void *context, int count, char **operands);
+static int take_code(struct request *request, const char *code);
 static bool is_asked_for(const struct request *request, int status, const char *drill);
 static void list_drills(const struct request *request);
-static void watch_interrupt(void);
+static void stop_drills(int number);
 static void run_settings(struct account *a);
 static void run_drills(struct account *a, const struct drill_setting *setting);
 static void print_gaps(struct account *a);
 
-static void print_usage(FILE *to)
+#define AT(member) .at = offsetof(struct request, member)
+
+static const struct cli_option options[] = {
+    { "platform", 0, "P|all", "which simulated chip", CLI_PLATFORMS, AT(platform) },
+    { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
+      AT(modes), .initial = "stream" },
+    { "threads", 0, "K", "threads that run tasks, up to 64 (default: one per CPU)", CLI_COUNT,
+      AT(workers), .low = 1, .high = WORKERS_MAX },
+    { "list", 0, NULL, "list the drills of each code, and what no drill provokes and why", CLI_FLAG,
+      AT(is_list) },
+    CLI_OPTION_JSON(struct request, is_json, "lines"),
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_drill = {
+    .name = "drill",
+    .summary = "provoke the faults that a program can meet",
+    .synopsis = "CODE|DRILL|all [OPTION...]\n"
+                "--list [--json]",
+    .description =
+        "Provokes the faults that a program can meet, and checks that each is reported as it "
+        "should be and leaves a working device. CODE is a status: -215, 215 or ECRASH; for a "
+        "single status or drill the whole story is printed.",
+    .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
+    .options = options,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = do_drill,
+};
+
+static int do_drill(void *context, int count, char **operands)
 {
-    char names[NAMES_TEXT_MAX];
+    struct request *request = context;
+    struct account a = { .request = request };
 
-    fprintf(to,
-            "usage: pto drill CODE|DRILL|all [OPTION...]\n"
-            "       pto drill --list [--json]\n\n"
-            "Provokes the faults that a program can meet, and sees that each one is told as it\n"
-            "should be and leaves a device that works. CODE is a status: -215, 215 or ECRASH; of\n"
-            "one status, or one drill, the whole story is printed.\n\n"
-            "  --platform P|all        %s (%s)\n"
-            "  --mode stream|host|all  tasks run while the graph is built, or after it (stream)\n"
-            "  --threads K             threads that run tasks (one per CPU)\n"
-            "  --list                  name the drills, and what no drill provokes and why\n"
-            "  --json                  one JSON object instead of lines\n\n"
-            "Ctrl-C ends it with what was found until then (exit code %d).\n",
-            names_platforms(true, "or", names), pto_platform_at(0)->name, EXIT_INTERRUPTED);
-}
-
-int cmd_drill(int argc, char **argv)
-{
-    struct request request = { .platform = pto_platform_at(0)->name,
-                               .modes = 1u << PTO_MODE_STREAM };
-    struct account a = { .request = &request };
-    int code = parse_options(argc, argv, &request);
-
-    if (code >= 0)
-        return code;
-    if (request.is_list) {
-        list_drills(&request);
+    if (request->is_list) {
+        if (count != 0)
+            return cli_refuse_operand(&cmd_drill, operands[0]);
+        list_drills(request);
         return EXIT_OK;
     }
-    watch_interrupt();
-    a.json = json_start(stdout);
-    if (request.is_json) {
-        json_open(&a.json, NULL, '{');
-        json_string(&a.json, "version", pto_version());
-        json_open(&a.json, "drills", '[');
+    if (count == 0) {
+        cli_print_usage(stderr, &cmd_drill);
+        return EXIT_USAGE;
+    }
+    if (take_code(request, operands[0]) != EXIT_OK)
+        return EXIT_USAGE;
+    interrupt_watch(stop_drills, true);
+    a.json = cli_json_start(stdout);
+    if (request->is_json) {
+        cli_json_open(&a.json, NULL, '{');
+        cli_json_string(&a.json, "version", pto_version());
+        cli_json_open(&a.json, "drills", '[');
     }
     run_settings(&a);
-    if (request.is_json) {
-        json_close(&a.json, ']');
-        json_bool(&a.json, "ok", a.count[OUTCOME_FAILED] == 0);
-        json_bool(&a.json, "interrupted", is_interrupted != 0);
-        json_integer(&a.json, "failed", a.count[OUTCOME_FAILED]);
-        json_integer(&a.json, "skipped", a.count[OUTCOME_SKIPPED]);
-        json_close(&a.json, '}');
+    if (request->is_json) {
+        cli_json_close(&a.json, ']');
+        cli_json_bool(&a.json, "ok", a.count[OUTCOME_FAILED] == 0);
+        cli_json_bool(&a.json, "interrupted", is_interrupted != 0);
+        cli_json_integer(&a.json, "failed", a.count[OUTCOME_FAILED]);
+        cli_json_integer(&a.json, "skipped", a.count[OUTCOME_SKIPPED]);
+        cli_json_close(&a.json, '}');
     } else {
         print_gaps(&a);
         printf("%" PRIu32 " ok, %" PRIu32 " FAILED, %" PRIu32 " skipped\n", a.count[OUTCOME_OK],
@@ -138,78 +149,7 @@ int cmd_drill(int argc, char **argv)
     return is_interrupted ? EXIT_INTERRUPTED : a.count[OUTCOME_FAILED] != 0 ? EXIT_FAILED : EXIT_OK;
 }
 
-/* ---- options ---- */
-
-static const struct option options[] = {
-    { "platform", required_argument, NULL, 'p' },
-    { "mode", required_argument, NULL, 'm' },
-    { "threads", required_argument, NULL, 't' },
-    { "list", no_argument, NULL, 'l' },
-    { "json", no_argument, NULL, 'j' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static int parse_option(int key, struct request *request)
-{
-    uint64_t value;
-
-    switch (key) {
-    case 'p':
-        return options_platform("drill", optarg, &request->platform);
-    case 'm':
-        return options_modes("drill", optarg, &request->modes);
-    case 't':
-        if (options_number(optarg, 1, WORKERS_MAX, &value)) {
-            request->workers = (uint32_t)value;
-            return -1;
-        }
-        fprintf(stderr, "pto drill: --threads wants a number from 1 to %d, not '%s'\n", WORKERS_MAX,
-                optarg);
-        return EXIT_USAGE;
-    case 'l':
-        request->is_list = true;
-        return -1;
-    default:
-        request->is_json = true;
-        return -1;
-    }
-}
-
-/* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
-{
-    int code = -1;
-    int key;
-
-    for (int i = 1; i < argc; i++) /* -215 is a code, not an option */
-        if (argv[i][0] == '-' && argv[i][1] >= '0' && argv[i][1] <= '9')
-            argv[i]++;
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while (code < 0 && (key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (key == 'h') {
-            print_usage(stdout);
-            return EXIT_OK;
-        }
-        code = key == '?' || key == ':' ? options_refuse(argv, key) : parse_option(key, request);
-    }
-    if (code >= 0)
-        return code;
-    if (optind < argc)
-        request->code = argv[optind++];
-    if (optind < argc)
-        return options_too_many(argv, argv[optind]);
-    if (request->is_list && request->code == NULL)
-        return -1;
-    if (request->is_list)
-        return options_too_many(argv, request->code);
-    if (request->code == NULL) {
-        print_usage(stderr);
-        return EXIT_USAGE;
-    }
-    return refuse_code(request->code);
-}
+/* ---- codes ---- */
 
 static const struct status_row *find_status(int status)
 {
@@ -235,7 +175,7 @@ static bool is_asked_for(const struct request *request, int status, const char *
 
     return strcmp(code, "all") == 0 || (drill != NULL && strcmp(code, drill) == 0) ||
            strcasecmp(name, status_name(status)) == 0 ||
-           (options_number(code, 0, INT32_MAX, &number) && (int)number == -status);
+           (cli_parse_number(code, 0, INT32_MAX, &number) && (int)number == -status);
 }
 
 static const struct drill *next_drill(const struct drill *d, uint32_t *table)
@@ -246,18 +186,18 @@ static const struct drill *next_drill(const struct drill *d, uint32_t *table)
     return d->name != NULL ? d : NULL;
 }
 
-static int refuse_code(const char *code)
+static int take_code(struct request *request, const char *code)
 {
-    struct request request = { .code = code };
     uint32_t table;
 
+    request->code = code[0] == '-' ? code + 1 : code;
     for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
-        if (is_asked_for(&request, d->status, d->name))
-            return -1;
+        if (is_asked_for(request, d->status, d->name))
+            return EXIT_OK;
     for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
-        if (is_asked_for(&request, gap->status, gap->name))
-            return -1;
-    fprintf(stderr, "pto drill: there is no code '%s'; `pto drill --list` lists them\n", code);
+        if (is_asked_for(request, gap->status, gap->name))
+            return EXIT_OK;
+    fprintf(stderr, "pto drill: unknown code '%s'; `pto drill --list` lists them\n", code);
     return EXIT_USAGE;
 }
 
@@ -281,31 +221,31 @@ static void list_status_json(struct json *j, int status, const char *name, const
 {
     uint32_t table;
 
-    json_open(j, NULL, '{');
-    json_string(j, "name", name);
-    json_integer(j, "code", (uint64_t)-status);
-    json_string(j, "text", text);
-    json_open(j, "drills", '[');
+    cli_json_open(j, NULL, '{');
+    cli_json_string(j, "name", name);
+    cli_json_integer(j, "code", (uint64_t)-status);
+    cli_json_string(j, "text", text);
+    cli_json_open(j, "drills", '[');
     for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
         if (d->status == status)
-            json_string(j, NULL, d->name);
-    json_close(j, ']');
-    json_open(j, "not_provoked", '[');
+            cli_json_string(j, NULL, d->name);
+    cli_json_close(j, ']');
+    cli_json_open(j, "not_provoked", '[');
     for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
         if (gap->status == status)
-            json_string(j, NULL, gap->why);
-    json_close(j, ']');
-    json_close(j, '}');
+            cli_json_string(j, NULL, gap->why);
+    cli_json_close(j, ']');
+    cli_json_close(j, '}');
 }
 
 static void list_drills(const struct request *request)
 {
-    struct json j = json_start(stdout);
+    struct json j = cli_json_start(stdout);
 
     if (request->is_json) {
-        json_open(&j, NULL, '{');
-        json_string(&j, "version", pto_version());
-        json_open(&j, "codes", '[');
+        cli_json_open(&j, NULL, '{');
+        cli_json_string(&j, "version", pto_version());
+        cli_json_open(&j, "codes", '[');
     }
     for (uint32_t i = 0; i < STATUSES; i++) {
         const struct status_row *row = &statuses[i];
@@ -324,14 +264,14 @@ static void list_drills(const struct request *request)
             list_status(gap->status, gap->name, "");
     }
     if (request->is_json) {
-        json_close(&j, ']');
-        json_close(&j, '}');
+        cli_json_close(&j, ']');
+        cli_json_close(&j, '}');
     }
 }
 
 /* ---- one drill ---- */
 
-static void on_interrupt(int number)
+static void stop_drills(int number)
 {
     pid_t now = child;
 
@@ -339,24 +279,6 @@ static void on_interrupt(int number)
     is_interrupted = 1;
     if (now > 0)
         kill(now, SIGKILL);
-}
-
-static void watch_interrupt(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESTART | SA_RESETHAND; /* a second Ctrl-C ends the program */
-    sigaction(SIGINT, &action, NULL);
-}
-
-static uint64_t now_us(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
 static void play_in_child(const struct drill *d, const struct drill_setting *setting,
@@ -394,7 +316,8 @@ static void play_in_child(const struct drill *d, const struct drill_setting *set
     if (result->is_over)
         return;
     if (WIFSIGNALED(state) && WTERMSIG(state) == SIGALRM)
-        snprintf(result->why, sizeof(result->why), "it did not end in %d seconds", DRILL_SECONDS);
+        snprintf(result->why, sizeof(result->why), "it did not finish within %d seconds",
+                 DRILL_SECONDS);
     else if (WIFSIGNALED(state))
         snprintf(result->why, sizeof(result->why), "the process died: %s",
                  strsignal(WTERMSIG(state)));
@@ -405,25 +328,15 @@ static void play_in_child(const struct drill *d, const struct drill_setting *set
 
 /* ---- lines ---- */
 
-static void print_indented(const char *text)
-{
-    while (*text != '\0') {
-        size_t length = strcspn(text, "\n");
-
-        printf("      %.*s\n", (int)length, text);
-        text += length + (text[length] != '\0');
-    }
-}
-
 static void print_drill(struct account *a, const struct drill *d, enum outcome outcome,
-                        const struct drill_result *r, uint64_t us)
+                        const struct drill_result *r, uint64_t ns)
 {
     static const char *const words[OUTCOMES] = { "OK", "FAILED", "skip" };
     static const char *const colours[OUTCOMES] = { TERMINAL_GREEN, TERMINAL_RED, TERMINAL_YELLOW };
 
     printf("%5d %-14s %-26s %s%-6s%s %8.1f ms  %s\n", d->status, status_name(d->status), d->name,
            terminal_code(stdout, colours[outcome]), words[outcome],
-           terminal_code(stdout, TERMINAL_PLAIN), (double)us / 1000, d->what);
+           terminal_code(stdout, TERMINAL_PLAIN), (double)ns / 1e6, d->what);
     if (outcome == OUTCOME_SKIPPED)
         printf("      %s\n", r->reason);
     if (outcome == OUTCOME_FAILED)
@@ -431,40 +344,40 @@ static void print_drill(struct account *a, const struct drill *d, enum outcome o
     if (strcmp(a->request->code, "all") == 0 && outcome != OUTCOME_FAILED)
         return;
     if (strstr(r->story, r->text) == NULL) /* what is said of a run is the end of its story */
-        print_indented(r->text);
-    print_indented(r->story);
+        terminal_print_indented(r->text, "      ");
+    terminal_print_indented(r->story, "      ");
 }
 
 static void print_drill_json(struct account *a, const struct drill *d,
                              const struct drill_setting *setting, enum outcome outcome,
-                             const struct drill_result *r, uint64_t us)
+                             const struct drill_result *r, uint64_t ns)
 {
     static const char *const words[OUTCOMES] = { "ok", "failed", "skipped" };
     struct json *j = &a->json;
 
-    json_open(j, NULL, '{');
-    json_string(j, "drill", d->name);
-    json_integer(j, "code", (uint64_t)-d->status);
-    json_string(j, "name", status_name(d->status));
-    json_string(j, "what", d->what);
-    json_string(j, "platform", setting->platform);
-    json_string(j, "mode", mode_names[setting->mode]);
-    json_string(j, "outcome", words[outcome]);
-    json_string(j, "why",
-                outcome == OUTCOME_FAILED    ? r->why
-                : outcome == OUTCOME_SKIPPED ? r->reason
-                                             : NULL);
-    json_number(j, "ms", (double)us / 1000, 1);
-    json_string(j, "text", r->text);
-    json_string(j, "story", r->story);
-    json_close(j, '}');
+    cli_json_open(j, NULL, '{');
+    cli_json_string(j, "drill", d->name);
+    cli_json_integer(j, "code", (uint64_t)-d->status);
+    cli_json_string(j, "name", status_name(d->status));
+    cli_json_string(j, "what", d->what);
+    cli_json_string(j, "platform", setting->platform);
+    cli_json_string(j, "mode", pto_mode_name(setting->mode));
+    cli_json_string(j, "outcome", words[outcome]);
+    cli_json_string(j, "why",
+                    outcome == OUTCOME_FAILED    ? r->why
+                    : outcome == OUTCOME_SKIPPED ? r->reason
+                                                 : NULL);
+    cli_json_number(j, "ms", (double)ns / 1e6, 1);
+    cli_json_string(j, "text", r->text);
+    cli_json_string(j, "story", r->story);
+    cli_json_close(j, '}');
 }
 
 static void run_drill(struct account *a, const struct drill *d, const struct drill_setting *setting,
                       struct drill_result *r)
 {
     const char *obstacle = drill_obstacle(d, setting);
-    uint64_t begin = now_us();
+    uint64_t begin = now_ns();
     enum outcome outcome;
 
     if (obstacle != NULL) {
@@ -480,9 +393,9 @@ static void run_drill(struct account *a, const struct drill *d, const struct dri
                                      : OUTCOME_OK;
     a->count[outcome]++;
     if (a->request->is_json)
-        print_drill_json(a, d, setting, outcome, r, now_us() - begin);
+        print_drill_json(a, d, setting, outcome, r, now_ns() - begin);
     else
-        print_drill(a, d, outcome, r, now_us() - begin);
+        print_drill(a, d, outcome, r, now_ns() - begin);
     fflush(stdout);
 }
 
@@ -493,13 +406,13 @@ static void run_drills(struct account *a, const struct drill_setting *setting)
     uint32_t table;
 
     if (result == MAP_FAILED) {
-        fprintf(stderr, "pto drill: there is no memory\n");
+        fprintf(stderr, "pto drill: out of memory\n");
         a->count[OUTCOME_FAILED]++;
         return;
     }
     if (!a->request->is_json)
         printf("%s%s %s%s\n", terminal_code(stdout, TERMINAL_BOLD), setting->platform,
-               mode_names[setting->mode], terminal_code(stdout, TERMINAL_PLAIN));
+               pto_mode_name(setting->mode), terminal_code(stdout, TERMINAL_PLAIN));
     for (uint32_t i = 0; i < STATUSES; i++)
         for (const struct drill *d = NULL; (d = next_drill(d, &table)) != NULL;)
             if (!is_interrupted && d->status == statuses[i].status &&
@@ -513,18 +426,17 @@ static void run_settings(struct account *a)
     const struct pto_platform *platform;
 
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
-        for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        for (uint32_t mode = 0; platform->missing == NULL && mode < PTO_MODE_COUNT; mode++) {
             struct drill_setting setting = { platform->name, (enum pto_mode)mode,
                                              a->request->workers };
 
-            if (platform->missing == NULL && (a->request->modes & (1u << mode)) != 0 &&
-                !is_interrupted &&
+            if ((a->request->modes & (1u << mode)) != 0 && !is_interrupted &&
                 (a->request->platform == NULL || strcmp(a->request->platform, platform->name) == 0))
                 run_drills(a, &setting);
         }
 }
 
-/* What was asked for and no drill provokes; of all of them --list tells. */
+/* What was asked for and no drill provokes; for "all", see --list. */
 static void print_gaps(struct account *a)
 {
     if (strcmp(a->request->code, "all") == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto info`: what this build can run, and on what machine it finds itself. */
+/* `pto info`: what this build can run, and the machine it runs on. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,10 +8,9 @@
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "cli/machine.h"
-#include "cli/options.h"
 #include "cli/probe.h"
-#include "scene/terminal.h"
 #include "pto/pto.h"
+#include "scene/terminal.h"
 
 static const char *const compilers[] = { "cc", "gcc", "clang", "g++" };
 
@@ -31,34 +30,45 @@ struct compiler_row {
 };
 
 struct info {
+    bool is_json;
     struct machine machine;
     uint32_t platform_count;
     struct platform_row platform[ROWS_MAX];
     struct compiler_row compiler[COMPILERS];
 };
 
-static const char usage[] = "usage: pto info [--json]\n\n"
-                            "Says what this build can run and on what machine it finds itself.\n\n"
-                            "  --json   one JSON object instead of a table\n";
-
+static int do_info(void *context, int count, char **operands);
 static void collect(struct info *info);
-static void print_table(const struct info *info);
-static void print_json(const struct info *info);
+static void print_info_table(const struct info *info);
+static void print_info_json(const struct info *info);
 
-int cmd_info(int argc, char **argv)
+static const struct cli_option options[] = {
+    CLI_OPTION_JSON(struct info, is_json, "a table"),
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_info = {
+    .name = "info",
+    .summary = "list platforms, compilers and the machine",
+    .synopsis = "[--json]",
+    .description = "Shows what this build can run, and the machine it runs on.",
+    .options = options,
+    .request_bytes = sizeof(struct info),
+    .run = do_info,
+};
+
+static int do_info(void *context, int count, char **operands)
 {
-    static struct info info; /* too large for a stack to be proud of */
-    bool is_json;
-    int code = options_parse_json(argc, argv, usage, &is_json);
+    struct info *info = context;
 
-    if (code >= 0)
-        return code;
+    (void)count;
+    (void)operands;
     fflush(stdout); /* children must not inherit what is not yet written */
-    collect(&info);
-    if (is_json)
-        print_json(&info);
+    collect(info);
+    if (info->is_json)
+        print_info_json(info);
     else
-        print_table(&info);
+        print_info_table(info);
     return EXIT_OK;
 }
 
@@ -84,11 +94,11 @@ static void collect_platform(struct info *info, struct platform_row *row)
         snprintf(row->fix, sizeof(row->fix), "use %s", substitute(platform));
         return;
     }
-    probe_open(platform->name, &probe);
+    cli_probe_open(platform->name, &probe);
     row->is_usable = probe.is_right;
     if (row->is_usable)
         return;
-    probe_explain(&probe, &info->machine, row->missing, sizeof(row->missing), &fix);
+    cli_probe_explain(&probe, &info->machine, row->missing, sizeof(row->missing), &fix);
     snprintf(row->fix, sizeof(row->fix), "%s", fix);
 }
 
@@ -105,14 +115,14 @@ static void collect_platforms(struct info *info)
 
 static void collect(struct info *info)
 {
-    machine_read(&info->machine);
+    cli_machine_read(&info->machine);
     collect_platforms(info);
     for (uint32_t i = 0; i < COMPILERS; i++) {
         struct compiler_row *row = &info->compiler[i];
 
-        row->is_found = machine_find_program(compilers[i], row->path);
-        if (row->is_found && !machine_program_version(row->path, row->version))
-            snprintf(row->version, sizeof(row->version), "does not say its version");
+        row->is_found = cli_machine_find_program(compilers[i], row->path);
+        if (row->is_found && !cli_machine_program_version(row->path, row->version))
+            snprintf(row->version, sizeof(row->version), "version unknown");
     }
 }
 
@@ -137,7 +147,7 @@ static void print_platform(const struct platform_row *row)
         printf("%s; fix: %s\n", row->missing, row->fix);
 }
 
-static void print_table(const struct info *info)
+static void print_info_table(const struct info *info)
 {
     const struct machine *m = &info->machine;
     char heading[128];
@@ -171,57 +181,57 @@ static void print_table(const struct info *info)
 
 static void print_json_platforms(struct json *j, const struct info *info)
 {
-    json_open(j, "platforms", '[');
+    cli_json_open(j, "platforms", '[');
     for (uint32_t i = 0; i < info->platform_count; i++) {
         const struct platform_row *row = &info->platform[i];
         const struct pto_platform *platform = row->platform;
 
-        json_open(j, NULL, '{');
-        json_string(j, "name", platform->name);
-        json_string(j, "generation", platform->generation);
-        json_string(j, "backend", platform->backend);
+        cli_json_open(j, NULL, '{');
+        cli_json_string(j, "name", platform->name);
+        cli_json_string(j, "generation", platform->generation);
+        cli_json_string(j, "backend", platform->backend);
         if (platform->missing == NULL)
-            json_integer(j, "clusters", platform->clusters);
+            cli_json_integer(j, "clusters", platform->clusters);
         else
-            json_string(j, "clusters", NULL);
-        json_integer(j, "clusters_max", platform->clusters_max);
-        json_bool(j, "usable", row->is_usable);
-        json_string(j, "missing", row->is_usable ? NULL : row->missing);
-        json_string(j, "fix", row->is_usable ? NULL : row->fix);
-        json_close(j, '}');
+            cli_json_string(j, "clusters", NULL);
+        cli_json_integer(j, "clusters_max", platform->clusters_max);
+        cli_json_bool(j, "usable", row->is_usable);
+        cli_json_string(j, "missing", row->is_usable ? NULL : row->missing);
+        cli_json_string(j, "fix", row->is_usable ? NULL : row->fix);
+        cli_json_close(j, '}');
     }
-    json_close(j, ']');
+    cli_json_close(j, ']');
 }
 
-static void print_json(const struct info *info)
+static void print_info_json(const struct info *info)
 {
     const struct machine *m = &info->machine;
-    struct json j = json_start(stdout);
+    struct json j = cli_json_start(stdout);
 
-    json_open(&j, NULL, '{');
-    json_string(&j, "version", pto_version());
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "version", pto_version());
     print_json_platforms(&j, info);
-    json_open(&j, "cpus", '{');
-    json_integer(&j, "allowed", m->cpus_allowed);
-    json_integer(&j, "online", m->cpus_online);
-    json_number(&j, "quota", m->cpu_quota > 0 ? m->cpu_quota : NAN, 2);
-    json_close(&j, '}');
-    json_open(&j, "compilers", '[');
+    cli_json_open(&j, "cpus", '{');
+    cli_json_integer(&j, "allowed", m->cpus_allowed);
+    cli_json_integer(&j, "online", m->cpus_online);
+    cli_json_number(&j, "quota", m->cpu_quota > 0 ? m->cpu_quota : NAN, 2);
+    cli_json_close(&j, '}');
+    cli_json_open(&j, "compilers", '[');
     for (uint32_t i = 0; i < COMPILERS; i++) {
         const struct compiler_row *row = &info->compiler[i];
 
-        json_open(&j, NULL, '{');
-        json_string(&j, "name", compilers[i]);
-        json_string(&j, "path", row->is_found ? row->path : NULL);
-        json_string(&j, "version", row->is_found ? row->version : NULL);
-        json_close(&j, '}');
+        cli_json_open(&j, NULL, '{');
+        cli_json_string(&j, "name", compilers[i]);
+        cli_json_string(&j, "path", row->is_found ? row->path : NULL);
+        cli_json_string(&j, "version", row->is_found ? row->version : NULL);
+        cli_json_close(&j, '}');
     }
-    json_close(&j, ']');
-    json_open(&j, "memory", '{');
-    json_integer(&j, "total_bytes", m->memory_bytes);
-    json_integer(&j, "available_bytes", m->available_bytes);
-    json_close(&j, '}');
-    json_string(&j, "kernel", m->kernel);
-    json_string(&j, "libc", m->libc);
-    json_close(&j, '}');
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "memory", '{');
+    cli_json_integer(&j, "total_bytes", m->memory_bytes);
+    cli_json_integer(&j, "available_bytes", m->available_bytes);
+    cli_json_close(&j, '}');
+    cli_json_string(&j, "kernel", m->kernel);
+    cli_json_string(&j, "libc", m->libc);
+    cli_json_close(&j, '}');
 }

@@ -1,17 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto inspect`: what is in an artefact, checked as it is when it is loaded. */
-#include <getopt.h>
+/* `pto inspect`: what is in an artefact, after the checks that loading it makes. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/json.h"
-#include "cli/options.h"
-#include "scene/terminal.h"
 #include "pto/pto.h"
+#include "scene/bytes.h"
+#include "scene/terminal.h"
 
 enum { HEX_MAX = 2 * PTO_DIGEST_BYTES + 1, HEX_SHORT = 16 };
 
@@ -22,87 +20,62 @@ struct request {
     bool is_json;
 };
 
-static const char usage[] =
-    "usage: pto inspect FILE [OPTION...]\n\n"
-    "Prints what is in an artefact (.ptoc) or a chip callable, after every check that\n"
-    "loading it makes. No code of it is run.\n\n"
-    "  --files           the files that it was made of, with their hashes\n"
-    "  --expect-isa WHAT fail unless it was made with this tile library: a revision, or\n"
-    "                    the library's folder, whose headers are compared; one that was\n"
-    "                    made without any fits always\n"
-    "  --json            one JSON object with everything instead of a table\n";
+static int do_inspect(void *context, int count, char **operands);
+static int load_checked(const struct request *request, struct pto_callable **callable_out,
+                        uint64_t *bytes_out);
+static void print_artefact_table(const struct request *request, const struct pto_callable *callable,
+                                 uint64_t bytes);
+static void print_artefact_json(const struct request *request, const struct pto_callable *callable,
+                                uint64_t bytes);
 
-static int parse_options(int argc, char **argv, struct request *request);
-static int load(const struct request *request, struct pto_callable **callable_out,
-                uint64_t *bytes_out);
-static void print_table(const struct request *request, const struct pto_callable *callable,
-                        uint64_t bytes);
-static void print_json(const struct request *request, const struct pto_callable *callable,
-                       uint64_t bytes);
+static const struct cli_option options[] = {
+    { "files", 0, NULL, "also list the files that it was made of, with their hashes", CLI_FLAG,
+      .at = offsetof(struct request, has_files) },
+    { "expect-isa", 0, "WHAT",
+      "fail unless it was made with this tile library: a revision as the artefact records it, or "
+      "the library's folder, whose headers are compared; one that was made without any always fits",
+      CLI_TEXT, .at = offsetof(struct request, expect_isa) },
+    CLI_OPTION_JSON(struct request, is_json, "a table, with the files"),
+    CLI_OPTIONS_END,
+};
 
-int cmd_inspect(int argc, char **argv)
+const struct cli_command cmd_inspect = {
+    .name = "inspect",
+    .summary = "print what is in an artefact",
+    .synopsis = "FILE [OPTION...]",
+    .description = "Prints what is in an artefact (.ptoc) or a chip callable, after every check "
+                   "that loading it makes. No code of it is run.",
+    .options = options,
+    .operands_min = 1,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct request),
+    .run = do_inspect,
+};
+
+static int do_inspect(void *context, int count, char **operands)
 {
-    struct request request = { .path = NULL };
+    struct request *request = context;
     struct pto_callable *callable = NULL;
     uint64_t bytes = 0;
-    int code = parse_options(argc, argv, &request);
+    int code;
 
-    if (code < 0)
-        code = load(&request, &callable, &bytes);
-    if (code != EXIT_OK || callable == NULL)
+    (void)count;
+    request->path = operands[0];
+    code = load_checked(request, &callable, &bytes);
+    if (code != EXIT_OK)
         return code;
-    if (request.is_json)
-        print_json(&request, callable, bytes);
+    if (request->is_json)
+        print_artefact_json(request, callable, bytes);
     else
-        print_table(&request, callable, bytes);
+        print_artefact_table(request, callable, bytes);
     (void)pto_callable_destroy(callable);
     return EXIT_OK;
 }
 
-/* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
-{
-    static const struct option options[] = {
-        { "files", no_argument, NULL, 'f' },
-        { "expect-isa", required_argument, NULL, 'e' },
-        { "json", no_argument, NULL, 'j' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
-    int key;
-
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while ((key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        switch (key) {
-        case 'f':
-            request->has_files = true;
-            break;
-        case 'e':
-            request->expect_isa = optarg;
-            break;
-        case 'j':
-            request->is_json = true;
-            break;
-        case 'h':
-            fputs(usage, stdout);
-            return EXIT_OK;
-        default:
-            return options_refuse(argv, key);
-        }
-    }
-    if (optind == argc) {
-        fputs(usage, stderr);
-        return EXIT_USAGE;
-    }
-    request->path = argv[optind++];
-    return optind < argc ? options_too_many(argv, argv[optind]) : -1;
-}
-
 /* ---- loading ---- */
 
-static int load(const struct request *request, struct pto_callable **callable_out,
-                uint64_t *bytes_out)
+static int load_checked(const struct request *request, struct pto_callable **callable_out,
+                        uint64_t *bytes_out)
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
@@ -111,7 +84,7 @@ static int load(const struct request *request, struct pto_callable **callable_ou
     size_t size;
     int status;
 
-    if (bytes_read(request->path, SIZE_MAX - 1, &bytes, &size, &fault) < 0) {
+    if (scene_bytes_read(request->path, SIZE_MAX - 1, &bytes, &size, &fault) < 0) {
         fprintf(stderr, "pto inspect: %s\n", fault.text);
         return EXIT_FAILED;
     }
@@ -141,34 +114,17 @@ static const char *kind_of(const struct pto_callable_info *info)
     return info->kind == PTO_CALLABLE_BLOB ? "chip callable" : "artefact";
 }
 
-static const char *mode_of(const struct pto_callable_info *info)
-{
-    return info->mode == PTO_MODE_HOST ? "host" : "stream";
-}
-
-static const char *core_of(const struct pto_kernel_info *kernel)
-{
-    return kernel->core == PTO_CORE_AIC ? "aic" : kernel->core == PTO_CORE_AIV ? "aiv" : "any";
-}
-
-static const char *direction_of(enum pto_direction direction)
-{
-    static const char *const words[] = { "scalar", "in", "out", "inout" };
-
-    return words[direction];
-}
-
-/* Names come from the file: what a terminal would act on is not printed. */
-static void print_text(const char *text)
+/* Names come from the file: control characters are not printed. */
+static void print_printable(const char *text)
 {
     for (; *text != '\0'; text++)
         putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
 }
 
-static void print_row(const char *name, const char *text)
+static void print_field(const char *name, const char *text)
 {
     printf("  %-14s ", name);
-    print_text(text != NULL && text[0] != '\0' ? text : "-");
+    print_printable(text != NULL && text[0] != '\0' ? text : "-");
     putchar('\n');
 }
 
@@ -184,9 +140,9 @@ static void print_kernels(const struct pto_callable *callable, uint32_t count)
         printf("    %4s  %-4s %10s  %-16s  %s\n", "id", "core", "bytes", "sha256", "name");
     for (uint32_t i = 0; i < count; i++) {
         (void)pto_callable_kernel(callable, i, &kernel);
-        printf("    %4" PRIu32 "  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id, core_of(&kernel),
-               kernel.bytes, HEX_SHORT, hex_of(kernel.digest, hex));
-        print_text(kernel.name);
+        printf("    %4" PRIu32 "  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id,
+               pto_core_name(kernel.core), kernel.bytes, HEX_SHORT, hex_of(kernel.digest, hex));
+        print_printable(kernel.name);
         putchar('\n');
     }
 }
@@ -207,35 +163,35 @@ static void print_files(const struct request *request, const struct pto_callable
     for (uint32_t i = 0; i < count && request->has_files; i++) {
         (void)pto_callable_file(callable, i, &file);
         printf("    %.*s  %-3s  ", HEX_SHORT, hex_of(file.digest, hex), file.is_isa ? "isa" : "");
-        print_text(file.path);
+        print_printable(file.path);
         putchar('\n');
     }
 }
 
-static void print_table(const struct request *request, const struct pto_callable *callable,
-                        uint64_t bytes)
+static void print_artefact_table(const struct request *request, const struct pto_callable *callable,
+                                 uint64_t bytes)
 {
     struct pto_callable_info info = { .size = sizeof(info) };
     char hex[HEX_MAX];
 
     (void)pto_callable_info(callable, &info);
     printf("%s", terminal_code(stdout, TERMINAL_BOLD));
-    print_text(request->path);
+    print_printable(request->path);
     printf("%s  %s, %" PRIu64 " bytes\n", terminal_code(stdout, TERMINAL_PLAIN), kind_of(&info),
            bytes);
-    print_row("name", info.name);
+    print_field("name", info.name);
     printf("  %-14s sha256:%s\n", "identity", hex_of(info.digest, hex));
-    print_row("platform", info.platform != NULL ? info.platform : "any");
-    print_row("mode", mode_of(&info));
+    print_field("platform", info.platform != NULL ? info.platform : "any");
+    print_field("mode", pto_mode_name(info.mode));
     printf("  %-14s %" PRIu32 "\n", "abi", info.abi);
-    print_row("entry", info.entry);
-    print_row("config", info.config);
+    print_field("entry", info.entry);
+    print_field("config", info.config);
     printf("  %-14s", "signature");
     for (uint32_t i = 0; i < info.signature_count; i++)
-        printf(" %s", direction_of(info.signature[i]));
+        printf(" %s", pto_direction_name(info.signature[i]));
     printf("%s\n", info.signature_count == 0 ? " - (the caller's memory is used)" : "");
-    print_row("compiler", info.compiler);
-    print_row("tile library", info.isa_revision);
+    print_field("compiler", info.compiler);
+    print_field("tile library", info.isa_revision);
     printf("  %-14s %" PRIu64 " bytes, %.*s\n", "orchestration", info.orchestration_bytes,
            HEX_SHORT, hex_of(info.orchestration_digest, hex));
     print_kernels(callable, info.kernel_count);
@@ -244,73 +200,73 @@ static void print_table(const struct request *request, const struct pto_callable
 
 /* ---- JSON ---- */
 
-static void json_kernels(struct json *j, const struct pto_callable *callable, uint32_t count)
+static void print_json_kernels(struct json *j, const struct pto_callable *callable, uint32_t count)
 {
     struct pto_kernel_info kernel = { .size = sizeof(kernel) };
     char hex[HEX_MAX];
 
-    json_open(j, "kernels", '[');
+    cli_json_open(j, "kernels", '[');
     for (uint32_t i = 0; i < count; i++) {
         (void)pto_callable_kernel(callable, i, &kernel);
-        json_open(j, NULL, '{');
-        json_integer(j, "func_id", kernel.func_id);
-        json_string(j, "name", kernel.name);
-        json_string(j, "core", core_of(&kernel));
-        json_integer(j, "bytes", kernel.bytes);
-        json_string(j, "sha256", hex_of(kernel.digest, hex));
-        json_close(j, '}');
+        cli_json_open(j, NULL, '{');
+        cli_json_integer(j, "func_id", kernel.func_id);
+        cli_json_string(j, "name", kernel.name);
+        cli_json_string(j, "core", pto_core_name(kernel.core));
+        cli_json_integer(j, "bytes", kernel.bytes);
+        cli_json_string(j, "sha256", hex_of(kernel.digest, hex));
+        cli_json_close(j, '}');
     }
-    json_close(j, ']');
+    cli_json_close(j, ']');
 }
 
-static void json_files(struct json *j, const struct pto_callable *callable, uint32_t count)
+static void print_json_files(struct json *j, const struct pto_callable *callable, uint32_t count)
 {
     struct pto_file_info file = { .size = sizeof(file) };
     char hex[HEX_MAX];
 
-    json_open(j, "files", '[');
+    cli_json_open(j, "files", '[');
     for (uint32_t i = 0; i < count; i++) {
         (void)pto_callable_file(callable, i, &file);
-        json_open(j, NULL, '{');
-        json_string(j, "path", file.path);
-        json_bool(j, "isa", file.is_isa);
-        json_string(j, "sha256", hex_of(file.digest, hex));
-        json_close(j, '}');
+        cli_json_open(j, NULL, '{');
+        cli_json_string(j, "path", file.path);
+        cli_json_bool(j, "isa", file.is_isa);
+        cli_json_string(j, "sha256", hex_of(file.digest, hex));
+        cli_json_close(j, '}');
     }
-    json_close(j, ']');
+    cli_json_close(j, ']');
 }
 
-static void print_json(const struct request *request, const struct pto_callable *callable,
-                       uint64_t bytes)
+static void print_artefact_json(const struct request *request, const struct pto_callable *callable,
+                                uint64_t bytes)
 {
     struct pto_callable_info info = { .size = sizeof(info) };
-    struct json j = json_start(stdout);
+    struct json j = cli_json_start(stdout);
     char hex[HEX_MAX];
 
     (void)pto_callable_info(callable, &info);
-    json_open(&j, NULL, '{');
-    json_string(&j, "version", pto_version());
-    json_string(&j, "file", request->path);
-    json_string(&j, "kind", kind_of(&info));
-    json_integer(&j, "bytes", bytes);
-    json_string(&j, "name", info.name);
-    json_string(&j, "sha256", hex_of(info.digest, hex));
-    json_string(&j, "platform", info.platform);
-    json_string(&j, "mode", mode_of(&info));
-    json_integer(&j, "abi", info.abi);
-    json_string(&j, "entry", info.entry);
-    json_string(&j, "config", info.config);
-    json_open(&j, "signature", '[');
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "version", pto_version());
+    cli_json_string(&j, "file", request->path);
+    cli_json_string(&j, "kind", kind_of(&info));
+    cli_json_integer(&j, "bytes", bytes);
+    cli_json_string(&j, "name", info.name);
+    cli_json_string(&j, "sha256", hex_of(info.digest, hex));
+    cli_json_string(&j, "platform", info.platform);
+    cli_json_string(&j, "mode", pto_mode_name(info.mode));
+    cli_json_integer(&j, "abi", info.abi);
+    cli_json_string(&j, "entry", info.entry);
+    cli_json_string(&j, "config", info.config);
+    cli_json_open(&j, "signature", '[');
     for (uint32_t i = 0; i < info.signature_count; i++)
-        json_string(&j, NULL, direction_of(info.signature[i]));
-    json_close(&j, ']');
-    json_string(&j, "compiler", info.compiler);
-    json_string(&j, "isa_revision", info.isa_revision);
-    json_open(&j, "orchestration", '{');
-    json_integer(&j, "bytes", info.orchestration_bytes);
-    json_string(&j, "sha256", hex_of(info.orchestration_digest, hex));
-    json_close(&j, '}');
-    json_kernels(&j, callable, info.kernel_count);
-    json_files(&j, callable, info.file_count);
-    json_close(&j, '}');
+        cli_json_string(&j, NULL, pto_direction_name(info.signature[i]));
+    cli_json_close(&j, ']');
+    cli_json_string(&j, "compiler", info.compiler);
+    cli_json_string(&j, "isa_revision", info.isa_revision);
+    cli_json_open(&j, "orchestration", '{');
+    cli_json_integer(&j, "bytes", info.orchestration_bytes);
+    cli_json_string(&j, "sha256", hex_of(info.orchestration_digest, hex));
+    cli_json_close(&j, '}');
+    print_json_kernels(&j, callable, info.kernel_count);
+    print_json_files(&j, callable, info.file_count);
+    cli_json_close(&j, '}');
 }

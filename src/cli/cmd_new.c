@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `pto new`: a folder with a scene that passes, to be changed into another one. */
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "scene/bytes.h"
 #include "cli/commands.h"
-#include "cli/options.h"
+#include "scene/bytes.h"
 
 /* @NAME@ in a text is the name of the scene. */
 struct template
@@ -102,64 +100,52 @@ enum { TEMPLATES = sizeof(templates) / sizeof(templates[0]) };
 
 static int make_scene(const char *folder, const char *name);
 
-static void print_usage(FILE *to)
-{
-    fprintf(to,
-            "usage: pto new FOLDER\n\n"
-            "Makes a scene that passes: a folder with scene.yaml, an orchestration, a kernel\n"
-            "and a golden. Its name is the last part of FOLDER, which must not be there yet.\n");
-}
+static int do_new(void *context, int count, char **operands);
 
-static bool is_name(const char *name)
+const struct cli_command cmd_new = {
+    .name = "new",
+    .summary = "make a scene to start from",
+    .synopsis = "FOLDER",
+    .description =
+        "Makes a scene that passes: a folder with scene.yaml, an orchestration, a kernel and a "
+        "golden. Its name is the last part of FOLDER, which must not exist yet.",
+    .operands_min = 1,
+    .operands_max = 1,
+    .run = do_new,
+};
+
+static bool is_scene_name(const char *name)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
     return name[0] != '\0' && strlen(name) < 64 && strspn(name, letters) == strlen(name);
 }
 
-int cmd_new(int argc, char **argv)
+static int do_new(void *context, int count, char **operands)
 {
-    static const struct option options[] = {
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
-    };
     char folder[PATH_MAX];
+    size_t length = strlen(operands[0]);
     const char *name;
-    size_t length;
-    int key;
 
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while ((key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (key != 'h')
-            return options_refuse(argv, key);
-        print_usage(stdout);
-        return EXIT_OK;
-    }
-    if (optind == argc) {
-        print_usage(stderr);
-        return EXIT_USAGE;
-    }
-    if (optind + 1 < argc)
-        return options_too_many(argv, argv[optind + 1]);
-    length = strlen(argv[optind]);
-    while (length > 1 && argv[optind][length - 1] == '/')
+    (void)context;
+    (void)count;
+    while (length > 1 && operands[0][length - 1] == '/')
         length--;
     if (length >= sizeof(folder) - 64) {
         fprintf(stderr, "pto new: the path is too long\n");
         return EXIT_USAGE;
     }
-    memcpy(folder, argv[optind], length);
+    memcpy(folder, operands[0], length);
     folder[length] = '\0';
     name = strrchr(folder, '/') != NULL ? strrchr(folder, '/') + 1 : folder;
-    if (!is_name(name)) {
+    if (!is_scene_name(name)) {
         fprintf(stderr, "pto new: '%s' is not a name: letters, digits and _, up to 63\n", name);
         return EXIT_USAGE;
     }
     return make_scene(folder, name);
 }
 
-/* The text with the name in it; NULL: there is no memory. */
+/* The text with the name in it; NULL: out of memory. */
 static char *fill_in(const char *text, const char *name, size_t *bytes_out)
 {
     char *filled = NULL;
@@ -200,11 +186,11 @@ static int make_scene(const char *folder, const char *name)
         int status;
 
         if (text == NULL) {
-            fprintf(stderr, "pto new: there is no memory\n");
+            fprintf(stderr, "pto new: out of memory\n");
             return EXIT_FAILED;
         }
         snprintf(path, sizeof(path), "%s/%s", folder, templates[i].path);
-        status = bytes_write(path, text, bytes, &fault);
+        status = scene_bytes_write(path, text, bytes, &fault);
         free(text);
         if (status < 0) {
             fprintf(stderr, "pto new: %s\n", fault.text);

@@ -9,7 +9,6 @@
 #endif
 
 #include <errno.h>
-#include <getopt.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,9 +19,7 @@
 #include <time.h>
 
 #include "cli/commands.h"
-#include "cli/options.h"
 #include "cli/run_request.h"
-#include "scene/names.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
 
@@ -33,42 +30,71 @@ enum {
 
 #define DEFAULT_SCENE "vector"
 
-const char *const run_mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
-
-static int parse_options(int argc, char **argv, struct run_request *request);
 static int list_examples(void);
 static int run_scene(const struct scene *scene, struct run_request *request);
 
-static void print_usage(FILE *to)
-{
-    char names[NAMES_TEXT_MAX];
+static int do_run(void *context, int count, char **operands);
+static int take_file(void *context, const struct cli_option *option, char *value,
+                     struct fault *fault);
 
-    fprintf(
-        to,
-        "usage: pto run [SCENE|FILE.ptoc] [OPTION...]\n\n"
-        "Builds a scene (a folder, or the name of an example; vector, if none is named),\n"
-        "runs a case of it and compares the result with its golden.\n\n"
-        "  --case C|all            which case (the first one)\n"
-        "  --platform P|all        %s (all)\n"
-        "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
-        "  --threads K             threads that run tasks (one per CPU)\n"
-        "  --clusters N            clusters of %d AIC and %d AIV (the platform's default)\n"
-        "  --rounds N              run as often, and show the shortest time (1)\n"
-        "  --timeout S             seconds that a run may take (the scene's: 60)\n"
-        "  --trace NAME            write timelines NAME-PLATFORM-MODE.json for Perfetto, with\n"
-        "                          the case behind NAME if the scene has several\n"
-        "  --in NAME=FILE.npy      the data of an argument; shapes follow it\n"
-        "  --out NAME=FILE.npy     write an output; once only, unless told otherwise\n"
-        "  --scalar V              of an artefact, in order: 3 (integer), 2.5 (float32)\n"
-        "  --expect-isa WHAT       refuse an artefact that was made with another tile library:\n"
-        "                          a revision, or the folder of one\n"
-        "  --flag F                one more flag for kernels and orchestration\n"
-        "  --verbose               which compiler, what was compiled and why, warnings\n"
-        "  --list                  name the examples\n\n"
-        "Arguments of an artefact are called 0, 1, ...; an output whose file is not there\n"
-        "yet needs a type and a shape: --out 2=f.npy:float32[64,64]\n",
-        names_platforms(true, "or", names), PTO_CLUSTER_AICS, PTO_CLUSTER_AIVS);
-}
+#define AT(member) .at = offsetof(struct run_request, member)
+
+static const struct cli_option options[] = {
+    { "case", 0, "C|all", "which case (default: the first one)", CLI_TEXT, AT(case_name) },
+    { "platform", 0, "P|all", "which simulated chip", CLI_PLATFORMS, AT(platform),
+      .initial = "all" },
+    { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
+      AT(modes), .initial = "all" },
+    { "threads", 0, "K", "threads that run tasks (default: one per CPU)", CLI_COUNT,
+      AT(session.workers), .low = 1, .high = 1024 },
+    { "clusters", 0, "N",
+      "clusters of one AIC and two AIV (default: what `pto info` shows for the platform)",
+      CLI_COUNT, AT(session.clusters), .low = 1, .high = 1024 },
+    { "isolated", 0, NULL,
+      "the chip in a process of its own, so that kernels can harm nothing else", CLI_FLAG,
+      AT(session.is_isolated) },
+    { "rounds", 0, "N", "run N times and show the shortest time", CLI_COUNT, AT(rounds), .low = 1,
+      .high = ROUNDS_MAX, .initial = "1" },
+    { "timeout", 0, "S", "seconds that a run may take (default: the scene's, or 60)", CLI_SECONDS,
+      AT(session.timeout) },
+    { "trace", 0, "NAME",
+      "write timelines to NAME-PLATFORM-MODE.json, or NAME-CASE-PLATFORM-MODE.json if the scene "
+      "has several cases; ui.perfetto.dev shows them",
+      CLI_TEXT, AT(trace) },
+    { "in", 0, "NAME=FILE.npy", "take the data of an argument from a file; its shape follows it",
+      CLI_CUSTOM, AT(in), .custom = take_file },
+    { "out", 0, "NAME=FILE.npy",
+      "write an output to a file; the case runs only once unless --platform or --mode say which",
+      CLI_CUSTOM, AT(out), .custom = take_file },
+    { "scalar", 0, "V",
+      "the next scalar of an artefact: 3 is an integer, 2.5 a float32; may be repeated", CLI_TEXTS,
+      AT(scalar), .high = PTO_ENTRY_SCALARS_MAX },
+    { "expect-isa", 0, "WHAT",
+      "refuse an artefact that was made with another tile library: a revision, or the library's "
+      "folder",
+      CLI_TEXT, AT(expect_isa) },
+    { "flag", 0, "F", "another compiler flag for kernels and orchestration; may be repeated",
+      CLI_TEXTS, AT(flag), .high = RUN_FLAGS_MAX },
+    { "verbose", 0, NULL, "show the compiler, what is compiled and why, and warnings", CLI_FLAG,
+      AT(session.build.is_verbose) },
+    { "list", 0, NULL, "list the examples and run none", CLI_FLAG, AT(is_list) },
+    CLI_OPTIONS_END,
+};
+
+const struct cli_command cmd_run = {
+    .name = "run",
+    .summary = "build a scene and run it on the simulated chips",
+    .synopsis = "[SCENE|FILE.ptoc] [OPTION...]",
+    .description =
+        "Builds a scene (a folder, or the name of an example; vector if none is named), runs a "
+        "case of it and compares the result with its golden.",
+    .notes = "The arguments of an artefact are called 0, 1, ...; an output whose file does not "
+             "exist yet needs a type and a shape: --out 2=f.npy:float32[64,64]",
+    .options = options,
+    .operands_max = 1,
+    .request_bytes = sizeof(struct run_request),
+    .run = do_run,
+};
 
 static bool is_artefact(const char *target)
 {
@@ -77,21 +103,21 @@ static bool is_artefact(const char *target)
     return dot != NULL && strcmp(dot, ".ptoc") == 0;
 }
 
-/* An option that would have no effect is a mistake of whoever gives it. */
+/* An option that would have no effect is refused. */
 static bool refuse_options(const struct run_request *r)
 {
     bool is_file = is_artefact(r->target);
-    const char *option = !is_file && r->scalar_count != 0              ? "scalar"
-                         : !is_file && r->expect_isa != NULL           ? "expect-isa"
-                         : is_file && r->case_name != NULL             ? "case"
-                         : is_file && r->session.build.flag_count != 0 ? "flag"
-                                                                       : NULL;
+    const char *option = !is_file && r->scalar.count != 0    ? "scalar"
+                         : !is_file && r->expect_isa != NULL ? "expect-isa"
+                         : is_file && r->case_name != NULL   ? "case"
+                         : is_file && r->flag.count != 0     ? "flag"
+                                                             : NULL;
 
     if (option != NULL)
         fprintf(stderr, "pto run: --%s is for %s\n", option,
                 is_file ? "scenes; an artefact is built, and has no cases"
                         : "artefacts (FILE.ptoc); a scene says it in its scene.yaml");
-    else if (r->out_count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
+    else if (r->out.count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
         fprintf(stderr, "pto run: --out writes the result of one case; name it with --case\n");
     else
         return false;
@@ -100,8 +126,8 @@ static bool refuse_options(const struct run_request *r)
 
 static volatile sig_atomic_t run_child;
 
-/* The child decides: if it builds, it ends its compilers first. */
-static void pass_on(int number)
+/* The child handles it: while it builds, it ends its compilers first. */
+static void pass_signal_on(int number)
 {
     (void)kill(run_child, number);
 }
@@ -109,7 +135,7 @@ static void pass_on(int number)
 static void pass_signals_on(pid_t child)
 {
     static const int numbers[] = { SIGINT, SIGTERM };
-    const struct sigaction action = { .sa_handler = pass_on, .sa_flags = SA_RESTART };
+    const struct sigaction action = { .sa_handler = pass_signal_on, .sa_flags = SA_RESTART };
     struct sigaction old;
 
     run_child = child;
@@ -150,41 +176,42 @@ static int wait_for_child(const char *place)
         raise(WTERMSIG(state));
     }
     if (WTERMSIG(state) == SIGKILL)
-        fprintf(stderr, "pto run: it did not end in time%s, and was killed\n", place);
+        fprintf(stderr, "pto run: it did not finish in time%s and was killed\n", place);
     else
         fprintf(stderr, "pto run: the process died%s: %s\n", place, strsignal(WTERMSIG(state)));
     return EXIT_FAILED;
 }
 
-int cmd_run(int argc, char **argv)
+/* NAME=FILE, into the list that the option names. */
+static int take_file(void *context, const struct cli_option *option, char *value,
+                     struct fault *fault)
 {
-    struct run_request request = { .modes = 3, .rounds = 1 };
+    struct run_files *files = (void *)((char *)context + option->at);
+    char *equals = strchr(value, '=');
+
+    if (equals == NULL || equals == value || equals[1] == '\0' || files->count == RUN_FILES_MAX)
+        return fault_tell(fault, PTO_EINVAL,
+                          "--%s must be NAME=FILE.npy, at most %d times, not '%.200s'",
+                          option->name, RUN_FILES_MAX, value);
+    *equals = '\0';
+    for (uint32_t i = 0; i < files->count; i++)
+        if (strcmp(files->file[i].name, value) == 0)
+            return fault_tell(fault, PTO_EINVAL, "--%s names '%.200s' twice", option->name, value);
+    files->file[files->count++] = (struct run_file){ value, equals + 1 };
+    return PTO_OK;
+}
+
+static int run_target(struct run_request *request)
+{
     struct fault fault = { .status = 0 };
     char path[PATH_MAX];
     struct scene *scene;
-    int code = parse_options(argc, argv, &request);
+    int code;
 
-    if (code >= 0)
-        return code;
-    request.session.build.flags = request.flag;
-    request.session.build.is_terminal = isatty(STDERR_FILENO);
-    request.session.trace = request.trace != NULL ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
-    if (request.is_list)
-        return list_examples();
-    if (refuse_options(&request))
-        return EXIT_USAGE;
-    request.session.place =
-        mmap(NULL, SESSION_PLACE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (request.session.place == MAP_FAILED) {
-        perror("pto run");
-        return EXIT_FAILED;
-    }
-    code = wait_for_child(request.session.place);
-    if (code >= 0)
-        return code;
-    if (is_artefact(request.target))
-        return run_artefact(&request);
-    if (scene_find_one(request.target != NULL ? request.target : DEFAULT_SCENE, path, &fault) < 0) {
+    if (is_artefact(request->target))
+        return cli_run_artefact(request);
+    if (scene_find_one(request->target != NULL ? request->target : DEFAULT_SCENE, path, &fault) <
+        0) {
         fprintf(stderr, "pto run: %s\n", fault.text);
         return EXIT_USAGE;
     }
@@ -192,120 +219,33 @@ int cmd_run(int argc, char **argv)
         fprintf(stderr, "%s\n", fault.text);
         return EXIT_FAILED;
     }
-    code = run_scene(scene, &request);
+    code = run_scene(scene, request);
     scene_close(scene);
     return code;
 }
 
-/* ---- options ---- */
-
-static const struct option options[] = {
-    { "case", required_argument, NULL, 'C' },
-    { "platform", required_argument, NULL, 'p' },
-    { "mode", required_argument, NULL, 'm' },
-    { "threads", required_argument, NULL, 't' },
-    { "clusters", required_argument, NULL, 'c' },
-    { "rounds", required_argument, NULL, 'r' },
-    { "timeout", required_argument, NULL, 'T' },
-    { "trace", required_argument, NULL, 'x' },
-    { "in", required_argument, NULL, 'i' },
-    { "out", required_argument, NULL, 'o' },
-    { "scalar", required_argument, NULL, 's' },
-    { "flag", required_argument, NULL, 'f' },
-    { "expect-isa", required_argument, NULL, 'e' },
-    { "verbose", no_argument, NULL, 'v' },
-    { "list", no_argument, NULL, 'l' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static int parse_file(const char *option, struct run_file *file, uint32_t *count)
+static int do_run(void *context, int count, char **operands)
 {
-    char *equals = strchr(optarg, '=');
+    struct run_request *request = context;
+    int code;
 
-    if (equals == NULL || equals == optarg || equals[1] == '\0' || *count == RUN_FILES_MAX) {
-        fprintf(stderr, "pto run: --%s wants NAME=FILE.npy, at most %d times, not '%s'\n", option,
-                RUN_FILES_MAX, optarg);
+    request->target = count != 0 ? operands[0] : NULL;
+    request->session.build.flags = request->flag.text;
+    request->session.build.flag_count = request->flag.count;
+    request->session.build.is_terminal = isatty(STDERR_FILENO);
+    request->session.trace = request->trace != NULL ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
+    if (request->is_list)
+        return list_examples();
+    if (refuse_options(request))
         return EXIT_USAGE;
+    request->session.place =
+        mmap(NULL, SESSION_PLACE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (request->session.place == MAP_FAILED) {
+        perror("pto run");
+        return EXIT_FAILED;
     }
-    *equals = '\0';
-    for (uint32_t i = 0; i < *count; i++)
-        if (strcmp(file[i].name, optarg) == 0) {
-            fprintf(stderr, "pto run: --%s names '%s' twice\n", option, optarg);
-            return EXIT_USAGE;
-        }
-    file[(*count)++] = (struct run_file){ optarg, equals + 1 };
-    return -1;
-}
-
-static int parse_option(int key, struct run_request *r)
-{
-    switch (key) {
-    case 'C':
-        r->case_name = optarg;
-        return -1;
-    case 'p':
-        return options_platform("run", optarg, &r->platform);
-    case 'm':
-        return options_modes("run", optarg, &r->modes);
-    case 't':
-        return options_count("run", "threads", optarg, 1024, &r->session.workers);
-    case 'c':
-        return options_count("run", "clusters", optarg, 1024, &r->session.clusters);
-    case 'r':
-        return options_count("run", "rounds", optarg, ROUNDS_MAX, &r->rounds);
-    case 'T':
-        return options_seconds("run", "timeout", optarg, &r->session.timeout);
-    case 'x':
-        r->trace = optarg;
-        return -1;
-    case 'i':
-        return parse_file("in", r->in, &r->in_count);
-    case 'o':
-        return parse_file("out", r->out, &r->out_count);
-    case 's':
-        return options_text("run", "scalar", optarg, r->scalar, PTO_ENTRY_SCALARS_MAX,
-                            &r->scalar_count);
-    case 'f':
-        return options_text("run", "flag", optarg, r->flag, RUN_FLAGS_MAX,
-                            &r->session.build.flag_count);
-    case 'e':
-        r->expect_isa = optarg;
-        return -1;
-    case 'v':
-        r->session.build.is_verbose = true;
-        return -1;
-    default:
-        r->is_list = true;
-        return -1;
-    }
-}
-
-/* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, struct run_request *request)
-{
-    int code = -1;
-    int key;
-
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while (code < 0 && (key = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
-        if (key == 'h') {
-            print_usage(stdout);
-            return EXIT_OK;
-        }
-        code = key == '?' || key == ':' ? options_refuse(argv, key) : parse_option(key, request);
-    }
-    if (code >= 0)
-        return code;
-    if (optind < argc)
-        request->target = argv[optind++];
-    if (optind < argc) {
-        fprintf(stderr, "pto run: one scene at a time; '%s' is too many; `pto test` runs many\n",
-                argv[optind]);
-        return EXIT_USAGE;
-    }
-    return -1;
+    code = wait_for_child(request->session.place);
+    return code >= 0 ? code : run_target(request);
 }
 
 /* ---- the list ---- */
@@ -318,7 +258,9 @@ static int list_examples(void)
     int code = EXIT_OK;
 
     if (!scene_find_examples(folder)) {
-        fprintf(stderr, "pto run: the examples are not where the executable is; make install\n");
+        fprintf(
+            stderr,
+            "pto run: the examples are not installed beside the executable; run make install\n");
         return EXIT_FAILED;
     }
     if (scene_find_below(folder, &paths, &fault) < 0) {
@@ -355,14 +297,15 @@ static bool has_platform(const struct scene_case *kase, const char *platform)
 static bool read_given(const struct scene *scene, const struct run_request *request,
                        struct scene_given *given)
 {
-    for (uint32_t i = 0; i < request->in_count + request->out_count; i++) {
-        bool is_in = i < request->in_count;
+    for (uint32_t i = 0; i < request->in.count + request->out.count; i++) {
+        bool is_in = i < request->in.count;
         const struct run_file *file =
-            is_in ? &request->in[i] : &request->out[i - request->in_count];
+            is_in ? &request->in.file[i] : &request->out.file[i - request->in.count];
         int argument = scene_find_argument(scene, file->name);
         struct fault fault = { .status = 0 };
 
-        if (argument < 0 || scene->argument[argument].direction == (is_in ? SCENE_OUT : SCENE_IN)) {
+        if (argument < 0 ||
+            scene->argument[argument].direction == (is_in ? PTO_DIR_OUT : PTO_DIR_IN)) {
             fprintf(stderr, "pto run: --%s %s: the scene has no %s of that name\n",
                     is_in ? "in" : "out", file->name, is_in ? "input" : "output");
             return false;
@@ -370,9 +313,9 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
         if (!is_in)
             continue;
         if (given[argument].path != NULL)
-            npy_free(&given[argument].npy);
+            scene_npy_free(&given[argument].npy);
         given[argument].path = NULL;
-        if (npy_read(file->path, &given[argument].npy, &fault) < 0) {
+        if (scene_npy_read(file->path, &given[argument].npy, &fault) < 0) {
             fprintf(stderr, "pto run: --in %s: %s\n", file->name, fault.text);
             return false;
         }
@@ -408,27 +351,27 @@ static int run_case(struct session *s, const struct scene_case *kase,
     int code = EXIT_OK;
     int status;
 
-    if (request->out_count != 0 && modes == 3)
+    if (request->out.count != 0 && modes == PTO_MODES_ALL)
         modes = 1u << PTO_MODE_STREAM; /* one result is enough */
     set_alarm(seconds);
-    status = session_prepare(s, kase, &fault);
+    status = scene_session_prepare(s, kase, &fault);
     set_alarm(0);
     if (status < 0) {
         printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
         return EXIT_FAILED;
     }
-    for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         if ((modes & (1u << mode)) == 0)
             continue;
         set_alarm((request->rounds + 1) * seconds + GRACE_SECONDS); /* a failure is run again */
-        if (run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
+        if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
     }
     set_alarm(0);
     return code;
 }
 
-/* All cases that were asked for, on one platform. -1: there is none. */
+/* All cases that were asked for, on one platform. -1: none matches. */
 static int run_platform(const struct scene *scene, const char *platform,
                         const struct run_request *request)
 {
@@ -446,7 +389,7 @@ static int run_platform(const struct scene *scene, const char *platform,
             continue;
         if (!has_platform(kase, platform) || (kase->modes & request->modes) == 0)
             continue;
-        if (!is_open && session_open(&s, scene, platform, &request->session, &fault) < 0) {
+        if (!is_open && scene_session_open(&s, scene, platform, &request->session, &fault) < 0) {
             printf("\n%s\n  build    FAILED: %s\n", platform, fault.text);
             return EXIT_FAILED;
         }
@@ -455,7 +398,7 @@ static int run_platform(const struct scene *scene, const char *platform,
         code = got > code ? got : code;
     }
     if (is_open)
-        session_close(&s);
+        scene_session_close(&s);
     return code;
 }
 
@@ -488,12 +431,12 @@ static int run_scene(const struct scene *scene, struct run_request *request)
             (request->platform == NULL || strcmp(request->platform, platform->name) == 0))
             got = run_platform(scene, platform->name, request);
         code = got > code ? got : code;
-        if (got >= 0 && request->out_count != 0)
+        if (got >= 0 && request->out.count != 0)
             break; /* one result is enough */
     }
     for (uint32_t i = 0; given != NULL && i < scene->argument_count; i++)
         if (given[i].path != NULL)
-            npy_free(&given[i].npy);
+            scene_npy_free(&given[i].npy);
     free(given);
     return code < 0 ? refuse_nothing(scene, request) : code;
 }

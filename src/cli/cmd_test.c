@@ -4,32 +4,27 @@
  * several at a time, and says which are not as expected and why.
  */
 #include <fnmatch.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "cli/commands.h"
+#include "cli/interrupt.h"
 #include "cli/junit.h"
 #include "cli/machine.h"
-#include "cli/options.h"
-#include "scene/names.h"
+#include "cli/test_jobs.h"
+#include "scene/now.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
-#include "cli/test_jobs.h"
 
-enum { EXIT_INTERRUPTED = 130, NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000 };
+enum { NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000 };
 enum { CHILDREN_MAX = 256, THREADS_MAX = 1024 };
 
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
-
 struct request {
-    const char *name[NAMES_MAX]; /* patterns, any of which will do; none: everything */
-    uint32_t name_count;
-    const char *platform; /* NULL: all */
-    uint32_t modes;       /* bit by enum pto_mode */
-    const char *junit;    /* NULL: none */
-    const char *flag[FLAGS_MAX];
+    struct cli_texts name; /* patterns, of which one has to match; none: everything */
+    const char *platform;  /* NULL: all */
+    uint32_t modes;        /* bit by enum pto_mode */
+    const char *junit;     /* NULL: none */
+    struct cli_texts flag;
     struct test_settings settings;
     bool is_list;
 };
@@ -45,132 +40,78 @@ struct suite {
 
 static volatile sig_atomic_t is_interrupted;
 
-static int parse_options(int argc, char **argv, struct request *request);
+static int do_test(void *context, int count, char **operands);
 static int find_scenes(int count, char **paths, struct suite *suite);
 static void add_scenes(struct suite *suite, const struct request *request);
 static int list_items(const struct suite *suite);
 static int run_items(struct suite *suite, struct request *request);
 static void free_suite(struct suite *suite);
 
-static void print_usage(FILE *to)
-{
-    char names[NAMES_TEXT_MAX];
+#define AT(member) .at = offsetof(struct request, member)
 
-    fprintf(to,
-            "usage: pto test [PATH...] [OPTION...]\n\n"
-            "Runs the cases of all scenes at or below each PATH (here, if there is none) and\n"
-            "compares their results with what is expected.\n\n"
-            "  --name PATTERN          only SCENE or SCENE/CASE that match; may be repeated\n"
-            "  --platform P|all        %s (all)\n"
-            "  --mode stream|host|all  tasks run while the graph is built, or after it (all)\n"
-            "  --rounds N              run each case as often (1)\n"
-            "  --jobs N                scenes at a time (one per CPU)\n"
-            "  --threads K             threads that run tasks, for each of them (one per CPU)\n"
-            "  --timeout S             seconds that a case may take (the scene's: 60)\n"
-            "  --fail-fast, -x         stop at the first failure\n"
-            "  --junit FILE            write the results as JUnit XML, too\n"
-            "  --flag F                one more flag for kernels and orchestrations\n"
-            "  --list                  name the cases and run none\n\n"
-            "Ctrl-C ends it with what was found until then (exit code %d).\n",
-            names_platforms(true, "or", names), EXIT_INTERRUPTED);
-}
+static const struct cli_option options[] = {
+    { "name", 0, "PATTERN", "only scenes, or cases as SCENE/CASE, that match; may be repeated",
+      CLI_TEXTS, AT(name), .high = NAMES_MAX },
+    { "platform", 0, "P|all", "which simulated chip", CLI_PLATFORMS, AT(platform),
+      .initial = "all" },
+    { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
+      AT(modes), .initial = "all" },
+    { "rounds", 0, "N", "run each case N times, with fresh inputs", CLI_COUNT, AT(settings.rounds),
+      .low = 1, .high = ROUNDS_MAX, .initial = "1" },
+    { "jobs", 0, "N", "processes at a time (default: one per CPU)", CLI_COUNT, AT(settings.jobs),
+      .low = 1, .high = CHILDREN_MAX },
+    { "threads", 0, "K", "threads that run tasks in each process (default: one per CPU)", CLI_COUNT,
+      AT(settings.session.workers), .low = 1, .high = THREADS_MAX },
+    { "isolated", 0, NULL, "each chip in a process of its own", CLI_FLAG,
+      AT(settings.session.is_isolated) },
+    { "timeout", 0, "S", "seconds that a case may take (default: the scene's, or 60)", CLI_SECONDS,
+      AT(settings.session.timeout) },
+    { "fail-fast", 'x', NULL, "stop at the first failure", CLI_FLAG, AT(settings.is_fail_fast) },
+    { "junit", 0, "FILE", "also write the results as JUnit XML", CLI_TEXT, AT(junit) },
+    { "flag", 0, "F", "another compiler flag for kernels and orchestrations; may be repeated",
+      CLI_TEXTS, AT(flag), .high = FLAGS_MAX },
+    { "list", 0, NULL, "list the cases and run none", CLI_FLAG, AT(is_list) },
+    CLI_OPTIONS_END,
+};
 
-int cmd_test(int argc, char **argv)
+const struct cli_command cmd_test = {
+    .name = "test",
+    .summary = "run many scenes and compare their results",
+    .synopsis = "[PATH...] [OPTION...]",
+    .description = "Runs the cases of all scenes at or below each PATH (default: here) and "
+                   "compares their results with what is expected.",
+    .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
+    .options = options,
+    .operands_max = CLI_OPERANDS_ANY,
+    .request_bytes = sizeof(struct request),
+    .run = do_test,
+};
+
+static int do_test(void *context, int count, char **operands)
 {
-    struct request request = { .modes = 3, .settings = { .rounds = 1 } };
+    struct request *request = context;
     struct suite suite = { .is_terminal = isatty(STDERR_FILENO) };
-    int code = parse_options(argc, argv, &request);
+    struct machine machine;
+    int code;
 
-    if (code >= 0)
-        return code;
-    request.settings.session.build.flags = request.flag;
-    request.settings.is_interrupted = &is_interrupted;
-    code = find_scenes(argc - optind, argv + optind, &suite);
+    if (request->settings.jobs == 0) {
+        cli_machine_read(&machine);
+        request->settings.jobs = machine.cpus_allowed;
+    }
+    request->settings.session.build.flags = request->flag.text;
+    request->settings.session.build.flag_count = request->flag.count;
+    request->settings.is_interrupted = &is_interrupted;
+    code = find_scenes(count, operands, &suite);
     if (code < 0) {
-        add_scenes(&suite, &request);
+        add_scenes(&suite, request);
         if (suite.count == 0) {
-            fprintf(stderr, "pto test: no case matches; `pto test --list` names them\n");
+            fprintf(stderr, "pto test: no case matches; `pto test --list` lists them\n");
             code = EXIT_USAGE;
         } else {
-            code = request.is_list ? list_items(&suite) : run_items(&suite, &request);
+            code = request->is_list ? list_items(&suite) : run_items(&suite, request);
         }
     }
     free_suite(&suite);
-    return code;
-}
-
-/* ---- options ---- */
-
-static const struct option options[] = {
-    { "name", required_argument, NULL, 'n' },
-    { "platform", required_argument, NULL, 'p' },
-    { "mode", required_argument, NULL, 'm' },
-    { "rounds", required_argument, NULL, 'r' },
-    { "jobs", required_argument, NULL, 'j' },
-    { "threads", required_argument, NULL, 't' },
-    { "timeout", required_argument, NULL, 'T' },
-    { "fail-fast", no_argument, NULL, 'x' },
-    { "junit", required_argument, NULL, 'J' },
-    { "flag", required_argument, NULL, 'f' },
-    { "list", no_argument, NULL, 'l' },
-    { "help", no_argument, NULL, 'h' },
-    { NULL, 0, NULL, 0 },
-};
-
-static int parse_option(int key, struct request *r)
-{
-    struct test_settings *settings = &r->settings;
-
-    switch (key) {
-    case 'n':
-        return options_text("test", "name", optarg, r->name, NAMES_MAX, &r->name_count);
-    case 'p':
-        return options_platform("test", optarg, &r->platform);
-    case 'm':
-        return options_modes("test", optarg, &r->modes);
-    case 'r':
-        return options_count("test", "rounds", optarg, ROUNDS_MAX, &settings->rounds);
-    case 'j':
-        return options_count("test", "jobs", optarg, CHILDREN_MAX, &settings->jobs);
-    case 't':
-        return options_count("test", "threads", optarg, THREADS_MAX, &settings->session.workers);
-    case 'T':
-        return options_seconds("test", "timeout", optarg, &settings->session.timeout);
-    case 'f':
-        return options_text("test", "flag", optarg, r->flag, FLAGS_MAX,
-                            &settings->session.build.flag_count);
-    case 'x':
-        settings->is_fail_fast = true;
-        return -1;
-    case 'J':
-        r->junit = optarg;
-        return -1;
-    default:
-        r->is_list = true;
-        return -1;
-    }
-}
-
-/* Returns -1 to go on, or the exit code. */
-static int parse_options(int argc, char **argv, struct request *request)
-{
-    struct machine machine;
-    int code = -1;
-    int key;
-
-    opterr = 0;
-    optind = 0; /* argv is not the one the program started with */
-    while (code < 0 && (key = getopt_long(argc, argv, ":hx", options, NULL)) != -1) {
-        if (key == 'h') {
-            print_usage(stdout);
-            return EXIT_OK;
-        }
-        code = key == '?' || key == ':' ? options_refuse(argv, key) : parse_option(key, request);
-    }
-    if (code < 0 && request->settings.jobs == 0) {
-        machine_read(&machine);
-        request->settings.jobs = machine.cpus_allowed;
-    }
     return code;
 }
 
@@ -202,10 +143,11 @@ static bool is_wanted(const struct request *request, const char *scene, const ch
     char both[160];
 
     snprintf(both, sizeof(both), "%s/%s", scene, kase);
-    for (uint32_t i = 0; i < request->name_count; i++)
-        if (fnmatch(request->name[i], scene, 0) == 0 || fnmatch(request->name[i], both, 0) == 0)
+    for (uint32_t i = 0; i < request->name.count; i++)
+        if (fnmatch(request->name.text[i], scene, 0) == 0 ||
+            fnmatch(request->name.text[i], both, 0) == 0)
             return true;
-    return request->name_count == 0;
+    return request->name.count == 0;
 }
 
 static struct test_item *add_item(struct suite *suite, const char *path)
@@ -215,7 +157,7 @@ static struct test_item *add_item(struct suite *suite, const char *path)
         struct test_item *grown = realloc(suite->item, size * sizeof(*grown));
 
         if (grown == NULL) {
-            fprintf(stderr, "pto test: there is no memory\n");
+            fprintf(stderr, "pto test: out of memory\n");
             exit(EXIT_FAILED);
         }
         suite->item = grown;
@@ -229,7 +171,7 @@ static struct test_item *add_item(struct suite *suite, const char *path)
 static void add_case(struct suite *suite, const struct request *request, uint32_t scene,
                      const struct scene_case *kase, const struct pto_platform *platform)
 {
-    for (uint32_t mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         struct test_item *item;
 
         if ((request->modes & kase->modes & (1u << mode)) == 0)
@@ -267,7 +209,7 @@ static void add_scene(struct suite *suite, const struct request *request, uint32
     }
 }
 
-/* What it is called is not known; its folder's name has to do. */
+/* Its name is unknown; the folder's name stands in. */
 static void add_unreadable(struct suite *suite, const struct request *request, const char *path,
                            const char *text)
 {
@@ -281,7 +223,7 @@ static void add_unreadable(struct suite *suite, const struct request *request, c
     item->text = strdup(text);
 }
 
-/* Results are told apart by the names of scenes. */
+/* Results are identified by the names of scenes. */
 static bool is_only_one(const struct suite *suite, uint32_t index, struct fault *fault)
 {
     for (uint32_t i = 0; i < index; i++)
@@ -289,7 +231,7 @@ static bool is_only_one(const struct suite *suite, uint32_t index, struct fault 
             strcmp(suite->scene[i]->name, suite->scene[index]->name) == 0) {
             (void)fault_tell(
                 fault, PTO_EINVAL,
-                "%.500s has the name of the scene in %.500s: %.200s; change one of them",
+                "%.500s has the same name as the scene in %.500s: %.200s; rename one of them",
                 suite->paths.path[index], suite->paths.path[i], suite->scene[index]->name);
             return false;
         }
@@ -338,23 +280,13 @@ static int list_items(const struct suite *suite)
             code = EXIT_FAILED;
         } else {
             printf("%s/%s %s %s\n", item->scene->name, item->kase->name, item->platform,
-                   mode_names[item->mode]);
+                   pto_mode_name(item->mode));
         }
     }
     return code;
 }
 
 /* ---- running ---- */
-
-static void print_indented(const char *text, const char *indent)
-{
-    while (text != NULL && *text != '\0') {
-        size_t length = strcspn(text, "\n");
-
-        printf("%s%.*s\n", indent, (int)length, text);
-        text += length + (text[length] != '\0');
-    }
-}
 
 static void print_item(const struct test_item *item)
 {
@@ -368,15 +300,15 @@ static void print_item(const struct test_item *item)
         printf("%s\n", item->path);
     else
         printf("%s/%s %s %s", item->scene->name, item->kase->name, item->platform,
-               mode_names[item->mode]);
+               pto_mode_name(item->mode));
     if (item->scene != NULL && item->outcome == TEST_PASSED)
         printf("  (run %.3f ms, all %.0f ms)", (double)item->run_ns / 1e6, item->seconds * 1e3);
     if (item->scene != NULL)
         printf("\n");
-    print_indented(item->text, "      ");
+    terminal_print_indented(item->text, "      ");
     if (item->outcome == TEST_FAILED && item->output != NULL) {
         printf("      it printed:\n");
-        print_indented(item->output, "      | ");
+        terminal_print_indented(item->output, "      | ");
     }
     fflush(stdout);
 }
@@ -393,28 +325,10 @@ static void report_item(void *context, const struct test_item *item, uint32_t do
         fprintf(stderr, "%u of %u", done, suite->count);
 }
 
-static void on_interrupt(int number)
+static void stop_tests(int number)
 {
     (void)number;
     is_interrupted = 1;
-}
-
-static void watch_interrupt(void)
-{
-    struct sigaction action;
-
-    memset(&action, 0, sizeof(action));
-    action.sa_handler = on_interrupt;
-    action.sa_flags = SA_RESETHAND; /* a second Ctrl-C ends the program */
-    sigaction(SIGINT, &action, NULL);
-}
-
-static double now_seconds(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 static int run_items(struct suite *suite, struct request *request)
@@ -428,8 +342,8 @@ static int run_items(struct suite *suite, struct request *request)
             print_item(&suite->item[i]);
     request->settings.report = report_item;
     request->settings.context = suite;
-    watch_interrupt();
-    test_jobs_run(suite->item, suite->count, &request->settings);
+    interrupt_watch(stop_tests, false);
+    cli_test_jobs_run(suite->item, suite->count, &request->settings);
     if (suite->is_terminal)
         fprintf(stderr, TERMINAL_CLEAR);
     for (uint32_t i = 0; i < suite->count; i++)
@@ -446,8 +360,8 @@ static int run_items(struct suite *suite, struct request *request)
     if (request->junit != NULL) {
         struct fault fault = { .status = 0 };
 
-        if (junit_write(request->junit, suite->item, suite->count, now_seconds() - begin, &fault) <
-            0) {
+        if (cli_junit_write(request->junit, suite->item, suite->count, now_seconds() - begin,
+                            &fault) < 0) {
             fprintf(stderr, "pto test: %s\n", fault.text);
             code = code != EXIT_OK ? code : EXIT_FAILED;
         }

@@ -9,15 +9,15 @@
 enum { DEPTH_LINES = 2 }; /* values up to this depth have a line each */
 
 static void begin_value(struct json *j, const char *key);
-static void write_string(FILE *to, const char *text);
+static void write_quoted(FILE *to, const char *text);
 static uint32_t utf8_length(const unsigned char *at);
 
-struct json json_start(FILE *to)
+struct json cli_json_start(FILE *to)
 {
     return (struct json){ .to = to };
 }
 
-void json_open(struct json *j, const char *key, char bracket)
+void cli_json_open(struct json *j, const char *key, char bracket)
 {
     begin_value(j, key);
     fputc(bracket, j->to);
@@ -25,7 +25,7 @@ void json_open(struct json *j, const char *key, char bracket)
     j->has_value = false;
 }
 
-void json_close(struct json *j, char bracket)
+void cli_json_close(struct json *j, char bracket)
 {
     if (j->has_value && j->depth <= DEPTH_LINES)
         fprintf(j->to, "\n%*s", 2 * (int)(j->depth - 1), "");
@@ -38,29 +38,29 @@ void json_close(struct json *j, char bracket)
         fputc('\n', j->to);
 }
 
-void json_string(struct json *j, const char *key, const char *value)
+void cli_json_string(struct json *j, const char *key, const char *value)
 {
     begin_value(j, key);
     if (value != NULL)
-        write_string(j->to, value);
+        write_quoted(j->to, value);
     else
         fputs("null", j->to);
 }
 
-void json_bool(struct json *j, const char *key, bool value)
+void cli_json_bool(struct json *j, const char *key, bool value)
 {
     begin_value(j, key);
     fputs(value ? "true" : "false", j->to);
 }
 
-void json_integer(struct json *j, const char *key, uint64_t value)
+void cli_json_integer(struct json *j, const char *key, uint64_t value)
 {
     begin_value(j, key);
     fprintf(j->to, "%" PRIu64, value);
 }
 
 /* The program never calls setlocale, so the decimal sign is a point. */
-void json_number(struct json *j, const char *key, double value, int decimals)
+void cli_json_number(struct json *j, const char *key, double value, int decimals)
 {
     begin_value(j, key);
     if (isfinite(value))
@@ -78,13 +78,13 @@ static void begin_value(struct json *j, const char *key)
     else if (j->depth > 0)
         fprintf(j->to, "\n%*s", 2 * (int)j->depth, "");
     if (key != NULL) {
-        write_string(j->to, key);
+        write_quoted(j->to, key);
         fputs(": ", j->to);
     }
     j->has_value = true;
 }
 
-static void write_string(FILE *to, const char *text)
+static void write_quoted(FILE *to, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
 
@@ -105,7 +105,7 @@ static void write_string(FILE *to, const char *text)
     fputc('"', to);
 }
 
-/* Bytes of the character, 0 if they are none: paths may hold anything, JSON only UTF-8. */
+/* Bytes of the character; 0: invalid. Paths may hold anything, JSON only UTF-8. */
 static uint32_t utf8_length(const unsigned char *at)
 {
     uint32_t length = at[0] < 0x80                    ? 1
@@ -119,6 +119,6 @@ static uint32_t utf8_length(const unsigned char *at)
             return 0;
     if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) ||
         (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))
-        return 0; /* too long a form, a surrogate, or beyond the last character */
+        return 0; /* overlong, a surrogate, or beyond the last character */
     return length;
 }

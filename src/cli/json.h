@@ -3,10 +3,10 @@
  * Writes JSON: valid whatever the strings hold. Values inside an object have a
  * key, those inside an array and the outermost one have NULL instead.
  *
- *     struct json j = json_start(stdout);
- *     json_open(&j, NULL, '{');
- *     json_string(&j, "name", "pto");
- *     json_close(&j, '}');
+ *     struct json j = cli_json_start(stdout);
+ *     cli_json_open(&j, NULL, '{');
+ *     cli_json_string(&j, "name", "pto");
+ *     cli_json_close(&j, '}');
  */
 #ifndef PTO_JSON_H
 #define PTO_JSON_H
@@ -21,13 +21,14 @@ struct json {
     bool has_value; /* a value was written at this depth, so a comma comes first */
 };
 
-struct json json_start(FILE *to);
-void json_open(struct json *j, const char *key, char bracket);
+struct json cli_json_start(FILE *to);
+void cli_json_open(struct json *j, const char *key, char bracket);
 /* The outermost one also ends the line. */
-void json_close(struct json *j, char bracket);
-void json_string(struct json *j, const char *key, const char *value); /* NULL gives null */
-void json_bool(struct json *j, const char *key, bool value);
-void json_integer(struct json *j, const char *key, uint64_t value);
-void json_number(struct json *j, const char *key, double value, int decimals); /* NaN gives null */
+void cli_json_close(struct json *j, char bracket);
+void cli_json_string(struct json *j, const char *key, const char *value); /* NULL gives null */
+void cli_json_bool(struct json *j, const char *key, bool value);
+void cli_json_integer(struct json *j, const char *key, uint64_t value);
+void cli_json_number(struct json *j, const char *key, double value,
+                     int decimals); /* NaN gives null */
 
 #endif

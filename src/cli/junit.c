@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/options.h"
 #include "scene/bytes.h"
-
-static const char *const mode_names[] = { [PTO_MODE_STREAM] = "stream", [PTO_MODE_HOST] = "host" };
 
 /* Bytes of the UTF-8 character at `text`; 0: it is none, or none that XML may have. */
 static size_t character_bytes(const unsigned char *text)
@@ -26,11 +25,11 @@ static size_t character_bytes(const unsigned char *text)
     if ((text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xed && text[1] >= 0xa0) ||
         (text[0] == 0xf0 && text[1] < 0x90) || (text[0] == 0xf4 && text[1] >= 0x90) ||
         (text[0] == 0xef && text[1] == 0xbf && text[2] >= 0xbe))
-        return 0; /* too long, half of a pair, beyond the last, or not a character */
+        return 0; /* overlong, a surrogate, beyond the last, or not a character */
     return bytes;
 }
 
-static void print_text(FILE *to, const char *text)
+static void print_escaped(FILE *to, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
 
@@ -47,16 +46,16 @@ static void print_text(FILE *to, const char *text)
     }
 }
 
-static void print_element(FILE *to, const char *name, const char *text)
+static void print_tag(FILE *to, const char *name, const char *text)
 {
     if (text == NULL)
         return;
     fprintf(to, "      <%s>", name);
-    print_text(to, text);
+    print_escaped(to, text);
     fprintf(to, "</%s>\n", name);
 }
 
-static void print_item(FILE *to, const struct test_item *item)
+static void print_testcase(FILE *to, const struct test_item *item)
 {
     static const char *const elements[TEST_OUTCOMES] = {
         [TEST_WAITING] = "skipped", [TEST_FAILED] = "failure", [TEST_SKIPPED] = "skipped"
@@ -66,23 +65,23 @@ static void print_item(FILE *to, const struct test_item *item)
     char first[200];
 
     fprintf(to, "    <testcase classname=\"");
-    print_text(to, item->scene != NULL ? item->scene->name : item->path);
+    print_escaped(to, item->scene != NULL ? item->scene->name : item->path);
     fprintf(to, "\" name=\"");
     if (item->scene == NULL)
         fprintf(to, "scene.yaml");
     else
-        fprintf(to, "%s %s %s", item->kase->name, item->platform, mode_names[item->mode]);
+        fprintf(to, "%s %s %s", item->kase->name, item->platform, pto_mode_name(item->mode));
     fprintf(to, "\" time=\"%.6f\">\n", item->seconds);
     if (elements[item->outcome] != NULL) {
         snprintf(first, sizeof(first), "%.*s", (int)(line < 190 ? line : 190),
                  text != NULL ? text : "");
         fprintf(to, "      <%s message=\"", elements[item->outcome]);
-        print_text(to, first);
+        print_escaped(to, first);
         fprintf(to, "\">");
-        print_text(to, text != NULL ? text : "");
+        print_escaped(to, text != NULL ? text : "");
         fprintf(to, "</%s>\n", elements[item->outcome]);
     }
-    print_element(to, "system-out", item->output);
+    print_tag(to, "system-out", item->output);
     fprintf(to, "    </testcase>\n");
 }
 
@@ -96,7 +95,7 @@ static void print_counts(FILE *to, const struct test_item *item, uint32_t count,
             of[TEST_FAILED], of[TEST_SKIPPED] + of[TEST_WAITING], seconds);
 }
 
-void junit_print(FILE *to, const struct test_item *item, uint32_t count, double seconds)
+void cli_junit_print(FILE *to, const struct test_item *item, uint32_t count, double seconds)
 {
     fprintf(to, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"pto test\"");
     print_counts(to, item, count, seconds);
@@ -106,18 +105,18 @@ void junit_print(FILE *to, const struct test_item *item, uint32_t count, double 
         for (next = first; next < count && strcmp(item[next].path, item[first].path) == 0; next++)
             sum += item[next].seconds;
         fprintf(to, "  <testsuite name=\"");
-        print_text(to, item[first].scene != NULL ? item[first].scene->name : item[first].path);
+        print_escaped(to, item[first].scene != NULL ? item[first].scene->name : item[first].path);
         fprintf(to, "\"");
         print_counts(to, item + first, next - first, sum);
         for (uint32_t i = first; i < next; i++)
-            print_item(to, &item[i]);
+            print_testcase(to, &item[i]);
         fprintf(to, "  </testsuite>\n");
     }
     fprintf(to, "</testsuites>\n");
 }
 
-int junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
-                struct fault *fault)
+int cli_junit_write(const char *path, const struct test_item *item, uint32_t count, double seconds,
+                    struct fault *fault)
 {
     char *text = NULL;
     size_t size;
@@ -125,13 +124,13 @@ int junit_write(const char *path, const struct test_item *item, uint32_t count, 
     int status;
 
     if (to == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory for %s", path);
-    junit_print(to, item, count, seconds);
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
+    cli_junit_print(to, item, count, seconds);
     if (fclose(to) != 0) {
         free(text);
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory for %s", path);
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %s", path);
     }
-    status = bytes_write(path, text, size, fault);
+    status = scene_bytes_write(path, text, size, fault);
     free(text);
     return status;
 }

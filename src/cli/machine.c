@@ -30,7 +30,7 @@ static uint64_t read_limit(int resource);
 static void read_memory(struct machine *m);
 static void read_group(struct machine *m);
 
-void machine_read(struct machine *m)
+void cli_machine_read(struct machine *m)
 {
     struct utsname name;
     char line[MACHINE_LINE_MAX];
@@ -43,7 +43,7 @@ void machine_read(struct machine *m)
     m->address_bytes = read_limit(RLIMIT_AS);
     m->threads_max = read_limit(RLIMIT_NPROC);
     m->has_membarrier = commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
-    if (machine_read_line("/proc/sys/vm/overcommit_memory", line))
+    if (cli_machine_read_line("/proc/sys/vm/overcommit_memory", line))
         m->overcommit = (uint32_t)atoi(line);
     read_memory(m);
     read_group(m);
@@ -96,12 +96,12 @@ static uint64_t read_group_number(const char *folder, const char *name)
     char line[MACHINE_LINE_MAX];
 
     snprintf(path, sizeof(path), "%s/%s", folder, name);
-    if (!machine_read_line(path, line) || line[0] < '0' || line[0] > '9')
+    if (!cli_machine_read_line(path, line) || line[0] < '0' || line[0] > '9')
         return MACHINE_UNLIMITED; /* "max", or no such controller */
     return strtoull(line, NULL, 10);
 }
 
-/* Bytes of files that are only kept as long as nobody wants the memory. */
+/* Bytes of the page cache that can be reclaimed. */
 static uint64_t read_group_cache(const char *folder)
 {
     char path[PATH_MAX + 64];
@@ -145,7 +145,7 @@ static void read_group_folder(struct machine *m, const char *folder)
         m->group_threads = left < m->group_threads ? left : m->group_threads;
     }
     snprintf(path, sizeof(path), "%s/cpu.max", folder);
-    if (machine_read_line(path, line) && sscanf(line, "%lf %lf", &quota, &period) == 2 &&
+    if (cli_machine_read_line(path, line) && sscanf(line, "%lf %lf", &quota, &period) == 2 &&
         period > 0 && (m->cpu_quota == 0 || quota / period < m->cpu_quota))
         m->cpu_quota = quota / period;
 }
@@ -176,7 +176,7 @@ static void read_group(struct machine *m)
 
 /* ---- files and programs ---- */
 
-bool machine_read_line(const char *path, char line[MACHINE_LINE_MAX])
+bool cli_machine_read_line(const char *path, char line[MACHINE_LINE_MAX])
 {
     FILE *file = fopen(path, "re");
     bool is_read = file != NULL && fgets(line, MACHINE_LINE_MAX, file) != NULL;
@@ -188,7 +188,7 @@ bool machine_read_line(const char *path, char line[MACHINE_LINE_MAX])
     return is_read && line[0] != '\0';
 }
 
-bool machine_find_program(const char *name, char path[PATH_MAX])
+bool cli_machine_find_program(const char *name, char path[PATH_MAX])
 {
     const char *folders = getenv("PATH");
     struct stat about;
@@ -196,7 +196,7 @@ bool machine_find_program(const char *name, char path[PATH_MAX])
     while (folders != NULL && *folders != '\0') {
         int length = (int)strcspn(folders, ":");
 
-        /* An empty entry means the current folder, which is no place to find a compiler. */
+        /* An empty entry means the current folder, where no compiler is looked for. */
         if (length > 0 && snprintf(path, PATH_MAX, "%.*s/%s", length, folders, name) < PATH_MAX &&
             stat(path, &about) == 0 && S_ISREG(about.st_mode) && access(path, X_OK) == 0)
             return true;
@@ -205,8 +205,8 @@ bool machine_find_program(const char *name, char path[PATH_MAX])
     return false;
 }
 
-/* A child of its own and no shell: a path may hold anything. */
-bool machine_program_version(const char *path, char line[MACHINE_LINE_MAX])
+/* Without a shell: a path may hold anything. */
+bool cli_machine_program_version(const char *path, char line[MACHINE_LINE_MAX])
 {
     int ends[2];
 

@@ -30,14 +30,14 @@ struct machine {
     char libc[MACHINE_LINE_MAX];
 };
 
-void machine_read(struct machine *m);
+void cli_machine_read(struct machine *m);
 
 /* The first executable file of that name in PATH. */
-bool machine_find_program(const char *name, char path[PATH_MAX]);
+bool cli_machine_find_program(const char *name, char path[PATH_MAX]);
 /* The first line that `path --version` prints; false if there is none within seconds. */
-bool machine_program_version(const char *path, char line[MACHINE_LINE_MAX]);
+bool cli_machine_program_version(const char *path, char line[MACHINE_LINE_MAX]);
 
 /* The first line of a file without its end; false if it cannot be read or is empty. */
-bool machine_read_line(const char *path, char line[MACHINE_LINE_MAX]);
+bool cli_machine_read_line(const char *path, char line[MACHINE_LINE_MAX]);
 
 #endif

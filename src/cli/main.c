@@ -1,97 +1,107 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of commands and what `pto` says without one. */
+/* The table of commands, and what `pto` prints without one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/commands.h"
-#include "scene/terminal.h"
 #include "pto/pto.h"
+#include "scene/terminal.h"
 
-static const struct command commands[] = {
-    { "run", "build a scene and run it on the simulated chips", cmd_run },
-    { "test", "run many scenes and compare their results", cmd_test },
-    { "new", "make a scene to start from", cmd_new },
-    { "build", "compile kernels and an orchestration into one file", cmd_build },
-    { "check", "compare the engine with a naive model", cmd_check },
-    { "bench", "measure the cost of empty tasks", cmd_bench },
-    { "cache", "show, verify or clear the store of what was compiled", cmd_cache },
-    { "info", "list platforms, compilers and the machine", cmd_info },
-    { "doctor", "find what is wrong here, and the fix", cmd_doctor },
-    { "inspect", "print what is in an artefact", cmd_inspect },
-    { "drill", "provoke the faults that a program can meet", cmd_drill },
+static const struct cli_command *const commands[] = {
+    &cmd_run,   &cmd_test, &cmd_new,    &cmd_build,   &cmd_check, &cmd_bench,
+    &cmd_cache, &cmd_info, &cmd_doctor, &cmd_inspect, &cmd_drill,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void open_standard_files(void);
-static int run_command(int argc, char **argv);
+static int dispatch(int argc, char **argv);
 static int flush_output(int code);
 
 int main(int argc, char **argv)
 {
     open_standard_files();
-    return flush_output(run_command(argc, argv));
+    return flush_output(dispatch(argc, argv));
 }
 
 static void print_usage(FILE *to)
 {
     fprintf(to, "usage: pto COMMAND [OPTION...]\n\n");
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %s%-10s%s %s\n", terminal_code(to, TERMINAL_BOLD), commands[i].name,
-                terminal_code(to, TERMINAL_PLAIN), commands[i].summary);
+        fprintf(to, "  %s%-10s%s %s\n", terminal_code(to, TERMINAL_BOLD), commands[i]->name,
+                terminal_code(to, TERMINAL_PLAIN), commands[i]->summary);
     fprintf(to, "\n  pto help COMMAND     the options of a command (also: pto COMMAND --help)\n"
                 "  pto --version        the version of the library\n");
 }
 
-static const struct command *find_command(const char *name)
+static const struct cli_command *find_command(const char *name)
 {
     for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return &commands[i];
-    fprintf(stderr, "pto: there is no command '%s'; `pto --help` lists them\n", name);
+        if (strcmp(name, commands[i]->name) == 0)
+            return commands[i];
+    fprintf(stderr, "pto: unknown command '%s'; `pto --help` lists the commands\n", name);
     return NULL;
 }
 
-/* `pto help COMMAND` is `pto COMMAND --help`. */
-static int print_help(const char *name)
+/*
+ * What tools/manual puts into the manual page: the synopses of all commands, or
+ * the options of one.
+ */
+static int print_manual(const char *name)
 {
-    static char option[] = "--help";
-    const struct command *command = find_command(name);
-    char *argv[] = { NULL, option, NULL };
+    const struct cli_command *command = name != NULL ? find_command(name) : NULL;
 
-    if (command == NULL)
+    if (name != NULL && command == NULL)
         return EXIT_USAGE;
-    argv[0] = (char *)(uintptr_t)command->name; /* getopt's type; nobody writes to it */
-    return command->run(2, argv);
+    if (command != NULL)
+        cli_print_manual_options(stdout, command);
+    for (int i = 0; name == NULL && i < COMMANDS; i++)
+        cli_print_manual_synopsis(stdout, commands[i]);
+    return EXIT_OK;
 }
 
-static int run_command(int argc, char **argv)
+/* `pto help COMMAND` is `pto COMMAND --help`. */
+static int print_help(int argc, char **argv)
 {
+    const struct cli_command *command;
+
+    if (argc == 0) {
+        print_usage(stdout);
+        return EXIT_OK;
+    }
+    if (strcmp(argv[0], "--man") == 0 && argc <= 2)
+        return print_manual(argv[1]);
+    if (argc > 1) {
+        fprintf(stderr, "pto help: unexpected argument '%s'; one command at a time\n", argv[1]);
+        return EXIT_USAGE;
+    }
+    command = find_command(argv[0]);
+    if (command == NULL)
+        return EXIT_USAGE;
+    cli_print_usage(stdout, command);
+    return EXIT_OK;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    const struct cli_command *command;
+
     if (argc < 2) {
         print_usage(stderr);
         return EXIT_USAGE;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
-        (strcmp(argv[1], "help") == 0 && argc == 2)) {
-        print_usage(stdout);
-        return EXIT_OK;
-    }
+    if (strcmp(argv[1], "help") == 0)
+        return print_help(argc - 2, argv + 2);
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return print_help(0, NULL);
     if (strcmp(argv[1], "--version") == 0) {
         printf("pto %s\n", pto_version());
         return EXIT_OK;
     }
-    if (strcmp(argv[1], "help") == 0) {
-        if (argc == 3)
-            return print_help(argv[2]);
-        fprintf(stderr, "pto help: one command at a time; '%s' is too many\n", argv[3]);
-        return EXIT_USAGE;
-    }
-
-    const struct command *command = find_command(argv[1]);
-
-    return command != NULL ? command->run(argc - 1, argv + 1) : EXIT_USAGE;
+    command = find_command(argv[1]);
+    return command != NULL ? cli_run(command, argc - 1, argv + 1) : EXIT_USAGE;
 }
 
 /*

@@ -22,12 +22,12 @@ static void probe_in_child(const char *platform, int mode, struct probe *probe_o
 static void probe_device(const char *platform, int mode, struct probe *p);
 static void run_graph(struct pto_device *device, enum pto_mode mode, struct probe *p);
 
-void probe_open(const char *platform, struct probe *probe_out)
+void cli_probe_open(const char *platform, struct probe *probe_out)
 {
     probe_in_child(platform, NO_RUN, probe_out);
 }
 
-void probe_run(const char *platform, enum pto_mode mode, struct probe *probe_out)
+void cli_probe_run(const char *platform, enum pto_mode mode, struct probe *probe_out)
 {
     probe_in_child(platform, (int)mode, probe_out);
 }
@@ -172,12 +172,12 @@ static void run_graph(struct pto_device *device, enum pto_mode mode, struct prob
 
 /* ---- words ---- */
 
-void probe_explain(const struct probe *probe, const struct machine *m, char *why, size_t why_bytes,
-                   const char **fix_out)
+void cli_probe_explain(const struct probe *probe, const struct machine *m, char *why,
+                       size_t why_bytes, const char **fix_out)
 {
     *fix_out = "please report it with the output of `pto info`";
     if (probe->signal == SIGALRM) {
-        snprintf(why, why_bytes, "it did not end in %d seconds", PROBE_SECONDS);
+        snprintf(why, why_bytes, "it did not finish within %d seconds", PROBE_SECONDS);
         *fix_out = "look for what keeps the CPUs busy (`top`); if nothing does, please report it";
     } else if (probe->signal != 0) {
         snprintf(why, why_bytes, "the process died: %s", strsignal(probe->signal));
@@ -187,7 +187,7 @@ void probe_explain(const struct probe *probe, const struct machine *m, char *why
         *fix_out = "ulimit -v unlimited";
     } else if (probe->status == PTO_ENOMEM) {
         snprintf(why, why_bytes, "there is not enough memory");
-        *fix_out = "end other programs, or raise the memory limit of the container";
+        *fix_out = "close other programs, or raise the memory limit of the container";
     } else if (probe->status == PTO_ESYSTEM) {
         snprintf(why, why_bytes, "a thread cannot be started");
         *fix_out = "raise `ulimit -u`, or the pids limit of the container";

@@ -25,12 +25,12 @@ struct probe {
 };
 
 /* Opens and closes a device. */
-void probe_open(const char *platform, struct probe *probe_out);
+void cli_probe_open(const char *platform, struct probe *probe_out);
 /* Runs the smallest graph with an edge, one task on an AIC and one on an AIV, and looks at it. */
-void probe_run(const char *platform, enum pto_mode mode, struct probe *probe_out);
+void cli_probe_run(const char *platform, enum pto_mode mode, struct probe *probe_out);
 
-/* Why it did not work, and what to do about it: a sentence each. Text is static or the caller's. */
-void probe_explain(const struct probe *probe, const struct machine *m, char *why, size_t why_bytes,
-                   const char **fix_out);
+/* Why it failed and how to fix it, a sentence each. *fix_out is static. */
+void cli_probe_explain(const struct probe *probe, const struct machine *m, char *why,
+                       size_t why_bytes, const char **fix_out);
 
 #endif

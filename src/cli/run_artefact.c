@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scene/bytes.h"
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_request.h"
+#include "scene/bytes.h"
 
 enum { NAME_BYTES = 8 };
 
@@ -38,20 +38,20 @@ static void free_made(struct made_scene *m)
 {
     for (uint32_t i = 0; i < PTO_ENTRY_TENSORS_MAX; i++) {
         if (m->given[i].path != NULL)
-            npy_free(&m->given[i].npy);
+            scene_npy_free(&m->given[i].npy);
         free(m->out_path[i]);
     }
     free(m);
 }
 
-static int load(const struct run_request *request, struct pto_callable **callable_out,
-                struct fault *fault)
+static int load_target(const struct run_request *request, struct pto_callable **callable_out,
+                       struct fault *fault)
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
     void *bytes;
     size_t size;
-    int status = bytes_read(request->target, SIZE_MAX - 1, &bytes, &size, fault);
+    int status = scene_bytes_read(request->target, SIZE_MAX - 1, &bytes, &size, fault);
 
     if (status < 0)
         return status;
@@ -63,7 +63,7 @@ static int load(const struct run_request *request, struct pto_callable **callabl
     return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
 }
 
-int run_artefact(const struct run_request *request)
+int cli_run_artefact(const struct run_request *request)
 {
     struct pto_callable_info info = { .size = sizeof(info) };
     struct made_scene *m = calloc(1, sizeof(*m));
@@ -74,7 +74,7 @@ int run_artefact(const struct run_request *request)
 
     if (m == NULL)
         return EXIT_FAILED;
-    status = load(request, &callable, &fault);
+    status = load_target(request, &callable, &fault);
     if (status == PTO_OK)
         status = pto_callable_info(callable, &info);
     if (status == PTO_OK)
@@ -83,7 +83,7 @@ int run_artefact(const struct run_request *request)
         const char *platform = request->platform != NULL ? request->platform
                                : info.platform != NULL   ? info.platform
                                                          : pto_platform_at(0)->name;
-        enum pto_mode mode = request->modes == 3                           ? info.mode
+        enum pto_mode mode = request->modes == PTO_MODES_ALL               ? info.mode
                              : (request->modes & 1u << PTO_MODE_HOST) != 0 ? PTO_MODE_HOST
                                                                            : PTO_MODE_STREAM;
 
@@ -108,17 +108,18 @@ static int run_described(struct made_scene *m, struct pto_callable *callable, co
     int code = EXIT_FAILED;
 
     options.given = m->given;
-    for (uint32_t i = 0; i < again.out_count; i++)
-        again.out[i].path = m->out_path[scene_find_argument(&m->scene, again.out[i].name)];
-    if (session_adopt(&s, &m->scene, callable, platform, &options, fault) < 0) {
+    for (uint32_t i = 0; i < again.out.count; i++)
+        again.out.file[i].path =
+            m->out_path[scene_find_argument(&m->scene, again.out.file[i].name)];
+    if (scene_session_adopt(&s, &m->scene, callable, platform, &options, fault) < 0) {
         (void)pto_callable_destroy(callable);
         return EXIT_FAILED;
     }
-    if (session_prepare(&s, &m->kase, fault) == PTO_OK) {
+    if (scene_session_prepare(&s, &m->kase, fault) == PTO_OK) {
         s.data.is_compared = false;
-        code = run_and_print(&s, &again, mode);
+        code = cli_run_and_print(&s, &again, mode);
     }
-    session_close(&s);
+    scene_session_close(&s);
     return code;
 }
 
@@ -128,7 +129,7 @@ static int find_argument(const char *option, const char *name, struct fault *fau
 {
     uint64_t index;
 
-    if (!options_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
+    if (!cli_parse_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
         return fault_tell(fault, PTO_EINVAL,
                           "--%s %s: the arguments of an artefact are numbers from 0 on", option,
                           name);
@@ -149,7 +150,7 @@ static void set_shape(struct scene_argument *argument, uint32_t ndims, const uin
 static int take_npy(struct scene_argument *argument, const struct npy *npy, const char *path,
                     struct fault *fault)
 {
-    int dtype = npy_dtype(npy);
+    int dtype = scene_npy_dtype(npy);
 
     if (dtype < 0)
         return fault_tell(fault, PTO_EINVAL, "%.1000s has elements of an unknown type", path);
@@ -170,7 +171,7 @@ static bool parse_type(const char *text, struct scene_argument *argument)
         return false;
     memcpy(name, text, length);
     name[length] = '\0';
-    dtype = scene_find_dtype(name);
+    dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, name);
     for (text += length + 1; dtype >= 0 && ndims < PTO_MAX_DIMS; text++) {
         char *end;
         unsigned long long size = strtoull(text, &end, 10);
@@ -196,8 +197,8 @@ static int describe_input(struct made_scene *m, const struct run_file *file, str
     if (index < 0)
         return index;
     if (m->given[index].path != NULL)
-        return fault_tell(fault, PTO_EINVAL, "--in %d is there twice", index);
-    status = npy_read(file->path, &m->given[index].npy, fault);
+        return fault_tell(fault, PTO_EINVAL, "--in %d is given twice", index);
+    status = scene_npy_read(file->path, &m->given[index].npy, fault);
     if (status < 0)
         return status;
     m->given[index].path = file->path;
@@ -218,7 +219,7 @@ static int describe_output(struct made_scene *m, const struct run_file *file, st
     free(m->out_path[index]);
     path = m->out_path[index] = strdup(file->path);
     if (path == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     colon = strrchr(path, ':');
     if (colon != NULL && parse_type(colon + 1, argument)) {
         *colon = '\0';
@@ -226,7 +227,7 @@ static int describe_output(struct made_scene *m, const struct run_file *file, st
     }
     if (argument->ndims != 0) /* an inout has its input's */
         return PTO_OK;
-    if (npy_read(path, &npy, &ignored) < 0)
+    if (scene_npy_read(path, &npy, &ignored) < 0)
         return fault_tell(fault, PTO_EINVAL,
                           "--out %d: nothing says its type and shape; write --out "
                           "%d=FILE.npy:float32[64,64]",
@@ -234,39 +235,38 @@ static int describe_output(struct made_scene *m, const struct run_file *file, st
 
     int status = take_npy(argument, &npy, path, fault);
 
-    npy_free(&npy);
+    scene_npy_free(&npy);
     return status;
 }
 
 static int check_arguments(struct made_scene *m, const struct pto_callable_info *info,
                            struct fault *fault)
 {
-    static const enum scene_direction directions[] = {
-        [PTO_DIR_IN] = SCENE_IN, [PTO_DIR_OUT] = SCENE_OUT, [PTO_DIR_INOUT] = SCENE_INOUT
+    static const char *const words[PTO_DIR_COUNT] = {
+        [PTO_DIR_IN] = "an input", [PTO_DIR_OUT] = "an output", [PTO_DIR_INOUT] = "an inout"
     };
-    static const char *const words[] = { "an input", "an output", "an inout" };
 
     for (uint32_t i = 0; i < m->scene.argument_count; i++) {
         struct scene_argument *argument = &m->argument[i];
 
         argument->name = m->name[i];
         snprintf(m->name[i], NAME_BYTES, "%u", i % PTO_ENTRY_TENSORS_MAX);
-        argument->direction = SCENE_INOUT;
+        argument->direction = PTO_DIR_INOUT;
         if (i < info->signature_count && info->signature[i] != PTO_DIR_SCALAR)
-            argument->direction = directions[info->signature[i]];
-        if (argument->direction == SCENE_INOUT && m->given[i].path == NULL &&
+            argument->direction = info->signature[i];
+        if (argument->direction == PTO_DIR_INOUT && m->given[i].path == NULL &&
             info->signature_count == 0)
-            argument->direction = SCENE_OUT; /* nobody says what it is */
+            argument->direction = PTO_DIR_OUT; /* nobody says what it is */
         if (argument->ndims == 0)
             return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --%s %u=FILE.npy",
                               i, words[argument->direction],
-                              argument->direction == SCENE_OUT ? "out" : "in", i);
-        if (argument->direction != SCENE_OUT && m->given[i].path == NULL)
+                              argument->direction == PTO_DIR_OUT ? "out" : "in", i);
+        if (argument->direction != PTO_DIR_OUT && m->given[i].path == NULL)
             return fault_tell(fault, PTO_EINVAL, "argument %u is %s; give it with --in %u=FILE.npy",
                               i, words[argument->direction], i);
-        if (argument->direction == SCENE_OUT && m->given[i].path != NULL)
+        if (argument->direction == PTO_DIR_OUT && m->given[i].path != NULL)
             return fault_tell(fault, PTO_EINVAL, "argument %u is an output; use --out", i);
-        if (argument->direction == SCENE_IN && m->out_path[i] != NULL)
+        if (argument->direction == PTO_DIR_IN && m->out_path[i] != NULL)
             return fault_tell(fault, PTO_EINVAL, "argument %u is an input; use --in", i);
     }
     return PTO_OK;
@@ -276,9 +276,9 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
                             struct fault *fault)
 {
     m->scene.scalar = m->scalar;
-    m->scene.scalar_count = request->scalar_count;
-    for (uint32_t i = 0; i < request->scalar_count; i++) {
-        const char *text = request->scalar[i];
+    m->scene.scalar_count = request->scalar.count;
+    for (uint32_t i = 0; i < request->scalar.count; i++) {
+        const char *text = request->scalar.text[i];
         struct scene_scalar *scalar = &m->scalar[i];
         char *end;
 
@@ -294,8 +294,8 @@ static int describe_scalars(struct made_scene *m, const struct run_request *requ
         }
         if (*text == '\0' || *end != '\0' ||
             (errno == ERANGE && scalar->type == SCENE_INTEGER)) /* a tiny float is just rounded */
-            return fault_tell(fault, PTO_EINVAL, "--scalar wants a number that fits, not '%s'",
-                              text);
+            return fault_tell(fault, PTO_EINVAL,
+                              "--scalar must be a number that fits its type, not '%s'", text);
     }
     return PTO_OK;
 }
@@ -307,10 +307,10 @@ static int describe(struct made_scene *m, const struct pto_callable *callable,
     uint32_t tensors = 0;
     int status = PTO_OK;
 
-    for (uint32_t i = 0; status == PTO_OK && i < request->in_count; i++)
-        status = describe_input(m, &request->in[i], fault);
-    for (uint32_t i = 0; status == PTO_OK && i < request->out_count; i++)
-        status = describe_output(m, &request->out[i], fault);
+    for (uint32_t i = 0; status == PTO_OK && i < request->in.count; i++)
+        status = describe_input(m, &request->in.file[i], fault);
+    for (uint32_t i = 0; status == PTO_OK && i < request->out.count; i++)
+        status = describe_output(m, &request->out.file[i], fault);
     while (tensors < info->signature_count && info->signature[tensors] != PTO_DIR_SCALAR)
         tensors++;
     for (uint32_t i = 0; i < PTO_ENTRY_TENSORS_MAX; i++) {
@@ -324,7 +324,7 @@ static int describe(struct made_scene *m, const struct pto_callable *callable,
     if (info->signature_count != 0)
         m->scene.argument_count = tensors;
     if (status == PTO_OK && info->signature_count > tensors &&
-        info->signature_count - tensors != request->scalar_count)
+        info->signature_count - tensors != request->scalar.count)
         status = fault_tell(fault, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
                             info->signature_count - tensors);
     m->scene.name = info->name != NULL ? info->name : "callable";

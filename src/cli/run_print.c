@@ -9,8 +9,6 @@
 #include "cli/run_request.h"
 #include "scene/terminal.h"
 
-enum { CLUSTER_CORES = 3 }; /* 1 AIC and 2 AIV */
-
 /* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
 static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
 {
@@ -28,7 +26,7 @@ static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
 
 static void print_report(const struct pto_run_report *report, uint64_t best_ns, uint32_t rounds)
 {
-    uint32_t clusters = report->core_count / CLUSTER_CORES;
+    uint32_t clusters = report->core_count / PTO_CLUSTER_CORES;
 
     printf("  tasks    %llu, %u thread%s\n", (unsigned long long)report->tasks, report->workers,
            report->workers == 1 ? "" : "s");
@@ -50,7 +48,7 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
     struct pto_error error = { .size = sizeof(error) };
 
     snprintf(path, sizeof(path), "%s-%s%s%s-%s.json", name, has_cases ? s->data.kase->name : "",
-             has_cases ? "-" : "", s->platform, run_mode_names[mode]);
+             has_cases ? "-" : "", s->platform, pto_mode_name(mode));
     if (s->device == NULL || pto_trace_write(s->device, path, &error) < 0) {
         printf("  timeline FAILED: %s\n", s->device == NULL ? "the device is lost" : error.text);
         return false;
@@ -59,31 +57,21 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
     return true;
 }
 
-bool run_write_outputs(const struct session *s, const struct run_request *request)
+bool cli_run_write_outputs(const struct session *s, const struct run_request *request)
 {
-    for (uint32_t i = 0; i < request->out_count; i++) {
-        int argument = scene_find_argument(s->scene, request->out[i].name);
+    for (uint32_t i = 0; i < request->out.count; i++) {
+        int argument = scene_find_argument(s->scene, request->out.file[i].name);
         const struct scene_tensor *tensor = &s->data.tensor[argument];
         struct fault fault = { .status = 0 };
 
-        if (npy_write(request->out[i].path, tensor->argument->dtype, tensor->shapes,
-                      tensor->argument->ndims, tensor->got, &fault) < 0) {
+        if (scene_npy_write(request->out.file[i].path, tensor->argument->dtype, tensor->shapes,
+                            tensor->argument->ndims, tensor->got, &fault) < 0) {
             printf("  written  FAILED: %s\n", fault.text);
             return false;
         }
-        printf("  written  %s to %s\n", request->out[i].name, request->out[i].path);
+        printf("  written  %s to %s\n", request->out.file[i].name, request->out.file[i].path);
     }
     return true;
-}
-
-static void print_indented(const char *text)
-{
-    while (*text != '\0') {
-        size_t length = strcspn(text, "\n");
-
-        printf("           %.*s\n", (int)length, text);
-        text += length + (text[length] != '\0');
-    }
 }
 
 static void print_mismatch(struct session *s, enum pto_mode mode)
@@ -94,9 +82,9 @@ static void print_mismatch(struct session *s, enum pto_mode mode)
 
     if (to == NULL)
         return;
-    session_explain(s, mode, to);
+    scene_session_explain(s, mode, to);
     fclose(to);
-    print_indented(text);
+    terminal_print_indented(text, "           ");
     free(text);
 }
 
@@ -110,7 +98,7 @@ static void print_failure(struct session *s, enum pto_mode mode, const struct fa
         printf("  error    %s\n", fault->text);
 }
 
-int run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
+int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
 {
     struct fault fault = { .status = 0 };
     uint64_t best_ns = UINT64_MAX;
@@ -118,21 +106,21 @@ int run_and_print(struct session *s, const struct run_request *request, enum pto
     int status = PTO_OK;
 
     for (uint32_t round = 0; round < request->rounds && status == PTO_OK; round++) {
-        status = session_run(s, mode, &fault);
+        status = scene_session_run(s, mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
-    printf("\n%s, %s", s->platform, run_mode_names[mode]);
+    printf("\n%s, %s", s->platform, pto_mode_name(mode));
     if (s->scene->case_count > 1)
         printf(", %s", s->data.kase->name);
     printf("\n");
     if (status == PTO_OK) {
         printf("  result   ok: ");
-        session_summarize(s, stdout);
+        scene_session_summarize(s, stdout);
         printf("\n");
         print_report(&s->report, best_ns, request->rounds);
     }
     if (status == PTO_OK || status == PTO_EMISMATCH)
-        is_good = run_write_outputs(s, request);
+        is_good = cli_run_write_outputs(s, request);
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
         is_good = false; /* a run that failed has a timeline, too */
     if (status < 0)      /* last: it may run once more */

@@ -3,6 +3,7 @@
 #ifndef PTO_RUN_REQUEST_H
 #define PTO_RUN_REQUEST_H
 
+#include "cli/options.h"
 #include "scene/scene_session.h"
 
 enum { RUN_FILES_MAX = 64, RUN_FLAGS_MAX = 64 };
@@ -13,6 +14,11 @@ struct run_file {
     const char *path;
 };
 
+struct run_files {
+    uint32_t count;
+    struct run_file file[RUN_FILES_MAX];
+};
+
 struct run_request {
     const char *target;    /* a scene or an artefact; NULL: the default example */
     const char *case_name; /* NULL: the first one; "all" */
@@ -20,26 +26,21 @@ struct run_request {
     uint32_t modes;        /* bit by enum pto_mode */
     const char *trace;     /* NULL: no timeline */
     uint32_t rounds;
-    struct run_file in[RUN_FILES_MAX];
-    uint32_t in_count;
-    struct run_file out[RUN_FILES_MAX];
-    uint32_t out_count;
-    const char *scalar[PTO_ENTRY_SCALARS_MAX]; /* of an artefact, in order */
-    uint32_t scalar_count;
-    const char *expect_isa; /* of an artefact; NULL: any */
-    const char *flag[RUN_FLAGS_MAX];
+    struct run_files in;
+    struct run_files out;
+    struct cli_texts scalar; /* of an artefact, in order */
+    const char *expect_isa;  /* of an artefact; NULL: any */
+    struct cli_texts flag;
     struct session_options session;
     bool is_list;
 };
 
-extern const char *const run_mode_names[];
-
-/* Runs what the session has prepared, as often as asked for, and prints. The exit code. */
-int run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode);
+/* Runs the prepared session as often as asked for and prints the results. Returns the exit code. */
+int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode);
 /* Writes the outputs that were asked for; false: a sentence is on stdout. */
-bool run_write_outputs(const struct session *s, const struct run_request *request);
+bool cli_run_write_outputs(const struct session *s, const struct run_request *request);
 
 /* run_artefact.c: the exit code. */
-int run_artefact(const struct run_request *request);
+int cli_run_artefact(const struct run_request *request);
 
 #endif

@@ -3,11 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
 #include "cli/test_jobs.h"
+#include "scene/now.h"
 
 #define TICK_NS 100000000ull
 
@@ -19,7 +19,7 @@ struct child {
     struct session session;
 };
 
-/* Without its parent there is nobody to work for. */
+/* Dies with its parent. */
 static void send_bytes(int pipe, const void *bytes, size_t size)
 {
     while (size > 0) {
@@ -32,14 +32,6 @@ static void send_bytes(int pipe, const void *bytes, size_t size)
         bytes = (const char *)bytes + put;
         size -= (size_t)put;
     }
-}
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 static void send_message(struct child *c, enum test_message_kind kind, uint32_t item,
@@ -60,7 +52,7 @@ static void send_message(struct child *c, enum test_message_kind kind, uint32_t 
     send_bytes(c->pipe, text, message.bytes);
 }
 
-/* What is wrong, in lines. The caller frees; NULL: there is no memory. */
+/* What is wrong, in lines. The caller frees; NULL: out of memory. */
 static char *tell_failure(struct child *c, enum pto_mode mode, const struct fault *fault,
                           uint32_t round)
 {
@@ -74,7 +66,7 @@ static char *tell_failure(struct child *c, enum pto_mode mode, const struct faul
         fprintf(to, "in round %u of %u: ", round, c->settings->rounds);
     fprintf(to, "%s (%d)\n", pto_strerror(fault->status), fault->status);
     if (fault->status == PTO_EMISMATCH)
-        session_explain(&c->session, mode, to);
+        scene_session_explain(&c->session, mode, to);
     else
         fprintf(to, "%s\n", fault->text);
     fclose(to);
@@ -92,14 +84,14 @@ static void run_item(struct child *c, uint32_t index)
     int status = PTO_OK;
 
     if (!s->has_data || s->data.kase != item->kase || s->device == NULL)
-        status = session_prepare(s, item->kase, &fault);
+        status = scene_session_prepare(s, item->kase, &fault);
     while (status == PTO_OK && round < c->settings->rounds) {
         round++;
         if (now_ns() - ticked > TICK_NS) {
             ticked = now_ns();
             send_message(c, TEST_TICK, index, TEST_WAITING, 0, "");
         }
-        status = session_run(s, item->mode, &fault);
+        status = scene_session_run(s, item->mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
     if (status < 0)
@@ -120,24 +112,24 @@ static void fail_all(struct child *c, uint32_t first, uint32_t last, const char 
     }
 }
 
-_Noreturn void test_child_run(struct test_item *items, uint32_t first, uint32_t last,
-                              const struct test_settings *settings, int pipe)
+_Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint32_t last,
+                                  const struct test_settings *settings, int pipe)
 {
     struct child child = { .items = items, .settings = settings, .pipe = pipe };
     struct fault fault = { .status = 0 };
 
-    if (session_open(&child.session, items[first].scene, items[first].platform, &settings->session,
-                     &fault) < 0) {
+    if (scene_session_open(&child.session, items[first].scene, items[first].platform,
+                           &settings->session, &fault) < 0) {
         fail_all(&child, first, last, fault.text);
     } else {
         for (uint32_t i = first; i < last; i++) {
             send_message(&child, TEST_BEGIN, i, TEST_WAITING, 0, "");
             run_item(&child, i);
         }
-        session_close(&child.session);
+        scene_session_close(&child.session);
     }
     close(pipe);
     if (pto_stuck_threads() != 0)
-        _exit(EXIT_OK); /* they may be in code that an orderly end takes away */
+        _exit(EXIT_OK); /* threads may still run code that an orderly exit would unmap */
     exit(EXIT_OK);
 }

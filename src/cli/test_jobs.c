@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starts children, listens to them, sees that none takes too long. */
+/* Starts children, reads their messages and enforces their deadlines. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -15,8 +15,9 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "scene/now.h"
 
 enum { JOBS_MAX = 256, BUILD_SECONDS = 900, GRACE_SECONDS = 2, TEXT_MAX = 1 << 20 };
 enum { OUTPUT_MAX = 64 << 10, READ_BYTES = 64 << 10 };
@@ -57,7 +58,7 @@ static void end_child(struct pool *p, struct job *job);
 static void wait_for_children(struct pool *p);
 static void stop_all(struct pool *p);
 
-void test_jobs_run(struct test_item *item, uint32_t count, const struct test_settings *settings)
+void cli_test_jobs_run(struct test_item *item, uint32_t count, const struct test_settings *settings)
 {
     struct pool *p = calloc(1, sizeof(*p));
     uint32_t jobs = settings->jobs < JOBS_MAX ? settings->jobs : JOBS_MAX;
@@ -92,18 +93,10 @@ void test_jobs_run(struct test_item *item, uint32_t count, const struct test_set
     free(p);
 }
 
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 /* ---- outcomes ---- */
 
-/* What the child has printed since the item began: its end, if it is much. NULL: nothing. */
-static char *take_output(struct job *job)
+/* What the child has printed since the item began, or the last part of it. NULL: nothing. */
+static char *read_output(struct job *job)
 {
     struct stat info;
     uint64_t size, begin = job->output_begin;
@@ -128,8 +121,8 @@ static char *take_output(struct job *job)
     return text;
 }
 
-static void settle(struct pool *p, struct job *job, uint32_t index, enum test_outcome outcome,
-                   uint64_t all_ns, const char *text)
+static void settle_item(struct pool *p, struct job *job, uint32_t index, enum test_outcome outcome,
+                        uint64_t all_ns, const char *text)
 {
     struct test_item *item = &p->item[index];
 
@@ -139,7 +132,7 @@ static void settle(struct pool *p, struct job *job, uint32_t index, enum test_ou
     free(item->output);
     item->outcome = outcome;
     item->text = text != NULL && text[0] != '\0' ? strdup(text) : NULL;
-    item->output = take_output(job);
+    item->output = read_output(job);
     item->seconds = (double)all_ns / 1e9;
     p->done++;
     if (outcome == TEST_FAILED && p->settings->is_fail_fast)
@@ -188,7 +181,7 @@ _Noreturn static void enter_child(struct pool *p, struct job *job, int pipe, pid
     struct test_settings settings = *p->settings;
 
     settings.session.place = job->place;
-    test_child_run(p->item, job->next, job->last, &settings, pipe);
+    cli_test_child_run(p->item, job->next, job->last, &settings, pipe);
 }
 
 static void start_child(struct pool *p, struct job *job)
@@ -226,14 +219,14 @@ static void start_child(struct pool *p, struct job *job)
     snprintf(text, sizeof(text), "no process can be started: %s", strerror(errno));
     job->child = 0;
     for (uint32_t i = job->next; i < job->last; i++)
-        settle(p, job, i, TEST_FAILED, 0, text);
+        settle_item(p, job, i, TEST_FAILED, 0, text);
     if (job->pipe >= 0)
         close(job->pipe);
     if (job->output >= 0)
         close(job->output);
 }
 
-/* Behind that of the run itself, which has more to say. */
+/* Later than the run's own deadline, whose report says more. */
 static uint64_t item_deadline(const struct pool *p, const struct job *job)
 {
     double own = p->item[job->next].kase->timeout, set = p->settings->session.timeout;
@@ -247,7 +240,7 @@ static void take_message(struct pool *p, struct job *job, const struct test_mess
                          const char *text)
 {
     if (message->item != job->next || message->item >= job->last)
-        return; /* not from a child of ours that is in its right mind */
+        return; /* not a message that a sane child sends */
     switch ((enum test_message_kind)message->kind) {
     case TEST_BEGIN:
         job->has_begun = true;
@@ -260,8 +253,8 @@ static void take_message(struct pool *p, struct job *job, const struct test_mess
         break;
     case TEST_END:
         p->item[job->next].run_ns = message->run_ns;
-        settle(p, job, job->next, message->outcome == TEST_PASSED ? TEST_PASSED : TEST_FAILED,
-               message->all_ns, text);
+        settle_item(p, job, job->next, message->outcome == TEST_PASSED ? TEST_PASSED : TEST_FAILED,
+                    message->all_ns, text);
         job->next++;
         job->has_begun = false;
         job->deadline_ns = now_ns() + BUILD_SECONDS * 1000000000ull;
@@ -319,14 +312,14 @@ static void tell_death(const struct job *job, int state, char text[256])
                                               : " before the case began";
 
     if (job->is_late)
-        snprintf(text, 256, "it did not end in time%s, and was killed", when);
+        snprintf(text, 256, "it did not finish in time%s and was killed", when);
     else if (WIFSIGNALED(state))
         snprintf(text, 256, "the process died%s: %s", when, strsignal(WTERMSIG(state)));
     else
         snprintf(text, 256, "the process ended%s, with code %d", when, WEXITSTATUS(state));
 }
 
-/* The child is gone. If it had more to do, another one goes on behind the item it died of. */
+/* The child is gone. If it had more to do, another continues after the item it died in. */
 static void end_child(struct pool *p, struct job *job)
 {
     char text[256];
@@ -341,12 +334,12 @@ static void end_child(struct pool *p, struct job *job)
         bool has_begun = job->has_begun;
 
         tell_death(job, state, text);
-        settle(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
+        settle_item(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
         while (!has_begun && job->next < job->last) /* the same would happen to the others */
-            settle(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
+            settle_item(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
     } else if (!WIFEXITED(state) || WEXITSTATUS(state) != 0) {
         tell_death(job, state, text);
-        settle(p, job, job->last - 1, TEST_FAILED, 0, text);
+        settle_item(p, job, job->last - 1, TEST_FAILED, 0, text);
     }
     close(job->output);
     free(job->bytes);

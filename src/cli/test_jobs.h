@@ -39,7 +39,8 @@ struct test_settings {
 };
 
 /* Runs all items that wait; those that still do afterwards were not reached. */
-void test_jobs_run(struct test_item *item, uint32_t count, const struct test_settings *settings);
+void cli_test_jobs_run(struct test_item *item, uint32_t count,
+                       const struct test_settings *settings);
 
 /* ---- between child and parent ---- */
 
@@ -56,7 +57,7 @@ struct test_message {
 };
 
 /* test_child.c: runs items[first] to items[last - 1], all of one job. Does not return. */
-_Noreturn void test_child_run(struct test_item *items, uint32_t first, uint32_t last,
-                              const struct test_settings *settings, int pipe);
+_Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint32_t last,
+                                  const struct test_settings *settings, int pipe);
 
 #endif

@@ -26,7 +26,7 @@ enum {
     DRILL_STREAM = 1 << 3,  /* only while tasks run during the building of the graph */
     DRILL_HOST = 1 << 4,    /* only when the graph is built before anything runs */
     DRILL_SIGNALS = 1 << 5, /* needs the handler of crashes */
-    DRILL_LIMITS = 1 << 6   /* needs limits of the system to hold: of address space, for instance */
+    DRILL_LIMITS = 1 << 6   /* depends on limits of the system, of address space for instance */
 };
 
 struct drill {
@@ -50,7 +50,7 @@ struct drill {
     struct pto_ring_limits rings;
 };
 
-/* What a drill has found out; written by the child, read by the command. */
+/* What a drill found; written by the child, read by the command. */
 struct drill_result {
     bool is_over; /* the child got to its end */
     int status;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills of what an orchestration may not say. Nearly every one is refused where it is said. */
+/* What an orchestration must not do; nearly always refused at the call. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -401,11 +401,11 @@ static void use_kept_tensor(struct pto_orch *o, const struct pto_entry *entry)
 static void play_second_run(struct stage *s)
 {
     struct pto_callable *first =
-        stage_callable(s, s->drill->orchestration == use_kept_id ? keep_id : keep_tensor);
+        drill_callable(s, s->drill->orchestration == use_kept_id ? keep_id : keep_tensor);
     int status = pto_run(s->device, first, &s->entry, NULL, NULL);
 
-    stage_expect(s, status == PTO_OK, "%s (%d) at first", pto_strerror(status), status);
-    stage_judge(s, stage_run(s), &s->report.error);
+    drill_expect(s, status == PTO_OK, "%s (%d) at first", pto_strerror(status), status);
+    drill_judge(s, drill_run(s), &s->report.error);
 }
 
 /* ---- scopes ---- */
@@ -523,7 +523,7 @@ static void build_slowly(struct pto_orch *o, const struct pto_entry *entry)
 {
     for (int i = 0; i < 5000 && pto_orch_status(o) == PTO_OK; i++) {
         pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
-        stage_rest();
+        drill_rest();
     }
 }
 
@@ -546,7 +546,7 @@ static void give_up(struct pto_orch *o, const struct pto_entry *entry)
     (void)pto_orch_fail(o, PTO_EORCH, "the weights are of another model");
 }
 
-/* What an exception needs of the C++ runtime, which is not part of this program. */
+/* What throwing an exception takes from the C++ runtime, which this program does not link. */
 static struct {
     void *(*allocate)(size_t bytes);
     void (*construct)(void *exception, const char *text);
@@ -569,7 +569,7 @@ static void play_exception(struct stage *s)
     void *runtime = dlopen("libstdc++.so.6", RTLD_NOW);
 
     if (runtime == NULL || dlopen("libptoguard.so.0", RTLD_NOW) == NULL) {
-        stage_skip(s, "libstdc++.so.6 or libptoguard.so.0 is not installed here");
+        drill_skip(s, "libstdc++.so.6 or libptoguard.so.0 is not installed here");
         return;
     }
     *(void **)&cxx.allocate = dlsym(runtime, "__cxa_allocate_exception");
@@ -579,11 +579,11 @@ static void play_exception(struct stage *s)
     cxx.type = dlsym(runtime, "_ZTISt13runtime_error");
     if (cxx.allocate == NULL || cxx.construct == NULL || cxx.destruct == NULL || cxx.cast == NULL ||
         cxx.type == NULL) {
-        stage_skip(s, "this C++ runtime has other names for what it throws");
+        drill_skip(s, "this C++ runtime has other names for what it throws");
         return;
     }
-    s->callable = stage_callable(s, throw_exception); /* now that there is a C++ runtime */
-    stage_judge(s, stage_run(s), &s->report.error);
+    s->callable = drill_callable(s, throw_exception); /* now that there is a C++ runtime */
+    drill_judge(s, drill_run(s), &s->report.error);
 }
 
 #define ARGS(name, fn, what, says, ...)                                               \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills with files that are no artefacts, or not the right ones. */
+/* Files that are not artefacts, or not the right ones. */
 #include <string.h>
 
 #include "drill/drill.h"
@@ -14,8 +14,8 @@ static void load_bytes(struct stage *s, const void *bytes, size_t size,
     struct pto_callable *callable = NULL;
     int status = pto_callable_load_memory(bytes, size, options, &callable, &error);
 
-    stage_expect(s, callable == NULL, "a callable is made of it");
-    stage_judge(s, status, &error);
+    drill_expect(s, callable == NULL, "a callable is made of it");
+    drill_judge(s, status, &error);
 }
 
 static void load_text(struct stage *s)
@@ -70,12 +70,12 @@ static void register_no_code(struct stage *s)
     uint8_t blob[BLOB_BYTES];
 
     make_blob(blob);
-    if (!stage_expect(
+    if (!drill_expect(
             s, pto_callable_load_memory(blob, sizeof(blob), NULL, &callable, &error) == PTO_OK,
             "the chip callable is not read"))
         return;
-    stage_judge(s, pto_register(s->device, callable, &error), &error);
-    stage_expect(s, pto_callable_destroy(callable) == PTO_OK, "the callable stays");
+    drill_judge(s, pto_register(s->device, callable, &error), &error);
+    drill_expect(s, pto_callable_destroy(callable) == PTO_OK, "the callable stays");
 }
 
 const struct drill drills_artefacts[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills of what the host's side refuses: handles, memory, runs in steps, graphs, the system. */
+/* What the host side refuses: handles, memory, runs in steps, graphs, system limits. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,7 +18,7 @@ enum { STALL_MS = 200, BYTES = 256 };
 
 static void stand_and_submit(struct pto_orch *o, const struct pto_entry *entry)
 {
-    stage_stand_at_gate();
+    drill_stand_at_gate();
     for (int i = 0; i < 10; i++)
         pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
 }
@@ -30,7 +30,7 @@ static void run_to_gate(struct pto_orch *o, const struct pto_entry *entry)
         pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
 }
 
-static void run_forever(struct pto_orch *o, const struct pto_entry *entry)
+static void orchestrate_forever(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_FOREVER, PTO_INOUT(entry->tensor), PTO_GANG(2));
 }
@@ -38,49 +38,49 @@ static void run_forever(struct pto_orch *o, const struct pto_entry *entry)
 /* Launched, and at the gate. */
 static struct pto_run *launch(struct stage *s, pto_orch_fn orchestration)
 {
-    struct pto_run *run = stage_prepare(s, orchestration);
+    struct pto_run *run = drill_prepare(s, orchestration);
 
-    if (run != NULL && stage_expect(s, pto_run_launch(run) == PTO_OK, "no run can be launched"))
-        stage_expect(s, stage_await_kernels(1), "nobody comes to the gate");
+    if (run != NULL && drill_expect(s, pto_run_launch(run) == PTO_OK, "no run can be launched"))
+        drill_expect(s, drill_await_kernels(1), "nobody comes to the gate");
     return run;
 }
 
 static void let_end(struct stage *s, struct pto_run *run)
 {
-    stage_open_gate();
-    stage_expect(s, pto_run_wait(run, 0) != PTO_ETIMEOUT, "the run does not end");
+    drill_open_gate();
+    drill_expect(s, pto_run_wait(run, 0) != PTO_ETIMEOUT, "the run does not end");
 }
 
 /* ---- cancelling, one for each state of a run ---- */
 
 static void cancel_prepared(struct stage *s)
 {
-    struct pto_run *run = stage_prepare(s, stage_orchestrate_well);
+    struct pto_run *run = drill_prepare(s, drill_orchestrate_well);
 
-    stage_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
-    stage_finish(s, run);
+    drill_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
+    drill_finish(s, run);
 }
 
 static void cancel_queued(struct stage *s)
 {
     struct pto_run *first = launch(s, run_to_gate);
-    struct pto_run *run = stage_prepare(s, stage_orchestrate_well);
+    struct pto_run *run = drill_prepare(s, drill_orchestrate_well);
 
-    stage_expect(s, pto_run_launch(run) == PTO_OK && pto_run_cancel(run) == PTO_OK,
+    drill_expect(s, pto_run_launch(run) == PTO_OK && pto_run_cancel(run) == PTO_OK,
                  "the run cannot be launched and cancelled");
-    stage_expect(s, pto_run_poll(run) == PTO_RUN_ENDED, "the run waits for the one before it");
+    drill_expect(s, pto_run_poll(run) == PTO_RUN_ENDED, "the run waits for the one before it");
     let_end(s, first);
-    stage_expect(s, pto_run_finish(first, NULL) == PTO_OK, "the run before it fails, too");
-    stage_finish(s, run);
+    drill_expect(s, pto_run_finish(first, NULL) == PTO_OK, "the run before it fails, too");
+    drill_finish(s, run);
 }
 
 static void cancel_at_gate(struct stage *s)
 {
     struct pto_run *run = launch(s, s->drill->orchestration);
 
-    stage_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
+    drill_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
     let_end(s, run);
-    stage_finish(s, run);
+    drill_finish(s, run);
 }
 
 static void cancel_runaway(struct stage *s)
@@ -88,15 +88,15 @@ static void cancel_runaway(struct stage *s)
     struct pto_run *run;
 
     s->options.stall_timeout_ns = STALL_MS * 1000000ull;
-    run = launch(s, run_forever);
-    stage_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
+    run = launch(s, orchestrate_forever);
+    drill_expect(s, pto_run_cancel(run) == PTO_OK, "the run cannot be cancelled");
     (void)pto_run_wait(run, 0);
-    stage_finish(s, run);
+    drill_finish(s, run);
 }
 
 static void never_launch(struct stage *s)
 {
-    stage_finish(s, stage_prepare(s, stage_orchestrate_well));
+    drill_finish(s, drill_prepare(s, drill_orchestrate_well));
 }
 
 /* ---- waiting ---- */
@@ -105,9 +105,9 @@ static void wait_in_vain(struct stage *s)
 {
     struct pto_run *run = launch(s, run_to_gate);
 
-    stage_judge(s, pto_run_wait(run, 10 * 1000000), NULL);
+    drill_judge(s, pto_run_wait(run, 10 * 1000000), NULL);
     let_end(s, run);
-    stage_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run does not go on");
+    drill_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run does not go on");
 }
 
 /* ---- too early ---- */
@@ -116,18 +116,18 @@ static void close_with_runs(struct stage *s)
 {
     struct pto_run *run = launch(s, run_to_gate);
 
-    stage_judge(s, pto_device_close(s->device), NULL);
+    drill_judge(s, pto_device_close(s->device), NULL);
     let_end(s, run);
-    stage_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run fails");
+    drill_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run fails");
 }
 
 static void finish_early(struct stage *s)
 {
     struct pto_run *run = launch(s, run_to_gate);
 
-    stage_judge(s, pto_run_finish(run, NULL), NULL);
+    drill_judge(s, pto_run_finish(run, NULL), NULL);
     let_end(s, run);
-    stage_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run fails");
+    drill_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run fails");
 }
 
 static void destroy_early(struct stage *s)
@@ -135,8 +135,8 @@ static void destroy_early(struct stage *s)
     struct pto_run *run = NULL;
 
     (void)pto_run_prepare(s->device, s->callable, &s->entry, &s->options, &run);
-    stage_judge(s, pto_callable_destroy(s->callable), NULL);
-    stage_expect(s, pto_run_finish(run, NULL) == PTO_ECANCELED, "the run cannot be finished");
+    drill_judge(s, pto_callable_destroy(s->callable), NULL);
+    drill_expect(s, pto_run_finish(run, NULL) == PTO_ECANCELED, "the run cannot be finished");
 }
 
 static struct stage *outer; /* for an orchestration that runs another one */
@@ -145,39 +145,39 @@ static int inner_status;
 static void run_inside(struct pto_orch *o, const struct pto_entry *entry)
 {
     inner_status = pto_run(outer->device, outer->callable, entry, NULL, NULL);
-    stage_orchestrate_well(o, entry);
+    drill_orchestrate_well(o, entry);
 }
 
 static void run_within_a_run(struct stage *s)
 {
     outer = s;
-    stage_expect(s, stage_run(s) == PTO_OK, "the outer run fails, too");
-    stage_judge(s, inner_status, NULL);
+    drill_expect(s, drill_run(s) == PTO_OK, "the outer run fails, too");
+    drill_judge(s, inner_status, NULL);
 }
 
 static struct pto_graph *build_graph(struct stage *s, pto_orch_fn orchestration)
 {
     struct pto_graph *graph = NULL;
-    int status = pto_graph_build(s->device, stage_callable(s, orchestration), &s->entry,
+    int status = pto_graph_build(s->device, drill_callable(s, orchestration), &s->entry,
                                  &s->options, NULL, &graph);
 
-    stage_expect(s, status == PTO_OK, "the graph cannot be built: %s (%d)", pto_strerror(status),
+    drill_expect(s, status == PTO_OK, "the graph cannot be built: %s (%d)", pto_strerror(status),
                  status);
     return graph;
 }
 
 static void launch_graph_twice(struct stage *s)
 {
-    struct pto_graph *graph = build_graph(s, stage_orchestrate_well);
+    struct pto_graph *graph = build_graph(s, drill_orchestrate_well);
     struct pto_run *run = NULL;
 
-    stage_expect(s, pto_graph_prepare(graph, &s->entry, NULL, &run) == PTO_OK,
+    drill_expect(s, pto_graph_prepare(graph, &s->entry, NULL, &run) == PTO_OK,
                  "the graph cannot be launched");
-    stage_judge(s, pto_graph_run(graph, &s->entry, NULL, NULL), NULL);
+    drill_judge(s, pto_graph_run(graph, &s->entry, NULL, NULL), NULL);
     (void)pto_run_finish(run, NULL);
-    stage_expect(s, pto_graph_run(graph, &s->entry, NULL, NULL) == PTO_OK,
+    drill_expect(s, pto_graph_run(graph, &s->entry, NULL, NULL) == PTO_OK,
                  "the graph cannot be launched afterwards");
-    stage_expect(s, pto_graph_destroy(graph) == PTO_OK, "the graph cannot be destroyed");
+    drill_expect(s, pto_graph_destroy(graph) == PTO_OK, "the graph cannot be destroyed");
 }
 
 /* ---- graphs for other arguments ---- */
@@ -209,15 +209,15 @@ static void launch_changed(struct stage *s, void (*change)(struct stage *s))
 
     change(s);
     status = pto_graph_run(graph, &s->entry, NULL, &s->report);
-    stage_judge(s, status, &s->report.error);
+    drill_judge(s, status, &s->report.error);
     memcpy(s->tensor, tensor, sizeof(tensor));
     s->entry = entry;
     s->scalar[0] = 7;
     word[2] = 0;
     status = pto_graph_run(graph, &s->entry, NULL, NULL);
-    stage_expect(s, status == PTO_OK, "the graph does not run as it was built: %s (%d)",
+    drill_expect(s, status == PTO_OK, "the graph does not run as it was built: %s (%d)",
                  pto_strerror(status), status);
-    stage_expect(s, pto_graph_destroy(graph) == PTO_OK, "the graph cannot be destroyed");
+    drill_expect(s, pto_graph_destroy(graph) == PTO_OK, "the graph cannot be destroyed");
 }
 
 static void drop_a_tensor(struct stage *s)
@@ -267,7 +267,7 @@ static void graph_overlap(struct stage *s)
     launch_changed(s, let_overlap);
 }
 
-static void graph_element(struct stage *s)
+static void relaunch_with_element(struct stage *s)
 {
     launch_changed(s, change_element);
 }
@@ -276,42 +276,42 @@ static void graph_element(struct stage *s)
 
 static void no_device(struct stage *s)
 {
-    stage_judge(s, pto_run(NULL, s->callable, &s->entry, NULL, NULL), NULL);
+    drill_judge(s, pto_run(NULL, s->callable, &s->entry, NULL, NULL), NULL);
 }
 
 static void closed_device(struct stage *s)
 {
     struct pto_device *device = s->device;
 
-    stage_expect(s, pto_device_close(device) == PTO_OK, "the device cannot be closed");
+    drill_expect(s, pto_device_close(device) == PTO_OK, "the device cannot be closed");
     s->device = NULL;
-    stage_judge(s, pto_run(device, s->callable, &s->entry, NULL, NULL), NULL);
-    stage_reopen(s, &(struct pto_device_params){ .size = sizeof(struct pto_device_params) });
+    drill_judge(s, pto_run(device, s->callable, &s->entry, NULL, NULL), NULL);
+    drill_reopen(s, &(struct pto_device_params){ .size = sizeof(struct pto_device_params) });
 }
 
 static void other_handle(struct stage *s)
 {
-    stage_judge(s, pto_run((struct pto_device *)s->callable, s->callable, &s->entry, NULL, NULL),
+    drill_judge(s, pto_run((struct pto_device *)s->callable, s->callable, &s->entry, NULL, NULL),
                 NULL);
 }
 
 static void made_up_handle(struct stage *s)
 {
-    stage_judge(s, pto_device_close((struct pto_device *)(uintptr_t)0x1234), NULL);
+    drill_judge(s, pto_device_close((struct pto_device *)(uintptr_t)0x1234), NULL);
 }
 
 static void options_of_another_version(struct stage *s)
 {
     s->options.size--;
-    stage_judge(s, stage_run(s), NULL);
+    drill_judge(s, drill_run(s), NULL);
 }
 
 static void finish_twice(struct stage *s)
 {
-    struct pto_run *run = stage_prepare(s, stage_orchestrate_well);
+    struct pto_run *run = drill_prepare(s, drill_orchestrate_well);
 
     (void)pto_run_finish(run, NULL);
-    stage_judge(s, pto_run_finish(run, NULL), NULL);
+    drill_judge(s, pto_run_finish(run, NULL), NULL);
 }
 
 static struct pto_orch *kept_orch;
@@ -320,14 +320,14 @@ static int late_status;
 static void keep_orch(struct pto_orch *o, const struct pto_entry *entry)
 {
     kept_orch = o;
-    stage_orchestrate_well(o, entry);
+    drill_orchestrate_well(o, entry);
 }
 
 static void submit_late(struct stage *s)
 {
-    stage_expect(s, stage_run(s) == PTO_OK, "the run fails, too");
+    drill_expect(s, drill_run(s) == PTO_OK, "the run fails, too");
     late_status = pto_orch_status(kept_orch);
-    stage_judge(s, late_status, NULL);
+    drill_judge(s, late_status, NULL);
 }
 
 static void unknown_platform(struct stage *s)
@@ -337,7 +337,7 @@ static void unknown_platform(struct stage *s)
 
     pto_device_params_init(&params);
     params.platform = "a7sim";
-    stage_judge(s, pto_device_open(&params, &device), NULL);
+    drill_judge(s, pto_device_open(&params, &device), NULL);
 }
 
 static void use_after_fork(struct stage *s)
@@ -348,36 +348,36 @@ static void use_after_fork(struct stage *s)
     if (child == 0)
         _exit(-pto_run(s->device, s->callable, &s->entry, NULL, NULL) & 0xff);
     waitpid(child, &state, 0);
-    stage_expect(s, WIFEXITED(state), "the child did not end by itself");
+    drill_expect(s, WIFEXITED(state), "the child did not end by itself");
     /* An exit code has eight bits. */
-    stage_judge(s, WEXITSTATUS(state) == (-PTO_EFORKED & 0xff) ? PTO_EFORKED : PTO_EINVAL, NULL);
+    drill_judge(s, WEXITSTATUS(state) == (-PTO_EFORKED & 0xff) ? PTO_EFORKED : PTO_EINVAL, NULL);
 }
 
 /* ---- shared objects ---- */
 
-static void load(struct stage *s, const char *path, const char *symbol)
+static void try_to_load(struct stage *s, const char *path, const char *symbol)
 {
     struct pto_callable *callable = NULL;
     int status;
 
     status = pto_callable_load(path, symbol, &callable, &s->report.error);
-    stage_judge(s, status, &s->report.error);
+    drill_judge(s, status, &s->report.error);
 }
 
 static void load_nothing(struct stage *s)
 {
-    load(s, "/nowhere/kernels.so", NULL);
+    try_to_load(s, "/nowhere/kernels.so", NULL);
 }
 
 static void load_without_symbol(struct stage *s)
 {
-    load(s, "libpto.so.0", "pto_callable");
+    try_to_load(s, "libpto.so.0", "pto_callable");
 }
 
-/* What stands at that name is a function, not parameters. */
+/* That symbol is a function, not callable parameters. */
 static void load_other_symbol(struct stage *s)
 {
-    load(s, "libpto.so.0", "pto_version");
+    try_to_load(s, "libpto.so.0", "pto_version");
 }
 
 /* ---- memory ---- */
@@ -386,7 +386,7 @@ static uint64_t allocate(struct stage *s)
 {
     uint64_t addr = 0;
 
-    stage_expect(s, pto_mem_alloc(s->device, BYTES, &addr) == PTO_OK, "no memory can be had");
+    drill_expect(s, pto_mem_alloc(s->device, BYTES, &addr) == PTO_OK, "no memory can be had");
     return addr;
 }
 
@@ -394,7 +394,7 @@ static void judge_free(struct stage *s, uint64_t addr)
 {
     int status = pto_mem_free(s->device, addr, &s->report.error);
 
-    stage_judge(s, status, &s->report.error);
+    drill_judge(s, status, &s->report.error);
 }
 
 static void free_twice(struct stage *s)
@@ -410,7 +410,7 @@ static void free_inside(struct stage *s)
     uint64_t addr = allocate(s);
 
     judge_free(s, addr + 64);
-    stage_expect(s, pto_mem_free(s->device, addr, NULL) == PTO_OK, "it is gone afterwards");
+    drill_expect(s, pto_mem_free(s->device, addr, NULL) == PTO_OK, "it is gone afterwards");
 }
 
 static void free_foreign(struct stage *s)
@@ -435,30 +435,30 @@ static void check_overrun(struct stage *s)
 
     *byte = 1;
     status = pto_mem_check(s->device, &s->report.error);
-    stage_judge(s, status, &s->report.error);
+    drill_judge(s, status, &s->report.error);
     *byte = before;
-    stage_expect(s, pto_mem_check(s->device, NULL) == PTO_OK, "it is not well afterwards");
+    drill_expect(s, pto_mem_check(s->device, NULL) == PTO_OK, "it is not well afterwards");
 }
 
 static void write_beyond(struct stage *s)
 {
     char bytes[BYTES + 1] = { 0 };
 
-    stage_judge(s, pto_mem_write(s->device, allocate(s), bytes, sizeof(bytes)), NULL);
+    drill_judge(s, pto_mem_write(s->device, allocate(s), bytes, sizeof(bytes)), NULL);
 }
 
 static void read_foreign(struct stage *s)
 {
     char bytes[BYTES];
 
-    stage_judge(s, pto_mem_read(s->device, (uint64_t)(uintptr_t)s, bytes, sizeof(bytes)), NULL);
+    drill_judge(s, pto_mem_read(s->device, (uint64_t)(uintptr_t)s, bytes, sizeof(bytes)), NULL);
 }
 
 static void allocate_everything(struct stage *s)
 {
     uint64_t addr = 0;
 
-    stage_judge(s, pto_mem_alloc(s->device, 1ull << 46, &addr), NULL);
+    drill_judge(s, pto_mem_alloc(s->device, 1ull << 46, &addr), NULL);
 }
 
 /* ---- what the system refuses ---- */
@@ -476,16 +476,16 @@ static bool limit(int resource, uint64_t value, struct rlimit *before)
 
 static void no_descriptors(struct stage *s)
 {
-    struct pto_run *run = stage_prepare(s, stage_orchestrate_well);
+    struct pto_run *run = drill_prepare(s, drill_orchestrate_well);
     struct rlimit before;
 
     if (!limit(RLIMIT_NOFILE, 0, &before)) {
-        stage_skip(s, "the limit of descriptors cannot be set here");
+        drill_skip(s, "the limit of descriptors cannot be set here");
         return;
     }
-    stage_judge(s, pto_run_fd(run), NULL);
+    drill_judge(s, pto_run_fd(run), NULL);
     (void)setrlimit(RLIMIT_NOFILE, &before);
-    stage_expect(s, pto_run_fd(run) >= 0, "there is no descriptor afterwards");
+    drill_expect(s, pto_run_fd(run) >= 0, "there is no descriptor afterwards");
     (void)pto_run_finish(run, NULL);
 }
 
@@ -494,9 +494,9 @@ static void write_nowhere(struct stage *s)
     int status;
 
     s->options.trace = PTO_TRACE_ORDER;
-    stage_expect(s, stage_run(s) == PTO_OK, "the run fails, too");
+    drill_expect(s, drill_run(s) == PTO_OK, "the run fails, too");
     status = pto_trace_write(s->device, "/nowhere/timeline.json", &s->report.error);
-    stage_judge(s, status, &s->report.error);
+    drill_judge(s, status, &s->report.error);
 }
 
 static uint64_t address_space(void)
@@ -523,12 +523,12 @@ static void no_threads(struct stage *s)
     int status;
 
     if (!limit(RLIMIT_AS, address_space() + (1 << 20), &before)) {
-        stage_skip(s, "the limit of address space cannot be set here");
+        drill_skip(s, "the limit of address space cannot be set here");
         return;
     }
-    status = stage_run(s);
+    status = drill_run(s);
     (void)setrlimit(RLIMIT_AS, &before);
-    stage_judge(s, status, &s->report.error);
+    drill_judge(s, status, &s->report.error);
 }
 
 static void no_address_space(struct stage *s)
@@ -539,14 +539,14 @@ static void no_address_space(struct stage *s)
     int status;
 
     if (!limit(RLIMIT_AS, address_space() + (1 << 30), &before)) {
-        stage_skip(s, "the limit of address space cannot be set here");
+        drill_skip(s, "the limit of address space cannot be set here");
         return;
     }
     pto_device_params_init(&params);
     params.platform = s->setting->platform;
     status = pto_device_open(&params, &device);
     (void)setrlimit(RLIMIT_AS, &before);
-    stage_judge(s, status, NULL);
+    drill_judge(s, status, NULL);
 }
 
 const struct drill drills_host[] = {
@@ -572,7 +572,7 @@ const struct drill drills_host[] = {
     { PTO_ESYSTEM, "no-descriptors", "pto_run_fd when no descriptor is left",
       .play = no_descriptors },
     { PTO_ESYSTEM, "no-file", "a timeline in a folder that does not exist", .play = write_nowhere,
-      .orchestration = stage_orchestrate_well, .says = "/nowhere/timeline.json" },
+      .orchestration = drill_orchestrate_well, .says = "/nowhere/timeline.json" },
     { PTO_ESYSTEM, "no-threads", "a gang of four when no thread can be started", .play = no_threads,
       .orchestration = gang_of_four, .says = "the system gives no threads", .kernel = KERNEL_IDLE,
       .flags = DRILL_SITE | DRILL_TASK | DRILL_LIMITS, .workers = 1 },
@@ -636,8 +636,9 @@ const struct drill drills_host[] = {
       .play = graph_overlap, .orchestration = use_both,
       .says = "tensors 0 and 1 of the entry overlap" },
     { PTO_EGRAPH, "graph-element",
-      "a graph launched with another value of an element that was read", .play = graph_element,
-      .orchestration = read_element, .says = "8 bytes into tensor 1 of the entry" },
+      "a graph launched with another value of an element that was read",
+      .play = relaunch_with_element, .orchestration = read_element,
+      .says = "8 bytes into tensor 1 of the entry" },
     { 0 },
 };
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills of what kernels do: they crash, never return, or register what cannot be waited for. */
+/* What kernels do wrong: crash, never return, register conditions that cannot be waited for. */
 #include "drill/stage.h"
 
 enum { STALL_MS = 200, BLOCKS = 4, GANG = 4 };
 
-/* A task before and one behind it, so that a graph is around what goes wrong. */
+/* A task before it and one after it, so that the fault is in the middle of a graph. */
 static void submit_before(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aic(o, KERNEL_CUBE, PTO_INOUT(entry->tensor));
@@ -189,10 +189,10 @@ static void stall(struct stage *s)
                                                                        : 1;
     uint32_t stuck;
 
-    stage_judge(s, stage_run(s), &s->report.error);
+    drill_judge(s, drill_run(s), &s->report.error);
     stuck = pto_stuck_threads() - before;
     /* The caller's own thread is called back from its kernel. */
-    stage_expect(s, stuck == want - ((s->drill->flags & DRILL_SIGNALS) != 0),
+    drill_expect(s, stuck == want - ((s->drill->flags & DRILL_SIGNALS) != 0),
                  "%u threads are counted as stuck, for %u kernels", stuck, want);
 }
 
@@ -201,12 +201,12 @@ static void run_after_loss(struct stage *s)
     int status;
 
     s->options.stall_timeout_ns = STALL_MS * 1000000ull;
-    status = stage_run(s);
-    stage_expect(s, status == PTO_ESTALL, "%s (%d) at first", pto_strerror(status), status);
+    status = drill_run(s);
+    drill_expect(s, status == PTO_ESTALL, "%s (%d) at first", pto_strerror(status), status);
     pto_run_report_init(&s->report);
-    status = stage_run(s);
+    status = drill_run(s);
     s->report.error.kernel = -1;
-    stage_judge(s, status, &s->report.error);
+    drill_judge(s, status, &s->report.error);
 }
 
 static void lose_with_a_queue(struct stage *s)
@@ -214,16 +214,16 @@ static void lose_with_a_queue(struct stage *s)
     struct pto_run *first, *second;
 
     s->options.stall_timeout_ns = STALL_MS * 1000000ull;
-    first = stage_prepare(s, run_forever);
-    second = stage_prepare(s, stage_orchestrate_well);
+    first = drill_prepare(s, run_forever);
+    second = drill_prepare(s, drill_orchestrate_well);
     if (first == NULL || second == NULL)
         return;
-    stage_expect(s, pto_run_launch(first) == PTO_OK && pto_run_launch(second) == PTO_OK,
+    drill_expect(s, pto_run_launch(first) == PTO_OK && pto_run_launch(second) == PTO_OK,
                  "the runs cannot be launched");
     (void)pto_run_wait(first, 0);
     (void)pto_run_wait(second, 0);
-    stage_expect(s, pto_run_finish(first, NULL) == PTO_ESTALL, "the first run does not stall");
-    stage_finish(s, second);
+    drill_expect(s, pto_run_finish(first, NULL) == PTO_ESTALL, "the first run does not stall");
+    drill_finish(s, second);
 }
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Drills of the reference's limits: rings of set sizes, and its fixed pools. */
+/* The limits of the reference system: rings and pools of fixed sizes. */
 #include "drill/drill.h"
 
 enum { POOL_PREDECESSORS = 129, SHORT_SCOPE = 8, DEEP_SCOPES = 8, REGION_TASKS = 2100 };

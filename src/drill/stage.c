@@ -73,7 +73,7 @@ void drill_play(const struct drill *drill, const struct drill_setting *setting,
         if (drill->play != NULL)
             drill->play(s);
         else
-            stage_judge(s, stage_run(s), &s->report.error);
+            drill_judge(s, drill_run(s), &s->report.error);
     }
     if (result->why[0] == '\0')
         recover(s);
@@ -103,12 +103,12 @@ static void begin_stage(struct stage *s)
     pto_device_params_init(&params);
     params.workers = d->workers != 0 ? d->workers : s->setting->workers;
     params.memory_max = d->memory_max;
-    stage_reopen(s, &params);
+    drill_reopen(s, &params);
     s->callable =
-        stage_callable(s, d->orchestration != NULL ? d->orchestration : stage_orchestrate_well);
+        drill_callable(s, d->orchestration != NULL ? d->orchestration : drill_orchestrate_well);
 }
 
-void stage_reopen(struct stage *s, const struct pto_device_params *params)
+void drill_reopen(struct stage *s, const struct pto_device_params *params)
 {
     struct pto_device_params here = *params;
     int status;
@@ -117,11 +117,11 @@ void stage_reopen(struct stage *s, const struct pto_device_params *params)
     s->device = NULL;
     here.platform = s->setting->platform;
     status = pto_device_open(&here, &s->device);
-    stage_expect(s, status == PTO_OK, "the device cannot be opened: %s (%d)", pto_strerror(status),
+    drill_expect(s, status == PTO_OK, "the device cannot be opened: %s (%d)", pto_strerror(status),
                  status);
 }
 
-struct pto_callable *stage_callable(struct stage *s, pto_orch_fn orchestration)
+struct pto_callable *drill_callable(struct stage *s, pto_orch_fn orchestration)
 {
     struct pto_callable_params params;
     struct pto_callable *callable = NULL;
@@ -133,35 +133,35 @@ struct pto_callable *stage_callable(struct stage *s, pto_orch_fn orchestration)
     params.kernels = kernels;
     params.kernel_count = STAGE_KERNELS;
     status = pto_callable_create(&params, &callable);
-    stage_expect(s, status == PTO_OK, "the callable cannot be made: %s (%d)", pto_strerror(status),
+    drill_expect(s, status == PTO_OK, "the callable cannot be made: %s (%d)", pto_strerror(status),
                  status);
     return callable;
 }
 
-int stage_run(struct stage *s)
+int drill_run(struct stage *s)
 {
     return pto_run(s->device, s->callable, &s->entry, &s->options, &s->report);
 }
 
-struct pto_run *stage_prepare(struct stage *s, pto_orch_fn orchestration)
+struct pto_run *drill_prepare(struct stage *s, pto_orch_fn orchestration)
 {
-    struct pto_callable *callable = stage_callable(s, orchestration);
+    struct pto_callable *callable = drill_callable(s, orchestration);
     struct pto_run *run = NULL;
     int status = pto_run_prepare(s->device, callable, &s->entry, &s->options, &run);
 
-    stage_expect(s, status == PTO_OK, "the run cannot be prepared: %s (%d)", pto_strerror(status),
+    drill_expect(s, status == PTO_OK, "the run cannot be prepared: %s (%d)", pto_strerror(status),
                  status);
     return run;
 }
 
-void stage_finish(struct stage *s, struct pto_run *run)
+void drill_finish(struct stage *s, struct pto_run *run)
 {
-    stage_judge(s, pto_run_finish(run, &s->report), &s->report.error);
+    drill_judge(s, pto_run_finish(run, &s->report), &s->report.error);
 }
 
 static bool is_well(struct stage *s, struct pto_device *device, int *status_out)
 {
-    struct pto_callable *callable = stage_callable(s, stage_orchestrate_well);
+    struct pto_callable *callable = drill_callable(s, drill_orchestrate_well);
     struct pto_run_report report;
     uint32_t before = words[0];
 
@@ -180,23 +180,23 @@ static void recover(struct stage *s)
     if (s->device == NULL)
         return;
     if ((s->drill->flags & DRILL_LOST) == 0) {
-        stage_expect(s, is_well(s, s->device, &status),
+        drill_expect(s, is_well(s, s->device, &status),
                      "the device does not work afterwards: %s (%d)", pto_strerror(status), status);
         return;
     }
     pto_run_report_init(&report);
     status = pto_run(s->device, s->callable, &s->entry, NULL, &report);
-    stage_expect(s, status == PTO_ELOST && report.error.text[0] != '\0',
+    drill_expect(s, status == PTO_ELOST && report.error.text[0] != '\0',
                  "the lost device does not say so: %s (%d)", pto_strerror(status), status);
     status = pto_device_close(s->device);
     s->device = NULL;
-    stage_expect(s, status == PTO_OK, "the lost device cannot be closed: %s (%d)",
+    drill_expect(s, status == PTO_OK, "the lost device cannot be closed: %s (%d)",
                  pto_strerror(status), status);
     pto_device_params_init(&params);
     params.workers = s->setting->workers;
-    stage_reopen(s, &params);
+    drill_reopen(s, &params);
     if (s->device != NULL)
-        stage_expect(s, is_well(s, s->device, &status),
+        drill_expect(s, is_well(s, s->device, &status),
                      "a new device does not work afterwards: %s (%d)", pto_strerror(status),
                      status);
 }
@@ -214,18 +214,18 @@ static void end_stage(struct stage *s)
     uint64_t deadline = now_ms() + PATIENCE_MS;
 
     __atomic_store_n(&is_over, 1, __ATOMIC_RELEASE);
-    stage_open_gate();
+    drill_open_gate();
     if (s->device != NULL)
-        stage_expect(s, pto_device_close(s->device) == PTO_OK, "the device cannot be closed");
+        drill_expect(s, pto_device_close(s->device) == PTO_OK, "the device cannot be closed");
     while (pto_stuck_threads() != 0 && now_ms() < deadline)
-        stage_rest();
-    stage_expect(s, pto_stuck_threads() == 0, "%u threads do not come back from their kernels",
+        drill_rest();
+    drill_expect(s, pto_stuck_threads() == 0, "%u threads do not come back from their kernels",
                  pto_stuck_threads());
 }
 
 /* ---- judging ---- */
 
-bool stage_expect(struct stage *s, bool is_so, const char *format, ...)
+bool drill_expect(struct stage *s, bool is_so, const char *format, ...)
 {
     va_list values;
 
@@ -237,7 +237,7 @@ bool stage_expect(struct stage *s, bool is_so, const char *format, ...)
     return false;
 }
 
-void stage_skip(struct stage *s, const char *reason)
+void drill_skip(struct stage *s, const char *reason)
 {
     snprintf(s->result->reason, sizeof(s->result->reason), "%s", reason);
 }
@@ -248,24 +248,24 @@ static void judge_error(struct stage *s, const struct pto_error *error)
     int32_t kernel = d->kernel != 0 ? d->kernel : -1;
     char place[PTO_ERROR_TEXT_MAX] = "";
 
-    stage_expect(s, error->status == d->status, "the error has the status %d", error->status);
-    stage_expect(s, error->kernel == kernel, "the error names kernel %d, not %d", error->kernel,
+    drill_expect(s, error->status == d->status, "the error has the status %d", error->status);
+    drill_expect(s, error->kernel == kernel, "the error names kernel %d, not %d", error->kernel,
                  kernel);
-    stage_expect(s, error->argument == (int32_t)d->argument - 1,
+    drill_expect(s, error->argument == (int32_t)d->argument - 1,
                  "the error names argument %d, not %d", error->argument, (int)d->argument - 1);
-    stage_expect(s, error->scope_depth == d->scope_depth, "the error is in scope %u, not %u",
+    drill_expect(s, error->scope_depth == d->scope_depth, "the error is in scope %u, not %u",
                  error->scope_depth, d->scope_depth);
-    stage_expect(s, pto_task_id_is_valid(error->task) == ((d->flags & DRILL_TASK) != 0),
+    drill_expect(s, pto_task_id_is_valid(error->task) == ((d->flags & DRILL_TASK) != 0),
                  "the error names %s task", (d->flags & DRILL_TASK) != 0 ? "no" : "a");
     if ((d->flags & DRILL_SITE) != 0 &&
-        stage_expect(s, error->site.file != NULL && error->site.line > 0,
+        drill_expect(s, error->site.file != NULL && error->site.line > 0,
                      "the error names no line of the source"))
         snprintf(place, sizeof(place), "%s:%d: ", error->site.file, error->site.line);
-    stage_expect(s, strncmp(error->text, place, strlen(place)) == 0,
+    drill_expect(s, strncmp(error->text, place, strlen(place)) == 0,
                  "the error does not begin with its place %s", place);
 }
 
-void stage_judge(struct stage *s, int status, const struct pto_error *error)
+void drill_judge(struct stage *s, int status, const struct pto_error *error)
 {
     const struct drill *d = s->drill;
     struct drill_result *r = s->result;
@@ -275,34 +275,34 @@ void stage_judge(struct stage *s, int status, const struct pto_error *error)
              error != NULL && error->text[0] != '\0' ? error->text : pto_strerror(status));
     if (s->device != NULL)
         (void)pto_device_story(s->device, r->story, sizeof(r->story));
-    if (!stage_expect(s, status == d->status, "%s (%d) instead", pto_strerror(status), status))
+    if (!drill_expect(s, status == d->status, "%s (%d) instead", pto_strerror(status), status))
         return;
     if (error != NULL)
         judge_error(s, error);
     if (d->says != NULL)
-        stage_expect(s, strstr(r->text, d->says) != NULL, "the error does not say '%s'", d->says);
+        drill_expect(s, strstr(r->text, d->says) != NULL, "the error does not say '%s'", d->says);
     if (d->tells != NULL)
-        stage_expect(s, strstr(r->story, d->tells) != NULL, "the story does not tell '%s'",
+        drill_expect(s, strstr(r->story, d->tells) != NULL, "the story does not tell '%s'",
                      d->tells);
 }
 
 /* ---- the gate ---- */
 
-void stage_rest(void)
+void drill_rest(void)
 {
     nanosleep(&(struct timespec){ .tv_nsec = REST_NS }, NULL);
 }
 
-bool stage_await_kernels(uint32_t count)
+bool drill_await_kernels(uint32_t count)
 {
     uint64_t deadline = now_ms() + PATIENCE_MS;
 
     while (__atomic_load_n(&standing, __ATOMIC_ACQUIRE) < count && now_ms() < deadline)
-        stage_rest();
+        drill_rest();
     return __atomic_load_n(&standing, __ATOMIC_ACQUIRE) >= count;
 }
 
-void stage_open_gate(void)
+void drill_open_gate(void)
 {
     __atomic_store_n(&is_gate_open, 1, __ATOMIC_RELEASE);
 }
@@ -311,10 +311,10 @@ static void stand_until(const uint32_t *flag)
 {
     __atomic_fetch_add(&standing, 1, __ATOMIC_ACQ_REL);
     while (__atomic_load_n(flag, __ATOMIC_ACQUIRE) == 0)
-        stage_rest();
+        drill_rest();
 }
 
-void stage_stand_at_gate(void)
+void drill_stand_at_gate(void)
 {
     stand_until(&is_gate_open);
 }
@@ -334,7 +334,7 @@ static void kernel_idle(int64_t *args)
     (void)args;
 }
 
-void stage_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
+void drill_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(&entry->tensor[0]));
     pto_aic(o, KERNEL_CUBE, PTO_INOUT(&entry->tensor[0]));
@@ -485,8 +485,8 @@ static void kernel_elsewhere(int64_t *args)
         stand_until(&is_over);
         return;
     }
-    while (!stage_await_kernels(1)) /* another thread has the other task */
-        stage_rest();
+    while (!drill_await_kernels(1)) /* another thread has the other task */
+        drill_rest();
 }
 
 static void kernel_slow(int64_t *args)
@@ -495,13 +495,13 @@ static void kernel_slow(int64_t *args)
 
     (void)args;
     while (now_ms() < deadline)
-        stage_rest();
+        drill_rest();
 }
 
 static void kernel_gate(int64_t *args)
 {
     (void)args;
-    stage_stand_at_gate();
+    drill_stand_at_gate();
 }
 
 static void kernel_defer(int64_t *args)

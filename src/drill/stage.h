@@ -42,7 +42,7 @@ enum stage_kernel {
     KERNEL_FOREVER,   /* AIV: returns when the drill is over */
     KERNEL_ELSEWHERE, /* AIV: the same on a thread of the device; at once on the caller's */
     KERNEL_SLOW,      /* AIV: 250 ms */
-    KERNEL_GATE,      /* AIV: until stage_open_gate */
+    KERNEL_GATE,      /* AIV: until drill_open_gate */
     KERNEL_DEFER,     /* AIV: its condition is never fulfilled */
     KERNEL_CROWD,     /* AIV: as many conditions as its scalar says */
     KERNEL_NOWHERE,   /* AIV: a condition at the address in its scalar */
@@ -52,32 +52,32 @@ enum stage_kernel {
     STAGE_KERNELS
 };
 
-/* The first thing that is not as it should be is the one that is told. */
-bool stage_expect(struct stage *s, bool is_so, const char *format, ...)
+/* Only the first failed expectation is reported. */
+bool drill_expect(struct stage *s, bool is_so, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* The status of the drill, and what is said about it: `error` may be NULL. */
-void stage_judge(struct stage *s, int status, const struct pto_error *error);
-/* Not here, for a reason that only the attempt has shown. */
-void stage_skip(struct stage *s, const char *reason);
+void drill_judge(struct stage *s, int status, const struct pto_error *error);
+/* Skips the drill, for a reason that only the attempt could show. */
+void drill_skip(struct stage *s, const char *reason);
 
 /* Runs the drill's callable as its options say. */
-int stage_run(struct stage *s);
+int drill_run(struct stage *s);
 /* A run of the orchestration in steps; NULL: the drill has failed. */
-struct pto_run *stage_prepare(struct stage *s, pto_orch_fn orchestration);
-/* Finishes it, judges it and looks at the words of the device. */
-void stage_finish(struct stage *s, struct pto_run *run);
+struct pto_run *drill_prepare(struct stage *s, pto_orch_fn orchestration);
+/* Finishes the run, judges it and checks the words in device memory. */
+void drill_finish(struct stage *s, struct pto_run *run);
 /* Another callable with the same kernels. It lives until the process ends. */
-struct pto_callable *stage_callable(struct stage *s, pto_orch_fn orchestration);
-/* A device with other parameters in place of the one that is there. */
-void stage_reopen(struct stage *s, const struct pto_device_params *params);
+struct pto_callable *drill_callable(struct stage *s, pto_orch_fn orchestration);
+/* Replaces the device by one with other parameters. */
+void drill_reopen(struct stage *s, const struct pto_device_params *params);
 
 /* Kernels that stand at the gate or never return. */
-bool stage_await_kernels(uint32_t count);
-void stage_open_gate(void);
-void stage_rest(void);
+bool drill_await_kernels(uint32_t count);
+void drill_open_gate(void);
+void drill_rest(void);
 /* An orchestration waits at the gate as a kernel does. */
-void stage_stand_at_gate(void);
+void drill_stand_at_gate(void);
 /* Two tasks that do what they should. */
-void stage_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry);
+void drill_orchestrate_well(struct pto_orch *o, const struct pto_entry *entry);
 
 #endif

@@ -164,7 +164,7 @@ static bool is_sound(const struct pto_args *args)
         const struct pto_tensor *t = args->tensor[i];
         const struct pto_tensor_info *info = args->tensor[i];
 
-        if (args->tag[i] > PTO_TAG_NO_DEP || t == NULL)
+        if (args->tag[i] >= PTO_TAG_COUNT || t == NULL)
             return false;
         if (args->tag[i] == PTO_TAG_OUTPUT) {
             if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* How an argument is looked up and recorded, by tag; docs/ordering.md. */
-static const uint8_t access_of[2][2][PTO_TAG_NO_DEP + 1] = {
+static const uint8_t access_of[PTO_DEPS_COUNT][2][PTO_TAG_COUNT] = {
     [PTO_DEPS_SAFE] = {
         [false] = { [PTO_TAG_INPUT] = ACCESS_LOOKUP | ACCESS_RECORD,
                     [PTO_TAG_OUTPUT] =
@@ -40,7 +40,7 @@ static void set_current(struct graph *g)
     g->ids_now = &g->ids[g->ring];
     g->is_manual = is_manual;
     g->access = access_of[g->deps][is_manual];
-    memcpy(g->quick, g->access, PTO_TAG_NO_DEP + 1);
+    memcpy(g->quick, g->access, PTO_TAG_COUNT);
     g->quick[PTO_TAG_OUTPUT] = 0;
 }
 

@@ -466,7 +466,7 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
     struct region *e;
     uint64_t lo, length;
 
-    if (tag > PTO_TAG_NO_DEP || g->quick[tag] == 0 || pto_task_id_is_valid(from->owner))
+    if (tag >= PTO_TAG_COUNT || g->quick[tag] == 0 || pto_task_id_is_valid(from->owner))
         return take_any_tensor(g, t, args, index, out);
     e = region_find_tile(&g->regions, from, &lo, &length);
     fence_light(); /* what was read is read again: kept in registers, it costs more */
@@ -489,7 +489,7 @@ __attribute__((noinline)) static int take_any_tensor(struct graph *g, struct slo
     struct span span;
     int status = PTO_OK;
 
-    if (tag > PTO_TAG_NO_DEP)
+    if (tag >= PTO_TAG_COUNT)
         return graph_refuse(g, FAULT_TAG, (int32_t)index, tag);
     if (tag == PTO_TAG_OUTPUT) {
         struct pto_tensor *created = find_created(args, index, out);

@@ -172,7 +172,7 @@ __attribute__((always_inline)) static inline struct place find_place_of(struct g
     memcpy(&kind, &x->ndims, sizeof(kind));
     memcpy(&open, &any, sizeof(open));
     /* Outputs are described by half a tensor, and have no quick way. */
-    if (tag > PTO_TAG_NO_DEP || g->quick[tag] == 0 || (kind & ~open) != g->quick_kind)
+    if (tag >= PTO_TAG_COUNT || g->quick[tag] == 0 || (kind & ~open) != g->quick_kind)
         return place;
     start = elem_bytes[x->dtype][x->ndims];
     place.length = x->extent * start;

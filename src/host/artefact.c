@@ -262,7 +262,7 @@ static int check_header(const struct artefact_header *h, size_t size, struct pto
                           "again",
                           h->size > size ? "truncated" : "too long", size,
                           (unsigned long long)h->size);
-    if (h->mode > PTO_MODE_HOST)
+    if (h->mode >= PTO_MODE_COUNT)
         return damaged(error, "its mode does not exist");
     if (h->kernel_count > CHIP_CALLABLE_CHILDREN_MAX || h->file_count > ARTEFACT_FILES_MAX)
         return damaged(error, "it has too many kernels or files");
@@ -342,7 +342,7 @@ static int read_callable(const uint8_t *bytes, uint64_t size, struct artefact *a
     if (a->signature_count > CHIP_CALLABLE_SIGNATURE_MAX)
         return damaged(error, "its signature has more than 256 entries");
     for (uint32_t i = 0; i < a->signature_count; i++)
-        if ((uint32_t)artefact_direction(a, i) > PTO_DIR_INOUT)
+        if ((uint32_t)artefact_direction(a, i) >= PTO_DIR_COUNT)
             return damaged(error, "its signature has an unknown direction");
     if (!is_name(name, get_u32(bytes + offsetof(struct chip_callable, func_name_length))) ||
         !is_name(config, get_u32(bytes + offsetof(struct chip_callable, config_name_length))))

@@ -101,13 +101,13 @@ static int check_parts(const struct artefact_parts *parts, struct pto_error *err
                           "the names of the entry (\"%s\") and the config (\"%s\") have at most %d "
                           "characters, the entry's at least one",
                           entry_of(parts), config, CHIP_CALLABLE_NAME_MAX - 1);
-    if ((uint32_t)parts->mode > PTO_MODE_HOST)
+    if ((uint32_t)parts->mode >= PTO_MODE_COUNT)
         return error_tell(error, PTO_EINVAL, "mode %d does not exist", (int)parts->mode);
     if (parts->signature_count > CHIP_CALLABLE_SIGNATURE_MAX)
         return error_tell(error, PTO_EINVAL, "the signature has %u entries; the most is %d",
                           parts->signature_count, CHIP_CALLABLE_SIGNATURE_MAX);
     for (uint32_t i = 0; i < parts->signature_count; i++)
-        if ((uint32_t)parts->signature[i] > PTO_DIR_INOUT)
+        if ((uint32_t)parts->signature[i] >= PTO_DIR_COUNT)
             return error_tell(error, PTO_EINVAL, "entry %u of the signature is no direction", i);
     if (parts->orchestration == NULL || parts->orchestration_size == 0)
         return error_tell(error, PTO_EINVAL, "an artefact needs an orchestration");

@@ -269,8 +269,7 @@ static bool is_valid_call(const struct pto_entry *entry, const struct pto_run_op
                           (entry->tensor_count != 0 && entry->tensor == NULL) ||
                           (entry->scalar_count != 0 && entry->scalar == NULL)))
         return false;
-    return (uint32_t)options->mode <= PTO_MODE_HOST &&
-           (uint32_t)options->deps <= PTO_DEPS_SIMPLER &&
+    return (uint32_t)options->mode < PTO_MODE_COUNT && (uint32_t)options->deps < PTO_DEPS_COUNT &&
            (uint32_t)options->trace <= PTO_TRACE_TIMES &&
            (uint32_t)options->limits <= PTO_LIMITS_REFERENCE &&
            options->trace_records <= TRACE_RECORDS_MAX &&

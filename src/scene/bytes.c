@@ -12,7 +12,7 @@
 
 #include "pto/pto.h"
 
-static int refuse(struct fault *fault, const char *path, const char *what)
+static int refuse_file(struct fault *fault, const char *path, const char *what)
 {
     return fault_tell(fault, PTO_ESYSTEM, "%.1000s cannot be %s: %s", path, what, strerror(errno));
 }
@@ -35,8 +35,8 @@ static int read_all(int file, char *bytes, size_t size)
     return 0;
 }
 
-int bytes_read(const char *path, size_t max, void **bytes_out, size_t *size_out,
-               struct fault *fault)
+int scene_bytes_read(const char *path, size_t max, void **bytes_out, size_t *size_out,
+                     struct fault *fault)
 {
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat info;
@@ -44,9 +44,9 @@ int bytes_read(const char *path, size_t max, void **bytes_out, size_t *size_out,
     int status = PTO_OK;
 
     if (file < 0)
-        return refuse(fault, path, "read");
+        return refuse_file(fault, path, "read");
     if (fstat(file, &info) < 0) {
-        status = refuse(fault, path, "read");
+        status = refuse_file(fault, path, "read");
     } else if (!S_ISREG(info.st_mode)) {
         status = fault_tell(fault, PTO_EINVAL, "%.1000s is not a file", path);
     } else if ((uint64_t)info.st_size > max) {
@@ -54,9 +54,9 @@ int bytes_read(const char *path, size_t max, void **bytes_out, size_t *size_out,
     } else {
         bytes = malloc((size_t)info.st_size + 1);
         if (bytes == NULL)
-            status = fault_tell(fault, PTO_ENOMEM, "there is no memory for %.1000s", path);
+            status = fault_tell(fault, PTO_ENOMEM, "not enough memory for %.1000s", path);
         else if (read_all(file, bytes, (size_t)info.st_size) < 0)
-            status = refuse(fault, path, "read");
+            status = refuse_file(fault, path, "read");
     }
     close(file);
     if (status < 0) {
@@ -84,22 +84,22 @@ static int write_all(int file, const char *bytes, size_t size)
     return 0;
 }
 
-/* What is there is no regular file, as /dev/stdout: written to, not replaced. */
+/* Not a regular file, /dev/stdout for instance: written to, not replaced. */
 static int write_in_place(const char *path, const void *bytes, size_t size, struct fault *fault)
 {
     int file = open(path, O_WRONLY | O_CLOEXEC);
 
     if (file < 0)
-        return refuse(fault, path, "written");
+        return refuse_file(fault, path, "written");
     if (write_all(file, bytes, size) < 0) {
-        (void)refuse(fault, path, "written");
+        (void)refuse_file(fault, path, "written");
         close(file);
         return fault->status;
     }
-    return close(file) < 0 ? refuse(fault, path, "written") : PTO_OK;
+    return close(file) < 0 ? refuse_file(fault, path, "written") : PTO_OK;
 }
 
-int bytes_write(const char *path, const void *bytes, size_t size, struct fault *fault)
+int scene_bytes_write(const char *path, const void *bytes, size_t size, struct fault *fault)
 {
     char part[PATH_MAX];
     struct stat info;
@@ -109,19 +109,19 @@ int bytes_write(const char *path, const void *bytes, size_t size, struct fault *
         return write_in_place(path, bytes, size, fault);
     if (snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid()) >= (int)sizeof(part)) {
         errno = ENAMETOOLONG;
-        return refuse(fault, path, "written");
+        return refuse_file(fault, path, "written");
     }
     file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (file < 0)
-        return refuse(fault, path, "written");
+        return refuse_file(fault, path, "written");
     if (write_all(file, bytes, size) < 0) {
-        (void)refuse(fault, path, "written");
+        (void)refuse_file(fault, path, "written");
         close(file);
         unlink(part);
         return fault->status;
     }
     if (close(file) < 0 || rename(part, path) < 0) {
-        (void)refuse(fault, path, "written");
+        (void)refuse_file(fault, path, "written");
         unlink(part);
         return fault->status;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole files in memory, with sentences about what went wrong. */
+/* Reads and writes whole files; what goes wrong is told in a sentence. */
 #ifndef PTO_BYTES_H
 #define PTO_BYTES_H
 
@@ -8,9 +8,9 @@
 #include "scene/fault.h"
 
 /* A zero follows the bytes; the caller frees them. More than `max` bytes are refused. */
-int bytes_read(const char *path, size_t max, void **bytes_out, size_t *size_out,
-               struct fault *fault);
+int scene_bytes_read(const char *path, size_t max, void **bytes_out, size_t *size_out,
+                     struct fault *fault);
 /* Written whole or not at all: beside its place, then renamed. */
-int bytes_write(const char *path, const void *bytes, size_t size, struct fault *fault);
+int scene_bytes_write(const char *path, const void *bytes, size_t size, struct fault *fault);
 
 #endif

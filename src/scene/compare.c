@@ -11,15 +11,16 @@ static void compare_element(struct comparison *c, enum pto_dtype dtype, uint64_t
                             uint64_t got, uint64_t expected,
                             const struct scene_tolerance *tolerance);
 
-void compare_arrays(enum pto_dtype dtype, uint64_t count, const void *got, const void *expected,
-                    const struct scene_tolerance *tolerance, struct comparison *out)
+void scene_compare_arrays(enum pto_dtype dtype, uint64_t count, const void *got,
+                          const void *expected, const struct scene_tolerance *tolerance,
+                          struct comparison *out)
 {
     memset(out, 0, sizeof(*out));
     out->count = count;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t g = element_bits(dtype, got, i), e = element_bits(dtype, expected, i);
+        uint64_t g = scene_element_bits(dtype, got, i), e = scene_element_bits(dtype, expected, i);
 
-        if (g != e || element_is_nan(dtype, e))
+        if (g != e || scene_element_is_nan(dtype, e))
             compare_element(out, dtype, i, g, e, tolerance);
     }
 }
@@ -38,12 +39,12 @@ static void compare_element(struct comparison *c, enum pto_dtype dtype, uint64_t
                             uint64_t got, uint64_t expected,
                             const struct scene_tolerance *tolerance)
 {
-    bool is_nan = element_is_nan(dtype, got);
-    uint64_t ulp = element_distance(dtype, got, expected);
-    double g = element_value(dtype, got), e = element_value(dtype, expected);
+    bool is_nan = scene_element_is_nan(dtype, got);
+    uint64_t ulp = scene_element_distance(dtype, got, expected);
+    double g = scene_element_value(dtype, got), e = scene_element_value(dtype, expected);
     double off = fabs(g - e);
 
-    if (element_is_nan(dtype, expected)) {
+    if (scene_element_is_nan(dtype, expected)) {
         c->nan_expected++;
         if (!is_nan)
             note_wrong(c, index, got, expected);
@@ -74,8 +75,8 @@ static void compare_element(struct comparison *c, enum pto_dtype dtype, uint64_t
         note_wrong(c, index, got, expected);
 }
 
-void compare_print_index(const uint32_t *shapes, uint32_t ndims, uint64_t index,
-                         char text[COMPARE_INDEX_MAX])
+void scene_compare_print_index(const uint32_t *shapes, uint32_t ndims, uint64_t index,
+                               char text[COMPARE_INDEX_MAX])
 {
     uint64_t at[PTO_MAX_DIMS];
     size_t used = 0;

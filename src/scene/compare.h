@@ -12,7 +12,7 @@ struct comparison {
     uint64_t count;
     uint64_t wrong;        /* elements beyond the tolerance */
     uint64_t inexact;      /* elements that differ at all */
-    uint64_t nan_got;      /* NaN where a number is expected; they are among the wrong ones */
+    uint64_t nan_got;      /* NaN where a number is expected; counted among the wrong ones, too */
     uint64_t nan_expected; /* NaN that are expected */
     uint64_t ulp_max;      /* over all numbers */
     double abs_max;
@@ -27,13 +27,14 @@ struct comparison {
 };
 
 /* An expected NaN is matched by any NaN. */
-void compare_arrays(enum pto_dtype dtype, uint64_t count, const void *got, const void *expected,
-                    const struct scene_tolerance *tolerance, struct comparison *out);
+void scene_compare_arrays(enum pto_dtype dtype, uint64_t count, const void *got,
+                          const void *expected, const struct scene_tolerance *tolerance,
+                          struct comparison *out);
 
 /* `[2][0][7]` of a row-major index. */
 enum { COMPARE_INDEX_MAX = 5 * 12 + 1 };
 
-void compare_print_index(const uint32_t *shapes, uint32_t ndims, uint64_t index,
-                         char text[COMPARE_INDEX_MAX]);
+void scene_compare_print_index(const uint32_t *shapes, uint32_t ndims, uint64_t index,
+                               char text[COMPARE_INDEX_MAX]);
 
 #endif

@@ -38,20 +38,19 @@ struct reader {
 static int read_events(struct reader *r, yaml_parser_t *parser);
 static int take_event(struct reader *r, const yaml_event_t *event);
 
-int document_read(const char *name, const void *text, size_t bytes, struct document **document_out,
-                  struct fault *fault)
+int scene_document_read(const char *name, const void *text, size_t bytes,
+                        struct document **document_out, struct fault *fault)
 {
     struct document *document = calloc(1, sizeof(*document));
     yaml_parser_t parser;
     int status;
 
     if (document == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "%s: there is no memory", name);
+        return fault_tell(fault, PTO_ENOMEM, "%s: out of memory", name);
     document->name = name;
     if (bytes > DOCUMENT_BYTES_MAX || !yaml_parser_initialize(&parser)) {
         free(document);
-        return fault_tell(fault, PTO_EINVAL, "%s: more than %d bytes are too many", name,
-                          DOCUMENT_BYTES_MAX);
+        return fault_tell(fault, PTO_EINVAL, "%s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
     }
     yaml_parser_set_input_string(&parser, text, bytes);
 
@@ -62,14 +61,14 @@ int document_read(const char *name, const void *text, size_t bytes, struct docum
     if (status == PTO_OK && document->root == NULL)
         status = fault_tell(fault, PTO_EINVAL, "%s: it is empty", name);
     if (status < 0) {
-        document_free(document);
+        scene_document_free(document);
         return status;
     }
     *document_out = document;
     return PTO_OK;
 }
 
-void document_free(struct document *document)
+void scene_document_free(struct document *document)
 {
     if (document == NULL)
         return;
@@ -82,7 +81,7 @@ void document_free(struct document *document)
     free(document);
 }
 
-void *document_take(struct document *document, size_t bytes)
+void *scene_document_take(struct document *document, size_t bytes)
 {
     struct chunk *chunk = calloc(1, sizeof(*chunk) + bytes);
 
@@ -93,17 +92,17 @@ void *document_take(struct document *document, size_t bytes)
     return chunk->bytes;
 }
 
-const struct node *document_root(const struct document *document)
+const struct node *scene_document_root(const struct document *document)
 {
     return document->root;
 }
 
-const char *document_name(const struct document *document)
+const char *scene_document_name(const struct document *document)
 {
     return document->name;
 }
 
-const struct node *node_find(const struct node *map, const char *key)
+const struct node *scene_document_find(const struct node *map, const char *key)
 {
     if (map == NULL || map->kind != NODE_MAP)
         return NULL;
@@ -113,8 +112,8 @@ const struct node *node_find(const struct node *map, const char *key)
     return NULL;
 }
 
-int document_refuse(const struct document *document, const struct node *at, struct fault *fault,
-                    const char *format, ...)
+int scene_document_refuse(const struct document *document, const struct node *at,
+                          struct fault *fault, const char *format, ...)
 {
     char text[FAULT_TEXT_MAX / 2];
     va_list args;
@@ -126,8 +125,8 @@ int document_refuse(const struct document *document, const struct node *at, stru
                       text);
 }
 
-int document_refuse_key(const struct document *document, const struct node *at, struct fault *fault,
-                        const char *format, ...)
+int scene_document_refuse_key(const struct document *document, const struct node *at,
+                              struct fault *fault, const char *format, ...)
 {
     const struct node key = { .line = at->key_line, .column = at->key_column };
     char text[FAULT_TEXT_MAX / 2];
@@ -136,7 +135,7 @@ int document_refuse_key(const struct document *document, const struct node *at, 
     va_start(args, format);
     vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    return document_refuse(document, &key, fault, "%s", text);
+    return scene_document_refuse(document, &key, fault, "%s", text);
 }
 
 /* ---- events ---- */
@@ -152,11 +151,11 @@ static int refuse_yaml(struct reader *r, const yaml_parser_t *parser)
     char text[256];
 
     if (parser->error == YAML_MEMORY_ERROR)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
+        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
     if (parser->error == YAML_READER_ERROR)
         return fault_tell(r->fault, PTO_EINVAL, "%s: byte %zu is not UTF-8 text (%s)",
                           r->document->name, parser->problem_offset, parser->problem);
-    snprintf(text, sizeof(text), "this is not YAML: %s%s%s",
+    snprintf(text, sizeof(text), "not valid YAML: %s%s%s",
              parser->problem != NULL ? parser->problem : "unknown problem",
              parser->context != NULL ? " " : "", parser->context != NULL ? parser->context : "");
     return refuse_mark(r, parser->problem_mark, text);
@@ -186,10 +185,10 @@ static int copy_text(struct reader *r, const yaml_event_t *event, const char **t
     char *copy;
 
     if (memchr(text, '\0', length) != NULL)
-        return refuse_mark(r, event->start_mark, "a text must not have a zero inside");
-    copy = document_take(r->document, length + 1);
+        return refuse_mark(r, event->start_mark, "a text must not contain a zero byte");
+    copy = scene_document_take(r->document, length + 1);
     if (copy == NULL)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
+        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
     memcpy(copy, text, length);
     *text_out = copy;
     return PTO_OK;
@@ -207,10 +206,10 @@ static int take_key(struct reader *r, const yaml_event_t *event)
         return refuse_mark(r, event->start_mark, "a mapping must not have more than 1024 keys");
     status = copy_text(r, event, &level->key);
     level->key_mark = event->start_mark;
-    if (status == PTO_OK && node_find(level->node, level->key) != NULL) {
+    if (status == PTO_OK && scene_document_find(level->node, level->key) != NULL) {
         char text[128];
 
-        snprintf(text, sizeof(text), "'%.80s' stands here twice", level->key);
+        snprintf(text, sizeof(text), "duplicate key '%.80s'", level->key);
         return refuse_mark(r, event->start_mark, text);
     }
     return status;
@@ -220,10 +219,10 @@ static int add_node(struct reader *r, const yaml_event_t *event, enum node_kind 
                     struct node **node_out)
 {
     struct level *level = &r->level[r->depth];
-    struct node *node = document_take(r->document, sizeof(*node));
+    struct node *node = scene_document_take(r->document, sizeof(*node));
 
     if (node == NULL)
-        return fault_tell(r->fault, PTO_ENOMEM, "%s: there is no memory", r->document->name);
+        return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);
     node->kind = kind;
     node->line = (uint32_t)event->start_mark.line + 1;
     node->column = (uint32_t)event->start_mark.column + 1;
@@ -252,12 +251,12 @@ static int begin_parts(struct reader *r, const yaml_event_t *event, enum node_ki
     if (status < 0)
         return status;
     if (r->depth == DOCUMENT_DEPTH_MAX)
-        return refuse_mark(r, event->start_mark, "this is nested too deeply");
+        return refuse_mark(r, event->start_mark, "nested too deeply");
     r->level[++r->depth] = (struct level){ .node = node };
     return PTO_OK;
 }
 
-static int take_scalar(struct reader *r, const yaml_event_t *event)
+static int add_scalar(struct reader *r, const yaml_event_t *event)
 {
     struct node *node;
     int status = add_node(r, event, NODE_TEXT, &node);
@@ -289,19 +288,20 @@ static int take_event(struct reader *r, const yaml_event_t *event)
 
     if (has_properties(event))
         return refuse_mark(r, event->start_mark,
-                           "anchors, aliases and tags are not understood here; write it out");
+                           "anchors, aliases and tags are not supported; write it out");
     if (is_end) {
         r->depth--;
         return PTO_OK;
     }
     if (event->type == YAML_DOCUMENT_START_EVENT && r->document->root != NULL)
-        return refuse_mark(r, event->start_mark, "a second document begins here; there is one");
+        return refuse_mark(r, event->start_mark,
+                           "a second document begins here; only one is allowed");
     if (event->type != YAML_SCALAR_EVENT && event->type != YAML_SEQUENCE_START_EVENT &&
         event->type != YAML_MAPPING_START_EVENT)
         return PTO_OK;
     if (level->node != NULL && level->node->kind == NODE_MAP && level->key == NULL)
         return take_key(r, event);
     if (event->type == YAML_SCALAR_EVENT)
-        return take_scalar(r, event);
+        return add_scalar(r, event);
     return begin_parts(r, event, event->type == YAML_MAPPING_START_EVENT ? NODE_MAP : NODE_LIST);
 }

@@ -34,24 +34,26 @@ struct node {
 
 struct document;
 
-/* `name` is what complaints call it: NAME:LINE:COLUMN: ... It must outlive the document. */
-int document_read(const char *name, const void *text, size_t bytes, struct document **document_out,
-                  struct fault *fault);
-void document_free(struct document *document);
+/* `name` appears in messages as NAME:LINE:COLUMN: ... and must outlive the document. */
+int scene_document_read(const char *name, const void *text, size_t bytes,
+                        struct document **document_out, struct fault *fault);
+void scene_document_free(struct document *document);
 
-/* Zeroed memory that lives as long as the document; NULL: there is none. */
-void *document_take(struct document *document, size_t bytes);
+/* Zeroed memory that lives as long as the document; NULL: out of memory. */
+void *scene_document_take(struct document *document, size_t bytes);
 
-const struct node *document_root(const struct document *document);
-const char *document_name(const struct document *document);
+const struct node *scene_document_root(const struct document *document);
+const char *scene_document_name(const struct document *document);
 
 /* The part with that key; NULL: there is none. */
-const struct node *node_find(const struct node *map, const char *key);
+const struct node *scene_document_find(const struct node *map, const char *key);
 
 /* Tells what is wrong with a node, or with its key, with the place in front. */
-int document_refuse(const struct document *document, const struct node *at, struct fault *fault,
-                    const char *format, ...) __attribute__((format(printf, 4, 5)));
-int document_refuse_key(const struct document *document, const struct node *at, struct fault *fault,
-                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+int scene_document_refuse(const struct document *document, const struct node *at,
+                          struct fault *fault, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+int scene_document_refuse_key(const struct document *document, const struct node *at,
+                              struct fault *fault, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is wrong, as a sentence: what, where, what to do. The first one told stays. */
+/* What is wrong, as a sentence: what, where, what to do. The first fault told is kept. */
 #ifndef PTO_FAULT_H
 #define PTO_FAULT_H
 

@@ -9,7 +9,7 @@
 
 enum { ROWS_MAX = 64 };
 
-int names_find(name_fn name, uint32_t count, const char *word)
+int scene_find_name(scene_name_fn name, uint32_t count, const char *word)
 {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(name(i), word) == 0)
@@ -34,7 +34,8 @@ static void join(const char *const *names, uint32_t count, const char *last, cha
     }
 }
 
-const char *names_list(name_fn name, uint32_t count, const char *last, char text[NAMES_TEXT_MAX])
+const char *scene_list_names(scene_name_fn name, uint32_t count, const char *last,
+                             char text[NAMES_TEXT_MAX])
 {
     const char *names[ROWS_MAX];
 
@@ -46,7 +47,8 @@ const char *names_list(name_fn name, uint32_t count, const char *last, char text
     return text;
 }
 
-const char *names_platforms(bool is_open, const char *last, char text[NAMES_TEXT_MAX])
+const char *scene_list_platforms(bool is_open, const char *last, const char *more,
+                                 char text[NAMES_TEXT_MAX])
 {
     const char *names[ROWS_MAX];
     const struct pto_platform *platform;
@@ -55,6 +57,8 @@ const char *names_platforms(bool is_open, const char *last, char text[NAMES_TEXT
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL && count < ROWS_MAX; i++)
         if (!is_open || platform->missing == NULL)
             names[count++] = platform->name;
+    if (more != NULL && count < ROWS_MAX)
+        names[count++] = more;
     join(names, count, last, text);
     return text;
 }

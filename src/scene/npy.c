@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "scene/bytes.h"
 #include "pto/pto.h"
+#include "scene/bytes.h"
 
 #define NPY_BYTES_MAX (1ull << 40)
 
@@ -35,16 +35,17 @@ static int parse_header(const char *name, struct text text, struct npy *npy, str
 static int arrange(const char *name, struct npy *npy, const char *descr, bool is_fortran,
                    struct fault *fault);
 
-int npy_read(const char *path, struct npy *npy, struct fault *fault)
+int scene_npy_read(const char *path, struct npy *npy, struct fault *fault)
 {
     void *bytes;
     size_t size;
-    int status = bytes_read(path, NPY_BYTES_MAX, &bytes, &size, fault);
+    int status = scene_bytes_read(path, NPY_BYTES_MAX, &bytes, &size, fault);
 
-    return status < 0 ? status : npy_parse(path, bytes, size, npy, fault);
+    return status < 0 ? status : scene_npy_parse(path, bytes, size, npy, fault);
 }
 
-int npy_parse(const char *name, void *bytes, size_t size, struct npy *npy, struct fault *fault)
+int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
+                    struct fault *fault)
 {
     const unsigned char *b = bytes;
     size_t length, begin;
@@ -52,7 +53,7 @@ int npy_parse(const char *name, void *bytes, size_t size, struct npy *npy, struc
 
     *npy = (struct npy){ .file = bytes };
     if (size < 12 || memcmp(b, magic, MAGIC_BYTES) != 0 || b[6] < 1 || b[6] > 3) {
-        npy_free(npy);
+        scene_npy_free(npy);
         return fault_tell(fault, PTO_EFORMAT, "%.1000s is not a .npy file of version 1 to 3", name);
     }
     begin = b[6] == 1 ? 10 : 12;
@@ -60,8 +61,8 @@ int npy_parse(const char *name, void *bytes, size_t size, struct npy *npy, struc
     if (b[6] != 1)
         length |= (size_t)b[10] << 16 | (size_t)b[11] << 24;
     if (length > HEADER_MAX || length > size - begin) {
-        npy_free(npy);
-        return fault_tell(fault, PTO_EFORMAT, "%.1000s: its header is cut off or too long", name);
+        scene_npy_free(npy);
+        return fault_tell(fault, PTO_EFORMAT, "%.1000s: the header is truncated or too long", name);
     }
 
     const struct text text = { (const char *)b + begin, (const char *)b + begin + length };
@@ -70,11 +71,11 @@ int npy_parse(const char *name, void *bytes, size_t size, struct npy *npy, struc
     npy->count = size - begin - length; /* bytes, until the header is understood */
     status = parse_header(name, text, npy, fault);
     if (status < 0)
-        npy_free(npy);
+        scene_npy_free(npy);
     return status;
 }
 
-void npy_free(struct npy *npy)
+void scene_npy_free(struct npy *npy)
 {
     free(npy->file);
     npy->file = npy->data = NULL;
@@ -88,7 +89,7 @@ static void skip_space(struct text *t)
         t->at++;
 }
 
-static bool take(struct text *t, const char *word)
+static bool take_token(struct text *t, const char *word)
 {
     size_t length = strlen(word);
 
@@ -133,17 +134,17 @@ static bool take_size(struct text *t, uint32_t *value_out)
     return t->at != begin;
 }
 
-static bool take_shape(struct text *t, struct npy *npy)
+static bool take_header_shape(struct text *t, struct npy *npy)
 {
-    if (!take(t, "("))
+    if (!take_token(t, "("))
         return false;
-    while (!take(t, ")")) {
+    while (!take_token(t, ")")) {
         if (npy->ndims == PTO_MAX_DIMS || !take_size(t, &npy->shapes[npy->ndims]))
             return false;
-        (void)take(t, "L"); /* old files of Python 2 */
+        (void)take_token(t, "L"); /* old files of Python 2 */
         npy->ndims++;
-        if (!take(t, ",")) {
-            if (!take(t, ")"))
+        if (!take_token(t, ",")) {
+            if (!take_token(t, ")"))
                 return false;
             break;
         }
@@ -153,24 +154,25 @@ static bool take_shape(struct text *t, struct npy *npy)
     return true;
 }
 
-static bool take_entry(struct text *t, struct npy *npy, struct header *header)
+static bool take_header_entry(struct text *t, struct npy *npy, struct header *header)
 {
     char key[16];
     uint32_t bit;
     bool is_good;
 
-    if (!take_quoted(t, key, sizeof(key)) || !take(t, ":"))
+    if (!take_quoted(t, key, sizeof(key)) || !take_token(t, ":"))
         return false;
     if (strcmp(key, "descr") == 0) {
         bit = 1;
         is_good = take_quoted(t, header->descr, sizeof(header->descr));
     } else if (strcmp(key, "fortran_order") == 0) {
         bit = 2;
-        header->is_fortran = take(t, "True");
-        is_good = header->is_fortran || take(t, "False");
+        header->is_fortran = take_token(t, "True");
+        is_good = header->is_fortran || take_token(t, "False");
     } else {
         bit = 4;
-        is_good = strcmp(key, "shape") == 0 && (header->seen & bit) == 0 && take_shape(t, npy);
+        is_good =
+            strcmp(key, "shape") == 0 && (header->seen & bit) == 0 && take_header_shape(t, npy);
     }
     is_good = is_good && (header->seen & bit) == 0;
     header->seen |= bit;
@@ -180,20 +182,21 @@ static bool take_entry(struct text *t, struct npy *npy, struct header *header)
 static int parse_header(const char *name, struct text text, struct npy *npy, struct fault *fault)
 {
     struct header header = { .seen = 0 };
-    bool is_good = take(&text, "{");
+    bool is_good = take_token(&text, "{");
 
-    while (is_good && !take(&text, "}")) {
-        is_good = take_entry(&text, npy, &header);
-        if (is_good && !take(&text, ",")) {
-            is_good = take(&text, "}");
+    while (is_good && !take_token(&text, "}")) {
+        is_good = take_header_entry(&text, npy, &header);
+        if (is_good && !take_token(&text, ",")) {
+            is_good = take_token(&text, "}");
             break;
         }
     }
     if (!is_good || header.seen != 7)
-        return fault_tell(fault, PTO_EFORMAT,
-                          "%.1000s: its header is not understood: up to 5 dimensions, one simple "
-                          "type for all elements",
-                          name);
+        return fault_tell(
+            fault, PTO_EFORMAT,
+            "%.1000s: unsupported header: it must have up to 5 dimensions and one simple "
+            "element type",
+            name);
     return arrange(name, npy, header.descr, header.is_fortran, fault);
 }
 
@@ -220,7 +223,7 @@ static int transpose(const char *name, struct npy *npy, struct fault *fault)
     uint32_t at[PTO_MAX_DIMS] = { 0 };
 
     if (rows == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory for %.1000s", name);
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for %.1000s", name);
     for (uint64_t i = 0; i < npy->count; i++) {
         uint64_t from = 0;
 
@@ -245,14 +248,14 @@ static int arrange(const char *name, struct npy *npy, const char *descr, bool is
                     descr[2] <= '8' && descr[3] == '\0';
 
     if (!is_known)
-        return fault_tell(fault, PTO_EFORMAT, "%.1000s: its type '%s' is not one of ours", name,
+        return fault_tell(fault, PTO_EFORMAT, "%.1000s: unsupported element type '%s'", name,
                           descr);
     npy->kind = descr[1];
     npy->item_bytes = (uint32_t)(descr[2] - '0');
     for (uint32_t d = 0; d < npy->ndims; d++)
         if (__builtin_mul_overflow(count, (uint64_t)npy->shapes[d], &count) ||
             count > NPY_BYTES_MAX)
-            return fault_tell(fault, PTO_EFORMAT, "%.1000s: its shape is too large", name);
+            return fault_tell(fault, PTO_EFORMAT, "%.1000s: the shape is too large", name);
     if (there != count * npy->item_bytes)
         return fault_tell(fault, PTO_EFORMAT,
                           "%.1000s has %llu bytes of data, and its shape needs %llu", name,
@@ -265,39 +268,36 @@ static int arrange(const char *name, struct npy *npy, const char *descr, bool is
 
 /* ---- types ---- */
 
-static const char *descr_of(enum pto_dtype dtype)
+bool scene_npy_fits(const struct npy *npy, enum pto_dtype dtype)
 {
-    static const char *const descr[PTO_DTYPE_COUNT] = {
-        [PTO_FLOAT32] = "<f4",   [PTO_FLOAT16] = "<f2", [PTO_INT32] = "<i4",    [PTO_INT16] = "<i2",
-        [PTO_INT8] = "|i1",      [PTO_UINT8] = "|u1",   [PTO_BFLOAT16] = "<V2", [PTO_INT64] = "<i8",
-        [PTO_UINT64] = "<u8",    [PTO_UINT16] = "<u2",  [PTO_UINT32] = "<u4",   [PTO_BOOL] = "|b1",
-        [PTO_FP8E4M3FN] = "|V1", [PTO_FP8E8M0] = "|V1", [PTO_FP4E2M1] = "|V1",
-    };
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
 
-    return descr[dtype];
+    return npy->item_bytes == info->bytes &&
+           (npy->kind == info->npy || (info->npy == 'V' && npy->kind == 'u'));
 }
 
-bool npy_fits(const struct npy *npy, enum pto_dtype dtype)
+/* Raw bytes are those of a type if there is only one of that size. */
+int scene_npy_dtype(const struct npy *npy)
 {
-    char kind = descr_of(dtype)[1];
+    int found = -1;
 
-    return npy->item_bytes == pto_dtype_size((uint32_t)dtype) &&
-           (npy->kind == kind || (kind == 'V' && npy->kind == 'u'));
+    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++) {
+        const struct pto_dtype_info *info = pto_dtype_info(i);
+
+        if (info->npy != npy->kind || info->bytes != npy->item_bytes)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = (int)i;
+    }
+    return found;
 }
 
-int npy_dtype(const struct npy *npy)
+int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,
+                    const void *data, struct fault *fault)
 {
-    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
-        if (descr_of((enum pto_dtype)i)[1] == npy->kind && pto_dtype_size(i) == npy->item_bytes &&
-            npy->kind != 'V')
-            return (int)i;
-    return npy->kind == 'V' && npy->item_bytes == 2 ? PTO_BFLOAT16 : -1;
-}
-
-int npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,
-              const void *data, struct fault *fault)
-{
-    size_t bytes = pto_dtype_size((uint32_t)dtype), used;
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
+    size_t bytes = info->bytes, used;
     char header[256];
     char *file;
     int status;
@@ -305,8 +305,9 @@ int npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, ui
     for (uint32_t d = 0; d < ndims; d++)
         bytes *= shapes[d];
     memcpy(header, "\x93NUMPY\1\0\0\0", 10);
-    used = 10 + (size_t)sprintf(header + 10, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                                descr_of(dtype));
+    used =
+        10 + (size_t)sprintf(header + 10, "{'descr': '%c%c%u', 'fortran_order': False, 'shape': (",
+                             info->bytes > 1 ? '<' : '|', info->npy, info->bytes);
     for (uint32_t d = 0; d < ndims; d++)
         used += (size_t)sprintf(header + used, "%u, ", shapes[d]);
     used += (size_t)sprintf(header + used, "), }");
@@ -317,10 +318,10 @@ int npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, ui
     header[9] = (char)((used - 10) >> 8);
     file = malloc(used + bytes);
     if (file == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory to write %.1000s", path);
+        return fault_tell(fault, PTO_ENOMEM, "out of memory while writing %.1000s", path);
     memcpy(file, header, used);
     memcpy(file + used, data, bytes);
-    status = bytes_write(path, file, used + bytes, fault);
+    status = scene_bytes_write(path, file, used + bytes, fault);
     free(file);
     return status;
 }

@@ -9,8 +9,8 @@
 
 #include <stddef.h>
 
-#include "scene/fault.h"
 #include "pto/tensor.h"
+#include "scene/fault.h"
 
 struct npy {
     uint32_t ndims; /* a single number has shape [1] */
@@ -19,21 +19,22 @@ struct npy {
     uint32_t item_bytes;
     uint64_t count; /* of elements */
     void *data;     /* row-major, little-endian; in the bytes that were read */
-    void *file;     /* what npy_free frees */
+    void *file;     /* what scene_npy_free frees */
 };
 
 /* Complaints begin with `name`. */
-int npy_read(const char *path, struct npy *npy, struct fault *fault);
+int scene_npy_read(const char *path, struct npy *npy, struct fault *fault);
 /* Takes over `bytes`, which free() must accept, whatever comes of it. */
-int npy_parse(const char *name, void *bytes, size_t size, struct npy *npy, struct fault *fault);
-void npy_free(struct npy *npy);
+int scene_npy_parse(const char *name, void *bytes, size_t size, struct npy *npy,
+                    struct fault *fault);
+void scene_npy_free(struct npy *npy);
 
-/* Whether its elements can be taken for that type. */
-bool npy_fits(const struct npy *npy, enum pto_dtype dtype);
-/* The type of its elements by themselves; -1: there is none. */
-int npy_dtype(const struct npy *npy);
+/* Whether its elements can be read as that type. */
+bool scene_npy_fits(const struct npy *npy, enum pto_dtype dtype);
+/* The data type that its descr names; -1: none of ours. */
+int scene_npy_dtype(const struct npy *npy);
 
-int npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,
-              const void *data, struct fault *fault);
+int scene_npy_write(const char *path, enum pto_dtype dtype, const uint32_t *shapes, uint32_t ndims,
+                    const void *data, struct fault *fault);
 
 #endif

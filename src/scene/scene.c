@@ -12,7 +12,7 @@
 #include "scene/bytes.h"
 #include "scene/scene_manifest.h"
 
-static int check_files(const struct scene *scene, struct fault *fault);
+static int check_all_files(const struct scene *scene, struct fault *fault);
 
 int scene_open(const char *folder, struct scene **scene_out, struct fault *fault)
 {
@@ -23,9 +23,9 @@ int scene_open(const char *folder, struct scene **scene_out, struct fault *fault
     int status;
 
     if (path == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
-    status = bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
+    status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
     free(path);
     if (status < 0)
         return status;
@@ -36,7 +36,7 @@ int scene_open(const char *folder, struct scene **scene_out, struct fault *fault
     free(text);
     if (status < 0)
         return status;
-    status = check_files(scene, fault);
+    status = check_all_files(scene, fault);
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -54,12 +54,12 @@ int scene_parse(const char *folder, const void *text, size_t bytes, struct scene
 
     if (scene == NULL || (scene->path = malloc(path_bytes)) == NULL) {
         free(scene);
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     }
     snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
-    status = document_read(scene->path, text, bytes, &scene->document, fault);
+    status = scene_document_read(scene->path, text, bytes, &scene->document, fault);
     if (status == PTO_OK)
-        status = manifest_load(scene, folder, fault);
+        status = scene_manifest_load(scene, folder, fault);
     if (status < 0) {
         scene_close(scene);
         return status;
@@ -72,7 +72,7 @@ void scene_close(struct scene *scene)
 {
     if (scene == NULL)
         return;
-    document_free(scene->document);
+    scene_document_free(scene->document);
     free(scene->path);
     free(scene);
 }
@@ -122,41 +122,12 @@ int scene_find_argument(const struct scene *scene, const char *name)
     return -1;
 }
 
-int scene_find_dtype(const char *name)
-{
-    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
-        if (strcmp(name, scene_dtype_name((enum pto_dtype)i)) == 0)
-            return (int)i;
-    return -1;
-}
-
-const char *scene_dtype_name(enum pto_dtype dtype)
-{
-    static const char *const names[PTO_DTYPE_COUNT] = {
-        [PTO_FLOAT32] = "float32",     [PTO_FLOAT16] = "float16", [PTO_INT32] = "int32",
-        [PTO_INT16] = "int16",         [PTO_INT8] = "int8",       [PTO_UINT8] = "uint8",
-        [PTO_BFLOAT16] = "bfloat16",   [PTO_INT64] = "int64",     [PTO_UINT64] = "uint64",
-        [PTO_UINT16] = "uint16",       [PTO_UINT32] = "uint32",   [PTO_BOOL] = "bool",
-        [PTO_FP8E4M3FN] = "fp8e4m3fn", [PTO_FP8E8M0] = "fp8e8m0", [PTO_FP4E2M1] = "fp4e2m1",
-    };
-
-    return (uint32_t)dtype < PTO_DTYPE_COUNT ? names[dtype] : "unknown";
-}
-
 struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype)
 {
-    switch (dtype) {
-    case PTO_FLOAT32:
-        return (struct scene_tolerance){ 1e-5, 1e-5, 0 };
-    case PTO_FLOAT16:
-        return (struct scene_tolerance){ 1e-3, 1e-3, 0 };
-    case PTO_BFLOAT16:
-        return (struct scene_tolerance){ 1e-2, 1e-2, 0 };
-    case PTO_FP8E4M3FN:
-        return (struct scene_tolerance){ 0, 0, 1 };
-    default:
-        return (struct scene_tolerance){ 0, 0, 0 };
-    }
+    const struct pto_dtype_info *info = pto_dtype_info((uint32_t)dtype);
+
+    return (struct scene_tolerance){ info->tolerance.rtol, info->tolerance.atol,
+                                     info->tolerance.ulp };
 }
 
 /* ---- the files that a scene names ---- */
@@ -187,7 +158,7 @@ static int check_data(const struct scene *scene, const struct scene_files *files
     return status;
 }
 
-static int check_files(const struct scene *scene, struct fault *fault)
+static int check_all_files(const struct scene *scene, struct fault *fault)
 {
     int status = check_file(scene, scene->orchestration.path, "the orchestration", fault);
 

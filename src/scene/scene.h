@@ -6,8 +6,8 @@
 #ifndef PTO_SCENE_READ_H
 #define PTO_SCENE_READ_H
 
-#include "scene/document.h"
 #include "pto/pto.h"
+#include "scene/document.h"
 
 #define SCENE_FILE "scene.yaml"
 
@@ -44,11 +44,9 @@ struct scene_kernel {
     struct scene_source source;
 };
 
-enum scene_direction { SCENE_IN, SCENE_OUT, SCENE_INOUT };
-
 struct scene_argument {
     const char *name;
-    enum scene_direction direction;
+    enum pto_direction direction; /* of a tensor */
     enum pto_dtype dtype;
     uint32_t ndims;
     struct scene_product shape[PTO_MAX_DIMS];
@@ -120,9 +118,9 @@ struct scene {
     char *path;                /* of the file */
 };
 
-/* Reads FOLDER/scene.yaml and sees that the files it names are there. */
+/* Reads FOLDER/scene.yaml and checks that the files it names exist. */
 int scene_open(const char *folder, struct scene **scene_out, struct fault *fault);
-/* The same from memory, for tests; files are not looked for. */
+/* The same from memory, for tests; does not check that files exist. */
 int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,
                 struct fault *fault);
 void scene_close(struct scene *scene);
@@ -135,10 +133,6 @@ bool scene_evaluate(const struct scene_product *product, const struct scene_para
                     uint32_t param_count, int64_t *value_out, const char **missing_out);
 /* -1: there is no such argument. */
 int scene_find_argument(const struct scene *scene, const char *name);
-
-/* Names as they are written in manifests: float32. -1: there is no such type. */
-int scene_find_dtype(const char *name);
-const char *scene_dtype_name(enum pto_dtype dtype);
 
 /* The default of a type. */
 struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype);

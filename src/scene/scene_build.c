@@ -14,8 +14,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "scene/terminal.h"
 #include "pto/build.h"
+#include "scene/terminal.h"
 
 struct scene_golden {
     int file;
@@ -23,7 +23,7 @@ struct scene_golden {
     scene_golden_fn function;
 };
 
-static void show_event(void *context, const struct pto_build_event *event)
+static void show_build_event(void *context, const struct pto_build_event *event)
 {
     const struct scene_build_options *options = context;
     bool is_line = options->is_terminal && !options->is_verbose;
@@ -89,7 +89,7 @@ static void start_params(struct pto_build_params *params, const char *platform,
 {
     pto_build_params_init(params);
     params->platform = platform;
-    params->event = show_event;
+    params->event = show_build_event;
     params->stop = stop_build;
     params->context = (void *)(uintptr_t)options;
 }
@@ -119,8 +119,8 @@ static struct pto_source make_source(const struct scene_source *source, enum pto
     return made;
 }
 
-static int load_artefact(const struct scene *scene, const void *bytes, size_t size,
-                         struct pto_callable **callable_out, struct fault *fault)
+static int load_built(const struct scene *scene, const void *bytes, size_t size,
+                      struct pto_callable **callable_out, struct fault *fault)
 {
     struct pto_load_options options;
     struct pto_error error = { .size = sizeof(error) };
@@ -135,15 +135,12 @@ static int load_artefact(const struct scene *scene, const void *bytes, size_t si
 int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,
                struct pto_build_params *params, struct scene_plan *plan)
 {
-    static const enum pto_direction directions[] = {
-        [SCENE_IN] = PTO_DIR_IN, [SCENE_OUT] = PTO_DIR_OUT, [SCENE_INOUT] = PTO_DIR_INOUT
-    };
     const struct scene_build_options options = { .flags = flags, .flag_count = flag_count };
     uint32_t kernels = scene->kernel_count, flags_max = SCENE_FLAGS_MAX + flag_count;
 
     params->signature_count = 0;
     for (uint32_t i = 0; i < scene->argument_count; i++)
-        plan->signature[params->signature_count++] = directions[scene->argument[i].direction];
+        plan->signature[params->signature_count++] = scene->argument[i].direction;
     for (uint32_t i = 0; i < scene->scalar_count; i++)
         plan->signature[params->signature_count++] = PTO_DIR_SCALAR;
     params->signature = plan->signature;
@@ -194,7 +191,7 @@ int scene_build(const struct scene *scene, const char *platform,
 
     start_params(&params, platform, options);
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     begin_watch(&watch);
     status = pto_build(&params, &bytes, &size, &error);
     end_progress(options);
@@ -203,7 +200,7 @@ int scene_build(const struct scene *scene, const char *platform,
         (void)fault_tell(fault, status, "%s", error.text);
     scene_plan_free(&plan);
     if (status == PTO_OK)
-        status = load_artefact(scene, bytes, size, callable_out, fault);
+        status = load_built(scene, bytes, size, callable_out, fault);
     free(bytes);
     return status;
 }
@@ -211,7 +208,7 @@ int scene_build(const struct scene *scene, const char *platform,
 /* ---- the golden ---- */
 
 /* The descriptor stays open, so that its path names nothing else while the object is loaded. */
-static int load_object(struct scene_golden *golden, const void *bytes, size_t size,
+static int load_golden(struct scene_golden *golden, const void *bytes, size_t size,
                        const struct scene *scene, struct fault *fault)
 {
     char path[64];
@@ -258,7 +255,7 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     int status;
 
     if (golden == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     golden->file = -1;
     flags[source.flag_count++] = "-lm";
     start_params(&params, pto_platform_at(0)->name,
@@ -270,7 +267,7 @@ int scene_golden_open(const struct scene *scene, const struct scene_build_option
     if (status < 0)
         (void)fault_tell(fault, status, "%s", error.text);
     else
-        status = load_object(golden, bytes, size, scene, fault);
+        status = load_golden(golden, bytes, size, scene, fault);
     free(bytes);
     if (status < 0) {
         scene_golden_close(golden);

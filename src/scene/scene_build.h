@@ -3,9 +3,9 @@
 #ifndef PTO_SCENE_BUILD_H
 #define PTO_SCENE_BUILD_H
 
+#include "pto/build.h"
 #include "scene/scene.h"
 #include "scene/scene_data.h"
-#include "pto/build.h"
 
 struct scene_build_options {
     const char *const *flags; /* of all sources but the golden, after the scene's own */
@@ -22,12 +22,12 @@ struct scene_plan {
     enum pto_direction signature[PTO_ENTRY_TENSORS_MAX + PTO_ENTRY_SCALARS_MAX];
 };
 
-/* Lets the build be that of the scene; its texts stay the scene's. PTO_OK or PTO_ENOMEM. */
+/* Fills `params` for the scene, which keeps owning the texts. PTO_OK or PTO_ENOMEM. */
 int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,
                struct pto_build_params *params, struct scene_plan *plan);
 void scene_plan_free(struct scene_plan *plan);
 
-/* What a compiler says about a source that it refuses goes to stderr. */
+/* Compiler errors go to stderr. */
 int scene_build(const struct scene *scene, const char *platform,
                 const struct scene_build_options *options, struct pto_callable **callable_out,
                 struct fault *fault);

@@ -30,7 +30,7 @@ int scene_data_make(const struct scene_data_params *params, struct scene_data *d
     data->param_count = params->kase->param_count;
     data->tensor = calloc(scene->argument_count + 1, sizeof(*data->tensor));
     if (data->tensor == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     status = bind_given(params, data, fault);
     for (uint32_t i = 0; i < scene->argument_count && status == PTO_OK; i++)
         status = make_tensor(params, data, i, fault);
@@ -60,7 +60,7 @@ void scene_data_free(struct scene_data *data)
 
 /* ---- sizes ---- */
 
-/* A size that is a parameter and nothing else takes the file's; the parameter has one value. */
+/* A size that is just a parameter takes its value from the file; all files must agree. */
 static int bind_size(struct scene_data *data, const struct scene_product *size, uint32_t value,
                      bool *is_bound, const char *path, struct fault *fault)
 {
@@ -117,21 +117,21 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
                             &missing) ||
             value < 0 || value > UINT32_MAX ||
             __builtin_mul_overflow(count, (uint64_t)value, &count) || count > 1ull << 40)
-            return fault_tell(fault, PTO_EINVAL, "argument '%s' has a size that cannot be",
+            return fault_tell(fault, PTO_EINVAL, "argument '%s' has an impossible size",
                               argument->name);
         tensor->shapes[d] = (uint32_t)value;
     }
     tensor->count = count;
     tensor->bytes = count * pto_dtype_size((uint32_t)argument->dtype);
-    if (argument->direction != SCENE_OUT)
+    if (argument->direction != PTO_DIR_OUT)
         tensor->data = calloc(1, tensor->bytes + 1);
-    if (argument->direction != SCENE_IN) {
+    if (argument->direction != PTO_DIR_IN) {
         tensor->expected = calloc(1, tensor->bytes + 1);
         tensor->got = calloc(1, tensor->bytes + 1);
     }
-    if ((argument->direction != SCENE_OUT && tensor->data == NULL) ||
-        (argument->direction != SCENE_IN && (tensor->expected == NULL || tensor->got == NULL)))
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory for argument '%s' of %llu bytes",
+    if ((argument->direction != PTO_DIR_OUT && tensor->data == NULL) ||
+        (argument->direction != PTO_DIR_IN && (tensor->expected == NULL || tensor->got == NULL)))
+        return fault_tell(fault, PTO_ENOMEM, "not enough memory for argument '%s' of %llu bytes",
                           argument->name, (unsigned long long)tensor->bytes);
     return PTO_OK;
 }
@@ -146,7 +146,7 @@ static int make_scalars(struct scene_data *data, struct fault *fault)
 
         if (scalar->product.count != 0 &&
             !scene_evaluate(&scalar->product, data->param, data->param_count, &value, &missing))
-            return fault_tell(fault, PTO_EINVAL, "scalar '%s' has a value that cannot be",
+            return fault_tell(fault, PTO_EINVAL, "scalar '%s' has an impossible value",
                               scalar->name);
         if (scalar->product.count != 0)
             number = (double)value;
@@ -180,12 +180,12 @@ static int copy_npy(const struct npy *npy, const char *path, const struct scene_
     const struct scene_argument *argument = tensor->argument;
     char has[64], wants[64];
 
-    if (!npy_fits(npy, argument->dtype))
+    if (!scene_npy_fits(npy, argument->dtype))
         return fault_tell(fault, PTO_EINVAL,
                           "%.1000s has elements of type %c%u, but argument '%s' is %s; convert it "
                           "with .astype()",
                           path, npy->kind, npy->item_bytes, argument->name,
-                          scene_dtype_name(argument->dtype));
+                          pto_dtype_text(argument->dtype));
     if (npy->ndims != argument->ndims ||
         memcmp(npy->shapes, tensor->shapes, npy->ndims * sizeof(npy->shapes[0])) != 0) {
         print_shape(npy->shapes, npy->ndims, has);
@@ -201,12 +201,12 @@ static int load_npy(const char *path, const struct scene_tensor *tensor, void *t
                     struct fault *fault)
 {
     struct npy npy;
-    int status = npy_read(path, &npy, fault);
+    int status = scene_npy_read(path, &npy, fault);
 
     if (status < 0)
         return status;
     status = copy_npy(&npy, path, tensor, to, fault);
-    npy_free(&npy);
+    scene_npy_free(&npy);
     return status;
 }
 
@@ -224,7 +224,7 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
             continue;
         if (given != NULL && given->path != NULL) {
             status = copy_npy(&given->npy, given->path, tensor, tensor->data, fault);
-            if (params->golden == NULL) /* the files that are expected belong to other inputs */
+            if (params->golden == NULL) /* expected files belong to other inputs */
                 data->is_compared = false;
             tensor->is_given = true;
         } else if (files != NULL && files->path[i] != NULL) {
@@ -235,7 +235,7 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
     return status;
 }
 
-/* What is given is compared afterwards: a golden that wrote over it had other inputs in mind. */
+/* Given inputs are compared afterwards: a golden that overwrote one assumed other inputs. */
 static int keep_given(struct scene_data *data, void **copy, struct fault *fault)
 {
     for (uint32_t i = 0; i < data->scene->argument_count; i++) {
@@ -245,7 +245,7 @@ static int keep_given(struct scene_data *data, void **copy, struct fault *fault)
             continue;
         copy[i] = malloc(tensor->bytes + 1);
         if (copy[i] == NULL)
-            return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+            return fault_tell(fault, PTO_ENOMEM, "out of memory");
         memcpy(copy[i], tensor->data, tensor->bytes);
     }
     return PTO_OK;

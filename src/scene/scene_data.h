@@ -7,9 +7,9 @@
 #ifndef PTO_SCENE_DATA_H
 #define PTO_SCENE_DATA_H
 
+#include "pto/scene.h"
 #include "scene/npy.h"
 #include "scene/scene.h"
-#include "pto/scene.h"
 
 struct scene_tensor {
     const struct scene_argument *argument;

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-int fields_no_memory(struct loader *l)
+int scene_fields_no_memory(struct loader *l)
 {
-    return fault_tell(l->fault, PTO_ENOMEM, "there is no memory");
+    return fault_tell(l->fault, PTO_ENOMEM, "out of memory");
 }
 
-/* "a, b and c" is more than a complaint needs: a, b, c. */
+/* The known keys, as "a, b, c". */
 static void list_fields(const struct field *fields, char *text, size_t bytes)
 {
     size_t used = 0;
@@ -23,27 +23,27 @@ static void list_fields(const struct field *fields, char *text, size_t bytes)
             (size_t)snprintf(text + used, bytes - used, "%s%s", used != 0 ? ", " : "", fields->key);
 }
 
-int fields_take(struct loader *l, const struct node *map, const char *what,
-                const struct field *fields, void *target)
+int scene_fields_take(struct loader *l, const struct node *map, const char *what,
+                      const struct field *fields, void *target)
 {
     char text[256];
     int status = PTO_OK;
 
     list_fields(fields, text, sizeof(text));
     if (map->kind != NODE_MAP)
-        return REFUSE(l, map, "%s is a mapping with these keys: %s", what, text);
+        return REFUSE(l, map, "%s must be a mapping with these keys: %s", what, text);
     for (const struct node *part = map->part; part != NULL; part = part->next) {
         const struct field *field = fields;
 
         while (field->key != NULL && strcmp(field->key, part->key) != 0)
             field++;
         if (field->key == NULL)
-            return document_refuse_key(l->document, part, l->fault,
-                                       "%s has no key '%.80s'; there are: %s", what, part->key,
-                                       text);
+            return scene_document_refuse_key(l->document, part, l->fault,
+                                             "%s has no key '%.80s'; known keys: %s", what,
+                                             part->key, text);
     }
     for (const struct field *field = fields; field->key != NULL && status == PTO_OK; field++) {
-        const struct node *part = node_find(map, field->key);
+        const struct node *part = scene_document_find(map, field->key);
 
         if (part != NULL)
             status = field->take(l, part, target);
@@ -53,18 +53,18 @@ int fields_take(struct loader *l, const struct node *map, const char *what,
     return status;
 }
 
-int fields_text(struct loader *l, const struct node *value, const char **text_out)
+int scene_fields_text(struct loader *l, const struct node *value, const char **text_out)
 {
     if (value->kind != NODE_TEXT)
-        return REFUSE(l, value, "this is to be a text, not a %s",
+        return REFUSE(l, value, "expected a text, not a %s",
                       value->kind == NODE_LIST ? "list" : "mapping");
     if (value->text[0] == '\0')
-        return REFUSE(l, value, "this is to be a text, and it is empty");
+        return REFUSE(l, value, "expected a text, but it is empty");
     *text_out = value->text;
     return PTO_OK;
 }
 
-static bool is_word(const char *text, const char *more)
+static bool is_plain_word(const char *text, const char *more)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
     char all[sizeof(letters) + 16];
@@ -73,21 +73,23 @@ static bool is_word(const char *text, const char *more)
     return strspn(text, all) == strlen(text) && strlen(text) < 64;
 }
 
-int fields_name(struct loader *l, const struct node *value, const char **name_out)
+int scene_fields_name(struct loader *l, const struct node *value, const char **name_out)
 {
-    int status = fields_text(l, value, name_out);
+    int status = scene_fields_text(l, value, name_out);
 
-    if (status == PTO_OK && (!is_word(*name_out, "") || (**name_out >= '0' && **name_out <= '9')))
+    if (status == PTO_OK &&
+        (!is_plain_word(*name_out, "") || (**name_out >= '0' && **name_out <= '9')))
         return REFUSE(l, value, "'%.80s' is not a name: letters, digits and _, up to 63 of them",
                       *name_out);
     return status;
 }
 
-int fields_title(struct loader *l, const struct node *value, const char **name_out)
+int scene_fields_title(struct loader *l, const struct node *value, const char **name_out)
 {
-    int status = fields_text(l, value, name_out);
+    int status = scene_fields_text(l, value, name_out);
 
-    if (status == PTO_OK && (!is_word(*name_out, ".-") || **name_out == '.' || **name_out == '-'))
+    if (status == PTO_OK &&
+        (!is_plain_word(*name_out, ".-") || **name_out == '.' || **name_out == '-'))
         return REFUSE(l, value, "'%.80s' is not a name: letters, digits, _, . and -, up to 63",
                       *name_out);
     return status;
@@ -106,17 +108,17 @@ static bool parse_integer(const char *text, int64_t *value_out)
     return errno == 0;
 }
 
-int fields_integer(struct loader *l, const struct node *value, int64_t low, int64_t high,
-                   int64_t *value_out)
+int scene_fields_integer(struct loader *l, const struct node *value, int64_t low, int64_t high,
+                         int64_t *value_out)
 {
     if (value->kind != NODE_TEXT || !value->is_plain || !parse_integer(value->text, value_out) ||
         *value_out < low || *value_out > high)
-        return REFUSE(l, value, "this is to be a whole number from %lld to %lld", (long long)low,
+        return REFUSE(l, value, "expected a whole number from %lld to %lld", (long long)low,
                       (long long)high);
     return PTO_OK;
 }
 
-bool fields_parse_number(const char *text, double *value_out)
+bool scene_fields_parse_number(const char *text, double *value_out)
 {
     char *end;
 
@@ -126,43 +128,44 @@ bool fields_parse_number(const char *text, double *value_out)
     return *end == '\0' && isfinite(*value_out);
 }
 
-int fields_number(struct loader *l, const struct node *value, double low, double high,
-                  double *value_out)
+int scene_fields_number(struct loader *l, const struct node *value, double low, double high,
+                        double *value_out)
 {
     if (value->kind != NODE_TEXT || !value->is_plain ||
-        !fields_parse_number(value->text, value_out) || !(*value_out >= low && *value_out <= high))
-        return REFUSE(l, value, "this is to be a number from %g to %g", low, high);
+        !scene_fields_parse_number(value->text, value_out) ||
+        !(*value_out >= low && *value_out <= high))
+        return REFUSE(l, value, "expected a number from %g to %g", low, high);
     return PTO_OK;
 }
 
-int fields_path(struct loader *l, const struct node *value, const char **path_out)
+int scene_fields_path(struct loader *l, const struct node *value, const char **path_out)
 {
     const char *text = NULL;
-    int status = fields_text(l, value, &text);
+    int status = scene_fields_text(l, value, &text);
     char *path;
 
     if (status < 0 || *text == '/') {
         *path_out = text;
         return status;
     }
-    path = document_take(l->document, strlen(l->folder) + strlen(text) + 2);
+    path = scene_document_take(l->document, strlen(l->folder) + strlen(text) + 2);
     if (path == NULL)
-        return fields_no_memory(l);
+        return scene_fields_no_memory(l);
     sprintf(path, "%s/%s", l->folder, text);
     *path_out = path;
     return PTO_OK;
 }
 
-int fields_texts(struct loader *l, const struct node *value, take_text_fn take,
-                 struct scene_list *list)
+int scene_fields_texts(struct loader *l, const struct node *value, take_text_fn take,
+                       struct scene_list *list)
 {
     if (value->kind != NODE_LIST)
-        return REFUSE(l, value, "this is to be a list: [a, b]");
+        return REFUSE(l, value, "expected a list: [a, b]");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         int status;
 
         if (list->count == SCENE_FLAGS_MAX)
-            return REFUSE(l, part, "more than %d of them are too many", SCENE_FLAGS_MAX);
+            return REFUSE(l, part, "too many entries; at most %d are allowed", SCENE_FLAGS_MAX);
         status = take(l, part, &list->text[list->count]);
         if (status < 0)
             return status;
@@ -171,19 +174,19 @@ int fields_texts(struct loader *l, const struct node *value, take_text_fn take,
     return PTO_OK;
 }
 
-int fields_take_list(struct loader *l, const struct node *value, const char *what,
-                     uint32_t count_max, size_t item_bytes, take_fn take, void **items_out,
-                     uint32_t *count_out)
+int scene_fields_take_list(struct loader *l, const struct node *value, const char *what,
+                           uint32_t count_max, size_t item_bytes, take_fn take, void **items_out,
+                           uint32_t *count_out)
 {
     char *items;
 
     if (value->kind != NODE_LIST)
-        return REFUSE(l, value, "this is to be a list of %s, each with - in front", what);
+        return REFUSE(l, value, "expected a list of %s, each with - in front", what);
     if (value->count > count_max)
-        return REFUSE(l, value, "more than %u %s are too many", count_max, what);
-    items = document_take(l->document, (value->count + 1) * item_bytes);
+        return REFUSE(l, value, "at most %u %s are allowed", count_max, what);
+    items = scene_document_take(l->document, (value->count + 1) * item_bytes);
     if (items == NULL)
-        return fields_no_memory(l);
+        return scene_fields_no_memory(l);
     *items_out = items;
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         int status = take(l, part, items + *count_out * item_bytes);
@@ -195,18 +198,18 @@ int fields_take_list(struct loader *l, const struct node *value, const char *wha
     return PTO_OK;
 }
 
-int fields_product(struct loader *l, const struct node *value, struct scene_product *product)
+int scene_fields_product(struct loader *l, const struct node *value, struct scene_product *product)
 {
     const char *text;
-    int status = fields_text(l, value, &text);
+    int status = scene_fields_text(l, value, &text);
     char *rest, *word;
 
     if (status < 0)
         return status;
     product->at = value;
-    rest = document_take(l->document, strlen(text) + 1);
+    rest = scene_document_take(l->document, strlen(text) + 1);
     if (rest == NULL)
-        return fields_no_memory(l);
+        return scene_fields_no_memory(l);
     strcpy(rest, text);
     while ((word = strsep(&rest, "*")) != NULL) {
         size_t length;
@@ -216,10 +219,10 @@ int fields_product(struct loader *l, const struct node *value, struct scene_prod
         for (length = strlen(word); length > 0 && word[length - 1] == ' '; length--)
             word[length - 1] = '\0';
         if (product->count == SCENE_FACTORS_MAX)
-            return REFUSE(l, value, "more than %d factors are too many", SCENE_FACTORS_MAX);
+            return REFUSE(l, value, "too many factors; at most %d are allowed", SCENE_FACTORS_MAX);
         if (parse_integer(word, &number))
             product->factor[product->count++].value = number;
-        else if (is_word(word, "") && *word != '\0' && !(*word >= '0' && *word <= '9'))
+        else if (is_plain_word(word, "") && *word != '\0' && !(*word >= '0' && *word <= '9'))
             product->factor[product->count++].param = word;
         else
             return REFUSE(l, value,

@@ -26,44 +26,44 @@ struct field {
     bool is_required;
 };
 
-#define REFUSE(l, at, ...) document_refuse((l)->document, (at), (l)->fault, __VA_ARGS__)
+#define REFUSE(l, at, ...) scene_document_refuse((l)->document, (at), (l)->fault, __VA_ARGS__)
 
-/* In the order of the table, not of the file, so that what a field builds on is there. */
-int fields_take(struct loader *l, const struct node *map, const char *what,
-                const struct field *fields, void *target);
+/* In the order of the table, not of the file, so that a field can rely on earlier ones. */
+int scene_fields_take(struct loader *l, const struct node *map, const char *what,
+                      const struct field *fields, void *target);
 /* A list of mappings in memory of the document. `take` gets each with its element. */
-int fields_take_list(struct loader *l, const struct node *value, const char *what,
-                     uint32_t count_max, size_t item_bytes, take_fn take, void **items_out,
-                     uint32_t *count_out);
+int scene_fields_take_list(struct loader *l, const struct node *value, const char *what,
+                           uint32_t count_max, size_t item_bytes, take_fn take, void **items_out,
+                           uint32_t *count_out);
 
-int fields_text(struct loader *l, const struct node *value, const char **text_out);
-/* A word that a C program could have as a name; a word that may also stand for a file. */
-int fields_name(struct loader *l, const struct node *value, const char **name_out);
-int fields_title(struct loader *l, const struct node *value, const char **name_out);
+int scene_fields_text(struct loader *l, const struct node *value, const char **text_out);
+/* An identifier of C; a word that can also be a file name. */
+int scene_fields_name(struct loader *l, const struct node *value, const char **name_out);
+int scene_fields_title(struct loader *l, const struct node *value, const char **name_out);
 /* A path, from the scene's folder. */
-int fields_path(struct loader *l, const struct node *value, const char **path_out);
-int fields_integer(struct loader *l, const struct node *value, int64_t low, int64_t high,
-                   int64_t *value_out);
-int fields_number(struct loader *l, const struct node *value, double low, double high,
-                  double *value_out);
+int scene_fields_path(struct loader *l, const struct node *value, const char **path_out);
+int scene_fields_integer(struct loader *l, const struct node *value, int64_t low, int64_t high,
+                         int64_t *value_out);
+int scene_fields_number(struct loader *l, const struct node *value, double low, double high,
+                        double *value_out);
 
 typedef int (*take_text_fn)(struct loader *l, const struct node *value, const char **text_out);
 
-int fields_texts(struct loader *l, const struct node *value, take_text_fn take,
-                 struct scene_list *list);
+int scene_fields_texts(struct loader *l, const struct node *value, take_text_fn take,
+                       struct scene_list *list);
 /* A number, a parameter, or a product of them. */
-int fields_product(struct loader *l, const struct node *value, struct scene_product *product);
+int scene_fields_product(struct loader *l, const struct node *value, struct scene_product *product);
 
-bool fields_parse_number(const char *text, double *value_out);
-int fields_no_memory(struct loader *l);
+bool scene_fields_parse_number(const char *text, double *value_out);
+int scene_fields_no_memory(struct loader *l);
 
 /* The fields of scene_sources.c. `target` is not looked at: they are the scene's. */
-int sources_take_flags(struct loader *l, const struct node *value, void *target);
-int sources_take_include(struct loader *l, const struct node *value, void *target);
-int sources_take_isa(struct loader *l, const struct node *value, void *target);
-int sources_take_isa_pin(struct loader *l, const struct node *value, void *target);
-int sources_take_orchestration(struct loader *l, const struct node *value, void *target);
-int sources_take_kernels(struct loader *l, const struct node *value, void *target);
-int sources_take_golden(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_flags(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_include(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_isa(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_isa_pin(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_orchestration(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_kernels(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_golden(struct loader *l, const struct node *value, void *target);
 
 #endif

@@ -82,7 +82,7 @@ static int add_path(struct scene_paths *paths, const char *path, struct fault *f
         paths->path = grown;
     if (copy == NULL || grown == NULL || paths->count == SCENES_MAX) {
         free(copy);
-        return fault_tell(fault, PTO_ENOMEM, "there are too many scenes, or there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "too many scenes, or out of memory");
     }
     paths->path[paths->count++] = copy;
     return PTO_OK;
@@ -121,13 +121,12 @@ int scene_find_below(const char *path, struct scene_paths *paths, struct fault *
     int status;
 
     if (!trim_path(path, folder) || stat(folder, &info) < 0)
-        return fault_tell(fault, PTO_EINVAL, "there is no '%.1000s'", path);
+        return fault_tell(fault, PTO_EINVAL, "'%.1000s' does not exist", path);
     if (!S_ISDIR(info.st_mode))
         return fault_tell(fault, PTO_EINVAL, "'%.1000s' is not a folder", path);
     status = add_below(folder, 0, paths, fault);
     if (status == PTO_OK && paths->count == before)
-        return fault_tell(fault, PTO_EINVAL, "there is no %s in '%.1000s' or below it", SCENE_FILE,
-                          path);
+        return fault_tell(fault, PTO_EINVAL, "no %s in or below '%.1000s'", SCENE_FILE, path);
     if (paths->count != 0)
         qsort(paths->path, paths->count, sizeof(*paths->path), compare_paths);
     for (uint32_t i = 0; i < paths->count; i++) { /* one that was named twice stays once */
@@ -156,7 +155,7 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
                           DEPTH_MAX);
     folder = opendir(path);
     if (folder == NULL)
-        return fault_tell(fault, PTO_ESYSTEM, "'%.1000s' cannot be looked into: %s", path,
+        return fault_tell(fault, PTO_ESYSTEM, "'%.1000s' cannot be read: %s", path,
                           strerror(errno));
     while (status == PTO_OK && (entry = readdir(folder)) != NULL) {
         char below[PATH_MAX];
@@ -181,16 +180,15 @@ int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault)
     if (trim_path(name, path) && scene_is_folder(path))
         return PTO_OK;
     if (strchr(name, '/') != NULL)
-        return fault_tell(fault, PTO_EINVAL, "there is no scene in '%.1000s': it has no %s", name,
+        return fault_tell(fault, PTO_EINVAL, "'%.1000s' is not a scene: it has no %s", name,
                           SCENE_FILE);
     if (!scene_find_examples(folder))
         return fault_tell(fault, PTO_EINVAL,
-                          "there is no scene '%.1000s' here, and the examples cannot be found",
-                          name);
+                          "unknown scene '%.1000s', and the examples cannot be found", name);
     if (snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && scene_is_folder(path))
         return PTO_OK;
     return fault_tell(fault, PTO_EINVAL,
-                      "there is no scene '%.1000s' here, nor an example of that name; `pto run "
-                      "--list` names them",
+                      "unknown scene '%.1000s': neither a folder nor an example; `pto run "
+                      "--list` lists the examples",
                       name);
 }

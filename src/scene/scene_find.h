@@ -9,7 +9,7 @@
 
 #include "scene/fault.h"
 
-/* Folders, sorted; each is the caller's to free, and the array. */
+/* Sorted folders; the caller frees them with scene_paths_free. */
 struct scene_paths {
     char **path;
     uint32_t count;
@@ -17,9 +17,9 @@ struct scene_paths {
 
 void scene_paths_free(struct scene_paths *paths);
 
-/* The folder above that of this executable: bin/, lib/ and perhaps include/ are in it. */
+/* The folder above the executable's: it has bin/, lib/ and perhaps include/. */
 bool scene_find_root(char path[PATH_MAX]);
-/* The folder of the examples, seen from the executable: of an installation or of a source tree. */
+/* The folder of the examples, in the installation or source tree of the executable. */
 bool scene_find_examples(char path[PATH_MAX]);
 /* All scenes at or below a folder, or the one whose scene.yaml it is. They are added to `paths`. */
 int scene_find_below(const char *path, struct scene_paths *paths, struct fault *fault);

@@ -11,31 +11,29 @@ static int check_scene(struct loader *l, const struct node *root);
 
 /* ---- small fields ---- */
 
-static int find_mode(const char *text)
-{
-    return strcmp(text, "stream") == 0 ? PTO_MODE_STREAM
-           : strcmp(text, "host") == 0 ? PTO_MODE_HOST
-                                       : -1;
-}
-
 static int take_modes(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
     struct scene_case *kase = target;
-    int status = fields_texts(l, value, fields_text, &list);
+    int status = scene_fields_texts(l, value, scene_fields_text, &list);
     const struct node *part = value->part;
 
     if (status < 0)
         return status;
     kase->modes = 0;
     for (uint32_t i = 0; i < list.count; i++, part = part->next) {
-        int mode = find_mode(list.text[i]);
+        int mode = scene_find_name(pto_mode_name, PTO_MODE_COUNT, list.text[i]);
 
         if (mode < 0)
-            return REFUSE(l, part, "a mode is stream or host, not '%.80s'", list.text[i]);
+            return REFUSE(l, part, "mode must be %s, not '%.80s'",
+                          scene_list_names(pto_mode_name, PTO_MODE_COUNT, "or", names),
+                          list.text[i]);
         kase->modes |= 1u << mode;
     }
-    return kase->modes != 0 ? PTO_OK : REFUSE(l, value, "there is to be a mode: stream or host");
+    return kase->modes != 0 ? PTO_OK
+                            : REFUSE(l, value, "modes must name at least one of %s",
+                                     scene_list_names(pto_mode_name, PTO_MODE_COUNT, "and", names));
 }
 
 static int take_platforms(struct loader *l, const struct node *value, void *target)
@@ -43,7 +41,7 @@ static int take_platforms(struct loader *l, const struct node *value, void *targ
     char names[NAMES_TEXT_MAX];
     struct scene_list list = { .count = 0 };
     struct scene_case *kase = target;
-    int status = fields_texts(l, value, fields_text, &list);
+    int status = scene_fields_texts(l, value, scene_fields_text, &list);
     const struct node *part = value->part;
 
     if (status < 0)
@@ -54,26 +52,27 @@ static int take_platforms(struct loader *l, const struct node *value, void *targ
 
         for (uint32_t k = 0; k < kase->platform_count; k++)
             is_twice = is_twice || strcmp(list.text[i], kase->platform[k]) == 0;
-        if (!is_known || is_twice)
-            return REFUSE(l, part, "%s '%.80s'; there are %s",
-                          is_twice ? "there is twice the platform" : "there is no platform",
-                          list.text[i], names_platforms(false, "and", names));
+        if (!is_known)
+            return REFUSE(l, part, "unknown platform '%.80s'; known platforms: %s", list.text[i],
+                          scene_list_platforms(false, "and", NULL, names));
+        if (is_twice)
+            return REFUSE(l, part, "duplicate platform '%.80s'", list.text[i]);
         if (kase->platform_count == SCENE_PLATFORMS_MAX)
-            return REFUSE(l, part, "more than %d platforms are too many", SCENE_PLATFORMS_MAX);
+            return REFUSE(l, part, "more than %d platforms", SCENE_PLATFORMS_MAX);
         kase->platform[kase->platform_count++] = list.text[i];
     }
-    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "there is to be a platform");
+    return kase->platform_count != 0 ? PTO_OK : REFUSE(l, value, "platforms must not be empty");
 }
 
 static int take_timeout(struct loader *l, const struct node *value, void *target)
 {
-    return fields_number(l, value, 0.001, 86400, &((struct scene_case *)target)->timeout);
+    return scene_fields_number(l, value, 0.001, 86400, &((struct scene_case *)target)->timeout);
 }
 
 static int take_seed(struct loader *l, const struct node *value, void *target)
 {
     int64_t seed;
-    int status = fields_integer(l, value, 0, INT64_MAX, &seed);
+    int status = scene_fields_integer(l, value, 0, INT64_MAX, &seed);
 
     if (status == PTO_OK)
         ((struct scene_case *)target)->seed = (uint64_t)seed;
@@ -83,7 +82,7 @@ static int take_seed(struct loader *l, const struct node *value, void *target)
 static int take_clusters(struct loader *l, const struct node *value, void *target)
 {
     int64_t clusters;
-    int status = fields_integer(l, value, 1, 1024, &clusters);
+    int status = scene_fields_integer(l, value, 1, 1024, &clusters);
 
     if (status == PTO_OK)
         ((struct scene_case *)target)->clusters = (uint32_t)clusters;
@@ -95,7 +94,7 @@ static int take_params(struct loader *l, const struct node *value, void *target)
     struct scene_case *kase = target;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "params is a mapping of names to whole numbers: { n: 1024 }");
+        return REFUSE(l, value, "params must be a mapping of names to whole numbers: { n: 1024 }");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
         const struct node key = {
             .kind = NODE_TEXT, .line = part->key_line, .column = part->key_column, .text = part->key
@@ -103,17 +102,17 @@ static int take_params(struct loader *l, const struct node *value, void *target)
         struct scene_param *param = NULL;
         const char *name;
         int64_t number;
-        int status = fields_name(l, &key, &name);
+        int status = scene_fields_name(l, &key, &name);
 
         if (status == PTO_OK)
-            status = fields_integer(l, part, INT64_MIN / 2, INT64_MAX / 2, &number);
+            status = scene_fields_integer(l, part, INT64_MIN / 2, INT64_MAX / 2, &number);
         if (status < 0)
             return status;
         for (uint32_t i = 0; i < kase->param_count; i++)
             if (strcmp(kase->param[i].name, name) == 0)
                 param = &kase->param[i];
         if (param == NULL && kase->param_count == SCENE_PARAMS_MAX)
-            return REFUSE(l, part, "more than %d parameters are too many", SCENE_PARAMS_MAX);
+            return REFUSE(l, part, "too many parameters; at most %d are allowed", SCENE_PARAMS_MAX);
         if (param == NULL)
             param = &kase->param[kase->param_count++];
         *param = (struct scene_param){ name, number };
@@ -125,17 +124,17 @@ static int take_params(struct loader *l, const struct node *value, void *target)
 
 static int take_rtol(struct loader *l, const struct node *value, void *target)
 {
-    return fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->rtol);
+    return scene_fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->rtol);
 }
 
 static int take_atol(struct loader *l, const struct node *value, void *target)
 {
-    return fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->atol);
+    return scene_fields_number(l, value, 0, 1e30, &((struct scene_tolerance *)target)->atol);
 }
 
 static int take_ulp(struct loader *l, const struct node *value, void *target)
 {
-    return fields_number(l, value, 0, 1e18, &((struct scene_tolerance *)target)->ulp);
+    return scene_fields_number(l, value, 0, 1e18, &((struct scene_tolerance *)target)->ulp);
 }
 
 static int take_tolerance(struct loader *l, const struct node *value, void *target)
@@ -149,17 +148,19 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
     struct scene_case *kase = target;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "tolerance goes by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
+        return REFUSE(
+            l, value,
+            "tolerance must be a mapping by type: { float32: { rtol: 1e-5, atol: 1e-5 } }");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
-        int dtype = scene_find_dtype(part->key);
+        int dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, part->key);
         struct scene_tolerance tolerance = { 0, 0, 0 };
         int status;
 
         if (dtype < 0)
-            return document_refuse_key(l->document, part, l->fault,
-                                       "'%.80s' is not a type of elements, such as float32",
-                                       part->key);
-        status = fields_take(l, part, "a tolerance", fields, &tolerance);
+            return scene_document_refuse_key(l->document, part, l->fault,
+                                             "'%.80s' is not an element type such as float32",
+                                             part->key);
+        status = scene_fields_take(l, part, "a tolerance", fields, &tolerance);
         if (status < 0)
             return status;
         kase->tolerance[dtype] = tolerance;
@@ -172,46 +173,49 @@ static int take_tolerance(struct loader *l, const struct node *value, void *targ
 static int take_argument_name(struct loader *l, const struct node *value, void *target)
 {
     struct scene_argument *argument = target;
-    int status = fields_name(l, value, &argument->name);
+    int status = scene_fields_name(l, value, &argument->name);
 
     if (status == PTO_OK && scene_find_argument(l->scene, argument->name) >= 0)
-        return REFUSE(l, value, "argument '%s' is there already", argument->name);
+        return REFUSE(l, value, "duplicate argument '%s'", argument->name);
     return status;
+}
+
+enum { TENSOR_DIRECTIONS = PTO_DIR_COUNT - PTO_DIR_IN };
+
+static const char *tensor_direction(uint32_t index)
+{
+    return pto_direction_name(PTO_DIR_IN + index);
 }
 
 static int take_direction(struct loader *l, const struct node *value, void *target)
 {
-    static const char *const words[] = {
-        [SCENE_IN] = "in", [SCENE_OUT] = "out", [SCENE_INOUT] = "inout"
-    };
+    char names[NAMES_TEXT_MAX];
     const char *text;
-    int status = fields_text(l, value, &text);
+    int direction, status = scene_fields_text(l, value, &text);
 
     if (status < 0)
         return status;
-    for (int i = SCENE_IN; i <= SCENE_INOUT; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            ((struct scene_argument *)target)->direction = (enum scene_direction)i;
-            return PTO_OK;
-        }
-    }
-    return REFUSE(l, value, "a direction is in, out or inout, not '%.80s'", text);
+    direction = scene_find_name(tensor_direction, TENSOR_DIRECTIONS, text);
+    if (direction < 0)
+        return REFUSE(l, value, "direction must be %s, not '%.80s'",
+                      scene_list_names(tensor_direction, TENSOR_DIRECTIONS, "or", names), text);
+    ((struct scene_argument *)target)->direction = (enum pto_direction)(PTO_DIR_IN + direction);
+    return PTO_OK;
 }
 
 static int take_dtype(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     const char *text;
-    int status = fields_text(l, value, &text);
+    int status = scene_fields_text(l, value, &text);
     int dtype;
 
     if (status < 0)
         return status;
-    dtype = scene_find_dtype(text);
+    dtype = scene_find_name(pto_dtype_text, PTO_DTYPE_COUNT, text);
     if (dtype < 0)
-        return REFUSE(l, value,
-                      "there is no type '%.80s'; there are float32, float16, bfloat16, int8 to "
-                      "int64, uint8 to uint64, bool, fp8e4m3fn, fp8e8m0, fp4e2m1",
-                      text);
+        return REFUSE(l, value, "unknown type '%.80s'; known types: %s", text,
+                      scene_list_names(pto_dtype_text, PTO_DTYPE_COUNT, "and", names));
     ((struct scene_argument *)target)->dtype = (enum pto_dtype)dtype;
     return PTO_OK;
 }
@@ -221,9 +225,9 @@ static int take_shape(struct loader *l, const struct node *value, void *target)
     struct scene_argument *argument = target;
 
     if (value->kind != NODE_LIST || value->count < 1 || value->count > PTO_MAX_DIMS)
-        return REFUSE(l, value, "a shape is a list of 1 to 5 sizes: [rows, 64]");
+        return REFUSE(l, value, "shape must be a list of 1 to 5 sizes: [rows, 64]");
     for (const struct node *part = value->part; part != NULL; part = part->next) {
-        int status = fields_product(l, part, &argument->shape[argument->ndims]);
+        int status = scene_fields_product(l, part, &argument->shape[argument->ndims]);
 
         if (status < 0)
             return status;
@@ -242,25 +246,25 @@ static int take_argument(struct loader *l, const struct node *value, void *targe
         { NULL, NULL, false },
     };
 
-    return fields_take(l, value, "an argument", fields, target);
+    return scene_fields_take(l, value, "an argument", fields, target);
 }
 
 static int take_arguments(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_take_list(l, value, "arguments", PTO_ENTRY_TENSORS_MAX,
-                            sizeof(*l->scene->argument), take_argument,
-                            (void **)&l->scene->argument, &l->scene->argument_count);
+    return scene_fields_take_list(l, value, "arguments", PTO_ENTRY_TENSORS_MAX,
+                                  sizeof(*l->scene->argument), take_argument,
+                                  (void **)&l->scene->argument, &l->scene->argument_count);
 }
 
 static int take_scalar_name(struct loader *l, const struct node *value, void *target)
 {
     struct scene_scalar *scalar = target;
-    int status = fields_name(l, value, &scalar->name);
+    int status = scene_fields_name(l, value, &scalar->name);
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->scalar_count; i++)
         if (strcmp(l->scene->scalar[i].name, scalar->name) == 0)
-            return REFUSE(l, value, "scalar '%s' is there already", scalar->name);
+            return REFUSE(l, value, "duplicate scalar '%s'", scalar->name);
     return status;
 }
 
@@ -280,7 +284,7 @@ static int take_scalar_type(struct loader *l, const struct node *value, void *ta
     };
     struct scene_scalar *scalar = target;
     const char *text;
-    int status = fields_text(l, value, &text);
+    int status = scene_fields_text(l, value, &text);
 
     if (status < 0)
         return status;
@@ -292,7 +296,7 @@ static int take_scalar_type(struct loader *l, const struct node *value, void *ta
             return PTO_OK;
         }
     }
-    return REFUSE(l, value, "a scalar is float32, float64, int8 to int64 or uint8 to uint64");
+    return REFUSE(l, value, "a scalar must be float32, float64, int8 to int64 or uint8 to uint64");
 }
 
 static int take_scalar_value(struct loader *l, const struct node *value, void *target)
@@ -300,9 +304,9 @@ static int take_scalar_value(struct loader *l, const struct node *value, void *t
     struct scene_scalar *scalar = target;
 
     if (scalar->type != SCENE_INTEGER && value->kind == NODE_TEXT &&
-        fields_parse_number(value->text, &scalar->number))
+        scene_fields_parse_number(value->text, &scalar->number))
         return PTO_OK;
-    return fields_product(l, value, &scalar->product);
+    return scene_fields_product(l, value, &scalar->product);
 }
 
 static int take_scalar(struct loader *l, const struct node *value, void *target)
@@ -314,29 +318,30 @@ static int take_scalar(struct loader *l, const struct node *value, void *target)
         { NULL, NULL, false },
     };
 
-    return fields_take(l, value, "a scalar", fields, target);
+    return scene_fields_take(l, value, "a scalar", fields, target);
 }
 
 static int take_scalars(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_take_list(l, value, "scalars", PTO_ENTRY_SCALARS_MAX, sizeof(*l->scene->scalar),
-                            take_scalar, (void **)&l->scene->scalar, &l->scene->scalar_count);
+    return scene_fields_take_list(l, value, "scalars", PTO_ENTRY_SCALARS_MAX,
+                                  sizeof(*l->scene->scalar), take_scalar,
+                                  (void **)&l->scene->scalar, &l->scene->scalar_count);
 }
 
 /* ---- data files ---- */
 
 /* Which arguments may have one: those whose direction is not `except`. */
-static int take_files(struct loader *l, const struct node *value, enum scene_direction except,
+static int take_files(struct loader *l, const struct node *value, enum pto_direction except,
                       struct scene_files **files)
 {
     struct scene_files *copy;
 
     if (value->kind != NODE_MAP)
-        return REFUSE(l, value, "this is to be a mapping of arguments to files: { a: a.npy }");
-    copy = document_take(l->document, sizeof(*copy));
+        return REFUSE(l, value, "expected a mapping of arguments to files: { a: a.npy }");
+    copy = scene_document_take(l->document, sizeof(*copy));
     if (copy == NULL)
-        return fields_no_memory(l);
+        return scene_fields_no_memory(l);
     if (*files != NULL)
         *copy = **files;
     *files = copy;
@@ -345,12 +350,13 @@ static int take_files(struct loader *l, const struct node *value, enum scene_dir
         int status;
 
         if (index < 0)
-            return document_refuse_key(l->document, part, l->fault, "there is no argument '%.80s'",
-                                       part->key);
+            return scene_document_refuse_key(l->document, part, l->fault,
+                                             "unknown argument '%.80s'", part->key);
         if (l->scene->argument[index].direction == except)
-            return document_refuse_key(l->document, part, l->fault, "argument '%.80s' is an %s",
-                                       part->key, except == SCENE_IN ? "input" : "output");
-        status = fields_path(l, part, &copy->path[index]);
+            return scene_document_refuse_key(l->document, part, l->fault,
+                                             "argument '%.80s' is an %s", part->key,
+                                             except == PTO_DIR_IN ? "input" : "output");
+        status = scene_fields_path(l, part, &copy->path[index]);
         if (status < 0)
             return status;
     }
@@ -359,12 +365,12 @@ static int take_files(struct loader *l, const struct node *value, enum scene_dir
 
 static int take_inputs(struct loader *l, const struct node *value, void *target)
 {
-    return take_files(l, value, SCENE_OUT, &((struct scene_case *)target)->inputs);
+    return take_files(l, value, PTO_DIR_OUT, &((struct scene_case *)target)->inputs);
 }
 
 static int take_expected(struct loader *l, const struct node *value, void *target)
 {
-    return take_files(l, value, SCENE_IN, &((struct scene_case *)target)->expected);
+    return take_files(l, value, PTO_DIR_IN, &((struct scene_case *)target)->expected);
 }
 
 /* ---- cases ---- */
@@ -372,11 +378,11 @@ static int take_expected(struct loader *l, const struct node *value, void *targe
 static int take_case_name(struct loader *l, const struct node *value, void *target)
 {
     struct scene_case *kase = target;
-    int status = fields_title(l, value, &kase->name);
+    int status = scene_fields_title(l, value, &kase->name);
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->case_count; i++)
         if (strcmp(l->scene->kase[i].name, kase->name) == 0)
-            return REFUSE(l, value, "case '%s' is there already", kase->name);
+            return REFUSE(l, value, "duplicate case '%s'", kase->name);
     return status;
 }
 
@@ -397,14 +403,14 @@ static int take_case(struct loader *l, const struct node *value, void *target)
     };
 
     *(struct scene_case *)target = l->common;
-    return fields_take(l, value, "a case", fields, target);
+    return scene_fields_take(l, value, "a case", fields, target);
 }
 
 static int take_cases(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_take_list(l, value, "cases", SCENE_CASES_MAX, sizeof(*l->scene->kase), take_case,
-                            (void **)&l->scene->kase, &l->scene->case_count);
+    return scene_fields_take_list(l, value, "cases", SCENE_CASES_MAX, sizeof(*l->scene->kase),
+                                  take_case, (void **)&l->scene->kase, &l->scene->case_count);
 }
 
 /* ---- the whole ---- */
@@ -412,26 +418,29 @@ static int take_cases(struct loader *l, const struct node *value, void *target)
 static int take_scene_name(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_title(l, value, &l->scene->name);
+    return scene_fields_title(l, value, &l->scene->name);
 }
 
 static int take_summary(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_text(l, value, &l->scene->summary);
+    return scene_fields_text(l, value, &l->scene->summary);
 }
 
 static int take_deps(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     const char *text;
-    int status = fields_text(l, value, &text);
+    int deps, status = scene_fields_text(l, value, &text);
 
     (void)target;
     if (status < 0)
         return status;
-    if (strcmp(text, "safe") != 0 && strcmp(text, "simpler") != 0)
-        return REFUSE(l, value, "deps is safe or simpler, not '%.80s'", text);
-    l->scene->deps = strcmp(text, "safe") == 0 ? PTO_DEPS_SAFE : PTO_DEPS_SIMPLER;
+    deps = scene_find_name(pto_deps_name, PTO_DEPS_COUNT, text);
+    if (deps < 0)
+        return REFUSE(l, value, "deps must be %s, not '%.80s'",
+                      scene_list_names(pto_deps_name, PTO_DEPS_COUNT, "or", names), text);
+    l->scene->deps = (enum pto_deps)deps;
     return PTO_OK;
 }
 
@@ -446,30 +455,30 @@ static const struct field scene_fields[] = {
     { "timeout", take_timeout, false },
     { "seed", take_seed, false },
     { "tolerance", take_tolerance, false },
-    { "flags", sources_take_flags, false },
-    { "include", sources_take_include, false },
-    { "isa", sources_take_isa, false },
-    { "isa_pin", sources_take_isa_pin, false },
-    { "orchestration", sources_take_orchestration, true },
-    { "kernels", sources_take_kernels, false },
+    { "flags", scene_sources_take_flags, false },
+    { "include", scene_sources_take_include, false },
+    { "isa", scene_sources_take_isa, false },
+    { "isa_pin", scene_sources_take_isa_pin, false },
+    { "orchestration", scene_sources_take_orchestration, true },
+    { "kernels", scene_sources_take_kernels, false },
     { "arguments", take_arguments, false },
     { "scalars", take_scalars, false },
-    { "golden", sources_take_golden, false },
+    { "golden", scene_sources_take_golden, false },
     { "inputs", take_inputs, false },
     { "expected", take_expected, false },
     { "cases", take_cases, false },
     { NULL, NULL, false },
 };
 
-int manifest_load(struct scene *scene, const char *folder, struct fault *fault)
+int scene_manifest_load(struct scene *scene, const char *folder, struct fault *fault)
 {
-    struct loader *l = document_take(scene->document, sizeof(*l));
-    const struct node *root = document_root(scene->document);
-    char *copy = document_take(scene->document, strlen(folder) + 1);
+    struct loader *l = scene_document_take(scene->document, sizeof(*l));
+    const struct node *root = scene_document_root(scene->document);
+    char *copy = scene_document_take(scene->document, strlen(folder) + 1);
     int status;
 
     if (l == NULL || copy == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     strcpy(copy, folder);
     scene->folder = copy;
     scene->summary = "";
@@ -479,12 +488,12 @@ int manifest_load(struct scene *scene, const char *folder, struct fault *fault)
     for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
         if (pto_platform_at(i)->is_simulated && l->common.platform_count < SCENE_PLATFORMS_MAX)
             l->common.platform[l->common.platform_count++] = pto_platform_at(i)->name;
-    l->common.modes = 1u << PTO_MODE_STREAM | 1u << PTO_MODE_HOST;
+    l->common.modes = PTO_MODES_ALL;
     l->common.timeout = SCENE_TIMEOUT_DEFAULT;
     l->common.seed = 1;
     for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
         l->common.tolerance[i] = scene_tolerance_default((enum pto_dtype)i);
-    status = fields_take(l, root, "a scene", scene_fields, &l->common);
+    status = scene_fields_take(l, root, "a scene", scene_fields, &l->common);
     if (status == PTO_OK && scene->case_count == 0) {
         scene->kase = &l->common;
         scene->case_count = 1;
@@ -494,7 +503,7 @@ int manifest_load(struct scene *scene, const char *folder, struct fault *fault)
 
 /* ---- what no field can see by itself ---- */
 
-/* Every size of the case is there and can be had. */
+/* Every size of the case is defined and valid. */
 static int check_shapes(struct loader *l, const struct scene_case *kase)
 {
     for (uint32_t a = 0; a < l->scene->argument_count; a++) {
@@ -511,8 +520,7 @@ static int check_shapes(struct loader *l, const struct scene_case *kase)
                 return REFUSE(l, size->at, "case '%s' has no parameter '%s'", kase->name, missing);
             if (missing != NULL || value < 0 || value > UINT32_MAX ||
                 __builtin_mul_overflow(elements, value, &elements) || elements > (1ll << 40))
-                return REFUSE(l, size->at, "this is no size that a tensor can have in case '%s'",
-                              kase->name);
+                return REFUSE(l, size->at, "not a valid tensor size in case '%s'", kase->name);
         }
     }
     return PTO_OK;
@@ -542,15 +550,16 @@ static int check_scalars(struct loader *l, const struct scene_case *kase)
     return PTO_OK;
 }
 
-/* Every input comes from somewhere, and there is something to compare with. */
-static int check_sources(struct loader *l, const struct node *root, const struct scene_case *kase)
+/* Every input has a source, and every output something to compare with. */
+static int check_data_sources(struct loader *l, const struct node *root,
+                              const struct scene_case *kase)
 {
     bool has_output = false;
 
     for (uint32_t a = 0; a < l->scene->argument_count; a++) {
         const struct scene_argument *argument = &l->scene->argument[a];
-        bool is_input = argument->direction != SCENE_OUT;
-        bool is_output = argument->direction != SCENE_IN;
+        bool is_input = argument->direction != PTO_DIR_OUT;
+        bool is_output = argument->direction != PTO_DIR_IN;
         bool has_input = kase->inputs != NULL && kase->inputs->path[a] != NULL;
         bool has_expected = kase->expected != NULL && kase->expected->path[a] != NULL;
 
@@ -569,7 +578,7 @@ static int check_sources(struct loader *l, const struct node *root, const struct
                           argument->name, kase->name);
     }
     return has_output ? PTO_OK
-                      : REFUSE(l, root, "no argument is an output, so there is nothing to see");
+                      : REFUSE(l, root, "no argument is an output, so there is nothing to compare");
 }
 
 static int check_scene(struct loader *l, const struct node *root)
@@ -583,7 +592,7 @@ static int check_scene(struct loader *l, const struct node *root)
         if (status == PTO_OK)
             status = check_scalars(l, kase);
         if (status == PTO_OK)
-            status = check_sources(l, root, kase);
+            status = check_data_sources(l, root, kase);
     }
     return status;
 }

@@ -6,6 +6,6 @@
 #include "scene/scene.h"
 
 /* `scene` has its document; everything else is filled in, in memory of the document. */
-int manifest_load(struct scene *scene, const char *folder, struct fault *fault);
+int scene_manifest_load(struct scene *scene, const char *folder, struct fault *fault);
 
 #endif

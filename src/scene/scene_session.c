@@ -23,10 +23,10 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
 static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
                     struct fault *fault);
 
-int session_open(struct session *s, const struct scene *scene, const char *platform,
-                 const struct session_options *options, struct fault *fault)
+int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
+                       const struct session_options *options, struct fault *fault)
 {
-    int status = session_adopt(s, scene, NULL, platform, options, fault);
+    int status = scene_session_adopt(s, scene, NULL, platform, options, fault);
 
     if (status < 0)
         return status;
@@ -34,12 +34,13 @@ int session_open(struct session *s, const struct scene *scene, const char *platf
     if (status == PTO_OK && scene->golden.path != NULL)
         status = scene_golden_open(scene, &options->build, &s->golden, fault);
     if (status < 0)
-        session_close(s);
+        scene_session_close(s);
     return status;
 }
 
-int session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
-                  const char *platform, const struct session_options *options, struct fault *fault)
+int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
+                        const char *platform, const struct session_options *options,
+                        struct fault *fault)
 {
     memset(s, 0, sizeof(*s));
     s->scene = scene;
@@ -47,12 +48,12 @@ int session_adopt(struct session *s, const struct scene *scene, struct pto_calla
     s->options = options;
     s->comparison = calloc(scene->argument_count + 1, sizeof(*s->comparison));
     if (s->comparison == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     s->callable = callable;
     return PTO_OK;
 }
 
-void session_close(struct session *s)
+void scene_session_close(struct session *s)
 {
     if (s->has_data)
         scene_data_free(&s->data);
@@ -71,7 +72,7 @@ static void set_place(const struct session *s, const char *text)
         snprintf(s->options->place, SESSION_PLACE_BYTES, "%s", text);
 }
 
-int session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault)
+int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault)
 {
     const struct scene_data_params params = { .scene = s->scene,
                                               .kase = kase,
@@ -89,7 +90,7 @@ int session_prepare(struct session *s, const struct scene_case *kase, struct fau
     return status == PTO_OK ? open_device(s, kase, fault) : status;
 }
 
-int session_run(struct session *s, enum pto_mode mode, struct fault *fault)
+int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault)
 {
     uint64_t wrong = 0;
     int status = run_once(s, mode, NULL, fault);
@@ -102,8 +103,8 @@ int session_run(struct session *s, enum pto_mode mode, struct fault *fault)
 
         if (tensor->got == NULL || !s->data.is_compared)
             continue;
-        compare_arrays(dtype, tensor->count, tensor->got, tensor->expected,
-                       &s->data.kase->tolerance[dtype], &s->comparison[i]);
+        scene_compare_arrays(dtype, tensor->count, tensor->got, tensor->expected,
+                             &s->data.kase->tolerance[dtype], &s->comparison[i]);
         wrong += s->comparison[i].wrong;
     }
     return wrong == 0 ? PTO_OK
@@ -117,6 +118,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
     struct pto_device_params params;
+    struct pto_error error;
     int status;
 
     if (s->device != NULL && s->clusters == clusters)
@@ -128,14 +130,26 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     params.platform = s->platform;
     params.clusters = clusters;
     params.workers = s->options->workers;
+    params.is_isolated = s->options->is_isolated;
+    params.error = &error;
+    pto_error_init(&error);
     status = pto_device_open(&params, &s->device);
     if (status < 0) {
         s->device = NULL;
         return fault_tell(fault, status, "a device of %s cannot be opened: %s", s->platform,
-                          pto_strerror(status));
+                          error.text);
     }
     s->clusters = clusters;
     return PTO_OK;
+}
+
+static struct pto_device_info device_info(const struct session *s)
+{
+    struct pto_device_info info;
+
+    pto_device_info_init(&info);
+    (void)pto_device_info(s->device, &info); /* it is open */
+    return info;
 }
 
 /* There are no more runs on it. */
@@ -151,22 +165,22 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
-        enum scene_direction direction = tensor->argument->direction;
-        void *addr = direction == SCENE_IN ? tensor->data : tensor->got;
+        enum pto_direction direction = tensor->argument->direction;
+        void *addr = direction == PTO_DIR_IN ? tensor->data : tensor->got;
         int status = PTO_OK;
 
-        if (direction == SCENE_INOUT)
+        if (direction == PTO_DIR_INOUT)
             memcpy(tensor->got, tensor->data, tensor->bytes);
-        if (direction == SCENE_OUT)
-            element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
-        if (direction != SCENE_IN && tensor->bytes != 0) {
+        if (direction == PTO_DIR_OUT)
+            scene_element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
+        if (direction != PTO_DIR_IN && tensor->bytes != 0) {
             status = pto_mem_alloc(s->device, tensor->bytes, &e->device_addr[i]);
             if (status == PTO_OK)
                 status = pto_mem_write(s->device, e->device_addr[i], tensor->got, tensor->bytes);
             addr = (void *)(uintptr_t)e->device_addr[i];
         }
         if (status < 0)
-            return fault_tell(fault, status, "there is no device memory for argument '%s': %s",
+            return fault_tell(fault, status, "not enough device memory for argument '%s': %s",
                               tensor->argument->name, pto_strerror(status));
         e->tensor[i] = pto_tensor_external(addr, tensor->shapes, tensor->argument->ndims,
                                            tensor->argument->dtype);
@@ -205,12 +219,11 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
 {
     double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
     struct session_entry *e = calloc(1, sizeof(*e));
-    uint32_t stuck = pto_stuck_threads();
     struct pto_run_options options;
     int status;
 
     if (e == NULL)
-        return fault_tell(fault, PTO_ENOMEM, "there is no memory");
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
     pto_run_options_init(&options);
     options.mode = mode;
     options.deps = s->scene->deps;
@@ -218,7 +231,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.timeout_ns = (uint64_t)(timeout * 1e9);
     if (timeout < SESSION_STALL_SECONDS) /* longer: the default, or what the environment says */
         options.stall_timeout_ns = options.timeout_ns;
-    options.task = watch != NULL ? writer_watch_task : NULL;
+    options.task = watch != NULL ? scene_writer_watch_task : NULL;
     options.task_context = watch;
     status = make_entry(s, e, fault);
     if (status == PTO_OK) {
@@ -231,7 +244,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
                 fault, status, "%s",
                 s->report.error.text[0] != '\0' ? s->report.error.text : pto_strerror(status));
     }
-    if (status == PTO_ELOST || pto_stuck_threads() > stuck)
+    if (status == PTO_ELOST || device_info(s).is_lost)
         drop_lost_device(s);
     else
         status = end_entry(s, e, status, fault);
@@ -241,7 +254,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
 
 /* ---- words about it ---- */
 
-void session_summarize(const struct session *s, FILE *to)
+void scene_session_summarize(const struct session *s, FILE *to)
 {
     bool is_first = true;
 
@@ -260,7 +273,7 @@ void session_summarize(const struct session *s, FILE *to)
             fprintf(to, ", largest error %.2g, %llu ULP", c->abs_max,
                     (unsigned long long)c->ulp_max);
         fprintf(to, " (%llu %s)", (unsigned long long)tensor->count,
-                scene_dtype_name(tensor->argument->dtype));
+                pto_dtype_text(tensor->argument->dtype));
         is_first = false;
     }
 }
@@ -299,6 +312,7 @@ static void print_writer(const struct session *s, const struct writer_wish *wish
     fprintf(to, "%s", before[1] == '+' ? ")" : "");
 }
 
+/* `wish` is NULL if nobody could watch who writes. */
 static void print_tensor(const struct session *s, uint32_t argument, const struct writer_wish *wish,
                          FILE *to)
 {
@@ -310,42 +324,45 @@ static void print_tensor(const struct session *s, uint32_t argument, const struc
     char index[COMPARE_INDEX_MAX], got[ELEMENT_TEXT_MAX], expected[ELEMENT_TEXT_MAX];
 
     fprintf(to, "%s: %llu of %llu elements differ (%s, rtol %g, atol %g", name,
-            (unsigned long long)c->wrong, (unsigned long long)c->count, scene_dtype_name(dtype),
+            (unsigned long long)c->wrong, (unsigned long long)c->count, pto_dtype_text(dtype),
             tolerance->rtol, tolerance->atol);
     fprintf(to, tolerance->ulp != 0 ? ", %g ULP)\n" : ")\n", tolerance->ulp);
     fprintf(to, "  NaN: %llu, of which %llu are not expected\n",
             (unsigned long long)(c->nan_got + c->nan_expected), (unsigned long long)c->nan_got);
     if (c->abs_max > 0) {
-        compare_print_index(tensor->shapes, tensor->argument->ndims, c->abs_index, index);
+        scene_compare_print_index(tensor->shapes, tensor->argument->ndims, c->abs_index, index);
         fprintf(to, "  largest error: %.6g at %s%s", c->abs_max, name, index);
-        compare_print_index(tensor->shapes, tensor->argument->ndims, c->rel_index, index);
+        scene_compare_print_index(tensor->shapes, tensor->argument->ndims, c->rel_index, index);
         fprintf(to, "; relative: %.6g at %s%s; %llu ULP at most\n", c->rel_max, name, index,
                 (unsigned long long)c->ulp_max);
     }
     for (uint32_t i = 0; i < COMPARE_SHOWN && i < c->wrong; i++) {
         uint64_t g = c->shown[i].got, e = c->shown[i].expected;
-        bool is_nan = element_is_nan(dtype, g) || element_is_nan(dtype, e);
+        bool is_nan = scene_element_is_nan(dtype, g) || scene_element_is_nan(dtype, e);
 
-        compare_print_index(tensor->shapes, tensor->argument->ndims, c->shown[i].index, index);
-        element_print(dtype, g, got);
-        element_print(dtype, e, expected);
+        scene_compare_print_index(tensor->shapes, tensor->argument->ndims, c->shown[i].index,
+                                  index);
+        scene_element_print(dtype, g, got);
+        scene_element_print(dtype, e, expected);
         fprintf(to, "  %s%s: expected %s, got %s", name, index, expected, got);
         if (!is_nan)
-            fprintf(to, " (%llu ULP)", (unsigned long long)element_distance(dtype, g, e));
-        print_writer(s, &wish[i], to);
+            fprintf(to, " (%llu ULP)", (unsigned long long)scene_element_distance(dtype, g, e));
+        if (wish != NULL)
+            print_writer(s, &wish[i], to);
         fprintf(to, "\n");
     }
     if (c->wrong > COMPARE_SHOWN)
         fprintf(to, "  and %llu more\n", (unsigned long long)(c->wrong - COMPARE_SHOWN));
 }
 
-void session_explain(struct session *s, enum pto_mode mode, FILE *to)
+void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
 {
     uint32_t count = s->scene->argument_count * COMPARE_SHOWN, used = 0;
     struct writer_wish *wish = calloc(count + 1, sizeof(*wish));
     const struct pto_run_report report = s->report;
     struct fault fault = { .status = 0 };
     struct writer_watch watch;
+    bool is_watched = s->device == NULL || device_info(s).has_observers;
 
     if (wish == NULL)
         return;
@@ -355,13 +372,13 @@ void session_explain(struct session *s, enum pto_mode mode, FILE *to)
             wish[used++].index = s->comparison[i].shown[k].index;
         }
     watch = (struct writer_watch){ wish, used };
-    if (s->device != NULL)
+    if (s->device != NULL && is_watched)
         (void)run_once(s, mode, &watch, &fault);
     used = 0;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         if (s->comparison[i].wrong == 0)
             continue;
-        print_tensor(s, i, wish + used, to);
+        print_tensor(s, i, is_watched ? wish + used : NULL, to);
         used += s->comparison[i].wrong < COMPARE_SHOWN ? (uint32_t)s->comparison[i].wrong
                                                        : COMPARE_SHOWN;
     }

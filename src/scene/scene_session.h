@@ -20,6 +20,7 @@ struct session_options {
     uint32_t workers;  /* 0: the default */
     uint32_t clusters; /* 0: the case's */
     double timeout;    /* seconds; 0: the case's */
+    bool is_isolated;  /* the device is in a process of its own */
     enum pto_trace trace;
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     char *
@@ -41,24 +42,25 @@ struct session {
 };
 
 /* Builds. On failure nothing is left to be closed. */
-int session_open(struct session *s, const struct scene *scene, const char *platform,
-                 const struct session_options *options, struct fault *fault);
-/* For a callable that is there, with arguments that `scene` describes; it becomes the session's. */
-int session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
-                  const char *platform, const struct session_options *options, struct fault *fault);
-void session_close(struct session *s);
+int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
+                       const struct session_options *options, struct fault *fault);
+/* For an existing callable, with arguments that `scene` describes; the session owns it. */
+int scene_session_adopt(struct session *s, const struct scene *scene, struct pto_callable *callable,
+                        const char *platform, const struct session_options *options,
+                        struct fault *fault);
+void scene_session_close(struct session *s);
 
-/* Makes the data of a case and opens a device for it, unless the last one will do. */
-int session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
-/* Runs the case once and compares. PTO_EMISMATCH: session_explain knows more. */
-int session_run(struct session *s, enum pto_mode mode, struct fault *fault);
+/* Makes the data of a case and opens a device for it, or reuses the last one if it fits. */
+int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
+/* Runs the case once and compares. PTO_EMISMATCH: scene_session_explain knows more. */
+int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault);
 
 /* What the last run gave, tensor by tensor, on one line: `f exact (16384 float32)`. */
-void session_summarize(const struct session *s, FILE *to);
+void scene_session_summarize(const struct session *s, FILE *to);
 /*
  * After PTO_EMISMATCH: which elements differ, how far, and who wrote them. Runs
  * the case again, with somebody who watches.
  */
-void session_explain(struct session *s, enum pto_mode mode, FILE *to);
+void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to);
 
 #endif

@@ -2,13 +2,14 @@
 /* The sources that a scene.yaml names: orchestration, kernels, golden, with flags and folders. */
 #include <string.h>
 
+#include "scene/names.h"
 #include "scene/scene_fields.h"
 
 static int take_source_path(struct loader *l, const struct node *value, void *target)
 {
     struct scene_source *source = target;
     const char *dot, *slash;
-    int status = fields_path(l, value, &source->path);
+    int status = scene_fields_path(l, value, &source->path);
 
     if (status < 0)
         return status;
@@ -16,33 +17,34 @@ static int take_source_path(struct loader *l, const struct node *value, void *ta
     dot = strrchr(slash != NULL ? slash : source->path, '.');
     if (dot == NULL || (strcmp(dot, ".c") != 0 && strcmp(dot, ".cc") != 0 &&
                         strcmp(dot, ".cpp") != 0 && strcmp(dot, ".cxx") != 0))
-        return REFUSE(l, value, "a source ends in .c, .cc, .cpp or .cxx");
+        return REFUSE(l, value, "a source must end in .c, .cc, .cpp or .cxx");
     return PTO_OK;
 }
 
 static int take_source_flags(struct loader *l, const struct node *value, void *target)
 {
-    return fields_texts(l, value, fields_text, &((struct scene_source *)target)->flags);
+    return scene_fields_texts(l, value, scene_fields_text, &((struct scene_source *)target)->flags);
 }
 
 static int take_source_include(struct loader *l, const struct node *value, void *target)
 {
-    return fields_texts(l, value, fields_path, &((struct scene_source *)target)->include);
+    return scene_fields_texts(l, value, scene_fields_path,
+                              &((struct scene_source *)target)->include);
 }
 
-int sources_take_flags(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_flags(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_texts(l, value, fields_text, &l->flags);
+    return scene_fields_texts(l, value, scene_fields_text, &l->flags);
 }
 
-int sources_take_include(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_include(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_texts(l, value, fields_path, &l->include);
+    return scene_fields_texts(l, value, scene_fields_path, &l->include);
 }
 
-int sources_take_golden(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_golden(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
         { "source", take_source_path, true },
@@ -56,34 +58,34 @@ int sources_take_golden(struct loader *l, const struct node *value, void *target
     golden->include = l->include;
     if (value->kind == NODE_TEXT)
         return take_source_path(l, value, golden);
-    return fields_take(l, value, "golden", fields, golden);
+    return scene_fields_take(l, value, "golden", fields, golden);
 }
 
 static int take_entry(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_name(l, value, &l->scene->entry);
+    return scene_fields_name(l, value, &l->scene->entry);
 }
 
 static int take_config(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_name(l, value, &l->scene->config);
+    return scene_fields_name(l, value, &l->scene->config);
 }
 
-int sources_take_isa(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_isa(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_path(l, value, &l->scene->isa);
+    return scene_fields_path(l, value, &l->scene->isa);
 }
 
-int sources_take_isa_pin(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_isa_pin(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_text(l, value, &l->scene->isa_pin);
+    return scene_fields_text(l, value, &l->scene->isa_pin);
 }
 
-int sources_take_orchestration(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_orchestration(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
         { "source", take_source_path, true },      { "entry", take_entry, false },
@@ -97,18 +99,18 @@ int sources_take_orchestration(struct loader *l, const struct node *value, void 
     source->include = l->include;
     if (value->kind == NODE_TEXT)
         return take_source_path(l, value, source);
-    return fields_take(l, value, "orchestration", fields, source);
+    return scene_fields_take(l, value, "orchestration", fields, source);
 }
 
 static int take_kernel_id(struct loader *l, const struct node *value, void *target)
 {
     struct scene_kernel *kernel = target;
     int64_t id;
-    int status = fields_integer(l, value, 0, SCENE_KERNELS_MAX - 1, &id);
+    int status = scene_fields_integer(l, value, 0, SCENE_KERNELS_MAX - 1, &id);
 
     for (uint32_t i = 0; status == PTO_OK && i < l->scene->kernel_count; i++)
         if (l->scene->kernel[i].id == (uint32_t)id)
-            return REFUSE(l, value, "kernel %lld is there already", (long long)id);
+            return REFUSE(l, value, "duplicate kernel id %lld", (long long)id);
     if (status == PTO_OK)
         kernel->id = (uint32_t)id;
     return status;
@@ -116,19 +118,22 @@ static int take_kernel_id(struct loader *l, const struct node *value, void *targ
 
 static int take_kernel_name(struct loader *l, const struct node *value, void *target)
 {
-    return fields_name(l, value, &((struct scene_kernel *)target)->name);
+    return scene_fields_name(l, value, &((struct scene_kernel *)target)->name);
 }
 
 static int take_kernel_core(struct loader *l, const struct node *value, void *target)
 {
+    char names[NAMES_TEXT_MAX];
     const char *text;
-    int status = fields_text(l, value, &text);
+    int core, status = scene_fields_text(l, value, &text);
 
     if (status < 0)
         return status;
-    if (strcmp(text, "aic") != 0 && strcmp(text, "aiv") != 0)
-        return REFUSE(l, value, "a core is aic or aiv, not '%.80s'", text);
-    ((struct scene_kernel *)target)->core = strcmp(text, "aic") == 0 ? PTO_CORE_AIC : PTO_CORE_AIV;
+    core = scene_find_name(pto_core_name, PTO_CORE_TYPES, text);
+    if (core < 0)
+        return REFUSE(l, value, "core must be %s, not '%.80s'",
+                      scene_list_names(pto_core_name, PTO_CORE_TYPES, "or", names), text);
+    ((struct scene_kernel *)target)->core = (enum pto_core_type)core;
     return PTO_OK;
 }
 
@@ -162,12 +167,12 @@ static int take_kernel(struct loader *l, const struct node *value, void *target)
 
     kernel->source.flags = l->flags;
     kernel->source.include = l->include;
-    return fields_take(l, value, "a kernel", fields, kernel);
+    return scene_fields_take(l, value, "a kernel", fields, kernel);
 }
 
-int sources_take_kernels(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_kernels(struct loader *l, const struct node *value, void *target)
 {
     (void)target;
-    return fields_take_list(l, value, "kernels", SCENE_KERNELS_MAX, sizeof(*l->scene->kernel),
-                            take_kernel, (void **)&l->scene->kernel, &l->scene->kernel_count);
+    return scene_fields_take_list(l, value, "kernels", SCENE_KERNELS_MAX, sizeof(*l->scene->kernel),
+                                  take_kernel, (void **)&l->scene->kernel, &l->scene->kernel_count);
 }

@@ -29,7 +29,7 @@ static bool reaches(const uint32_t *shapes, const uint32_t *strides, uint32_t nd
     }
 }
 
-bool writer_covers(const struct pto_tensor *tensor, uint64_t addr)
+bool scene_writer_covers(const struct pto_tensor *tensor, uint64_t addr)
 {
     uint32_t bytes = pto_dtype_size(tensor->dtype);
     uint64_t begin = tensor->addr + tensor->start * bytes;
@@ -64,7 +64,7 @@ static void note_writer(struct writer_wish *wish, const struct pto_task_view *vi
              view->site != NULL && view->site->file != NULL ? view->site->file : "");
 }
 
-void writer_watch_task(void *context, const struct pto_task_view *view)
+void scene_writer_watch_task(void *context, const struct pto_task_view *view)
 {
     const struct writer_watch *watch = context;
 
@@ -79,7 +79,7 @@ void writer_watch_task(void *context, const struct pto_task_view *view)
             const struct pto_tensor *entry = &view->entry->tensor[wish->argument];
             uint64_t addr = entry->addr + wish->index * pto_dtype_size(entry->dtype);
 
-            if (writer_covers(tensor, addr))
+            if (scene_writer_covers(tensor, addr))
                 note_writer(wish, view);
         }
     }

@@ -30,9 +30,9 @@ struct writer_watch {
 };
 
 /* As `task` of the run's options, with a struct writer_watch as its context. */
-void writer_watch_task(void *context, const struct pto_task_view *view);
+void scene_writer_watch_task(void *context, const struct pto_task_view *view);
 
 /* Whether the byte at `addr` belongs to an element of the tensor. */
-bool writer_covers(const struct pto_tensor *tensor, uint64_t addr);
+bool scene_writer_covers(const struct pto_tensor *tensor, uint64_t addr);
 
 #endif

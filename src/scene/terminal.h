@@ -14,7 +14,7 @@
 #define TERMINAL_GREEN "\033[32m"
 #define TERMINAL_YELLOW "\033[33m"
 #define TERMINAL_PLAIN "\033[0m"
-#define TERMINAL_CLEAR "\r\033[K" /* the line, for one that is written again and again */
+#define TERMINAL_CLEAR "\r\033[K" /* clears the line before it is written again */
 
 /* See no-color.org: the variable counts when it is not empty. */
 static inline bool terminal_has_colour(FILE *to)
@@ -30,6 +30,17 @@ static inline bool terminal_has_colour(FILE *to)
 static inline const char *terminal_code(FILE *to, const char *code)
 {
     return terminal_has_colour(to) ? code : "";
+}
+
+/* The lines of a text, which may be NULL, on stdout. */
+static inline void terminal_print_indented(const char *text, const char *indent)
+{
+    while (text != NULL && *text != '\0') {
+        size_t length = strcspn(text, "\n");
+
+        printf("%s%.*s\n", indent, (int)length, text);
+        text += length + (text[length] != '\0');
+    }
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "explore.h"
+#include "weak.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -367,15 +368,15 @@ static void stack_push(struct node *n, uint32_t value)
     do {
         atomic_note_write(n);
         n->next = old;
-        is_pushed = variant == STACK_PUSH_RELAXED ? aptr_cas_relaxed(&top, &old, n)
-                                                  : aptr_cas_release(&top, &old, n);
+        is_pushed = variant == STACK_PUSH_RELAXED ? weak_aptr_cas_relaxed(&top, &old, n)
+                                                  : aptr_cas_acq_rel(&top, &old, n);
     } while (!is_pushed);
 }
 
 static void stack_pop_all(void)
 {
-    struct node *n = variant == STACK_SWAP_RELAXED ? aptr_swap_relaxed(&top, NULL)
-                                                   : aptr_swap_acquire(&top, NULL);
+    struct node *n = variant == STACK_SWAP_RELAXED ? weak_aptr_swap_relaxed(&top, NULL)
+                                                   : aptr_swap_acq_rel(&top, NULL);
 
     for (; n != NULL; n = n->next) {
         atomic_note_read(n);
@@ -395,7 +396,7 @@ static void stack_thread(int id)
 
 static void stack_check(void)
 {
-    for (struct node *n = aptr_swap_acquire(&top, NULL); n != NULL; n = n->next)
+    for (struct node *n = aptr_swap_acq_rel(&top, NULL); n != NULL; n = n->next)
         popped_sum += n->value;
     explore_assert(popped_sum == 21);
 }
@@ -728,12 +729,12 @@ static void test_direct(void)
     expect(!a32_cas_acq_rel(&a, &expected, 1) && expected == 5, "direct", "failing cas");
     expect(a32_cas_relaxed(&a, &expected, 0) && a32_sub_acq_rel(&a, 1) == 0, "direct", "cas, sub");
     expect(a32_add_acq_rel(&a, 2) == UINT32_MAX && a32_swap_acq_rel(&a, 9) == 1, "direct", "wraps");
-    a64_store_release(&b, UINT64_MAX);
-    a64_store_relaxed(&b, a64_load_acquire(&b) - 1);
+    a64_store_relaxed(&b, UINT64_MAX);
+    a64_store_relaxed(&b, a64_load_relaxed(&b) - 1);
     expect(a64_load_relaxed(&b) == UINT64_MAX - 1 && explore_peek64(&b) == b.v, "direct", "64 bit");
     expect(!aptr_cas_acq_rel(&p, &old, &b) && old == NULL, "direct", "failing pointer cas");
     expect(aptr_cas_acq_rel(&p, &old, &b) && aptr_load_acquire(&p) == &b, "direct", "pointer cas");
-    aptr_store_release(&p, &a);
+    aptr_store_relaxed(&p, &a);
     expect(aptr_swap_acq_rel(&p, NULL) == &a && explore_peekptr(&p) == NULL, "direct", "swap");
     fence_full();
     fence_light();

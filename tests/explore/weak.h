@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Operations with half of their order, or with none: tools/weaken puts them in
- * the place of the engine's to see that a scenario notices. No other code uses
- * them. A compare-and-swap that keeps only its release fails relaxed.
+ * the place of the engine's to see that a scenario notices, and the explorer is
+ * tested with some. A compare-and-swap that keeps only its release fails relaxed.
  */
 #ifndef PTO_WEAK_H
 #define PTO_WEAK_H

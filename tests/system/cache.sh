@@ -39,10 +39,10 @@ put=$work/put
 
 # ---- words ----
 
-expect 2 "there is no 'empty'; there are: show verify clear" empty
-expect 2 "'more' is not an option" show more
-expect 2 "'--store' wants a value" --store
-expect 2 "'--json=1' takes no value" --json=1
+expect 2 "unknown action 'empty'; choose show, verify or clear" empty
+expect 2 "unexpected argument 'more'" show more
+expect 2 "option '--store' needs a value" --store
+expect 2 "option '--json' takes no value" --json=1
 expect 1 "cannot be the folder of a store" --store ""
 PTO_STORE_MAX=much expect 1 "PTO_STORE_MAX is 'much'; it is a number of bytes" show
 PTO_STORE_MAX=3M json 'd["max_bytes"] == 3 << 20'

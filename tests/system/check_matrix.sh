@@ -23,7 +23,7 @@ a2a3sim stream simpler 8
 a5sim host safe 8'
 
 full() {
-    for platform in a2a3sim a5sim; do
+    for platform in $(PTO=$pto tests/system/platforms.sh); do
         for mode in stream host; do
             for deps in safe simpler; do
                 for threads in 1 2 8; do

@@ -49,7 +49,7 @@ expect 0 "result   ok: y " "written  y to y.npy" -- run new --case odd --out y=y
 expect 1 "File exists" -- new new
 expect 2 "'a b' is not a name" -- new "a b"
 expect 2 "usage: pto new" -- new
-expect 2 "'b' is not an option" -- new a b
+expect 2 "unexpected argument 'b'" -- new a b
 expect 1 "No such file" -- new no/where
 echo "ok    new"
 
@@ -89,7 +89,7 @@ variant quits golden.c '1a #include <stdlib.h>
 s/return 0/exit(0)/'
 expect 1 "the process ended in the golden, with code 0" -- run quits --platform a5sim
 variant endless golden.c 's/return 0/for (volatile int i = 0;; i = 1) {} return 0/'
-expect 1 "it did not end in time in the golden, and was killed" -- run endless --platform a5sim --timeout 0.5
+expect 1 "it did not finish in time in the golden and was killed" -- run endless --platform a5sim --timeout 0.5
 echo "ok    a wrong result"
 
 # ---- crashes, hangs, refusals ----
@@ -109,7 +109,7 @@ expect 1 "FAIL  bad_yaml" "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'
     "ok    golden_crash/odd a5sim host" \
     "FAIL  golden_exit/odd a5sim stream" "the golden returned 1000" \
     "the golden asks for the parameter 'm', which scene.yaml does not have" \
-    "FAIL  golden_hang/small a5sim host" "it did not end in time in the golden, and was killed" \
+    "FAIL  golden_hang/small a5sim host" "it did not finish in time in the golden and was killed" \
     "ok    golden_hang/odd a5sim stream" \
     "FAIL  kernel_crash/small a5sim stream" "(-215)" \
     "FAIL  kernel_hang/odd a5sim host" "does not return" \
@@ -143,11 +143,11 @@ expect 0 "2 passed, 0 failed" -- test . --name 'new/o*' --mode host
 expect 0 "1 passed, 0 failed" -- test new --name new/odd --mode stream --platform a5sim --rounds 20
 expect 0 "8 passed" -- test new new/scene.yaml ./new/
 expect 2 "no case matches" -- test new --name nothing
-expect 2 "there is no 'nowhere'" -- test nowhere
-expect 2 "there is no scene.yaml in 'cache'" -- test cache
-expect 2 "--rounds wants a number from 1 to 1000000, not '0'" -- test new --rounds 0
-expect 2 "--mode is stream, host or all" -- test new --mode fast
-expect 2 "there is no platform 'a9'" -- test new --platform a9
+expect 2 "'nowhere' does not exist" -- test nowhere
+expect 2 "no scene.yaml in or below 'cache'" -- test cache
+expect 2 "--rounds must be a number from 1 to 1000000, not '0'" -- test new --rounds 0
+expect 2 "--mode must be stream, host or all" -- test new --mode fast
+expect 2 "unknown platform 'a9'" -- test new --platform a9
 expect 1 "1 failed" "not reached" -- test wrong --jobs 1 -x
 expect 1 "cannot be written: No such file" -- test new --mode host --junit no/where.xml
 expect 2 "its cases: small odd" -- run new --case large
@@ -175,7 +175,7 @@ expect 1 "makes n 6, and another file made it 5" -- run new --in x=x.npy --in y=
 expect 1 "has the shape [5, 1], but argument 'x' has [1024]" -- run new --in x=flat.npy
 expect 2 "the scene has no input of that name" -- run new --in q=x.npy
 expect 2 "cannot be read: No such file" -- run new --in x=none.npy
-expect 2 "--in wants NAME=FILE.npy" -- run new --in x
+expect 2 "--in must be NAME=FILE.npy" -- run new --in x
 expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,inout,scalar -o new.ptoc
 expect 0 "written  1 to out.npy" "result   ok: not compared" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
 [ "$(value out.npy)" = "13.0 26.0 39.0 52.0 65.0" ] || fail "out.npy: $(value out.npy)"
@@ -183,7 +183,7 @@ expect 1 "argument 1 is an inout; give it with --in 1=FILE.npy" -- run new.ptoc 
 expect 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc --in 0=x.npy --in 1=y.npy
 expect 1 "there is no argument 2: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
 expect 1 "the arguments of an artefact are numbers" -- run new.ptoc --in x=x.npy
-expect 1 "--scalar wants a number that fits, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
+expect 1 "--scalar must be a number that fits its type, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
 # What would have no effect is refused.
 expect 2 "--scalar is for artefacts" -- run new --scalar 3
 expect 2 "--expect-isa is for artefacts" -- run new --expect-isa "$work"
@@ -197,8 +197,8 @@ expect 2 "--in names 'x' twice" -- run new --in x=x.npy --in x=x.npy
 mkdir -p twins
 cp -r new twins/a
 cp -r new twins/b
-expect 1 "twins/b has the name of the scene in twins/a: new" "1 failed" -- test twins --mode host
-expect 2 "there is no scene 'old'" -- build old
+expect 1 "twins/b has the same name as the scene in twins/a: new" "1 failed" -- test twins --mode host
+expect 2 "unknown scene 'old'" -- build old
 expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,out,scalar -o out.ptoc
 expect 1 "nothing says its type and shape" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
 expect 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out '1=none.npy:float32[5]' --scalar 1.5 --mode host

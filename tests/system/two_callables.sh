@@ -118,7 +118,7 @@ expect 1 'kernel.c: it is neither an artefact' "$work/add/kernel.c"
 expect 1 'nothing.ptoc cannot be read: No such file' "$work/nothing.ptoc"
 expect 1 'is not a file' "$work"
 expect 2 'usage: pto inspect' # no file
-expect 2 "'more' is not an option" "$artefact" more
+expect 2 "unexpected argument 'more'" "$artefact" more
 tail -c $((size - $(grep -aboPm1 '\x01\0\0\0\x01\0\0\0\x02\0\0\0' "$artefact" | head -1 | cut -d: -f1))) "$artefact" >"$work/blob"
 expect 0 'blob  chip callable, ' "$work/blob"
 expect 0 '^  platform       any$' "$work/blob"

@@ -2,7 +2,7 @@
 /*
  * The naive model of `pto check`: small graphs by hand with the edges that
  * docs/ordering.md gives them, and decisions about regions against sets of
- * bytes. Needs src/check/check_model.c only, no engine.
+ * bytes. Needs the model only (check_model.c, check_region.c, check_race.c), no engine.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,9 +31,11 @@ struct step {
     struct check_predicate predicate;
 };
 
-static struct region flat(uint32_t addr, uint32_t from, uint32_t to)
+static struct check_region flat(uint32_t addr, uint32_t from, uint32_t to)
 {
-    struct region r = { .addr = addr, .size = 256, .start = from, .ndims = 1, .dtype = PTO_UINT8 };
+    struct check_region r = {
+        .addr = addr, .size = 256, .start = from, .ndims = 1, .dtype = PTO_UINT8
+    };
 
     r.shapes[0] = to - from;
     r.strides[0] = 1;
@@ -41,9 +43,9 @@ static struct region flat(uint32_t addr, uint32_t from, uint32_t to)
 }
 
 /* Rows and columns [r0, r1) x [c0, c1) of a 16 x 16 matrix of bytes at BASE. */
-static struct region tile(uint32_t r0, uint32_t r1, uint32_t c0, uint32_t c1)
+static struct check_region tile(uint32_t r0, uint32_t r1, uint32_t c0, uint32_t c1)
 {
-    struct region r = { .addr = BASE, .size = 256, .ndims = 2, .dtype = PTO_UINT8 };
+    struct check_region r = { .addr = BASE, .size = 256, .ndims = 2, .dtype = PTO_UINT8 };
 
     r.start = r0 * 16 + c0;
     r.shapes[0] = r1 - r0;
@@ -53,9 +55,9 @@ static struct region tile(uint32_t r0, uint32_t r1, uint32_t c0, uint32_t c1)
     return r;
 }
 
-static struct region transposed(struct region r)
+static struct check_region transposed(struct check_region r)
 {
-    struct region t = r;
+    struct check_region t = r;
 
     t.shapes[0] = r.shapes[1];
     t.shapes[1] = r.shapes[0];
@@ -64,24 +66,24 @@ static struct region transposed(struct region r)
     return t;
 }
 
-static struct region version(struct region r, int32_t number)
+static struct check_region version(struct check_region r, int32_t number)
 {
     r.version = number;
     return r;
 }
 
-static struct region manual_dep(struct region r)
+static struct check_region manual_dep(struct check_region r)
 {
     r.manual_dep = true;
     return r;
 }
 
-static struct check_arg arg(enum pto_tag tag, struct region region)
+static struct check_arg arg(enum pto_tag tag, struct check_region region)
 {
     return (struct check_arg){ .tag = (uint8_t)tag, .creator = -1, .region = region };
 }
 
-static struct check_arg created(enum pto_tag tag, int32_t creator, struct region region)
+static struct check_arg created(enum pto_tag tag, int32_t creator, struct check_region region)
 {
     struct check_arg a = arg(tag, region);
 
@@ -113,7 +115,7 @@ static struct check_arg created(enum pto_tag tag, int32_t creator, struct region
         .kind = CHECK_AIV, .predicate = predicate(r, i) \
     }
 
-static struct check_predicate predicate(struct region region, uint32_t index)
+static struct check_predicate predicate(struct check_region region, uint32_t index)
 {
     return (struct check_predicate){
         .op = PTO_PREDICATE_EQ,
@@ -125,7 +127,7 @@ static struct check_predicate predicate(struct region region, uint32_t index)
 /* Compares with a list of "before>after ", by `after`, then by `before`. */
 static void expect_edges(enum pto_deps deps, struct step *steps, uint32_t count, const char *edges)
 {
-    struct model *model = model_create(deps);
+    struct check_model *model = check_model_create(deps);
     char text[256] = "";
     size_t used = 0;
 
@@ -139,13 +141,13 @@ static void expect_edges(enum pto_deps deps, struct step *steps, uint32_t count,
         task.dep_count = steps[b].dep_count;
         task.deps = steps[b].deps;
         task.predicate = steps[b].predicate;
-        model_submit(model, &task, &before);
+        check_model_submit(model, &task, &before);
         for (uint32_t a = 0; a < 64; a++) {
             if (bit_get(&before, a))
                 used += (size_t)snprintf(text + used, sizeof(text) - used, "%u>%u ", a, b);
         }
     }
-    model_destroy(model);
+    check_model_destroy(model);
     assert_string_equal(text, edges);
 }
 
@@ -162,7 +164,7 @@ static void expect_edges(enum pto_deps deps, struct step *steps, uint32_t count,
 
 static void reads_wait_for_writes(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
 
     (void)state;
     SAFE("0>1 0>2 ", ONE(OUTEX(x)), ONE(IN(x)), ONE(IN(x)));
@@ -172,7 +174,7 @@ static void reads_wait_for_writes(void **state)
 
 static void writes_wait_for_writes_and_reads(void **state)
 {
-    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+    struct check_region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
 
     (void)state;
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(OUTEX(x)), ONE(INOUT(x)));
@@ -181,7 +183,7 @@ static void writes_wait_for_writes_and_reads(void **state)
 
 static void a_reader_of_the_same_region_supersedes_its_writer(void **state)
 {
-    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+    struct check_region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
 
     (void)state;
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), ONE(IN(x)), ONE(OUTEX(part)));
@@ -193,7 +195,7 @@ static void a_reader_of_the_same_region_supersedes_its_writer(void **state)
 
 static void a_covering_writer_removes_records(void **state)
 {
-    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+    struct check_region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
 
     (void)state;
     SAFE("0>1 1>2 ", ONE(OUTEX(part)), ONE(OUTEX(x)), ONE(IN(part)));
@@ -207,14 +209,16 @@ static void a_covering_writer_removes_records(void **state)
          ONE(IN(flat(BASE, 34, 52))));
     /* Neither contiguous nor boxes, but the same. */
     SAFE("0>1 1>2 ",
-         ONE(OUTEX(((struct region){ BASE, 256, 1, 0, 2, PTO_UINT8, false, { 3, 3 }, { 7, 2 } }))),
-         ONE(OUTEX(((struct region){ BASE, 256, 1, 0, 2, PTO_INT8, false, { 3, 3 }, { 2, 7 } }))),
+         ONE(OUTEX(
+             ((struct check_region){ BASE, 256, 1, 0, 2, PTO_UINT8, false, { 3, 3 }, { 7, 2 } }))),
+         ONE(OUTEX(
+             ((struct check_region){ BASE, 256, 1, 0, 2, PTO_INT8, false, { 3, 3 }, { 2, 7 } }))),
          ONE(IN(flat(BASE, 1, 2))));
 }
 
 static void a_manual_scope_waits_for_nothing_but_is_recorded(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
     struct step explicit[] = { ONE(OUTEX(x)), MANUAL(IN(x)) };
 
     (void)state;
@@ -227,7 +231,7 @@ static void a_manual_scope_waits_for_nothing_but_is_recorded(void **state)
 
 static void opted_out_arguments_are_not_ordered(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
 
     (void)state;
     SAFE("0>2 ", ONE(OUTEX(x)), ONE(NODEP(x)), ONE(OUTEX(x)));
@@ -238,7 +242,7 @@ static void opted_out_arguments_are_not_ordered(void **state)
 
 static void users_wait_for_the_creator(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
     struct step steps[] = {
         ONE(created(PTO_TAG_OUTPUT, 0, x)),
         ONE(created(PTO_TAG_NO_DEP, 0, x)),
@@ -259,7 +263,7 @@ static void users_wait_for_the_creator(void **state)
 
 static void an_output_is_a_write_of_its_buffer(void **state)
 {
-    struct region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
+    struct check_region x = flat(BASE, 0, 64), part = flat(BASE, 0, 32);
     struct step steps[] = {
         ONE(created(PTO_TAG_OUTPUT, 0, x)),
         ONE(created(PTO_TAG_INOUT, 0, part)),
@@ -276,7 +280,7 @@ static void an_output_is_a_write_of_its_buffer(void **state)
 
 static void explicit_dependencies_wait_or_retain(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
     struct step steps[] = { ONE(IN(x)), ONE(IN(x)), ONE(IN(x)), ONE(IN(x)) };
 
     (void)state;
@@ -307,7 +311,7 @@ static void tiles_of_one_frame_are_exact(void **state)
 
 static void a_transposed_whole_matrix_is_its_interval(void **state)
 {
-    struct region whole = tile(0, 16, 0, 16), across = transposed(whole);
+    struct check_region whole = tile(0, 16, 0, 16), across = transposed(whole);
 
     (void)state;
     SAFE("0>1 1>2 ", ONE(OUTEX(flat(BASE - 8, 42, 60))), ONE(OUTEX(across)),
@@ -319,7 +323,7 @@ static void a_transposed_whole_matrix_is_its_interval(void **state)
 
 static void a_contiguous_range_against_a_box_is_exact(void **state)
 {
-    struct region box = tile(1, 4, 2, 6);
+    struct check_region box = tile(1, 4, 2, 6);
 
     (void)state;
     SAFE("0>2 0>4 ", ONE(OUTEX(box)), ONE(IN(flat(BASE, 22, 34))), ONE(IN(flat(BASE, 22, 35))),
@@ -328,9 +332,9 @@ static void a_contiguous_range_against_a_box_is_exact(void **state)
 
 static void interleaved_steps_do_not_meet(void **state)
 {
-    struct region even = { BASE, 256, 0, 0, 1, PTO_UINT8, false, { 20 }, { 2 } };
-    struct region odd = even;
-    struct region third = { BASE, 256, 1, 0, 1, PTO_UINT8, false, { 10 }, { 3 } };
+    struct check_region even = { BASE, 256, 0, 0, 1, PTO_UINT8, false, { 20 }, { 2 } };
+    struct check_region odd = even;
+    struct check_region third = { BASE, 256, 1, 0, 1, PTO_UINT8, false, { 10 }, { 3 } };
 
     (void)state;
     odd.start = 1;
@@ -341,7 +345,7 @@ static void interleaved_steps_do_not_meet(void **state)
 
 static void arguments_are_taken_in_their_order(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
 
     (void)state;
     SAFE("0>1 1>2 ", ONE(OUTEX(x)), TWO(IN(x), OUTEX(x)), ONE(IN(x)));
@@ -353,7 +357,7 @@ static void arguments_are_taken_in_their_order(void **state)
 
 static void simpler_orders_after_writers_only(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
 
     (void)state;
     SIMPLER("", ONE(IN(x)), ONE(INOUT(x)));
@@ -366,7 +370,7 @@ static void simpler_orders_after_writers_only(void **state)
 
 static void simpler_compares_versions_first(void **state)
 {
-    struct region x = flat(BASE, 0, 64), far = flat(BASE, 100, 110);
+    struct check_region x = flat(BASE, 0, 64), far = flat(BASE, 100, 110);
 
     (void)state;
     SIMPLER("0>1 ", ONE(OUTEX(x)), ONE(IN(version(far, 1))));
@@ -378,8 +382,8 @@ static void simpler_compares_versions_first(void **state)
 
 static void simpler_is_exact_only_in_one_frame(void **state)
 {
-    struct region bytes = flat(BASE, 0, 64), other = flat(BASE, 0, 64);
-    struct region step = { BASE, 256, 0, 0, 1, PTO_UINT8, false, { 20 }, { 2 } };
+    struct check_region bytes = flat(BASE, 0, 64), other = flat(BASE, 0, 64);
+    struct check_region step = { BASE, 256, 0, 0, 1, PTO_UINT8, false, { 20 }, { 2 } };
 
     (void)state;
     SIMPLER("", ONE(OUTEX(tile(0, 4, 0, 4))), ONE(IN(tile(0, 4, 4, 8))));
@@ -393,7 +397,7 @@ static void simpler_is_exact_only_in_one_frame(void **state)
 
 static void empty_views_name_nothing(void **state)
 {
-    struct region x = flat(BASE, 0, 64), none = flat(BASE, 8, 8);
+    struct check_region x = flat(BASE, 0, 64), none = flat(BASE, 8, 8);
 
     (void)state;
     SAFE("", ONE(OUTEX(x)), ONE(INOUT(none)));
@@ -405,7 +409,7 @@ static void empty_views_name_nothing(void **state)
 
 static void the_operand_of_a_predicate_is_one_more_input(void **state)
 {
-    struct region x = flat(BASE, 0, 64);
+    struct check_region x = flat(BASE, 0, 64);
     struct step steps[] = { ONE(created(PTO_TAG_OUTPUT, 0, x)), WHEN(x, 5), MANUAL(IN(x)) };
 
     (void)state;
@@ -452,7 +456,7 @@ static void accesses_are_done_where_they_are_determined(void **state)
     args[0].writes = args[1].may_read = true;
     for (int i = 0; i < 6; i++)
         accesses[i] = (struct check_access){ .is_set = i >= 3, .element = at[i % 3] };
-    model_prepare(&g);
+    check_model_prepare(&g);
     /* A get waits for the writer, which in host mode nobody can. */
     assert_true(accesses[0].is_streamed && !accesses[0].is_held);
     assert_true(accesses[1].is_streamed && accesses[1].is_held);
@@ -470,7 +474,7 @@ static void accesses_are_done_where_they_are_determined(void **state)
 static void a_notifier_never_waits_for_whom_it_notifies(void **state)
 {
     struct check_scope scopes[] = { { -1, 0, false } };
-    struct region x = flat(CHECK_ARENA_BASE, 0, 64);
+    struct check_region x = flat(CHECK_ARENA_BASE, 0, 64);
     struct check_arg args[2] = { OUTEX(x), IN(x) };
     struct check_access access = { .element = {
                                        -1, 0, flat(CHECK_ARENA_BASE, 100, 101), 0, { 0 } } };
@@ -488,18 +492,18 @@ static void a_notifier_never_waits_for_whom_it_notifies(void **state)
 
     (void)state;
     tasks[1].defer = (struct check_defer){ .is_on = true, .wished = { 0, 3 } };
-    model_prepare(&g);
+    check_model_prepare(&g);
     assert_int_equal(tasks[1].defer.notifier_count, 2);
     /* The third task follows the deferred one. */
     tasks[1].defer.wished[1] = 2;
-    model_prepare(&g);
+    check_model_prepare(&g);
     assert_int_equal(tasks[1].defer.notifier_count, 1);
     assert_int_equal(tasks[1].defer.notifiers[0], 0);
     /* The orchestration may wait for the deferred task before it submits the last one. */
     tasks[1].defer.wished[1] = 3;
     tasks[3].access_count = 1;
     tasks[3].accesses = &access;
-    model_prepare(&g);
+    check_model_prepare(&g);
     assert_int_equal(tasks[1].defer.notifier_count, 1);
     free(g.before);
     free(g.ancestors);
@@ -522,10 +526,10 @@ static void prepare_orders_what_opted_out(void **state)
 
     (void)state;
     args[1].writes = true;
-    model_prepare(&g);
+    check_model_prepare(&g);
     assert_int_equal(tasks[1].dep_count, 0);
     args[0].may_read = true;
-    model_prepare(&g);
+    check_model_prepare(&g);
     assert_true(args[0].reads);
     assert_int_equal(tasks[1].dep_count, 1);
     assert_true(bit_get(graph_before(&g, 1), 0));
@@ -549,9 +553,9 @@ static uint32_t dice(uint32_t n)
 }
 
 /* A box of an 8 x 8 x 8 cube of bytes, its dimensions in any order. */
-static struct region any_box(void)
+static struct check_region any_box(void)
 {
-    struct region r = { .size = 512, .ndims = 3, .dtype = PTO_UINT8 };
+    struct check_region r = { .size = 512, .ndims = 3, .dtype = PTO_UINT8 };
     uint32_t turn = dice(3);
 
     for (uint32_t d = 0; d < 3; d++) {
@@ -566,11 +570,11 @@ static struct region any_box(void)
 }
 
 /* Any strides, though often those of others, so that frames and intervals meet. */
-static struct region any_region(void)
+static struct check_region any_region(void)
 {
     static const uint32_t types[] = { PTO_UINT8, PTO_INT16, PTO_FLOAT32, PTO_INT64 };
     static const uint32_t frames[][3] = { { 64, 8, 1 }, { 32, 4, 2 }, { 24, 6, 1 }, { 1, 8, 32 } };
-    struct region r = { .addr = dice(3) == 0 ? 4 * dice(4) : 0, .size = 512, .version = 0 };
+    struct check_region r = { .addr = dice(3) == 0 ? 4 * dice(4) : 0, .size = 512, .version = 0 };
     const uint32_t *frame = frames[dice(2) == 0 ? dice(4) : 0];
     uint64_t room;
 
@@ -591,14 +595,14 @@ static struct region any_region(void)
     return r;
 }
 
-static void fill_bytes(const struct region *r, uint8_t bytes[MEMORY])
+static void fill_bytes(const struct check_region *r, uint8_t bytes[MEMORY])
 {
     uint64_t e = pto_dtype_size(r->dtype);
 
     memset(bytes, 0, MEMORY);
-    if (region_is_empty(r))
+    if (check_region_is_empty(r))
         return;
-    /* Not with struct walk: this must not share its mistakes. */
+    /* Not with struct check_walk: this must not share its mistakes. */
     for (uint32_t i = 0; i < r->shapes[0]; i++) {
         for (uint32_t j = 0; j < (r->ndims > 1 ? r->shapes[1] : 1); j++) {
             for (uint32_t k = 0; k < (r->ndims > 2 ? r->shapes[2] : 1); k++) {
@@ -617,12 +621,12 @@ static void decisions_agree_with_sets_of_bytes(void **state)
 
     (void)state;
     for (int n = 0; n < 200000; n++) {
-        struct region a = dice(2) == 0 ? any_box() : any_region();
-        struct region b = dice(50) == 0 ? a : dice(2) == 0 ? any_box() : any_region();
+        struct check_region a = dice(2) == 0 ? any_box() : any_region();
+        struct check_region b = dice(50) == 0 ? a : dice(2) == 0 ? any_box() : any_region();
         uint8_t in_a[MEMORY], in_b[MEMORY];
         bool meets = false, contains = true, equals = true, covers;
         int rule = 0;
-        bool overlaps = region_overlaps(&a, &b, &rule);
+        bool overlaps = check_region_overlaps(&a, &b, &rule);
 
         fill_bytes(&a, in_a);
         fill_bytes(&b, in_b);
@@ -637,19 +641,20 @@ static void decisions_agree_with_sets_of_bytes(void **state)
             assert_false(meets);
         if (overlaps && rule != 5)
             assert_true(meets);
-        assert_int_equal(overlaps, region_overlaps(&b, &a, NULL));
-        if (region_covers(&a, &b)) {
+        assert_int_equal(overlaps, check_region_overlaps(&b, &a, NULL));
+        if (check_region_covers(&a, &b)) {
             covered++;
             assert_true(contains && overlaps);
         }
-        if (region_is_same(&a, &b) && !region_is_empty(&a)) {
+        if (check_region_is_same(&a, &b) && !check_region_is_empty(&a)) {
             same++;
             assert_true(equals);
         }
-        if (a.addr == b.addr && a.dtype == b.dtype && !region_overlaps_simpler(&a, &b, &covers)) {
+        if (a.addr == b.addr && a.dtype == b.dtype &&
+            !check_region_overlaps_simpler(&a, &b, &covers)) {
             apart++;
             assert_false(meets);
-        } else if (a.dtype == b.dtype && region_overlaps_simpler(&a, &b, &covers) && covers) {
+        } else if (a.dtype == b.dtype && check_region_overlaps_simpler(&a, &b, &covers) && covers) {
             assert_true(contains);
         }
     }
@@ -661,13 +666,13 @@ static void decisions_agree_with_sets_of_bytes(void **state)
 
 static void a_walk_visits_elements_in_index_order(void **state)
 {
-    struct region r = transposed(tile(1, 3, 4, 7));
+    struct check_region r = transposed(tile(1, 3, 4, 7));
     static const uint64_t expect[] = { 20, 36, 21, 37, 22, 38 };
-    struct walk w;
+    struct check_walk w;
     uint64_t n = 0;
 
     (void)state;
-    for (walk_init(&w, &r); walk_next(&w); n++) {
+    for (check_walk_init(&w, &r); check_walk_next(&w); n++) {
         assert_true(n < 6);
         assert_int_equal(w.number, n);
         assert_int_equal(w.addr, BASE + expect[n]);

@@ -32,7 +32,7 @@ static int parse(int version, const char *header, const void *data, size_t bytes
     memcpy(file + begin, header, length);
     memcpy(file + begin + length, data, bytes);
     fault->status = 0;
-    return npy_parse("it", file, begin + length + bytes, npy, fault);
+    return scene_npy_parse("it", file, begin + length + bytes, npy, fault);
 }
 
 static void reads_what_numpy_writes(void **state)
@@ -50,11 +50,11 @@ static void reads_what_numpy_writes(void **state)
         assert_int_equal(npy.ndims, 2);
         assert_int_equal(npy.shapes[0], 2);
         assert_int_equal(npy.shapes[1], 3);
-        assert_true(npy_fits(&npy, PTO_FLOAT32));
-        assert_false(npy_fits(&npy, PTO_INT32));
-        assert_int_equal(npy_dtype(&npy), PTO_FLOAT32);
+        assert_true(scene_npy_fits(&npy, PTO_FLOAT32));
+        assert_false(scene_npy_fits(&npy, PTO_INT32));
+        assert_int_equal(scene_npy_dtype(&npy), PTO_FLOAT32);
         assert_memory_equal(npy.data, numbers, sizeof(numbers));
-        npy_free(&npy);
+        scene_npy_free(&npy);
     }
     /* A single number. */
     assert_int_equal(parse(1, "{\"shape\": (), \"fortran_order\": False, \"descr\": \"<f4\"}",
@@ -62,13 +62,13 @@ static void reads_what_numpy_writes(void **state)
                      PTO_OK);
     assert_int_equal(npy.ndims, 1);
     assert_int_equal(npy.count, 1);
-    npy_free(&npy);
+    scene_npy_free(&npy);
     /* Nothing at all. */
     assert_int_equal(
         parse(1, "{'descr': '|b1', 'fortran_order': False, 'shape': (0,)}", "", 0, &npy, &fault),
         PTO_OK);
     assert_int_equal(npy.count, 0);
-    npy_free(&npy);
+    scene_npy_free(&npy);
 }
 
 static void turns_columns_into_rows_and_swaps_bytes(void **state)
@@ -83,7 +83,7 @@ static void turns_columns_into_rows_and_swaps_bytes(void **state)
                            sizeof(columns), &npy, &fault),
                      PTO_OK);
     assert_memory_equal(npy.data, rows, sizeof(rows));
-    npy_free(&npy);
+    scene_npy_free(&npy);
 }
 
 static void refuses_what_is_not_a_file_of_ours(void **state)
@@ -117,11 +117,11 @@ static void refuses_what_is_not_a_file_of_ours(void **state)
     }
     assert_int_equal(parse(4, headers[0], data, sizeof(data), &npy, &fault), PTO_EFORMAT);
     fault.status = 0;
-    assert_int_equal(npy_parse("it", calloc(1, 3), 3, &npy, &fault), PTO_EFORMAT);
+    assert_int_equal(scene_npy_parse("it", calloc(1, 3), 3, &npy, &fault), PTO_EFORMAT);
     fault.status = 0;
-    assert_int_equal(npy_read("/nonexistent/a.npy", &npy, &fault), PTO_ESYSTEM);
+    assert_int_equal(scene_npy_read("/nonexistent/a.npy", &npy, &fault), PTO_ESYSTEM);
     fault.status = 0;
-    assert_int_equal(npy_read("/", &npy, &fault), PTO_EINVAL);
+    assert_int_equal(scene_npy_read("/", &npy, &fault), PTO_EINVAL);
 }
 
 static void writes_what_it_reads(void **state)
@@ -141,21 +141,21 @@ static void writes_what_it_reads(void **state)
         struct npy npy;
 
         for (uint32_t ndims = 2; ndims <= 5; ndims++) {
-            assert_int_equal(npy_write(path, (enum pto_dtype)dtype, shapes, ndims, data, &fault),
-                             PTO_OK);
-            assert_int_equal(npy_read(path, &npy, &fault), PTO_OK);
+            assert_int_equal(
+                scene_npy_write(path, (enum pto_dtype)dtype, shapes, ndims, data, &fault), PTO_OK);
+            assert_int_equal(scene_npy_read(path, &npy, &fault), PTO_OK);
             assert_int_equal((uintptr_t)((char *)npy.data - (char *)npy.file) % 64, 0);
             assert_int_equal(npy.ndims, ndims);
-            assert_true(npy_fits(&npy, (enum pto_dtype)dtype));
+            assert_true(scene_npy_fits(&npy, (enum pto_dtype)dtype));
             assert_memory_equal(npy.data, data, 3 * pto_dtype_size(dtype));
-            npy_free(&npy);
+            scene_npy_free(&npy);
         }
     }
     unlink(path);
     struct fault fault = { .status = 0 };
 
     assert_int_equal(
-        npy_write("/nonexistent/a.npy", PTO_INT8, (const uint32_t[]){ 1 }, 1, data, &fault),
+        scene_npy_write("/nonexistent/a.npy", PTO_INT8, (const uint32_t[]){ 1 }, 1, data, &fault),
         PTO_ESYSTEM);
 }
 

@@ -82,6 +82,25 @@ static void the_first_platform_is_the_default(void **state)
     assert_null(pto_platform_at(0)->missing);
 }
 
+static void a_build_for_an_unknown_platform_names_the_others(void **state)
+{
+    const struct pto_source source = { .path = "orch.c", .kind = PTO_SOURCE_ORCHESTRATION };
+    struct pto_build_params params;
+    struct pto_error error = { .size = sizeof(error) };
+    void *bytes;
+    size_t size;
+
+    (void)state;
+    pto_build_params_init(&params);
+    params.platform = "a7";
+    params.sources = &source;
+    params.source_count = 1;
+    assert_int_equal(pto_build(&params, &bytes, &size, &error), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "there is no platform 'a7'; there are:"));
+    for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
+        assert_non_null(strstr(error.text, pto_platform_at(i)->name));
+}
+
 static void compilers_know_the_cores_of_every_platform(void **state)
 {
     (void)state;
@@ -112,6 +131,7 @@ int main(void)
         cmocka_unit_test(a_platform_is_a_generation_on_a_backend),
         cmocka_unit_test(what_can_be_opened_has_a_backend),
         cmocka_unit_test(the_first_platform_is_the_default),
+        cmocka_unit_test(a_build_for_an_unknown_platform_names_the_others),
         cmocka_unit_test(compilers_know_the_cores_of_every_platform),
         cmocka_unit_test(the_cores_of_a_cluster_add_up),
     };

@@ -166,7 +166,7 @@ static void read_seed(const char *path, struct buffer *seed)
     struct fault fault = { .status = 0 };
     void *bytes;
 
-    if (bytes_read(path, BYTES_MAX, &bytes, &seed->size, &fault) < 0)
+    if (scene_bytes_read(path, BYTES_MAX, &bytes, &seed->size, &fault) < 0)
         fail_msg("%s", fault.text);
     memcpy(seed->bytes, bytes, seed->size);
     free(bytes);
@@ -245,12 +245,12 @@ static void any_bytes_are_taken_or_refused(void **state)
         copy = malloc(changed.size + 1);
         assert_non_null(copy);
         memcpy(copy, changed.bytes, changed.size);
-        if (npy_parse("f", copy, changed.size, &npy, &fault) == PTO_OK) {
+        if (scene_npy_parse("f", copy, changed.size, &npy, &fault) == PTO_OK) {
             volatile char sum = 0;
 
             for (uint64_t k = 0; k < npy.count * npy.item_bytes; k++)
                 sum = (char)(sum + ((char *)npy.data)[k]);
-            npy_free(&npy);
+            scene_npy_free(&npy);
             taken++;
         } else {
             assert_true(fault.text[0] != '\0');

@@ -60,7 +60,7 @@ static void finds_an_address_in_any_view(void **state)
         const struct pto_tensor view = random_view(&whole, &seed);
 
         for (uint64_t byte = 0; byte < sizeof(memory) + 8; byte++)
-            assert_int_equal(writer_covers(&view, whole.addr + byte),
+            assert_int_equal(scene_writer_covers(&view, whole.addr + byte),
                              walks_over(&view, whole.addr + byte));
     }
     /* Strides that do not nest: elements 0 1 2 3 4 5 6 in two dimensions. */
@@ -72,7 +72,7 @@ static void finds_an_address_in_any_view(void **state)
     odd.strides[1] = 1;
     pto_tensor_update(&odd);
     for (uint64_t i = 0; i < 10; i++)
-        assert_int_equal(writer_covers(&odd, whole.addr + 4 * i), i <= 6);
+        assert_int_equal(scene_writer_covers(&odd, whole.addr + 4 * i), i <= 6);
 }
 
 static void kernel_nothing(int64_t *args)
@@ -155,7 +155,7 @@ static void sees_every_submit_and_the_last_writer(void **state)
         assert_int_equal(pto_run(device, callable, &entry, &options, NULL), PTO_OK);
         assert_int_equal(tally.next, ROWS + 2);
 
-        options.task = writer_watch_task;
+        options.task = scene_writer_watch_task;
         options.task_context = &watch;
         assert_int_equal(pto_run(device, callable, &entry, &options, NULL), PTO_OK);
         assert_true(wish[0].is_found && wish[1].is_found);

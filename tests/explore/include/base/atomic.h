@@ -127,19 +127,9 @@ static inline uint64_t a64_load_relaxed(const struct a64 *a)
     return explore_load(&a->v, 8, EXPLORE_RELAXED);
 }
 
-static inline uint64_t a64_load_acquire(const struct a64 *a)
-{
-    return explore_load(&a->v, 8, EXPLORE_ACQUIRE);
-}
-
 static inline void a64_store_relaxed(struct a64 *a, uint64_t v)
 {
     explore_store(&a->v, 8, v, EXPLORE_RELAXED);
-}
-
-static inline void a64_store_release(struct a64 *a, uint64_t v)
-{
-    explore_store(&a->v, 8, v, EXPLORE_RELEASE);
 }
 
 static inline bool a64_cas_relaxed(struct a64 *a, uint64_t *expected, uint64_t v)
@@ -165,48 +155,17 @@ static inline void aptr_store_relaxed(struct aptr *a, void *v)
     explore_store(&a->v, sizeof(a->v), (uintptr_t)v, EXPLORE_RELAXED);
 }
 
-static inline void aptr_store_release(struct aptr *a, void *v)
-{
-    explore_store(&a->v, sizeof(a->v), (uintptr_t)v, EXPLORE_RELEASE);
-}
-
 static inline void *aptr_swap_acq_rel(struct aptr *a, void *v)
 {
     return (void *)(uintptr_t)explore_swap(&a->v, sizeof(a->v), (uintptr_t)v, EXPLORE_ACQ_REL);
 }
 
-static inline void *aptr_swap_relaxed(struct aptr *a, void *v)
-{
-    return (void *)(uintptr_t)explore_swap(&a->v, sizeof(a->v), (uintptr_t)v, EXPLORE_RELAXED);
-}
-
-static inline void *aptr_swap_acquire(struct aptr *a, void *v)
-{
-    return (void *)(uintptr_t)explore_swap(&a->v, sizeof(a->v), (uintptr_t)v, EXPLORE_ACQUIRE);
-}
-
-/* On failure *expected is what was found, loaded relaxed. */
-static inline bool aptr_cas_release(struct aptr *a, void **expected, void *v)
-{
-    void *wanted = *expected;
-
-    *expected = (void *)(uintptr_t)explore_casptr(a, wanted, v, EXPLORE_RELEASE, EXPLORE_RELAXED);
-    return *expected == wanted;
-}
-
+/* On failure *expected is what was found, loaded with acquire. */
 static inline bool aptr_cas_acq_rel(struct aptr *a, void **expected, void *v)
 {
     void *wanted = *expected;
 
     *expected = (void *)(uintptr_t)explore_casptr(a, wanted, v, EXPLORE_ACQ_REL, EXPLORE_ACQUIRE);
-    return *expected == wanted;
-}
-
-static inline bool aptr_cas_relaxed(struct aptr *a, void **expected, void *v)
-{
-    void *wanted = *expected;
-
-    *expected = (void *)(uintptr_t)explore_casptr(a, wanted, v, EXPLORE_RELAXED, EXPLORE_RELAXED);
     return *expected == wanted;
 }
 
