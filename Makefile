@@ -14,8 +14,8 @@ GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c ove
 SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c launch.c stall.c
-CHIP_SRC = chip.c
-SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c sim_code.c \
+CHIP_SRC = chip.c local_code.c null.c null_orch.c
+SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c \
 	sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c

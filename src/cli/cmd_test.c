@@ -62,6 +62,8 @@ static const struct cli_option options[] = {
       .low = 1, .high = CHILDREN_MAX },
     { "threads", 0, "K", "threads that run tasks in each process (default: one per CPU)", CLI_COUNT,
       AT(settings.session.workers), .low = 1, .high = THREADS_MAX },
+    { "isolated", 0, NULL, "each chip in a process of its own", CLI_FLAG,
+      AT(settings.session.is_isolated) },
     { "timeout", 0, "S", "seconds that a case may take (default: the scene's, or 60)", CLI_SECONDS,
       AT(settings.session.timeout) },
     { "fail-fast", 'x', NULL, "stop at the first failure", CLI_FLAG, AT(settings.is_fail_fast) },

@@ -118,6 +118,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
     struct pto_device_params params;
+    struct pto_error error;
     int status;
 
     if (s->device != NULL && s->clusters == clusters)
@@ -129,14 +130,26 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     params.platform = s->platform;
     params.clusters = clusters;
     params.workers = s->options->workers;
+    params.is_isolated = s->options->is_isolated;
+    params.error = &error;
+    pto_error_init(&error);
     status = pto_device_open(&params, &s->device);
     if (status < 0) {
         s->device = NULL;
         return fault_tell(fault, status, "a device of %s cannot be opened: %s", s->platform,
-                          pto_strerror(status));
+                          error.text);
     }
     s->clusters = clusters;
     return PTO_OK;
+}
+
+static struct pto_device_info device_info(const struct session *s)
+{
+    struct pto_device_info info;
+
+    pto_device_info_init(&info);
+    (void)pto_device_info(s->device, &info); /* it is open */
+    return info;
 }
 
 /* There are no more runs on it. */
@@ -206,7 +219,6 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
 {
     double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
     struct session_entry *e = calloc(1, sizeof(*e));
-    uint32_t stuck = pto_stuck_threads();
     struct pto_run_options options;
     int status;
 
@@ -232,7 +244,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
                 fault, status, "%s",
                 s->report.error.text[0] != '\0' ? s->report.error.text : pto_strerror(status));
     }
-    if (status == PTO_ELOST || pto_stuck_threads() > stuck)
+    if (status == PTO_ELOST || device_info(s).is_lost)
         drop_lost_device(s);
     else
         status = end_entry(s, e, status, fault);
@@ -300,6 +312,7 @@ static void print_writer(const struct session *s, const struct writer_wish *wish
     fprintf(to, "%s", before[1] == '+' ? ")" : "");
 }
 
+/* `wish` is NULL if nobody could watch who writes. */
 static void print_tensor(const struct session *s, uint32_t argument, const struct writer_wish *wish,
                          FILE *to)
 {
@@ -334,7 +347,8 @@ static void print_tensor(const struct session *s, uint32_t argument, const struc
         fprintf(to, "  %s%s: expected %s, got %s", name, index, expected, got);
         if (!is_nan)
             fprintf(to, " (%llu ULP)", (unsigned long long)scene_element_distance(dtype, g, e));
-        print_writer(s, &wish[i], to);
+        if (wish != NULL)
+            print_writer(s, &wish[i], to);
         fprintf(to, "\n");
     }
     if (c->wrong > COMPARE_SHOWN)
@@ -348,6 +362,7 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
     const struct pto_run_report report = s->report;
     struct fault fault = { .status = 0 };
     struct writer_watch watch;
+    bool is_watched = s->device == NULL || device_info(s).has_observers;
 
     if (wish == NULL)
         return;
@@ -357,13 +372,13 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
             wish[used++].index = s->comparison[i].shown[k].index;
         }
     watch = (struct writer_watch){ wish, used };
-    if (s->device != NULL)
+    if (s->device != NULL && is_watched)
         (void)run_once(s, mode, &watch, &fault);
     used = 0;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         if (s->comparison[i].wrong == 0)
             continue;
-        print_tensor(s, i, wish + used, to);
+        print_tensor(s, i, is_watched ? wish + used : NULL, to);
         used += s->comparison[i].wrong < COMPARE_SHOWN ? (uint32_t)s->comparison[i].wrong
                                                        : COMPARE_SHOWN;
     }

@@ -20,6 +20,7 @@ struct session_options {
     uint32_t workers;  /* 0: the default */
     uint32_t clusters; /* 0: the case's */
     double timeout;    /* seconds; 0: the case's */
+    bool is_isolated;  /* the device is in a process of its own */
     enum pto_trace trace;
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     char *
