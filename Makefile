@@ -14,8 +14,8 @@ GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c ove
 SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c launch.c stall.c
-CHIP_SRC = chip.c
-SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c sim_code.c \
+CHIP_SRC = chip.c local_code.c null.c null_orch.c
+SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c \
 	sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
@@ -120,6 +120,7 @@ ifneq ($(shell command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
 CLI = $(B)/bin/pto
+MAN3 = build/man/man3
 # A simulated chip in a process of its own, found beside the library.
 ifneq ($(VARIANT),arm)
 CHIP = $(B)/lib/pto/pto-chip
@@ -238,19 +239,27 @@ mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a
 	@tools/setup.sh test
 	@tools/claims mutate $(IDS)
 
+man: $(MAN3)/pto.3 ## make the manual pages of the interface from its headers
+
+$(MAN3)/pto.3: tools/man3 Makefile docs/pto.1 $(PUBLIC_HEADERS:%=include/pto/%)
+	@rm -rf $(MAN3) && mkdir -p $(MAN3)
+	$(call quiet,MAN)awk -f tools/man3 $(MAN3) $(VERSION) "$$(sed -n 's/^\.Dd //p' docs/pto.1)" \
+		$(PUBLIC_HEADERS:%=include/pto/%)
+
 manual: all ## write docs/pto.1 anew from its template and the tables of options
 	@tools/manual >build/pto.1 && mv build/pto.1 docs/pto.1
 
 tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
 	@tools/tidy
 
-install: all ## copy to $(DESTDIR)$(PREFIX)
+install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
-		$(DESTDIR)$(PREFIX)/share/man/man1
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 644 $(MAN3)/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(CHIP) $(DESTDIR)$(PREFIX)/lib/pto
@@ -260,7 +269,7 @@ install: all ## copy to $(DESTDIR)$(PREFIX)
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' pto.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc
 
-uninstall: ## remove what install copied
+uninstall: man ## remove what install copied
 	rm -f $(DESTDIR)$(PREFIX)/bin/pto $(PUBLIC_HEADERS:%=$(DESTDIR)$(PREFIX)/include/pto/%) \
 		$(DESTDIR)$(PREFIX)/lib/libpto.so $(DESTDIR)$(PREFIX)/lib/$(notdir $(LIB)) \
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
@@ -268,6 +277,7 @@ uninstall: ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
 		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
+	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
 	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples
 	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto $(DESTDIR)$(PREFIX)/lib/pto
 
@@ -284,7 +294,7 @@ print-units:
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli pure units run test quick soak mutate manual tidy install uninstall clean help \
+.PHONY: all lib cli pure units run test quick soak mutate man manual tidy install uninstall clean help \
 	print-units print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:

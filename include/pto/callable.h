@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Callables: an orchestration with its kernels, from functions, from a file or
- * from memory. They belong to no device; registering makes one known to a device.
+ * Callables: a callable is an orchestration with its kernels, made from functions
+ * of the program, a file or memory. It belongs to no device; registering makes
+ * its code known to one.
  */
 #ifndef PTO_API_CALLABLE_H
 #define PTO_API_CALLABLE_H
@@ -21,6 +22,7 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
+/* A kernel that is a function of the program. */
 struct pto_kernel {
     const char *name;
     pto_kernel_fn fn;
@@ -29,7 +31,7 @@ struct pto_kernel {
 
 struct pto_callable;
 
-/* How a callable uses an argument of its entry. */
+/* How an orchestration uses one of its arguments. */
 #define PTO_DIRECTION_MAP(X) \
     X(SCALAR, "scalar")      \
     X(IN, "in")              \
@@ -43,6 +45,7 @@ enum pto_direction {
         PTO_DIR_COUNT
 };
 
+/* Returns the name of a direction; "unknown" for what is none. */
 static inline const char *pto_direction_name(uint32_t direction)
 {
     static const char *const names[PTO_DIR_COUNT] = {
@@ -54,6 +57,7 @@ static inline const char *pto_direction_name(uint32_t direction)
     return direction < PTO_DIR_COUNT ? names[direction] : "unknown";
 }
 
+/* What a callable is made of. */
 struct pto_callable_params {
     size_t size;
     const char *name;
@@ -71,19 +75,21 @@ static inline void pto_callable_params_init(struct pto_callable_params *params)
     params->size = sizeof(*params);
 }
 
+/* Makes a callable from functions of the program. */
 int pto_callable_create(const struct pto_callable_params *params,
                         struct pto_callable **callable_out);
+
 /*
- * From a file, whose kind is told by its content:
+ * Makes a callable from a file. Its content decides what it is:
  *
- *   - an artefact (.ptoc) or a chip callable of the reference's layout, as with
- *     pto_callable_load_memory. `symbol` is the function of its orchestration;
- *     NULL: the one that it names.
- *   - a shared object that exports a `struct pto_callable_params` under the name
- *     `symbol` (NULL: "pto_callable"). The object stays loaded until the
- *     callable is destroyed, and its symbols are visible to nothing else.
+ *   - an artefact (.ptoc), or a chip callable of the reference's layout: see
+ *     pto_callable_load_memory. `symbol` is the function of the orchestration;
+ *     NULL: the one that the file names.
+ *   - a shared object that exports a `struct pto_callable_params` named `symbol`
+ *     (NULL: "pto_callable"). The object stays loaded until the callable is
+ *     destroyed; nothing else sees its symbols.
  *
- * PTO_ELOAD, PTO_EFORMAT: `error`, which may be NULL, tells why.
+ * PTO_ELOAD, PTO_EFORMAT: `error`, which may be NULL, explains why.
  */
 int pto_callable_load(const char *path, const char *symbol, struct pto_callable **callable_out,
                       struct pto_error *error);
@@ -94,17 +100,18 @@ struct pto_header {
     const char *digest;
 };
 
+/* How to read an artefact, and what is expected of it. */
 struct pto_load_options {
     size_t size;
     const char *name;   /* what messages call the bytes; NULL: "the callable" */
     const char *symbol; /* function of the orchestration; NULL: the one that the artefact names */
     /*
-     * What the artefact has to be made with, or it is refused with PTO_ESTALE: a
-     * revision of the tile library as the artefact records it, or a folder, whose
-     * headers are compared with those that it records. NULL: anything.
+     * The tile library that the artefact must have been made with, else PTO_ESTALE:
+     * a revision, as the artefact records it, or a folder, whose headers are
+     * compared with the recorded ones. NULL: any.
      */
     const char *expect_isa;
-    /* The same as a list: headers that both name have to be equal. */
+    /* The same as a list: headers that are in it and in the artefact must be equal. */
     const struct pto_header *expect_headers;
     uint32_t expect_header_count;
 };
@@ -119,17 +126,19 @@ static inline void pto_load_options_init(struct pto_load_options *options)
 }
 
 /*
- * From the bytes of an artefact, or of a chip callable of the reference's layout;
- * they are copied. Everything is checked: sizes, offsets, hashes, the ABI. Its
- * code is loaded when it is registered. `options` and `error` may be NULL.
- * PTO_EFORMAT, PTO_ESTALE.
+ * Makes a callable from the bytes of an artefact, or of a chip callable of the
+ * reference's layout. The bytes are copied. Sizes, offsets, hashes and the ABI
+ * are checked here; the code is loaded when the callable is registered.
+ * `options` and `error` may be NULL. PTO_EFORMAT: they are something else, or
+ * damaged. PTO_ESTALE: not made with what the options expect.
  */
 int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_load_options *options,
                              struct pto_callable **callable_out, struct pto_error *error);
-/* PTO_EBUSY while a run or a graph uses it. It is unregistered from all devices. */
+
+/* Unregisters a callable from all devices and frees it. PTO_EBUSY: a run or a graph uses it. */
 int pto_callable_destroy(struct pto_callable *callable);
 
-/* Texts and arrays are the callable's. What it does not have is NULL or 0. */
+/* What a callable was made from. */
 enum pto_callable_kind {
     PTO_CALLABLE_FUNCTIONS, /* made with pto_callable_create, or from a shared object */
     PTO_CALLABLE_ARTEFACT,
@@ -138,6 +147,7 @@ enum pto_callable_kind {
 
 enum { PTO_DIGEST_BYTES = 32 };
 
+/* What a callable is. Texts and arrays belong to it; what it does not have is NULL or 0. */
 struct pto_callable_info {
     size_t size;
     enum pto_callable_kind kind;
@@ -147,19 +157,20 @@ struct pto_callable_info {
     const char *config;
     enum pto_mode mode; /* of runs without options */
     uint32_t abi;
-    uint8_t digest[PTO_DIGEST_BYTES]; /* its identity: of all that runs */
+    uint8_t digest[PTO_DIGEST_BYTES]; /* of everything that runs: its identity */
     const enum pto_direction *signature;
     uint32_t signature_count;
     uint64_t orchestration_bytes;
     uint8_t orchestration_digest[PTO_DIGEST_BYTES];
-    uint32_t kernel_count; /* pto_callable_kernel knows them */
-    uint32_t file_count;   /* pto_callable_file knows them */
+    uint32_t kernel_count; /* see pto_callable_kernel */
+    uint32_t file_count;   /* see pto_callable_file */
     const char *isa_revision;
     const char *compiler;
-    uint32_t object_count; /* loaded at this moment, by registration */
-    uint32_t device_count; /* on which it is registered */
+    uint32_t object_count; /* loaded at this moment, because it is registered */
+    uint32_t device_count; /* that it is registered on */
 };
 
+/* One of its kernels. */
 struct pto_kernel_info {
     size_t size;
     uint32_t func_id;
@@ -169,7 +180,7 @@ struct pto_kernel_info {
     uint8_t digest[PTO_DIGEST_BYTES];
 };
 
-/* A file that it was made of. */
+/* One of the files that it was made of. */
 struct pto_file_info {
     size_t size;
     const char *path; /* of the tile library's headers: relative to its root */
@@ -177,7 +188,7 @@ struct pto_file_info {
     uint8_t digest[PTO_DIGEST_BYTES];
 };
 
-/* Each of the three comes before the call that fills the struct. */
+/* Prepares the struct for pto_callable_info. */
 static inline void pto_callable_info_init(struct pto_callable_info *info)
 {
     if (info == NULL)
@@ -186,6 +197,7 @@ static inline void pto_callable_info_init(struct pto_callable_info *info)
     info->size = sizeof(*info);
 }
 
+/* Prepares the struct for pto_callable_kernel. */
 static inline void pto_kernel_info_init(struct pto_kernel_info *info)
 {
     if (info == NULL)
@@ -194,6 +206,7 @@ static inline void pto_kernel_info_init(struct pto_kernel_info *info)
     info->size = sizeof(*info);
 }
 
+/* Prepares the struct for pto_callable_file. */
 static inline void pto_file_info_init(struct pto_file_info *info)
 {
     if (info == NULL)
@@ -202,26 +215,35 @@ static inline void pto_file_info_init(struct pto_file_info *info)
     info->size = sizeof(*info);
 }
 
-/* PTO_EINVAL past the last kernel or file. */
+/* Says what a callable is. */
 int pto_callable_info(const struct pto_callable *callable, struct pto_callable_info *info);
+
+/* Says what one of its kernels is. PTO_EINVAL: past the last one. */
 int pto_callable_kernel(const struct pto_callable *callable, uint32_t index,
                         struct pto_kernel_info *info);
+
+/* Names one of the files that it was made of. PTO_EINVAL: past the last one. */
 int pto_callable_file(const struct pto_callable *callable, uint32_t index,
                       struct pto_file_info *info);
 
 /*
- * Loads a callable's code and makes it known to the device: 64 of them at most.
- * Optional: the first run does it. What is registered stays loaded until it is
- * unregistered everywhere, so that a run loads nothing. Objects with the same
- * content are loaded once for the whole process; others never share anything.
+ * Loads a callable's code and makes it known to a device, which can hold 64.
+ * Calling it is optional: otherwise the first run does it. The code stays loaded
+ * until the callable is unregistered everywhere, so runs load nothing. Objects
+ * with the same content are loaded once for the whole process; others share
+ * nothing. A callable made from functions needs no registration, and nothing
+ * happens.
  *
- * PTO_ESTALE: a callable that was made with other headers of the tile library is
- * registered on the device. PTO_ENOSUP: it was made for another platform.
- * PTO_EAGAIN: there are 64. PTO_ELOAD: its code cannot be loaded. `error` may be
- * NULL. Callables without an artefact need no registration: nothing happens.
+ * PTO_ESTALE: the device has a callable that was made with other headers of the
+ * tile library. PTO_ENOSUP: it was made for another platform. PTO_EAGAIN: the
+ * device has 64. PTO_ELOAD: its code cannot be loaded. `error` may be NULL.
  */
 int pto_register(struct pto_device *device, struct pto_callable *callable, struct pto_error *error);
-/* PTO_EBUSY while a run or a graph of the device uses it; PTO_EINVAL: it is not registered. */
+
+/*
+ * Takes a callable off a device. PTO_EBUSY: a run or a graph of the device uses
+ * it. PTO_EINVAL: it is not registered there.
+ */
 int pto_unregister(struct pto_device *device, struct pto_callable *callable);
 
 #pragma GCC visibility pop

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: open platforms. There is no process-wide state: everything hangs off
- * a device, and devices are independent of each other.
+ * Devices: a device is an open platform, with its threads and its memory. Devices
+ * of one process are independent of each other.
  */
 #ifndef PTO_API_DEVICE_H
 #define PTO_API_DEVICE_H
@@ -22,12 +22,13 @@ extern "C" {
 struct pto_device;
 struct pto_error; /* pto/error.h */
 
+/* What kind of device to open. */
 struct pto_device_params {
     size_t size;
     const char *platform; /* one that can be opened; pto_platform_at lists them */
     uint32_t clusters;    /* 0: the platform's default */
-    uint32_t workers; /* threads that run tasks, the caller of pto_run included; 0: one per CPU */
-    uint64_t memory_max;     /* bytes the engine and the intermediate tensors may take; 0: 32 GiB */
+    uint32_t workers; /* threads that run tasks, including the caller of pto_run; 0: one per CPU */
+    uint64_t memory_max;     /* bytes for the engine and intermediate tensors; 0: 32 GiB */
     bool is_isolated;        /* a simulated chip in a process of its own: what a kernel does to its
                             process ends the device and nothing else */
     struct pto_error *error; /* says why it cannot be opened; initialised, or NULL */
@@ -43,13 +44,16 @@ static inline void pto_device_params_init(struct pto_device_params *params)
     params->platform = pto_platform_at(0)->name;
 }
 
+/* Opens a device. PTO_ENOSUP: there is no such platform. */
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out);
+
 /*
- * Ends the device's threads and frees what was allocated on it. PTO_EBUSY while
- * runs of it are not finished; nothing has happened then.
+ * Closes a device: ends its threads and frees its memory. PTO_EBUSY, and nothing
+ * happens, while it has runs that are not finished or graphs.
  */
 int pto_device_close(struct pto_device *device);
 
+/* What an open device is. */
 struct pto_device_info {
     size_t size;
     const char *platform;
@@ -63,6 +67,7 @@ struct pto_device_info {
     bool has_observers;  /* `edge` and `task` of the options of a run can be set */
 };
 
+/* Sets the size. */
 static inline void pto_device_info_init(struct pto_device_info *info)
 {
     if (info == NULL)
@@ -71,19 +76,21 @@ static inline void pto_device_info_init(struct pto_device_info *info)
     info->size = sizeof(*info);
 }
 
+/* Describes the device. */
 int pto_device_info(struct pto_device *device, struct pto_device_info *info);
 
 /*
- * What is known about the last run of the device that failed, in lines: for a
- * stall each stuck task, what it waits for, and the likely cause. At most `size`
- * bytes, with the final zero. Returns the length of the whole text, 0: no run
- * has failed.
+ * Explains the last failed run of the device, line by line: for a stall every
+ * stuck task, what it waits for, and the likely cause. Writes at most `size`
+ * bytes, including the final zero. Returns the length of the whole text, or 0 if
+ * no run has failed.
  */
 int pto_device_story(struct pto_device *device, char *text, size_t size);
+
 /*
- * Threads of this process that are in kernels which no run waits for any more.
- * They go on until the kernel returns or the process ends; what they may use is
- * not freed.
+ * Counts the threads of this process that are inside kernels which no run waits
+ * for any longer. Such a thread goes on until its kernel returns or the process
+ * ends, and nothing that it may use is freed.
  */
 uint32_t pto_stuck_threads(void);
 

@@ -113,6 +113,7 @@ static inline uint32_t pto_dtype_size(uint32_t dtype)
     return dtype < PTO_DTYPE_COUNT ? size[dtype] : 0;
 }
 
+/* Returns the name of a data type as in the enum, "FLOAT32"; "UNKNOWN" for what is none. */
 static inline const char *pto_dtype_name(uint32_t dtype)
 {
     return dtype < PTO_DTYPE_COUNT ? pto_dtype_info(dtype)->name : "UNKNOWN";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a function reports beside its status: a sentence for people, and fields for programs. */
+/* What a call or a run says about its failure: a sentence for people, fields for programs. */
 #ifndef PTO_API_ERROR_H
 #define PTO_API_ERROR_H
 
@@ -10,11 +10,11 @@
 
 enum { PTO_ERROR_TEXT_MAX = 512 };
 
-/* What went wrong, where, and what to do about it. */
+/* What went wrong, where, and what to do about it. Filled in when a call fails. */
 struct pto_error {
     size_t size;
     int status;
-    uint32_t level;          /* 2: this chip */
+    uint32_t level;          /* of the machine; 2: one chip */
     int32_t rank;            /* -1: no communication involved */
     struct pto_task_id task; /* invalid: no task involved */
     int32_t kernel;          /* -1: none */
@@ -24,7 +24,7 @@ struct pto_error {
     char text[PTO_ERROR_TEXT_MAX];
 };
 
-/* Before the call that fills it: as if nothing had gone wrong. */
+/* Prepares an error for the call that may fill it in. */
 static inline void pto_error_init(struct pto_error *error)
 {
     if (error == NULL)

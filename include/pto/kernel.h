@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels: what a core calls, and what it hands over.
+ * Kernels: the functions that cores run, and what they get.
  *
- * A kernel is `void kernel_entry(int64_t *args)`. The vector has 50 slots:
- * the addresses of the tensor descriptors in the order they were added, then
- * the scalars, and at 48 and 49 the local and global context. Descriptors and
- * vector are valid until the kernel returns.
+ * A kernel is `void kernel_entry(int64_t *args)`. The vector has 50 slots: the
+ * addresses of the tensor descriptors, in the order in which they were added;
+ * then the scalars; and at 48 and 49 the local and the global context. Vector and
+ * descriptors are valid until the kernel returns.
  */
 #ifndef PTO_API_KERNEL_H
 #define PTO_API_KERNEL_H
@@ -28,11 +28,13 @@ enum {
     PTO_DEFERRED_MAX = 64     /* tasks of a device that may wait for conditions at a time */
 };
 
+/* A kernel. */
 typedef void (*pto_kernel_fn)(int64_t *args);
 
-/* When a condition holds. Types of the chip's own engines exist on the chip only. */
+/* When a condition holds. The types of a chip's own engines exist on that chip only. */
 enum pto_completion_type { PTO_COMPLETION_COUNTER /* *addr >= expected, 32 bits, unsigned */ };
 
+/* A condition for the completion of a task. */
 struct pto_completion {
     uint64_t addr;
     uint64_t cookie;
@@ -42,55 +44,62 @@ struct pto_completion {
     uint32_t reserved;
 };
 
+/* What differs between the invocations of a task. */
 struct pto_local_context {
     int32_t block_index; /* of this invocation, 0 to block_count - 1 */
     int32_t block_count;
     uint64_t completion_count_addr;   /* uint32_t: conditions registered so far */
-    uint64_t completion_error_addr;   /* int32_t: a code of the run, not 0 ends it */
+    uint64_t completion_error_addr;   /* int32_t: a code that ends the run; 0: none */
     uint64_t completion_entries_addr; /* struct pto_completion[completion_capacity] */
     uint32_t completion_capacity;
     uint32_t reserved;
     struct pto_task_id task;
 };
 
+/* What differs between cores. */
 struct pto_global_context {
     int32_t sub_block_id; /* 0 or 1: which AIV lane of its cluster */
     int32_t reserved;
     uint64_t dma_workspace[2];
 };
 
+/* Returns the descriptor of tensor argument `index`. */
 static inline struct pto_tensor *pto_arg_tensor(const int64_t *args, int index)
 {
     return (struct pto_tensor *)(uintptr_t)args[index];
 }
 
+/* Returns the local context of the invocation. */
 static inline const struct pto_local_context *pto_arg_local(const int64_t *args)
 {
     return (const struct pto_local_context *)(uintptr_t)args[PTO_ARG_LOCAL];
 }
 
+/* Returns the global context of the core. */
 static inline const struct pto_global_context *pto_arg_global(const int64_t *args)
 {
     return (const struct pto_global_context *)(uintptr_t)args[PTO_ARG_GLOBAL];
 }
 
+/* Returns the index of this block, 0 to pto_block_count - 1. */
 static inline int32_t pto_block_index(const int64_t *args)
 {
     return pto_arg_local(args)->block_index;
 }
 
+/* Returns the number of blocks of the task. */
 static inline int32_t pto_block_count(const int64_t *args)
 {
     return pto_arg_local(args)->block_count;
 }
 
-/* Which AIV lane of its cluster the core is: 0 or 1. Means something in tasks with two AIV lanes. */
+/* Returns the AIV lane, 0 or 1, of the core in its cluster. For tasks with two AIV lanes. */
 static inline int32_t pto_sub_block(const int64_t *args)
 {
     return pto_arg_global(args)->sub_block_id;
 }
 
-/* Call it in the loop of a kernel that waits for another one through memory. */
+/* To be called in the loop of a kernel that waits for another one through memory. */
 static inline void pto_pause(void)
 {
 #ifdef PTO_ON_CORE
@@ -101,10 +110,10 @@ static inline void pto_pause(void)
 }
 
 /*
- * Deferred completion: the task completes when its kernels have returned and
- * every condition that they registered holds. What was written before the
- * counter was raised is there for the tasks that follow. Returns false when the
- * task has too many conditions; the run fails then.
+ * Defers the completion of the task: it completes when its kernels have returned
+ * and `*counter` is at least `expected`, for every counter that they gave. The
+ * tasks that follow see what was written before a counter was raised. Returns
+ * false if the task has too many conditions; then the run fails.
  */
 static inline bool pto_defer(const int64_t *args, const uint32_t *counter, uint32_t expected)
 {
@@ -127,18 +136,19 @@ static inline bool pto_defer(const int64_t *args, const uint32_t *counter, uint3
     return true;
 }
 
-/* Raises a counter that somebody waits for. What this kernel wrote before is visible with it. */
+/* Adds to a counter. Whoever sees the new value sees what this kernel wrote before. */
 static inline void pto_notify_add(uint32_t *counter, uint32_t value)
 {
     (void)__atomic_fetch_add(counter, value, __ATOMIC_RELEASE);
 }
 
+/* Sets a counter, as pto_notify_add adds to it. */
 static inline void pto_notify_set(uint32_t *counter, uint32_t value)
 {
     __atomic_store_n(counter, value, __ATOMIC_RELEASE);
 }
 
-/* The counter's value; what its notifier wrote before is visible from here on. */
+/* Returns a counter. What its notifier wrote before is visible from here on. */
 static inline uint32_t pto_notified(const uint32_t *counter)
 {
     return __atomic_load_n(counter, __ATOMIC_ACQUIRE);

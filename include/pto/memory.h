@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device memory. On a simulated chip it is host memory, too. Every allocation
- * has guards of 1024 bytes before and behind it that are looked at when it is
- * freed or checked.
+ * Device memory. On a simulated chip it is host memory as well. Each allocation
+ * lies between two guards of 1024 bytes, which are checked when it is freed, or
+ * on request.
  */
 #ifndef PTO_API_MEMORY_H
 #define PTO_API_MEMORY_H
@@ -16,16 +16,23 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
+/* Allocates memory; *addr_out becomes its address on the device. */
 int pto_mem_alloc(struct pto_device *device, uint64_t bytes, uint64_t *addr_out);
+
 /*
- * PTO_EMEMORY: freed twice, inside an allocation, not of this device, or written
- * outside of it (then it is freed all the same). `error` may be NULL.
+ * Frees an allocation. PTO_EMEMORY: the address was freed before, lies inside an
+ * allocation, or is not of this device; or something wrote outside the
+ * allocation, which is freed all the same. `error`, which may be NULL, says which.
  */
 int pto_mem_free(struct pto_device *device, uint64_t addr, struct pto_error *error);
-/* Both ends inside one allocation, or PTO_EMEMORY. */
+
+/* Copies into one allocation. PTO_EMEMORY: it does not contain all of the bytes. */
 int pto_mem_write(struct pto_device *device, uint64_t addr, const void *from, uint64_t bytes);
+
+/* Copies from one allocation. PTO_EMEMORY: it does not contain all of the bytes. */
 int pto_mem_read(struct pto_device *device, uint64_t addr, void *to, uint64_t bytes);
-/* Looks at every guard. */
+
+/* Checks the guards of all allocations. PTO_EMEMORY: one was overwritten. `error` may be NULL. */
 int pto_mem_check(struct pto_device *device, struct pto_error *error);
 
 #pragma GCC visibility pop

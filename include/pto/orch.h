@@ -4,10 +4,10 @@
  *
  * An orchestration gets a handle and reaches the runtime through its table of
  * operations, never by linking, so it can live in a shared object of its own.
- * All calls are made by the orchestration itself, one at a time; from a kernel,
- * from another thread or after it has returned they give PTO_EINVAL. The handle
- * must not be used after the device was closed. After the first error every
- * call returns at once; the run reports the error.
+ * Only the orchestration itself may make these calls: from a kernel, from another
+ * thread or after it has returned they give PTO_EINVAL. The handle is not valid
+ * once the device is closed. After the first error every call returns at once,
+ * and the run reports that error.
  *
  *     struct pto_args args;
  *     pto_args_init(&args);
@@ -49,6 +49,7 @@ enum pto_tag {
         PTO_TAG_COUNT
 };
 
+/* Returns the name of a tag; "unknown" for what is none. */
 static inline const char *pto_tag_name(uint32_t tag)
 {
     static const char *const names[PTO_TAG_COUNT] = {
@@ -60,18 +61,20 @@ static inline const char *pto_tag_name(uint32_t tag)
     return tag < PTO_TAG_COUNT ? names[tag] : "unknown";
 }
 
-/* What an explicit dependency means; a plain one is both. */
+/* What an explicit dependency means; by default both. */
 enum pto_dep_kind {
     PTO_DEP_NONE,
-    PTO_DEP_WAIT = 1,  /* runs after that task has completed */
-    PTO_DEP_RETAIN = 2 /* keeps that task's outputs alive until this one has completed */
+    PTO_DEP_WAIT = 1,  /* this task runs after the other one has completed */
+    PTO_DEP_RETAIN = 2 /* the other one's outputs live until this task has completed */
 };
 
+/* What orders the tasks of a scope. */
 enum pto_scope_mode {
     PTO_SCOPE_AUTO,
     PTO_SCOPE_MANUAL /* only explicit dependencies order the tasks inside */
 };
 
+/* How a predicate compares the element with its target. */
 enum pto_predicate_op {
     PTO_PREDICATE_NONE,
     PTO_PREDICATE_EQ,
@@ -83,10 +86,11 @@ enum pto_predicate_op {
 };
 
 /*
- * The task runs only if one element compares as asked with `target` when the
- * task becomes ready; otherwise it completes without running and its outputs
- * stay as they are. The element's bits are sign-extended whatever its type. A
- * tensor without storage (address 0) means: always run.
+ * A condition under which a task runs: one element compares as asked with
+ * `target` when the task becomes ready. Otherwise the task completes without
+ * running, and its outputs stay as they are. The bits of the element are
+ * sign-extended, whatever its type. With a tensor that has no storage (address 0)
+ * the task always runs.
  */
 struct pto_predicate {
     const struct pto_tensor *tensor;
@@ -104,8 +108,9 @@ struct pto_kernels {
 };
 
 /*
- * The arguments of one task. Holds pointers: what they name must live until the
- * submit. What few tasks have is apart, so that a submit asks for all of it at once.
+ * The arguments of one task. It holds pointers: what they name must live until
+ * the submit. The fields that few tasks use lie together, so that a submit finds
+ * out about all of them at once.
  */
 struct pto_args {
     uint32_t tensor_count;
@@ -113,8 +118,8 @@ struct pto_args {
     int32_t block_count;
     int32_t timing_slot; /* 0..15, or -1 */
     uint32_t dep_count;
-    uint32_t passed;   /* bit k: scalar k is that of the entry at passed_from[k] */
-    const char *error; /* first mistake of the caller, reported at submit */
+    uint32_t passed;   /* bit k: scalar k is the entry's scalar passed_from[k] */
+    const char *error; /* the caller's first mistake; the submit reports it */
     const struct pto_predicate *predicate;
     const struct pto_task_id *deps;
     const uint8_t *dep_kinds; /* NULL: every dependency waits and retains */
@@ -128,10 +133,10 @@ struct pto_args {
     uint8_t passed_from[PTO_TASK_SCALARS_MAX];
 };
 
-/* What a submit created. The descriptors live until the scope ends. */
+/* What a submit creates. The descriptors live until the scope ends. */
 struct pto_outputs {
     struct pto_task_id task;         /* invalid after an error */
-    uint32_t count;                  /* one for each pto_add_output, in order */
+    uint32_t count;                  /* of pto_add_output calls, whose order the tensors have */
     const struct pto_tensor *tensor; /* array of count */
 };
 
@@ -151,7 +156,7 @@ struct pto_site {
 
 struct pto_orch;
 
-/* Grows at the end only. */
+/* The operations of the runtime. The table grows at its end only. */
 struct pto_orch_ops {
     size_t size; /* set by the runtime */
     int (*submit)(struct pto_orch *o, const struct pto_kernels *kernels,
@@ -173,10 +178,12 @@ struct pto_orch_ops {
     bool (*is_streamed)(struct pto_orch *o);
 };
 
+/* The handle of an orchestration. */
 struct pto_orch {
     const struct pto_orch_ops *ops;
 };
 
+/* An orchestration. */
 typedef void (*pto_orch_fn)(struct pto_orch *o, const struct pto_entry *entry);
 
 /* The address of a static record of the place where it is written. */
@@ -186,6 +193,7 @@ typedef void (*pto_orch_fn)(struct pto_orch *o, const struct pto_entry *entry);
         &pto_site_here;                                                      \
     })
 
+/* Makes the arguments empty: one block, no tensors, no scalars. */
 static inline void pto_args_init(struct pto_args *a)
 {
     a->tensor_count = 0;
@@ -203,12 +211,14 @@ static inline void pto_args_init(struct pto_args *a)
     a->allow_early_resolve = false;
 }
 
+/* Notes a mistake for the submit to report, unless there is one. */
 static inline void pto_args_fail(struct pto_args *a, const char *text)
 {
     if (a->error == NULL)
         a->error = text;
 }
 
+/* Adds a tensor of any tag; the functions below are for one tag each. */
 static inline void pto_args_add(struct pto_args *a, const void *tensor, enum pto_tag tag)
 {
     if (a->scalar_count != 0)
@@ -224,31 +234,37 @@ static inline void pto_args_add(struct pto_args *a, const void *tensor, enum pto
     }
 }
 
+/* Adds a tensor that the task reads. */
 static inline void pto_add_input(struct pto_args *a, const struct pto_tensor *t)
 {
     pto_args_add(a, t, PTO_TAG_INPUT);
 }
 
+/* Adds a tensor that the task reads and writes. */
 static inline void pto_add_inout(struct pto_args *a, const struct pto_tensor *t)
 {
     pto_args_add(a, t, PTO_TAG_INOUT);
 }
 
+/* Adds a tensor that the runtime allocates and the task writes. */
 static inline void pto_add_output(struct pto_args *a, const struct pto_tensor_info *info)
 {
     pto_args_add(a, info, PTO_TAG_OUTPUT);
 }
 
+/* Adds a tensor that exists and that the task writes. */
 static inline void pto_add_output_existing(struct pto_args *a, const struct pto_tensor *t)
 {
     pto_args_add(a, t, PTO_TAG_OUTPUT_EXISTING);
 }
 
+/* Adds a tensor that orders the task after its creator only. */
 static inline void pto_add_no_dep(struct pto_args *a, const struct pto_tensor *t)
 {
     pto_args_add(a, t, PTO_TAG_NO_DEP);
 }
 
+/* Adds a scalar. Scalars come after all tensors. */
 static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
 {
     if (a->scalar_count == PTO_TASK_SCALARS_MAX)
@@ -258,9 +274,9 @@ static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
 }
 
 /*
- * Passes scalar `index` of the entry on. In a graph that is launched again it is
- * the entry's scalar of that launch; scalars that were computed are part of the
- * graph.
+ * Passes on scalar `index` of the entry. When a graph is launched again, the task
+ * gets the scalar of that launch; scalars from pto_add_scalar stay as they were
+ * when the graph was built.
  */
 static inline void pto_pass_scalar(struct pto_args *a, uint32_t index)
 {
@@ -275,6 +291,7 @@ static inline void pto_pass_scalar(struct pto_args *a, uint32_t index)
     }
 }
 
+/* Returns the bits of a float. */
 static inline uint64_t pto_float_bits(float value)
 {
     uint32_t bits;
@@ -283,13 +300,13 @@ static inline uint64_t pto_float_bits(float value)
     return bits;
 }
 
-/* A float as the bit pattern in the low bytes of a scalar. */
+/* Adds a float: its bits are in the low bytes of the scalar. */
 static inline void pto_add_float(struct pto_args *a, float value)
 {
     pto_add_scalar(a, pto_float_bits(value));
 }
 
-/* The float behind the bits of an element or a scalar. */
+/* Returns the float whose bits an element or a scalar has. */
 static inline float pto_bits_float(uint64_t bits)
 {
     uint32_t low = (uint32_t)bits;
@@ -299,12 +316,16 @@ static inline float pto_bits_float(uint64_t bits)
     return value;
 }
 
+/* Returns a float argument, in a kernel. */
 static inline float pto_arg_float(const int64_t *args, int index)
 {
     return pto_bits_float((uint64_t)args[index]);
 }
 
-/* `kinds` (enum pto_dep_kind each) may be NULL; both arrays must live until the submit. */
+/*
+ * Sets the tasks to wait for, apart from those that the tensors imply. `kinds`,
+ * one enum pto_dep_kind each, may be NULL. Both arrays must live until the submit.
+ */
 static inline void pto_set_deps(struct pto_args *a, const struct pto_task_id *deps,
                                 const uint8_t *kinds, uint32_t count)
 {
@@ -319,31 +340,34 @@ static inline void pto_set_deps(struct pto_args *a, const struct pto_task_id *de
     }
 }
 
-/* SPMD: the kernels run once for each of `count` blocks, with their index in the context. */
+/* SPMD: the kernels run once for each of `count` blocks; pto_block_index says which. */
 static inline void pto_set_blocks(struct pto_args *a, int32_t count)
 {
     a->block_count = count;
 }
 
-/* All blocks are on cores before the first one starts: they may wait for each other. */
+/* Starts no block before all of them have cores, so that they may wait for each other. */
 static inline void pto_set_sync_start(struct pto_args *a, bool is_sync_start)
 {
     a->is_sync_start = is_sync_start;
 }
 
-/* `predicate` must live until the submit. */
+/* Makes the task run only under a condition, which must live until the submit. */
 static inline void pto_set_predicate(struct pto_args *a, const struct pto_predicate *predicate)
 {
     a->predicate = predicate;
 }
 
-/* A hint for chips that park tasks on cores ahead of time; it changes no result. */
+/* Hints that a chip may park the task on a core ahead of time. It changes no result. */
 static inline void pto_set_early_resolve(struct pto_args *a, bool is_allowed)
 {
     a->allow_early_resolve = is_allowed;
 }
 
-/* The time from the first start to the last end of the tasks with this slot is in the report. */
+/*
+ * Puts the task into a timing slot, 0 to 15: the report has the time from the
+ * first start to the last end of its tasks.
+ */
 static inline void pto_set_timing_slot(struct pto_args *a, int32_t slot)
 {
     if (slot < 0 || slot >= PTO_TIMING_SLOTS)
@@ -352,6 +376,7 @@ static inline void pto_set_timing_slot(struct pto_args *a, int32_t slot)
         a->timing_slot = slot;
 }
 
+/* Submits a task for a given place in the source; the macros below fill that in. */
 static inline struct pto_outputs pto_submit_at(struct pto_orch *o, struct pto_kernels kernels,
                                                const struct pto_args *args,
                                                const struct pto_site *site)
@@ -362,6 +387,7 @@ static inline struct pto_outputs pto_submit_at(struct pto_orch *o, struct pto_ke
     return out;
 }
 
+/* Allocates buffers for a given place in the source. */
 static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct pto_args *args,
                                               const struct pto_site *site)
 {
@@ -371,47 +397,50 @@ static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct p
     return out;
 }
 
-/* Output i of a submit; NULL after an error, which any later submit refuses quietly. */
+/* Returns output i of a submit. NULL after an error; later submits refuse it without a word. */
 static inline const struct pto_tensor *pto_output(struct pto_outputs out, uint32_t i)
 {
     return i < out.count ? &out.tensor[i] : NULL;
 }
 
-/* Submits return the outputs; after an error their task id is invalid and the run fails. */
+/* Submits a task for an AIC core. After an error its id is invalid, and the run fails. */
 #define pto_submit_aic(o, id, args) \
     pto_submit_at((o), (struct pto_kernels){ (id), -1, -1 }, (args), PTO_SITE)
+/* Submits a task for an AIV core. */
 #define pto_submit_aiv(o, id, args) \
     pto_submit_at((o), (struct pto_kernels){ -1, (id), -1 }, (args), PTO_SITE)
-/* Kernels for several lanes of one cluster, which run at the same time: PTO_LANES(aic, aiv0, aiv1). */
+/* Submits kernels for several lanes of a cluster, PTO_LANES(aic, aiv0, aiv1): they run together. */
 #define pto_submit_mix(o, lanes, args) pto_submit_at((o), (lanes), (args), PTO_SITE)
 #define PTO_LANES(aic, aiv0, aiv1) ((struct pto_kernels){ (aic), (aiv0), (aiv1) })
-/* Orders other tasks and allocates outputs, but runs nothing. */
+/* Submits a task that runs nothing: it orders other tasks and allocates outputs. */
 #define pto_submit_dummy(o, args) \
     pto_submit_at((o), (struct pto_kernels){ -1, -1, -1 }, (args), PTO_SITE)
-/* Buffers that are there when the call returns; `args` has outputs only. */
+/* Allocates buffers, which are there when the call returns; `args` has outputs only. */
 #define pto_alloc_tensors(o, args) pto_alloc_at((o), (args), PTO_SITE)
 
-/* Intermediate tensors live until the scope that created them ends and their users are done. */
+/* Begins a scope. The outputs of its tasks live until it has ended and their users are done. */
 #define pto_scope_begin(o, mode) ((o)->ops->scope_begin((o), (mode), PTO_SITE))
 
+/* Ends the innermost scope. */
 static inline int pto_scope_end(struct pto_orch *o)
 {
     return o->ops->scope_end(o);
 }
 
-/* `PTO_SCOPE(o) { ... }`: a block with a scope of its own. Leave it by its end only. */
+/* `PTO_SCOPE(o) { ... }`: a block with a scope of its own. Do not leave it early. */
 #define PTO_SCOPE_WITH(o, mode)                                                  \
     for (int pto_scope_once = (pto_scope_begin((o), (mode)), 1); pto_scope_once; \
          pto_scope_once = (pto_scope_end(o), 0))
 #define PTO_SCOPE(o) PTO_SCOPE_WITH(o, PTO_SCOPE_AUTO)
 
 /*
- * The same in one expression, for C:
+ * A submit in one expression, for C:
  *
  *     struct pto_outputs sum = pto_aiv(o, ADD, PTO_IN(a), PTO_IN(b), PTO_OUT(&info));
  *     pto_aiv(o, SCALE, PTO_INOUT(sum.tensor), PTO_FLOAT(0.5f), PTO_BLOCKS(8));
  *
- * Tensors first, then scalars, as the kernel sees them; how it is launched anywhere.
+ * Tensors come first, then scalars, in the kernel's order. What says how to launch
+ * the task (PTO_BLOCKS and so on) may stand anywhere.
  */
 #ifndef __cplusplus
 enum {
@@ -435,11 +464,11 @@ struct pto_arg {
 #define PTO_AFTER(t) ((struct pto_arg){ PTO_TAG_NO_DEP, 0, PTO_CHECK_TENSOR(t) })
 #define PTO_OUT(info) ((struct pto_arg){ PTO_TAG_OUTPUT, 0, PTO_CHECK_INFO(info) })
 #define PTO_INT(v) ((struct pto_arg){ PTO_ARG_SCALAR, (uint64_t)(v), NULL })
-/* The entry's scalar i, passed on: pto_pass_scalar. */
+/* Scalar i of the entry: see pto_pass_scalar. */
 #define PTO_PASS(i) ((struct pto_arg){ PTO_ARG_PASSED, (uint64_t)(i), NULL })
 #define PTO_FLOAT(v) ((struct pto_arg){ PTO_ARG_SCALAR, pto_float_bits(v), NULL })
 
-/* How it is launched: in blocks, in blocks that all start together, only if, timed. */
+/* How to launch: in blocks, in blocks that start together, on a condition, timed. */
 #define PTO_BLOCKS(n) ((struct pto_arg){ PTO_ARG_BLOCKS, (uint64_t)(n), NULL })
 #define PTO_GANG(n) ((struct pto_arg){ PTO_ARG_GANG, (uint64_t)(n), NULL })
 /* PTO_IF(t, GT, 0, i, j): only if element [i][j] of t is greater than 0. */
@@ -453,30 +482,35 @@ struct pto_arg {
                                                       (target) } })
 #define PTO_TIMED(slot) ((struct pto_arg){ PTO_ARG_TIMING, (uint64_t)(slot), NULL })
 
-/* A pointer of the wrong type does not compile. */
+/* Do not compile with a pointer of the wrong type. */
 #define PTO_CHECK_TENSOR(t) \
     _Generic((t), const struct pto_tensor * : (t), struct pto_tensor * : (t))
 #define PTO_CHECK_INFO(i) \
     _Generic((i), const struct pto_tensor_info * : (i), struct pto_tensor_info * : (i))
 
+/* Allocates buffers: pto_alloc(o, PTO_OUT(&info), ...). */
 #define pto_alloc(o, ...) pto_alloc_list((o), PTO_SITE, PTO_LIST(__VA_ARGS__))
 
-/* Shapes and offsets where they are used: pto_tensor_view(t, PTO_DIMS(16, 16), PTO_DIMS(r, c)). */
+/* Shapes and offsets in place: pto_tensor_view(t, PTO_DIMS(16, 16), PTO_DIMS(r, c)). */
 #define PTO_DIMS(...) ((const uint32_t[]){ __VA_ARGS__ })
 
 #define PTO_LIST(...)                        \
     (const struct pto_arg[]){ __VA_ARGS__ }, \
         (uint32_t)(sizeof((const struct pto_arg[]){ __VA_ARGS__ }) / sizeof(struct pto_arg))
 
+/* Submits a task for an AIC core. */
 #define pto_aic(o, id, ...) \
     pto_submit_list((o), (struct pto_kernels){ (id), -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+/* Submits a task for an AIV core. */
 #define pto_aiv(o, id, ...) \
     pto_submit_list((o), (struct pto_kernels){ -1, (id), -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
-/* pto_mix(o, PTO_LANES(MATMUL, EPILOGUE, EPILOGUE), ...) */
+/* Submits several lanes: pto_mix(o, PTO_LANES(MATMUL, EPILOGUE, EPILOGUE), ...). */
 #define pto_mix(o, lanes, ...) pto_submit_list((o), (lanes), PTO_SITE, PTO_LIST(__VA_ARGS__))
+/* Submits a task that runs nothing. */
 #define pto_dummy(o, ...) \
     pto_submit_list((o), (struct pto_kernels){ -1, -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
 
+/* Makes arguments from a list. */
 static inline void pto_args_list(struct pto_args *args, const struct pto_arg list[], uint32_t count)
 {
     pto_args_init(args);
@@ -498,6 +532,7 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg lis
     }
 }
 
+/* Submits a task with a list of arguments. */
 static inline struct pto_outputs pto_submit_list(struct pto_orch *o, struct pto_kernels kernels,
                                                  const struct pto_site *site,
                                                  const struct pto_arg list[], uint32_t count)
@@ -508,6 +543,7 @@ static inline struct pto_outputs pto_submit_list(struct pto_orch *o, struct pto_
     return pto_submit_at(o, kernels, &args, site);
 }
 
+/* Allocates buffers from a list of arguments. */
 static inline struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct pto_site *site,
                                                 const struct pto_arg list[], uint32_t count)
 {
@@ -519,11 +555,10 @@ static inline struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct
 #endif
 
 /*
- * One element as its bits, in the low bytes. Waits until the tasks submitted so
- * far that write it have completed, and runs tasks meanwhile; 0 after an error.
- * With `ndims` 0 it is the first element. While a graph is built for later
- * (PTO_MODE_HOST) it works only for memory from outside that no submitted task
- * writes.
+ * Returns the bits of one element, in the low bytes; 0 after an error. It waits
+ * until the tasks that were submitted to write the element have completed, and
+ * runs tasks meanwhile. With `ndims` 0 it is the first element. In PTO_MODE_HOST
+ * it works only for memory from outside that no submitted task writes.
  */
 static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tensor *tensor,
                                        uint32_t ndims, const uint32_t indices[],
@@ -535,44 +570,46 @@ static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tens
     return bits;
 }
 
-/* PTO_GET(o, t, i, j): element [i][j]. */
+/* PTO_GET(o, t, i, j): the bits of element [i][j]. */
 #define PTO_GET(o, tensor, ...)                                                                  \
     pto_get_data_at((o), (tensor), sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), \
                     (const uint32_t[]){ __VA_ARGS__ }, PTO_SITE)
+/* Returns the bits of one element: see pto_get_data_at. */
 #define pto_get_data(o, tensor, ndims, indices) \
     pto_get_data_at((o), (tensor), (ndims), (indices), PTO_SITE)
 
-/* The same for writing: waits for the readers, too. */
+/* Sets the bits of one element: as pto_get_data, but it waits for the readers as well. */
 #define pto_set_data(o, tensor, ndims, indices, bits) \
     ((o)->ops->set_data((o), (tensor), (ndims), (indices), PTO_SITE, (bits)))
 
-/* What the device has: clusters of one AIC and two AIV cores. */
+/* Returns the number of clusters of the device, each of one AIC and two AIV cores. */
 static inline uint32_t pto_cluster_count(struct pto_orch *o)
 {
     return o->ops->cluster_count(o);
 }
 
 /*
- * Scalar `index` of the entry by value; 0 if there is none. A graph that is
- * launched again remembers that it depends on this one.
+ * Returns scalar `index` of the entry; 0 if there is none. A graph remembers that
+ * it depends on this scalar.
  */
 static inline uint64_t pto_scalar(struct pto_orch *o, uint32_t index)
 {
     return o->ops->scalar(o, index);
 }
 
-/* Whether tasks run while the graph is built, so that pto_get_data can wait for them. */
+/* Says whether tasks run while the graph is built, so that pto_get_data can wait for them. */
 static inline bool pto_is_streamed(struct pto_orch *o)
 {
     return o->ops->is_streamed(o);
 }
 
+/* Returns the number of AIV cores of the device. */
 static inline uint32_t pto_aiv_count(struct pto_orch *o)
 {
     return o->ops->aiv_count(o);
 }
 
-/* The first error of the run so far, or 0. */
+/* Returns the first error of the run so far, or 0. */
 static inline int pto_orch_status(struct pto_orch *o)
 {
     return o->ops->status(o);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Platforms: a generation of the chip, simulated or not, and the cores that it
- * has. The table is in src/base/platforms.h.
- */
+/* Platforms: the chips that a device can be opened on, simulated or not, and their cores. */
 #ifndef PTO_API_PLATFORM_H
 #define PTO_API_PLATFORM_H
 
@@ -28,7 +25,7 @@ enum pto_core_type {
         PTO_CORE_TYPES
 };
 
-/* "any" for PTO_CORE_TYPES and beyond. */
+/* Returns the name of a core type; "any" for PTO_CORE_TYPES and beyond. */
 static inline const char *pto_core_name(uint32_t core)
 {
     static const char *const names[PTO_CORE_TYPES] = {
@@ -43,6 +40,7 @@ static inline const char *pto_core_name(uint32_t core)
 /* The cores of a cluster, which the lanes of a task are for: the same on every chip. */
 enum { PTO_CLUSTER_AICS = 1, PTO_CLUSTER_AIVS = 2, PTO_CLUSTER_CORES = 3 };
 
+/* The name and the shape of a platform. */
 struct pto_platform {
     const char *name;       /* "a2a3sim" */
     const char *generation; /* "a2a3" */
@@ -53,7 +51,10 @@ struct pto_platform {
     uint32_t clusters_max;  /* of the real chip */
 };
 
-/* By index, NULL past the end. The first one is the default, and can be opened. */
+/*
+ * Returns a platform by index, from 0 on; NULL past the last one. The first one is
+ * the default, and can be opened.
+ */
 const struct pto_platform *pto_platform_at(uint32_t index);
 /* By name; NULL: there is none. */
 const struct pto_platform *pto_platform_find(const char *name);

@@ -13,13 +13,13 @@
  * zero, and results are filled in as far as the program has room for them. A
  * struct that was not initialised gives PTO_EINVAL.
  *
- * Threads: every function may be called from any thread. Runs of one device
- * take place one after the other, in the order in which they were launched or
- * called. Closing a device, destroying a callable and finishing a run must not
- * overlap with other calls that use the same handle.
+ * Any thread may call any function. Runs of one device take place one after the
+ * other, in the order in which they were launched or called. A call that closes
+ * a device, destroys a callable or finishes a run must not overlap with another
+ * call that uses the same handle.
  *
  * A handle that is NULL, closed, of another kind or made up gives PTO_EINVAL.
- * After fork() the child gets PTO_EFORKED for its parent's devices, and may
+ * After fork() the parent's devices give PTO_EFORKED in the child, which may
  * open its own.
  */
 #ifndef PTO_API_PTO_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The rules that a run follows: where its graph is built, and what orders its
- * tasks. The host's side and the engine share them.
+ * The rules of a run: when its graph is built, and what orders its tasks. Both
+ * the host's side and the engine use them.
  */
 #ifndef PTO_API_RULES_H
 #define PTO_API_RULES_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /*
- * X(name, text)
+ * When tasks run: X(name, text)
  *
  * STREAM, the reference's tensormap_and_ringbuffer: tasks run while the graph is
  * built. HOST, its host_build_graph: the graph is complete before the first task
@@ -27,9 +27,10 @@ enum pto_mode {
         PTO_MODE_COUNT
 };
 
-enum { PTO_MODES_ALL = (1 << PTO_MODE_COUNT) - 1 }; /* a set of modes has a bit for each */
+/* A set of modes has a bit for each. */
+enum { PTO_MODES_ALL = (1 << PTO_MODE_COUNT) - 1 };
 
-/* "unknown" for what is none, as all functions of this kind. */
+/* Returns the name of a mode; "unknown" for what is none. */
 static inline const char *pto_mode_name(uint32_t mode)
 {
     static const char *const names[PTO_MODE_COUNT] = {
@@ -42,7 +43,7 @@ static inline const char *pto_mode_name(uint32_t mode)
 }
 
 /*
- * X(name, text)
+ * Which tasks wait for which, X(name, text); docs/ordering.md states both rules.
  *
  * SAFE: read-after-write, write-after-write, write-after-read. SIMPLER: the
  * reference's rules, missing edges included.
@@ -58,6 +59,7 @@ enum pto_deps {
         PTO_DEPS_COUNT
 };
 
+/* Returns the name of a set of rules; "unknown" for what is none. */
 static inline const char *pto_deps_name(uint32_t deps)
 {
     static const char *const names[PTO_DEPS_COUNT] = {
@@ -70,9 +72,10 @@ static inline const char *pto_deps_name(uint32_t deps)
 }
 
 /*
- * Called by the submitting thread for every dependency it finds, with the
- * submission indices (0, 1, ...) of both tasks, before it is wired. Return
- * false to leave the edge out: a race on purpose, for tests of tests.
+ * The submitting thread calls it for every dependency that it finds, before it
+ * takes effect, with the positions (0, 1, ...) of both tasks in the order of
+ * submits. Return false to drop the dependency: a deliberate race, which shows
+ * that a test would notice one.
  */
 typedef bool (*pto_edge_fn)(void *context, uint64_t before, uint64_t after);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The golden of a scene: a function that fills the inputs and says what is
- * expected of the outputs. It is compiled for this machine and may use libc and
- * libm. `pto run` and `pto test` call it once for each case.
+ * The golden of a scene: a function that fills in the inputs and the outputs that
+ * are expected. It is compiled for this machine and may use libc and libm.
+ * `pto run` and `pto test` call it once for each case.
  *
  *     #include <pto/scene.h>
  *
@@ -17,8 +17,8 @@
  *         return 0;
  *     }
  *
- * Tensors are row-major and zero before it is called, but for inputs that come
- * from a file. An inout has both: what it is before the run, and after it.
+ * Tensors are row-major, and zero before the call unless they come from a file. An
+ * inout has both: the data before the run, and what is expected after it.
  */
 #ifndef PTO_API_SCENE_H
 #define PTO_API_SCENE_H
@@ -32,6 +32,7 @@
 extern "C" {
 #endif
 
+/* An argument of the scene. */
 struct pto_scene_tensor {
     const char *name;
     enum pto_dtype dtype;
@@ -40,14 +41,16 @@ struct pto_scene_tensor {
     uint64_t count; /* of elements */
     void *data;     /* before the run; NULL for an output */
     void *expected; /* after it; NULL for an input */
-    bool is_given;  /* data comes from a file: leave it as it is */
+    bool is_given;  /* the data comes from a file: leave it alone */
 };
 
+/* A parameter of the case. */
 struct pto_scene_param {
     const char *name;
     int64_t value;
 };
 
+/* A case of the scene. */
 struct pto_scene {
     size_t size;           /* set by the runtime */
     const char *name;      /* of the scene */
@@ -62,10 +65,10 @@ struct pto_scene {
     uint32_t scalar_count;
 };
 
-/* Exported by the golden. 0: everything is filled; anything else: it could not be. */
+/* The golden itself; the scene defines it. Returns 0 once everything is filled in. */
 __attribute__((visibility("default"))) int pto_scene_golden(const struct pto_scene *scene);
 
-/* A name that is not in scene.yaml ends the process, which is the golden's own. */
+/* Ends the process, which is the golden's own: the name is not in scene.yaml. */
 static inline void pto_scene_refuse(const char *what, const char *name)
 {
     (void)fflush(stdout);
@@ -74,6 +77,7 @@ static inline void pto_scene_refuse(const char *what, const char *name)
     exit(3);
 }
 
+/* Returns an argument by its name. */
 static inline const struct pto_scene_tensor *pto_scene_tensor(const struct pto_scene *s,
                                                               const char *name)
 {
@@ -84,6 +88,7 @@ static inline const struct pto_scene_tensor *pto_scene_tensor(const struct pto_s
     return NULL;
 }
 
+/* Returns a parameter of the case by its name. */
 static inline int64_t pto_scene_param(const struct pto_scene *s, const char *name)
 {
     for (uint32_t i = 0; i < s->param_count; i++)
@@ -93,7 +98,7 @@ static inline int64_t pto_scene_param(const struct pto_scene *s, const char *nam
     return 0;
 }
 
-/* What an input, or an inout, has before the run. */
+/* Returns the data of an input or inout before the run. */
 static inline void *pto_scene_data(const struct pto_scene *s, const char *name)
 {
     const struct pto_scene_tensor *t = pto_scene_tensor(s, name);
@@ -103,7 +108,7 @@ static inline void *pto_scene_data(const struct pto_scene *s, const char *name)
     return t->data;
 }
 
-/* What an output, or an inout, is to have after it. */
+/* Returns what is expected of an output or inout after the run. */
 static inline void *pto_scene_expected(const struct pto_scene *s, const char *name)
 {
     const struct pto_scene_tensor *t = pto_scene_tensor(s, name);
@@ -113,7 +118,7 @@ static inline void *pto_scene_expected(const struct pto_scene *s, const char *na
     return t->expected;
 }
 
-/* The same numbers on every machine, for the same seed: a step of SplitMix64. */
+/* Returns the next random number: the same ones on every machine, for the same seed. */
 static inline uint64_t pto_scene_next(const struct pto_scene *s)
 {
     uint64_t x = *s->seed += 0x9e3779b97f4a7c15ull;
@@ -123,13 +128,13 @@ static inline uint64_t pto_scene_next(const struct pto_scene *s)
     return x ^ (x >> 31);
 }
 
-/* From `low` up to, but not including, `high`; a multiple of 2^-24 of the range. */
+/* Returns a random number from `low` up to, but not including, `high`, in steps of 2^-24. */
 static inline double pto_scene_uniform(const struct pto_scene *s, double low, double high)
 {
     return low + (high - low) * ((double)(pto_scene_next(s) >> 40) * (1.0 / 16777216.0));
 }
 
-/* From `low` to `high`, both included. */
+/* Returns a random integer from `low` to `high`, both included. */
 static inline int64_t pto_scene_integer(const struct pto_scene *s, int64_t low, int64_t high)
 {
     uint64_t range = (uint64_t)high - (uint64_t)low + 1;
@@ -139,7 +144,7 @@ static inline int64_t pto_scene_integer(const struct pto_scene *s, int64_t low, 
 }
 
 /*
- * The bits of a number in a floating-point type, rounded to nearest even. What is
+ * Returns the bits of a number in a floating-point type, rounded to nearest even. What is
  * too large becomes infinity; the type must have one.
  */
 static inline uint64_t pto_scene_to_bits(enum pto_dtype dtype, double value)
@@ -179,11 +184,13 @@ static inline uint16_t pto_scene_to_bfloat16(float value)
     return (uint16_t)pto_scene_to_bits(PTO_BFLOAT16, (double)value);
 }
 
+/* Returns the bits of a float16, rounded to nearest even. */
 static inline uint16_t pto_scene_to_float16(float value)
 {
     return (uint16_t)pto_scene_to_bits(PTO_FLOAT16, (double)value);
 }
 
+/* Returns the value of a bfloat16. */
 static inline float pto_scene_from_bfloat16(uint16_t half)
 {
     uint32_t bits = (uint32_t)half << 16;
@@ -193,6 +200,7 @@ static inline float pto_scene_from_bfloat16(uint16_t half)
     return value;
 }
 
+/* Returns the value of a float16. */
 static inline float pto_scene_from_float16(uint16_t half)
 {
     uint32_t exponent = (half >> 10) & 31, fraction = half & 1023;
@@ -209,9 +217,9 @@ static inline float pto_scene_from_float16(uint16_t half)
 }
 
 /*
- * Fills an input with random numbers: integers from `low` to `high`, others up
- * to `high`. What a file has given stays. Types below 16 bits that are no
- * integers have to be filled by the golden itself.
+ * Fills an input with random numbers: integers from `low` to `high`, floats from
+ * `low` up to but not including `high`. Data from a file stays. Floats of fewer
+ * than 16 bits are for the golden itself to fill in.
  */
 static inline void pto_scene_random(const struct pto_scene *s, const char *name, double low,
                                     double high)

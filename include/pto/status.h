@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every function that can fail returns: 0 or one of these. */
+/*
+ * Status codes. A function that can fail returns 0 or one of these, which are
+ * negative; a few return a count or a descriptor instead of 0.
+ */
 #ifndef PTO_API_STATUS_H
 #define PTO_API_STATUS_H
 
@@ -9,7 +12,7 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* Codes below 200 are the reference system's, under its names; ours start at -201. */
+/* Down to -199 the numbers are the reference system's; ours start at -201. */
 #define PTO_STATUS_MAP(X)                                           \
     X(ESCOPE_DEADLOCK, -1, "a scope holds every slot of its ring")  \
     X(EHEAP, -2, "no heap left for an output")                      \
@@ -53,8 +56,10 @@ enum pto_status {
 #undef X
 };
 
-/* Never NULL; unknown codes give "unknown status". The text is static. */
+/* Describes a status in a few words. Never NULL; the text is static. */
 const char *pto_strerror(int status);
+
+/* Returns the version of the library, such as "0.1.0". The text is static. */
 const char *pto_version(void);
 
 #pragma GCC visibility pop

@@ -5,8 +5,8 @@
  * it is valid C11 and C++17 and needs no library.
  *
  * A view that cannot exist (a shape that exceeds its parent, a reshape of a
- * strided tensor) is returned with `ndims` 0 and the reason in `fault`; the
- * submit that gets it refuses it by name.
+ * strided tensor) has `ndims` 0 and the reason in `fault`. A submit that gets it
+ * refuses it and names the reason.
  */
 #ifndef PTO_API_TENSOR_H
 #define PTO_API_TENSOR_H
@@ -41,13 +41,14 @@ enum pto_view_fault {
     PTO_VIEW_ZERO_STRIDE   /* a stride is 0 */
 };
 
-/* Ring in the upper half, the ring's counter in the lower; never reused within a run. */
+/* The identity of a task: its ring and its number there. It is never reused within a run. */
 struct pto_task_id {
     uint64_t raw;
 };
 
 #define PTO_TASK_ID_INVALID UINT64_MAX
 
+/* Makes an id from its parts. */
 static inline struct pto_task_id pto_task_id_make(uint32_t ring, uint32_t local)
 {
     struct pto_task_id id = { ((uint64_t)ring << 32) | local };
@@ -55,6 +56,7 @@ static inline struct pto_task_id pto_task_id_make(uint32_t ring, uint32_t local)
     return id;
 }
 
+/* Returns the id that no task has. */
 static inline struct pto_task_id pto_task_id_invalid(void)
 {
     struct pto_task_id id = { PTO_TASK_ID_INVALID };
@@ -62,22 +64,25 @@ static inline struct pto_task_id pto_task_id_invalid(void)
     return id;
 }
 
+/* Says whether an id can be that of a task. */
 static inline bool pto_task_id_is_valid(struct pto_task_id id)
 {
     return id.raw != PTO_TASK_ID_INVALID;
 }
 
+/* Returns the ring of a task: its upper half. */
 static inline uint32_t pto_task_id_ring(struct pto_task_id id)
 {
     return (uint32_t)(id.raw >> 32);
 }
 
+/* Returns the number of a task in its ring: its lower half. */
 static inline uint32_t pto_task_id_local(struct pto_task_id id)
 {
     return (uint32_t)id.raw;
 }
 
-/* Offsets are an ABI: kernels and generated code read the fields directly. */
+/* A tensor. The offsets are an ABI: kernels and generated code read the fields directly. */
 struct pto_tensor {
     PTO_ALIGNAS(64) uint64_t addr; /* byte address of the storage */
     uint64_t size;                 /* bytes of the storage */
@@ -97,7 +102,7 @@ struct pto_tensor {
     uint8_t reserved[34];           /* not passed on to kernels */
 };
 
-/* What a new output looks like. Bytes 24..63 are laid out as in struct pto_tensor. */
+/* What a new output is to look like. Bytes 24..63 are laid out as in struct pto_tensor. */
 struct pto_tensor_info {
     PTO_ALIGNAS(64) uint64_t initial_value; /* bit pattern of one element */
     bool has_initial_value;
@@ -120,6 +125,7 @@ _Static_assert(sizeof(struct pto_tensor) == 128, "tensor descriptor is an ABI");
 _Static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
 #endif
 
+/* Returns the number of elements. */
 static inline uint64_t pto_tensor_numel(const struct pto_tensor *t)
 {
     uint64_t n = 1;
@@ -129,12 +135,13 @@ static inline uint64_t pto_tensor_numel(const struct pto_tensor *t)
     return n;
 }
 
+/* Returns the bytes of all elements. */
 static inline uint64_t pto_tensor_bytes(const struct pto_tensor *t)
 {
     return pto_tensor_numel(t) * pto_dtype_size(t->dtype);
 }
 
-/* First element of the view, as a host pointer; kernels on the simulated chip use it too. */
+/* Returns the first element of the view as a pointer, for the host and for simulated kernels. */
 static inline void *pto_tensor_data(const struct pto_tensor *t)
 {
     return (void *)(uintptr_t)(t->addr + t->start * pto_dtype_size(t->dtype));
@@ -160,6 +167,7 @@ static inline void pto_tensor_update(struct pto_tensor *t)
     t->extent = extent;
 }
 
+/* Returns a view that cannot exist, with the first reason why. */
 static inline struct pto_tensor pto_tensor_invalid(const struct pto_tensor *t, int fault)
 {
     struct pto_tensor bad = *t;
@@ -170,7 +178,7 @@ static inline struct pto_tensor pto_tensor_invalid(const struct pto_tensor *t, i
     return bad;
 }
 
-/* Memory that the caller owns, row-major. */
+/* Describes memory that the caller owns, row-major. */
 static inline struct pto_tensor pto_tensor_external(void *addr, const uint32_t shapes[],
                                                     uint32_t ndims, enum pto_dtype dtype)
 {
@@ -198,7 +206,7 @@ static inline struct pto_tensor pto_tensor_external(void *addr, const uint32_t s
     return t;
 }
 
-/* A box of the parent. With a zero in `shapes` the view is empty and `offsets` are ignored. */
+/* Returns a box of the parent. With a zero in `shapes` it is empty, and `offsets` are ignored. */
 static inline struct pto_tensor pto_tensor_view(const struct pto_tensor *t, const uint32_t shapes[],
                                                 const uint32_t offsets[])
 {
@@ -223,7 +231,7 @@ static inline struct pto_tensor pto_tensor_view(const struct pto_tensor *t, cons
     return v;
 }
 
-/* The same elements under another shape; the parent must be contiguous. */
+/* Returns the same elements with another shape; the parent must be contiguous. */
 static inline struct pto_tensor pto_tensor_reshape(const struct pto_tensor *t,
                                                    const uint32_t shapes[], uint32_t ndims)
 {
@@ -250,7 +258,7 @@ static inline struct pto_tensor pto_tensor_reshape(const struct pto_tensor *t,
     return v;
 }
 
-/* Dimension d of the result is dimension order[d] of the parent. */
+/* Returns a view whose dimension d is dimension order[d] of the parent. */
 static inline struct pto_tensor pto_tensor_permute(const struct pto_tensor *t,
                                                    const uint32_t order[])
 {
@@ -271,6 +279,7 @@ static inline struct pto_tensor pto_tensor_permute(const struct pto_tensor *t,
     return v;
 }
 
+/* Returns a view with two dimensions exchanged. */
 static inline struct pto_tensor pto_tensor_transpose(const struct pto_tensor *t, uint32_t x,
                                                      uint32_t y)
 {
@@ -283,7 +292,7 @@ static inline struct pto_tensor pto_tensor_transpose(const struct pto_tensor *t,
     return pto_tensor_permute(t, order);
 }
 
-/* Every step-th element of one dimension, from start up to but not including end. */
+/* Returns every step-th element of one dimension, from start up to but not including end. */
 static inline struct pto_tensor pto_tensor_slice(const struct pto_tensor *t, uint32_t dim,
                                                  uint32_t start, uint32_t end, uint32_t step)
 {
@@ -306,7 +315,7 @@ static inline struct pto_tensor pto_tensor_slice(const struct pto_tensor *t, uin
     return v;
 }
 
-/* A new output, row-major. Invalid arguments give ndims 0, refused at submit. */
+/* Describes a new output, row-major. Invalid arguments give ndims 0, which a submit refuses. */
 static inline struct pto_tensor_info pto_tensor_info_make(const uint32_t shapes[], uint32_t ndims,
                                                           enum pto_dtype dtype)
 {
@@ -323,7 +332,7 @@ static inline struct pto_tensor_info pto_tensor_info_make(const uint32_t shapes[
     return info;
 }
 
-/* The whole buffer, padding included, is filled with this element when it is created. */
+/* Has the whole buffer, padding included, filled with this element when it is created. */
 static inline void pto_tensor_info_fill(struct pto_tensor_info *info, uint64_t bits)
 {
     info->initial_value = bits;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run records, and the file that shows it. */
+/* The flight recorder: what a run records of its tasks, and the timeline made from it. */
 #ifndef PTO_API_TRACE_H
 #define PTO_API_TRACE_H
 
@@ -12,18 +12,18 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-/* The flight recorder. What it costs is in bench/README.md. */
+/* How much is recorded. bench/README.md has the costs. */
 enum pto_trace {
     PTO_TRACE_OFF,
-    PTO_TRACE_ORDER, /* order and ids of all tasks, a time stamp for every 16 of them */
-    PTO_TRACE_TIMES  /* each task with the times of its begin and end */
+    PTO_TRACE_ORDER, /* order and ids of all tasks, with a time for every 16th */
+    PTO_TRACE_TIMES  /* when each task began and ended */
 };
 
 /*
- * Writes the timeline of the last run that was recorded, whether it succeeded or
- * not, for ui.perfetto.dev: simulated cores as tracks, a slice an execution, a
- * flow a dependency, live and ready tasks as counters. Records that were lost
- * are counted in it. The file is written whole or not at all. PTO_EINVAL:
+ * Writes the timeline of the last recorded run, successful or not, for
+ * ui.perfetto.dev: a track for each simulated core, a slice for each execution, a
+ * flow for each dependency, counters of live and ready tasks, and how many
+ * records were lost. The file is written completely or not at all. PTO_EINVAL:
  * nothing was recorded. `error` may be NULL.
  */
 int pto_trace_write(struct pto_device *device, const char *path, struct pto_error *error);

@@ -8,9 +8,12 @@
 #include "base/error.h"
 #include "chip/backend.h"
 
+#define BYTES_MAX (1ull << 46) /* of one allocation: sums with it never wrap */
+
 static const struct chip_backend *const backends[] = {
     &sim_backend,
     &sim_far_backend,
+    &chip_null_backend,
 };
 
 enum { BACKENDS = sizeof(backends) / sizeof(backends[0]) };
@@ -62,6 +65,8 @@ void chip_count_stuck(int32_t change)
 
 int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
 {
+    if (bytes > BYTES_MAX)
+        return PTO_ENOMEM;
     return chip->backend->memory->alloc(chip, bytes, addr_out);
 }
 

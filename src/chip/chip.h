@@ -44,11 +44,13 @@ struct chip_properties {
     uint32_t aic_count;
     uint32_t aiv_count;
     uint32_t workers;
-    bool shares_memory;  /* addresses of this process can be arguments of tasks */
-    bool runs_functions; /* code can be functions of this process: chip_request.functions */
-    bool has_observers;  /* `edge` and `task` of the options are called */
-    bool has_graphs;     /* CHIP_BUILD and CHIP_LAUNCH */
-    bool has_recorder;   /* `trace` of the options */
+    bool shares_memory;    /* addresses of this process can be arguments of tasks */
+    bool runs_functions;   /* code can be functions of this process: chip_request.functions */
+    bool has_observers;    /* `edge` and `task` of the options are called */
+    bool has_graphs;       /* CHIP_BUILD and CHIP_LAUNCH */
+    bool has_recorder;     /* `trace` of the options */
+    bool survives_crashes; /* a kernel that crashes fails its run, and nothing else */
+    bool ends_stalls;      /* a run in which nothing moves fails, even if a kernel never returns */
 };
 
 /* ---- open, close ---- */

@@ -2,32 +2,44 @@
 /* Single elements: the operand of a predicate, and what an orchestration reads or writes itself. */
 #include "graph/graph.h"
 
-int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
-                  const uint32_t indices[], enum fault fault, struct pto_tensor *out)
+bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32_t indices[],
+                        struct pto_tensor *out, enum data_fault *why_out)
 {
     uint64_t start;
 
+    *why_out = DATA_TENSOR;
     if (t == NULL || t->ndims - 1 >= PTO_MAX_DIMS || t->dtype >= PTO_DTYPE_COUNT)
-        return graph_refuse(g, fault, -1, DATA_TENSOR);
+        return false;
+    *why_out = DATA_NDIMS;
     if (ndims > t->ndims || (ndims != 0 && indices == NULL))
-        return graph_refuse(g, fault, -1, DATA_NDIMS);
+        return false;
+    *why_out = DATA_INDEX;
     start = t->start;
     for (uint32_t d = 0; d < t->ndims; d++) {
         uint32_t index = d < ndims ? indices[d] : 0;
 
         if (index >= t->shapes[d])
-            return graph_refuse(g, fault, -1, DATA_INDEX);
+            return false;
         start += (uint64_t)index * t->strides[d];
     }
     if ((start + 1) * pto_dtype_size(t->dtype) > t->size)
-        return graph_refuse(g, fault, -1, DATA_INDEX);
+        return false;
     *out = *t;
     out->start = start;
     out->ndims = 1;
     out->shapes[0] = 1;
     out->strides[0] = 1;
     pto_tensor_update(out);
-    return PTO_OK;
+    return true;
+}
+
+int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
+                  const uint32_t indices[], enum fault fault, struct pto_tensor *out)
+{
+    enum data_fault why;
+
+    return graph_find_element(t, ndims, indices, out, &why) ? PTO_OK
+                                                            : graph_refuse(g, fault, -1, why);
 }
 
 /* A live slot's descriptors do not change, so the submitter may read them while the task runs. */

@@ -221,10 +221,10 @@ int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site);
 int graph_scope_end(struct graph *g);
 
-/*
- * data.c: one element as a tensor of its own, or a refusal as `fault`. Missing
- * indices are 0.
- */
+/* data.c: one element as a tensor of its own, or why there is none. Missing indices are 0. */
+bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32_t indices[],
+                        struct pto_tensor *out, enum data_fault *why_out);
+/* The same, with a refusal as `fault`. */
 int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
                   const uint32_t indices[], enum fault fault, struct pto_tensor *out);
 /* The first live task from slot `from` on that writes the element, or also reads it; 0: none. */

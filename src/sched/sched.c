@@ -31,7 +31,6 @@ static inline bool kind_is_image(enum kind kind)
 static bool attend(struct worker *w);
 static enum step run_special(struct worker *w, struct slot *s);
 static bool count_down(struct slot *s, uint32_t count);
-static bool predicate_holds(struct slot *s);
 static void set_hungry(struct worker *w, bool is_hungry);
 static struct slot *take_task(struct worker *w);
 static struct slot *take_elsewhere(struct worker *w);
@@ -431,7 +430,7 @@ static bool count_down(struct slot *s, uint32_t count)
 /* By the thread that made the task ready: nobody else knows of it yet. */
 bool sched_settle(struct worker *w, struct slot *s)
 {
-    if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !predicate_holds(s))
+    if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !sched_predicate_holds(slot_predicate(s)))
         s->lanes = 0;
     if ((s->flags & SLOT_IS_TEAM) == 0 || s->lanes == 0 || sched_is_stopped(w->sched))
         return true;
@@ -461,9 +460,8 @@ void sched_settle_all(struct worker *w)
     }
 }
 
-static bool predicate_holds(struct slot *s)
+bool sched_predicate_holds(const struct slot_predicate *p)
 {
-    const struct slot_predicate *p = slot_predicate(s);
     uint32_t shift = 64 - 8 * p->bytes;
     uint64_t bits = 0;
     int64_t value;

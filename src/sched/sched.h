@@ -194,6 +194,7 @@ void sched_discard(struct worker *w);
  * others. False: it did.
  */
 bool sched_settle(struct worker *w, struct slot *s);
+bool sched_predicate_holds(const struct slot_predicate *p);
 /* The worker does something else than to look for tasks: nobody need offer it any. */
 void sched_look_away(struct worker *w);
 /* Runs at most `max` tasks. */

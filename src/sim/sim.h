@@ -33,7 +33,7 @@
 #include "base/crash.h"
 #include "base/fiber.h"
 #include "base/os.h"
-#include "chip/backend.h"
+#include "chip/local_code.h"
 #include "orch/launch.h"
 #include "pto/sim.h"
 #include "sim/sim_arena.h"
@@ -89,14 +89,6 @@ struct pipe {
 struct team_queue {
     uint32_t first; /* slots by line; 0: none */
     uint32_t last;
-};
-
-/* Code that is loaded. */
-struct chip_code {
-    struct chip_functions functions;
-    struct graph_kernel *kernel; /* by func_id */
-    struct object **object;      /* the orchestration's, then the kernels' */
-    uint32_t object_count;
 };
 
 /* A graph that is kept. */
@@ -223,10 +215,7 @@ void sim_trim_pools(struct sim *m);
 extern const struct chip_memory_ops sim_memory_ops;
 void sim_release_memory(struct sim *m);
 
-/* sim_code.c, sim_run.c, sim_record.c: operations of the backend. */
-int sim_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
-             struct pto_error *error);
-void sim_unload(struct chip *chip, struct chip_code *code);
+/* sim_run.c, sim_record.c: operations of the backend. */
 int sim_start(struct chip *chip, const struct chip_request *request);
 void sim_wait(struct chip *chip);
 const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *report);

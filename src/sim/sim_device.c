@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The simulated chip as a backend: its tables, open and close, the pools of the engine. */
+/* The simulated chip as a backend: its tables, open and close, pools of the engine, code. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +19,9 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out,
                     struct pto_error *error);
 static bool sim_close(struct chip *chip);
 static bool sim_is_builder(struct chip *chip);
+static int sim_load(struct chip *chip, const struct chip_program *program,
+                    struct chip_code **code_out, struct pto_error *error);
+static void sim_unload(struct chip *chip, struct chip_code *code);
 
 static const struct chip_device_ops device_ops = {
     .open = sim_open,
@@ -118,7 +121,8 @@ static void set_up(struct sim *m, const struct chip_params *params)
                                              .runs_functions = true,
                                              .has_observers = true,
                                              .has_graphs = true,
-                                             .has_recorder = true } };
+                                             .has_recorder = true,
+                                             .ends_stalls = true } };
     m->orch.graph = &m->graph;
     m->orch.rings = &m->ledger;
     m->orch.sched = &m->sched;
@@ -155,6 +159,7 @@ int sim_open_in(const struct chip_params *params, struct sim_arena *arena, struc
         goto release_pools;
     share_hooks();
     m->has_handler = crash_init();
+    m->base.properties.survives_crashes = m->has_handler;
     status = sim_start_threads(m, params->workers);
     if (status < 0)
         goto release_pools;
@@ -199,4 +204,19 @@ static bool sim_close(struct chip *chip)
 static bool sim_is_builder(struct chip *chip)
 {
     return orch_is_builder(&sim_of(chip)->orch);
+}
+
+/* ---- code ---- */
+
+static int sim_load(struct chip *chip, const struct chip_program *program,
+                    struct chip_code **code_out, struct pto_error *error)
+{
+    (void)chip;
+    return local_code_load(program, code_out, error);
+}
+
+static void sim_unload(struct chip *chip, struct chip_code *code)
+{
+    if (!sim_of(chip)->is_lost) /* else a thread may still be in it */
+        local_code_unload(code);
 }

@@ -78,6 +78,7 @@ enum fault {
     FAULT_LAUNCH_MEMORY,  /* value: bytes, budget */
     FAULT_NO_RECORDER,    /* no memory for its rings */
     FAULT_LOST,           /* the device is */
+    FAULT_UNSUPPORTED,    /* text: what the chip cannot do */
 
     /* The chip's process has ended. `kernel`: see enum peer_suspect; value: enum peer_end, exit code
        or signal, enum peer_suspect, task, block */

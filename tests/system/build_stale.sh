@@ -271,7 +271,7 @@ echo "ok    what changes while it is compiled is compiled again, or refused"
 cat >slow <<'SH'
 #!/bin/sh
 case " $* " in *" -print-search-dirs "* | *" -E "*) exec gcc "$@" ;; esac
-sleep 0.${DELAY:-4}
+sleep ${DELAY:-0.4}
 exec gcc "$@"
 SH
 chmod +x slow
@@ -285,16 +285,16 @@ many() { # options
     exec "$pto" build --orchestration orch.c $kernels -I second -o many.ptoc --jobs 2 "$@"
 }
 quiet() { # no process of the build is left
-    for _ in $(seq 50); do
+    for _ in $(seq 300); do
         pgrep -f "$work/slow" >/dev/null || return 0
         sleep 0.1
     done
     fail "a compiler is left running"
 }
 
-(CC=$work/slow many >out 2>&1) &
+(DELAY=60 CC=$work/slow many >out 2>&1) &
 children=$!
-for _ in $(seq 200); do # until a compiler is at work
+for _ in $(seq 1200); do # until a compiler is at work
     [ -z "$(ls tmp)" ] || break
     sleep 0.05
 done
@@ -326,7 +326,7 @@ echo "ok    Ctrl-C and kill -9 leave no process, no half file, no damaged store"
 
 rm -rf store
 for i in 1 2 3; do
-    (DELAY=1 CC=$work/slow many -o "at-once-$i.ptoc" >"out-$i" 2>&1) &
+    (DELAY=0.1 CC=$work/slow many -o "at-once-$i.ptoc" >"out-$i" 2>&1) &
     children="$children $!"
 done
 for p in $children; do wait "$p" 2>/dev/null || :; done

@@ -94,7 +94,9 @@ while [ $SECONDS -lt $end ]; do
     json 'd["damaged"] == 0' verify --store "$work/busy"
     "$pto" cache clear --store "$work/busy" >/dev/null || fail "clear beside writers"
 done
-sleep 0.2
+until [ -n "$(find "$work/busy/entries" -type f 2>/dev/null)" ]; do
+    kill -0 $writers || fail "a writer has ended"
+done
 kill -9 $writers
 wait $writers 2>/dev/null || true
 writers=

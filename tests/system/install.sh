@@ -13,6 +13,8 @@ trap 'rm -rf "$dest"' EXIT
 make -s --no-print-directory install DESTDIR="$dest" PREFIX=/opt/pto
 root=$dest/opt/pto
 test ! -e "$root/pto.map"
+test -e "$root/share/man/man1/pto.1"
+test -e "$root/share/man/man3/pto_device_open.3"
 for scene in examples/*/scene.yaml; do
     name=$(basename "${scene%/scene.yaml}")
     (cd / && "$root/bin/pto" run --list) | grep -q "^$name "

@@ -116,7 +116,7 @@ expect 1 "FAIL  bad_yaml" "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'
     "there is no kernel 5; callable \"orch_bad\" has 1 of them" \
     "beta" "FAIL  no_compile/odd a5sim host" \
     "| hello from a kernel" "ok    new/odd a5sim host" \
-    -- test . --platform a5sim --timeout 1 --jobs 8 --junit junit.xml
+    -- test . --platform a5sim --timeout 3 --jobs 8 --junit junit.xml
 grep -qE '^[0-9]+ passed, [0-9]+ failed, 0 skipped  ' out || fail "no sum: $(cat out)"
 python3 - <<'PY' || fail "junit.xml is not as it should be"
 import re, xml.etree.ElementTree as tree
@@ -210,28 +210,47 @@ echo "ok    the user's own data"
 
 # ---- Ctrl-C ----
 
-got=0
-timeout --foreground --preserve-status -k 10 -s INT 1 "$pto" test new --rounds 1000000 --junit j.xml >out 2>&1 || got=$?
-[ "$got" = 130 ] && grep -qx interrupted out && grep -q 'not reached' out || fail "Ctrl-C: exit $got: $(cat out)"
+# Interrupts pto once a condition holds. Its exit code is in $code.
+interrupt() { # condition arguments
+    local condition=$1 pid
+    shift
+    env --default-signal=INT "$pto" "$@" >out 2>&1 </dev/null & # bash would have it ignore the signal
+    pid=$!
+    wait_for "$condition" || fail "pto $*: not so in a minute: $condition: $(cat out)"
+    kill -INT $pid
+    code=0
+    wait $pid || code=$?
+}
+wait_for() { # condition: for a minute at most
+    local i
+    for ((i = 0; i < 600; i++)); do
+        ! eval "$1" || return 0
+        sleep 0.1
+    done
+    return 1
+}
+gone() { # what a command line contains
+    wait_for "! pgrep -f '$1' >/dev/null"
+}
+interrupt '[ -n "$(pgrep -P $pid)" ]' test new --rounds 1000000 --junit j.xml
+[ "$code" = 130 ] && grep -qx interrupted out && grep -q 'not reached' out || fail "Ctrl-C: exit $code: $(cat out)"
 [ -s j.xml ] || fail "Ctrl-C: no junit.xml"
-sleep 0.2
-if pgrep -f "$pto test new" >/dev/null; then fail "Ctrl-C leaves processes behind"; fi
+gone "$pto test new" || fail "Ctrl-C leaves processes behind"
 # While it compiles: compilers, what they started, and the folder that they work in are gone.
-cat >slow <<'END'
+nap=$((1000000 + $$)) # seconds; no other process sleeps as long
+cat >slow <<END
 #!/bin/sh
-case "$*" in *slow-sources/*) : >"$SLOW_BEGUN"; sleep 4321 ;; esac
-exec gcc "$@"
+case "\$*" in *slow-sources/*) : >"\$SLOW_BEGUN"; sleep $nap ;; esac
+exec gcc "\$@"
 END
 chmod +x slow
 cp -r new slow-sources
 mkdir temporary
+export TMPDIR=$work/temporary SLOW_BEGUN=$work/begun CC=$work/slow
 for command in test run; do
     rm -f begun
-    TMPDIR=$work/temporary SLOW_BEGUN=$work/begun CC=$work/slow \
-        timeout --foreground -k 10 -s INT 3 "$pto" $command slow-sources >out 2>&1 || true
-    sleep 0.2
-    [ -e begun ] || fail "$command: no compiler was started: $(cat out)"
-    if pgrep -f "sleep 4321" >/dev/null; then fail "$command leaves compilers behind"; fi
+    interrupt '[ -e begun ]' $command slow-sources
+    gone "sleep $nap" || fail "$command leaves compilers behind"
     [ -z "$(ls temporary)" ] || fail "$command leaves $(ls temporary) behind"
 done
 echo "ok    Ctrl-C"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code of the simulated chip: shared objects of this machine, each loaded for itself. */
+/* Loads the objects of a program and finds the functions in them. */
+#include "chip/local_code.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "base/object.h"
-#include "sim/sim.h"
 
 static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
                     const char *symbol, void **function_out, struct pto_error *error);
-static void free_code(struct chip_code *code);
 
 static uint32_t count_ids(const struct chip_program *program)
 {
@@ -31,22 +31,21 @@ static struct chip_code *make_code(const struct chip_program *program)
     code->kernel = calloc(ids + 1, sizeof(code->kernel[0]));
     code->object = calloc(program->kernel_count + 1, sizeof(code->object[0]));
     if (code->kernel == NULL || code->object == NULL) {
-        free_code(code);
+        local_code_unload(code);
         return NULL;
     }
     code->functions = (struct chip_functions){ .kernels = code->kernel, .kernel_count = ids };
     return code;
 }
 
-int sim_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
-             struct pto_error *error)
+int local_code_load(const struct chip_program *program, struct chip_code **code_out,
+                    struct pto_error *error)
 {
     struct chip_code *code = make_code(program);
     void *function = NULL;
     char label[200];
     int status;
 
-    (void)chip;
     if (code == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                           program->name);
@@ -64,7 +63,7 @@ int sim_load(struct chip *chip, const struct chip_program *program, struct chip_
                 (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)function, kernel->core_type };
     }
     if (status < 0) {
-        free_code(code);
+        local_code_unload(code);
         return status;
     }
     code->functions.guard = guard_find();
@@ -72,10 +71,13 @@ int sim_load(struct chip *chip, const struct chip_program *program, struct chip_
     return PTO_OK;
 }
 
-void sim_unload(struct chip *chip, struct chip_code *code)
+void local_code_unload(struct chip_code *code)
 {
-    if (!sim_of(chip)->is_lost) /* else a thread may still be in it */
-        free_code(code);
+    while (code->object_count != 0)
+        object_release(code->object[--code->object_count]);
+    free(code->object);
+    free(code->kernel);
+    free(code);
 }
 
 static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
@@ -92,13 +94,4 @@ static int load_one(struct chip_code *code, const struct chip_object *from, cons
         return error_tell(error, PTO_ELOAD,
                           "%s has no function %s; export it (extern \"C\" in C++)", label, symbol);
     return PTO_OK;
-}
-
-static void free_code(struct chip_code *code)
-{
-    while (code->object_count != 0)
-        object_release(code->object[--code->object_count]);
-    free(code->object);
-    free(code->kernel);
-    free(code);
 }

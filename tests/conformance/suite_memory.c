@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device memory: copies, bounds, what may be freed, guards, other threads beside a run. */
+#include <stdio.h>
+
+#include "tests/conformance/suite.h"
+
+enum { BYTES = 5000 };
+
+static uint64_t allocate(uint64_t bytes)
+{
+    uint64_t addr = 0;
+
+    assert_int_equal(chip_alloc(suite_chip, bytes, &addr), PTO_OK);
+    assert_int_not_equal(addr, 0);
+    assert_int_equal(addr % 1024, 0);
+    return addr;
+}
+
+static void assert_free_refused(uint64_t addr)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    char hex[32];
+
+    snprintf(hex, sizeof(hex), "%#llx", (unsigned long long)addr);
+    assert_int_equal(chip_free(suite_chip, addr, &error), PTO_EMEMORY);
+    assert_int_equal(error.status, PTO_EMEMORY);
+    assert_non_null(strstr(error.text, hex));
+}
+
+static void what_is_written_can_be_read(void **state)
+{
+    uint64_t addr = allocate(BYTES), other = allocate(1);
+    uint8_t wrote[BYTES], got[BYTES];
+
+    (void)state;
+    for (uint32_t i = 0; i < BYTES; i++)
+        wrote[i] = (uint8_t)(i * 7 + i / 256);
+    assert_int_equal(chip_write(suite_chip, addr, wrote, BYTES), PTO_OK);
+    assert_int_equal(chip_read(suite_chip, addr, got, BYTES), PTO_OK);
+    assert_memory_equal(got, wrote, BYTES);
+    assert_int_equal(chip_write(suite_chip, addr + 1001, wrote, 333), PTO_OK);
+    memmove(wrote + 1001, wrote, 333);
+    assert_int_equal(chip_read(suite_chip, addr + 1000, got, 400), PTO_OK);
+    assert_memory_equal(got, wrote + 1000, 400);
+    assert_int_equal(chip_write(suite_chip, other, "x", 1), PTO_OK);
+    assert_int_equal(chip_read(suite_chip, addr, got, BYTES), PTO_OK);
+    assert_memory_equal(got, wrote, BYTES);
+    assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
+    assert_int_equal(chip_free(suite_chip, other, NULL), PTO_OK);
+}
+
+static void copies_stay_inside_one_allocation(void **state)
+{
+    uint64_t addr = allocate(BYTES);
+    char byte[2] = { 1, 2 };
+
+    (void)state;
+    assert_int_equal(chip_write(suite_chip, addr + BYTES, byte, 1), PTO_EMEMORY);
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 1, byte, 2), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr + BYTES - 1, byte, 2), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr - 1, byte, 1), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr, byte, UINT64_MAX), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr + 1, byte, UINT64_MAX - addr), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, 0, byte, 1), PTO_EMEMORY);
+    assert_int_equal(chip_write(suite_chip, UINT64_MAX, byte, 2), PTO_EMEMORY);
+    assert_int_equal(byte[0], 1); /* a refused read leaves its target alone */
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 1, byte, 1), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, addr, byte, 0), PTO_OK);
+    assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
+    assert_int_equal(chip_read(suite_chip, addr, byte, 1), PTO_EMEMORY);
+}
+
+static void the_chip_knows_its_memory(void **state)
+{
+    uint64_t addr = allocate(BYTES);
+    int own = 0;
+
+    (void)state;
+    assert_true(chip_contains(suite_chip, addr));
+    assert_true(chip_contains(suite_chip, addr + BYTES - 1));
+    assert_false(chip_contains(suite_chip, addr + BYTES));
+    assert_false(chip_contains(suite_chip, (uint64_t)(uintptr_t)&own));
+    assert_false(chip_contains(suite_chip, 0));
+    assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
+    assert_false(chip_contains(suite_chip, addr));
+}
+
+static void only_what_was_allocated_is_freed(void **state)
+{
+    uint64_t addr = allocate(BYTES), kept = allocate(BYTES);
+    int own = 0;
+
+    (void)state;
+    assert_free_refused(addr + 8);
+    assert_free_refused((uint64_t)(uintptr_t)&own);
+    assert_free_refused(64);
+    assert_true(chip_contains(suite_chip, addr));
+    assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
+    assert_free_refused(addr);
+    assert_int_equal(chip_free(suite_chip, addr, NULL),
+                     PTO_EMEMORY); /* a sentence is not asked for */
+    assert_true(chip_contains(suite_chip, kept));
+    assert_int_equal(chip_free(suite_chip, kept, NULL), PTO_OK);
+}
+
+static void too_much_memory_is_refused(void **state)
+{
+    uint64_t addr = 77;
+
+    (void)state;
+    assert_int_equal(chip_alloc(suite_chip, UINT64_MAX, &addr), PTO_ENOMEM);
+    assert_int_equal(chip_alloc(suite_chip, UINT64_MAX - 2047, &addr), PTO_ENOMEM);
+    assert_int_equal(chip_alloc(suite_chip, 1ull << 60, &addr), PTO_ENOMEM);
+    assert_int_equal(addr, 77);
+}
+
+static void guards_notice_what_kernels_write_beyond(void **state)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    uint64_t addr = suite_buffer(100), intact = suite_buffer(100);
+    struct chip_code *code;
+    struct suite_run run;
+
+    (void)state;
+    assert_int_equal(chip_check(suite_chip, &error), PTO_OK);
+    suite_skip_unless(suite_backend->memory->check != NULL, "memory has no guards");
+    code = suite_load("beyond");
+    suite_run_init(&run, code);
+    suite_add_tensor(&run, addr, 100);
+    assert_int_equal(suite_execute(&run), PTO_OK);
+    assert_int_equal(chip_check(suite_chip, &error), PTO_EMEMORY);
+    assert_true(error.text[0] != '\0');
+    assert_int_equal(chip_free(suite_chip, intact, NULL), PTO_OK);
+    error.text[0] = '\0';
+    assert_int_equal(chip_free(suite_chip, addr, &error), PTO_EMEMORY);
+    assert_true(error.text[0] != '\0');
+    assert_false(chip_contains(suite_chip, addr)); /* freed all the same */
+    assert_int_equal(chip_check(suite_chip, &error), PTO_OK);
+    chip_unload(suite_chip, code);
+}
+
+struct user {
+    pthread_t thread;
+    uint32_t seed;
+    bool is_right;
+};
+
+/* No assertions: it is not the thread of the test. */
+static void *use_memory(void *arg)
+{
+    struct user *user = arg;
+    uint32_t wrote[64], got[64];
+    uint64_t addr;
+
+    for (uint32_t round = 0; round < 200; round++) {
+        for (uint32_t i = 0; i < 64; i++)
+            wrote[i] = user->seed * 1000003 + round * 64 + i;
+        if (chip_alloc(suite_chip, sizeof(wrote), &addr) < 0 ||
+            chip_write(suite_chip, addr, wrote, sizeof(wrote)) < 0 ||
+            !chip_contains(suite_chip, addr + 8) ||
+            chip_read(suite_chip, addr, got, sizeof(got)) < 0 ||
+            memcmp(got, wrote, sizeof(got)) != 0 || chip_check(suite_chip, NULL) < 0 ||
+            chip_free(suite_chip, addr, NULL) < 0)
+            return NULL;
+    }
+    user->is_right = true;
+    return NULL;
+}
+
+static void threads_use_memory_beside_a_run(void **state)
+{
+    enum { USERS = 4 };
+    struct chip_code *code = suite_load("endless");
+    uint64_t addr = suite_buffer(16);
+    struct user user[USERS] = { { 0 } };
+    struct suite_run run;
+    pthread_t thread;
+
+    (void)state;
+    suite_run_init(&run, code);
+    suite_add_tensor(&run, addr, 16);
+    thread = suite_launch(&run);
+    suite_wait_for_progress(0);
+    for (uint32_t i = 0; i < USERS; i++) {
+        user[i].seed = i;
+        assert_int_equal(pthread_create(&user[i].thread, NULL, use_memory, &user[i]), 0);
+    }
+    for (uint32_t i = 0; i < USERS; i++) {
+        assert_int_equal(pthread_join(user[i].thread, NULL), 0);
+        assert_true(user[i].is_right);
+    }
+    chip_cancel(suite_chip, run.request.number);
+    assert_int_equal(suite_join(thread, &run), PTO_ECANCELED);
+    assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
+    chip_unload(suite_chip, code);
+}
+
+const struct CMUnitTest suite_memory[] = {
+    SUITE_TEST(what_is_written_can_be_read),
+    SUITE_TEST(copies_stay_inside_one_allocation),
+    SUITE_TEST(the_chip_knows_its_memory),
+    SUITE_TEST(only_what_was_allocated_is_freed),
+    SUITE_TEST(too_much_memory_is_refused),
+    SUITE_TEST(guards_notice_what_kernels_write_beyond),
+    SUITE_TEST(threads_use_memory_beside_a_run),
+};
+SUITE_COUNT(suite_memory);
