@@ -47,13 +47,13 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     pto_error_init(&error);
     status = registration_acquire(device, callable, &b->registration, &error);
     if (status < 0) {
-        report_error(report, &error);
+        run_report_error(report, &error);
         free(b);
         return status;
     }
     status = run_prepare(&b->run, device, callable, entry, options, &error);
     if (status < 0) {
-        report_error(report, &error);
+        run_report_error(report, &error);
     } else {
         b->run.is_part = true;
         b->run.graph = b;
@@ -151,7 +151,7 @@ int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
     pto_error_init(&error);
     status = run_prepare(&b->run, b->device, b->callable, entry, options, &error);
     if (status < 0) {
-        report_error(report, &error);
+        run_report_error(report, &error);
         host_graph_release(b);
         return status;
     }

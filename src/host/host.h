@@ -156,7 +156,7 @@ struct run *run_take(struct device *device);
 /* Waits for its turn, runs, and fills the report, which may be NULL. Returns its status. */
 int run_now(struct run *run, struct pto_run_report *report);
 /* For a run that did not come about: nothing else of the report, which may be NULL, is touched. */
-void report_error(struct pto_run_report *report, const struct pto_error *error);
+void run_report_error(struct pto_run_report *report, const struct pto_error *error);
 /* Gives the run a handle; on failure it is freed. */
 int run_publish(struct run *run, struct pto_run **run_out);
 

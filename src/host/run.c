@@ -45,11 +45,11 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
     pto_error_init(&error);
     status = prepare_run(device, callable, entry, options, &error, &run);
     if (status < 0)
-        report_error(report, &error);
+        run_report_error(report, &error);
     return status < 0 ? status : run_now(run, report);
 }
 
-void report_error(struct pto_run_report *report, const struct pto_error *error)
+void run_report_error(struct pto_run_report *report, const struct pto_error *error)
 {
     sized_write_field(report, offsetof(struct pto_run_report, error), error, sizeof(*error));
 }
