@@ -93,8 +93,10 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
 int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault)
 {
     uint64_t wrong = 0;
-    int status = run_once(s, mode, NULL, fault);
+    int status = open_device(s, s->data.kase, fault); /* it may have been lost by the run before */
 
+    if (status >= 0)
+        status = run_once(s, mode, NULL, fault);
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {

@@ -258,6 +258,7 @@ static void take_will(struct far *f)
     }
     if (will.count != 0) {
         f->end.kernel = will.kernel[0].kernel;
+        f->end.site = f->end_kernels.task[0].site;
         f->end.value[3] = will.kernel[0].task;
         f->end.value[4] = will.kernel[0].block;
     }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #define FOREVER UINT32_MAX
 
@@ -142,10 +143,13 @@ static int wait_for(int socket, short events, const struct far_patience *patienc
     return PTO_ETIMEOUT;
 }
 
-static int send_all(int socket, const struct far_patience *patience, const char *from, size_t bytes)
+/* As one piece, as far as the socket takes it: the other side is woken once. */
+static int send_all(int socket, const struct far_patience *patience, struct iovec part[2])
 {
-    while (bytes != 0) {
-        ssize_t count = send(socket, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    struct msghdr message = { .msg_iov = part, .msg_iovlen = 2 };
+
+    while (part[0].iov_len + part[1].iov_len != 0) {
+        ssize_t count = sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         int status = PTO_OK;
 
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
@@ -154,9 +158,12 @@ static int send_all(int socket, const struct far_patience *patience, const char 
             status = PTO_EPEER;
         if (status < 0)
             return status;
-        if (count > 0) {
-            from += count;
-            bytes -= (size_t)count;
+        for (uint32_t i = 0; i < 2 && count > 0; i++) {
+            size_t sent = (size_t)count < part[i].iov_len ? (size_t)count : part[i].iov_len;
+
+            part[i].iov_base = (char *)part[i].iov_base + sent;
+            part[i].iov_len -= sent;
+            count -= (ssize_t)sent;
         }
     }
     return PTO_OK;
@@ -187,14 +194,13 @@ static int receive_all(int socket, const struct far_patience *patience, char *to
 int sim_far_send(int socket, const struct far_patience *patience, struct far_head head,
                  const struct far_bytes *payload)
 {
-    int status;
+    struct iovec part[2] = { { &head, sizeof(head) },
+                             { payload != NULL ? payload->at : NULL,
+                               payload != NULL ? payload->size : 0 } };
 
     head.magic = FAR_MAGIC;
-    head.bytes = payload != NULL ? payload->size : 0;
-    status = send_all(socket, patience, (const char *)&head, sizeof(head));
-    if (status >= 0 && head.bytes != 0)
-        status = send_all(socket, patience, payload->at, payload->size);
-    return status;
+    head.bytes = part[1].iov_len;
+    return send_all(socket, patience, part);
 }
 
 int sim_far_receive(int socket, const struct far_patience *patience, struct far_head *head,

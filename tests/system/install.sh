@@ -25,10 +25,13 @@ export XDG_CACHE_HOME=$dest/cache
 (cd / && "$root/bin/pto" run >"$dest/printed")
 cat "$dest/printed"
 [ "$(grep -c 'result   ok' "$dest/printed")" = 4 ]
+# The program of isolated devices is found beside the library.
+(cd / && "$root/bin/pto" run --isolated >"$dest/printed")
+[ "$(grep -c 'result   ok' "$dest/printed")" = 4 ]
 (cd / && "$root/bin/pto" new "$dest/mine" && "$root/bin/pto" test "$dest/mine" --platform a5sim)
 
 # Nothing may be found through the tree it was built in, nor be missing.
-ldd "$root/bin/pto" "$root"/lib/*.so.0 >"$dest/needed"
+ldd "$root/bin/pto" "$root"/lib/*.so.0 "$root/lib/pto/pto-chip" >"$dest/needed"
 if grep -F -e "$PWD" -e 'not found' "$dest/needed"; then
     exit 1
 fi

@@ -79,7 +79,7 @@ static const char wild_kernel[] =
     "    case CRASH: *(volatile int *)8 = 1; break;\n"
     "    case LOOP: data[1] = 1; for (;;) usleep(1000);\n"
     "    case WAIT: data[1] = 1; while (data[2] == 0) usleep(1000); break;\n"
-    "    case BAD_FREE: kept = malloc(4000); free(kept + 8); break;\n"
+    "    case BAD_FREE: kept = malloc(4000); kept += 8; free(kept); break;\n"
     "    case SCRIBBLE: kept = malloc(16); memset(kept, 0x5a, 1ul << 32); break;\n"
     "    case BESIDE: pthread_create(&thread, NULL, call_abort, NULL); for (;;) usleep(1000);\n"
     "    case LATER: pthread_create(&thread, NULL, call_abort, (void *)&data[2]); break;\n"
@@ -458,11 +458,14 @@ static void a_run_is_recorded(void **state)
 
 static void a_failure_has_its_place_in_the_source(void **state)
 {
-    struct rig r = set_rig(open_far(2));
+    struct rig r;
     struct pto_run_options options;
     char story[4096];
 
     (void)state;
+    if (IS_SANITIZED && !IS_TSAN)
+        return; /* whose handlers are there instead of the one that calls a thread back */
+    r = set_rig(open_far(2));
     pto_run_options_init(&options);
     options.stall_timeout_ns = 200 * MS;
     pto_run_report_init(&report);
@@ -726,7 +729,8 @@ static void an_orchestration_that_ends_the_process_is_named(void **state)
     struct rig r = set_rig(open_far(1));
 
     (void)state;
-    assert_gone(&r, run_wild(&r, ORCH_EXIT), "exit code 3, by the orchestration");
+    assert_gone(&r, run_wild(&r, ORCH_EXIT),
+                IS_SANITIZED ? "by the orchestration" : "exit code 3, by the orchestration");
     if (IS_SANITIZED)
         return; /* which has handlers of its own for crashes */
     r = set_rig(open_far(1));
