@@ -26,7 +26,8 @@
 struct far_chip {
     struct chip *chip; /* NULL: the host has not said hello */
     struct sim_arena *arena;
-    int host; /* descriptor of its process; -1: the system has none */
+    int host;         /* descriptor of its process; -1: the system has none */
+    struct a32 turns; /* of the two threads that serve: what one made the other sees */
     pthread_t side;
     pthread_t watch;
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
@@ -75,7 +76,9 @@ static void serve(struct far_chip *p, int socket)
 
         answer.value = head.value;
         sim_bytes_clear(&out);
+        a32_add_acq_rel(&p->turns, 1); /* the host puts requests in an order, but not in memory */
         answer_request(p, &answer, &in, &out);
+        a32_add_acq_rel(&p->turns, 1);
         if (out.is_short) {
             sim_bytes_clear(&out);
             answer.status = PTO_ENOMEM;

@@ -27,7 +27,7 @@
 enum {
     HIGH = 16,           /* descriptors are above those that the program gets */
     END_WAIT_MS = 10000, /* for a process that ends by itself, and for one that was killed */
-    RANGES = 256,        /* stretches of addresses that are tried */
+    RANGES = 64,         /* stretches of addresses that are tried */
     RANGE_ALIGN = 1 << 30,
 };
 #define RANGE_FIRST (1ull << 45) /* far from programs, libraries, stacks and shadows of memory */
@@ -119,7 +119,7 @@ static bool own_folder(char folder[PATH_MAX])
 static int find_program(char path[PATH_MAX], struct pto_error *error)
 {
     static const char *const places[] = { "pto/pto-chip", "../lib/pto/pto-chip" };
-    const char *chosen = getenv("PTO_CHIP");
+    const char *chosen = secure_getenv("PTO_CHIP");
     char folder[PATH_MAX];
 
     if (chosen != NULL && chosen[0] != '\0') {
@@ -222,25 +222,35 @@ static int spawn(const char *path, const struct ends *ends, pid_t *pid_out)
 
 /* ---- addresses ---- */
 
-/* Where nothing is by itself, in this process or in the program; or where the system has room. */
+/* NULL: there is something else, or no room. */
+static char *take_at(uint64_t addr, uint64_t bytes)
+{
+    char *range = mmap((void *)(uintptr_t)addr, bytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (range == MAP_FAILED)
+        return NULL;
+    if (addr == 0 || (uint64_t)(uintptr_t)range == addr)
+        return range;
+    munmap(range, bytes);
+    return NULL;
+}
+
+/* Where nothing is by itself, in this process or in the program; else below what the system has. */
 char *sim_range_take(uint64_t bytes, uint32_t attempt)
 {
-    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    uint64_t step = (bytes + RANGE_ALIGN - 1) / RANGE_ALIGN * RANGE_ALIGN;
+    char *range = NULL;
 
-    for (uint32_t i = attempt; i < RANGES; i++) {
-        void *wish = (void *)(uintptr_t)(RANGE_FIRST + i * ((bytes + RANGE_ALIGN - 1) /
-                                                            RANGE_ALIGN * RANGE_ALIGN));
-        char *range = mmap(wish, bytes, PROT_NONE, flags | MAP_FIXED_NOREPLACE, -1, 0);
-
-        if (range == wish)
-            return range;
-        if (range != MAP_FAILED)
-            munmap(range, bytes);
-    }
-
-    char *range = mmap(NULL, bytes, PROT_NONE, flags, -1, 0);
-
-    return range != MAP_FAILED ? range : NULL;
+    for (uint32_t i = attempt; i < RANGES && range == NULL; i++)
+        range = take_at(RANGE_FIRST + i * step, bytes);
+    if (range != NULL)
+        return range;
+    range = take_at(0, bytes);
+    if (range == NULL || attempt == 0)
+        return range;
+    munmap(range, bytes);
+    return take_at((uint64_t)(uintptr_t)range - attempt * step, bytes);
 }
 
 void sim_range_give(char *range, uint64_t bytes)

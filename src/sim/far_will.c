@@ -3,8 +3,8 @@
  * The last will of `pto-chip`. A kernel that crashes is caught by the chip, and the run
  * fails; but one that calls exit or abort, or damages what the runtime or the allocator
  * rely on, ends the process. Then whoever ends it writes down which kernels run, or ran
- * last. No lock is taken and nothing is allocated; what is read may be damaged, and if that
- * leads to another signal, the process ends without a will.
+ * last. Nothing is allocated, and the chip's lock is taken if it can be had; what is read
+ * may be damaged, and if that leads to another signal, the process ends without a will.
  *
  * Signal handlers have no argument, so the chip is a variable of this file.
  */
@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "sim/far_chip.h"
@@ -25,6 +26,8 @@ enum { FATAL = 1 }; /* it has handlers of its own for the others */
 #else
 enum { FATAL = sizeof(fatal) / sizeof(fatal[0]) };
 #endif
+
+enum { NAPS = 100, NAP_NS = 1000000 };
 
 static struct sim *chip_here;
 static struct far_will will;
@@ -70,7 +73,7 @@ static void keep_site(struct far_will_kernel *k, const struct pto_site *site)
 }
 
 /* Once; a slot that has another task by now says nothing. */
-static void add_kernel(const struct sim *m, const struct thread *th)
+static void add_kernel(const struct thread *th)
 {
     struct far_will_kernel *k = &will.kernel[will.count];
     const struct slot *s = th->core.slot;
@@ -92,7 +95,6 @@ static void add_kernel(const struct sim *m, const struct thread *th)
                                    .block = (uint32_t)th->core.local.block_index,
                                    .core = index,
                                    .is_aiv = type == PTO_CORE_AIV };
-    (void)m;
     keep_site(k, s->site);
     will.count++;
 }
@@ -100,10 +102,10 @@ static void add_kernel(const struct sim *m, const struct thread *th)
 static void add_kernels(const struct sim *m, const struct thread *own, bool is_running)
 {
     if (&m->caller != own && is_inside(&m->caller) == is_running)
-        add_kernel(m, &m->caller);
+        add_kernel(&m->caller);
     for (const struct thread *th = m->all; th != NULL; th = th->next)
         if (th != own && is_inside(th) == is_running)
-            add_kernel(m, th);
+            add_kernel(th);
 }
 
 /* The thread that ends the process, if it is one of the chip's. */
@@ -122,7 +124,7 @@ static uint32_t find_suspect(const struct sim *m)
     const struct thread *own = find_own(m);
 
     if (own != NULL && is_inside(own)) {
-        add_kernel(m, own);
+        add_kernel(own);
         add_kernels(m, own, true);
         return SUSPECT_CAUGHT;
     }
@@ -135,6 +137,20 @@ static uint32_t find_suspect(const struct sim *m)
     return will.count != 0 ? SUSPECT_LAST : SUSPECT_NONE;
 }
 
+/* Whoever has the lock gives it back soon, unless it is this thread, or the lock is damaged. */
+static bool lock_if_possible(struct sim *m)
+{
+    const struct timespec nap = { 0, NAP_NS };
+    bool has_lock = false;
+
+    for (uint32_t i = 0; i < NAPS && !has_lock; i++) {
+        has_lock = pthread_mutex_trylock(&m->lock) == 0;
+        if (!has_lock)
+            (void)nanosleep(&nap, NULL);
+    }
+    return has_lock;
+}
+
 /* ---- when it comes to that ---- */
 
 static void leave(void)
@@ -144,8 +160,13 @@ static void leave(void)
     if (will.magic != 0)                 /* there is one will */
         return;
     will.magic = FAR_MAGIC;
-    if (chip_here != NULL)
+    if (chip_here != NULL) {
+        bool has_lock = lock_if_possible(chip_here);
+
         will.suspect = find_suspect(chip_here);
+        if (has_lock)
+            pthread_mutex_unlock(&chip_here->lock);
+    }
     while (write(FAR_WILL_FD, &will, sizeof(will)) < 0 && errno == EINTR) {
     } /* it fits into the pipe */
 }

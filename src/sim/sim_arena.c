@@ -10,7 +10,6 @@
 
 #include "sim/sim_arena.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -51,10 +50,9 @@ int sim_arena_open(int file, void *addr, uint64_t bytes, struct sim_arena **aren
     a->file = file;
     a->bytes = whole->bytes = bytes;
     a->first = whole;
-    a->base = mmap(addr, bytes, PROT_READ | PROT_WRITE,
-                   MAP_SHARED | MAP_NORESERVE | MAP_FIXED_NOREPLACE, file, 0);
+    a->base = mmap(addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
     if (a->base != addr) {
-        status = a->base != MAP_FAILED || errno == EEXIST ? PTO_EAGAIN : PTO_ENOMEM;
+        status = a->base != MAP_FAILED ? PTO_EAGAIN : PTO_ENOMEM;
         goto unmap;
     }
     pthread_mutex_init(&a->lock, NULL);
@@ -62,7 +60,7 @@ int sim_arena_open(int file, void *addr, uint64_t bytes, struct sim_arena **aren
     return PTO_OK;
 
 unmap:
-    if (a->base != MAP_FAILED) /* the system, or a sanitizer, took the address for a wish */
+    if (a->base != MAP_FAILED)
         munmap(a->base, bytes);
 free_arena:
     free(whole);

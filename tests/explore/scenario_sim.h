@@ -719,19 +719,17 @@ bool sim_unguard_scalars(struct sim *m)
     return false;
 }
 
-int sim_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
-             struct pto_error *error)
+int local_code_load(const struct chip_program *program, struct chip_code **code_out,
+                    struct pto_error *error)
 {
-    (void)chip;
     (void)program;
     (void)code_out;
     (void)error;
     return PTO_ENOSUP;
 }
 
-void sim_unload(struct chip *chip, struct chip_code *code)
+void local_code_unload(struct chip_code *code)
 {
-    (void)chip;
     (void)code;
 }
 

@@ -1,305 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Isolated devices: what they can do as any other one, what they refuse, and what is left
- * of one whose kernels, or whose neighbours, end its process. The program is started by
- * itself a second time, as the host that is killed.
+ * Isolated devices: what they can do as any other one, that nothing is left of them, and
+ * what they refuse. What ends their processes is in test_far_ends.c.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "sim/far_wire.h"
-#include "tests/unit/artefact_test.h"
+#include "tests/unit/far_test.h"
 
 extern char **environ;
-
-/* What kernel "wild" does, by the entry's first scalar; 0: it is not submitted. */
-#define DEEDS                                                                               \
-    "enum { NOTHING, EXIT, UNDERSCORE_EXIT, ABORT, CRASH, LOOP, WAIT, BAD_FREE, SCRIBBLE, " \
-    "BESIDE, LATER, BEYOND, ORCH_EXIT, ORCH_CRASH };\n"
-enum {
-    NOTHING,
-    EXIT,
-    UNDERSCORE_EXIT,
-    ABORT,
-    CRASH,
-    LOOP,     /* sets element 1 */
-    WAIT,     /* the same, until element 2 is set */
-    BAD_FREE, /* the allocator notices */
-    SCRIBBLE, /* over all of the heap */
-    BESIDE,   /* a thread of its own calls abort while it waits */
-    LATER,    /* the same, once the kernel has returned and element 2 is set */
-    BEYOND,   /* writes behind its tensor */
-    ORCH_EXIT,
-    ORCH_CRASH,
-};
-
-static const char wild_orchestration[] =
-    "#include <stdlib.h>\n"
-    "#include <pto/orch.h>\n" DEEDS
-    "void orchestrate(struct pto_orch *o, const struct pto_entry *e)\n"
-    "{\n"
-    "    uint64_t what = pto_scalar(o, 0);\n"
-    "    if (what == ORCH_EXIT) exit(3);\n"
-    "    if (what == ORCH_CRASH) *(volatile int *)8 = 1;\n"
-    "    pto_aiv(o, 0, PTO_INOUT(&e->tensor[0]));\n"
-    "    if (what != NOTHING) pto_aiv(o, 1, PTO_INOUT(&e->tensor[0]), PTO_INT(what));\n"
-    "    pto_aiv(o, 0, PTO_INOUT(&e->tensor[0]));\n"
-    "}\n";
-
-static const char count_kernel[] = "#include <pto/kernel.h>\n"
-                                   "void kernel_entry(int64_t *args)\n"
-                                   "{ ++*(int *)pto_tensor_data(pto_arg_tensor(args, 0)); }\n";
-
-static const char wild_kernel[] =
-    "#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
-    "#include <pto/kernel.h>\n" DEEDS "static char *volatile kept;\n"
-    "static void *call_abort(void *word)\n"
-    "{\n"
-    "    while (word != NULL && *(volatile int *)word == 0) usleep(1000);\n"
-    "    abort();\n"
-    "}\n"
-    "void kernel_entry(int64_t *args)\n"
-    "{\n"
-    "    volatile int *data = (int *)pto_tensor_data(pto_arg_tensor(args, 0));\n"
-    "    pthread_t thread;\n"
-    "    switch (args[1]) {\n"
-    "    case EXIT: exit(7);\n"
-    "    case UNDERSCORE_EXIT: _exit(9);\n"
-    "    case ABORT: abort();\n"
-    "    case CRASH: *(volatile int *)8 = 1; break;\n"
-    "    case LOOP: data[1] = 1; for (;;) usleep(1000);\n"
-    "    case WAIT: data[1] = 1; while (data[2] == 0) usleep(1000); break;\n"
-    "    case BAD_FREE: kept = malloc(4000); kept += 8; free(kept); break;\n"
-    "    case SCRIBBLE: kept = malloc(16); memset(kept, 0x5a, 1ul << 32); break;\n"
-    "    case BESIDE: pthread_create(&thread, NULL, call_abort, NULL); for (;;) usleep(1000);\n"
-    "    case LATER: pthread_create(&thread, NULL, call_abort, (void *)&data[2]); break;\n"
-    "    case BEYOND: data[16] = 1; break;\n"
-    "    }\n"
-    "}\n";
-
-enum { INTS = 16 };
-
-/* A device with the callable, and its tensor in device memory. */
-struct rig {
-    struct pto_device *device;
-    uint64_t addr;
-    struct pto_tensor tensor;
-    uint64_t scalar[1];
-    struct pto_entry entry;
-};
-
-static struct pto_callable *wild;
-static struct recipe wild_recipe;
-static struct artefact_kernel wild_kernels[2];
-static struct bytes count_bytes;
-
-static int set_up(void **state)
-{
-    if (make_folder(state) != 0)
-        return -1;
-    count_bytes = compile(count_kernel, "");
-    wild_recipe = (struct recipe){ .orchestration_bytes = compile(wild_orchestration, ""),
-                                   .kernel_bytes = compile(wild_kernel, "-pthread") };
-    wild_kernels[0] =
-        (struct artefact_kernel){ 0, PTO_CORE_AIV, "count", count_bytes.at, count_bytes.size };
-    wild_kernels[1] =
-        (struct artefact_kernel){ 1, PTO_CORE_AIV, "wild", wild_recipe.kernel_bytes.at,
-                                  wild_recipe.kernel_bytes.size };
-    wild_recipe.parts =
-        (struct artefact_parts){ .name = "far",
-                                 .platform = "a2a3sim",
-                                 .orchestration = wild_recipe.orchestration_bytes.at,
-                                 .orchestration_size = wild_recipe.orchestration_bytes.size,
-                                 .kernels = wild_kernels,
-                                 .kernel_count = 2 };
-    wild = load_recipe(&wild_recipe);
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    assert_int_equal(pto_callable_destroy(wild), PTO_OK);
-    free_recipe(&wild_recipe);
-    free(count_bytes.at);
-    return remove_folder(state);
-}
-
-static struct pto_device *open_far(uint32_t workers)
-{
-    struct pto_device_params params;
-    struct pto_error error;
-    struct pto_device *device = NULL;
-
-    pto_error_init(&error);
-    pto_device_params_init(&params);
-    params.clusters = 2;
-    params.workers = workers;
-    params.is_isolated = true;
-    params.error = &error;
-    if (pto_device_open(&params, &device) < 0)
-        fail_msg("%s", error.text);
-    return device;
-}
-
-static struct rig set_rig(struct pto_device *device)
-{
-    static const int zero[INTS];
-    struct rig r = { .device = device };
-
-    assert_int_equal(pto_mem_alloc(device, sizeof(zero), &r.addr), PTO_OK);
-    assert_int_equal(pto_mem_write(device, r.addr, zero, sizeof(zero)), PTO_OK);
-    r.tensor = pto_tensor_external((void *)(uintptr_t)r.addr, (uint32_t[]){ INTS }, 1, PTO_INT32);
-    r.tensor.space = PTO_SPACE_DEVICE;
-    return r;
-}
-
-static const struct pto_entry *entry_of(struct rig *r, uint64_t what)
-{
-    r->scalar[0] = what;
-    r->entry = (struct pto_entry){ 1, 1, &r->tensor, r->scalar };
-    return &r->entry;
-}
-
-static int run_wild(struct rig *r, uint64_t what)
-{
-    pto_run_report_init(&report);
-    return pto_run(r->device, wild, entry_of(r, what), NULL, &report);
-}
-
-static int element(struct rig *r, uint32_t index)
-{
-    int value;
-
-    assert_int_equal(pto_mem_read(r->device, r->addr + index * sizeof(int), &value, sizeof(value)),
-                     PTO_OK);
-    return value;
-}
-
-static void set_element(struct rig *r, uint32_t index, int value)
-{
-    assert_int_equal(pto_mem_write(r->device, r->addr + index * sizeof(int), &value, sizeof(value)),
-                     PTO_OK);
-}
-
-static void assert_works(struct rig *r)
-{
-    int before = element(r, 0);
-
-    if (run_wild(r, NOTHING) < 0)
-        fail_msg("%s", report.error.text);
-    assert_int_equal(element(r, 0), before + 2);
-}
-
-/* The device has gone, which is said; whoever opens another one can go on. */
-static void assert_gone(struct rig *r, int status, const char *words)
-{
-    struct pto_device_info info;
-    struct rig other;
-    uint64_t addr;
-
-    assert_refused(status, PTO_EPEER, words);
-    pto_device_info_init(&info);
-    assert_int_equal(pto_device_info(r->device, &info), PTO_OK);
-    assert_true(info.is_lost);
-    assert_refused(run_wild(r, NOTHING), PTO_ELOST, "its process has ended");
-    assert_int_equal(pto_mem_alloc(r->device, 64, &addr), PTO_ELOST);
-    assert_int_equal(pto_mem_read(r->device, r->addr, &addr, sizeof(addr)), PTO_ELOST);
-    assert_int_equal(pto_mem_free(r->device, r->addr, NULL), PTO_ELOST);
-    assert_int_equal(pto_device_close(r->device), PTO_OK);
-    assert_int_equal(pto_stuck_threads(), 0);
-    other = set_rig(open_far(2));
-    assert_works(&other);
-    assert_int_equal(pto_device_close(other.device), PTO_OK);
-}
-
-/* ---- processes ---- */
-
-static char state_of(pid_t pid)
-{
-    char path[64], text[512] = { 0 };
-    FILE *file;
-    char *end;
-
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    file = fopen(path, "r");
-    if (file == NULL)
-        return 0;
-    (void)!fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    end = strrchr(text, ')');
-    return end != NULL ? end[2] : 0;
-}
-
-/* The children of a process; returns how many there are, *last is one of them. */
-static uint32_t children_of(pid_t parent, pid_t *last)
-{
-    DIR *proc = opendir("/proc");
-    uint32_t count = 0;
-
-    assert_non_null(proc);
-    for (struct dirent *entry = readdir(proc); entry != NULL; entry = readdir(proc)) {
-        char path[300], text[512] = { 0 };
-        FILE *file;
-        char *end;
-        int ppid = 0;
-
-        snprintf(path, sizeof(path), "/proc/%.250s/stat", entry->d_name);
-        file = entry->d_name[0] >= '0' && entry->d_name[0] <= '9' ? fopen(path, "r") : NULL;
-        if (file == NULL)
-            continue;
-        (void)!fread(text, 1, sizeof(text) - 1, file);
-        fclose(file);
-        end = strrchr(text, ')');
-        if (end != NULL && sscanf(end + 1, " %*c %d", &ppid) == 1 && ppid == parent) {
-            count++;
-            if (last != NULL)
-                *last = (pid_t)atoi(entry->d_name);
-        }
-    }
-    closedir(proc);
-    return count;
-}
-
-static pid_t only_child(void)
-{
-    pid_t pid = 0;
-
-    assert_int_equal(children_of(getpid(), &pid), 1);
-    return pid;
-}
-
-static uint32_t count_descriptors(void)
-{
-    DIR *folder_of = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    assert_non_null(folder_of);
-    while (readdir(folder_of) != NULL)
-        count++;
-    closedir(folder_of);
-    return count;
-}
-
-static uint64_t count_pages(void)
-{
-    unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "r");
-
-    assert_non_null(file);
-    assert_int_equal(fscanf(file, "%llu", &pages), 1);
-    fclose(file);
-    return pages;
-}
 
 /* ---- as any other device ---- */
 
@@ -549,6 +266,29 @@ static void a_child_of_the_host_leaves_the_device_alone(void **state)
     assert_int_equal(pto_callable_destroy(mine), PTO_OK);
 }
 
+static uint32_t count_descriptors(void)
+{
+    DIR *folder_of = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    assert_non_null(folder_of);
+    while (readdir(folder_of) != NULL)
+        count++;
+    closedir(folder_of);
+    return count;
+}
+
+static uint64_t count_pages(void)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%llu", &pages), 1);
+    fclose(file);
+    return pages;
+}
+
 static void nothing_is_left_after_close(void **state)
 {
     struct rig r;
@@ -688,212 +428,7 @@ static void a_library_of_another_version_is_refused(void **state)
     sim_bytes_free(&in);
 }
 
-/* ---- kernels that end their process ---- */
-
-static void exit_in_a_kernel_ends_its_device_only(void **state)
-{
-    struct rig r = set_rig(open_far(2));
-    char story[4096];
-
-    (void)state;
-    assert_int_equal(run_wild(&r, EXIT), PTO_EPEER);
-    assert_non_null(strstr(report.error.text,
-                           "kernel \"wild\" in block 0 of task 1 ended the process of the device"));
-    assert_int_equal(report.error.kernel, 1);
-    assert_true(pto_device_story(r.device, story, sizeof(story)) > 0);
-    assert_non_null(strstr(story, "task 1, kernel \"wild\" (source:"));
-    assert_non_null(strstr(story, "close it and open another one"));
-    assert_gone(&r, PTO_EPEER, "exit code 7");
-}
-
-static void abort_in_a_kernel_ends_its_device_only(void **state)
-{
-    struct rig r = set_rig(open_far(2));
-
-    (void)state;
-    assert_gone(&r, run_wild(&r, ABORT),
-                "kernel \"wild\" in block 0 of task 1 ended the process of the device, which was "
-                "ended by signal 6");
-}
-
-static void an_end_without_a_word_is_told_as_such(void **state)
-{
-    struct rig r = set_rig(open_far(1));
-
-    (void)state;
-    assert_gone(&r, run_wild(&r, UNDERSCORE_EXIT), "exit code 9, and left no word");
-}
-
-static void an_orchestration_that_ends_the_process_is_named(void **state)
-{
-    struct rig r = set_rig(open_far(1));
-
-    (void)state;
-    assert_gone(&r, run_wild(&r, ORCH_EXIT),
-                IS_SANITIZED ? "by the orchestration" : "exit code 3, by the orchestration");
-    if (IS_SANITIZED)
-        return; /* which has handlers of its own for crashes */
-    r = set_rig(open_far(1));
-    assert_gone(&r, run_wild(&r, ORCH_CRASH), "by the orchestration");
-}
-
-/* The allocator's checks differ, but none of them is the host's. */
-static void a_damaged_heap_is_the_heap_of_one_process(void **state)
-{
-    struct rig r = set_rig(open_far(1));
-    int status = run_wild(&r, BAD_FREE);
-
-    (void)state;
-    if (IS_SANITIZED)
-        assert_gone(&r, status, "the process of the device");
-    else
-        assert_gone(&r, status, "kernel \"wild\" in block 0 of task 1 ended the process");
-    r = set_rig(open_far(1));
-    assert_true(run_wild(&r, SCRIBBLE) < 0);
-    for (int i = 0; i < 5; i++)
-        (void)run_wild(&r, NOTHING); /* with what is left of it */
-    assert_int_equal(pto_device_close(r.device), PTO_OK);
-    r = set_rig(open_far(1));
-    assert_works(&r);
-    assert_int_equal(pto_device_close(r.device), PTO_OK);
-}
-
-static void a_crash_in_a_kernel_is_no_end(void **state)
-{
-    struct rig r = set_rig(open_far(2));
-
-    (void)state;
-    if (IS_SANITIZED) { /* as in a process of the sanitizer's */
-        assert_int_equal(pto_device_close(r.device), PTO_OK);
-        return;
-    }
-    for (int i = 0; i < 3; i++) {
-        assert_refused(run_wild(&r, CRASH), PTO_ECRASH, "kernel \"wild\" crashed at address 0x8");
-        assert_works(&r);
-    }
-    assert_int_equal(pto_device_close(r.device), PTO_OK);
-}
-
-static void kernels_beside_whoever_ends_the_process_are_named(void **state)
-{
-    struct rig r = set_rig(open_far(1));
-    pid_t pid;
-
-    (void)state;
-    assert_gone(&r, run_wild(&r, BESIDE), "while kernel \"wild\" ran block 0 of task 1");
-    r = set_rig(open_far(1));
-    pid = only_child();
-    assert_int_equal(run_wild(&r, LATER), PTO_OK);
-    set_element(&r, 2, 1);
-    while (state_of(pid) != 'Z')
-        nap_ns(MS);
-    assert_gone(&r, run_wild(&r, NOTHING), "outside of kernels; one that ran last");
-}
-
-/* ---- whoever ends it from outside ---- */
-
-static struct pto_run *launch_loop(struct rig *r)
-{
-    struct pto_run_options options;
-    struct pto_run *run;
-
-    pto_run_options_init(&options);
-    options.stall_timeout_ns = 600000 * MS;
-    assert_int_equal(pto_run_prepare(r->device, wild, entry_of(r, LOOP), &options, &run), PTO_OK);
-    assert_int_equal(pto_run_launch(run), PTO_OK);
-    while (element(r, 1) == 0)
-        nap_ns(MS);
-    return run;
-}
-
-static void a_process_that_is_killed_ends_its_run(void **state)
-{
-    struct rig r = set_rig(open_far(1));
-    struct pto_run *run = launch_loop(&r);
-
-    (void)state;
-    assert_int_equal(kill(only_child(), SIGKILL), 0);
-    pto_run_report_init(&report);
-    assert_int_equal(pto_run_wait(run, 0), PTO_EPEER);
-    assert_gone(&r, pto_run_finish(run, &report), "was ended by signal 9");
-    r = set_rig(open_far(1)); /* before it knows the callable */
-    assert_int_equal(kill(only_child(), SIGKILL), 0);
-    assert_refused(run_wild(&r, NOTHING), PTO_ELOST, "was ended by signal 9");
-    assert_int_equal(pto_device_close(r.device), PTO_OK);
-    /* While nothing runs: whoever runs first is told. */
-    r = set_rig(open_far(1));
-    assert_works(&r);
-    assert_int_equal(kill(only_child(), SIGKILL), 0);
-    assert_gone(&r, run_wild(&r, NOTHING), "was ended by signal 9");
-}
-
-static void a_process_that_is_stopped_is_ended(void **state)
-{
-    struct rig r = set_rig(open_far(1));
-    struct pto_run *run = launch_loop(&r);
-
-    (void)state;
-    assert_int_equal(kill(only_child(), SIGSTOP), 0);
-    pto_run_report_init(&report);
-    assert_int_equal(pto_run_wait(run, 0), PTO_EPEER);
-    assert_gone(&r, pto_run_finish(run, &report), "did not answer for 10 s and was ended for it");
-}
-
-static void signals_of_a_terminal_are_the_hosts(void **state)
-{
-    struct rig r = set_rig(open_far(1));
-    pid_t pid = only_child();
-
-    (void)state;
-    assert_int_equal(kill(pid, SIGINT), 0);
-    assert_int_equal(kill(pid, SIGTERM), 0);
-    assert_int_equal(kill(pid, SIGHUP), 0);
-    assert_works(&r);
-    assert_int_equal(pto_device_close(r.device), PTO_OK);
-}
-
-/* Loops on an isolated device until it is killed; in a second process. */
-static int be_killed(void)
-{
-    void *state = NULL;
-    struct rig r;
-
-    if (set_up(&state) != 0)
-        return 1;
-    r = set_rig(open_far(1));
-    (void)launch_loop(&r);
-    (void)remove_folder(&state);
-    if (write(STDOUT_FILENO, "!", 1) != 1)
-        return 1;
-    for (;;)
-        pause();
-}
-
-static void the_process_ends_with_its_host(void **state)
-{
-    posix_spawn_file_actions_t actions;
-    char path[] = "/proc/self/exe", victim[] = "victim", mark;
-    char *argv[] = { path, victim, NULL };
-    pid_t host, chip = 0;
-    int ends[2];
-
-    (void)state;
-    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    assert_int_equal(posix_spawn(&host, path, &actions, NULL, argv, environ), 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(ends[1]);
-    assert_int_equal(read(ends[0], &mark, 1), 1);
-    close(ends[0]);
-    assert_int_equal(children_of(host, &chip), 1);
-    assert_int_equal(kill(host, SIGKILL), 0);
-    assert_int_equal(waitpid(host, NULL, 0), host);
-    while (state_of(chip) != 0 && state_of(chip) != 'Z') /* whoever inherits it may not collect */
-        nap_ns(MS);
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(tensors_of_the_host_are_copied_there_and_back),
@@ -910,21 +445,8 @@ int main(int argc, char **argv)
         TEST(functions_and_observers_are_refused),
         TEST(a_program_that_is_none_is_refused),
         TEST(a_library_of_another_version_is_refused),
-        TEST(exit_in_a_kernel_ends_its_device_only),
-        TEST(abort_in_a_kernel_ends_its_device_only),
-        TEST(an_end_without_a_word_is_told_as_such),
-        TEST(an_orchestration_that_ends_the_process_is_named),
-        TEST(a_damaged_heap_is_the_heap_of_one_process),
-        TEST(a_crash_in_a_kernel_is_no_end),
-        TEST(kernels_beside_whoever_ends_the_process_are_named),
-        TEST(a_process_that_is_killed_ends_its_run),
-        TEST(a_process_that_is_stopped_is_ended),
-        TEST(signals_of_a_terminal_are_the_hosts),
-        TEST(the_process_ends_with_its_host),
     };
 
     alarm(HANG_SECONDS);
-    if (argc > 1 && strcmp(argv[1], "victim") == 0)
-        return be_killed();
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
