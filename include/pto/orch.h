@@ -30,20 +30,23 @@ enum { PTO_ENTRY_TENSORS_MAX = 256, PTO_ENTRY_SCALARS_MAX = 128, PTO_SCOPE_DEPTH
 enum { PTO_TIMING_SLOTS = 16 };
 
 /*
- * How a task uses a tensor argument: X(name, text)
+ * How a task uses a tensor argument: X(name, text, what orders it)
  *
  * INPUT: reads. OUTPUT: the runtime allocates it, the task writes. INOUT: reads
  * and writes. OUTPUT_EXISTING: writes. NO_DEP: ordered after its creator only.
  */
-#define PTO_TAG_MAP(X)          \
-    X(INPUT, "in")              \
-    X(OUTPUT, "out")            \
-    X(INOUT, "inout")           \
-    X(OUTPUT_EXISTING, "outex") \
-    X(NO_DEP, "nodep")
+#define PTO_TAG_MAP(X)                         \
+    X(INPUT, "in", PTO_READS)                  \
+    X(OUTPUT, "out", PTO_WRITES | PTO_CREATES) \
+    X(INOUT, "inout", PTO_READS | PTO_WRITES)  \
+    X(OUTPUT_EXISTING, "outex", PTO_WRITES)    \
+    X(NO_DEP, "nodep", 0)
+
+/* What a tag says of its argument, as bits. */
+enum pto_use { PTO_READS = 1, PTO_WRITES = 2, PTO_CREATES = 4 };
 
 enum pto_tag {
-#define X(name, text) PTO_TAG_##name,
+#define X(name, text, use) PTO_TAG_##name,
     PTO_TAG_MAP(X)
 #undef X
         PTO_TAG_COUNT
@@ -53,12 +56,24 @@ enum pto_tag {
 static inline const char *pto_tag_name(uint32_t tag)
 {
     static const char *const names[PTO_TAG_COUNT] = {
-#define X(name, text) text,
+#define X(name, text, use) text,
         PTO_TAG_MAP(X)
 #undef X
     };
 
     return tag < PTO_TAG_COUNT ? names[tag] : "unknown";
+}
+
+/* Returns what a tag says of its argument: bits of enum pto_use; 0 for what is none. */
+static inline uint32_t pto_tag_use(uint32_t tag)
+{
+    static const uint8_t uses[PTO_TAG_COUNT] = {
+#define X(name, text, use) use,
+        PTO_TAG_MAP(X)
+#undef X
+    };
+
+    return tag < PTO_TAG_COUNT ? uses[tag] : 0;
 }
 
 /* What an explicit dependency means; by default both. */
@@ -515,7 +530,7 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg lis
 {
     pto_args_init(args);
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i].kind <= PTO_TAG_NO_DEP)
+        if (list[i].kind < PTO_TAG_COUNT)
             pto_args_add(args, list[i].tensor, (enum pto_tag)list[i].kind);
         else if (list[i].kind == PTO_ARG_SCALAR)
             pto_add_scalar(args, list[i].scalar);

@@ -240,7 +240,7 @@ static int check_args(struct null *n, const struct call *call)
             return refuse(n, call, FAULT_PASSED, (int32_t)entry->scalar_count,
                           args->passed_from[i]);
     for (uint32_t i = 0; i < args->tensor_count && status >= 0; i++) {
-        if (args->tag[i] > PTO_TAG_NO_DEP)
+        if (args->tag[i] >= PTO_TAG_COUNT)
             status = refuse(n, call, FAULT_TAG, (int32_t)i, args->tag[i]);
         else if (args->tag[i] != PTO_TAG_OUTPUT)
             status = check_tensor(n, call, args->tensor[i], i);

@@ -47,10 +47,11 @@ static bool is_user(struct slot *s, const struct geom *element, bool with_reader
 {
     for (uint32_t i = 0; i < s->tensor_count; i++) {
         const struct pto_tensor *x = &s->tensor[i];
+        uint32_t use = pto_tag_use(x->tag);
         struct geom geom;
 
-        if (x->tag == PTO_TAG_NO_DEP || (x->manual_dep && x->tag != PTO_TAG_OUTPUT) ||
-            (x->tag == PTO_TAG_INPUT && !with_readers))
+        if (use == 0 || (x->manual_dep && (use & PTO_CREATES) == 0) ||
+            ((use & PTO_WRITES) == 0 && !with_readers))
             continue;
         geom_init_safe(&geom, x);
         if (overlap_safe(element, &geom) != OVERLAP_NONE)

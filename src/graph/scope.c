@@ -4,25 +4,30 @@
 
 #include <string.h>
 
-/* How an argument is looked up and recorded, by tag; docs/ordering.md. */
+/*
+ * How an argument is looked up and recorded, from what its tag says; docs/ordering.md.
+ * Nothing is looked up in a MANUAL scope, and nothing at all under the reference's
+ * rules there; those also leave out what is new, and readers.
+ */
+#define SAFE(name, text, use)                                         \
+    [PTO_TAG_##name] = ((use) == 0           ? 0                      \
+                        : ((use)&PTO_WRITES) ? ACCESS_LOOKUP | WRITES \
+                                             : ACCESS_LOOKUP | ACCESS_RECORD),
+#define SAFE_MANUAL(name, text, use)                                        \
+    [PTO_TAG_##name] = ((use) == 0           ? 0                            \
+                        : ((use)&PTO_WRITES) ? ACCESS_RECORD | ACCESS_WRITE \
+                                             : ACCESS_RECORD),
+#define SIMPLER(name, text, use)                                                           \
+    [PTO_TAG_##name] = ((use)&PTO_CREATES                   ? 0                            \
+                        : (use) == (PTO_READS | PTO_WRITES) ? ACCESS_LOOKUP | WRITES       \
+                        : ((use)&PTO_WRITES)                ? ACCESS_RECORD | ACCESS_WRITE \
+                        : ((use)&PTO_READS)                 ? ACCESS_LOOKUP                \
+                                                            : 0),
+enum { WRITES = ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE };
+
 static const uint8_t access_of[PTO_DEPS_COUNT][2][PTO_TAG_COUNT] = {
-    [PTO_DEPS_SAFE] = {
-        [false] = { [PTO_TAG_INPUT] = ACCESS_LOOKUP | ACCESS_RECORD,
-                    [PTO_TAG_OUTPUT] =
-                        ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE,
-                    [PTO_TAG_INOUT] = ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE,
-                    [PTO_TAG_OUTPUT_EXISTING] =
-                        ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE },
-        [true] = { [PTO_TAG_INPUT] = ACCESS_RECORD,
-                   [PTO_TAG_OUTPUT] = ACCESS_RECORD | ACCESS_WRITE,
-                   [PTO_TAG_INOUT] = ACCESS_RECORD | ACCESS_WRITE,
-                   [PTO_TAG_OUTPUT_EXISTING] = ACCESS_RECORD | ACCESS_WRITE },
-    },
-    [PTO_DEPS_SIMPLER] = {
-        [false] = { [PTO_TAG_INPUT] = ACCESS_LOOKUP,
-                    [PTO_TAG_INOUT] = ACCESS_LOOKUP | ACCESS_RECORD | ACCESS_WRITE | ACCESS_REPLACE,
-                    [PTO_TAG_OUTPUT_EXISTING] = ACCESS_RECORD | ACCESS_WRITE },
-    },
+    [PTO_DEPS_SAFE] = { [false] = { PTO_TAG_MAP(SAFE) }, [true] = { PTO_TAG_MAP(SAFE_MANUAL) } },
+    [PTO_DEPS_SIMPLER] = { [false] = { PTO_TAG_MAP(SIMPLER) } },
 };
 
 /* What every submit asks about the innermost scope. */

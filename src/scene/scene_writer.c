@@ -69,10 +69,10 @@ void scene_writer_watch_task(void *context, const struct pto_task_view *view)
     const struct writer_watch *watch = context;
 
     for (uint32_t a = 0; a < view->args->tensor_count; a++) {
-        uint8_t tag = view->args->tag[a];
+        uint32_t use = pto_tag_use(view->args->tag[a]);
         const struct pto_tensor *tensor = view->args->tensor[a];
 
-        if (tag != PTO_TAG_INOUT && tag != PTO_TAG_OUTPUT_EXISTING)
+        if ((use & (PTO_WRITES | PTO_CREATES)) != PTO_WRITES)
             continue;
         for (uint32_t i = 0; i < watch->count; i++) {
             struct writer_wish *wish = &watch->wish[i];
