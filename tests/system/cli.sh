@@ -168,9 +168,9 @@ cpu_ms() {
     awk '{ sub(/.*\) /, ""); print ($12 + $13) * 10 }' "/proc/$1/stat" 2>/dev/null || :
 }
 
-# Interrupts a command once it has worked for a second, or printed something; it has to end with 130, and
+# Interrupts a command once it has worked for a second, or printed a phrase; it has to end with 130, and
 # to work for less than two seconds more. Time that passes says little, as others may use the machine.
-interrupt() { # worked|printed arguments
+interrupt() { # worked|phrase arguments
     local when=$1 got=0 pid before now last
     shift
     # bash would have it ignore the signal.
@@ -179,7 +179,7 @@ interrupt() { # worked|printed arguments
     before=0
     while now=$(cpu_ms $pid) && [ -n "$now" ]; do
         before=$now
-        if [ "$when" = printed ] && [ -s "$work/out" ]; then break; fi
+        if [ "$when" != worked ] && grep -qF -- "$when" "$work/out"; then break; fi
         if [ "$when" = worked ] && [ "$now" -ge 1000 ]; then break; fi
         sleep 0.05
     done
@@ -201,9 +201,9 @@ interrupt worked bench --tasks 10000000 --json -
 json "$work/out" 'd["interrupted"] and d["one_task"]["p50_us"] is None'
 interrupt worked check --graphs 1000000
 grep -qE '^graphs=[0-9]+ tasks=[0-9]+ mismatches=0$' "$work/out" || fail "check: no sum"
-interrupt printed drill all --platform all --mode all
+interrupt ' OK ' drill all --platform all --mode all
 grep -qE '^[0-9]+ ok, 0 FAILED, ' "$work/out" && grep -q '^interrupted$' "$work/out" || fail "drill: no sum"
-interrupt printed drill all --platform all --mode all --json
+interrupt '"outcome"' drill all --platform all --mode all --json
 json "$work/out" 'd["interrupted"] and len(d["drills"]) > 0'
 echo "ok    Ctrl-C"
 
