@@ -10,10 +10,10 @@ PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h me
 	pto.h rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
 
 BASE_SRC = status.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
-GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c blocks.c
+GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c buffers.c
 SCHED_SRC = sched.c deferred.c sharing.c
 CORE_SRC =
-ORCH_SRC = orch.c submission.c elements.c launch.c stall.c
+ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c \
 	sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
@@ -54,18 +54,22 @@ endif
 AR ?= ar
 ARCH := $(shell uname -m)
 WERROR ?= -Werror
-OPT ?= -O2
 
 VARIANT ?=
+# Sanitized code is as fast with -O1, and compiled sooner; but there the compiler knows less about lengths.
+SANITIZED = -Wno-format-truncation
 ifeq ($(VARIANT),)
 B = build
 else ifeq ($(VARIANT),asan)
 B = build/asan
-VARIANT_FLAGS = -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+OPT ?= -O1
+VARIANT_FLAGS = $(SANITIZED) -fsanitize=address,undefined -fno-sanitize-recover=undefined \
+	-fno-omit-frame-pointer
 else ifeq ($(VARIANT),tsan)
 B = build/tsan
+OPT ?= -O1
 # The compiler warns of every fence, because TSan does not see them.
-VARIANT_FLAGS = -fsanitize=thread -DPTO_TSAN -Wno-tsan
+VARIANT_FLAGS = $(SANITIZED) -fsanitize=thread -DPTO_TSAN -Wno-tsan
 else ifeq ($(VARIANT),arm)
 B = build/arm
 ARCH = aarch64
@@ -75,6 +79,7 @@ VARIANT_LDFLAGS = -static
 else
 $(error VARIANT is empty, asan, tsan or arm)
 endif
+OPT ?= -O2
 
 ifeq ($(ARCH),aarch64)
 ARCH_FLAGS = -mno-outline-atomics

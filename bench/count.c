@@ -95,7 +95,7 @@ int main(int argc, char **argv)
         return 1;
     }
     pto_run_options_init(&options);
-    options.window = (uint32_t)atoi(argv[5]);
+    options.live_max = (uint32_t)atoi(argv[5]);
     options.trace = argc > 7 ? (enum pto_trace)atoi(argv[7]) : PTO_TRACE_OFF;
     if (!open_device((uint32_t)atoi(argv[4])))
         return 1;

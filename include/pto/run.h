@@ -66,7 +66,7 @@ struct pto_run_options {
     size_t size;
     enum pto_mode mode;
     enum pto_deps deps;
-    uint32_t window;     /* live tasks before the submitter runs some itself; 0: the default */
+    uint32_t live_max;   /* live tasks before the submitter runs some itself; 0: the default */
     uint64_t order_seed; /* not 0: ready tasks are taken in a random order that it determines */
     pto_edge_fn edge;
     void *edge_context;

@@ -184,7 +184,7 @@ void check_runner_check(struct check_runner *r, const struct check_graph *g,
     if (findings->count == 0) {
         pto_run_options_init(&options);
         options.mode = r->params.mode;
-        options.window = windows[rng_below(&rng, 4)];
+        options.live_max = windows[rng_below(&rng, 4)];
         options.order_seed = rng_chance(&rng, 70) ? rng_next(&rng) : 0;
         run_and_compare(r, g, &oracle, &options, findings);
     }
@@ -209,7 +209,7 @@ bool check_runner_check_without(struct check_runner *r, const struct check_graph
         run.drop_before = edge_out[0];
         run.drop_after = edge_out[1];
         run.tasks[edge_out[0]].gate = &run.tasks[edge_out[1]];
-        /* No small window: the submitter must get to `after` while `before` waits for it. */
+        /* No small number of live tasks: the submitter must get to `after` while `before` waits for it. */
         pto_run_options_init(&options);
         options.deps = g->deps;
         options.mode = r->params.mode;

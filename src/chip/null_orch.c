@@ -310,7 +310,7 @@ static int check_predicate(struct null *n, const struct call *call)
 static int create_output(struct null *n, const struct call *call, uint32_t i, struct pto_tensor *t)
 {
     const struct pto_tensor_info *info = call->args->tensor[i];
-    uint64_t bytes = blocks_output_bytes(info);
+    uint64_t bytes = buffers_output_bytes(info);
     void *memory;
 
     if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
@@ -330,7 +330,7 @@ static int create_output(struct null *n, const struct call *call, uint32_t i, st
     t->version = info->version;
     t->space = PTO_SPACE_DEVICE;
     if (info->has_initial_value && bytes != 0)
-        block_fill(t->addr, bytes, info->initial_value, info->dtype);
+        buffer_fill(t->addr, bytes, info->initial_value, info->dtype);
     return PTO_OK;
 }
 

@@ -185,7 +185,7 @@ static inline bool region_take_tile(struct graph *g, struct region *e, uint64_t 
     if (e->next != 0 || e->last >= g->dead_before || e->vector != 0)
         return false;
     if (f->has_known)
-        region_unknow(x, &x->table_shape[e - x->table], e);
+        region_forget_known(x, &x->table_shape[e - x->table], e);
     e->start = lo;
     e->length = f->tile.length;
     e->state = (uint16_t)f->tile.state;

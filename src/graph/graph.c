@@ -18,7 +18,7 @@ void graph_each_pool(struct graph *g,
     each(&g->retained_pool, 2, context);
     each(&g->descriptor_pool, 8, context);
     each(&g->chunk_next_pool, 1, context);
-    each(&g->block_pool, 4, context);
+    each(&g->buffer_pool, 4, context);
     each(&g->heap_pool, 64, context);
     each(&g->passed_pool, 1, context);
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++)
@@ -31,7 +31,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->kernels = params->kernels;
     g->kernel_count = params->kernel_count;
     g->deps = params->deps;
-    g->quick_kind = submit_quick_kind(params->deps);
+    g->quick_traits = submit_quick_traits(params->deps);
     g->edge_fn = params->edge_fn;
     g->edge_context = params->edge_context;
     g->wired_fn = params->wired_fn;
@@ -59,16 +59,16 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->slot_pool.used = g->info_pool.used = 0;
     g->edge_pool.used = g->retained_pool.used = 0;
     g->descriptor_pool.used = g->chunk_next_pool.used = 0;
-    g->block_pool.used = g->heap_pool.used = 0;
+    g->buffer_pool.used = g->heap_pool.used = 0;
     g->edge_chunk_count = g->retained_chunk_count = g->descriptor_chunk_count = 1;
     g->free_edge_chunk = g->free_retained_chunk = g->free_descriptor_chunk = 0;
-    g->block_total = 1;
+    g->buffer_total = 1;
     g->free_record = 0;
     g->info_count = 1;
     memset(g->free_slot, 0, sizeof(g->free_slot));
-    memset(g->free_block, 0, sizeof(g->free_block));
+    memset(g->free_buffer, 0, sizeof(g->free_buffer));
     memset(&g->refusal, 0, sizeof(g->refusal));
-    a32_store_relaxed(&g->freed_blocks, 0); /* no other thread is in the run yet */
+    a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
     if (reserve_first(g) < 0 || start_ids(g) < 0 || regions_start(g) < 0) {
         g->refusal.fault = FAULT_MEMORY;
         return PTO_ENOMEM;
@@ -85,7 +85,7 @@ static int reserve_first(struct graph *g)
                     pool_take(&g->retained_pool, sizeof(struct retained_chunk)) != NULL &&
                     pool_take(&g->descriptor_pool, sizeof(struct descriptor_chunk)) != NULL &&
                     pool_take(&g->chunk_next_pool, sizeof(uint32_t)) != NULL &&
-                    pool_take(&g->block_pool, sizeof(struct block)) != NULL;
+                    pool_take(&g->buffer_pool, sizeof(struct buffer)) != NULL;
 
     if (!is_there)
         return PTO_ENOMEM;

@@ -4,13 +4,13 @@
  *
  * Pure: memory comes from pools, there is no clock, no lock, no system call.
  * One thread at a time, the submitter, calls these functions; what other
- * threads touch of a task is its slot (wire/slot.h) and its blocks' counters.
+ * threads touch of a task is its slot (wire/slot.h) and its buffers' counters.
  *
  * Ordering
  *   R1 link_edge      -> A1 sched complete     an edge is filled before the producer can find it
  *   R2 sched complete -> A2 link_edge          a sealed producer's results are there
- *   R3 block_release  -> A3 block_release      the last user frees after all others are done
- *   R4 block_release  -> A4 blocks_collect     a freed block is whole before the submitter takes it
+ *   R3 buffer_release  -> A3 buffer_release      the last user frees after all others are done
+ *   R4 buffer_release  -> A4 buffers_collect     a freed buffer is whole before the submitter takes it
  */
 #ifndef PTO_GRAPH_H
 #define PTO_GRAPH_H
@@ -42,7 +42,7 @@ struct slot_info {
     uint32_t next; /* free list of its class */
     uint8_t size_class;
     uint8_t stall_cause; /* enum stall_cause, while a stall is described */
-    bool is_spilled; /* has edges or retained blocks in chunks; slot 0, which nobody takes: true */
+    bool is_spilled; /* has edges or retained buffers in chunks; slot 0, which nobody takes: true */
 };
 
 /* A task by id. `slot` may have gone on to another task: compare its seq. */
@@ -50,7 +50,7 @@ struct id_entry {
     uint32_t local;
     uint32_t seq; /* 0: empty */
     uint32_t slot;
-    uint32_t block;
+    uint32_t buffer;
 };
 
 struct id_map {
@@ -61,12 +61,12 @@ struct id_map {
 };
 
 /* One task's outputs: one allocation, counted by the scope, the task and its retainers. */
-struct block {
+struct buffer {
     struct a32 users;
     uint32_t seq; /* of the creator; 0: free */
     uint64_t addr;
     uint32_t next;   /* scope's list, or free list of the class */
-    struct a32 link; /* stack of blocks on their way back to the submitter */
+    struct a32 link; /* stack of buffers on their way back to the submitter */
     uint8_t heap_class;
 };
 
@@ -78,7 +78,7 @@ struct edge_chunk {
 };
 
 struct retained_chunk {
-    uint32_t block[GRAPH_RETAINED_PER_CHUNK];
+    uint32_t buffer[GRAPH_RETAINED_PER_CHUNK];
     uint32_t next;
 };
 
@@ -89,7 +89,7 @@ struct descriptor_chunk {
 struct scope {
     enum pto_scope_mode mode;
     bool is_manual; /* this one or one around it */
-    uint32_t first_block;
+    uint32_t first_buffer;
     uint32_t first_chunk; /* of descriptors; the list goes through chunk_next */
     uint32_t chunk_used;
     const struct pto_site *site;
@@ -138,7 +138,7 @@ struct graph {
     struct id_map *ids_now;        /* of the current ring */
     const uint8_t *access;         /* of the current scope, by tag: enum access */
     uint8_t quick[8];              /* the same; 0 for those that have no quick way */
-    uint64_t quick_kind;           /* what tensors have that do: take_tensor() */
+    uint64_t quick_traits;         /* what tensors have that do: take_tensor() */
     uint32_t scope_count;
     uint64_t edge_total;
     struct slot_info *info;
@@ -150,9 +150,9 @@ struct graph {
     uint32_t retained_chunk_count;
     uint32_t free_descriptor_chunk;
     uint32_t descriptor_chunk_count;
-    uint32_t block_total;
-    uint32_t free_block[GRAPH_HEAP_CLASSES];
-    uint32_t free_record; /* block records without memory */
+    uint32_t buffer_total;
+    uint32_t free_buffer[GRAPH_HEAP_CLASSES];
+    uint32_t free_record; /* buffer records without memory */
     struct id_map ids[GRAPH_RINGS];
     struct scope scope[PTO_SCOPE_DEPTH_MAX + 1];
     struct graph_refusal refusal;
@@ -167,12 +167,12 @@ struct graph {
     struct pool retained_pool;
     struct pool descriptor_pool;
     struct pool chunk_next_pool;
-    struct pool block_pool;
+    struct pool buffer_pool;
     struct pool heap_pool;
     struct pool passed_pool;
 
-    /* Written by all: blocks that others found to be free. */
-    _Alignas(128) struct a32 freed_blocks;
+    /* Written by all: buffers that others found to be free. */
+    _Alignas(128) struct a32 freed_buffers;
 };
 
 struct graph_params {
@@ -240,15 +240,15 @@ static inline void graph_share(struct graph *g)
     g->is_shared = true;
 }
 
-/* Submitter: one user more. False: the last one has gone already, and so has the block. */
-bool block_retain(struct graph *g, uint32_t block);
-/* Any thread: a user of the block is done. `is_submitter` takes the short way back. */
-void block_release(struct graph *g, uint32_t block, bool is_submitter);
+/* Submitter: one user more. False: the last one has gone already, and so has the buffer. */
+bool buffer_retain(struct graph *g, uint32_t buffer);
+/* Any thread: a user of the buffer is done. `is_submitter` takes the short way back. */
+void buffer_release(struct graph *g, uint32_t buffer, bool is_submitter);
 /* Any thread, once the task has completed: gives back what it kept alive. */
 void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
 
 /* submit.c: what a tensor has in the eight bytes from `ndims` on if there is a quick way for it. */
-uint64_t submit_quick_kind(enum pto_deps deps);
+uint64_t submit_quick_traits(enum pto_deps deps);
 
 /* slots.c */
 struct slot_info *slot_make(struct graph *g, uint32_t size_class);
@@ -256,13 +256,13 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class);
 struct id_entry *ids_make_room(struct graph *g);
 bool ids_was_given(const struct graph *g, struct pto_task_id id);
 
-/* blocks.c */
-uint64_t blocks_output_bytes(const struct pto_tensor_info *info);
-int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
-                  uint32_t *block_out);
-void blocks_collect(struct graph *g);
+/* buffers.c */
+uint64_t buffers_output_bytes(const struct pto_tensor_info *info);
+int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
+                   uint32_t *buffer_out);
+void buffers_collect(struct graph *g);
 /* Repeats the element's value over the bytes, a multiple of its size. */
-void block_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
+void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
 
 /* region_index.c */
 int regions_start(struct graph *g);
@@ -309,9 +309,9 @@ static inline bool graph_is_alive(const struct graph *g, struct ref r)
     return r.seq >= g->dead_before && g->info[r.slot].seq == r.seq;
 }
 
-static inline struct block *graph_block(const struct graph *g, uint32_t index)
+static inline struct buffer *graph_buffer(const struct graph *g, uint32_t index)
 {
-    return (struct block *)(void *)g->block_pool.base + index;
+    return (struct buffer *)(void *)g->buffer_pool.base + index;
 }
 
 /* A completed task's slot comes back: it is the next one taken. */
@@ -357,19 +357,19 @@ static inline const struct id_entry *ids_find(const struct graph *g, struct pto_
 }
 
 /* The place of the current ring's next id. A task that lives long may be there. */
-static inline struct id_entry *ids_place(const struct graph *g)
+static inline struct id_entry *ids_next(const struct graph *g)
 {
     return &g->ids_now->entry[g->ids_now->next_local & g->ids_now->mask];
 }
 
 /* Gives a task the next id; its place is free. `slot` is 0 for one that is complete already. */
 static inline struct pto_task_id ids_put(struct graph *g, struct id_entry *place, uint32_t seq,
-                                         uint32_t slot, uint32_t block)
+                                         uint32_t slot, uint32_t buffer)
 {
     uint32_t local = g->ids_now->next_local++;
     uint64_t raw = g->ring_raw | local;
 
-    *place = (struct id_entry){ local, seq, slot, block };
+    *place = (struct id_entry){ local, seq, slot, buffer };
     return (struct pto_task_id){ raw };
 }
 

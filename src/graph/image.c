@@ -214,7 +214,7 @@ static void adapt_slot(struct image *image, const struct graph *g, const struct 
         if (slot_predicate(s)->addr == operand)
             add_patch(image, entry, line, IMAGE_PREDICATE, operand);
     }
-    s->flags &= (uint8_t) ~(SLOT_HAS_BLOCK | SLOT_HAS_RETAINED | SLOT_HAS_SPILL);
+    s->flags &= (uint8_t) ~(SLOT_HAS_BUFFER | SLOT_HAS_RETAINED | SLOT_HAS_SPILL);
     if (s->lanes == 0)
         s->flags |= SLOT_IS_DUMMY;
     s->built_lanes = s->lanes;
@@ -380,5 +380,5 @@ void image_start(struct graph *g, const struct image *image, const struct graph_
     g->live = image->task_count;
     g->seq = image->submitted + 1;
     g->edge_total = image->edge_count;
-    a32_store_relaxed(&g->freed_blocks, 0); /* no other thread is in the run yet */
+    a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
 }

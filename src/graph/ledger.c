@@ -187,7 +187,7 @@ static uint64_t output_bytes(const struct pto_args *args)
 
     for (uint32_t i = 0; i < args->tensor_count; i++)
         if (args->tag[i] == PTO_TAG_OUTPUT)
-            bytes += blocks_output_bytes(args->tensor[i]);
+            bytes += buffers_output_bytes(args->tensor[i]);
     return (bytes + HEAP_ALIGN - 1) / HEAP_ALIGN * HEAP_ALIGN;
 }
 

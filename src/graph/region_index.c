@@ -44,7 +44,7 @@ static void visit_record(struct probe *p, struct region *e);
 static int grow_table(struct graph *g);
 static void count_coarse(struct graph *g);
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
-static void look_around(struct graph *g, uint32_t frame);
+static void find_out_whether_alone(struct graph *g, uint32_t frame);
 
 static inline struct region *record_at(const struct regions *x, uint32_t index)
 {
@@ -109,7 +109,7 @@ static void forget_known(struct regions *x)
 }
 
 /* Something that is recorded, or about to be, reaches into the frame's memory. */
-static inline void is_met(struct region_frame *f)
+static inline void mark_met(struct region_frame *f)
 {
     f->is_alone = false;
     region_roughen(f);
@@ -243,7 +243,7 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     if (e != NULL && g->deps == PTO_DEPS_SAFE && e->writer.seq >= g->ordered_from)
         p.since = e->writer.seq; /* which waited for all that overlaps: docs/ordering.md */
     if (e == NULL && p.own_frame != 0 && g->deps == PTO_DEPS_SAFE)
-        look_around(g, p.own_frame);
+        find_out_whether_alone(g, p.own_frame);
     if (e == NULL || (e->flags & REGION_TANGLED) != 0 || x->has_versions)
         query_overlaps(&p);
     if (p.status >= 0 && e == NULL && (p.access & ACCESS_RECORD) != 0) {
@@ -297,7 +297,7 @@ static void visit_record(struct probe *p, struct region *e)
 
         if (frame == p->own_frame)
             return;
-        is_met(&x->frame[frame]);
+        mark_met(&x->frame[frame]);
         for (uint32_t i = 0; i < p->frame_count; i++)
             if (p->frame[i] == frame)
                 return;
@@ -336,7 +336,7 @@ static void visit_record(struct probe *p, struct region *e)
         p->is_tangled = true;
         e->flags |= REGION_TANGLED;
         if (e->kind == REGION_BOX && e->frame != 0)
-            region_unknow(x, shape_of(x, e), e);
+            region_forget_known(x, shape_of(x, e), e);
     }
 }
 
@@ -603,7 +603,7 @@ void region_remove(struct graph *g, struct region *e)
         struct region_shape *shape = shape_of(x, e);
         struct region_frame *f = &x->frame[e->frame];
 
-        region_unknow(x, shape, e);
+        region_forget_known(x, shape, e);
         if (shape->frame_prev != 0)
             shape_at(x, shape->frame_prev - 1)->frame_next = shape->frame_next;
         else
@@ -800,7 +800,7 @@ static bool is_bucket_apart(struct graph *g, uint32_t bucket, uint32_t frame)
         if ((e->flags & REGION_USED) != 0 && e->frame != frame && e->start < hi &&
             lo < e->start + e->length) {
             if (e->kind == REGION_FRAME)
-                is_met(&x->frame[e->frame]);
+                mark_met(&x->frame[e->frame]);
             if (region_is_alive(g, e))
                 is_apart = false;
             else if (e->kind != REGION_FRAME)
@@ -816,7 +816,7 @@ static bool is_bucket_apart(struct graph *g, uint32_t bucket, uint32_t frame)
  * is recorded later and reaches into it meets its record, and says so; another
  * frame that it was too much work to find is met by its own boxes.
  */
-static void look_around(struct graph *g, uint32_t frame)
+static void find_out_whether_alone(struct graph *g, uint32_t frame)
 {
     struct regions *x = &g->regions;
     struct region_frame *f = &x->frame[frame];

@@ -437,7 +437,7 @@ __attribute__((always_inline)) static inline struct region *find_in_frame(
         return NULL;
     if (gone == NULL)
         return add_box(g, &box, tensor);
-    region_unknow(x, gone_shape, gone);
+    region_forget_known(x, gone_shape, gone);
     gone->start = box.lo;
     gone->length = box.length;
     gone->flags = REGION_USED;

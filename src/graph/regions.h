@@ -370,8 +370,8 @@ static inline uint32_t region_known_place(const struct pto_tensor *t)
 }
 
 /* The record is about to be that of another region, or tangled. */
-static inline void region_unknow(struct regions *x, const struct region_shape *shape,
-                                 const struct region *e)
+static inline void region_forget_known(struct regions *x, const struct region_shape *shape,
+                                       const struct region *e)
 {
     struct known_box *known = &x->known[shape->known];
 

@@ -80,10 +80,10 @@ int graph_scope_end(struct graph *g)
         return PTO_EARGS;
     }
     scope = &g->scope[g->scope_count - 1];
-    for (uint32_t index = scope->first_block; index != 0;) {
-        uint32_t after = graph_block(g, index)->next; /* the release may reuse it */
+    for (uint32_t index = scope->first_buffer; index != 0;) {
+        uint32_t after = graph_buffer(g, index)->next; /* the release may reuse it */
 
-        block_release(g, index, true);
+        buffer_release(g, index, true);
         index = after;
     }
     while (scope->first_chunk != 0) {

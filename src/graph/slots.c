@@ -34,7 +34,7 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
 struct id_entry *ids_make_room(struct graph *g)
 {
     for (;;) {
-        struct id_entry *e = ids_place(g);
+        struct id_entry *e = ids_next(g);
 
         if (e->seq == 0 || !id_is_alive(g, e))
             return e;
@@ -55,7 +55,7 @@ static bool id_is_alive(const struct graph *g, const struct id_entry *e)
     struct ref r = { e->slot, e->seq };
 
     return (e->slot != 0 && graph_is_alive(g, r)) ||
-           (e->block != 0 && graph_block(g, e->block)->seq == e->seq);
+           (e->buffer != 0 && graph_buffer(g, e->buffer)->seq == e->seq);
 }
 
 /* A task that lives long meets the id that would take its place: twice the room. */

@@ -25,7 +25,7 @@ static void fill_launch(struct slot *t, const struct pto_kernels *kernels,
                         const struct pto_args *args, uint32_t launch);
 static int wait_for_operand(struct graph *g, struct slot *t, const struct pto_predicate *p);
 static int fill_passed(struct graph *g, struct slot *t, const struct pto_args *args);
-static int retain_explicit(struct graph *g, struct slot *t, uint32_t block);
+static int retain_explicit(struct graph *g, struct slot *t, uint32_t buffer);
 static void put_chunks(struct graph *g, struct slot_info *info);
 static int link_unusual(struct graph *g, struct slot *p, struct slot *t, void *head, uint32_t seq);
 static struct edge *spill_edge(struct graph *g, struct slot *t);
@@ -48,9 +48,9 @@ int graph_refusal_status(const struct graph *g)
     return fault == FAULT_MEMORY ? PTO_ENOMEM : fault == FAULT_GANG ? PTO_ESYNC_START : PTO_EARGS;
 }
 
-uint64_t submit_quick_kind(enum pto_deps deps)
+uint64_t submit_quick_traits(enum pto_deps deps)
 {
-    static const struct tensor_kind contiguous = { .is_contiguous = true };
+    static const struct tensor_traits contiguous = { .is_contiguous = true };
     uint64_t kind;
 
     memcpy(&kind, &contiguous, sizeof(kind));
@@ -138,7 +138,7 @@ struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *ker
     int status = check_args(g, kernel, core_type, args);
     struct slot_info *info;
     struct id_entry *id;
-    uint32_t block = 0;
+    uint32_t buffer = 0;
     int launch = 0;
     struct slot *t;
 
@@ -150,9 +150,9 @@ struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *ker
     id = info != NULL ? ids_make_room(g) : NULL;
     if (id == NULL)
         return lack_memory(g);
-    if (args->output_count != 0 && blocks_create(g, args, out, &block) < 0)
+    if (args->output_count != 0 && buffers_create(g, args, out, &buffer) < 0)
         return SUBMIT_REFUSED;
-    t = begin_task(g, info, id, block, (uint32_t)kernel, core_type, args, site, out, FORM_UNUSUAL);
+    t = begin_task(g, info, id, buffer, (uint32_t)kernel, core_type, args, site, out, FORM_UNUSUAL);
     if (kernel < 0)
         t->lanes = 0;
     if ((launch & SLOT_IS_TEAM) != 0)
@@ -184,7 +184,7 @@ int graph_submit(struct graph *g, const struct pto_kernels *kernels, const struc
 int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out)
 {
     struct id_entry *id;
-    uint32_t block;
+    uint32_t buffer;
     int status;
 
     if (args->error != NULL)
@@ -197,14 +197,14 @@ int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs
     for (uint32_t i = 0; i < args->tensor_count; i++)
         if (args->tag[i] != PTO_TAG_OUTPUT)
             return graph_refuse(g, FAULT_ALLOC_ARGS, (int32_t)i, 0);
-    status = blocks_create(g, args, out, &block);
+    status = buffers_create(g, args, out, &buffer);
     if (status < 0)
         return status;
     id = ids_make_room(g);
     if (id == NULL)
         return graph_refuse(g, FAULT_MEMORY, -1, 0);
-    out->task = ids_put(g, id, g->seq, 0, block);
-    a32_store_relaxed(&graph_block(g, block)->users, 1); /* the scope: the task is complete */
+    out->task = ids_put(g, id, g->seq, 0, buffer);
+    a32_store_relaxed(&graph_buffer(g, buffer)->users, 1); /* the scope: the task is complete */
     g->recent[g->seq % GRAPH_RECENT] = 0;
     g->seq++;
     for (uint32_t i = 0; i < out->count; i++)
@@ -345,9 +345,9 @@ static int wait_for_deps(struct graph *g, struct slot *t, const struct pto_args 
             continue; /* it has completed, and its outputs are gone */
         if ((kind & PTO_DEP_WAIT) != 0 && e->slot != 0)
             status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
-        if (status >= 0 && (kind & PTO_DEP_RETAIN) != 0 && e->block != 0 &&
-            graph_block(g, e->block)->seq == e->seq)
-            status = retain_explicit(g, t, e->block);
+        if (status >= 0 && (kind & PTO_DEP_RETAIN) != 0 && e->buffer != 0 &&
+            graph_buffer(g, e->buffer)->seq == e->seq)
+            status = retain_explicit(g, t, e->buffer);
     }
     return status;
 }
@@ -401,9 +401,9 @@ static int wait_for_owner(struct graph *g, struct slot *t, struct pto_task_id ow
 
     if (e != NULL && !g->is_manual && e->slot != 0)
         status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
-    if (e != NULL && e->block != 0 && graph_block(g, e->block)->seq == e->seq &&
-        block_retain(g, e->block)) {
-        slot_retained(t)[t->retained_count++] = e->block;
+    if (e != NULL && e->buffer != 0 && graph_buffer(g, e->buffer)->seq == e->seq &&
+        buffer_retain(g, e->buffer)) {
+        slot_retained(t)[t->retained_count++] = e->buffer;
         t->flags |= SLOT_HAS_RETAINED;
     } else if (g->deps == PTO_DEPS_SAFE) /* its last user went while we looked */
         status = graph_refuse(g, FAULT_SCOPE_ENDED, (int32_t)index, owner.raw);
@@ -542,10 +542,10 @@ __attribute__((noinline)) static int wait_for_operand(struct graph *g, struct sl
 
         if (e != NULL && !g->is_manual && e->slot != 0)
             status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
-        if (e == NULL || e->block == 0 || graph_block(g, e->block)->seq != e->seq ||
-            !block_retain(g, e->block))
+        if (e == NULL || e->buffer == 0 || graph_buffer(g, e->buffer)->seq != e->seq ||
+            !buffer_retain(g, e->buffer))
             return graph_refuse(g, FAULT_SCOPE_ENDED, t->tensor_count, x->owner.raw);
-        slot_retained(t)[t->retained_count++] = e->block;
+        slot_retained(t)[t->retained_count++] = e->buffer;
         t->flags |= SLOT_HAS_RETAINED;
     }
     if (status >= 0 && !x->manual_dep)
@@ -554,16 +554,16 @@ __attribute__((noinline)) static int wait_for_operand(struct graph *g, struct sl
 }
 
 /* Retained through an explicit dependency: kept in chunks, there may be any number. */
-static int retain_explicit(struct graph *g, struct slot *t, uint32_t block)
+static int retain_explicit(struct graph *g, struct slot *t, uint32_t buffer)
 {
     struct retained_chunk *base = (struct retained_chunk *)(void *)g->retained_pool.base;
     struct retained_chunk *chunk = &base[t->retained_chunk];
     uint32_t used = 0;
 
-    if (!block_retain(g, block))
+    if (!buffer_retain(g, buffer))
         return PTO_OK; /* already gone: nothing to keep */
     if (t->retained_chunk != 0)
-        while (used < GRAPH_RETAINED_PER_CHUNK && chunk->block[used] != 0)
+        while (used < GRAPH_RETAINED_PER_CHUNK && chunk->buffer[used] != 0)
             used++;
     if (t->retained_chunk == 0 || used == GRAPH_RETAINED_PER_CHUNK) {
         uint32_t index = g->free_retained_chunk;
@@ -576,7 +576,7 @@ static int retain_explicit(struct graph *g, struct slot *t, uint32_t block)
             index = g->retained_chunk_count++;
         }
         chunk = &base[index];
-        memset(chunk->block, 0, sizeof(chunk->block));
+        memset(chunk->buffer, 0, sizeof(chunk->buffer));
         chunk->next = t->retained_chunk;
         t->retained_chunk = index;
         t->retained_count = 0;
@@ -584,7 +584,7 @@ static int retain_explicit(struct graph *g, struct slot *t, uint32_t block)
         g->info[t->number].is_spilled = true;
         used = 0;
     }
-    chunk->block[used] = block;
+    chunk->buffer[used] = buffer;
     return PTO_OK;
 }
 
@@ -734,7 +734,7 @@ static inline bool has_memory(const struct graph *g, const struct pto_tensor *t)
 {
     const struct id_entry *e = ids_find(g, t->owner);
 
-    return e != NULL && e->block != 0 && graph_block(g, e->block)->seq == e->seq;
+    return e != NULL && e->buffer != 0 && graph_buffer(g, e->buffer)->seq == e->seq;
 }
 
 static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t index,

@@ -73,7 +73,7 @@ static_assert(offsetof(struct pto_args, passed) == offsetof(struct pto_args, dep
 
 static inline uint32_t class_for(const struct pto_args *args, enum form form)
 {
-    /* By tensors, if nothing is behind them but the blocks that they retain. */
+    /* By tensors, if nothing is behind them but the buffers that they retain. */
     static const uint8_t plain[PTO_TASK_TENSORS_MAX + 1] = {
         0, 1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4,
         4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
@@ -97,7 +97,7 @@ static inline bool has_kernel(const struct graph *g, int32_t kernel, uint32_t co
  * kernel that always runs once.
  */
 __attribute__((always_inline)) static inline struct slot *begin_task(
-    struct graph *g, struct slot_info *info, struct id_entry *id, uint32_t block, uint32_t kernel,
+    struct graph *g, struct slot_info *info, struct id_entry *id, uint32_t buffer, uint32_t kernel,
     uint32_t core_type, const struct pto_args *args, const struct pto_site *site,
     struct pto_outputs *out, enum form form)
 {
@@ -112,11 +112,11 @@ __attribute__((always_inline)) static inline struct slot *begin_task(
     a32_store_relaxed(&t->pending, SLOT_BIAS);
     t->kernel[0] = (uint16_t)kernel;
     t->counts = slot_counts(tensors_of(args, form), args->scalar_count);
-    t->form = slot_form(core_type, block != 0 ? SLOT_HAS_BLOCK : 0);
-    t->block = block;
+    t->traits = slot_traits(core_type, buffer != 0 ? SLOT_HAS_BUFFER : 0);
+    t->buffer = buffer;
     t->block_count = form != FORM_UNUSUAL ? 1 : (uint32_t)args->block_count;
     t->site = site;
-    t->id = out->task = ids_put(g, id, seq, number, block);
+    t->id = out->task = ids_put(g, id, seq, number, buffer);
     if (args->scalar_count == 1)
         t->scalar = args->scalar[0];
     else if (form >= FORM_PLAIN && args->scalar_count > 1)
@@ -129,7 +129,7 @@ __attribute__((always_inline)) static inline struct slot *begin_task(
 }
 
 /* What the quick way asks for in the eight bytes of a tensor from `ndims` on. */
-struct tensor_kind {
+struct tensor_traits {
     uint32_t ndims;
     uint8_t dtype;
     bool manual_dep;
@@ -138,7 +138,7 @@ struct tensor_kind {
 };
 
 static_assert(offsetof(struct pto_tensor, space) - offsetof(struct pto_tensor, ndims) ==
-                  offsetof(struct tensor_kind, space),
+                  offsetof(struct tensor_traits, space),
               "as in a tensor");
 
 /* Of a table that is indexed by type: a power of two, so that a mask tells what is inside. */
@@ -147,16 +147,15 @@ enum { DTYPE_ROWS = PTO_DTYPE_COUNT <= 16 ? 16 : PTO_DTYPE_COUNT <= 32 ? 32 : 25
 static_assert((int)PTO_DTYPE_COUNT <= DTYPE_ROWS, "a type is a byte of a tensor");
 
 /* Where the record of an argument is looked for first. */
-struct place {
+struct record_at {
     struct region *head; /* NULL: there is no quick way */
     uint64_t start;
     uint64_t length;
 };
 
 /* The quick way is that of a contiguous tensor of memory from outside. */
-__attribute__((always_inline)) static inline struct place find_place_of(struct graph *g,
-                                                                        const struct pto_tensor *x,
-                                                                        uint32_t tag)
+__attribute__((always_inline)) static inline struct record_at locate_record(
+    struct graph *g, const struct pto_tensor *x, uint32_t tag)
 {
     /* Bytes of an element by type and number of dimensions; 0 if one of them does not exist. */
     static const uint8_t elem_bytes[DTYPE_ROWS][8] = {
@@ -165,24 +164,24 @@ __attribute__((always_inline)) static inline struct place find_place_of(struct g
         PTO_DTYPE_MAP(X)
 #undef X
     };
-    static const struct tensor_kind any = { 7, DTYPE_ROWS - 1, false, false, 255 };
-    struct place place = { NULL, 0, 0 };
+    static const struct tensor_traits any = { 7, DTYPE_ROWS - 1, false, false, 255 };
+    struct record_at at = { NULL, 0, 0 };
     uint64_t kind, open, start;
 
     memcpy(&kind, &x->ndims, sizeof(kind));
     memcpy(&open, &any, sizeof(open));
     /* Outputs are described by half a tensor, and have no quick way. */
-    if (tag >= PTO_TAG_COUNT || g->quick[tag] == 0 || (kind & ~open) != g->quick_kind)
-        return place;
+    if (tag >= PTO_TAG_COUNT || g->quick[tag] == 0 || (kind & ~open) != g->quick_traits)
+        return at;
     start = elem_bytes[x->dtype][x->ndims];
-    place.length = x->extent * start;
+    at.length = x->extent * start;
     start *= x->start;
-    if (pto_task_id_is_valid(x->owner) || place.length == 0 || start + place.length > x->size ||
+    if (pto_task_id_is_valid(x->owner) || at.length == 0 || start + at.length > x->size ||
         x->addr == 0)
-        return place;
-    place.start = start + x->addr;
-    place.head = region_head(&g->regions, place.start, place.length);
-    return place;
+        return at;
+    at.start = start + x->addr;
+    at.head = region_head(&g->regions, at.start, at.length);
+    return at;
 }
 
 /* What is in a descriptor; the rest is for later versions. */
@@ -199,16 +198,16 @@ __attribute__((always_inline)) static inline int take_tensor(struct graph *g, st
                                                              const struct pto_args *args,
                                                              uint32_t i,
                                                              const struct pto_outputs *out,
-                                                             struct place place)
+                                                             struct record_at at)
 {
     struct pto_tensor *x = &t->tensor[i];
 
-    if (place.head == NULL)
+    if (at.head == NULL)
         return submit_tensor(g, t, args, i, out);
     copy_tensor(x, args->tensor[i], args->tag[i]);
-    if (!region_is(place.head, place.start, place.length))
-        return region_reach_dense(g, t, x, place.head, place.start, place.length);
-    return apply_access(g, t, place.head, g->quick[args->tag[i]]);
+    if (!region_is(at.head, at.start, at.length))
+        return region_reach_dense(g, t, x, at.head, at.start, at.length);
+    return apply_access(g, t, at.head, g->quick[args->tag[i]]);
 }
 
 /* All of them. The line of a record is asked for before the tensor in front of it is taken. */
@@ -218,21 +217,21 @@ __attribute__((always_inline)) static inline int take_tensors(struct graph *g, s
                                                               const struct pto_outputs *out)
 {
     const struct region *table = g->regions.table;
-    struct place place, next;
+    struct record_at at, next;
     int status = PTO_OK;
 
     if (count == 0)
         return PTO_OK;
-    next = find_place_of(g, args->tensor[0], args->tag[0]);
+    next = locate_record(g, args->tensor[0], args->tag[0]);
     for (uint32_t i = 0;;) {
         if (i != 0 && table != g->regions.table) /* it grew when the tensor before was taken */
-            next = find_place_of(g, args->tensor[i], args->tag[i]);
-        place = next;
+            next = locate_record(g, args->tensor[i], args->tag[i]);
+        at = next;
         if (i + 1 < count) {
-            next = find_place_of(g, args->tensor[i + 1], args->tag[i + 1]);
+            next = locate_record(g, args->tensor[i + 1], args->tag[i + 1]);
             __builtin_prefetch(next.head, 1, 3);
         }
-        status = take_tensor(g, t, args, i, out, place);
+        status = take_tensor(g, t, args, i, out, at);
         if (status < 0 || ++i == count)
             return status;
     }
@@ -265,13 +264,13 @@ __attribute__((always_inline)) static inline struct slot *submit_at(
     bool is_aic = kernels->aic >= 0;
     uint32_t core_type = is_aic ? PTO_CORE_AIC : PTO_CORE_AIV;
     uint32_t kernel = (uint32_t)(is_aic ? kernels->aic : kernels->aiv0);
-    uint32_t block = 0;
+    uint32_t buffer = 0;
     struct slot *t;
     int status;
 
-    if (form == FORM_PLAIN && args->output_count != 0 && blocks_create(g, args, out, &block) < 0)
+    if (form == FORM_PLAIN && args->output_count != 0 && buffers_create(g, args, out, &buffer) < 0)
         return SUBMIT_REFUSED;
-    t = begin_task(g, info, id, block, kernel, core_type, args, site, out, form);
+    t = begin_task(g, info, id, buffer, kernel, core_type, args, site, out, form);
     status = take_tensors(g, t, args, tensors_of(args, form), out);
     if (status < 0)
         return submit_abandon(g, status);
@@ -306,9 +305,9 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
         __builtin_prefetch((const char *)args->tensor[0] + TENSORS_AHEAD, 0, 3);
         __builtin_prefetch((const char *)args->tensor[0] + TENSORS_AHEAD + 64, 0, 3);
     }
-    id = ids_place(g);
+    id = ids_next(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
-    if (id->seq >= g->dead_before || id->block != 0) /* a task that lives long may be there */
+    if (id->seq >= g->dead_before || id->buffer != 0) /* a task that lives long may be there */
         return SUBMIT_STOPPED;
     if (info->is_spilled && (form == FORM_BARE || !submit_clean_slot(g, info)))
         return SUBMIT_STOPPED;

@@ -9,7 +9,7 @@
 #include "base/sized.h"
 #include "host/host.h"
 
-struct built_graph {
+struct host_graph {
     struct device *device;
     struct callable *callable;
     struct registration *registration; /* NULL: the callable needs none */
@@ -18,8 +18,8 @@ struct built_graph {
     struct run run; /* for launches that block: nothing is allocated */
 };
 
-static void destroy_graph(struct built_graph *b);
-static int begin_launch(struct pto_graph *handle, struct built_graph **out);
+static void destroy_graph(struct host_graph *b);
+static int begin_launch(struct pto_graph *handle, struct host_graph **out);
 
 /* ---- building ---- */
 
@@ -31,7 +31,7 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     struct device *device = device_get(device_handle, &status);
     struct callable *callable = handle_get(HANDLE_CALLABLE, callable_handle);
     struct pto_error error;
-    struct built_graph *b;
+    struct host_graph *b;
 
     if (device == NULL)
         return status;
@@ -47,13 +47,13 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     pto_error_init(&error);
     status = registration_acquire(device, callable, &b->registration, &error);
     if (status < 0) {
-        report_error(report, &error);
+        run_report_error(report, &error);
         free(b);
         return status;
     }
     status = run_prepare(&b->run, device, callable, entry, options, &error);
     if (status < 0) {
-        report_error(report, &error);
+        run_report_error(report, &error);
     } else {
         b->run.is_part = true;
         b->run.graph = b;
@@ -77,22 +77,22 @@ int pto_graph_build(struct pto_device *device_handle, const struct pto_callable 
     return status;
 }
 
-void built_graph_keep(struct built_graph *b, struct chip_graph *graph)
+void host_graph_keep(struct host_graph *b, struct chip_graph *graph)
 {
     b->graph = graph;
 }
 
-struct chip_graph *built_graph_of(const struct built_graph *b)
+struct chip_graph *host_graph_of(const struct host_graph *b)
 {
     return b->graph;
 }
 
-void built_graph_release(struct built_graph *b)
+void host_graph_release(struct host_graph *b)
 {
     a32_store_release(&b->is_busy, 0);
 }
 
-static void destroy_graph(struct built_graph *b)
+static void destroy_graph(struct host_graph *b)
 {
     chip_drop(b->device->chip, b->graph);
     pthread_mutex_lock(&b->device->lock);
@@ -103,7 +103,7 @@ static void destroy_graph(struct built_graph *b)
 
 int pto_graph_destroy(struct pto_graph *handle)
 {
-    struct built_graph *b;
+    struct host_graph *b;
     struct callable *callable;
     struct device *device;
     int status = begin_launch(handle, &b); /* nobody else may use it from here on */
@@ -124,9 +124,9 @@ int pto_graph_destroy(struct pto_graph *handle)
 
 /* ---- launching ---- */
 
-static int begin_launch(struct pto_graph *handle, struct built_graph **out)
+static int begin_launch(struct pto_graph *handle, struct host_graph **out)
 {
-    struct built_graph *b = handle_get(HANDLE_GRAPH, handle);
+    struct host_graph *b = handle_get(HANDLE_GRAPH, handle);
     uint32_t idle = 0;
 
     if (b == NULL)
@@ -143,7 +143,7 @@ int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
                   const struct pto_run_options *options, struct pto_run_report *report)
 {
     struct pto_error error;
-    struct built_graph *b;
+    struct host_graph *b;
     int status = sized_is_valid(report) ? begin_launch(graph, &b) : PTO_EINVAL;
 
     if (status < 0)
@@ -151,8 +151,8 @@ int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
     pto_error_init(&error);
     status = run_prepare(&b->run, b->device, b->callable, entry, options, &error);
     if (status < 0) {
-        report_error(report, &error);
-        built_graph_release(b);
+        run_report_error(report, &error);
+        host_graph_release(b);
         return status;
     }
     b->run.is_part = true;
@@ -164,7 +164,7 @@ int pto_graph_run(struct pto_graph *graph, const struct pto_entry *entry,
 int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
                       const struct pto_run_options *options, struct pto_run **run_out)
 {
-    struct built_graph *b;
+    struct host_graph *b;
     struct run *run;
     int status = run_out == NULL ? PTO_EINVAL : begin_launch(graph, &b);
 
@@ -175,7 +175,7 @@ int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
         run == NULL ? PTO_ENOMEM : run_prepare(run, b->device, b->callable, entry, options, NULL);
     if (status < 0) {
         free(run);
-        built_graph_release(b);
+        host_graph_release(b);
         return status;
     }
     run->graph = b;

@@ -16,7 +16,7 @@
 #include "host/handle.h"
 
 struct artefact;
-struct built_graph;
+struct host_graph;
 
 /* What the chip does not know of the last run that was recorded. */
 struct trace_names {
@@ -100,7 +100,7 @@ struct run {
     struct pto_run_options options;
     uint64_t stall_ns;
     struct registration *registration; /* NULL: the callable needs none */
-    struct built_graph *graph;         /* that is built to be kept, or launched */
+    struct host_graph *graph;          /* that is built to be kept, or launched */
     enum chip_purpose purpose;
     bool is_part;     /* of a graph: not to be freed */
     bool is_staged;   /* tensors are copies of those at host_addr */
@@ -156,16 +156,16 @@ struct run *run_take(struct device *device);
 /* Waits for its turn, runs, and fills the report, which may be NULL. Returns its status. */
 int run_now(struct run *run, struct pto_run_report *report);
 /* For a run that did not come about: nothing else of the report, which may be NULL, is touched. */
-void report_error(struct pto_run_report *report, const struct pto_error *error);
+void run_report_error(struct pto_run_report *report, const struct pto_error *error);
 /* Gives the run a handle; on failure it is freed. */
 int run_publish(struct run *run, struct pto_run **run_out);
 
 /* built_graphs.c */
 /* The run that built it has ended: keeps what the chip made. */
-void built_graph_keep(struct built_graph *b, struct chip_graph *graph);
-struct chip_graph *built_graph_of(const struct built_graph *b);
+void host_graph_keep(struct host_graph *b, struct chip_graph *graph);
+struct chip_graph *host_graph_of(const struct host_graph *b);
 /* The run that used it has ended. */
-void built_graph_release(struct built_graph *b);
+void host_graph_release(struct host_graph *b);
 
 /* The first error wins. Returns the status of the run. */
 int run_fail(struct run *run, int status, const char *format, ...)

@@ -45,11 +45,11 @@ int pto_run(struct pto_device *device, const struct pto_callable *callable,
     pto_error_init(&error);
     status = prepare_run(device, callable, entry, options, &error, &run);
     if (status < 0)
-        report_error(report, &error);
+        run_report_error(report, &error);
     return status < 0 ? status : run_now(run, report);
 }
 
-void report_error(struct pto_run_report *report, const struct pto_error *error)
+void run_report_error(struct pto_run_report *report, const struct pto_error *error)
 {
     sized_write_field(report, offsetof(struct pto_run_report, error), error, sizeof(*error));
 }
@@ -383,7 +383,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
 /* The end of the run's memory, too, unless it is a part of something else. */
 static void release_run(struct run *run)
 {
-    struct built_graph *graph = run->graph;
+    struct host_graph *graph = run->graph;
     struct callable *callable = run->callable;
     struct device *device = run->device;
 
@@ -397,7 +397,7 @@ static void release_run(struct run *run)
     device->run_count--;
     pthread_mutex_unlock(&device->lock);
     if (graph != NULL)
-        built_graph_release(graph); /* last: the run may be a part of it, and another's now */
+        host_graph_release(graph); /* last: the run may be a part of it, and another's now */
 }
 
 /* Its turn has come; under the device's lock. */
@@ -473,7 +473,7 @@ static void take_result(struct run *run, const struct chip_result *result)
         sentence_write(&result->failure, run->callable, &run->report.error);
     }
     if (run->purpose == CHIP_BUILD)
-        built_graph_keep(run->graph, result->graph);
+        host_graph_keep(run->graph, result->graph);
     if (result->is_lost && chip_properties(run->device->chip)->shares_memory)
         a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
     run->loss = result->is_lost ? sentence_of_loss(result) : NULL;
@@ -490,7 +490,7 @@ static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
         .purpose = run->purpose,
         .code = run->registration != NULL ? run->registration->code : NULL,
         .functions = run->registration != NULL ? NULL : &run->callable->functions,
-        .graph = run->graph != NULL ? built_graph_of(run->graph) : NULL,
+        .graph = run->graph != NULL ? host_graph_of(run->graph) : NULL,
         .entry = &run->entry,
         .options = &run->options,
         .has_rings = has_rings,

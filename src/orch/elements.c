@@ -2,7 +2,7 @@
 /* Single elements, read and written by the orchestration itself: the tasks that use them go first. */
 #include <string.h>
 
-#include "orch/launch.h"
+#include "orch/built_graph.h"
 #include "orch/orch.h"
 
 static uint64_t timeout_of(const struct orch *o)
@@ -90,9 +90,9 @@ int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     if (status < 0 || at == NULL)
         return status;
     memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
-    if (o->run->launch != NULL)
-        launch_note_read(o->run->launch, o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype),
-                         *bits_out);
+    if (o->run->graph != NULL)
+        built_graph_note_read(o->run->graph, o, (uint64_t)(uintptr_t)at,
+                              pto_dtype_size(element.dtype), *bits_out);
     return PTO_OK;
 }
 
@@ -110,8 +110,8 @@ int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     if (status < 0 || at == NULL)
         return status;
     memcpy(at, &bits, pto_dtype_size(element.dtype));
-    if (o->run->launch != NULL)
-        launch_note_write(o->run->launch, o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype),
-                          bits);
+    if (o->run->graph != NULL)
+        built_graph_note_write(o->run->graph, o, (uint64_t)(uintptr_t)at,
+                               pto_dtype_size(element.dtype), bits);
     return PTO_OK;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "orch/launch.h"
+#include "orch/built_graph.h"
 
 static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
                        const struct pto_site *site);
@@ -60,10 +60,10 @@ static int start_graph(struct orch *o, const struct orch_run *run)
                                    .entry = run->entry,
                                    .clusters = o->clusters };
 
-    if (run->launch != NULL && !run->is_built_only)
-        return launch_start(run->launch, o, &params);
-    if (run->launch != NULL)
-        launch_record(run->launch, o, &params);
+    if (run->graph != NULL && !run->is_built_only)
+        return built_graph_start(run->graph, o, &params);
+    if (run->graph != NULL)
+        built_graph_record(run->graph, o, &params);
     return graph_start(o->graph, &params) < 0 ? orch_refuse(o, PTO_ENOMEM, NULL, NULL, NULL)
                                               : PTO_OK;
 }
@@ -88,7 +88,7 @@ static int start_ledger(struct orch *o)
     struct ledger_limits limits = { .is_reference = options->limits == PTO_LIMITS_REFERENCE,
                                     .is_held = options->mode == PTO_MODE_HOST };
 
-    if (o->run->launch != NULL || (!o->run->has_rings && !limits.is_reference))
+    if (o->run->graph != NULL || (!o->run->has_rings && !limits.is_reference))
         return PTO_OK;
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
         limits.window[ring] = (uint32_t)options->rings.task_window[ring];
@@ -327,8 +327,8 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
 
     if (orch_enter(handle) < 0 || index >= o->run->entry->scalar_count)
         return 0;
-    if (o->run->launch != NULL)
-        launch_note_scalar(o->run->launch, index);
+    if (o->run->graph != NULL)
+        built_graph_note_scalar(o->run->graph, index);
     return o->run->entry->scalar[index];
 }
 

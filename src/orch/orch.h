@@ -27,9 +27,9 @@
 #include "pto/run.h"
 #include "sched/sharing.h"
 
-struct launch;
+struct built_graph;
 
-/* What is noted of a graph that is kept: orch/launch.h. */
+/* What is noted of a graph that is kept: orch/built_graph.h. */
 enum orch_list {
     ORCH_READS,   /* by the orchestration itself */
     ORCH_WRITES,  /* the same */
@@ -49,8 +49,8 @@ struct orch_run {
     const struct pto_run_options *options;
     bool has_rings; /* a ring's size is set: options->rings */
     uint64_t stall_ns;
-    bool is_built_only;    /* nothing runs: the graph is kept */
-    struct launch *launch; /* that is being built, or launched; NULL: neither */
+    bool is_built_only;        /* nothing runs: the graph is kept */
+    struct built_graph *graph; /* that is built to be kept, or launched; NULL: neither */
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
     void *wired_context;
 };

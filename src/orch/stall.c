@@ -42,7 +42,7 @@ void orch_describe_stall(struct orch *o, bool is_stall)
     struct graph *g = o->graph;
 
     /* The slots of a graph that is launched are not in the builder's books. */
-    t.slot_count = o->run->launch != NULL ? 0 : g->info_count;
+    t.slot_count = o->run->graph != NULL ? 0 : g->info_count;
     for (uint32_t i = 0; i < t.slot_count; i++)
         g->info[i].stall_cause = STALL_READY;
     o->stall.count = 0;

@@ -9,7 +9,7 @@
  */
 #include "graph/submit.h"
 #include "orch/orch.h"
-#include "orch/launch.h"
+#include "orch/built_graph.h"
 
 #define ADMISSION_NS 500000000ull /* without anything coming back before a full ring is an error */
 

@@ -544,7 +544,7 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
         else
             sched_push(w, t);
     }
-    if ((s->flags & (SLOT_HAS_BLOCK | SLOT_HAS_RETAINED)) != 0)
+    if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
         graph_release_task(g, s, is_submitter);
     if (is_submitter)
         graph_retire(g, s->number);
@@ -947,7 +947,7 @@ uint32_t sched_collect(struct sched *s, struct graph *g)
         a32_store_release(&w->return_head, head); /* R11 */
         sched_signal(s); /* the worker may hold slots back because its ring was full */
     }
-    blocks_collect(g);
+    buffers_collect(g);
     if (g->successor == NULL)
         graph_catch_up(g);
     return total;

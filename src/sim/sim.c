@@ -119,10 +119,10 @@ void sim_begin_lead(struct sim *m)
     m->poll_ns = POLL_NS;
     sharing_begin(
         &m->orch.sharing, m->sched.worker[0],
-        &(struct sharing_run){ .live_max = run->options->window,
+        &(struct sharing_run){ .live_max = run->options->live_max,
                                .is_held = m->orch.is_held,
                                .image = m->image,
-                               .launches = m->image != NULL ? &run->launch->launches : NULL });
+                               .launches = m->image != NULL ? &run->graph->launches : NULL });
     if (m->image == NULL)
         fiber_start(m->fiber, orch_build, &m->orch);
     pthread_mutex_lock(&m->lock);

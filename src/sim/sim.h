@@ -34,7 +34,7 @@
 #include "base/fiber.h"
 #include "base/os.h"
 #include "chip/local_code.h"
-#include "orch/launch.h"
+#include "orch/built_graph.h"
 #include "pto/sim.h"
 #include "sim/sim_arena.h"
 #include "sim/port_sim.h"
@@ -93,9 +93,9 @@ struct team_queue {
 
 /* A graph that is kept. */
 struct chip_graph {
-    struct launch launch;
+    struct built_graph built;
     char *memory;        /* the image's */
-    void *outside;       /* the launch's list of that name */
+    void *outside;       /* the list of that name */
     uint64_t kept_bytes; /* counted in the chip's graph_bytes */
     bool is_pinned;      /* a kernel of it never returned, and may use it */
 };

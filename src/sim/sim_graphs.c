@@ -24,19 +24,19 @@ struct chip_graph *sim_graph_create(void)
 
 int sim_graph_keep(struct sim *m, struct chip_graph *graph)
 {
-    struct launch *l = &graph->launch;
-    uint64_t bytes = launch_measure(l, &m->orch);
+    struct built_graph *b = &graph->built;
+    uint64_t bytes = built_graph_measure(b, &m->orch);
 
     if (!reserve_bytes(m, graph, bytes))
         return refuse(m, bytes);
     graph->memory = allocate_image(bytes);
     if (graph->memory == NULL)
         return refuse(m, bytes);
-    launch_fill(l, &m->orch, graph->memory);
-    graph->outside = malloc(launch_outside_bytes(l) + 1);
-    if (graph->outside == NULL || l->has_lost_note)
+    built_graph_fill(b, &m->orch, graph->memory);
+    graph->outside = malloc(built_graph_outside_bytes(b) + 1);
+    if (graph->outside == NULL || b->has_lost_fact)
         return refuse(m, bytes);
-    launch_keep_outside(l, graph->outside);
+    built_graph_keep_outside(b, graph->outside);
     return PTO_OK;
 }
 
@@ -69,7 +69,7 @@ static bool reserve_bytes(struct sim *m, struct chip_graph *graph, uint64_t byte
 
     pthread_mutex_lock(&m->lock);
     has_room = bytes <= m->budget.max &&
-               graph->launch.image.slot_bytes / SLOT_LINE_BYTES < SPAN_FOLLOWS && /* 128 GiB */
+               graph->built.image.slot_bytes / SLOT_LINE_BYTES < SPAN_FOLLOWS && /* 128 GiB */
                m->budget.used + m->graph_bytes <= m->budget.max - bytes;
     if (has_room) {
         graph->kept_bytes = bytes;

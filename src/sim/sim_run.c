@@ -75,11 +75,11 @@ static void set_run(struct sim *m, const struct chip_request *request)
         .has_rings = request->has_rings,
         .stall_ns = request->stall_ns,
         .is_built_only = request->purpose == CHIP_BUILD,
-        .launch = is_launch             ? &request->graph->launch
-                  : m->building != NULL ? &m->building->launch
-                                        : NULL,
+        .graph = is_launch             ? &request->graph->built
+                 : m->building != NULL ? &m->building->built
+                                       : NULL,
     };
-    m->image = is_launch ? &request->graph->launch.image : NULL;
+    m->image = is_launch ? &request->graph->built.image : NULL;
     m->deadline_ns = deadline_after(request->options->timeout_ns);
     m->number = request->number;
 }
@@ -165,7 +165,7 @@ static void end_run(struct sim *m)
 static void finish_building(struct sim *m)
 {
     if (sim_unguard_scalars(m))
-        launch_note_scalars(&m->building->launch, &m->orch);
+        built_graph_note_scalars(&m->building->built, &m->orch);
     if (m->orch.status >= 0 && sim_graph_keep(m, m->building) >= 0)
         m->result.graph = m->building;
     else

@@ -7,7 +7,7 @@
  *     line 1   edges, and what few tasks have; a launch needs it for those only
  *     then     tensors[tensor_count]         128 bytes each
  *              scalars[scalar_count]         only if there is more than one
- *              retained[tensor_count + 1]    blocks that this task keeps alive
+ *              retained[tensor_count + 1]    buffers that this task keeps alive
  *              predicate                     only if it has one
  *
  * In a graph that is launched again, tensors and scalars lie apart, and a task
@@ -44,9 +44,9 @@ enum slot_lane {
 };
 
 enum slot_flag {
-    SLOT_HAS_BLOCK = 1,    /* created outputs */
-    SLOT_HAS_RETAINED = 2, /* keeps blocks of others alive */
-    SLOT_HAS_SPILL = 4,    /* more edges or retained blocks than fit inline */
+    SLOT_HAS_BUFFER = 1,   /* created outputs */
+    SLOT_HAS_RETAINED = 2, /* keeps buffers of others alive */
+    SLOT_HAS_SPILL = 4,    /* more edges or retained buffers than fit inline */
     SLOT_IS_COUNTED = 8,   /* more than one invocation: block_left counts them */
     SLOT_IS_TEAM = 16,     /* its invocations need cores at the same time: gang, several lanes */
     SLOT_IS_GANG = 32,     /* all its blocks at the same time */
@@ -54,8 +54,8 @@ enum slot_flag {
     SLOT_IS_TIMED = 128,
     SLOT_IS_SPECIAL = SLOT_IS_COUNTED | SLOT_IS_TEAM | SLOT_IS_TIMED,
     SLOT_IS_SETTLED_FIRST = SLOT_HAS_PREDICATE | SLOT_IS_TEAM,
-    /* In a graph that is launched, where nobody has blocks: */
-    SLOT_IS_DUMMY = SLOT_HAS_BLOCK, /* no lanes */
+    /* In a graph that is launched, where nobody has buffers: */
+    SLOT_IS_DUMMY = SLOT_HAS_BUFFER, /* no lanes */
     SLOT_IS_WHOLE = SLOT_IS_SPECIAL | SLOT_HAS_PREDICATE,
 };
 
@@ -114,12 +114,12 @@ struct slot {
                 uint8_t built_lanes; /* what `lanes` starts with */
             };
         };
-        uint32_t form; /* the four of them, slot_form() */
+        uint32_t traits; /* the four of them, slot_traits() */
     };
     uint64_t scalar; /* the only one, if there is one */
     const struct pto_site *site;
     union {
-        uint32_t block;   /* the outputs' allocation */
+        uint32_t buffer;  /* the outputs' */
         uint32_t payload; /* where the tensors are, in lines as slots are */
     };
     uint32_t block_count; /* SPMD */
@@ -134,7 +134,7 @@ struct slot {
 
     struct edge edge[SLOT_EDGES_INLINE];
     uint32_t edge_chunk;     /* first of a chain of chunks with further edges */
-    uint32_t retained_chunk; /* chain of chunks with further retained blocks */
+    uint32_t retained_chunk; /* chain of chunks with further retained buffers */
     uint32_t block_next;     /* next SPMD block to start; whoever holds the ready task has it */
     struct a32 block_left;   /* invocations to finish, and conditions to hold */
 
@@ -143,10 +143,10 @@ struct slot {
 
 static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES, "a slot's header is two lines");
 static_assert(offsetof(struct slot, edge) == SLOT_LINE_BYTES, "line 0 is enough without edges");
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where id and form have their parts");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where id and traits have their parts");
 
 /* Of a task with one kernel that always runs once, and no edges. */
-static inline uint32_t slot_form(uint32_t core_type, uint32_t flags)
+static inline uint32_t slot_traits(uint32_t core_type, uint32_t flags)
 {
     return (SLOT_LANE_AIC + core_type) | core_type << 8 | flags << 16;
 }
@@ -181,7 +181,7 @@ static inline uint32_t *slot_retained(struct slot *s)
     return (uint32_t *)(void *)(slot_scalars(s) + (s->scalar_count > 1 ? s->scalar_count : 0));
 }
 
-/* There is room for one retained block more than tensors: the predicate's operand may need it. */
+/* There is room for one retained buffer more than tensors: the predicate's operand may need it. */
 static inline struct slot_predicate *slot_predicate(struct slot *s)
 {
     uintptr_t end = (uintptr_t)(slot_retained(s) + s->tensor_count + 1);

@@ -572,7 +572,7 @@ struct job {
 };
 
 static struct job job;
-static struct launch launch;
+static struct built_graph launch;
 static struct sched_fault fault; /* of the run, before the chip is closed */
 static uint32_t stalled_count;
 
@@ -599,7 +599,7 @@ static void start_and_wait(struct job run)
     sim->deadline_ns = run.deadline_ns;
     sim->run.stall_ns = run.stall_ns;
     sim->image = run.image;
-    sim->run.launch = run.image != NULL ? &launch : NULL;
+    sim->run.graph = run.image != NULL ? &launch : NULL;
     sim_wait(&sim->base);
     (void)sim_report(&sim->base, &report);
 }
@@ -719,23 +719,21 @@ bool sim_unguard_scalars(struct sim *m)
     return false;
 }
 
-int sim_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
-             struct pto_error *error)
+int local_code_load(const struct chip_program *program, struct chip_code **code_out,
+                    struct pto_error *error)
 {
-    (void)chip;
     (void)program;
     (void)code_out;
     (void)error;
     return PTO_ENOSUP;
 }
 
-void sim_unload(struct chip *chip, struct chip_code *code)
+void local_code_unload(struct chip_code *code)
 {
-    (void)chip;
     (void)code;
 }
 
-void launch_note_scalars(struct launch *l, const struct orch *o)
+void built_graph_note_scalars(struct built_graph *l, const struct orch *o)
 {
     (void)l;
     (void)o;

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# The objects of src/graph and src/sched need nothing from outside but memcpy,
+# The objects of src/graph, src/sched and src/orch need nothing from outside but memcpy,
 # memset, memmove, memcmp and the functions of a port, on either architecture.
 set -eu
 cd "$(dirname "$0")/../.."

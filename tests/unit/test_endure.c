@@ -102,7 +102,7 @@ static void *add_block(void *memory)
     return memory;
 }
 
-static void take_block(void *memory)
+static void take_buffer(void *memory)
 {
     if (memory != NULL)
         __atomic_sub_fetch(&heap_bytes, (int64_t)malloc_usable_size(memory), __ATOMIC_RELAXED);
@@ -120,7 +120,7 @@ void *calloc(size_t count, size_t bytes)
 
 void *realloc(void *old, size_t bytes)
 {
-    take_block(old);
+    take_buffer(old);
     return add_block(__libc_realloc(old, bytes));
 }
 
@@ -131,7 +131,7 @@ void *aligned_alloc(size_t align, size_t bytes)
 
 void free(void *memory)
 {
-    take_block(memory);
+    take_buffer(memory);
     __libc_free(memory);
 }
 

@@ -538,14 +538,14 @@ static void one_task_retains_any_number_of_blocks(void **state)
             id[i] = alloc_output(rig, 1).task;
         user = submit_after(rig, id, kinds, BLOCKS);
         end(rig);
-        blocks = rig->g.block_total;
+        blocks = rig->g.buffer_total;
         begin(rig, PTO_SCOPE_AUTO);
         alloc_output(rig, 1);
         end(rig);
-        assert_true(round > 0 || rig->g.block_total == blocks + 1); /* none was free */
+        assert_true(round > 0 || rig->g.buffer_total == blocks + 1); /* none was free */
         rig_complete(rig, user);
     }
-    assert_int_equal(rig->g.block_total, 1 + BLOCKS + 1);
+    assert_int_equal(rig->g.buffer_total, 1 + BLOCKS + 1);
     assert_int_equal(rig->g.retained_chunk_count, 1 + (BLOCKS + 30) / 31);
     rig_close(rig);
 }
@@ -565,9 +565,9 @@ static void other_threads_give_blocks_back_through_the_stack(void **state)
     end(rig);
     s = rig_slot(rig, out.task);
     graph_release_task(&rig->g, s, false);
-    assert_true(a32_load_relaxed(&rig->g.freed_blocks) != 0);
+    assert_true(a32_load_relaxed(&rig->g.freed_buffers) != 0);
     assert_true(is_free(rig, addr, 2)); /* the allocation looks there */
-    assert_int_equal(a32_load_relaxed(&rig->g.freed_blocks), 0);
+    assert_int_equal(a32_load_relaxed(&rig->g.freed_buffers), 0);
     rig_close(rig);
 }
 
@@ -580,15 +580,15 @@ static void a_block_without_users_cannot_be_retained(void **state)
     (void)state;
     begin(rig, PTO_SCOPE_AUTO);
     id = alloc_output(rig, 1).task;
-    block = ids_find(&rig->g, id)->block;
-    assert_true(block_retain(&rig->g, block));
+    block = ids_find(&rig->g, id)->buffer;
+    assert_true(buffer_retain(&rig->g, block));
     end(rig);
-    assert_true(block_retain(&rig->g, block));
-    block_release(&rig->g, block, false);
-    block_release(&rig->g, block, false);
-    assert_false(block_retain(&rig->g, block)); /* on its way back */
-    blocks_collect(&rig->g);
-    assert_false(block_retain(&rig->g, block));
+    assert_true(buffer_retain(&rig->g, block));
+    buffer_release(&rig->g, block, false);
+    buffer_release(&rig->g, block, false);
+    assert_false(buffer_retain(&rig->g, block)); /* on its way back */
+    buffers_collect(&rig->g);
+    assert_false(buffer_retain(&rig->g, block));
     rig_close(rig);
 }
 
@@ -601,8 +601,8 @@ static void every_size_of_output_fits_its_block(void **state)
     (void)state;
     for (uint32_t kib = 1; kib < 3000; kib += 1 + kib / 13) {
         struct pto_outputs out = alloc_output(rig, kib);
-        uint32_t block = ids_find(&rig->g, out.task)->block;
-        uint32_t class = graph_block(&rig->g, block)->heap_class;
+        uint32_t block = ids_find(&rig->g, out.task)->buffer;
+        uint32_t class = graph_buffer(&rig->g, block)->heap_class;
         uint64_t bytes = rig->g.heap_pool.used - last;
 
         assert_int_equal(out.tensor[0].size, kib * 1024);

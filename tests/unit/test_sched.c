@@ -490,11 +490,11 @@ static void blocks_freed_by_another_worker_are_collected(void **state)
     sched_push(&shop.worker[1], shop_submit_as(rig_aiv, &args, &out));
     assert_int_equal(graph_scope_end(g), PTO_OK);
     assert_int_equal(sched_run(&shop.worker[1], UINT32_MAX), SCHED_IDLE);
-    assert_true(a32_load_relaxed(&g->freed_blocks) != 0);
+    assert_true(a32_load_relaxed(&g->freed_buffers) != 0);
     sched_flush(&shop.worker[1]);
     assert_int_equal(sched_collect(&shop.sched, g), 1);
-    assert_int_equal(a32_load_relaxed(&g->freed_blocks), 0);
-    assert_true(g->free_block[1] != 0);
+    assert_int_equal(a32_load_relaxed(&g->freed_buffers), 0);
+    assert_true(g->free_buffer[1] != 0);
     shop_close();
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Outputs: one allocation a task, freed when its scope has ended, its task has
- * completed, and everyone that it was passed to has completed. A free block
+ * completed, and everyone that it was passed to has completed. A free buffer
  * keeps its memory and is the next one taken of its size.
  */
 #include <string.h>
@@ -9,14 +9,14 @@
 #include "graph/graph.h"
 
 static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out);
-static uint32_t take_block(struct graph *g, uint64_t bytes);
-static void put_block(struct graph *g, uint32_t index);
+static uint32_t take_buffer(struct graph *g, uint64_t bytes);
+static void put_buffer(struct graph *g, uint32_t index);
 static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count);
 static void fill_output(struct graph *g, uint64_t addr, uint64_t bytes,
                         const struct pto_tensor_info *info);
 
 /* Never wraps: what is more than the most stays more. */
-uint64_t blocks_output_bytes(const struct pto_tensor_info *info)
+uint64_t buffers_output_bytes(const struct pto_tensor_info *info)
 {
     uint64_t bytes = pto_dtype_size(info->dtype);
 
@@ -33,15 +33,15 @@ uint64_t blocks_output_bytes(const struct pto_tensor_info *info)
 
 /*
  * Allocates the outputs of `args` and makes their descriptors, which live in
- * the current scope. *block_out is 0 if there are none. `users` starts with
+ * the current scope. *buffer_out is 0 if there are none. `users` starts with
  * the scope and the task.
  */
-int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
-                  uint32_t *block_out)
+int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
+                   uint32_t *buffer_out)
 {
     struct scope *scope = &g->scope[g->scope_count - 1];
     struct pto_tensor *t;
-    struct block *block;
+    struct buffer *buffer;
     uint64_t bytes = 0, addr;
     uint32_t index, count = 0;
 
@@ -52,23 +52,23 @@ int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outpu
             continue;
         if (info->ndims - 1 >= PTO_MAX_DIMS || info->dtype >= PTO_DTYPE_COUNT)
             return graph_refuse(g, FAULT_INFO, (int32_t)i, info->ndims);
-        bytes += blocks_output_bytes(info);
+        bytes += buffers_output_bytes(info);
         if (bytes > GRAPH_OUTPUT_BYTES_MAX)
             return graph_refuse(g, FAULT_TOO_LARGE, (int32_t)i, bytes);
         count++;
     }
-    index = take_block(g, bytes);
+    index = take_buffer(g, bytes);
     t = take_descriptors(g, count);
     if (index == 0 || t == NULL) {
         g->refusal = (struct graph_refusal){ FAULT_MEMORY, -1, bytes };
         return PTO_ENOMEM;
     }
-    block = graph_block(g, index);
-    block->seq = g->seq;
-    a32_store_relaxed(&block->users, 2); /* others learn of it through the task's edges */
-    block->next = scope->first_block;
-    scope->first_block = index;
-    addr = block->addr;
+    buffer = graph_buffer(g, index);
+    buffer->seq = g->seq;
+    a32_store_relaxed(&buffer->users, 2); /* others learn of it through the task's edges */
+    buffer->next = scope->first_buffer;
+    scope->first_buffer = index;
+    addr = buffer->addr;
     out->count = count;
     out->tensor = t;
     for (uint32_t i = 0; i < args->tensor_count; i++) {
@@ -77,7 +77,7 @@ int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outpu
 
         if (args->tag[i] != PTO_TAG_OUTPUT)
             continue;
-        size = blocks_output_bytes(info);
+        size = buffers_output_bytes(info);
         *t = pto_tensor_external((void *)(uintptr_t)addr, info->shapes, info->ndims,
                                  (enum pto_dtype)info->dtype);
         t->size = size;
@@ -89,53 +89,53 @@ int blocks_create(struct graph *g, const struct pto_args *args, struct pto_outpu
         addr += size;
         t++;
     }
-    *block_out = index;
+    *buffer_out = index;
     return PTO_OK;
 }
 
 /* Another thread may be dropping the last user at this very moment: never raise a zero. */
-bool block_retain(struct graph *g, uint32_t index)
+bool buffer_retain(struct graph *g, uint32_t index)
 {
-    struct block *block = graph_block(g, index);
-    uint32_t users = a32_load_relaxed(&block->users); /* the exchange checks it */
+    struct buffer *buffer = graph_buffer(g, index);
+    uint32_t users = a32_load_relaxed(&buffer->users); /* the exchange checks it */
 
     while (users != 0)
-        if (a32_cas_relaxed(&block->users, &users, users + 1)) /* holds, but reads nothing */
+        if (a32_cas_relaxed(&buffer->users, &users, users + 1)) /* holds, but reads nothing */
             return true;
     return false;
 }
 
-void block_release(struct graph *g, uint32_t index, bool is_submitter)
+void buffer_release(struct graph *g, uint32_t index, bool is_submitter)
 {
-    struct block *block = graph_block(g, index);
+    struct buffer *buffer = graph_buffer(g, index);
     uint32_t head;
 
-    if (a32_sub_acq_rel(&block->users, 1) != 1) /* R3 A3 */
+    if (a32_sub_acq_rel(&buffer->users, 1) != 1) /* R3 A3 */
         return;
-    atomic_note_write(block);
+    atomic_note_write(buffer);
     if (is_submitter) {
-        put_block(g, index);
+        put_buffer(g, index);
         return;
     }
-    head = a32_load_relaxed(&g->freed_blocks); /* only compared */
+    head = a32_load_relaxed(&g->freed_buffers); /* only compared */
     do {
-        a32_store_relaxed(&block->link, head);                  /* published by R4 */
-    } while (!a32_cas_acq_rel(&g->freed_blocks, &head, index)); /* R4 */
+        a32_store_relaxed(&buffer->link, head);                  /* published by R4 */
+    } while (!a32_cas_acq_rel(&g->freed_buffers, &head, index)); /* R4 */
 }
 
 /* Takes back what other threads found to be free. */
-void blocks_collect(struct graph *g)
+void buffers_collect(struct graph *g)
 {
     uint32_t index;
 
-    if (a32_load_relaxed(&g->freed_blocks) == 0) /* a glance; the swap decides */
+    if (a32_load_relaxed(&g->freed_buffers) == 0) /* a glance; the swap decides */
         return;
-    index = a32_swap_acq_rel(&g->freed_blocks, 0); /* A4 */
+    index = a32_swap_acq_rel(&g->freed_buffers, 0); /* A4 */
     while (index != 0) {
-        uint32_t next = a32_load_relaxed(&graph_block(g, index)->link);
+        uint32_t next = a32_load_relaxed(&graph_buffer(g, index)->link);
 
-        atomic_note_write(graph_block(g, index));
-        put_block(g, index);
+        atomic_note_write(graph_buffer(g, index));
+        put_buffer(g, index);
         index = next;
     }
 }
@@ -144,18 +144,18 @@ void graph_release_task(struct graph *g, struct slot *s, bool is_submitter)
 {
     if ((s->flags & SLOT_HAS_RETAINED) != 0) {
         for (uint32_t i = 0; i < s->retained_count; i++)
-            block_release(g, slot_retained(s)[i], is_submitter);
+            buffer_release(g, slot_retained(s)[i], is_submitter);
         for (uint32_t index = s->retained_chunk; index != 0;) {
             struct retained_chunk *chunk =
                 (struct retained_chunk *)(void *)g->retained_pool.base + index;
 
-            for (uint32_t i = 0; i < GRAPH_RETAINED_PER_CHUNK && chunk->block[i] != 0; i++)
-                block_release(g, chunk->block[i], is_submitter);
+            for (uint32_t i = 0; i < GRAPH_RETAINED_PER_CHUNK && chunk->buffer[i] != 0; i++)
+                buffer_release(g, chunk->buffer[i], is_submitter);
             index = chunk->next;
         }
     }
-    if ((s->flags & SLOT_HAS_BLOCK) != 0)
-        block_release(g, s->block, is_submitter);
+    if ((s->flags & SLOT_HAS_BUFFER) != 0)
+        buffer_release(g, s->buffer, is_submitter);
 }
 
 /* Four sizes for each power of two: at most a quarter is lost. */
@@ -174,38 +174,38 @@ static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out)
     return 4 + shift * 4 + quarter;
 }
 
-static uint32_t take_block(struct graph *g, uint64_t bytes)
+static uint32_t take_buffer(struct graph *g, uint64_t bytes)
 {
     uint64_t rounded;
     uint32_t class = heap_class(bytes, &rounded);
     uint32_t index;
-    struct block *block;
+    struct buffer *buffer;
     char *memory;
 
-    if (g->free_block[class] == 0)
-        blocks_collect(g);
-    index = g->free_block[class];
+    if (g->free_buffer[class] == 0)
+        buffers_collect(g);
+    index = g->free_buffer[class];
     if (index != 0) {
-        g->free_block[class] = graph_block(g, index)->next;
+        g->free_buffer[class] = graph_buffer(g, index)->next;
         return index;
     }
     memory = pool_take(&g->heap_pool, rounded);
-    if (memory == NULL || pool_take(&g->block_pool, sizeof(struct block)) == NULL)
+    if (memory == NULL || pool_take(&g->buffer_pool, sizeof(struct buffer)) == NULL)
         return 0;
-    index = g->block_total++;
-    block = graph_block(g, index);
-    block->addr = (uint64_t)(uintptr_t)memory;
-    block->heap_class = (uint8_t) class;
+    index = g->buffer_total++;
+    buffer = graph_buffer(g, index);
+    buffer->addr = (uint64_t)(uintptr_t)memory;
+    buffer->heap_class = (uint8_t) class;
     return index;
 }
 
-static void put_block(struct graph *g, uint32_t index)
+static void put_buffer(struct graph *g, uint32_t index)
 {
-    struct block *block = graph_block(g, index);
+    struct buffer *buffer = graph_buffer(g, index);
 
-    block->seq = 0;
-    block->next = g->free_block[block->heap_class];
-    g->free_block[block->heap_class] = index;
+    buffer->seq = 0;
+    buffer->next = g->free_buffer[buffer->heap_class];
+    g->free_buffer[buffer->heap_class] = index;
 }
 
 static inline uint32_t *chunk_next(struct graph *g, uint32_t chunk)
@@ -238,7 +238,7 @@ static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count)
     return &chunk[scope->first_chunk].tensor[scope->chunk_used - count];
 }
 
-void block_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
+void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
 {
     char *to = (char *)(uintptr_t)addr;
     uint64_t done = pto_dtype_size(dtype);
@@ -255,7 +255,7 @@ void block_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
 static void fill_output(struct graph *g, uint64_t addr, uint64_t bytes,
                         const struct pto_tensor_info *info)
 {
-    block_fill(addr, bytes, info->initial_value, info->dtype);
+    buffer_fill(addr, bytes, info->initial_value, info->dtype);
     if (g->fill_fn != NULL)
         g->fill_fn(g->fill_context, addr, bytes, info->initial_value, info->dtype);
 }

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Built graphs: what is noted while one is built, how it is kept, what a launch has to be like. */
+#include "orch/built_graph.h"
+
+#include <string.h>
+
+static bool is_same_entry(struct built_graph *b, struct orch *o);
+static void sort_facts(struct graph_fact *fact, uint64_t count);
+
+/* ---- building ---- */
+
+static void add_fact(struct built_graph *b, struct orch *o, enum orch_list which,
+                     struct graph_fact fact)
+{
+    struct graph_facts *list = &b->list[which];
+    struct graph_fact *room = pool_take(&o->list_pool[which], sizeof(*room));
+
+    if (room == NULL) {
+        b->has_lost_fact = true;
+        return;
+    }
+    *room = fact;
+    list->count++;
+}
+
+static uint64_t fact_addr(const struct graph_fact *n, const struct pto_entry *entry)
+{
+    return n->entry >= 0 ? entry->tensor[n->entry].addr + n->at : n->at;
+}
+
+/* An address as it will be found in another launch. */
+static struct graph_fact make_fact(const struct orch *o, uint64_t addr, uint32_t bytes,
+                                   uint64_t bits)
+{
+    const struct pto_entry *built_with = o->run->entry;
+    int32_t entry = image_find_entry(built_with, addr);
+
+    return (struct graph_fact){ .entry = entry,
+                                .at = entry >= 0 ? addr - built_with->tensor[entry].addr : addr,
+                                .bytes = bytes,
+                                .bits = bits };
+}
+
+/* What it wrote itself will be there again: only the other bytes have to be the same. */
+void built_graph_note_read(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
+                           uint64_t bits)
+{
+    const struct graph_facts *writes = &b->list[ORCH_WRITES];
+    struct graph_fact n = make_fact(o, addr, bytes, bits);
+
+    for (uint32_t b = 0; b < bytes; b++)
+        n.mask |= 0xffull << 8 * b;
+    for (uint64_t i = 0; i < writes->count; i++) {
+        uint64_t at = fact_addr(&writes->fact[i], o->run->entry);
+
+        for (uint32_t b = 0; b < bytes; b++)
+            if (addr + b - at < writes->fact[i].bytes)
+                n.mask &= ~(0xffull << 8 * b);
+    }
+    if (n.mask != 0)
+        add_fact(b, o, ORCH_READS, n);
+}
+
+void built_graph_note_write(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
+                            uint64_t bits)
+{
+    add_fact(b, o, ORCH_WRITES, make_fact(o, addr, bytes, bits));
+}
+
+void built_graph_note_scalar(struct built_graph *b, uint32_t index)
+{
+    b->scalar_use[index] |= SCALAR_READ;
+}
+
+void built_graph_note_scalars(struct built_graph *b, const struct orch *o)
+{
+    for (uint32_t i = 0; i < o->run->entry->scalar_count; i++)
+        b->scalar_use[i] |= SCALAR_READ;
+}
+
+static void note_fill(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
+{
+    struct orch *o = context;
+
+    add_fact(o->run->graph, o, ORCH_FILLS,
+             (struct graph_fact){
+                 .entry = -1, .dtype = dtype, .at = addr, .bytes = bytes, .bits = value });
+}
+
+void built_graph_record(struct built_graph *b, struct orch *o, struct graph_params *params)
+{
+    params->is_recorded = true;
+    params->fill_fn = note_fill;
+    params->fill_context = o;
+    for (uint32_t i = 0; i < ORCH_LISTS; i++) {
+        o->list_pool[i].used = 0;
+        b->list[i] = (struct graph_facts){ (struct graph_fact *)(void *)o->list_pool[i].base, 0 };
+    }
+}
+
+/* ---- keeping ---- */
+
+/* What lies behind the image: the entry, what is bound now, and the notes but for ORCH_OUTSIDE. */
+static uint64_t extra_bytes(const struct built_graph *b, const struct pto_entry *entry)
+{
+    uint64_t notes = 0;
+
+    for (uint32_t i = 0; i < ORCH_OUTSIDE; i++)
+        notes += b->list[i].count;
+    return entry->tensor_count * (sizeof(struct pto_tensor) + sizeof(uint64_t)) +
+           2 * entry->scalar_count * sizeof(uint64_t) + notes * sizeof(struct graph_fact);
+}
+
+static uint64_t image_end(const struct built_graph *b)
+{
+    return (b->image.bytes + sizeof(struct pto_tensor) - 1) / sizeof(struct pto_tensor) *
+           sizeof(struct pto_tensor);
+}
+
+uint64_t built_graph_measure(struct built_graph *b, struct orch *o)
+{
+    image_measure(&b->image, o->graph, o->run->entry);
+    return image_end(b) + extra_bytes(b, o->run->entry);
+}
+
+static void note_outside(void *context, uint64_t addr, uint64_t bytes)
+{
+    struct orch *o = context;
+    struct built_graph *b = o->run->graph;
+    const struct graph_facts *list = &b->list[ORCH_OUTSIDE];
+
+    if (list->count != 0 && list->fact[list->count - 1].at == addr &&
+        list->fact[list->count - 1].bytes == bytes)
+        return; /* neighbours often use the same */
+    add_fact(b, o, ORCH_OUTSIDE, (struct graph_fact){ .entry = -1, .at = addr, .bytes = bytes });
+}
+
+/* Puts them in order and joins those that touch. */
+static void sort_outside(struct graph_facts *list)
+{
+    uint64_t kept = 0;
+
+    if (list->count == 0)
+        return;
+    sort_facts(list->fact, list->count);
+    for (uint64_t i = 1; i < list->count; i++) {
+        struct graph_fact *last = &list->fact[kept];
+        const struct graph_fact *n = &list->fact[i];
+
+        if (n->at > last->at + last->bytes)
+            list->fact[++kept] = *n;
+        else if (n->at + n->bytes > last->at + last->bytes)
+            last->bytes = n->at + n->bytes - last->at;
+    }
+    list->count = kept + 1;
+}
+
+/* Copies the entry and the notes behind the image. */
+static void keep_entry(struct built_graph *b, const struct pto_entry *entry, char *memory)
+{
+    size_t tensors = entry->tensor_count, scalars = entry->scalar_count;
+    struct pto_tensor *tensor = (struct pto_tensor *)(void *)memory;
+    uint64_t *scalar = (uint64_t *)(void *)(tensor + tensors);
+    struct graph_fact *fact;
+
+    b->bound_scalar = scalar + scalars;
+    b->bound_addr = scalar + 2 * scalars;
+    fact = (struct graph_fact *)(void *)(b->bound_addr + tensors);
+    if (tensors != 0)
+        memcpy(tensor, entry->tensor, tensors * sizeof(*tensor));
+    if (scalars != 0) {
+        memcpy(scalar, entry->scalar, scalars * sizeof(*scalar));
+        memcpy(b->bound_scalar, entry->scalar, scalars * sizeof(*scalar));
+    }
+    for (size_t i = 0; i < tensors; i++)
+        b->bound_addr[i] = tensor[i].addr;
+    b->built = (struct pto_entry){ (uint32_t)tensors, (uint32_t)scalars, tensor, scalar };
+    for (uint32_t i = 0; i < ORCH_OUTSIDE; i++) {
+        struct graph_facts *list = &b->list[i];
+
+        memcpy(fact, list->fact, list->count * sizeof(*fact));
+        list->fact = fact;
+        fact += list->count;
+    }
+}
+
+void built_graph_fill(struct built_graph *b, struct orch *o, char *memory)
+{
+    const struct pto_entry *entry = o->run->entry;
+    struct graph_facts *fills = &b->list[ORCH_FILLS];
+
+    image_fill(&b->image, o->graph, entry, memory);
+    keep_entry(b, entry, memory + image_end(b));
+    image_each_outside(&b->image, entry, note_outside, o);
+    sort_outside(&b->list[ORCH_OUTSIDE]);
+    for (uint64_t i = 0; i < fills->count; i++)
+        fills->fact[i].at = image_moved(&b->image, o->graph, fills->fact[i].at);
+    for (uint32_t i = 0; i < b->image.passed_count; i++)
+        b->scalar_use[b->image.passed[i].entry] |= SCALAR_PASSED;
+    sharing_choice_start(&b->launches, WAY_SHARED);
+}
+
+uint64_t built_graph_outside_bytes(const struct built_graph *b)
+{
+    return b->list[ORCH_OUTSIDE].count * sizeof(struct graph_fact);
+}
+
+void built_graph_keep_outside(struct built_graph *b, void *memory)
+{
+    struct graph_facts *list = &b->list[ORCH_OUTSIDE];
+
+    if (list->count != 0)
+        memcpy(memory, list->fact, list->count * sizeof(*list->fact));
+    list->fact = memory;
+}
+
+/* By address: a heap, because there is nothing but memcpy. */
+static void sift(struct graph_fact *fact, uint64_t at, uint64_t count)
+{
+    for (uint64_t child = 2 * at + 1; child < count; child = 2 * at + 1) {
+        struct graph_fact larger;
+
+        if (child + 1 < count && fact[child + 1].at > fact[child].at)
+            child++;
+        if (fact[child].at <= fact[at].at)
+            return;
+        larger = fact[child];
+        fact[child] = fact[at];
+        fact[at] = larger;
+        at = child;
+    }
+}
+
+static void sort_facts(struct graph_fact *fact, uint64_t count)
+{
+    for (uint64_t i = count / 2; i-- > 0;)
+        sift(fact, i, count);
+    for (uint64_t end = count; end-- > 1;) {
+        struct graph_fact largest = fact[0];
+
+        fact[0] = fact[end];
+        fact[end] = largest;
+        sift(fact, 0, end);
+    }
+}
+
+/* ---- launching ---- */
+
+/* Lets the image name what the entry has now. */
+static void bind(struct built_graph *b, const struct pto_entry *entry)
+{
+    size_t scalar_bytes = entry->scalar_count * sizeof(uint64_t);
+    bool is_bound = true;
+
+    for (uint32_t i = 0; i < entry->tensor_count; i++) {
+        is_bound = is_bound && b->bound_addr[i] == entry->tensor[i].addr;
+        b->bound_addr[i] = entry->tensor[i].addr;
+    }
+    if (scalar_bytes != 0) {
+        is_bound = is_bound && memcmp(b->bound_scalar, entry->scalar, scalar_bytes) == 0;
+        memcpy(b->bound_scalar, entry->scalar, scalar_bytes);
+    }
+    if (!is_bound)
+        image_bind(&b->image, entry);
+}
+
+int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_params *params)
+{
+    const struct pto_entry *entry = o->run->entry;
+
+    if (!is_same_entry(b, o))
+        return o->status;
+    bind(b, entry);
+    for (uint64_t i = 0; i < b->list[ORCH_FILLS].count; i++) {
+        const struct graph_fact *n = &b->list[ORCH_FILLS].fact[i];
+
+        buffer_fill(n->at, n->bytes, n->bits, n->dtype);
+    }
+    for (uint64_t i = 0; i < b->list[ORCH_WRITES].count; i++) {
+        const struct graph_fact *n = &b->list[ORCH_WRITES].fact[i];
+
+        memcpy((void *)(uintptr_t)fact_addr(n, entry), &n->bits, n->bytes);
+    }
+    if (params->wired_fn != NULL)
+        image_each_edge(&b->image, params->wired_fn, params->wired_context);
+    image_start(o->graph, &b->image, params);
+    return PTO_OK;
+}
+
+/* ---- what may not change ---- */
+
+/* Refuses the launch: up to four values that the sentence needs. */
+static bool refuse(struct orch *o, enum fault fault, const uint64_t value[4])
+{
+    struct failure why = orch_failure(PTO_EGRAPH, fault, NULL);
+
+    memcpy(why.value, value, 4 * sizeof(value[0]));
+    (void)orch_fail(o, &why);
+    return false;
+}
+
+static bool overlaps(const struct pto_tensor *a, const struct pto_tensor *b)
+{
+    return a->addr < b->addr + b->size && b->addr < a->addr + a->size;
+}
+
+static bool is_same_shape(const struct pto_tensor *a, const struct pto_tensor *b)
+{
+    return a->size == b->size && a->start == b->start && a->ndims == b->ndims &&
+           (a->addr == 0) == (b->addr == 0) && a->dtype == b->dtype && a->version == b->version &&
+           a->manual_dep == b->manual_dep &&
+           memcmp(a->shapes, b->shapes, a->ndims * sizeof(a->shapes[0])) == 0 &&
+           memcmp(a->strides, b->strides, a->ndims * sizeof(a->strides[0])) == 0;
+}
+
+/* The same tensors overlap each other, and by as much. */
+static bool is_same_aliasing(struct built_graph *b, struct orch *o)
+{
+    const struct pto_tensor *now = o->run->entry->tensor, *then = b->built.tensor;
+
+    for (uint32_t i = 0; i < b->built.tensor_count; i++)
+        for (uint32_t k = 0; k < i; k++) {
+            bool did = overlaps(&then[i], &then[k]);
+
+            if (did != overlaps(&now[i], &now[k]) ||
+                (did && now[i].addr - now[k].addr != then[i].addr - then[k].addr))
+                return refuse(o, FAULT_LAUNCH_ALIAS, (const uint64_t[4]){ k, i, did });
+        }
+    return true;
+}
+
+/* The first stretch of the graph's own memory that ends behind the address. */
+static uint64_t find_outside(const struct graph_facts *list, uint64_t addr)
+{
+    uint64_t low = 0, high = list->count;
+
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+
+        if (list->fact[middle].at + list->fact[middle].bytes > addr)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static bool meets_outside(const struct graph_facts *list, const struct pto_tensor *t)
+{
+    uint64_t i = find_outside(list, t->addr);
+
+    return i < list->count && list->fact[i].at < t->addr + t->size;
+}
+
+/* What was apart from memory that the graph names by itself still is; what was not has not moved. */
+static bool is_away_from_outside(struct built_graph *b, struct orch *o)
+{
+    const struct pto_tensor *now = o->run->entry->tensor, *then = b->built.tensor;
+    const struct graph_facts *outside = &b->list[ORCH_OUTSIDE];
+
+    for (uint32_t i = 0; i < b->built.tensor_count; i++)
+        if (now[i].addr != then[i].addr &&
+            (meets_outside(outside, &now[i]) || meets_outside(outside, &then[i])))
+            return refuse(o, FAULT_LAUNCH_OUTSIDE, (const uint64_t[4]){ i });
+    return true;
+}
+
+/* Scalars that are not passed on to tasks are part of the graph. */
+static bool has_same_scalars(struct built_graph *b, struct orch *o)
+{
+    const uint64_t *now = o->run->entry->scalar, *then = b->built.scalar;
+
+    for (uint32_t i = 0; i < b->built.scalar_count; i++)
+        if (now[i] != then[i] && b->scalar_use[i] != SCALAR_PASSED)
+            return refuse(
+                o, FAULT_LAUNCH_SCALAR,
+                (const uint64_t[4]){ i, then[i], now[i], b->scalar_use[i] & SCALAR_READ });
+    return true;
+}
+
+/* What the orchestration read has the value that it had. */
+static bool has_same_data(struct built_graph *b, struct orch *o)
+{
+    for (uint64_t i = 0; i < b->list[ORCH_READS].count; i++) {
+        const struct graph_fact *n = &b->list[ORCH_READS].fact[i];
+        struct failure why = orch_failure(PTO_EGRAPH, FAULT_LAUNCH_DATA, NULL);
+        uint64_t bits = 0;
+
+        memcpy(&bits, (const void *)(uintptr_t)fact_addr(n, o->run->entry), n->bytes);
+        if (((bits ^ n->bits) & n->mask) == 0)
+            continue;
+        why.value[0] = n->bits;
+        why.value[1] = n->at;
+        why.value[2] = bits;
+        why.argument = n->entry;
+        (void)orch_fail(o, &why);
+        return false;
+    }
+    return true;
+}
+
+static bool is_same_entry(struct built_graph *b, struct orch *o)
+{
+    const struct pto_entry *now = o->run->entry, *then = &b->built;
+
+    if (now->tensor_count != then->tensor_count || now->scalar_count != then->scalar_count)
+        return refuse(o, FAULT_LAUNCH_COUNTS,
+                      (const uint64_t[4]){ then->tensor_count, then->scalar_count,
+                                           now->tensor_count, now->scalar_count });
+    for (uint32_t i = 0; i < now->tensor_count; i++)
+        if (!is_same_shape(&now->tensor[i], &then->tensor[i]))
+            return refuse(o, FAULT_LAUNCH_SHAPE, (const uint64_t[4]){ i });
+    return has_same_scalars(b, o) && is_same_aliasing(b, o) && is_away_from_outside(b, o) &&
+           has_same_data(b, o);
+}
