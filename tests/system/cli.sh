@@ -148,7 +148,7 @@ for code in -7 7 ESYNC_START PTO_ESYNC_START esync_start; do
         fail "drill $code: $(cat "$work/out")"
 done
 expect 0 "1 ok, 0 FAILED, 0 skipped" drill gang-of-aiv
-expect 0 "not provoked: there is no communication between processes yet" drill EPEER
+expect 0 "not provoked: an isolated device whose process ends" drill EPEER
 expect 0 "1 ok, 0 FAILED, 0 skipped" drill 104 --mode host
 expect 0 "memory-max" drill --list
 expect 0 '"codes"' drill --list --json
