@@ -29,7 +29,7 @@ SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c scene.c scene_b
 	scene_fields.c scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
 CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_oracle.c \
 	check_orch.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_view.c
-DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_limits.c stage.c
+DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_new.c cmd_run.c cmd_test.c json.c junit.c machine.c options.c probe.c run_artefact.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tasks of a run: the six patterns of bench/bench_patterns.h, and seven of
- * Task Bench (width 64, one item for each task). And the predecessors of every
+ * The tasks of a run: the six patterns of src/bench/bench_patterns.h, and seven
+ * of Task Bench (width 64, one item for each task). And the predecessors of every
  * task, found by looking at one task after the other.
  */
 #ifndef PTO_PEER_LOAD_H

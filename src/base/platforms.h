@@ -2,7 +2,7 @@
 /*
  * The table of platforms. A platform is a generation of the chip on a backend.
  * What generations differ in, for the host and for compilers, is a row here: a
- * new row makes a platform of each backend.
+ * new row makes two platforms, one of the backend sim and one of cann.
  */
 #ifndef PTO_PLATFORMS_H
 #define PTO_PLATFORMS_H

@@ -3,7 +3,8 @@
  * The six patterns of empty tasks by which task systems are compared, as
  * lists of accesses to data items, and the same items laid out as separate
  * buffers, contiguous tiles of one tensor, or 2-D tiles of one matrix. For
- * `pto bench` and for bench/count.c; a load belongs to whoever made it.
+ * `pto bench`, and for bench/, whose figures can be compared only as long as the
+ * seed of the random pattern stays what it is. A load belongs to whoever made it.
  */
 #ifndef PTO_BENCH_PATTERNS_H
 #define PTO_BENCH_PATTERNS_H

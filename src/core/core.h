@@ -7,7 +7,7 @@
  *
  * Ordering
  *   R7 core_invoke `exec`  -> F3 the monitor       what the worker owns is complete before it is taken away
- *                          -> A7 sim_each_running  which task it runs is written down
+ *                          -> A7 tell_running      which task it runs is written down
  *   F3 The store to `exec` after a kernel and the load of `lost` are one side of a Dekker pair; the
  *   monitor's store to `lost`, its fence on all threads and its load of `exec` are the other: if the
  *   monitor still sees the invocation, the thread sees `lost`.

@@ -83,7 +83,7 @@ void drill_play(const struct drill *drill, const struct drill_setting *setting,
 /* The drills by status, from several files; the last one has no name. */
 extern const struct drill drills_kernels[];   /* what kernels do */
 extern const struct drill drills_args[];      /* what an orchestration may not say */
-extern const struct drill drills_limits[];    /* what the reference has no room for */
+extern const struct drill drills_rings[];     /* what the reference has no room for */
 extern const struct drill drills_host[];      /* what the host's side refuses */
 extern const struct drill drills_artefacts[]; /* what is no artefact, or not the right one */
 extern const struct drill_gap drill_gaps[];   /* the last one has status 0 */

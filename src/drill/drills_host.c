@@ -336,7 +336,7 @@ static void unknown_platform(struct stage *s)
     struct pto_device *device = NULL;
 
     pto_device_params_init(&params);
-    params.platform = "a7sim";
+    params.platform = "nochip";
     drill_judge(s, pto_device_open(&params, &device), NULL);
 }
 
@@ -653,7 +653,7 @@ const struct drill_gap drill_gaps[] = {
       "sub_class=S5, a graph that is never complete: building it is progress, until the time of "
       "the run is over (ETIMEOUT)" },
     { PTO_EAGAIN, NULL, "65 callables on one device: it would need a compiler" },
-    { PTO_EPEER, NULL, "an isolated device whose process ends: it would need a compiler" },
+    { PTO_EPEER, NULL, "only an isolated device says so, and drills use one in this process" },
     { PTO_EBUILD, NULL, "sources that a compiler refuses: it would need one" },
     { PTO_EMISMATCH, NULL, "a scene with a wrong result: `pto test` tells them" },
     { 0 },

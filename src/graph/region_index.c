@@ -42,6 +42,8 @@ static void query_everything(struct probe *p);
 static void visit_bucket(struct probe *p, uint32_t bucket);
 static void visit_record(struct probe *p, struct region *e);
 static int grow_table(struct graph *g);
+static void drop_dead_records(struct graph *g);
+static void move_record(struct graph *g, const struct region *e, const struct region_shape *shape);
 static void count_coarse(struct graph *g);
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
 static void find_out_whether_alone(struct graph *g, uint32_t frame);
@@ -973,16 +975,7 @@ static int grow_table(struct graph *g)
 
     if (overflow == NULL || overflow_shape == NULL || table == NULL || table_shape == NULL)
         return PTO_ENOMEM;
-    for (uint32_t i = 0; i < old_count + chained_count; i++) { /* while their indices still hold */
-        struct region *e = i < old_count ? &old[i] : &chained[i - old_count];
-
-        if (i == old_count || (e->flags & REGION_USED) == 0)
-            continue;
-        if (e->kind != REGION_FRAME && !region_is_alive(g, e))
-            region_remove(g, e);
-        else
-            (void)region_shape(x, e);
-    }
+    drop_dead_records(g);
     forget_known(x);
     memset(table, 0, count * sizeof(struct region));
     x->table = table;
@@ -998,50 +991,68 @@ static int grow_table(struct graph *g)
     x->overflow_shape_pool.used -= (uint64_t)(chained_count - 1) * sizeof(struct region_shape);
     for (uint32_t f = 1; f < x->frame_count; f++)
         x->frame[f].first = 0;
-    for (uint32_t i = 0; i < old_count + chained_count; i++) {
-        const struct region *e = i < old_count ? &old[i] : &chained[i - old_count];
-        const struct region_shape *shape =
-            i < old_count ? &old_shape[i] : &chained_shape[i - old_count];
-        uint64_t salt = 0;
-        uint32_t bucket, next;
-        struct region *to;
-
-        if (i == old_count || (e->flags & REGION_USED) == 0)
-            continue;
-        if (g->deps != PTO_DEPS_SAFE)
-            salt = salt_of(&shape->geom);
-        if (e->kind == REGION_BOX && e->frame != 0)
-            bucket = box_bucket(x, &shape->geom, e->frame, e->level);
-        else
-            bucket = region_bucket(x, salt, e->level, e->start >> e->level);
-        to = &x->table[bucket];
-        if ((to->flags & REGION_USED) != 0) { /* there is room: at most as many as before */
-            uint32_t index = x->overflow_count++;
-
-            x->overflow_pool.used += sizeof(struct region);
-            x->overflow_shape_pool.used += sizeof(struct region_shape);
-            x->overflow_live++;
-            to = &x->overflow[index];
-            to->next = x->table[bucket].next;
-            x->table[bucket].next = index;
-        }
-        region_touch(x, to);
-        next = to->next;
-        *to = *e;
-        to->next = next;
-        if (e->kind == REGION_CONTIGUOUS)
-            continue;
-        *shape_of(x, to) = *shape;
-        if (e->kind == REGION_BOX && e->frame != 0) {
-            struct region_frame *f = &x->frame[e->frame];
-            uint32_t index = index_of(x, to);
-
-            shape_of(x, to)->frame_prev = 0;
-            shape_of(x, to)->frame_next = f->first;
-            if (f->first != 0)
-                shape_at(x, f->first - 1)->frame_prev = index + 1;
-            f->first = index + 1;
-        }
-    }
+    for (uint32_t i = 0; i < old_count; i++)
+        if ((old[i].flags & REGION_USED) != 0)
+            move_record(g, &old[i], &old_shape[i]);
+    for (uint32_t i = 1; i < chained_count; i++)
+        if ((chained[i].flags & REGION_USED) != 0)
+            move_record(g, &chained[i], &chained_shape[i]);
     return PTO_OK;
+}
+
+/* Before the table grows, while indices still hold. Those that stay get their shape. */
+static void drop_dead_records(struct graph *g)
+{
+    struct regions *x = &g->regions;
+
+    for (uint32_t i = 0; i < x->table_count + x->overflow_count; i++) {
+        struct region *e = i < x->table_count ? &x->table[i] : &x->overflow[i - x->table_count];
+
+        if (i == x->table_count || (e->flags & REGION_USED) == 0)
+            continue;
+        if (e->kind != REGION_FRAME && !region_is_alive(g, e))
+            region_remove(g, e);
+        else
+            (void)region_shape(x, e);
+    }
+}
+
+/* Into the table that has grown. There is room: at most as many are chained as before. */
+static void move_record(struct graph *g, const struct region *e, const struct region_shape *shape)
+{
+    struct regions *x = &g->regions;
+    bool is_framed = e->kind == REGION_BOX && e->frame != 0;
+    uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(&shape->geom) : 0;
+    uint32_t bucket = is_framed ? box_bucket(x, &shape->geom, e->frame, e->level)
+                                : region_bucket(x, salt, e->level, e->start >> e->level);
+    struct region *to = &x->table[bucket];
+    uint32_t next;
+
+    if ((to->flags & REGION_USED) != 0) {
+        uint32_t index = x->overflow_count++;
+
+        x->overflow_pool.used += sizeof(struct region);
+        x->overflow_shape_pool.used += sizeof(struct region_shape);
+        x->overflow_live++;
+        to = &x->overflow[index];
+        to->next = x->table[bucket].next;
+        x->table[bucket].next = index;
+    }
+    region_touch(x, to);
+    next = to->next;
+    *to = *e;
+    to->next = next;
+    if (e->kind == REGION_CONTIGUOUS)
+        return;
+    *shape_of(x, to) = *shape;
+    if (is_framed) {
+        struct region_frame *f = &x->frame[e->frame];
+        uint32_t index = index_of(x, to);
+
+        shape_of(x, to)->frame_prev = 0;
+        shape_of(x, to)->frame_next = f->first;
+        if (f->first != 0)
+            shape_at(x, f->first - 1)->frame_prev = index + 1;
+        f->first = index + 1;
+    }
 }

@@ -2,10 +2,11 @@
 /*
  * Which device knows which callables, and the code of those that are known.
  *
- * A callable's code is loaded when the first device gets to know it and unloaded
- * when the last one forgets it. Runs and graphs count as users of a registration
- * and keep it. One lock for the process, taken before a device's own: to
- * register is rare, and the system's loader has such a lock, too.
+ * Each device loads a callable's code through chip_load when it gets to know it, and
+ * unloads it when it forgets it; devices of this process share equal objects
+ * (base/object.h). Runs and graphs count as users of a registration and keep it. One
+ * lock for the process, taken before a device's own: to register is rare, and the
+ * system's loader also has such a lock.
  */
 #ifndef PTO_REGISTER_H
 #define PTO_REGISTER_H

@@ -2,7 +2,7 @@
 /*
  * Runs the graph: who takes which ready task, and what follows from its end.
  *
- * A worker is a place at which tasks are run, by one thread at a time. Worker
+ * A worker is a role: it runs tasks, and one thread at a time has it. Worker
  * 0 is the submitter's. Each worker has a private deque of ready tasks, from
  * which it publishes the older half for others to claim in batches; finished
  * slots go back to the submitter in batches, too. Pure: no clock, no lock, no
@@ -19,7 +19,7 @@
  *   R17 count_down            -> A17 count_down              what every invocation of a task wrote is there
  *   R18 unlock_deferred       -> A18 try_lock_deferred       the table of conditions is whole
  *   R19 whoever notifies      -> A19 sched_poll              what was written before a condition held is there
- *   R21 stop_for_fault        -> A21 run_report_fault        what is told of the fault is whole
+ *   R21 stop_for_fault        -> A21 orch_take_fault         what is told of the fault is whole
  *   R22 offer_roots (left)    -> A22 claim_roots             the graph that is launched is whole
  *   F1  sched_signal, sched_sleep_begin: publish, fence, look for sleepers against announce, fence,
  *       look for work: one of the two sees the other.
@@ -45,7 +45,7 @@ enum {
 enum sched_result {
     SCHED_IDLE,   /* nothing to take */
     SCHED_BUDGET, /* ran as many tasks as it was told to */
-    SCHED_LOST,   /* the thread lost its place while it was in a kernel: do not touch the worker */
+    SCHED_LOST,   /* another thread became the worker during a kernel: do not touch it */
 };
 
 /* Bits of sched->attention: what a worker must not overlook. */
@@ -103,13 +103,13 @@ struct sched_timing {
 struct worker {
     struct sched *sched;
     struct graph *graph;
-    struct core *core;        /* of the thread that is at this place */
+    struct core *core;        /* of the thread that is this worker */
     struct trace_ring *trace; /* NULL: nothing is recorded */
     uint32_t index;
     bool is_shared;    /* others know of tasks, or may: other workers, threads set aside */
     bool is_hungry;    /* counted in sched->hungry */
     bool is_offering;  /* it offers ready tasks to others; the submitter: as sharing.h decides */
-    uint8_t core_mask; /* core types this place may use */
+    uint8_t core_mask; /* core types this worker may use */
     uint16_t core_index[PTO_CORE_TYPES];
     uint64_t order;      /* state of the random order; 0: newest first */
     uint32_t deque_head; /* oldest */
@@ -143,7 +143,7 @@ struct sched {
     const struct graph_kernel *kernels;
     uint32_t aic_count;                /* AIV cores are numbered after these */
     struct a32 attention;              /* ATTEND_... */
-    struct a32 spare;                  /* core types, as bits, that a place could have one of */
+    struct a32 spare;                  /* core types, as bits, that a worker could have one of */
     _Alignas(128) struct a32 sleepers; /* threads that are about to sleep or do */
     struct a32 hungry;                 /* workers that look for something to run */
     struct a32 short_hint;             /* enum short_hint: a hint */
@@ -174,7 +174,7 @@ void sched_share(struct worker *w);
 /* Many became ready, or the deque is full: offers some, makes room. Returns 0. */
 int sched_pushed(struct worker *w);
 
-/* A ready task, for this worker or others; by the thread at the worker's place. Returns 0. */
+/* A ready task, for this worker or others; by the worker's thread. Returns 0. */
 static inline int sched_push_line(struct worker *w, uint32_t line)
 {
     w->deque[w->deque_tail++ % SCHED_DEQUE] = line;

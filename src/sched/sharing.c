@@ -271,7 +271,7 @@ static enum sharing_way choose_way(struct sharing_choice *c)
     if (c->way == WAY_SHARED) /* workers may have to wake up first */
         return c->total >= SHARING_TRY_FIRST && cost_alone(c) < c->cost[WAY_SHARED] ? WAY_ALONE
                                                                                     : WAY_SHARED;
-    if (c->run_ns < SHARING_NS_LEAST)
+    if (c->run_ns < SHARING_NS_RETRY_MIN)
         return WAY_ALONE;
     if (c->total < c->try_at)
         return c->cost[WAY_SHARED] != 0 && c->cost[WAY_SHARED] < c->cost[WAY_ALONE] ? WAY_SHARED

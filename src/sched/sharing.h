@@ -36,8 +36,8 @@
  *                    sharing_launch_ends
  *     other workers  sharing_other_timed     after each of their rounds
  *
- * All but the last are called by the thread at the submitter's place, and struct
- * sharing is that thread's alone. The one word that threads share is sched->short_hint:
+ * All but the last are called by the submitter's thread, and struct sharing is
+ * that thread's alone. The one word that threads share is sched->short_hint:
  * other workers give the hint, the submitter takes it. It is read and written relaxed:
  * nothing is read because of it, and one that is late or lost costs time only.
  */
@@ -51,7 +51,7 @@ enum {
     SHARING_NS_LONG = 1000,       /* of a task: it is always shared */
     SHARING_NS_LONG_LAUNCH = 100, /* the same while a built graph is launched: it has no builder */
     SHARING_NS_HINT = 100,        /* other workers hint at shorter ones */
-    SHARING_NS_LEAST = 50,        /* for shorter ones sharing is not even tried again */
+    SHARING_NS_RETRY_MIN = 50,    /* for shorter ones sharing is not even tried again */
     SHARING_NS_STEPWISE = 2000,   /* shorter ones with edges are built in steps */
     SHARING_NS_BUILD = 25,        /* what one takes beside its run, until it is known */
     SHARING_NS_LONG_WHOLE = 4000, /* of a launch, by task: shared, where only this is known */

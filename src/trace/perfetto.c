@@ -14,7 +14,6 @@
 struct perfetto {
     const struct trace_slices *slices;
     const struct chip_record *record;
-    double ns_per_cycle;
     FILE *out;
     bool has_event; /* a comma is needed */
 };
@@ -26,19 +25,14 @@ static void write_string(FILE *out, const char *text);
 void trace_write_perfetto(const struct trace_slices *slices, FILE *out)
 {
     const struct chip_record *record = &slices->snapshot->record;
-    struct perfetto t = { .slices = slices, .record = record, .ns_per_cycle = 1.0, .out = out };
+    struct perfetto t = { .slices = slices, .record = record, .out = out };
 
-    if (record->end_cycles > record->begin_cycles)
-        t.ns_per_cycle = (double)(record->end_ns - record->begin_ns) /
-                         (double)(record->end_cycles - record->begin_cycles);
     write_events(&t);
 }
 
 static double micros(const struct perfetto *t, uint64_t cycles)
 {
-    return cycles <= t->record->begin_cycles
-               ? 0.0
-               : (double)(cycles - t->record->begin_cycles) * t->ns_per_cycle / 1000.0;
+    return trace_slices_us(t->slices, cycles);
 }
 
 static uint32_t track(const struct trace_slice *s)
@@ -54,7 +48,6 @@ static void begin_event(struct perfetto *t)
 
 static void name_tracks(struct perfetto *t)
 {
-    uint32_t aic_count = t->record->aic_count;
     bool is_used[PTO_CORES_MAX + 2] = { false };
 
     begin_event(t);
@@ -64,31 +57,30 @@ static void name_tracks(struct perfetto *t)
     for (uint64_t i = 0; i < t->slices->count; i++)
         is_used[track(&t->slices->slice[i])] = true;
     for (uint32_t k = 1; k < PTO_CORES_MAX + 2; k++) {
+        const char *type;
+        uint32_t index;
+
         if (!is_used[k])
             continue;
         begin_event(t);
         fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{",
                 k);
-        if (k == 1)
+        if (k == 1) {
             fputs("\"name\":\"dummies\"}}", t->out);
-        else if (k - 2 < aic_count)
-            fprintf(t->out, "\"name\":\"AIC %u\"}}", k - 2);
-        else
-            fprintf(t->out, "\"name\":\"AIV %u\"}}", k - 2 - aic_count);
+            continue;
+        }
+        type = trace_slices_core(t->slices, k - 2, &index);
+        fprintf(t->out, "\"name\":\"%s %u\"}}", type, index);
     }
 }
 
 static void write_slice(struct perfetto *t, const struct trace_slice *s)
 {
     uint64_t end = s->has_end ? s->end : t->record->end_cycles;
-    const char *name = s->core == TRACE_CORE_NONE ? "dummy"
-                       : s->kernel < t->slices->snapshot->kernel_count
-                           ? t->slices->snapshot->kernel_name[s->kernel]
-                           : "kernel";
 
     begin_event(t);
     fputs("{\"ph\":\"X\",\"cat\":\"task\",\"name\":", t->out);
-    write_string(t->out, name);
+    write_string(t->out, trace_slices_name(t->slices, s));
     fprintf(t->out,
             ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
             "\"block\":%u%s}}",

@@ -18,7 +18,7 @@ uint64_t trace_ring_first(const struct trace_ring *ring)
 int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices *out)
 {
     const struct chip_record *record = &snapshot->record;
-    struct trace_slices s = { .snapshot = snapshot };
+    struct trace_slices s = { .snapshot = snapshot, .ns_per_cycle = 1.0 };
     uint64_t records = 0;
 
     for (uint32_t i = 0; i < record->ring_count; i++)
@@ -31,6 +31,9 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
     qsort(s.slice, s.count, sizeof(*s.slice), compare_slices);
     for (uint32_t i = 0; i < record->ring_count; i++)
         read_ends(&s, record->ring[i]);
+    if (record->end_cycles > record->begin_cycles)
+        s.ns_per_cycle = (double)(record->end_ns - record->begin_ns) /
+                         (double)(record->end_cycles - record->begin_cycles);
     *out = s;
     return PTO_OK;
 }
@@ -38,6 +41,29 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
 void trace_slices_free(struct trace_slices *s)
 {
     free(s->slice);
+}
+
+double trace_slices_us(const struct trace_slices *s, uint64_t cycles)
+{
+    uint64_t begin = s->snapshot->record.begin_cycles;
+
+    return cycles <= begin ? 0.0 : (double)(cycles - begin) * s->ns_per_cycle / 1000.0;
+}
+
+const char *trace_slices_core(const struct trace_slices *s, uint32_t core, uint32_t *index_out)
+{
+    uint32_t aic_count = s->snapshot->record.aic_count;
+
+    *index_out = core < aic_count ? core : core - aic_count;
+    return core < aic_count ? "AIC" : "AIV";
+}
+
+const char *trace_slices_name(const struct trace_slices *s, const struct trace_slice *slice)
+{
+    if (slice->core == TRACE_CORE_NONE)
+        return "dummy";
+    return slice->kernel < s->snapshot->kernel_count ? s->snapshot->kernel_name[slice->kernel]
+                                                     : "kernel";
 }
 
 static void read_ring(struct trace_slices *t, const struct trace_ring *ring)

@@ -36,6 +36,7 @@ struct trace_slices {
     struct trace_slice *slice; /* by task, block and core */
     uint64_t count;
     uint64_t lost; /* records that gave way to later ones */
+    double ns_per_cycle;
 };
 
 /* PTO_OK or PTO_ENOMEM. */
@@ -45,6 +46,14 @@ void trace_slices_free(struct trace_slices *s);
 const struct trace_slice *trace_slices_find(const struct trace_slices *s, uint32_t index);
 /* Number of the oldest record that the ring still has. */
 uint64_t trace_ring_first(const struct trace_ring *ring);
+
+/* What every exporter tells alike. */
+/* From the begin of the run, in µs. */
+double trace_slices_us(const struct trace_slices *s, uint64_t cycles);
+/* Of the core's type: "AIC" or "AIV"; its number among those of that type goes to `index_out`. */
+const char *trace_slices_core(const struct trace_slices *s, uint32_t core, uint32_t *index_out);
+/* The name of the kernel, or what stands for it. */
+const char *trace_slices_name(const struct trace_slices *s, const struct trace_slice *slice);
 
 /* The exporters, one file each: write the whole document. Errors are the stream's. */
 void trace_write_perfetto(const struct trace_slices *slices, FILE *out);

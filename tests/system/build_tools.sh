@@ -58,7 +58,7 @@ expect 2 "--kernel must be ID:aic:FILE" --orchestration orch.c --kernel a.c
 expect 2 "--signature must be a list of in, out" --orchestration orch.c --signature in,up
 expect 2 "--jobs must be a number" --orchestration orch.c --jobs 0
 expect 2 "--mode must be stream or host" --orchestration orch.c --mode fast
-expect 2 "unknown platform 'a7'; --platform must be a2a3sim, a5sim, a2a3 or a5" --orchestration orch.c --platform a7
+expect 2 "unknown platform 'nochip'; --platform must be a2a3sim, a5sim, " --orchestration orch.c --platform nochip
 expect 1 "no.c cannot be read: No such file" --orchestration no.c
 expect 1 "what language is that?" --orchestration out
 expect 1 "the kernel id 0 is taken" $c --kernel 0:aic:a.c

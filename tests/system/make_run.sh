@@ -44,7 +44,8 @@ expect 0 "vector" run --list
 expect 0 "5, 1 thread" run vector --platform a5sim --mode=host --threads 1 --clusters 1
 expect 2 "unknown scene 'nothing': neither a folder nor an example" run nothing
 expect 2 "'../vector' is not a scene" run ../vector
-expect 2 "unknown platform 'a9'; --platform must be a2a3sim, a5sim or all" run --platform a9
+listed=$(tests/system/platforms.sh | paste -sd, | sed 's/,/, /g')
+expect 2 "unknown platform 'nochip'; --platform must be $listed or all" run --platform nochip
 expect 2 "--mode must be stream, host or all" run --mode fast
 expect 2 "--threads must be a number" run --threads -1
 expect 2 "unexpected argument 'vector'" run vector vector

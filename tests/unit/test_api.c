@@ -192,23 +192,35 @@ static void the_version_has_three_numbers(void **state)
     assert_int_equal(sscanf(pto_version(), "%d.%d.%d%c", &major, &minor, &patch, &rest), 3);
 }
 
-static void the_platforms_are_two_chips_simulated_and_not(void **state)
+static void each_generation_has_a_simulated_and_a_real_platform(void **state)
 {
+    uint32_t count = 0, simulated = 0;
+
     (void)state;
-    assert_string_equal(pto_platform_at(0)->name, "a2a3sim");
-    assert_int_equal(pto_platform_at(0)->clusters, 8);
-    assert_int_equal(pto_platform_at(0)->clusters_max, 24);
-    assert_string_equal(pto_platform_at(1)->name, "a5sim");
-    assert_int_equal(pto_platform_at(1)->clusters, 8);
-    assert_int_equal(pto_platform_at(1)->clusters_max, 36);
-    assert_string_equal(pto_platform_at(2)->name, "a2a3");
-    assert_string_equal(pto_platform_at(3)->name, "a5");
-    for (uint32_t i = 0; i < 4; i++) {
-        assert_int_equal(pto_platform_at(i)->is_simulated, i < 2);
-        assert_int_equal(pto_platform_at(i)->missing == NULL, i < 2);
+    for (; pto_platform_at(count) != NULL; count++) {
+        const struct pto_platform *p = pto_platform_at(count), *other;
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s%s", p->generation, p->is_simulated ? "" : "sim");
+        other = pto_platform_find(name);
+        assert_ptr_equal(pto_platform_find(p->name), p);
+        assert_non_null(other);
+        assert_string_equal(other->generation, p->generation);
+        assert_int_not_equal(other->is_simulated, p->is_simulated);
+        assert_int_equal(other->clusters_max, p->clusters_max);
+        assert_in_range(p->clusters, 1, p->clusters_max);
+        assert_string_equal(p->backend, p->is_simulated ? "sim" : "cann");
+        assert_int_equal(p->missing == NULL, p->is_simulated);
+        simulated += p->is_simulated;
     }
-    assert_null(pto_platform_at(4));
+    assert_int_equal(count, 2 * simulated);
     assert_null(pto_platform_at(UINT32_MAX));
+    assert_null(pto_platform_find("nochip"));
+    assert_string_equal(pto_platform_at(0)->name, "a2a3sim");
+    assert_int_equal(pto_platform_find("a2a3sim")->clusters, 8);
+    assert_int_equal(pto_platform_find("a2a3sim")->clusters_max, 24);
+    assert_int_equal(pto_platform_find("a5sim")->clusters, 8);
+    assert_int_equal(pto_platform_find("a5sim")->clusters_max, 36);
 }
 
 static void device_params_name_a_platform_and_leave_the_rest_to_it(void **state)
@@ -1696,7 +1708,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_status_has_a_text),
         cmocka_unit_test(the_version_has_three_numbers),
-        cmocka_unit_test(the_platforms_are_two_chips_simulated_and_not),
+        cmocka_unit_test(each_generation_has_a_simulated_and_a_real_platform),
         cmocka_unit_test(device_params_name_a_platform_and_leave_the_rest_to_it),
         cmocka_unit_test(a_device_is_opened_by_each_platform_name),
         cmocka_unit_test(a_device_that_cannot_be_is_refused),

@@ -71,7 +71,7 @@ static void fill_ready(struct pto_orch *o, const struct pto_entry *entry)
         (n), (n), (n), (n) \
     }
 
-const struct drill drills_limits[] = {
+const struct drill drills_rings[] = {
     { PTO_ESCOPE_DEADLOCK, "scope-window", "a scope with more tasks than its ring holds",
       .orchestration = fill_scope, .says = "raise ring_task_window",
       .flags = DRILL_SITE | DRILL_STREAM, .scope_depth = 1, .rings = { .task_window = EACH(4) } },
