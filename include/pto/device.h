@@ -54,6 +54,7 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
 int pto_device_close(struct pto_device *device);
 
 /* What an open device is. */
+/* What kind of device it is, and whether it is lost, as far as a run has noticed. */
 struct pto_device_info {
     size_t size;
     const char *platform;

@@ -6,8 +6,8 @@
  * it, tests/conformance/ runs the same suite over all of them.
  *
  * What each call means is said in chip/chip.h, where the host finds it; here is what
- * holds for whoever implements it. The wrappers have checked the arguments: no pointer
- * is NULL unless it may be, sizes are not 0. `Optional:` says what NULL means. Errors
+ * holds for whoever implements it. No pointer is NULL unless it may be, which the host
+ * sees to; sizes are not 0, which the wrappers do. `Optional:` says what NULL means. Errors
  * of the system or of a vendor are translated where they occur.
  */
 #ifndef PTO_BACKEND_H
@@ -53,7 +53,7 @@ struct chip_run_ops {
     void (*cancel)(struct chip *chip, uint64_t number);
     uint64_t (*progress)(struct chip *chip);
 
-    /* Optional: NULL means that CHIP_BUILD and CHIP_LAUNCH are refused. */
+    /* From any thread, beside a run of another graph. Optional: NULL: there are no graphs. */
     void (*drop)(struct chip *chip, struct chip_graph *graph);
 
     /* Optional: NULL means that nothing is ever recorded. */

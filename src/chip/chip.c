@@ -65,7 +65,7 @@ void chip_count_stuck(int32_t change)
 
 int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
 {
-    if (bytes > BYTES_MAX)
+    if (bytes == 0 || bytes > BYTES_MAX)
         return PTO_ENOMEM;
     return chip->backend->memory->alloc(chip, bytes, addr_out);
 }

@@ -8,9 +8,9 @@
  * struct chip. A run crosses this border as data, and so does what comes of it: the
  * orchestration may run in another process, or on another processor.
  *
- * Threads: alloc, free, write, read, contains, check, cancel, poll and progress may be
- * called from any thread at any time; load and unload from any thread while no run
- * uses the code. start, wait, report, record and drop belong to one run at a time:
+ * Threads: alloc, free, write, read, contains, check, cancel, poll, progress and drop may
+ * be called from any thread at any time; load and unload from any thread while no run
+ * uses the code. start, wait, report and record belong to one run at a time:
  * whoever calls them sees to that.
  */
 #ifndef PTO_CHIP_H
@@ -149,14 +149,15 @@ int chip_start(struct chip *chip, const struct chip_request *request);
 /*
  * Lends the calling thread to the run, and returns when it has ended: of its own, by
  * chip_cancel, or through the time-outs of its options. The backend sees to it that
- * one of these happens; a chip that dies ends its run.
+ * one of these happens; a chip that dies ends its run. An orchestration that loops
+ * without calling any of its operations is the exception: nothing ends that.
  */
 void chip_wait(struct chip *chip);
 /* PTO_RUN_ENDED or PTO_RUN_PENDING. */
 int chip_poll(struct chip *chip);
-/* Ends the run with this number early, whether it was started yet or not. */
+/* Ends the run with this number, and any with a lower one, early; also before it is started. */
 void chip_cancel(struct chip *chip, uint64_t number);
-/* Kernels that the run has executed so far: a number that grows while it moves. */
+/* A number that changes whenever a kernel starts or returns: only to be compared. */
 uint64_t chip_progress(struct chip *chip);
 /* After the end: fills the counts, and says what came of it. Valid until the next start. */
 const struct chip_result *chip_report(struct chip *chip, struct pto_run_report *report);
@@ -182,7 +183,7 @@ struct chip_record {
     uint64_t tasks;
 };
 
-/* PTO_ENOSUP: the chip has no recorder. PTO_EPEER: what it held is gone. */
+/* PTO_ENOSUP: the chip has no recorder. PTO_EINVAL: nothing was recorded. PTO_EPEER: it is gone. */
 int chip_record(struct chip *chip, struct chip_record *record_out);
 
 /* Of the process: threads in kernels that no run waits for. */

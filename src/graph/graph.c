@@ -67,7 +67,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->info_count = 1;
     memset(g->free_slot, 0, sizeof(g->free_slot));
     memset(g->free_buffer, 0, sizeof(g->free_buffer));
-    memset(&g->refusal, 0, sizeof(g->refusal));
+    g->refusal = (struct graph_refusal){ FAULT_NONE, -1, 0 };
     a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
     if (reserve_first(g) < 0 || start_ids(g) < 0 || regions_start(g) < 0) {
         g->refusal.fault = FAULT_MEMORY;

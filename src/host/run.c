@@ -454,8 +454,12 @@ static const char *find_unsupported(const struct run *run)
     const struct pto_run_options *options = &run->options;
 
     if (run->callable->packed == NULL && !can->runs_functions)
-        return "its code is functions of this program, which the device, in a process of its own, "
-               "cannot call; load an artefact, or open the device without is_isolated";
+        return can->shares_memory
+                   ? "its code is functions of this program, which the device cannot "
+                     "call; load an artefact"
+                   : "its code is functions of this program, which the device, in a "
+                     "process of its own or on a chip, cannot call; load an "
+                     "artefact, or open the device without is_isolated";
     if ((options->edge != NULL || options->task != NULL) && !can->has_observers)
         return "the device cannot call `edge` and `task` of the options; leave them NULL";
     if (run->purpose != CHIP_RUN && !can->has_graphs)

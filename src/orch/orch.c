@@ -101,12 +101,16 @@ static int start_ledger(struct orch *o)
     return PTO_OK;
 }
 
-int orch_start(struct orch *o, const struct orch_run *run)
+void orch_reset(struct orch *o)
 {
-    o->run = run;
     o->status = PTO_OK;
     o->failure.status = PTO_OK;
     o->stall.count = 0;
+}
+
+int orch_start(struct orch *o, const struct orch_run *run)
+{
+    o->run = run;
     o->quota = 0;
     o->ledger = NULL;
     o->is_held = run->options->mode == PTO_MODE_HOST || run->is_built_only;
@@ -214,6 +218,7 @@ int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
         copy_text(why.text, args->error, "not initialised with pto_args_init");
     if (status == PTO_ENOMEM) {
         why.fault = FAULT_MEMORY;
+        why.argument = -1;
         why.value[0] = o->budget->max;
         why.value[1] = o->budget->refused;
         why.value[2] = o->graph->seq;

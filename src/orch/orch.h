@@ -12,12 +12,13 @@
  * calls the rest:
  *
  *     orch_open        once
- *     orch_start       before each run: the graph is empty, or that of a launch
+ *     orch_reset       before each run, then
+ *     orch_start       the graph is empty, or that of a launch
  *     orch_build       on the builder's stack; not for a launch
  *     orch_end         when every task has gone, or the run is given up
  *
- * Whoever watches the run (the chip's monitor, the thread that leads it) may fail it
- * with orch_fail while the builder does not run.
+ * The thread that leads the run may fail it with orch_fail while the builder does not
+ * run; nobody else may.
  */
 #ifndef PTO_ORCH_H
 #define PTO_ORCH_H
@@ -86,6 +87,8 @@ struct orch {
 void orch_each_pool(struct orch *o, void (*each)(struct pool *pool, uint64_t share, void *context),
                     void *context);
 void orch_open(struct orch *o);
+/* Before each run: forgets how the one before it failed. */
+void orch_reset(struct orch *o);
 /* PTO_OK, or the status of o->failure: nothing is to be run. */
 int orch_start(struct orch *o, const struct orch_run *run);
 /* `arg` is the struct orch. */
@@ -138,7 +141,7 @@ static inline bool orch_has_news(const struct orch *o)
     return a32_load_relaxed(&o->sched->attention) != 0; /* being late is harmless */
 }
 
-/* Every operation but a submit begins with it: PTO_EINVAL, or the status of the run. */
+/* What operations that can fail begin with: PTO_EINVAL, or the status of the run. */
 static inline int orch_enter(struct pto_orch *handle)
 {
     struct orch *o = orch_of(handle);

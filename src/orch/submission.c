@@ -15,7 +15,7 @@
 
 static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
 
-static int see_to_others(struct orch *o);
+static int see_to_others(struct orch *o, const struct pto_site *site);
 static void set_quota(struct orch *o);
 static int admit(struct orch *o, const struct pto_args *args, const struct pto_site *site);
 static int enter_in_ledger(struct orch *o, const struct pto_args *args, const struct pto_site *site,
@@ -82,7 +82,7 @@ static int submit_unusual(struct orch *o, const struct pto_kernels *kernels,
     return PTO_OK;
 }
 
-/* What kind of task it is gets judged here, and nowhere else. */
+/* What kind of task it is gets judged here, once. */
 static inline int submit_task(struct orch *o, const struct pto_kernels *kernels,
                               const struct pto_args *args, const struct pto_site *site,
                               struct pto_outputs *out)
@@ -107,7 +107,7 @@ __attribute__((noinline)) static int submit_after_others(struct orch *o,
                                                          const struct pto_site *site,
                                                          struct pto_outputs *out)
 {
-    int status = see_to_others(o);
+    int status = see_to_others(o, site);
 
     return status < 0 ? status : submit_task(o, kernels, args, site, out);
 }
@@ -126,16 +126,18 @@ int orch_submit_streamed(struct pto_orch *handle, const struct pto_kernels *kern
 }
 
 /* What there is beside the next task: the end of the run, full memory, finished slots. */
-static int see_to_others(struct orch *o)
+static int see_to_others(struct orch *o, const struct pto_site *site)
 {
     struct graph *g = o->graph;
 
     if (orch_has_news(o))
         orch_attend(o);
-    if (o->status < 0)
+    if (o->status < 0) {
+        o->quota = 0; /* however many more are tried */
         return o->status;
+    }
     if (g->seq == UINT32_MAX)
-        return orch_refuse(o, graph_refuse(g, FAULT_TOO_MANY, -1, 0), NULL, NULL, NULL);
+        return orch_refuse(o, graph_refuse(g, FAULT_TOO_MANY, -1, 0), NULL, NULL, site);
     if (!o->is_held && sharing_wants_builder(&o->sharing, o->submitter))
         port_room(o->machine);
     else if (o->is_shared && o->quota < 0)
@@ -168,7 +170,7 @@ int orch_submit_counted(struct pto_orch *handle, const struct pto_kernels *kerne
     if (!orch_is_builder(o))
         return PTO_EINVAL;
     o->quota = -1;
-    status = see_to_others(o);
+    status = see_to_others(o, site);
     if (status >= 0 && o->ledger != NULL)
         status = admit(o, args, site);
     if (status < 0)

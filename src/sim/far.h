@@ -10,9 +10,11 @@
  *
  * The file is not mapped here, so nothing that a kernel does to memory reaches the
  * host. The addresses at which the program has it are kept free in the host, so that an
- * address is either the host's or a device's, and of one device only. The program watches the host and ends with it; the host watches the program
- * through a descriptor of the process, so that neither depends on who else has a copy
- * of the sockets. Whoever notices first that the program has gone takes down how.
+ * address is either the host's or a device's, and of one device only.
+ *
+ * The program watches the host and ends with it; the host watches the program through a
+ * descriptor of the process, so that neither depends on who else has a copy of the
+ * sockets. Whoever notices first that the program has gone takes down how.
  */
 #ifndef PTO_FAR_H
 #define PTO_FAR_H

@@ -56,7 +56,7 @@ void sim_will_name(struct sim *m)
 
 static bool is_inside(const struct thread *th)
 {
-    return a32_load_acquire(&th->core.exec) % 2 != 0; /* A7 */
+    return a32_load_acquire(&th->core.exec) % 2 != 0; /* sees what R7 published */
 }
 
 static void keep_site(struct far_will_kernel *k, const struct pto_site *site)

@@ -10,7 +10,7 @@
 #include "sim/sim.h"
 
 static void set_run(struct sim *m, const struct chip_request *request);
-static void begin_run(struct sim *m);
+static void begin_run(struct sim *m, uint64_t number);
 static uint64_t count_executions(struct sim *m);
 static void end_run(struct sim *m);
 static void finish_building(struct sim *m);
@@ -37,18 +37,19 @@ int sim_start(struct chip *chip, const struct chip_request *request)
         m->building = sim_graph_create();
         if (m->building == NULL || sim_guard_scalars(m, request->entry) < 0) {
             free(m->building);
+            m->building = NULL;
             return PTO_ENOMEM;
         }
     }
     set_run(m, request);
     a32_store_relaxed(&m->has_ended, 0);
-    begin_run(m);
+    begin_run(m, request->number);
     m->result.graph = NULL;
     m->result.is_lost = false;
+    orch_reset(&m->orch);
     if (sim_record_begin(m, request->options, &m->run) < 0) {
         struct failure why = orch_failure(PTO_ENOMEM, FAULT_NO_RECORDER, NULL);
 
-        m->orch.status = PTO_OK;
         (void)orch_fail(&m->orch, &why);
         m->is_refused = true;
         return PTO_OK;
@@ -81,11 +82,10 @@ static void set_run(struct sim *m, const struct chip_request *request)
     };
     m->image = is_launch ? &request->graph->built.image : NULL;
     m->deadline_ns = deadline_after(request->options->timeout_ns);
-    m->number = request->number;
 }
 
 /* What the run before left is cleared; a cancellation may be older than the start. */
-static void begin_run(struct sim *m)
+static void begin_run(struct sim *m, uint64_t number)
 {
     m->takeovers = 0;
     a32_store_relaxed(&m->sleeps, 0);
@@ -100,7 +100,8 @@ static void begin_run(struct sim *m)
     sim_drop_pipes(m);
     pthread_mutex_lock(&m->lock); /* a worker may still be giving up the cores of the run before */
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
-    a32_store_relaxed(&m->sched.attention, m->cancelled >= m->number ? ATTEND_CANCELLED : 0);
+    m->number = number; /* whoever cancels compares it */
+    a32_store_relaxed(&m->sched.attention, m->cancelled >= number ? ATTEND_CANCELLED : 0);
     sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
     pthread_mutex_unlock(&m->lock);
 }

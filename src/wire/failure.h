@@ -47,9 +47,8 @@ enum fault {
     FAULT_MEMORY, /* value: budget, bytes that were not to be had, tasks submitted, live ones */
 
     /* The rings' limits: graph/ledger. value: ring, needed, size, oldest task, tasks of the scope */
-    FAULT_RING,       /* nothing came back for a while */
-    FAULT_RING_HELD,  /* waiting cannot help: a scope that is open holds the oldest task */
-    FAULT_RING_SIZES, /* an option is out of range */
+    FAULT_RING,      /* nothing came back for a while */
+    FAULT_RING_HELD, /* waiting cannot help: a scope that is open holds the oldest task */
 
     /* What an orchestration does wrong: orch/. */
     FAULT_SCOPES_OPEN,      /* value: how many when it returned */
@@ -62,13 +61,12 @@ enum fault {
 
     /* What kernels do: sched/. `kernel`; status says which. value: address, block, task, lane, signal */
     FAULT_CRASH,
-    FAULT_CONDITION,
     FAULT_ENDED_RUN,
 
     /* Nothing moves, or the time is over. value: ms, enum stall_cause, task */
     FAULT_STALL,
 
-    /* A launch for which the graph was not built: orch/launch. */
+    /* A launch for which the graph was not built: orch/built_graph. */
     FAULT_LAUNCH_COUNTS,  /* value: tensors and scalars of the graph, of the launch */
     FAULT_LAUNCH_SHAPE,   /* value: tensor */
     FAULT_LAUNCH_SCALAR,  /* value: index, then, now, whether the orchestration read it */
@@ -76,9 +74,10 @@ enum fault {
     FAULT_LAUNCH_OUTSIDE, /* value: tensor */
     FAULT_LAUNCH_DATA,    /* value: then, offset, now; argument: tensor */
     FAULT_LAUNCH_MEMORY,  /* value: bytes, budget */
-    FAULT_NO_RECORDER,    /* no memory for its rings */
-    FAULT_LOST,           /* the device is */
-    FAULT_UNSUPPORTED,    /* text: what the chip cannot do */
+
+    /* What the chip does not have. */
+    FAULT_NO_RECORDER, /* no memory for its rings */
+    FAULT_UNSUPPORTED, /* text: what it cannot do */
 
     /* The chip's process has ended. `kernel`: see enum peer_suspect; value: enum peer_end, exit code
        or signal, enum peer_suspect, task, block */

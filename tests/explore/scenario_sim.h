@@ -619,6 +619,11 @@ void orch_open(struct orch *o)
     (void)o;
 }
 
+void orch_reset(struct orch *o)
+{
+    o->status = PTO_OK;
+}
+
 int orch_start(struct orch *o, const struct orch_run *run)
 {
     o->run = run;

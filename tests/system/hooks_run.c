@@ -97,7 +97,8 @@ int main(int argc, char **argv)
     static const struct pto_kernel kernels[] = { { "aic", kernel_aic, PTO_CORE_AIC },
                                                  { "aiv", kernel_aiv, PTO_CORE_AIV } };
     void *library = argc == 2 ? dlopen(argv[1], RTLD_NOW | RTLD_LOCAL) : NULL;
-    struct pto_device_params device_params;
+    struct pto_device_params device_params = { .size = sizeof(device_params),
+                                               .platform = "a2a3sim" };
     struct pto_callable_params params;
     struct pto_callable *callable;
     struct pto_device *device;
@@ -111,7 +112,6 @@ int main(int argc, char **argv)
     __typeof__(&pto_callable_destroy) destroy = find(library, "pto_callable_destroy");
     __typeof__(&pto_run) run = find(library, "pto_run");
 
-    pto_device_params_init(&device_params);
     expect(open(&device_params, &device) == PTO_OK, "no device");
     expect(dlsym(RTLD_DEFAULT, "pto_device_open") == NULL, "a device makes everything visible");
     pto_callable_params_init(&params);
