@@ -89,7 +89,7 @@ static void read_ring(struct trace_slices *t, const struct trace_ring *ring)
     }
 }
 
-/* `position` of `batch` records that share a stamp: they get equal shares of the time up to the next one. */
+/* `position` of `batch` records with one stamp: they share the time up to the next one equally. */
 static void read_record(struct trace_slices *t, const struct trace_record *r, uint64_t next_time,
                         uint32_t position, uint32_t batch)
 {
