@@ -3,11 +3,20 @@
  * Graphs: a graph is built once and launched many times, each time with other
  * buffers and scalars.
  *
- * A launch may change the addresses of the entry's tensors, and the scalars that
- * the orchestration passed on with pto_pass_scalar. Any other change is refused
- * with PTO_EGRAPH: of shapes; of which tensors overlap; of a scalar that the
- * orchestration read (with pto_scalar, or any scalar once it has looked into
- * `entry->scalar`); of an element that it read with pto_get_data.
+ * A launch may change the addresses of the entry's tensors, and the scalars that were
+ * declared to vary when the graph was built: the orchestration passes them on with
+ * pto_pass_scalar. Any other change is refused with PTO_EGRAPH: of shapes; of which
+ * tensors overlap; of any other scalar; of an element that the orchestration read with
+ * pto_get_data.
+ *
+ *     pto_run_options_init(&options);
+ *     pto_run_options_vary(&options, 0);
+ *     status = pto_graph_build(device, callable, &entry, &options, &report, &graph);
+ *     entry_scalars[0]++;
+ *     status = pto_graph_run(graph, &entry, NULL, &report);
+ *
+ * A scalar that varies must not decide what the graph is. pto_scalar refuses to read
+ * one; a look into `entry->scalar`, which nobody notices, finds the value of the build.
  *
  * The outputs of its tasks belong to the graph. Every launch uses them again and
  * allocates nothing. There is one launch of a graph at a time; another one gives

@@ -290,8 +290,9 @@ static inline void pto_add_scalar(struct pto_args *a, uint64_t value)
 
 /*
  * Passes on scalar `index` of the entry. When a graph is launched again, the task
- * gets the scalar of that launch; scalars from pto_add_scalar stay as they were
- * when the graph was built.
+ * gets the scalar of that launch, which may be another one if it was declared to vary
+ * (pto_run_options_vary). Scalars from pto_add_scalar stay as they were when the graph
+ * was built.
  */
 static inline void pto_pass_scalar(struct pto_args *a, uint32_t index)
 {
@@ -604,8 +605,8 @@ static inline uint32_t pto_cluster_count(struct pto_orch *o)
 }
 
 /*
- * Returns scalar `index` of the entry; 0 if there is none. A graph remembers that
- * it depends on this scalar.
+ * Returns scalar `index` of the entry, as `entry->scalar[index]` is; 0 if there is
+ * none. While a graph is built, a scalar that was declared to vary is refused.
  */
 static inline uint64_t pto_scalar(struct pto_orch *o, uint32_t index)
 {

@@ -61,6 +61,8 @@ enum pto_limits {
     PTO_LIMITS_REFERENCE /* all of the reference's, its fixed pools included */
 };
 
+enum { PTO_SCALAR_WORDS = PTO_ENTRY_SCALARS_MAX / 64 };
+
 /* How to run. */
 struct pto_run_options {
     size_t size;
@@ -83,6 +85,7 @@ struct pto_run_options {
     uint32_t trace_records;   /* the latest that each worker keeps: a power of two; 0: 65536 */
     pto_task_fn task;         /* may be NULL, and then costs nothing */
     void *task_context;
+    uint64_t varying_scalars[PTO_SCALAR_WORDS]; /* for pto_graph_build: see pto_run_options_vary */
 };
 
 #define PTO_DATA_TIMEOUT_DEFAULT_NS 15000000000ull
@@ -94,6 +97,19 @@ static inline void pto_run_options_init(struct pto_run_options *options)
         return;
     memset(options, 0, sizeof(*options));
     options->size = sizeof(*options);
+}
+
+/*
+ * Declares that launches of a graph may have another value of scalar `index` of the
+ * entry: the orchestration passes it on to tasks with pto_pass_scalar and does not
+ * look at its value. PTO_EINVAL: no entry has so many scalars.
+ */
+static inline int pto_run_options_vary(struct pto_run_options *options, uint32_t index)
+{
+    if (options == NULL || index >= PTO_ENTRY_SCALARS_MAX)
+        return PTO_EINVAL;
+    options->varying_scalars[index / 64] |= 1ull << index % 64;
+    return PTO_OK;
 }
 
 enum { PTO_CORES_MAX = 1024 };

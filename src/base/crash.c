@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
 #include "base/os.h"
@@ -148,21 +147,14 @@ static void pass_on(int number, siginfo_t *info, void *context)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct crash *c = here;
-    uintptr_t addr = (uintptr_t)info->si_addr;
 
-    if (c != NULL && number == SIGSEGV && c->guard != NULL &&
-        addr - (uintptr_t)c->guard < c->guard_bytes) {
-        c->is_guard_hit = true;
-        if (mprotect(c->guard, c->guard_bytes, PROT_READ) == 0)
-            return; /* the instruction runs again */
-    }
     if (c == NULL || a32_load_relaxed(c->depth) % 2 == 0 || /* own word */
         (number == SIGURG && a32_load_acquire(&c->is_recalled) == 0)) {
         pass_on(number, info, context);
         return;
     }
     c->signal = number;
-    c->addr = info->si_code > 0 ? addr : 0; /* else somebody sent it */
+    c->addr = info->si_code > 0 ? (uintptr_t)info->si_addr : 0; /* else somebody sent it */
     /* Nothing is blocked here but by a race detector, which would not be undone. */
     pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)context)->uc_sigmask, NULL);
     siglongjmp(c->back, 1);

@@ -25,9 +25,6 @@ struct crash {
     struct a32 is_recalled;  /* a SIGURG means: leave it */
     int signal;              /* after the jump: which one; SIGURG: called back */
     uint64_t addr;           /* and where */
-    char *guard;             /* a page that is to be noticed when it is read; NULL: none */
-    size_t guard_bytes;
-    bool is_guard_hit; /* it was; it can be read now */
     struct crash *outer;
 };
 

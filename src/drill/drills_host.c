@@ -262,6 +262,34 @@ static void graph_scalar(struct stage *s)
     launch_changed(s, change_scalar);
 }
 
+static void graph_unused(struct stage *s)
+{
+    (void)pto_run_options_vary(&s->options, 0);
+    launch_changed(s, change_scalar);
+}
+
+/* Builds a graph with a scalar that is declared to vary. */
+static void build_varying(struct stage *s, uint32_t index)
+{
+    struct pto_graph *graph = NULL;
+
+    (void)pto_run_options_vary(&s->options, index);
+    drill_judge(s,
+                pto_graph_build(s->device, drill_callable(s, s->drill->orchestration), &s->entry,
+                                &s->options, &s->report, &graph),
+                &s->report.error);
+}
+
+static void varying_read(struct stage *s)
+{
+    build_varying(s, 0);
+}
+
+static void varying_absent(struct stage *s)
+{
+    build_varying(s, 2);
+}
+
 static void graph_overlap(struct stage *s)
 {
     launch_changed(s, let_overlap);
@@ -627,11 +655,17 @@ const struct drill drills_host[] = {
       .says = "built with 2 tensors and 2 scalars; the launch has 1 and 2" },
     { PTO_EGRAPH, "graph-shape", "a graph launched with another shape", .play = graph_shape,
       .orchestration = use_both, .says = "tensor 0 of the entry has another shape" },
-    { PTO_EGRAPH, "graph-scalar", "a graph launched with another value of a scalar that was read",
+    { PTO_EGRAPH, "graph-scalar",
+      "a graph launched with another value of a scalar that was not declared to vary",
       .play = graph_scalar, .orchestration = read_scalar,
       .says = "scalar 0 of the entry was 7 when the graph was built and is 8" },
     { PTO_EGRAPH, "graph-unused", "a graph launched with another value of a scalar that nobody got",
-      .play = graph_scalar, .orchestration = use_both, .says = "no task gets it" },
+      .play = graph_unused, .orchestration = use_both, .says = "no task gets it" },
+    { PTO_EARGS, "varying-read", "a graph that reads a scalar that was declared to vary",
+      .play = varying_read, .orchestration = read_scalar,
+      .says = "reads scalar 0 of the entry with pto_scalar, but it was declared to vary" },
+    { PTO_EARGS, "varying-absent", "a scalar that varies and is not there", .play = varying_absent,
+      .orchestration = read_scalar, .says = "scalar 2 was declared to vary" },
     { PTO_EGRAPH, "graph-overlap", "a graph launched with tensors that overlap",
       .play = graph_overlap, .orchestration = use_both,
       .says = "tensors 0 and 1 of the entry overlap" },

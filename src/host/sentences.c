@@ -406,10 +406,22 @@ static bool say_launch(const struct failure *f, struct pto_error *error)
         return true;
     case FAULT_LAUNCH_SCALAR:
         SAY("scalar %" PRIu64 " of the entry was %" PRIu64 " when the graph was built and is "
-            "%" PRIu64 " now, but %s; pass it on with pto_pass_scalar, read others with "
-            "pto_scalar, or build another graph",
+            "%" PRIu64 " now, but %s; or build another graph",
             value[0], value[1], value[2],
-            value[3] != 0 ? "the orchestration read its value" : "no task gets it");
+            value[3] != 0
+                ? "no task gets it: let the orchestration pass it on with pto_pass_scalar"
+                : "it was not declared to vary: pass it on with pto_pass_scalar and declare it "
+                  "with pto_run_options_vary when the graph is built");
+        return true;
+    case FAULT_VARYING_ABSENT:
+        SAY("scalar %" PRIu64 " was declared to vary with pto_run_options_vary, but the entry has "
+            "%" PRIu64 " scalars",
+            value[0], value[1]);
+        return true;
+    case FAULT_VARYING_READ:
+        SAY("the orchestration reads scalar %" PRIu64 " of the entry with pto_scalar, but it was "
+            "declared to vary; pass it on with pto_pass_scalar, or do not declare it",
+            value[0]);
         return true;
     case FAULT_LAUNCH_ALIAS:
         SAY("tensors %" PRIu64 " and %" PRIu64 " of the entry %s; build another graph for that",

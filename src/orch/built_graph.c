@@ -67,15 +67,17 @@ void built_graph_note_write(struct built_graph *b, struct orch *o, uint64_t addr
     add_fact(b, o, ORCH_WRITES, make_fact(o, addr, bytes, bits));
 }
 
-void built_graph_note_scalar(struct built_graph *b, uint32_t index)
+static bool has_bit(const uint64_t bits[PTO_SCALAR_WORDS], uint32_t index)
 {
-    b->scalar_use[index] |= SCALAR_READ;
+    return (bits[index / 64] >> index % 64 & 1) != 0;
 }
 
-void built_graph_note_scalars(struct built_graph *b, const struct orch *o)
+int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index)
 {
-    for (uint32_t i = 0; i < o->run->entry->scalar_count; i++)
-        b->scalar_use[i] |= SCALAR_READ;
+    struct failure why = orch_failure(PTO_EARGS, FAULT_VARYING_READ, NULL);
+
+    why.value[0] = index;
+    return has_bit(b->varying, index) ? orch_fail(o, &why) : PTO_OK;
 }
 
 static void note_fill(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
@@ -87,7 +89,24 @@ static void note_fill(void *context, uint64_t addr, uint64_t bytes, uint64_t val
                  .entry = -1, .dtype = dtype, .at = addr, .bytes = bytes, .bits = value });
 }
 
-void built_graph_record(struct built_graph *b, struct orch *o, struct graph_params *params)
+/* Copies the declarations. */
+static int take_varying(struct built_graph *b, struct orch *o)
+{
+    uint32_t count = o->run->entry->scalar_count;
+
+    memcpy(b->varying, o->run->options->varying_scalars, sizeof(b->varying));
+    for (uint32_t i = count; i < PTO_ENTRY_SCALARS_MAX; i++) {
+        struct failure why = orch_failure(PTO_EARGS, FAULT_VARYING_ABSENT, NULL);
+
+        why.value[0] = i;
+        why.value[1] = count;
+        if (has_bit(b->varying, i))
+            return orch_fail(o, &why);
+    }
+    return PTO_OK;
+}
+
+int built_graph_record(struct built_graph *b, struct orch *o, struct graph_params *params)
 {
     params->is_recorded = true;
     params->fill_fn = note_fill;
@@ -96,6 +115,7 @@ void built_graph_record(struct built_graph *b, struct orch *o, struct graph_para
         o->list_pool[i].used = 0;
         b->list[i] = (struct graph_facts){ (struct graph_fact *)(void *)o->list_pool[i].base, 0 };
     }
+    return take_varying(b, o);
 }
 
 /* ---- keeping ---- */
@@ -196,7 +216,7 @@ void built_graph_fill(struct built_graph *b, struct orch *o, char *memory)
     for (uint64_t i = 0; i < fills->count; i++)
         fills->fact[i].at = image_moved(&b->image, o->graph, fills->fact[i].at);
     for (uint32_t i = 0; i < b->image.passed_count; i++)
-        b->scalar_use[b->image.passed[i].entry] |= SCALAR_PASSED;
+        b->passed[b->image.passed[i].entry / 64] |= 1ull << b->image.passed[i].entry % 64;
     sharing_choice_start(&b->launches, WAY_SHARED);
 }
 
@@ -365,16 +385,18 @@ static bool is_away_from_outside(struct built_graph *b, struct orch *o)
     return true;
 }
 
-/* Scalars that are not passed on to tasks are part of the graph. */
+/*
+ * A scalar is part of the graph, whoever read it, unless it was declared to vary; and
+ * if no task gets one that was, the orchestration must have read it.
+ */
 static bool has_same_scalars(struct built_graph *b, struct orch *o)
 {
     const uint64_t *now = o->run->entry->scalar, *then = b->built.scalar;
 
     for (uint32_t i = 0; i < b->built.scalar_count; i++)
-        if (now[i] != then[i] && b->scalar_use[i] != SCALAR_PASSED)
-            return refuse(
-                o, FAULT_LAUNCH_SCALAR,
-                (const uint64_t[4]){ i, then[i], now[i], b->scalar_use[i] & SCALAR_READ });
+        if (now[i] != then[i] && !(has_bit(b->varying, i) && has_bit(b->passed, i)))
+            return refuse(o, FAULT_LAUNCH_SCALAR,
+                          (const uint64_t[4]){ i, then[i], now[i], has_bit(b->varying, i) });
     return true;
 }
 

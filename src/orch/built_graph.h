@@ -33,29 +33,27 @@ struct graph_facts {
     uint64_t count;
 };
 
-enum { SCALAR_PASSED = 1, SCALAR_READ = 2 };
-
 struct built_graph {
     struct image image;
     struct sharing_choice launches; /* whether they are shared */
     struct pto_entry built;         /* the entry with which it was built */
     uint64_t *bound_addr;           /* of the tensors that the image names now */
     uint64_t *bound_scalar;
-    uint8_t scalar_use[PTO_ENTRY_SCALARS_MAX];
+    uint64_t varying[PTO_SCALAR_WORDS];  /* scalars that were declared to vary, as bits */
+    uint64_t passed[PTO_SCALAR_WORDS];   /* scalars that tasks get as they are at a launch */
     bool has_lost_fact;                  /* there was no memory for one */
     struct graph_facts list[ORCH_LISTS]; /* enum orch_list */
 };
 
-/* The orchestration is about to run: everything that it reads is to be noted. */
-void built_graph_record(struct built_graph *b, struct orch *o, struct graph_params *params);
+/* The orchestration is about to run: what it reads is to be noted. Fails the run if it may not. */
+int built_graph_record(struct built_graph *b, struct orch *o, struct graph_params *params);
 /* What the orchestration itself read or wrote. */
 void built_graph_note_read(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
                            uint64_t bits);
 void built_graph_note_write(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
                             uint64_t bits);
-void built_graph_note_scalar(struct built_graph *b, uint32_t index);
-/* It looked into the entry by itself: any of the scalars may matter. */
-void built_graph_note_scalars(struct built_graph *b, const struct orch *o);
+/* It asks for a scalar, which must not be one that varies: else the run fails. */
+int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index);
 
 /* The graph is built and nothing was run: the bytes that built_graph_fill needs. */
 uint64_t built_graph_measure(struct built_graph *b, struct orch *o);

@@ -62,8 +62,8 @@ static int start_graph(struct orch *o, const struct orch_run *run)
 
     if (run->graph != NULL && !run->is_built_only)
         return built_graph_start(run->graph, o, &params);
-    if (run->graph != NULL)
-        built_graph_record(run->graph, o, &params);
+    if (run->graph != NULL && built_graph_record(run->graph, o, &params) < 0)
+        return o->status;
     return graph_start(o->graph, &params) < 0 ? orch_refuse(o, PTO_ENOMEM, NULL, NULL, NULL)
                                               : PTO_OK;
 }
@@ -130,9 +130,9 @@ static void call_orchestration(struct orch *o)
     const struct orch_run *run = o->run;
 
     if (run->guard == NULL)
-        run->function(&o->handle, run->entry_seen);
-    else if (run->guard(run->function, &o->handle, run->entry_seen, thrown.text,
-                        sizeof(thrown.text)) != 0)
+        run->function(&o->handle, run->entry);
+    else if (run->guard(run->function, &o->handle, run->entry, thrown.text, sizeof(thrown.text)) !=
+             0)
         (void)orch_fail(o, &thrown);
 }
 
@@ -332,8 +332,8 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
 
     if (orch_enter(handle) < 0 || index >= o->run->entry->scalar_count)
         return 0;
-    if (o->run->graph != NULL)
-        built_graph_note_scalar(o->run->graph, index);
+    if (o->run->graph != NULL && built_graph_note_scalar(o->run->graph, o, index) < 0)
+        return 0;
     return o->run->entry->scalar[index];
 }
 

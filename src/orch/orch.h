@@ -45,8 +45,7 @@ struct orch_run {
     guard_fn guard;       /* NULL: it cannot throw */
     const struct graph_kernel *kernels;
     uint32_t kernel_count;
-    const struct pto_entry *entry;      /* what tasks get */
-    const struct pto_entry *entry_seen; /* what the orchestration sees of it */
+    const struct pto_entry *entry;
     const struct pto_run_options *options;
     bool has_rings; /* a ring's size is set: options->rings */
     uint64_t stall_ns;

@@ -125,15 +125,14 @@ struct sim {
     struct sched sched;
     struct pool_budget budget;
     struct fiber *fiber;
-    struct orch_run run;         /* that is going on */
-    const struct image *image;   /* that it launches; NULL: it builds a graph */
-    struct pto_entry entry_seen; /* by the orchestration of a graph that is kept */
+    struct orch_run run;       /* that is going on */
+    const struct image *image; /* that it launches; NULL: it builds a graph */
     struct chip_graph *building;
     struct chip_graph *launched;
     uint64_t deadline_ns; /* UINT64_MAX: none */
     bool is_refused;      /* it was started, but there is nothing to run */
     bool is_lost;         /* a run ended without some of its kernels: no more runs */
-    bool has_handler;     /* crashes are caught, and reads of a guard noticed */
+    bool has_handler;     /* crashes are caught */
     uint64_t begin_ns, begin_cycles;
     uint64_t run_ns, run_cycles;
     uint64_t executions;
@@ -234,10 +233,6 @@ struct chip_graph *sim_graph_create(void); /* NULL: no memory */
 /* Keeps the graph that was built, or fails the run. */
 int sim_graph_keep(struct sim *m, struct chip_graph *graph);
 void sim_drop(struct chip *chip, struct chip_graph *graph);
-/* The orchestration sees its scalars in a page that it is noticed to read. PTO_ENOMEM. */
-int sim_guard_scalars(struct sim *m, const struct pto_entry *entry);
-/* Returns whether it has read them. */
-bool sim_unguard_scalars(struct sim *m);
 
 /* sim.c: what a thread does at a place. */
 void sim_serve_place(struct sim *m, struct thread *th);

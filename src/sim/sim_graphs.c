@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Built graphs that the simulated chip keeps: their memory, within the budget that
- * they share with what runs, and the page by which it is noticed that an orchestration
- * looks into its entry's scalars.
+ * they share with what runs.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -89,44 +88,4 @@ static char *allocate_image(uint64_t bytes)
     if (is_large && memory != NULL)
         os_use_large_pages(memory, rounded); /* a launch goes to and fro in it */
     return memory;
-}
-
-/* ---- scalars that an orchestration sees ---- */
-
-int sim_guard_scalars(struct sim *m, const struct pto_entry *entry)
-{
-    size_t page = os_page_bytes();
-    char *guard;
-
-    m->entry_seen = *entry;
-    if (!m->has_handler || entry->scalar_count == 0)
-        return PTO_OK;
-    static_assert(PTO_ENTRY_SCALARS_MAX * sizeof(uint64_t) <= 4096, "they fit a page");
-    guard = os_reserve(page);
-    if (guard == NULL || os_commit(guard, page) < 0) {
-        os_release(guard, page);
-        return PTO_ENOMEM;
-    }
-    memcpy(guard, entry->scalar, entry->scalar_count * sizeof(uint64_t));
-    if (os_protect(guard, page, false) < 0) {
-        os_release(guard, page);
-        return PTO_ENOMEM;
-    }
-    m->entry_seen.scalar = (const uint64_t *)(void *)guard;
-    m->caller.crash.guard = guard;
-    m->caller.crash.guard_bytes = page;
-    return PTO_OK;
-}
-
-bool sim_unguard_scalars(struct sim *m)
-{
-    struct crash *crash = &m->caller.crash;
-    bool is_hit = crash->is_guard_hit;
-
-    if (crash->guard == NULL)
-        return false;
-    os_release(crash->guard, crash->guard_bytes);
-    crash->guard = NULL;
-    crash->is_guard_hit = false;
-    return is_hit;
 }

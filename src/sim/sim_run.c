@@ -35,11 +35,8 @@ int sim_start(struct chip *chip, const struct chip_request *request)
     m->building = NULL;
     if (request->purpose == CHIP_BUILD) {
         m->building = sim_graph_create();
-        if (m->building == NULL || sim_guard_scalars(m, request->entry) < 0) {
-            free(m->building);
-            m->building = NULL;
+        if (m->building == NULL)
             return PTO_ENOMEM;
-        }
     }
     set_run(m, request);
     a32_store_relaxed(&m->has_ended, 0);
@@ -71,7 +68,6 @@ static void set_run(struct sim *m, const struct chip_request *request)
         .kernels = f->kernels,
         .kernel_count = f->kernel_count,
         .entry = request->entry,
-        .entry_seen = m->building != NULL ? &m->entry_seen : request->entry,
         .options = request->options,
         .has_rings = request->has_rings,
         .stall_ns = request->stall_ns,
@@ -165,8 +161,6 @@ static void end_run(struct sim *m)
 /* The graph is kept, unless something is wrong with it. */
 static void finish_building(struct sim *m)
 {
-    if (sim_unguard_scalars(m))
-        built_graph_note_scalars(&m->building->built, &m->orch);
     if (m->orch.status >= 0 && sim_graph_keep(m, m->building) >= 0)
         m->result.graph = m->building;
     else

@@ -69,11 +69,13 @@ enum fault {
     /* A launch for which the graph was not built: orch/built_graph. */
     FAULT_LAUNCH_COUNTS,  /* value: tensors and scalars of the graph, of the launch */
     FAULT_LAUNCH_SHAPE,   /* value: tensor */
-    FAULT_LAUNCH_SCALAR,  /* value: index, then, now, whether the orchestration read it */
+    FAULT_LAUNCH_SCALAR,  /* value: index, then, now, whether it was declared to vary */
     FAULT_LAUNCH_ALIAS,   /* value: two tensors, whether they did overlap */
     FAULT_LAUNCH_OUTSIDE, /* value: tensor */
     FAULT_LAUNCH_DATA,    /* value: then, offset, now; argument: tensor */
     FAULT_LAUNCH_MEMORY,  /* value: bytes, budget */
+    FAULT_VARYING_ABSENT, /* value: index of a scalar that was declared to vary, scalars */
+    FAULT_VARYING_READ,   /* value: the same index */
 
     /* What the chip does not have. */
     FAULT_NO_RECORDER, /* no memory for its rings */

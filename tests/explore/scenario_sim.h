@@ -711,19 +711,6 @@ void sim_drop(struct chip *chip, struct chip_graph *kept)
     (void)kept;
 }
 
-int sim_guard_scalars(struct sim *m, const struct pto_entry *entry)
-{
-    (void)m;
-    (void)entry;
-    return PTO_OK;
-}
-
-bool sim_unguard_scalars(struct sim *m)
-{
-    (void)m;
-    return false;
-}
-
 int local_code_load(const struct chip_program *program, struct chip_code **code_out,
                     struct pto_error *error)
 {
@@ -736,12 +723,6 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
 void local_code_unload(struct chip_code *code)
 {
     (void)code;
-}
-
-void built_graph_note_scalars(struct built_graph *l, const struct orch *o)
-{
-    (void)l;
-    (void)o;
 }
 
 int error_tell(struct pto_error *error, int status, const char *format, ...)

@@ -602,6 +602,7 @@ static void a_graph_whose_launch_crashed_is_launched_again(void **state)
     struct pto_tensor tensor = pto_tensor_external(words, PTO_DIMS(16), 1, PTO_UINT32);
     uint64_t scalar = ACT_COUNT;
     struct pto_entry entry = { 1, 1, &tensor, &scalar };
+    struct pto_run_options options;
     struct pto_callable *callable;
     struct pto_graph *graph = NULL;
     struct pto_device *device;
@@ -610,7 +611,9 @@ static void a_graph_whose_launch_crashed_is_launched_again(void **state)
     need_handler();
     device = open_device(2, 0);
     callable = make_callable(orchestrate_as_told);
-    assert_int_equal(pto_graph_build(device, callable, &entry, NULL, NULL, &graph), PTO_OK);
+    pto_run_options_init(&options);
+    assert_int_equal(pto_run_options_vary(&options, 0), PTO_OK);
+    assert_int_equal(pto_graph_build(device, callable, &entry, &options, NULL, &graph), PTO_OK);
     for (int i = 0; i < 20; i++) {
         struct pto_run_report report;
 

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -515,14 +516,19 @@ static void on_each_device(pto_orch_fn orchestration, void (*test)(void))
         }
 }
 
+/* Scalar 0, if there is one, may vary. */
 static struct pto_graph *build(struct pto_callable *of, const struct pto_entry *entry)
 {
+    struct pto_run_options options;
     struct pto_run_report report;
     struct pto_graph *graph = NULL;
     int status;
 
+    pto_run_options_init(&options);
     pto_run_report_init(&report);
-    status = pto_graph_build(device, of, entry, NULL, &report, &graph);
+    if (entry != NULL && entry->scalar_count != 0)
+        assert_int_equal(pto_run_options_vary(&options, 0), PTO_OK);
+    status = pto_graph_build(device, of, entry, &options, &report, &graph);
     if (status != PTO_OK)
         fail_msg("build: %s", report.error.text);
     return graph;
@@ -914,31 +920,33 @@ static void refuse_scalars(void)
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     struct pto_entry entry = *entry_for(&room[0], 1, 3);
 
-    for (int i = 0; i < 5; i++) { /* passed on: any value */
+    for (int i = 0; i < 5; i++) { /* declared to vary: any value */
         (void)entry_for(&room[0], i, (uint64_t)i * 1000);
         launch(graph, &entry);
         assert_all_right(&room[0]);
     }
     room[0].scalar[1] = 10;
     assert_refused(graph, &entry, "scalar 1 of the entry was 9 when the graph was built and is 10");
-    assert_refused(graph, &entry, "the orchestration read its value");
+    assert_refused(graph, &entry, "it was not declared to vary");
     room[0].scalar[1] = 9;
     launch(graph, &entry);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void scalars_change_if_they_are_passed_on_and_not_if_they_are_read(void **state)
+static void scalars_change_if_they_are_declared_to(void **state)
 {
     (void)state;
     on_each_device(orchestrate_all, refuse_scalars);
 }
 
-/* The first scalar is passed on, the second not used, the third looked at. */
+/* The first scalar is passed on, the second, too; the third decides. */
 static void orchestrate_look(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor at = part_of(&entry->tensor[1], 0, 1);
 
     pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at), PTO_PASS(0));
+    if (entry->scalar_count > 1)
+        pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at), PTO_PASS(1));
     for (uint64_t i = 0; entry->scalar_count > 2 && i < entry->scalar[2]; i++)
         pto_aiv(o, KERNEL_DOUBLE, PTO_INOUT(&at));
 }
@@ -950,34 +958,117 @@ static void refuse_looks(void)
     struct pto_graph *graph;
 
     entry.scalar = scalar;
-    entry.scalar_count = 2;
-    graph = build(callable, &entry);
-    launch(graph, &entry);
-    assert_int_equal(room[0].out[0], 5);
-    scalar[0] = 50;
-    launch(graph, &entry);
-    assert_int_equal(room[0].out[0], 50);
-    scalar[1] = 7;
-    assert_refused(graph, &entry, "no task gets it");
-    assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-
     entry.scalar_count = 3;
     graph = build(callable, &entry);
     launch(graph, &entry);
-    assert_int_equal(room[0].out[0], 200);
-    scalar[2] = 3;
+    assert_int_equal(room[0].out[0], 24);
+    scalar[0] = 50; /* declared and passed on */
+    launch(graph, &entry);
+    scalar[1] = 7; /* passed on */
+    assert_refused(graph, &entry, "scalar 1 of the entry was 6");
+    assert_refused(graph, &entry, "pto_run_options_vary");
+    scalar[1] = 6;
+    scalar[2] = 3; /* looked at: nobody has to notice that */
     assert_refused(graph, &entry, "scalar 2 of the entry was 2");
-    scalar[2] = 2;
-    scalar[0] = 60;
-    if (HAS_HANDLER) /* a look is a look at all of them */
-        assert_refused(graph, &entry, "scalar 0 of the entry was 50");
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
 }
 
-static void a_look_into_the_scalars_binds_them_all(void **state)
+static void a_scalar_that_was_not_declared_is_part_of_the_graph(void **state)
 {
     (void)state;
     on_each_device(orchestrate_look, refuse_looks);
+}
+
+static void refuse_declarations(void)
+{
+    struct pto_entry entry = *entry_for(&room[0], 1, 3);
+    struct pto_callable *look = make_callable(orchestrate_look);
+    struct pto_run_options options;
+    struct pto_run_report report;
+    struct pto_graph *graph = NULL;
+    uint64_t scalar[3] = { 5, 6, 2 };
+
+    pto_run_options_init(&options);
+    pto_run_report_init(&report);
+    assert_int_equal(pto_run_options_vary(&options, PTO_ENTRY_SCALARS_MAX), PTO_EINVAL);
+    assert_int_equal(pto_run_options_vary(NULL, 0), PTO_EINVAL);
+    assert_int_equal(pto_run_options_vary(&options, 2), PTO_OK);
+    assert_int_equal(pto_graph_build(device, callable, &entry, &options, &report, &graph),
+                     PTO_EARGS);
+    assert_non_null(strstr(report.error.text, "scalar 2 was declared to vary"));
+    pto_run_options_init(&options);
+    assert_int_equal(pto_run_options_vary(&options, 1), PTO_OK); /* which it reads by call */
+    assert_int_equal(pto_graph_build(device, callable, &entry, &options, &report, &graph),
+                     PTO_EARGS);
+    assert_non_null(strstr(report.error.text, "reads scalar 1 of the entry with pto_scalar"));
+    assert_null(graph);
+
+    entry.scalar = scalar;
+    entry.scalar_count = 3;
+    pto_run_options_init(&options);
+    assert_int_equal(pto_run_options_vary(&options, 2), PTO_OK); /* which it looks at */
+    assert_int_equal(pto_graph_build(device, look, &entry, &options, &report, &graph), PTO_OK);
+    launch(graph, &entry);
+    scalar[2] = 3;
+    assert_refused(graph, &entry, "no task gets it");
+    assert_int_equal(pto_graph_destroy(graph), PTO_OK);
+    assert_int_equal(pto_callable_destroy(look), PTO_OK);
+}
+
+static void wrong_declarations_are_refused(void **state)
+{
+    (void)state;
+    on_each_device(orchestrate_all, refuse_declarations);
+}
+
+/* Looks at its scalars with all signals blocked, and lets the system do so. */
+static void orchestrate_strangely(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor at = part_of(&entry->tensor[1], 0, 1);
+    const size_t bytes = entry->scalar_count * sizeof(uint64_t);
+    uint64_t copy[2] = { 0, 0 };
+    sigset_t all, before;
+    int ends[2];
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (entry->scalar[1] != 9 || pipe(ends) != 0)
+        (void)pto_orch_fail(o, PTO_EORCH, "a look at scalar 1");
+    else if (write(ends[1], entry->scalar, bytes) != (ssize_t)bytes ||
+             read(ends[0], copy, bytes) != (ssize_t)bytes || copy[1] != 9)
+        (void)pto_orch_fail(o, PTO_EORCH, "a system call on the scalars");
+    else
+        pto_aiv(o, KERNEL_STORE, PTO_INOUT(&at), PTO_PASS(0));
+    close(ends[0]);
+    close(ends[1]);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void on_own_signal(int number)
+{
+    (void)number;
+    _exit(70); /* nothing here is a reason for one */
+}
+
+static void build_strangely(void)
+{
+    struct sigaction own = { .sa_handler = on_own_signal }, before;
+    struct pto_graph *graph;
+
+    assert_int_equal(sigaction(SIGSEGV, &own, &before), 0);
+    graph = build(callable, entry_for(&room[0], 1, 3));
+    for (uint64_t i = 0; i < 3; i++) {
+        launch(graph, entry_for(&room[0], 1, i));
+        assert_int_equal(room[0].out[0], i);
+    }
+    assert_int_equal(pto_graph_destroy(graph), PTO_OK);
+    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
+}
+
+static void orchestrations_look_at_scalars_in_any_way(void **state)
+{
+    (void)state;
+    on_each_device(orchestrate_strangely, build_strangely);
 }
 
 /* ---- memory that two tensors share ---- */
@@ -1755,8 +1846,10 @@ int main(void)
         cmocka_unit_test(outputs_begin_with_their_values_in_every_launch),
         cmocka_unit_test(other_shapes_are_refused),
         cmocka_unit_test(a_tensor_has_storage_always_or_never),
-        cmocka_unit_test(scalars_change_if_they_are_passed_on_and_not_if_they_are_read),
-        cmocka_unit_test(a_look_into_the_scalars_binds_them_all),
+        cmocka_unit_test(scalars_change_if_they_are_declared_to),
+        cmocka_unit_test(a_scalar_that_was_not_declared_is_part_of_the_graph),
+        cmocka_unit_test(wrong_declarations_are_refused),
+        cmocka_unit_test(orchestrations_look_at_scalars_in_any_way),
         cmocka_unit_test(tensors_overlap_as_they_did),
         cmocka_unit_test(tensors_stay_away_from_memory_that_the_graph_names_itself),
         cmocka_unit_test(elements_that_were_read_are_the_same_and_set_ones_are_set),

@@ -803,12 +803,15 @@ static int stage_timeline(struct world *w)
 
 static int stage_build(struct world *w)
 {
+    struct pto_run_options options;
     struct pto_run_report report;
     int status;
 
+    pto_run_options_init(&options);
+    (void)pto_run_options_vary(&options, 0);
     pto_run_report_init(&report);
-    status =
-        pto_graph_build(w->device, w->callable, prepare_entry(w, 0, 3), NULL, &report, &w->graph);
+    status = pto_graph_build(w->device, w->callable, prepare_entry(w, 0, 3), &options, &report,
+                             &w->graph);
     if (status < 0 && w->graph != NULL)
         fault_found("a graph that was not built has a handle", status);
     return status;
