@@ -11,7 +11,7 @@ PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h me
 
 BASE_SRC = status.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c buffers.c
-SCHED_SRC = sched.c deferred.c sharing.c
+SCHED_SRC = sched.c order.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c

@@ -68,8 +68,13 @@ struct pto_run_options {
     size_t size;
     enum pto_mode mode;
     enum pto_deps deps;
-    uint32_t live_max;   /* live tasks before the submitter runs some itself; 0: the default */
-    uint64_t order_seed; /* not 0: ready tasks are taken in a random order that it determines */
+    uint32_t live_max; /* live tasks before the submitter runs some itself; 0: the default */
+    /*
+     * Not 0: ready tasks are taken in an order that it determines, legal but unkind: it shows what
+     * relies on more than its dependencies. With one worker the order can be repeated, unless
+     * kernels take longer than 50 ms or wait for each other. Consecutive seeds try all ways.
+     */
+    uint64_t order_seed;
     pto_edge_fn edge;
     void *edge_context;
     enum pto_trace trace;

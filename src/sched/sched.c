@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "sched/order.h"
+
 enum step {
     STEP_DONE,  /* the task is over: complete it */
     STEP_LATER, /* it goes on elsewhere or waits */
@@ -37,7 +39,6 @@ static struct slot *take_elsewhere(struct worker *w);
 static struct slot *pop_private(struct worker *w);
 static struct slot *pop_deque(struct worker *w);
 static struct slot *pop_newest(struct worker *w);
-static struct slot *pop_random(struct worker *w);
 static bool claim_tasks(struct worker *w, struct worker *from);
 static bool claim_roots(struct worker *w);
 static void offer_roots(struct worker *w, uint32_t count);
@@ -90,9 +91,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
         struct worker *w = s->worker[i];
 
         w->is_offering = true;
-        w->order = order_seed != 0 ? order_seed + i * 0x9e3779b97f4a7c15ull : 0;
-        if (order_seed != 0 && w->order == 0)
-            w->order = 1;
+        order_start(w, order_seed);
         w->stolen = 0;
         memset(w->executed, 0, sizeof(w->executed));
         memset(w->reported, 0, sizeof(w->reported));
@@ -432,7 +431,8 @@ bool sched_settle(struct worker *w, struct slot *s)
 {
     if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !sched_predicate_holds(slot_predicate(s)))
         s->lanes = 0;
-    if ((s->flags & SLOT_IS_TEAM) == 0 || s->lanes == 0 || sched_is_stopped(w->sched))
+    if ((s->flags & SLOT_IS_TEAM) == 0 || s->lanes == 0 || sched_is_stopped(w->sched) ||
+        w->order != 0)
         return true;
     w->is_shared = true; /* it comes back through a shared list */
     port_team_start(w->sched->machine, s);
@@ -707,26 +707,12 @@ static struct slot *pop_private(struct worker *w)
 /* It is not empty. */
 static inline struct slot *pop_deque(struct worker *w)
 {
-    return w->order == 0 ? pop_newest(w) : pop_random(w);
+    return w->order == 0 ? pop_newest(w) : order_pop(w);
 }
 
 static inline struct slot *pop_newest(struct worker *w)
 {
     return graph_slot(w->graph, w->deque[--w->deque_tail % SCHED_DEQUE]);
-}
-
-static struct slot *pop_random(struct worker *w)
-{
-    uint32_t count = w->deque_tail - w->deque_head;
-    uint32_t at, line;
-
-    w->order ^= w->order << 13;
-    w->order ^= w->order >> 7;
-    w->order ^= w->order << 17;
-    at = w->deque_head + (uint32_t)(w->order % count);
-    line = w->deque[at % SCHED_DEQUE];
-    w->deque[at % SCHED_DEQUE] = w->deque[--w->deque_tail % SCHED_DEQUE];
-    return graph_slot(w->graph, line);
 }
 
 static struct slot *take_elsewhere(struct worker *w)

@@ -111,7 +111,9 @@ struct worker {
     bool is_offering;  /* it offers ready tasks to others; the submitter: as sharing.h decides */
     uint8_t core_mask; /* core types this worker may use */
     uint16_t core_index[PTO_CORE_TYPES];
-    uint64_t order;      /* state of the random order; 0: newest first */
+    uint64_t order; /* state of the order that a seed determines; 0: newest first */
+    uint64_t order_salt;
+    uint8_t order_way;   /* enum order_way */
     uint32_t deque_head; /* oldest */
     uint32_t deque_tail;
     uint32_t list;     /* more ready tasks, linked through `pending` */
@@ -191,7 +193,7 @@ void sched_discard(struct worker *w);
 /*
  * For a task that has just become ready: evaluates its predicate, if that is
  * false the task runs nothing; and hands a team over, which goes before all
- * others. False: it did.
+ * others unless the order has a seed. False: it did.
  */
 bool sched_settle(struct worker *w, struct slot *s);
 bool sched_predicate_holds(const struct slot_predicate *p);

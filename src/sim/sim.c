@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated chip: what happens at a place. The whole is told in sim.h. */
+#include "sched/order.h"
 #include "sim/sim.h"
 
 enum {
@@ -115,14 +116,16 @@ void port_wake(void *machine)
 void sim_begin_lead(struct sim *m)
 {
     const struct orch_run *run = &m->run;
+    uint64_t seed = run->options->order_seed;
+    uint32_t live_max = run->options->live_max;
 
     m->poll_ns = POLL_NS;
-    sharing_begin(
-        &m->orch.sharing, m->sched.worker[0],
-        &(struct sharing_run){ .live_max = run->options->live_max,
-                               .is_held = m->orch.is_held,
-                               .image = m->image,
-                               .launches = m->image != NULL ? &run->graph->launches : NULL });
+    sharing_begin(&m->orch.sharing, m->sched.worker[0],
+                  &(struct sharing_run){
+                      .live_max = seed != 0 && live_max == 0 ? order_live_max(seed) : live_max,
+                      .is_held = m->orch.is_held,
+                      .image = m->image,
+                      .launches = m->image != NULL ? &run->graph->launches : NULL });
     if (m->image == NULL)
         fiber_start(m->fiber, orch_build, &m->orch);
     pthread_mutex_lock(&m->lock);

@@ -113,6 +113,9 @@ struct sim_record {
     uint64_t tasks;
 };
 
+/* How long a kernel, or a team, may take in a serial run before something else runs beside it. */
+enum { SIM_SERIAL_NS = 50000000 };
+
 enum { SIM_FREED = 64 }; /* addresses freed lately that are remembered */
 
 struct sim_allocation;
@@ -145,6 +148,7 @@ struct sim {
     uint64_t awaited_until_ns;
     bool has_fence_all;
     bool is_seeded;       /* the roots of the image that is launched are ready */
+    bool is_serial;       /* one kernel at a time where possible: the order can be repeated */
     struct thread caller; /* whoever is in sim_wait */
     struct trace_ring ring[SCHED_WORKERS_MAX + 1]; /* the workers', and the one behind them */
     struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */

@@ -98,6 +98,7 @@ static void begin_run(struct sim *m, uint64_t number)
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
     m->number = number; /* whoever cancels compares it */
     a32_store_relaxed(&m->sched.attention, m->cancelled >= number ? ATTEND_CANCELLED : 0);
+    m->is_serial = m->run.options->order_seed != 0 && m->sched.worker_count == 1;
     sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
     pthread_mutex_unlock(&m->lock);
 }

@@ -17,6 +17,7 @@ static bool start_unit(struct sim *m, struct slot *s, struct thread **wake);
 static uint32_t find_core(const struct sim *m, const struct slot *s, uint32_t lane, uint32_t from);
 static uint32_t count_seats(const struct sim *m, const struct slot *s);
 static struct slot *pop_team(struct sim *m, struct team_queue *queue);
+static void wait_for_team(struct sim *m);
 
 /* ---- cores ---- */
 
@@ -172,6 +173,28 @@ void port_team_start(void *machine, struct slot *s)
     wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
     sim_wake_threads(wake);
+    if (m->is_serial)
+        wait_for_team(m);
+}
+
+/*
+ * By the thread at the only place, which gives its cores up. Not for long: a team
+ * may wait for a task. One that is deferred ends at any time.
+ */
+static void wait_for_team(struct sim *m)
+{
+    uint64_t deadline_ns = os_now_ns() + SIM_SERIAL_NS;
+
+    port_cores_yield(m, m->sched.worker[0]);
+    sched_sleep_begin(&m->sched);
+    while (os_now_ns() < deadline_ns) {
+        uint32_t event = a32_load_relaxed(&m->event); /* F1 went before */
+
+        if (a32_load_relaxed(&m->sched.finished) != 0 || sched_has_deferred(&m->sched))
+            break; /* whoever takes them looks again */
+        (void)os_wait(&m->event, event, deadline_ns);
+    }
+    sched_sleep_end(&m->sched);
 }
 
 static struct slot *pop_team(struct sim *m, struct team_queue *queue)

@@ -9,6 +9,7 @@
 enum {
     TICK_NS = 1000000, /* of the monitor */
     TICKS_STUCK = 2,   /* in one kernel before its thread is set aside */
+    TICKS_STUCK_SERIAL = SIM_SERIAL_NS / TICK_NS,
     TICKS_LINGER = 20, /* without a run before the monitor sleeps */
     PIPE_BYTES_MAX = 1 << 30,
 };
@@ -495,7 +496,7 @@ static void watch_places(struct sim *m)
             continue;
         exec = a32_load_relaxed(&th->core.exec); /* F3 follows */
         if (th == last->thread && exec == last->exec && exec % 2 != 0) {
-            if (++last->ticks >= TICKS_STUCK) {
+            if (++last->ticks >= (m->is_serial ? TICKS_STUCK_SERIAL : TICKS_STUCK)) {
                 give_place_away(m, i, exec);
                 last->ticks = 0;
             }

@@ -5,7 +5,7 @@
  */
 #include "port_test.h"
 
-#include "sched/sched.h"
+#include "sched/order.h"
 
 enum { SHOP_WORKERS = 3, SHOP_TASKS_MAX = 100000 };
 
@@ -232,27 +232,63 @@ static void a_hundred_thousand_ready_tasks_run_once_each(void **state)
     }
 }
 
-static void a_random_order_runs_each_task_once(void **state)
+enum { ORDERED = 300 };
+
+/* Tasks of two kernels in turn, by one worker. */
+static void run_ordered(uint64_t seed, uint32_t count)
 {
-    static uint32_t first[5000];
+    shop_open(1, seed);
+    for (uint32_t i = 0; i < count; i++)
+        sched_push(&shop.worker[0], shop_task(i % 2 == 0 ? SHOP_AIC : SHOP_AIV));
+    assert_int_equal(sched_run(&shop.worker[0], UINT32_MAX), SCHED_IDLE);
+    check_each_ran_once(count);
+    shop_close();
+}
+
+static void equal_seeds_give_equal_orders_and_others_differ(void **state)
+{
+    static uint32_t order[2 * ORDER_WAYS + 1][ORDERED];
+
+    (void)state;
+    for (uint64_t seed = 0; seed <= 2 * ORDER_WAYS; seed++) {
+        run_ordered(seed, ORDERED);
+        memcpy(order[seed], ran, sizeof(order[0]));
+        run_ordered(seed, ORDERED);
+        assert_memory_equal(order[seed], ran, sizeof(order[0]));
+        run_ordered(seed, 5000); /* more than the deque holds */
+    }
+    for (uint64_t i = 1; i <= ORDER_WAYS; i++)
+        for (uint64_t j = 1; j < i; j++)
+            assert_memory_not_equal(order[i], order[j], sizeof(order[0]));
+}
+
+static void each_way_of_ordering_holds_something_back(void **state)
+{
     uint32_t moved = 0;
 
     (void)state;
-    for (uint32_t run = 0; run < 3; run++) {
-        shop_open(1, run < 2 ? 42 : 43);
-        for (uint32_t i = 0; i < 5000; i++)
-            sched_push(&shop.worker[0], shop_task(SHOP_AIV));
-        assert_int_equal(sched_run(&shop.worker[0], UINT32_MAX), SCHED_IDLE);
-        check_each_ran_once(5000);
-        if (run == 0)
-            memcpy(first, ran, sizeof(first));
-        else
-            assert_int_equal(memcmp(first, ran, sizeof(first)) == 0, run == 1); /* by its seed */
-        shop_close();
+    run_ordered(ORDER_WAYS + ORDER_OLDEST, ORDERED);
+    for (uint32_t i = 0; i < ORDERED; i++)
+        assert_int_equal(ran[i], i);
+    run_ordered(ORDER_NEWEST, ORDERED);
+    for (uint32_t i = 0; i < ORDERED; i++)
+        assert_int_equal(ran[i], ORDERED - 1 - i);
+    run_ordered(ORDER_KERNELS, ORDERED); /* one kernel's tasks, then the other's */
+    for (uint32_t i = 1; i < ORDERED; i++)
+        assert_int_equal(ran[i] % 2 != ran[i - 1] % 2, i == ORDERED / 2);
+    run_ordered(ORDER_DELAYS, ORDERED); /* two rows, each the oldest first; the second is short */
+    for (uint32_t i = 1; i < ORDERED; i++)
+        if (ran[i] < ran[i - 1]) {
+            moved++;
+            assert_in_range(ORDERED - i, ORDERED / 16, ORDERED / 4);
+        }
+    assert_int_equal(moved, 1);
+    for (uint64_t seed = ORDER_RANKS; seed <= ORDER_RANDOM; seed++) {
+        run_ordered(seed, ORDERED);
+        for (uint32_t i = moved = 0; i < ORDERED; i++)
+            moved += ran[i] != i;
+        assert_true(moved > ORDERED / 2);
     }
-    for (uint32_t i = 0; i < 5000; i++)
-        moved += first[i] != 4999 - i;
-    assert_true(moved > 2500);
 }
 
 static void a_budget_is_kept_to(void **state)
@@ -819,7 +855,8 @@ static const struct CMUnitTest sched_tests[] = {
     cmocka_unit_test(the_newest_ready_task_runs_first),
     cmocka_unit_test(a_successor_runs_right_after_its_last_predecessor),
     cmocka_unit_test(a_hundred_thousand_ready_tasks_run_once_each),
-    cmocka_unit_test(a_random_order_runs_each_task_once),
+    cmocka_unit_test(equal_seeds_give_equal_orders_and_others_differ),
+    cmocka_unit_test(each_way_of_ordering_holds_something_back),
     cmocka_unit_test(a_budget_is_kept_to),
     cmocka_unit_test(the_older_half_is_offered_and_claimed_in_order),
     cmocka_unit_test(an_offer_is_bounded_and_claimed_in_batches),
