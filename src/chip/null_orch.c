@@ -52,6 +52,10 @@ static int refuse(struct null *n, const struct call *call, enum fault fault, int
         snprintf(
             why.text, sizeof(why.text), "%s",
             call->args->error != NULL ? call->args->error : "not initialised with pto_args_init");
+    if (fault == FAULT_SCOPE_ENDED) {
+        why.value[3] = n->tasks;
+        why.value[4] = call->args->tensor_count;
+    }
     if (fault == FAULT_MEMORY) {
         why.status = PTO_ENOMEM;
         why.value[0] = n->memory_max;

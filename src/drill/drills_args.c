@@ -206,10 +206,42 @@ static void tensor_of_an_ended_scope(struct pto_orch *o, const struct pto_entry 
     PTO_SCOPE(o) {
         struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
 
+        if (out.count == 1) {
+            t = out.tensor[0];
+            use_view(o, entry, &t); /* which keeps its memory, if it has not ended by then */
+        }
+    }
+    use_view(o, entry, &t);
+}
+
+/* The descriptor itself is used too late, when the next scope has outputs of its own. */
+static void pointer_of_an_ended_scope(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+    const struct pto_tensor *before = NULL;
+
+    for (uint32_t i = 0; i < 2; i++)
+        PTO_SCOPE(o) {
+            struct pto_outputs out =
+                pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor),
+                        PTO_IN(before != NULL ? before : &entry->tensor[1]), PTO_OUT(&info));
+
+            before = out.tensor;
+        }
+}
+
+static void element_of_an_ended_scope(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = words_info();
+    struct pto_tensor t = entry->tensor[1];
+
+    PTO_SCOPE(o) {
+        struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+
         if (out.count == 1)
             t = out.tensor[0];
     }
-    use_view(o, entry, &t);
+    (void)pto_get_data(o, &t, 1, PTO_DIMS(0));
 }
 
 /* ---- outputs ---- */
@@ -639,8 +671,13 @@ const struct drill drills_args[] = {
     ARGS("view-without-storage", view_without_storage, "a tensor at address 0", "its address is 0",
          .kernel = KERNEL_ADD, .argument = 2),
     ARGS("tensor-of-an-ended-scope", tensor_of_an_ended_scope,
-         "a tensor used after its scope has ended", "a scope that has ended", .kernel = KERNEL_ADD,
+         "a tensor used after its scope has ended", "which has ended", .kernel = KERNEL_ADD,
          .argument = 2),
+    ARGS("pointer-of-an-ended-scope", pointer_of_an_ended_scope,
+         "a descriptor used after its scope has ended, from the next one", "which has ended",
+         .kernel = KERNEL_ADD, .argument = 2, .scope_depth = 1),
+    ARGS("element-of-an-ended-scope", element_of_an_ended_scope,
+         "pto_get_data of a tensor whose scope has ended", "which has ended"),
     ARGS("output-without-shape", output_without_shape, "an output without a shape",
          "pto_tensor_info_make", .kernel = KERNEL_ADD, .argument = 2),
     ARGS("output-too-large", output_too_large, "an output of 4 TiB", "the most is 2^40",

@@ -60,8 +60,7 @@ int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outp
     index = take_buffer(g, bytes);
     t = take_descriptors(g, count);
     if (index == 0 || t == NULL) {
-        g->refusal = (struct graph_refusal){ FAULT_MEMORY, -1, bytes };
-        return PTO_ENOMEM;
+        return graph_refuse(g, FAULT_MEMORY, -1, bytes);
     }
     buffer = graph_buffer(g, index);
     buffer->seq = g->seq;
@@ -208,12 +207,11 @@ static void put_buffer(struct graph *g, uint32_t index)
     g->free_buffer[buffer->heap_class] = index;
 }
 
-static inline uint32_t *chunk_next(struct graph *g, uint32_t chunk)
-{
-    return (uint32_t *)(void *)g->chunk_next_pool.base + chunk;
-}
-
-/* `count` descriptors side by side that live until the current scope ends. */
+/*
+ * `count` descriptors side by side that live until the current scope ends. Their memory
+ * rests for a while then: a pointer that was kept too long still finds a tensor whose
+ * scope has ended, and not another one.
+ */
 static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count)
 {
     struct scope *scope = &g->scope[g->scope_count - 1];
@@ -222,15 +220,15 @@ static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count)
 
     if (scope->first_chunk == 0 || scope->chunk_used + count > GRAPH_DESCRIPTORS_PER_CHUNK) {
         index = g->free_descriptor_chunk;
-        if (index != 0) {
-            g->free_descriptor_chunk = *chunk_next(g, index);
+        if (index != 0 && g->ended_count - graph_chunk(g, index)->ended >= g->chunk_delay) {
+            g->free_descriptor_chunk = graph_chunk(g, index)->next;
         } else {
             if (pool_take(&g->descriptor_pool, sizeof(*chunk)) == NULL ||
-                pool_take(&g->chunk_next_pool, sizeof(uint32_t)) == NULL)
+                pool_take(&g->chunk_link_pool, sizeof(struct chunk_link)) == NULL)
                 return NULL;
             index = g->descriptor_chunk_count++;
         }
-        *chunk_next(g, index) = scope->first_chunk;
+        graph_chunk(g, index)->next = scope->first_chunk;
         scope->first_chunk = index;
         scope->chunk_used = 0;
     }

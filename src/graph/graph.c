@@ -17,7 +17,7 @@ void graph_each_pool(struct graph *g,
     each(&g->edge_pool, 32, context);
     each(&g->retained_pool, 2, context);
     each(&g->descriptor_pool, 8, context);
-    each(&g->chunk_next_pool, 1, context);
+    each(&g->chunk_link_pool, 1, context);
     each(&g->buffer_pool, 4, context);
     each(&g->heap_pool, 64, context);
     each(&g->passed_pool, 1, context);
@@ -58,16 +58,18 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->edge_total = 0;
     g->slot_pool.used = g->info_pool.used = 0;
     g->edge_pool.used = g->retained_pool.used = 0;
-    g->descriptor_pool.used = g->chunk_next_pool.used = 0;
+    g->descriptor_pool.used = g->chunk_link_pool.used = 0;
     g->buffer_pool.used = g->heap_pool.used = 0;
     g->edge_chunk_count = g->retained_chunk_count = g->descriptor_chunk_count = 1;
     g->free_edge_chunk = g->free_retained_chunk = g->free_descriptor_chunk = 0;
+    g->ended_count = 0;
+    g->chunk_delay = GRAPH_SCOPES_KEPT;
     g->buffer_total = 1;
     g->free_record = 0;
     g->info_count = 1;
     memset(g->free_slot, 0, sizeof(g->free_slot));
     memset(g->free_buffer, 0, sizeof(g->free_buffer));
-    g->refusal = (struct graph_refusal){ FAULT_NONE, -1, 0 };
+    g->refusal = (struct graph_refusal){ .argument = -1 };
     a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
     if (reserve_first(g) < 0 || start_ids(g) < 0 || regions_start(g) < 0) {
         g->refusal.fault = FAULT_MEMORY;
@@ -84,7 +86,7 @@ static int reserve_first(struct graph *g)
                     pool_take(&g->edge_pool, sizeof(struct edge_chunk)) != NULL &&
                     pool_take(&g->retained_pool, sizeof(struct retained_chunk)) != NULL &&
                     pool_take(&g->descriptor_pool, sizeof(struct descriptor_chunk)) != NULL &&
-                    pool_take(&g->chunk_next_pool, sizeof(uint32_t)) != NULL &&
+                    pool_take(&g->chunk_link_pool, sizeof(struct chunk_link)) != NULL &&
                     pool_take(&g->buffer_pool, sizeof(struct buffer)) != NULL;
 
     if (!is_there)

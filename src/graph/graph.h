@@ -30,7 +30,7 @@ enum {
     GRAPH_RECENT = 4096,
 };
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
-enum { GRAPH_DESCRIPTORS_PER_CHUNK = 64 };
+enum { GRAPH_DESCRIPTORS_PER_CHUNK = 64, GRAPH_SCOPES_KEPT = 2, GRAPH_SCOPES_TOLD = 512 };
 
 #define GRAPH_OUTPUT_BYTES_MAX (1ull << 40) /* of one task */
 #define GRAPH_INVOCATIONS_MAX (1u << 30)    /* blocks times lanes */
@@ -63,7 +63,7 @@ struct id_map {
 /* One task's outputs: one allocation, counted by the scope, the task and its retainers. */
 struct buffer {
     struct a32 users;
-    uint32_t seq; /* of the creator; 0: free */
+    uint32_t seq; /* of the creator; 0: its scope has ended, or it is free */
     uint64_t addr;
     uint32_t next;   /* scope's list, or free list of the class */
     struct a32 link; /* stack of buffers on their way back to the submitter */
@@ -86,12 +86,26 @@ struct descriptor_chunk {
     struct pto_tensor tensor[GRAPH_DESCRIPTORS_PER_CHUNK];
 };
 
+struct chunk_link {
+    uint32_t next;  /* of the scope's, or of the free ones */
+    uint32_t ended; /* free ones: how many scopes with outputs had ended */
+};
+
 struct scope {
     enum pto_scope_mode mode;
     bool is_manual; /* this one or one around it */
     uint32_t first_buffer;
-    uint32_t first_chunk; /* of descriptors; the list goes through chunk_next */
+    uint32_t first_chunk; /* of descriptors; the list goes through chunk_link */
     uint32_t chunk_used;
+    uint32_t first_local; /* of the ids of its tasks, in the ring that was its own */
+    const struct pto_site *site;
+};
+
+/* A scope that has ended, for whoever uses one of its outputs. */
+struct ended_scope {
+    uint32_t ring;
+    uint32_t first_local; /* ids of its tasks, those of scopes within it included */
+    uint32_t end_local;
     const struct pto_site *site;
 };
 
@@ -107,6 +121,8 @@ struct graph_refusal {
     enum fault fault;
     int32_t argument;
     uint64_t value;
+    uint32_t creator;             /* FAULT_SCOPE_ENDED: seq of the task, if known; else 0 */
+    const struct pto_site *scope; /* the same: where it began */
 };
 
 struct graph {
@@ -148,7 +164,7 @@ struct graph {
     uint32_t edge_chunk_count;
     uint32_t free_retained_chunk;
     uint32_t retained_chunk_count;
-    uint32_t free_descriptor_chunk;
+    uint32_t free_descriptor_chunk; /* the one that is free for longest */
     uint32_t descriptor_chunk_count;
     uint32_t buffer_total;
     uint32_t free_buffer[GRAPH_HEAP_CLASSES];
@@ -166,10 +182,14 @@ struct graph {
     struct pool edge_pool;
     struct pool retained_pool;
     struct pool descriptor_pool;
-    struct pool chunk_next_pool;
+    struct pool chunk_link_pool;
     struct pool buffer_pool;
     struct pool heap_pool;
     struct pool passed_pool;
+    uint32_t last_descriptor_chunk; /* the latest */
+    uint32_t ended_count;           /* scopes with outputs that have ended */
+    uint32_t chunk_delay; /* how many of them have to before a descriptor's memory is used again */
+    struct ended_scope ended[GRAPH_SCOPES_TOLD]; /* the latest ones */
 
     /* Written by all: buffers that others found to be free. */
     _Alignas(128) struct a32 freed_buffers;
@@ -220,6 +240,9 @@ struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *ker
 int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs *out);
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site);
 int graph_scope_end(struct graph *g);
+/* Refuses a tensor of the task `owner`, whose scope has ended. */
+__attribute__((cold)) int graph_refuse_ended(struct graph *g, struct pto_task_id owner,
+                                             int32_t argument);
 
 /* data.c: one element as a tensor of its own, or why there is none. Missing indices are 0. */
 bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32_t indices[],
@@ -309,6 +332,11 @@ static inline bool graph_is_alive(const struct graph *g, struct ref r)
     return r.seq >= g->dead_before && g->info[r.slot].seq == r.seq;
 }
 
+static inline struct chunk_link *graph_chunk(const struct graph *g, uint32_t chunk)
+{
+    return (struct chunk_link *)(void *)g->chunk_link_pool.base + chunk;
+}
+
 static inline struct buffer *graph_buffer(const struct graph *g, uint32_t index)
 {
     return (struct buffer *)(void *)g->buffer_pool.base + index;
@@ -354,6 +382,13 @@ static inline const struct id_entry *ids_find(const struct graph *g, struct pto_
         return NULL;
     e = &g->ids[ring].entry[local & g->ids[ring].mask];
     return e->seq != 0 && e->local == local ? e : NULL;
+}
+
+/* Whether a tensor's creator still keeps its memory: the scope of both is open. */
+static inline bool graph_has_memory(const struct graph *g, const struct id_entry *creator)
+{
+    return creator != NULL && creator->buffer != 0 &&
+           graph_buffer(g, creator->buffer)->seq == creator->seq;
 }
 
 /* The place of the current ring's next id. A task that lives long may be there. */

@@ -55,51 +55,94 @@ int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pt
     bool is_manual = g->scope_count > 0 && g->scope[g->scope_count - 1].is_manual;
 
     if (g->scope_count > PTO_SCOPE_DEPTH_MAX) { /* the run's own scope does not count */
-        g->refusal = (struct graph_refusal){ FAULT_SCOPE_DEPTH, -1, g->scope_count };
-        return PTO_EARGS;
+        return graph_refuse(g, FAULT_SCOPE_DEPTH, -1, g->scope_count);
     }
     if ((uint32_t)mode > PTO_SCOPE_MANUAL) {
-        g->refusal = (struct graph_refusal){ FAULT_SCOPE_MODE, -1, (uint64_t)mode };
-        return PTO_EARGS;
+        return graph_refuse(g, FAULT_SCOPE_MODE, -1, (uint64_t)mode);
     }
     if (is_manual && mode == PTO_SCOPE_AUTO) {
-        g->refusal = (struct graph_refusal){ FAULT_AUTO_IN_MANUAL, -1, 0 };
-        return PTO_EARGS;
+        return graph_refuse(g, FAULT_AUTO_IN_MANUAL, -1, 0);
     }
     *scope = (struct scope){ .mode = mode,
                              .is_manual = is_manual || mode == PTO_SCOPE_MANUAL,
                              .site = site };
     g->scope_count++;
     set_current(g);
+    scope->first_local = g->ids_now->next_local;
     return PTO_OK;
 }
 
-/* Drops the scope's hold on its outputs; tasks that use them keep them as long as they need. */
+/* Nobody may use its outputs from now on; what descriptors they had rests for a while. */
+static void forget_outputs(struct graph *g, struct scope *scope)
+{
+    g->ended[g->ended_count++ % GRAPH_SCOPES_TOLD] =
+        (struct ended_scope){ g->ring, scope->first_local, g->ids_now->next_local, scope->site };
+    while (scope->first_chunk != 0) {
+        uint32_t chunk = scope->first_chunk;
+        struct chunk_link *link = graph_chunk(g, chunk);
+
+        scope->first_chunk = link->next;
+        *link = (struct chunk_link){ 0, g->ended_count };
+        if (g->free_descriptor_chunk == 0)
+            g->free_descriptor_chunk = chunk;
+        else
+            graph_chunk(g, g->last_descriptor_chunk)->next = chunk;
+        g->last_descriptor_chunk = chunk;
+    }
+}
+
+/*
+ * Drops the scope's hold on its outputs; tasks that use them keep them as long as they
+ * need. Under the reference's rules others may still come and use what is kept.
+ */
 int graph_scope_end(struct graph *g)
 {
-    uint32_t *next = (uint32_t *)(void *)g->chunk_next_pool.base;
+    bool is_safe = g->deps == PTO_DEPS_SAFE;
     struct scope *scope;
 
-    if (g->scope_count == 0) {
-        g->refusal = (struct graph_refusal){ FAULT_SCOPE_UNDERFLOW, -1, 0 };
-        return PTO_EARGS;
-    }
+    if (g->scope_count == 0)
+        return graph_refuse(g, FAULT_SCOPE_UNDERFLOW, -1, 0);
     scope = &g->scope[g->scope_count - 1];
     for (uint32_t index = scope->first_buffer; index != 0;) {
-        uint32_t after = graph_buffer(g, index)->next; /* the release may reuse it */
+        struct buffer *buffer = graph_buffer(g, index);
+        uint32_t after = buffer->next; /* the release may reuse it */
 
+        if (is_safe)
+            buffer->seq = 0;
         buffer_release(g, index, true);
         index = after;
     }
-    while (scope->first_chunk != 0) {
-        uint32_t chunk = scope->first_chunk;
-
-        scope->first_chunk = next[chunk];
-        next[chunk] = g->free_descriptor_chunk;
-        g->free_descriptor_chunk = chunk;
-    }
+    if (scope->first_chunk != 0)
+        forget_outputs(g, scope);
     g->scope_count--;
     if (g->scope_count > 0)
         set_current(g);
     return PTO_OK;
+}
+
+/* The innermost of the scopes that are remembered in which the task was submitted. */
+static const struct pto_site *find_ended(const struct graph *g, struct pto_task_id task)
+{
+    uint32_t ring = pto_task_id_ring(task), local = pto_task_id_local(task);
+    const struct ended_scope *best = NULL;
+    uint32_t told = g->ended_count < GRAPH_SCOPES_TOLD ? g->ended_count : GRAPH_SCOPES_TOLD;
+
+    for (uint32_t i = 0; i < told; i++) {
+        const struct ended_scope *e = &g->ended[i];
+
+        if (e->ring == ring && local >= e->first_local && local < e->end_local &&
+            (best == NULL || e->end_local - e->first_local < best->end_local - best->first_local))
+            best = e;
+    }
+    return best != NULL ? best->site : NULL;
+}
+
+int graph_refuse_ended(struct graph *g, struct pto_task_id owner, int32_t argument)
+{
+    const struct id_entry *e = ids_find(g, owner);
+
+    (void)graph_refuse(g, FAULT_SCOPE_ENDED, argument, owner.raw);
+    g->refusal.scope = find_ended(g, owner); /* NULL: it may be a tensor of another run */
+    g->refusal.creator = e != NULL && g->refusal.scope != NULL ? e->seq : 0;
+    return PTO_EARGS;
 }

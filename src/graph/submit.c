@@ -37,7 +37,7 @@ static_assert(SLOT_LANE_AIV0 - SLOT_LANE_AIC == PTO_CORE_AIV, "a sum does for a 
 
 int graph_refuse(struct graph *g, enum fault fault, int32_t argument, uint64_t value)
 {
-    g->refusal = (struct graph_refusal){ fault, argument, value };
+    g->refusal = (struct graph_refusal){ fault, argument, value, 0, NULL };
     return graph_refusal_status(g);
 }
 
@@ -393,20 +393,24 @@ __attribute__((noinline)) static int fill_passed(struct graph *g, struct slot *t
     return PTO_OK;
 }
 
-/* A tensor of the runtime's memory comes after its creator, and keeps that memory. */
+/*
+ * A tensor of the runtime's memory comes after its creator, and keeps that memory. Under
+ * the reference's rules it may be gone.
+ */
 static int wait_for_owner(struct graph *g, struct slot *t, struct pto_task_id owner, uint32_t index)
 {
     const struct id_entry *e = ids_find(g, owner);
+    bool has_memory = graph_has_memory(g, e);
     int status = PTO_OK;
 
+    if (g->deps == PTO_DEPS_SAFE && !has_memory)
+        return graph_refuse_ended(g, owner, (int32_t)index);
     if (e != NULL && !g->is_manual && e->slot != 0)
         status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
-    if (e != NULL && e->buffer != 0 && graph_buffer(g, e->buffer)->seq == e->seq &&
-        buffer_retain(g, e->buffer)) {
+    if (has_memory && buffer_retain(g, e->buffer)) {
         slot_retained(t)[t->retained_count++] = e->buffer;
         t->flags |= SLOT_HAS_RETAINED;
-    } else if (g->deps == PTO_DEPS_SAFE) /* its last user went while we looked */
-        status = graph_refuse(g, FAULT_SCOPE_ENDED, (int32_t)index, owner.raw);
+    }
     return status;
 }
 
@@ -537,17 +541,8 @@ __attribute__((noinline)) static int wait_for_operand(struct graph *g, struct sl
     };
     if (g->deps != PTO_DEPS_SAFE)
         return PTO_OK;
-    if (pto_task_id_is_valid(x->owner)) {
-        const struct id_entry *e = ids_find(g, x->owner);
-
-        if (e != NULL && !g->is_manual && e->slot != 0)
-            status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
-        if (e == NULL || e->buffer == 0 || graph_buffer(g, e->buffer)->seq != e->seq ||
-            !buffer_retain(g, e->buffer))
-            return graph_refuse(g, FAULT_SCOPE_ENDED, t->tensor_count, x->owner.raw);
-        slot_retained(t)[t->retained_count++] = e->buffer;
-        t->flags |= SLOT_HAS_RETAINED;
-    }
+    if (pto_task_id_is_valid(x->owner))
+        status = wait_for_owner(g, t, x->owner, t->tensor_count);
     if (status >= 0 && !x->manual_dep)
         status = region_access(g, t, x, &span, access);
     return status;
@@ -729,14 +724,6 @@ __attribute__((noinline)) static int check_strides(struct graph *g, const struct
     return PTO_OK;
 }
 
-/* Whether the tensor's creator still keeps its memory. */
-static inline bool has_memory(const struct graph *g, const struct pto_tensor *t)
-{
-    const struct id_entry *e = ids_find(g, t->owner);
-
-    return e != NULL && e->buffer != 0 && graph_buffer(g, e->buffer)->seq == e->seq;
-}
-
 static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t index,
                         struct span *span)
 {
@@ -761,8 +748,6 @@ static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t in
         return graph_refuse(g, FAULT_BOUNDS, (int32_t)index, start + length);
     if (t->addr == 0 && t->size != 0)
         return graph_refuse(g, FAULT_NULL_ADDRESS, (int32_t)index, 0);
-    if (pto_task_id_is_valid(t->owner) && !has_memory(g, t))
-        return graph_refuse(g, FAULT_SCOPE_ENDED, (int32_t)index, t->owner.raw);
     if (is_contiguous)
         *span = span_of(t->addr + start, length);
     return PTO_OK;

@@ -102,8 +102,31 @@ static const char *view_reason(uint64_t reason)
     return reason < sizeof(text) / sizeof(text[0]) ? text[reason] : "unknown reason";
 }
 
+/* An output, or a view of it, was used too late. */
+static void say_scope_ended(const struct failure *f, const struct callable *c,
+                            struct pto_error *error)
+{
+    char what[160], creator[32] = "",
+                    scope[FAILURE_TEXT + 40] = "a scope that has ended, or in another run";
+
+    if (f->argument < 0)
+        snprintf(what, sizeof(what), "the element's tensor");
+    else if (f->value[4] == (uint64_t)f->argument)
+        snprintf(what, sizeof(what), "the predicate's operand of task %" PRIu64, f->value[3]);
+    else
+        snprintf(what, sizeof(what), "argument %d of task %" PRIu64 " (\"%.60s\")", f->argument,
+                 f->value[3], kernel_name(c, f->kernel));
+    if (f->value[2] != 0)
+        snprintf(creator, sizeof(creator), "by task %" PRIu64 " ", f->value[2] - 1);
+    if (f->text[0] != '\0')
+        snprintf(scope, sizeof(scope), "the scope of %s:%" PRIu64 ", which has ended", f->text,
+                 f->value[1]);
+    SAY("%s was created %sin %s; use it inside that scope, or create it in an outer one", what,
+        creator, scope);
+}
+
 /* About a tensor argument, an output or a predicate. */
-static bool say_argument(const struct failure *f, struct pto_error *error)
+static bool say_argument(const struct failure *f, const struct callable *c, struct pto_error *error)
 {
     unsigned long long value = f->value[0];
 
@@ -140,9 +163,7 @@ static bool say_argument(const struct failure *f, struct pto_error *error)
         SAY("the element cannot be reached: %s", data_reason(value));
         return true;
     case FAULT_SCOPE_ENDED:
-        SAY("argument %d was created in a scope that has ended, and its memory is gone; use it "
-            "inside that scope, or create it in an outer one",
-            f->argument);
+        say_scope_ended(f, c, error);
         return true;
     default:
         return false;
@@ -226,7 +247,7 @@ static bool say_refusal(const struct failure *f, const struct callable *c, struc
             f->value[0] >> 20, f->value[1], f->value[2], f->scope_depth, f->value[3]);
         return true;
     default:
-        return say_argument(f, error) || say_task(f, c, error);
+        return say_argument(f, c, error) || say_task(f, c, error);
     }
 }
 

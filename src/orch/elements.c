@@ -21,7 +21,11 @@ static int find_element(struct orch *o, const struct pto_tensor *tensor, uint32_
 
     if (status >= 0 && tensor->addr == 0)
         status = graph_refuse(g, FAULT_DATA, -1, DATA_ADDRESS);
-    if (status >= 0 && o->is_held && pto_task_id_is_valid(tensor->owner))
+    if (status < 0 || !pto_task_id_is_valid(tensor->owner))
+        return status;
+    if (g->deps == PTO_DEPS_SAFE && !graph_has_memory(g, ids_find(g, tensor->owner)))
+        return graph_refuse_ended(g, tensor->owner, -1);
+    if (o->is_held)
         status = graph_refuse(g, FAULT_DATA, -1, DATA_OWNED);
     return status;
 }

@@ -216,6 +216,13 @@ int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
         why.kernel = (int32_t)r->value;
     if (r->fault == FAULT_ARGS_ERROR && args != NULL)
         copy_text(why.text, args->error, "not initialised with pto_args_init");
+    if (r->fault == FAULT_SCOPE_ENDED) {
+        copy_text(why.text, r->scope != NULL ? r->scope->file : NULL, "");
+        why.value[1] = r->scope != NULL ? (uint64_t)r->scope->line : 0;
+        why.value[2] = r->creator;
+        why.value[3] = args != NULL ? o->graph->seq - 2 : 0; /* it has begun */
+        why.value[4] = args != NULL ? args->tensor_count : 0;
+    }
     if (status == PTO_ENOMEM) {
         why.fault = FAULT_MEMORY;
         why.argument = -1;

@@ -41,10 +41,12 @@ enum fault {
     FAULT_SCOPE_MODE, /* value: the mode */
     FAULT_AUTO_IN_MANUAL,
     FAULT_SCOPE_UNDERFLOW,
-    FAULT_ALLOC_ARGS,  /* alloc with anything but outputs, or with none */
-    FAULT_SCOPE_ENDED, /* argument: its creator's scope has ended, its memory is gone */
-    FAULT_TOO_MANY,    /* 2^32 tasks in one run */
-    FAULT_MEMORY, /* value: budget, bytes that were not to be had, tasks submitted, live ones */
+    FAULT_ALLOC_ARGS, /* alloc with anything but outputs, or with none */
+    /* argument, -1 for an element: its creator's scope has ended. value: its owner, line and (text)
+       file of the scope, creator from 1 on, task, its tensors; what is unknown is 0 */
+    FAULT_SCOPE_ENDED,
+    FAULT_TOO_MANY, /* 2^32 tasks in one run */
+    FAULT_MEMORY,   /* value: budget, bytes that were not to be had, tasks submitted, live ones */
 
     /* The rings' limits: graph/ledger. value: ring, needed, size, oldest task, tasks of the scope */
     FAULT_RING,      /* nothing came back for a while */

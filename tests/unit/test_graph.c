@@ -1048,7 +1048,8 @@ static void a_tensor_of_an_ended_scope_is_refused(void **state)
     end(rig);
     check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_SCOPE_ENDED);
     assert_true(rig->g.refusal.value == t.owner.raw);
-    rig_complete(rig, submit_one(rig, &kept, PTO_TAG_INPUT)); /* somebody keeps it */
+    check_refused_tensor(rig, &kept, PTO_TAG_INPUT, FAULT_SCOPE_ENDED); /* somebody keeps it */
+    assert_true(rig->g.refusal.scope == NULL); /* its scope has no place in a source */
     rig_complete(rig, user);
     check_refused_tensor(rig, &kept, PTO_TAG_INPUT, FAULT_SCOPE_ENDED);
     t.owner = pto_task_id_make(3, 12345);

@@ -699,7 +699,8 @@ static void orchestrate_operand_too_late(struct pto_orch *o, const struct pto_en
 static void check_operand_too_late(const struct setting *at)
 {
     reset();
-    assert_refused(run(at, orchestrate_operand_too_late), PTO_EARGS, "scope that has ended");
+    assert_refused(run(at, orchestrate_operand_too_late), PTO_EARGS,
+                   "the predicate's operand of task 1 was created by task 0 in the scope of");
     assert_int_equal(scene.ran[0], 0);
 }
 
