@@ -4,6 +4,19 @@
 
 #include <string.h>
 
+#include "graph/submit.h"
+
+/* Where the next task goes while an image is filled. */
+struct filling {
+    struct image *image;
+    const struct graph *g;
+    const struct pto_entry *entry;
+    uint32_t header; /* line */
+    uint32_t payload;
+    uint32_t edges;
+    uint32_t ready; /* tasks on the stack of those whose predecessors are placed */
+};
+
 /* The slot of a task by number; NULL: none. */
 static const struct slot *slot_at(const struct graph *g, uint32_t number)
 {
@@ -25,14 +38,16 @@ static struct pto_tensor *image_tensors(const struct image *image, const struct 
     return (struct pto_tensor *)(void *)(image->slots + (uint64_t)s->payload * SLOT_LINE_BYTES);
 }
 
+static bool lies_in(const struct pto_tensor *t, uint64_t addr)
+{
+    return addr - t->addr < t->size || (addr == t->addr && t->size == 0);
+}
+
 int32_t image_find_entry(const struct pto_entry *entry, uint64_t addr)
 {
-    for (uint32_t i = 0; i < entry->tensor_count; i++) {
-        const struct pto_tensor *t = &entry->tensor[i];
-
-        if (addr - t->addr < t->size || (addr == t->addr && t->size == 0))
+    for (uint32_t i = 0; i < entry->tensor_count; i++)
+        if (lies_in(&entry->tensor[i], addr))
             return (int32_t)i;
-    }
     return -1;
 }
 
@@ -75,6 +90,12 @@ static uint32_t header_lines(const struct slot *s)
     return (s->flags & SLOT_IS_WHOLE) != 0 ? 2 + payload_lines(s) : 1;
 }
 
+/* Incoming edges of a task that was not run. */
+static uint32_t count_predecessors(const struct graph *g, const struct slot *s)
+{
+    return s->edge_count + ((s->flags & SLOT_HAS_SPILL) != 0 ? submit_count_spilled(g, s) : 0);
+}
+
 void image_measure(struct image *image, const struct graph *g, const struct pto_entry *entry)
 {
     uint64_t payload = 0;
@@ -94,8 +115,7 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
         image->header_lines += header_lines(s);
         image->has_teams = image->has_teams || (s->flags & SLOT_IS_TEAM) != 0;
         payload += (s->flags & SLOT_IS_WHOLE) != 0 ? 0 : payload_lines(s);
-        for (const struct edge *e = edges_of(s); e != NULL; e = e->next)
-            image->edge_count++;
+        image->edge_count += count_predecessors(g, s);
         for (uint32_t i = 0; i < s->tensor_count; i++)
             image->patch_count += image_find_entry(entry, s->tensor[i].addr) >= 0;
         image->patch_count += operand_of(s) != 0 && image_find_entry(entry, operand_of(s)) >= 0;
@@ -139,138 +159,143 @@ static void add_patch(struct image *image, const struct pto_entry *entry, uint32
 }
 
 /*
- * The tasks by number, in the order in which one worker would run them: it goes
- * on with the first that it makes ready, later with the others, newest first.
- * Borrows what is filled afterwards: `line` counts, `task` is a stack.
+ * The tasks that wait for nothing become a stack, the first one on top. Borrows what
+ * is filled afterwards: until a task is placed, `line` has the predecessors that are
+ * not, and `task` is the stack.
  */
-static void order_tasks(struct image *image, const struct graph *g, uint32_t *order)
+static void stack_roots(struct filling *f)
 {
-    uint32_t *pending = image->line, *ready = image->task;
-    uint32_t ready_count = 0;
+    struct image *image = f->image;
 
-    memset(pending, 0, image->number_count * sizeof(pending[0]));
-    for (uint32_t number = 1; number < g->info_count; number++)
-        if (slot_at(g, number) != NULL)
-            for (const struct edge *e = edges_of(slot_at(g, number)); e != NULL; e = e->next)
-                pending[e->self->number]++;
-    for (uint32_t number = g->info_count; number-- > 1;)
-        if (slot_at(g, number) != NULL && pending[number] == 0)
-            ready[ready_count++] = number;
-    for (uint32_t i = 0; i < image->task_count; i++) {
-        uint32_t next = 0;
+    for (uint32_t number = f->g->info_count; number-- > 1;) {
+        const struct slot *s = slot_at(f->g, number);
 
-        order[i] = ready[--ready_count];
-        for (const struct edge *e = edges_of(slot_at(g, order[i])); e != NULL; e = e->next) {
-            uint32_t number = e->self->number;
-
-            if (--pending[number] != 0)
-                continue;
-            if (next == 0)
-                next = number;
-            else
-                ready[ready_count++] = number;
-        }
-        if (next != 0)
-            ready[ready_count++] = next;
+        if (s == NULL)
+            continue;
+        image->line[number] = count_predecessors(f->g, s);
+        if (image->line[number] != 0)
+            continue;
+        image->task[f->ready++] = number;
+        if ((s->flags & SLOT_IS_SETTLED_FIRST) != 0)
+            image->early_count++;
     }
+    image->root_count = f->ready - image->early_count;
 }
 
-/* Where each slot and its payload will be. */
-static void place_slots(struct image *image, const struct graph *g, const uint32_t *order)
+/* The slot as it is before each launch. */
+static void adapt_slot(struct filling *f, struct slot *s, uint32_t line)
 {
-    uint32_t header = 1, payload = image->header_lines;
-
-    for (uint32_t i = 0; i < image->task_count; i++) {
-        const struct slot *from = slot_at(g, order[i]);
-        bool is_whole = (from->flags & SLOT_IS_WHOLE) != 0;
-        struct slot *s = image_slot(image, header);
-
-        image->line[order[i]] = header;
-        memcpy(s, from, is_whole ? sizeof(*s) : SLOT_LINE_BYTES);
-        s->payload = is_whole ? header + 2 : payload;
-        memcpy(image_tensors(image, s), from->tensor, payload_bytes(from));
-        header += header_lines(from);
-        payload += is_whole ? 0 : payload_lines(from);
-    }
-}
-
-/* The slot as it is before each launch, its incoming edges not counted yet. */
-static void adapt_slot(struct image *image, const struct graph *g, const struct pto_entry *entry,
-                       uint32_t line)
-{
-    struct slot *s = image_slot(image, line);
+    struct image *image = f->image;
     struct pto_tensor *tensor = image_tensors(image, s);
     uint64_t operand = operand_of(s);
 
     for (uint32_t i = 0; i < s->tensor_count; i++) {
         uint64_t addr = tensor[i].addr;
 
-        tensor[i].addr = image_moved(image, g, addr);
+        tensor[i].addr = image_moved(image, f->g, addr);
         if (tensor[i].addr == addr)
-            add_patch(image, entry, line, i, addr);
+            add_patch(image, f->entry, line, i, addr);
     }
     if (operand != 0) {
-        slot_predicate(s)->addr = image_moved(image, g, operand);
+        slot_predicate(s)->addr = image_moved(image, f->g, operand);
         if (slot_predicate(s)->addr == operand)
-            add_patch(image, entry, line, IMAGE_PREDICATE, operand);
+            add_patch(image, f->entry, line, IMAGE_PREDICATE, operand);
     }
     s->flags &= (uint8_t) ~(SLOT_HAS_BUFFER | SLOT_HAS_RETAINED | SLOT_HAS_SPILL);
     if (s->lanes == 0)
         s->flags |= SLOT_IS_DUMMY;
     s->built_lanes = s->lanes;
-    s->built_pending = 0;
     a32_store_relaxed(&s->pending, 0); /* a link only */
 }
 
-/* Tells successors that wait for one task only: a launch does not count for them. */
-static void mark_followers(struct image *image, const struct graph *g)
+/* Copies the slot; its successors are not there yet, so their numbers stand for them. */
+static void place_slot(struct filling *f, uint32_t number)
 {
-    for (uint64_t i = 0; i < image->edge_count; i++)
-        if (image_slot(image, image->successor[i])->built_pending == 1)
-            image->successor[i] |= SPAN_FOLLOWS;
-    for (uint32_t number = 1; number < g->info_count; number++) {
-        struct slot *s;
+    struct image *image = f->image;
+    const struct slot *from = slot_at(f->g, number);
+    bool is_whole = (from->flags & SLOT_IS_WHOLE) != 0;
+    struct slot *s = image_slot(image, f->header);
 
-        if (slot_at(g, number) == NULL)
-            continue;
-        s = image_slot(image, image->line[number]);
-        if (s->span.count == 1 && (image->successor[s->span.first] & SPAN_FOLLOWS) != 0)
-            s->span = (struct slot_span){ image->successor[s->span.first], SPAN_IS_ONE };
+    image->line[number] = f->header;
+    memcpy(s, from, is_whole ? sizeof(*s) : SLOT_LINE_BYTES);
+    s->payload = is_whole ? f->header + 2 : f->payload;
+    memcpy(image_tensors(image, s), from->tensor, payload_bytes(from));
+    s->built_pending = count_predecessors(f->g, from);
+    a32_store_relaxed(&image->counter[f->header], s->built_pending); /* nothing runs */
+    adapt_slot(f, s, f->header);
+    s->span.first = f->edges;
+    for (const struct edge *e = edges_of(from); e != NULL; e = e->next)
+        image->successor[f->edges++] = e->self->number;
+    s->span.count = f->edges - s->span.first;
+    f->header += header_lines(from);
+    f->payload += is_whole ? 0 : payload_lines(from);
+}
+
+/*
+ * The tasks in the order in which one worker would run them: it goes on with the
+ * first that it makes ready, later with the others, newest first.
+ */
+static void place_slots(struct filling *f)
+{
+    struct image *image = f->image;
+    uint32_t *pending = image->line, *ready = image->task;
+
+    while (f->ready != 0) {
+        uint32_t next = 0, first = f->edges;
+
+        place_slot(f, ready[--f->ready]);
+        for (uint32_t i = first; i < f->edges; i++) {
+            uint32_t number = image->successor[i];
+
+            if (--pending[number] != 0)
+                continue;
+            if (next == 0)
+                next = number;
+            else
+                ready[f->ready++] = number;
+        }
+        if (next != 0)
+            ready[f->ready++] = next;
     }
 }
 
-/* Fills the list of tasks, from the last one on; their counters as each launch finds them. */
-static void sort_tasks(struct image *image, const struct graph *g)
+/* Lines instead of numbers; marks those that wait for this task only: a launch does not count. */
+static void wire_slot(struct image *image, struct slot *s)
 {
-    uint32_t early = 0, others = image->task_count;
+    uint32_t *successor = &image->successor[s->span.first];
 
-    for (uint32_t number = g->info_count; number-- > 1;) {
-        struct slot *s = image_slot(image, image->line[number]);
+    for (uint32_t i = 0; i < s->span.count; i++) {
+        successor[i] = image->line[successor[i]];
+        if (a32_load_relaxed(&image->counter[successor[i]]) == 1) /* nothing runs */
+            successor[i] |= SPAN_FOLLOWS;
+    }
+    if (s->span.count == 1 && (successor[0] & SPAN_FOLLOWS) != 0)
+        s->span = (struct slot_span){ successor[0], SPAN_IS_ONE };
+}
 
-        if (slot_at(g, number) == NULL)
-            continue;
-        a32_store_relaxed(&image->counter[image->line[number]],
-                          s->built_pending); /* nothing runs */
+/* Wires each task and fills the list of them. */
+static void wire_slots(struct image *image)
+{
+    uint32_t root = image->root_count, early = root + image->early_count, other = early;
+
+    for (uint32_t line = 1; line < image->header_lines;) {
+        struct slot *s = image_slot(image, line);
+
+        wire_slot(image, s);
         if (s->built_pending != 0)
-            image->task[--others] = image->line[number];
+            image->task[other++] = line;
         else if ((s->flags & SLOT_IS_SETTLED_FIRST) == 0)
-            image->task[image->root_count++] = image->line[number];
+            image->task[--root] = line;
+        else
+            image->task[--early] = line;
+        line += header_lines(s);
     }
-    for (uint32_t number = g->info_count; number-- > 1;) {
-        struct slot *s = image_slot(image, image->line[number]);
-
-        if (slot_at(g, number) != NULL && s->built_pending == 0 &&
-            (s->flags & SLOT_IS_SETTLED_FIRST) != 0)
-            image->task[image->root_count + early++] = image->line[number];
-    }
-    image->early_count = early;
 }
 
 void image_fill(struct image *image, const struct graph *g, const struct pto_entry *entry,
                 char *memory)
 {
-    uint32_t filled = 0;
-    uint32_t *order;
+    struct filling f = { image, g, entry, 1, image->header_lines, 0, 0 };
 
     image->heap = memory; /* first: it is aligned to more than the others */
     memory += align_heap(image->heap_bytes);
@@ -286,27 +311,13 @@ void image_fill(struct image *image, const struct graph *g, const struct pto_ent
         &memory, image->passed_count * sizeof(struct passed_scalar));
     memcpy(image->heap, g->heap_pool.base, image->heap_bytes);
     memcpy(image->passed, g->passed_pool.base, image->passed_count * sizeof(struct passed_scalar));
-    order = (uint32_t *)(void *)image->counter; /* which are filled last */
-    order_tasks(image, g, order);
-    place_slots(image, g, order);
+    image->patch_count = 0;
+    stack_roots(&f);
+    place_slots(&f);
+    port_assert(f.header == image->header_lines && f.edges == image->edge_count);
     for (uint32_t i = 0; i < image->passed_count; i++)
         image->passed[i].line = image->line[graph_slot(g, image->passed[i].line)->number];
-    image->patch_count = 0;
-    for (uint32_t number = 1; number < g->info_count; number++)
-        if (slot_at(g, number) != NULL)
-            adapt_slot(image, g, entry, image->line[number]);
-    for (uint32_t i = 0; i < image->task_count; i++) {
-        struct slot *s = image_slot(image, image->line[order[i]]);
-
-        s->span.first = filled;
-        for (const struct edge *e = edges_of(slot_at(g, order[i])); e != NULL; e = e->next) {
-            image->successor[filled++] = image->line[e->self->number];
-            image_slot(image, image->line[e->self->number])->built_pending++;
-        }
-        s->span.count = filled - s->span.first;
-    }
-    mark_followers(image, g);
-    sort_tasks(image, g);
+    wire_slots(image);
 }
 
 static bool is_outside(const struct image *image, const struct pto_entry *entry, uint64_t addr)
@@ -318,9 +329,8 @@ static bool is_outside(const struct image *image, const struct pto_entry *entry,
 void image_each_outside(const struct image *image, const struct pto_entry *entry,
                         void (*each)(void *context, uint64_t addr, uint64_t bytes), void *context)
 {
-    for (uint32_t i = 0; i < image->task_count; i++) {
-        struct slot *s = image_slot(image, image->task[i]);
-
+    for (uint32_t line = 1; line < image->header_lines;) {
+        struct slot *s = image_slot(image, line);
         const struct pto_tensor *tensor = image_tensors(image, s);
 
         for (uint32_t k = 0; k < s->tensor_count; k++)
@@ -328,6 +338,7 @@ void image_each_outside(const struct image *image, const struct pto_entry *entry
                 each(context, tensor[k].addr, tensor[k].size);
         if (operand_of(s) != 0 && is_outside(image, entry, operand_of(s)))
             each(context, operand_of(s), slot_predicate(s)->bytes);
+        line += header_lines(s);
     }
 }
 

@@ -306,7 +306,7 @@ static struct edge *spill_edge(struct graph *g, struct slot *t)
     return &chunk->edge[chunk->count];
 }
 
-uint32_t submit_count_spilled(struct graph *g, const struct slot *t)
+uint32_t submit_count_spilled(const struct graph *g, const struct slot *t)
 {
     const struct edge_chunk *base = (const struct edge_chunk *)(void *)g->edge_pool.base;
     uint32_t edges = 0;

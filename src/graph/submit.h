@@ -29,7 +29,7 @@ enum form {
 /* submit.c */
 /* The class of slot with room for header, tensors and what is behind them. */
 uint32_t submit_class_with_tail(const struct pto_args *args);
-uint32_t submit_count_spilled(struct graph *g, const struct slot *t);
+uint32_t submit_count_spilled(const struct graph *g, const struct slot *t);
 /* Any tensor argument: checked, copied, waited for, recorded. */
 int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
                   const struct pto_outputs *out);

@@ -155,6 +155,15 @@ static void note_outside(void *context, uint64_t addr, uint64_t bytes)
     add_fact(b, o, ORCH_OUTSIDE, (struct graph_fact){ .entry = -1, .at = addr, .bytes = bytes });
 }
 
+/* Buffers are often used in the order in which they lie. */
+static bool is_sorted(const struct graph_facts *list)
+{
+    for (uint64_t i = 1; i < list->count; i++)
+        if (list->fact[i].at < list->fact[i - 1].at)
+            return false;
+    return true;
+}
+
 /* Puts them in order and joins those that touch. */
 static void sort_outside(struct graph_facts *list)
 {
@@ -162,7 +171,8 @@ static void sort_outside(struct graph_facts *list)
 
     if (list->count == 0)
         return;
-    sort_facts(list->fact, list->count);
+    if (!is_sorted(list))
+        sort_facts(list->fact, list->count);
     for (uint64_t i = 1; i < list->count; i++) {
         struct graph_fact *last = &list->fact[kept];
         const struct graph_fact *n = &list->fact[i];
