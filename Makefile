@@ -32,7 +32,7 @@ CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_ke
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_new.c cmd_run.c cmd_test.c json.c junit.c machine.c options.c probe.c run_artefact.c \
+	cmd_inspect.c cmd_new.c cmd_run.c cmd_test.c json.c junit.c machine.c options.c probe.c repeat.c run_artefact.c \
 	run_print.c test_child.c test_jobs.c usage.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))

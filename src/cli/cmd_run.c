@@ -25,6 +25,7 @@
 
 enum {
     ROUNDS_MAX = 1000000,
+    ORDERS_MAX = 1000000000,
     GRACE_SECONDS = 15, /* for a run to be ended by what watches it */
 };
 
@@ -55,6 +56,14 @@ static const struct cli_option options[] = {
       AT(session.is_isolated) },
     { "rounds", 0, "N", "run N times and show the shortest time", CLI_COUNT, AT(rounds), .low = 1,
       .high = ROUNDS_MAX, .initial = "1" },
+    { "orders", 0, "K",
+      "after the usual run, run in K other orders that the dependencies allow; what relies on more "
+      "than its dependencies fails in one of them",
+      CLI_COUNT, AT(session.orders), .low = 1, .high = ORDERS_MAX },
+    { "order-seed", 0, "N",
+      "run in the order that a failure printed, or begin with it: orders have numbers (default: "
+      "with --orders, 1)",
+      CLI_COUNT, AT(session.order_seed), .low = 1, .high = ORDERS_MAX },
     { "timeout", 0, "S", "seconds that a run may take (default: the scene's, or 60)", CLI_SECONDS,
       AT(session.timeout) },
     { "trace", 0, "NAME",
@@ -363,7 +372,8 @@ static int run_case(struct session *s, const struct scene_case *kase,
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         if ((modes & (1u << mode)) == 0)
             continue;
-        set_alarm((request->rounds + 1) * seconds + GRACE_SECONDS); /* a failure is run again */
+        set_alarm(((double)request->rounds + request->session.orders + 1) * seconds +
+                  GRACE_SECONDS); /* a failure is run again */
         if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
     }

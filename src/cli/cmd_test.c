@@ -16,7 +16,7 @@
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
 
-enum { NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000 };
+enum { NAMES_MAX = 64, FLAGS_MAX = 64, ROUNDS_MAX = 1000000, ORDERS_MAX = 1000000000 };
 enum { CHILDREN_MAX = 256, THREADS_MAX = 1024 };
 
 struct request {
@@ -64,6 +64,14 @@ static const struct cli_option options[] = {
       AT(settings.session.workers), .low = 1, .high = THREADS_MAX },
     { "isolated", 0, NULL, "each chip in a process of its own", CLI_FLAG,
       AT(settings.session.is_isolated) },
+    { "orders", 0, "K",
+      "after the usual run, run in K other orders that the dependencies allow; what relies on more "
+      "than its dependencies fails in one of them",
+      CLI_COUNT, AT(settings.session.orders), .low = 1, .high = ORDERS_MAX },
+    { "order-seed", 0, "N",
+      "run in the order that a failure printed, or begin with it: orders have numbers (default: "
+      "with --orders, 1)",
+      CLI_COUNT, AT(settings.session.order_seed), .low = 1, .high = ORDERS_MAX },
     { "timeout", 0, "S", "seconds that a case may take (default: the scene's, or 60)", CLI_SECONDS,
       AT(settings.session.timeout) },
     { "fail-fast", 'x', NULL, "stop at the first failure", CLI_FLAG, AT(settings.is_fail_fast) },

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
-#include "cli/run_request.h"
+#include "cli/repeat.h"
 #include "scene/terminal.h"
 
 /* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
@@ -44,11 +44,13 @@ static void print_report(const struct pto_run_report *report, uint64_t best_ns, 
 static bool write_timeline(const struct session *s, const char *name, enum pto_mode mode)
 {
     bool has_cases = s->scene->case_count > 1;
-    char path[PATH_MAX];
+    char path[PATH_MAX], order[32] = "";
     struct pto_error error = { .size = sizeof(error) };
 
-    snprintf(path, sizeof(path), "%s-%s%s%s-%s.json", name, has_cases ? s->data.kase->name : "",
-             has_cases ? "-" : "", s->platform, pto_mode_name(mode));
+    if (s->order_seed != 0)
+        snprintf(order, sizeof(order), "-order%u", s->order_seed);
+    snprintf(path, sizeof(path), "%s-%s%s%s-%s%s.json", name, has_cases ? s->data.kase->name : "",
+             has_cases ? "-" : "", s->platform, pto_mode_name(mode), order);
     if (s->device == NULL || pto_trace_write(s->device, path, &error) < 0) {
         printf("  timeline FAILED: %s\n", s->device == NULL ? "the device is lost" : error.text);
         return false;
@@ -88,14 +90,50 @@ static void print_mismatch(struct session *s, enum pto_mode mode)
     free(text);
 }
 
-static void print_failure(struct session *s, enum pto_mode mode, const struct fault *fault)
+static void print_failure(struct session *s, enum pto_mode mode, const char *what,
+                          const struct fault *fault)
 {
-    printf("  result   %sFAILED%s: %s (%d)\n", terminal_code(stdout, TERMINAL_RED),
-           terminal_code(stdout, TERMINAL_PLAIN), pto_strerror(fault->status), fault->status);
+    printf("  %-8s %sFAILED%s", what, terminal_code(stdout, TERMINAL_RED),
+           terminal_code(stdout, TERMINAL_PLAIN));
+    if (s->options->orders != 0 && s->order_seed != 0)
+        printf(" with order seed %u", s->order_seed);
+    printf(": %s (%d)\n", pto_strerror(fault->status), fault->status);
     if (fault->status == PTO_EMISMATCH)
         print_mismatch(s, mode);
     else
         printf("  error    %s\n", fault->text);
+}
+
+static void do_nothing(void *context)
+{
+    (void)context;
+}
+
+/* The orders that were asked for, after a run that was right. */
+static bool run_orders(struct session *s, const struct run_request *request, enum pto_mode mode)
+{
+    struct fault fault = { .status = 0 };
+    int status = scene_session_run_orders(s, mode, do_nothing, NULL, &fault);
+    char *text = NULL;
+    size_t size;
+    FILE *to;
+
+    if (status == PTO_OK) {
+        printf("  orders   ok: %u, the last one is %u\n", request->session.orders, s->order_seed);
+        return true;
+    }
+    if (request->trace != NULL)
+        (void)write_timeline(s, request->trace, mode);
+    print_failure(s, mode, "orders", &fault);
+    to = open_memstream(&text, &size);
+    if (to != NULL) {
+        cli_print_repeat(to, s, request->target != NULL ? request->target : s->scene->name, mode,
+                         request);
+        fclose(to);
+        terminal_print_indented(text, "           ");
+        free(text);
+    }
+    return false;
 }
 
 int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
@@ -112,6 +150,8 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     printf("\n%s, %s", s->platform, pto_mode_name(mode));
     if (s->scene->case_count > 1)
         printf(", %s", s->data.kase->name);
+    if (s->order_seed != 0)
+        printf(", order seed %u", s->order_seed);
     printf("\n");
     if (status == PTO_OK) {
         printf("  result   ok: ");
@@ -124,6 +164,8 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
         is_good = false; /* a run that failed has a timeline, too */
     if (status < 0)      /* last: it may run once more */
-        print_failure(s, mode, &fault);
+        print_failure(s, mode, "result", &fault);
+    if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
+        is_good = false;
     return status == PTO_OK && is_good ? EXIT_OK : EXIT_FAILED;
 }

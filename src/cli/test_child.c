@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/repeat.h"
 #include "cli/test_jobs.h"
 #include "scene/now.h"
 
@@ -15,7 +16,9 @@ struct child {
     struct test_item *items;
     const struct test_settings *settings;
     int pipe;
-    uint64_t begin_ns; /* of the item that goes on */
+    uint32_t now;       /* the item that goes on, */
+    uint64_t begin_ns;  /* since when, */
+    uint64_t ticked_ns; /* and when the parent heard of it last */
     struct session session;
 };
 
@@ -53,9 +56,10 @@ static void send_message(struct child *c, enum test_message_kind kind, uint32_t 
 }
 
 /* What is wrong, in lines. The caller frees; NULL: out of memory. */
-static char *tell_failure(struct child *c, enum pto_mode mode, const struct fault *fault,
+static char *tell_failure(struct child *c, const struct test_item *item, const struct fault *fault,
                           uint32_t round)
 {
+    bool is_order = c->settings->session.orders != 0 && c->session.order_seed != 0;
     char *text = NULL;
     size_t size;
     FILE *to = open_memstream(&text, &size);
@@ -64,13 +68,28 @@ static char *tell_failure(struct child *c, enum pto_mode mode, const struct faul
         return NULL;
     if (c->settings->rounds > 1)
         fprintf(to, "in round %u of %u: ", round, c->settings->rounds);
+    if (is_order)
+        fprintf(to, "with order seed %u: ", c->session.order_seed);
     fprintf(to, "%s (%d)\n", pto_strerror(fault->status), fault->status);
     if (fault->status == PTO_EMISMATCH)
-        scene_session_explain(&c->session, mode, to);
+        scene_session_explain(&c->session, item->mode, to);
     else
         fprintf(to, "%s\n", fault->text);
+    if (is_order)
+        cli_print_repeat(to, &c->session, item->path, item->mode, NULL);
     fclose(to);
     return text;
+}
+
+/* Before each run: the time of the item begins again. */
+static void tick(void *context)
+{
+    struct child *c = context;
+
+    if (now_ns() - c->ticked_ns <= TICK_NS)
+        return;
+    c->ticked_ns = now_ns();
+    send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
 }
 
 static void run_item(struct child *c, uint32_t index)
@@ -78,24 +97,25 @@ static void run_item(struct child *c, uint32_t index)
     const struct test_item *item = &c->items[index];
     struct session *s = &c->session;
     struct fault fault = { .status = 0 };
-    uint64_t best_ns = UINT64_MAX, ticked = now_ns();
+    uint64_t best_ns = UINT64_MAX;
     uint32_t round = 0;
     char *text = NULL;
     int status = PTO_OK;
 
+    c->now = index;
+    c->ticked_ns = now_ns();
     if (!s->has_data || s->data.kase != item->kase || s->device == NULL)
         status = scene_session_prepare(s, item->kase, &fault);
     while (status == PTO_OK && round < c->settings->rounds) {
         round++;
-        if (now_ns() - ticked > TICK_NS) {
-            ticked = now_ns();
-            send_message(c, TEST_TICK, index, TEST_WAITING, 0, "");
-        }
+        tick(c);
         status = scene_session_run(s, item->mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
+        if (status == PTO_OK)
+            status = scene_session_run_orders(s, item->mode, tick, c, &fault);
     }
     if (status < 0)
-        text = tell_failure(c, item->mode, &fault, round);
+        text = tell_failure(c, item, &fault, round);
     send_message(c, TEST_END, index, status == PTO_OK ? TEST_PASSED : TEST_FAILED, best_ns,
                  status == PTO_OK ? ""
                  : text != NULL   ? text

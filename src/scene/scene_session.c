@@ -19,6 +19,7 @@ struct session_entry {
     uint64_t device_addr[PTO_ENTRY_TENSORS_MAX]; /* 0: host memory */
 };
 
+static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *fault);
 static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault);
 static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
                     struct fault *fault);
@@ -92,6 +93,32 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
 
 int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault)
 {
+    s->order_seed = s->options->orders == 0 ? s->options->order_seed : 0;
+    return run_and_compare(s, mode, fault);
+}
+
+int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
+                             void *context, struct fault *fault)
+{
+    uint32_t first = s->options->order_seed != 0 ? s->options->order_seed : 1;
+    bool was_compared = s->data.is_compared;
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; !was_compared && i < s->scene->argument_count; i++)
+        if (s->data.tensor[i].got != NULL)
+            memcpy(s->data.tensor[i].expected, s->data.tensor[i].got, s->data.tensor[i].bytes);
+    s->data.is_compared = true;
+    for (uint32_t i = 0; i < s->options->orders && status == PTO_OK; i++) {
+        next(context);
+        s->order_seed = first + i;
+        status = run_and_compare(s, mode, fault);
+    }
+    s->data.is_compared = was_compared;
+    return status;
+}
+
+static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *fault)
+{
     uint64_t wrong = 0;
     int status = open_device(s, s->data.kase, fault); /* it may have been lost by the run before */
 
@@ -119,11 +146,13 @@ int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault
 static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
+    /* With one worker an order can be repeated. */
+    uint32_t workers = s->options->workers == 0 && s->order_seed != 0 ? 1 : s->options->workers;
     struct pto_device_params params;
     struct pto_error error;
     int status;
 
-    if (s->device != NULL && s->clusters == clusters)
+    if (s->device != NULL && s->clusters == clusters && s->workers == workers)
         return PTO_OK;
     if (s->device != NULL)
         (void)pto_device_close(s->device);
@@ -131,7 +160,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     pto_device_params_init(&params);
     params.platform = s->platform;
     params.clusters = clusters;
-    params.workers = s->options->workers;
+    params.workers = workers;
     params.is_isolated = s->options->is_isolated;
     params.error = &error;
     pto_error_init(&error);
@@ -142,6 +171,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
                           error.text);
     }
     s->clusters = clusters;
+    s->workers = workers;
     return PTO_OK;
 }
 
@@ -222,6 +252,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
     struct session_entry *e = calloc(1, sizeof(*e));
     struct pto_run_options options;
+    char place[64];
     int status;
 
     if (e == NULL)
@@ -229,16 +260,18 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     pto_run_options_init(&options);
     options.mode = mode;
     options.deps = s->scene->deps;
+    options.order_seed = s->order_seed;
     options.trace = watch == NULL ? s->options->trace : PTO_TRACE_OFF;
     options.timeout_ns = (uint64_t)(timeout * 1e9);
     if (timeout < SESSION_STALL_SECONDS) /* longer: the default, or what the environment says */
         options.stall_timeout_ns = options.timeout_ns;
     options.task = watch != NULL ? scene_writer_watch_task : NULL;
     options.task_context = watch;
+    snprintf(place, sizeof(place), " in the run with --order-seed %u", s->order_seed);
     status = make_entry(s, e, fault);
     if (status == PTO_OK) {
         pto_run_report_init(&s->report);
-        set_place(s, " in the run");
+        set_place(s, s->order_seed != 0 ? place : " in the run");
         status = pto_run(s->device, s->callable, &e->entry, &options, &s->report);
         set_place(s, "");
         if (status < 0)

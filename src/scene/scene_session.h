@@ -21,6 +21,9 @@ struct session_options {
     uint32_t clusters; /* 0: the case's */
     double timeout;    /* seconds; 0: the case's */
     bool is_isolated;  /* the device is in a process of its own */
+    uint32_t
+        order_seed;  /* of the order to run in, or of the first of `orders`; 0: the usual, or 1 */
+    uint32_t orders; /* how many are tried after a run in the usual one */
     enum pto_trace trace;
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     char *
@@ -34,7 +37,9 @@ struct session {
     struct pto_callable *callable;
     struct scene_golden *golden;
     struct pto_device *device;
-    uint32_t clusters; /* of the device that is open */
+    uint32_t clusters;   /* of the device that is open */
+    uint32_t workers;    /* the same, as it was asked for */
+    uint32_t order_seed; /* of the last run; 0: the usual order */
     struct scene_data data;
     bool has_data;
     struct pto_run_report report;  /* of the last run */
@@ -55,6 +60,14 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
 /* Runs the case once and compares. PTO_EMISMATCH: scene_session_explain knows more. */
 int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault);
 
+/*
+ * After a run that was right: runs the case in each of the orders that were asked
+ * for, until one is wrong, and calls `next` before each. With one thread, unless
+ * the options say how many. Where nothing says what is expected, all orders have
+ * to give what the run before gave.
+ */
+int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
+                             void *context, struct fault *fault);
 /* What the last run gave, tensor by tensor, on one line: `f exact (16384 float32)`. */
 void scene_session_summarize(const struct session *s, FILE *to);
 /*

@@ -396,6 +396,8 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
             return run_nothing(w, s);
         w->is_shared = true; /* it comes back through a shared list */
         port_team_start(w->sched->machine, s);
+        if (w->order != 0 && a32_load_relaxed(&w->sched->finished) != 0) /* a glance */
+            complete_finished(w); /* what follows it is ordered with the rest */
         return STEP_LATER;
     }
     if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) { /* soon enough */
