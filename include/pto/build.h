@@ -114,6 +114,13 @@ int pto_build(const struct pto_build_params *params, void **bytes_out, size_t *s
 int pto_compile(const struct pto_build_params *params, const struct pto_source *source,
                 void **bytes_out, size_t *size_out, struct pto_error *error);
 
+/*
+ * Writes a file, such as an artefact, whole or not at all: under a name of its
+ * own first, then renamed. A device or a pipe is written to. A link of another
+ * user is not followed: PTO_ESYSTEM, and `error`, which may be NULL, explains.
+ */
+int pto_file_write(const char *path, const void *bytes, size_t size, struct pto_error *error);
+
 #pragma GCC visibility pop
 
 #ifdef __cplusplus

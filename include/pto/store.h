@@ -16,7 +16,7 @@ extern "C" {
 
 #pragma GCC visibility push(default)
 
-enum { PTO_STORE_FOLDER_MAX = 4096 };
+enum { PTO_STORE_FOLDER_MAX = 4096, PTO_STORE_REFUSAL_MAX = 512 };
 
 /* What is in a store. */
 struct pto_store_info {
@@ -33,6 +33,7 @@ struct pto_store_info {
     uint64_t damaged;
     uint64_t removed; /* files of any kind that this call removed */
     char folder[PTO_STORE_FOLDER_MAX];
+    char refusal[PTO_STORE_REFUSAL_MAX]; /* why builds do not use it, and what helps; "": they do */
 };
 
 /* Prepares the struct for the call that fills it in. */
@@ -48,6 +49,7 @@ static inline void pto_store_info_init(struct pto_store_info *info)
  * Says what is in a store. A `folder` of NULL is the user's: PTO_STORE, else
  * $XDG_CACHE_HOME/pto, else ~/.cache/pto. One that does not exist is an empty
  * store. PTO_ESYSTEM: it cannot be read; `error`, which may be NULL, explains why.
+ * One that others can write to is shown, but neither verified nor cleared.
  */
 int pto_store_show(const char *folder, struct pto_store_info *info, struct pto_error *error);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/digest.h"
 
+#include <nettle/hmac.h>
 #include <string.h>
 
 void digest_begin(struct digest_state *state)
@@ -26,6 +27,18 @@ void digest_add_text(struct digest_state *state, const char *text)
 void digest_end(struct digest_state *state, struct digest *out)
 {
     sha256_digest(&state->context, DIGEST_BYTES, out->byte);
+}
+
+void digest_with_key(const struct digest *key, const struct digest_part *parts, uint32_t count,
+                     struct digest *out)
+{
+    struct hmac_sha256_ctx context;
+
+    hmac_sha256_set_key(&context, sizeof(key->byte), key->byte);
+    for (uint32_t i = 0; i < count; i++)
+        if (parts[i].size != 0)
+            hmac_sha256_update(&context, parts[i].size, parts[i].bytes);
+    hmac_sha256_digest(&context, DIGEST_BYTES, out->byte);
 }
 
 void digest_of(const void *bytes, size_t size, struct digest *out)

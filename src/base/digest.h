@@ -25,6 +25,15 @@ void digest_add(struct digest_state *state, const void *bytes, size_t size);
 void digest_add_text(struct digest_state *state, const char *text);
 void digest_end(struct digest_state *state, struct digest *out);
 
+struct digest_part {
+    const void *bytes;
+    size_t size;
+};
+
+/* HMAC-SHA256 of the parts as one text: whoever does not have the key cannot make it. */
+void digest_with_key(const struct digest *key, const struct digest_part *parts, uint32_t count,
+                     struct digest *out);
+
 void digest_of(const void *bytes, size_t size, struct digest *out);
 bool digest_is_equal(const struct digest *a, const struct digest *b);
 /* 64 lower-case digits and a zero. */

@@ -8,11 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/atomic.h"
 #include "pto/status.h"
+
+enum { LINKS_MAX = 40 };
 
 /* Closes the file and keeps errno. */
 static int fail(int file, int number)
@@ -95,59 +97,125 @@ static void sync_folder_of(const char *path)
     }
 }
 
-/* A new file beside the target, under a name that nobody else has. Its descriptor or -1. */
-static int open_beside(const char *target, char *name, size_t name_bytes)
+/* A new file beside the target, under a name that nobody can have taken. Its descriptor or -1. */
+static int open_beside(struct file_part *part, uint32_t mode)
 {
-    static struct a32 counter; /* of this process: threads write, too */
-
     for (int attempt = 0; attempt < 100; attempt++) {
+        uint64_t number;
         int file;
 
-        snprintf(name, name_bytes, "%s.%ld-%u.part", target, (long)getpid(),
-                 a32_add_relaxed(&counter, 1));
-        file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (getrandom(&number, sizeof(number), 0) != (ssize_t)sizeof(number))
+            return -1;
+        snprintf(part->name, sizeof(part->name), "%s.%ld-%016llx.part", part->target,
+                 (long)getpid(), (unsigned long long)number);
+        file = open(part->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (file >= 0 || errno != EEXIST)
             return file;
     }
     return -1;
 }
 
-static int write_into(const char *path, const void *bytes, size_t size)
+static bool is_trusted(const struct stat *about)
 {
-    int file = open(path, O_WRONLY | O_CLOEXEC);
+    return about->st_uid == geteuid() || about->st_uid == 0;
+}
 
-    if (file < 0 || !file_put(file, bytes, size))
-        return fail(file, errno);
-    return close(file) == 0 ? PTO_OK : fail(-1, errno);
+/* What a link says, in the place of its path. False with errno set. */
+static bool read_link(char target[PATH_MAX])
+{
+    char said[PATH_MAX];
+    ssize_t length = readlink(target, said, sizeof(said) - 1);
+    const char *slash = strrchr(target, '/');
+    size_t folder = slash != NULL ? (size_t)(slash - target) + 1 : 0;
+
+    if (length < 0)
+        return false;
+    said[length] = '\0';
+    if (said[0] == '/')
+        folder = 0;
+    if (folder + (size_t)length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    memcpy(target + folder, said, (size_t)length + 1);
+    return true;
+}
+
+/*
+ * Follows the links of this user and of root, no others: who may write to a
+ * folder could otherwise choose which of our files is written. Sets whether the
+ * target is to be written in place: a device, a pipe, what a descriptor names.
+ */
+static int find_target(const char *path, struct file_part *part)
+{
+    struct stat about;
+
+    if (strlen(path) >= sizeof(part->target))
+        return fail(-1, ENAMETOOLONG);
+    strcpy(part->target, path);
+    part->is_placed = false;
+    for (int links = 0; lstat(part->target, &about) == 0; links++) {
+        bool is_link = S_ISLNK(about.st_mode);
+
+        if ((is_link || S_ISFIFO(about.st_mode)) && !is_trusted(&about))
+            return fail(-1, EPERM);
+        part->is_placed =
+            is_link ? strncmp(part->target, "/proc/", 6) == 0 : !S_ISREG(about.st_mode);
+        if (!is_link || part->is_placed)
+            return PTO_OK;
+        if (links == LINKS_MAX || !read_link(part->target))
+            return fail(-1, links == LINKS_MAX ? ELOOP : errno);
+    }
+    return PTO_OK; /* not there yet */
+}
+
+int file_part_open(const char *path, uint32_t mode, struct file_part *part)
+{
+    int status = find_target(path, part);
+
+    if (status < 0)
+        return status;
+    part->file = part->is_placed ? open(part->target, O_WRONLY | O_NOCTTY | O_CLOEXEC)
+                                 : open_beside(part, mode);
+    return part->file >= 0 ? PTO_OK : fail(-1, errno);
+}
+
+int file_part_close(struct file_part *part, bool is_good)
+{
+    int number = is_good ? 0 : errno;
+
+    if (is_good && !part->is_placed && fsync(part->file) != 0)
+        number = errno;
+    if (close(part->file) != 0 && number == 0)
+        number = errno;
+    if (part->is_placed)
+        return number == 0 ? PTO_OK : fail(-1, number);
+    if (number == 0 && rename(part->name, part->target) != 0)
+        number = errno;
+    if (number != 0) {
+        unlink(part->name);
+        return fail(-1, number);
+    }
+    sync_folder_of(part->target);
+    return PTO_OK;
+}
+
+static int write_as(const char *path, uint32_t mode, const void *bytes, size_t size)
+{
+    struct file_part part;
+    int status = file_part_open(path, mode, &part);
+
+    return status < 0 ? status : file_part_close(&part, file_put(part.file, bytes, size));
 }
 
 int file_write(const char *path, const void *bytes, size_t size)
 {
-    char target[PATH_MAX];
-    char temporary[PATH_MAX + 40];
-    struct stat about;
-    bool is_written;
-    int file;
+    return write_as(path, 0666, bytes, size);
+}
 
-    if (stat(path, &about) == 0 && !S_ISREG(about.st_mode))
-        return write_into(path, bytes, size);
-    if (realpath(path, target) == NULL) { /* not there yet */
-        if (strlen(path) >= sizeof(target))
-            return fail(-1, ENAMETOOLONG);
-        strcpy(target, path);
-    }
-    file = open_beside(target, temporary, sizeof(temporary));
-    if (file < 0)
-        return fail(-1, errno);
-    is_written = file_put(file, bytes, size) && fsync(file) == 0;
-    if (!is_written || close(file) != 0 || rename(temporary, target) != 0) {
-        int number = errno;
-
-        unlink(temporary);
-        return fail(is_written ? -1 : file, number);
-    }
-    sync_folder_of(target);
-    return PTO_OK;
+int file_write_private(const char *path, const void *bytes, size_t size)
+{
+    return write_as(path, 0600, bytes, size);
 }
 
 int file_make_folder(const char *path)
@@ -165,7 +233,7 @@ int file_make_folder(const char *path)
         char kept = name[i];
 
         name[i] = '\0';
-        if (mkdir(name, 0777) != 0 && errno != EEXIST)
+        if (mkdir(name, 0700) != 0 && errno != EEXIST)
             return fail(-1, errno);
         name[i] = kept;
     }

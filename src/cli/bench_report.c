@@ -8,11 +8,13 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/json.h"
+#include "scene/bytes.h"
 #include "scene/terminal.h"
 
 static double row_min(struct bench_row *row)
@@ -171,54 +173,26 @@ bool cli_bench_can_write(const char *path)
     return true;
 }
 
-static bool close_written(FILE *to)
-{
-    bool is_written = fflush(to) == 0 && !ferror(to);
-
-    return fclose(to) == 0 && is_written;
-}
-
 bool cli_bench_write_json(const struct bench_settings *settings, struct bench_results *results,
                           const char *path)
 {
-    char target[PATH_MAX];
-    char temporary[PATH_MAX + sizeof(".XXXXXX")];
-    mode_t mask;
+    struct fault fault = { .status = 0 };
+    char *text = NULL;
+    size_t size;
     FILE *to;
 
     if (strcmp(path, "-") == 0) {
         write_json(settings, results, stdout);
         return true; /* main looks at stdout */
     }
-    if (!is_plain(path)) {
-        to = fopen(path, "we");
-        if (to == NULL)
-            return say_unwritable(path, errno);
-        write_json(settings, results, to);
-        return close_written(to) || say_unwritable(path, errno);
-    }
-    if (realpath(path, target) == NULL) /* not there yet; what a link names stays linked */
-        snprintf(target, sizeof(target), "%s", path);
-    snprintf(temporary, sizeof(temporary), "%s.XXXXXX", target);
-
-    int file = mkstemp(temporary);
-
-    if (file < 0)
-        return say_unwritable(path, errno);
-    mask = umask(0);
-    umask(mask);
-    (void)fchmod(file, 0666 & ~mask); /* mkstemp lets nobody else read it */
-    to = fdopen(file, "w");
+    to = open_memstream(&text, &size);
     if (to != NULL) {
         write_json(settings, results, to);
-        if (close_written(to) && rename(temporary, target) == 0)
-            return true;
-    } else {
-        close(file);
+        if (fclose(to) == 0)
+            (void)scene_bytes_write(path, text, size, &fault);
     }
-
-    int error = errno;
-
-    unlink(temporary);
-    return say_unwritable(path, error);
+    free(text);
+    if (to == NULL || fault.status != 0)
+        fprintf(stderr, "pto bench: %s\n", to != NULL ? fault.text : "out of memory");
+    return to != NULL && fault.status == 0;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
@@ -442,12 +443,22 @@ static void catch_interrupt(int number)
     interrupted = number;
 }
 
+/* Nobody else could change it afterwards. */
+static bool is_own(const char *path)
+{
+    struct stat about;
+
+    return lstat(path, &about) == 0 && S_ISREG(about.st_mode) && about.st_uid == geteuid() &&
+           (about.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
 static bool is_written(const char *path, const void *bytes, size_t size)
 {
     struct fault ignored = { .status = 0 };
     void *old = NULL;
     size_t old_size = 0;
-    bool is_same = scene_bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
+    bool is_same = is_own(path) &&
+                   scene_bytes_read(path, size, &old, &old_size, &ignored) == PTO_OK &&
                    old_size == size && memcmp(old, bytes, size) == 0;
 
     free(old);

@@ -119,6 +119,8 @@ static void print_store(const struct arguments *arguments, const struct pto_stor
            !info->is_present    ? "  (not there yet)"
            : !info->is_writable ? "  (read-only: nothing is added)"
                                 : "");
+    if (info->refusal[0] != '\0')
+        printf("  %s\n", info->refusal);
     if (strcmp(arguments->action, "clear") == 0) {
         printf("  %" PRIu64 " files removed, %s\n", info->removed, size_text(bytes, text));
         return;
@@ -142,6 +144,7 @@ static void print_store_json(const struct arguments *arguments, const struct pto
     cli_json_string(&j, "folder", info->folder);
     cli_json_bool(&j, "present", info->is_present);
     cli_json_bool(&j, "writable", info->is_writable);
+    cli_json_string(&j, "refusal", info->refusal[0] != '\0' ? info->refusal : NULL);
     cli_json_integer(&j, "max_bytes", info->max_bytes);
     cli_json_integer(&j, "entries", info->entries);
     cli_json_integer(&j, "entry_bytes", info->entry_bytes);

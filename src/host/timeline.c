@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes the timeline of the last recorded run: whole or not at all. */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/sized.h"
 #include "host/host.h"
 #include "trace/snapshot.h"
@@ -63,31 +63,21 @@ static int take_snapshot(struct device *device, struct trace_snapshot *out, stru
 
 static int write_file(const struct trace_slices *slices, const char *path, struct pto_error *error)
 {
-    char *temporary = malloc(strlen(path) + 8);
-    int status = PTO_OK;
-    struct stat about;
-    bool is_plain, is_written;
-    FILE *out;
+    struct file_part part;
+    bool is_written;
+    FILE *out = NULL;
+    int file; /* a stream closes its own */
 
-    if (temporary == NULL)
-        return error_tell(error, PTO_ENOMEM, "no memory for a file name");
-    is_plain = stat(path, &about) != 0 || S_ISREG(about.st_mode);
-    sprintf(temporary, is_plain ? "%s.part" : "%s", path); /* a device or a pipe is written to */
-    out = fopen(temporary, "w");
-    if (out == NULL) {
-        status = error_tell(error, PTO_ESYSTEM, "%s: %s", temporary, strerror(errno));
-        goto free_name;
-    }
-    trace_write_perfetto(slices, out);
-    is_written = ferror(out) == 0;
-    is_written = fclose(out) == 0 && is_written;
-    if (!is_written || (is_plain && rename(temporary, path) != 0)) {
-        status = error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
-        if (is_plain)
-            unlink(temporary);
-    }
-
-free_name:
-    free(temporary);
-    return status;
+    if (file_part_open(path, 0666, &part) < 0)
+        return error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
+    file = fcntl(part.file, F_DUPFD_CLOEXEC, 0);
+    if (file >= 0 && (out = fdopen(file, "w")) == NULL)
+        close(file);
+    if (out != NULL)
+        trace_write_perfetto(slices, out);
+    is_written = out != NULL && ferror(out) == 0;
+    is_written = out != NULL && fclose(out) == 0 && is_written;
+    return file_part_close(&part, is_written) == PTO_OK
+               ? PTO_OK
+               : error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
 }

@@ -4,12 +4,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "pto/build.h"
 #include "pto/pto.h"
 
 static int refuse_file(struct fault *fault, const char *path, const char *what)
@@ -69,61 +69,12 @@ int scene_bytes_read(const char *path, size_t max, void **bytes_out, size_t *siz
     return PTO_OK;
 }
 
-static int write_all(int file, const char *bytes, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(file, bytes, size);
-
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put < 0)
-            return -1;
-        bytes += put;
-        size -= (size_t)put;
-    }
-    return 0;
-}
-
-/* Not a regular file, /dev/stdout for instance: written to, not replaced. */
-static int write_in_place(const char *path, const void *bytes, size_t size, struct fault *fault)
-{
-    int file = open(path, O_WRONLY | O_CLOEXEC);
-
-    if (file < 0)
-        return refuse_file(fault, path, "written");
-    if (write_all(file, bytes, size) < 0) {
-        (void)refuse_file(fault, path, "written");
-        close(file);
-        return fault->status;
-    }
-    return close(file) < 0 ? refuse_file(fault, path, "written") : PTO_OK;
-}
-
 int scene_bytes_write(const char *path, const void *bytes, size_t size, struct fault *fault)
 {
-    char part[PATH_MAX];
-    struct stat info;
-    int file;
+    struct pto_error error;
+    int status;
 
-    if (lstat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return write_in_place(path, bytes, size, fault);
-    if (snprintf(part, sizeof(part), "%s.%d.part", path, (int)getpid()) >= (int)sizeof(part)) {
-        errno = ENAMETOOLONG;
-        return refuse_file(fault, path, "written");
-    }
-    file = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (file < 0)
-        return refuse_file(fault, path, "written");
-    if (write_all(file, bytes, size) < 0) {
-        (void)refuse_file(fault, path, "written");
-        close(file);
-        unlink(part);
-        return fault->status;
-    }
-    if (close(file) < 0 || rename(part, path) < 0) {
-        (void)refuse_file(fault, path, "written");
-        unlink(part);
-        return fault->status;
-    }
-    return PTO_OK;
+    pto_error_init(&error);
+    status = pto_file_write(path, bytes, size, &error);
+    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
 }

@@ -404,6 +404,35 @@ int build_work_folder(struct build *build, uint32_t index, char **path_out, stru
 
 /* ---- units ---- */
 
+/*
+ * A header that stands in this compiler's way, in the store, so that its path is
+ * the same every time. A store that cannot be used is replaced by a folder of this
+ * build: others must not be able to add a header.
+ */
+static int make_overlay(struct build *build, const struct compiler *compiler,
+                        struct pto_error *error)
+{
+    char folder[PATH_MAX];
+    char *text, *work = NULL;
+    int status = isa_patch(&build->isa, compiler, &text);
+
+    if (status < 0 || text == NULL || build->overlay != NULL) {
+        free(text);
+        return status;
+    }
+    snprintf(folder, sizeof(folder), "%.4000s/overlay", store_folder(build->store));
+    if (!store_is_usable(build->store) || !isa_place(folder, text, &build->overlay))
+        status = build_work_folder(build, SOURCES_MAX, &work, error);
+    if (work != NULL && !isa_place(work, text, &build->overlay))
+        status = error_tell(error, PTO_ESYSTEM,
+                            "%s needs a patched copy of a header of the tile library, and %.200s "
+                            "cannot be written: %s",
+                            compiler->version, work, strerror(errno));
+    free(work);
+    free(text);
+    return status;
+}
+
 /* The compiler for a source, found and identified at its first use. */
 static int find_compiler(struct build *build, const struct pto_source *source,
                          const struct compiler **compiler_out, struct pto_error *error)
@@ -433,7 +462,7 @@ static int find_compiler(struct build *build, const struct pto_source *source,
     build_tell(build, PTO_BUILD_COMPILER, NULL, text.bytes);
     text_free(&text);
     if (target == COMPILER_HOST && language == COMPILER_CXX)
-        status = isa_overlay(&build->isa, compiler, build->store, &build->overlay, error);
+        status = make_overlay(build, compiler, error);
     return status;
 }
 

@@ -18,8 +18,10 @@
 #include "base/file.h"
 #include "base/error.h"
 #include "toolchain/process.h"
+#include "toolchain/store_files.h"
+#include "toolchain/work.h"
 
-enum { HEADER_MAX = 16 << 20, REVISION_DIGITS = 40 };
+enum { HEADER_MAX = 16 << 20, REVISION_DIGITS = 40, PLACE_ATTEMPTS = 4 };
 
 static void read_revision(struct isa *isa);
 static int check_tree(const struct isa *isa, const char *pin, struct pto_error *error);
@@ -337,77 +339,105 @@ static char *patch_assertion(const char *text, size_t size)
     return copy.is_short ? NULL : copy.bytes;
 }
 
-/* FOLDER/DIGEST/pto/cpu/TReduceIdx.hpp with exactly this content. Empty *dir: it cannot be written. */
-static bool place_overlay(const char *folder, const char *text, char **dir_out)
-{
-    char dir[PATH_MAX], path[PATH_MAX + 64], hex[DIGEST_HEX];
-    struct digest digest;
-    char *bytes;
-    size_t size;
-    bool is_there;
-
-    digest_of(text, strlen(text), &digest);
-    digest_to_hex(&digest, hex);
-    if (snprintf(dir, sizeof(dir), "%s/%.32s", folder, hex) >= (int)sizeof(dir))
-        return false;
-    snprintf(path, sizeof(path), "%s/pto/cpu", dir);
-    for (int attempt = 0; attempt < 2; attempt++) {
-        snprintf(path, sizeof(path), "%s/pto/cpu/TReduceIdx.hpp", dir);
-        is_there = file_read(path, HEADER_MAX, &bytes, &size) == PTO_OK;
-        if (is_there) {
-            is_there = size == strlen(text) && memcmp(bytes, text, size) == 0;
-            free(bytes);
-        }
-        if (is_there) {
-            *dir_out = strdup(dir);
-            return *dir_out != NULL;
-        }
-        snprintf(path, sizeof(path), "%s/pto/cpu", dir);
-        if (file_make_folder(path) < 0)
-            return false;
-        snprintf(path, sizeof(path), "%s/pto/cpu/TReduceIdx.hpp", dir);
-        if (file_write(path, text, strlen(text)) < 0)
-            return false;
-    }
-    return false;
-}
-
-int isa_overlay(const struct isa *isa, const struct compiler *compiler, struct store *store,
-                char **dir_out, struct pto_error *error)
+int isa_patch(const struct isa *isa, const struct compiler *compiler, char **text_out)
 {
     uint32_t first = compiler->is_clang ? 17 : 13; /* that reads it */
     char path[PATH_MAX + 64];
-    char *text, *patched;
+    char *text;
     size_t size;
-    bool is_placed;
 
-    *dir_out = NULL;
+    *text_out = NULL;
     if (isa->root == NULL || compiler->major >= first)
         return PTO_OK;
     snprintf(path, sizeof(path), "%s/include/pto/cpu/TReduceIdx.hpp", isa->root);
     if (file_read(path, HEADER_MAX, &text, &size) < 0)
         return PTO_OK; /* another revision, without this file */
-    patched = patch_assertion(text, size);
+    *text_out = patch_assertion(text, size);
     free(text);
-    if (patched == NULL)
-        return PTO_OK;
-    snprintf(path, sizeof(path), "%s/overlay", store_folder(store));
-    is_placed = place_overlay(path, patched, dir_out);
-    if (!is_placed) { /* the store cannot be written to */
-        const char *temporary = getenv("TMPDIR");
-
-        snprintf(path, sizeof(path), "%s/pto-overlay-%lu",
-                 temporary != NULL && temporary[0] == '/' ? temporary : "/tmp",
-                 (unsigned long)getuid());
-        is_placed = place_overlay(path, patched, dir_out);
-    }
-    free(patched);
-    if (!is_placed)
-        return error_tell(error, PTO_ESYSTEM,
-                          "%s needs a patched copy of a header of the tile library, and neither "
-                          "the store nor %s can be written: %s",
-                          compiler->version, path, strerror(errno));
     return PTO_OK;
+}
+
+/* Nobody else can write to it, and there is nothing in it but `name`. */
+static bool is_sole(const char *folder, const char *name)
+{
+    struct words names = { 0 };
+    struct stat about;
+    bool is_so = lstat(folder, &about) == 0 && S_ISDIR(about.st_mode) && store_is_own(&about) &&
+                 list_folder(folder, &names) == PTO_OK && names.count == 1 &&
+                 strcmp(names.at[0], name) == 0;
+
+    words_free(&names);
+    return is_so;
+}
+
+/* DIR/pto/cpu/TReduceIdx.hpp has this text, and there is no other file that a compiler could find. */
+static bool is_intact(const char *dir, const char *text)
+{
+    char path[PATH_MAX + 64];
+    struct stat about;
+    char *bytes;
+    size_t size;
+    bool is_same;
+
+    if (!is_sole(dir, "pto"))
+        return false;
+    snprintf(path, sizeof(path), "%s/pto", dir);
+    if (!is_sole(path, "cpu"))
+        return false;
+    snprintf(path, sizeof(path), "%s/pto/cpu", dir);
+    if (!is_sole(path, "TReduceIdx.hpp"))
+        return false;
+    snprintf(path, sizeof(path), "%s/pto/cpu/TReduceIdx.hpp", dir);
+    if (lstat(path, &about) != 0 || !store_is_own(&about) ||
+        file_read(path, HEADER_MAX, &bytes, &size) < 0)
+        return false;
+    is_same = size == strlen(text) && memcmp(bytes, text, size) == 0;
+    free(bytes);
+    return is_same;
+}
+
+/* Whole, under a name of its own. */
+static bool write_beside(const char *name, const char *text)
+{
+    char path[2 * PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/pto/cpu", name);
+    if (file_make_folder(path) < 0)
+        return false;
+    snprintf(path, sizeof(path), "%s/pto/cpu/TReduceIdx.hpp", name);
+    return file_write_private(path, text, strlen(text)) == PTO_OK;
+}
+
+bool isa_place(const char *folder, const char *text, char **dir_out)
+{
+    char dir[PATH_MAX], name[PATH_MAX], hex[DIGEST_HEX];
+    struct digest digest;
+    struct stat about;
+
+    digest_of(text, strlen(text), &digest);
+    digest_to_hex(&digest, hex);
+    if (file_make_folder(folder) < 0 || stat(folder, &about) != 0 || !store_is_own(&about) ||
+        snprintf(dir, sizeof(dir), "%s/%.32s", folder, hex) >= (int)sizeof(dir))
+        return false;
+    for (int attempt = 0; attempt < PLACE_ATTEMPTS; attempt++) {
+        if (is_intact(dir, text)) {
+            *dir_out = strdup(dir);
+            return *dir_out != NULL;
+        }
+        work_remove(dir); /* whatever it is */
+        snprintf(name, sizeof(name), "%.4000s/new-XXXXXX", folder);
+        if (mkdtemp(name) == NULL)
+            return false;
+        if (!write_beside(name, text) || rename(name, dir) != 0) {
+            int number = errno;
+
+            work_remove(name);
+            errno = number;
+            if (number != EEXIST && number != ENOTEMPTY) /* another build was faster */
+                return false;
+        }
+    }
+    return false;
 }
 
 /* ---- bfloat16 ---- */

@@ -22,12 +22,16 @@ int isa_find(const char *given, struct isa *out, struct pto_error *error);
 /* PTO_ESTALE: it is not what the pin says. `is_full`: asks git for changed files, too. */
 int isa_check_pin(const struct isa *isa, const char *pin, bool is_full, struct pto_error *error);
 /*
- * The folder that comes first in the include path so that this compiler can read
- * the library: it has a copy of the header that stands in its way. *dir_out is
- * NULL if none is needed; else the caller frees it.
+ * The text of a header, in a form that this compiler can read; the caller frees it.
+ * NULL if the compiler reads the library as it is.
  */
-int isa_overlay(const struct isa *isa, const struct compiler *compiler, struct store *store,
-                char **dir_out, struct pto_error *error);
+int isa_patch(const struct isa *isa, const struct compiler *compiler, char **text_out);
+/*
+ * Makes a folder in `folder`, to come first in the include path, with that header
+ * and nothing else; the caller frees its name. Its name follows from the text.
+ * False, with errno set: it cannot be written, or others can write to it.
+ */
+bool isa_place(const char *folder, const char *text, char **dir_out);
 void isa_free(struct isa *isa);
 
 /* Whether a C or C++ text has the identifier `bfloat16_t` outside of comments and strings. */

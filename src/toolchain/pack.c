@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "toolchain/pack.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/artefact.h"
 #include "base/error.h"
+#include "base/file.h"
+#include "base/sized.h"
+#include "host/artefact.h"
 
 /* The name of the artefact's compilers, for people: "gcc-12.2.0, gcc-12.2.0". */
 static void name_compilers(const struct build *build, char *text, size_t bytes)
@@ -173,4 +176,21 @@ int pack_units(const struct build *build, struct unit *units, uint32_t count, vo
     free(kernels);
     free(files);
     return status;
+}
+
+int pto_file_write(const char *path, const void *bytes, size_t size, struct pto_error *error)
+{
+    int status;
+
+    if (path == NULL || (bytes == NULL && size != 0) || !sized_is_valid(error))
+        return error_tell(error, PTO_EINVAL, "pto_file_write: there is no path, or no bytes");
+    status = file_write(path, bytes, size);
+    if (status < 0 && errno == EPERM)
+        return error_tell(error, status,
+                          "%.300s cannot be written: what is there belongs to another user, or "
+                          "leads to what does; remove it, or choose a folder of your own",
+                          path);
+    return status < 0
+               ? error_tell(error, status, "%.300s cannot be written: %s", path, strerror(errno))
+               : PTO_OK;
 }

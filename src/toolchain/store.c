@@ -2,7 +2,7 @@
 /*
  * One file for each entry and each name, of one form:
  *
- *     head     sizes, the key, a digest of all the rest
+ *     head     sizes, the key, a digest of all the rest and the store's secret
  *     bytes    of an entry, or the text of a name
  *     manifest
  *
@@ -38,13 +38,14 @@ struct head {
     uint64_t manifest_size; /* without the zero */
     uint64_t zero;
     struct digest key;
-    struct digest check; /* of all the others and what follows */
+    struct digest check; /* of all the others and what follows, with the secret */
 };
 
 static_assert(sizeof(struct head) % 16 == 0, "bytes are aligned");
 static_assert((int)STORE_FOLDER_MAX + 128 <= (int)STORE_PATH_MAX, "the names in it fit");
 
-static const char magic[8] = "PTOSTO1";
+static const char magic[8] = "PTOSTO2";
+static const char magic_before[8] = "PTOSTO1"; /* without a secret: not used, and replaced */
 static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
                           "# This folder is made by pto; `pto cache clear` empties it.\n";
 
@@ -278,21 +279,19 @@ static int note_failure(struct store *store, int number, struct pto_error *error
 
 /* ---- reading ---- */
 
-static void digest_file(const struct head *head, const struct store_entry *entry,
-                        struct digest *out)
+static void digest_file(const struct store *store, const struct head *head,
+                        const struct store_entry *entry, struct digest *out)
 {
     struct head blank = *head;
-    struct digest_state state;
+    const struct digest_part parts[] = { { &blank, sizeof(blank) },
+                                         { entry->bytes, entry->size },
+                                         { entry->manifest, strlen(entry->manifest) } };
 
     memset(&blank.check, 0, sizeof(blank.check));
-    digest_begin(&state);
-    digest_add(&state, &blank, sizeof(blank));
-    digest_add(&state, entry->bytes, entry->size);
-    digest_add(&state, entry->manifest, strlen(entry->manifest));
-    digest_end(&state, out);
+    digest_with_key(&store->secret, parts, sizeof(parts) / sizeof(parts[0]), out);
 }
 
-int store_parse(const char *block, size_t size, const struct digest *key,
+int store_parse(const struct store *store, const char *block, size_t size, const struct digest *key,
                 struct store_entry *entry_out)
 {
     struct store_entry entry;
@@ -312,24 +311,34 @@ int store_parse(const char *block, size_t size, const struct digest *key,
                                   .manifest = block + sizeof(head) + head.size };
     if (strlen(entry.manifest) != head.manifest_size)
         return PTO_EINVAL;
-    digest_file(&head, &entry, &check);
+    digest_file(store, &head, &entry, &check);
     if (!digest_is_equal(&check, &head.check))
         return PTO_EINVAL;
     *entry_out = entry;
     return PTO_OK;
 }
 
-int store_read(const char *path, const struct digest *key, struct store_entry *entry_out)
+int store_read(const struct store *store, const char *path, const struct digest *key,
+               struct store_entry *entry_out)
 {
+    struct stat about;
     char *block;
     size_t size;
-    int status = file_read(path, FILE_MAX, &block, &size);
+    int status;
 
+    if (lstat(path, &about) != 0)
+        return STORE_ABSENT;
+    if (!store_is_own(&about) || S_ISLNK(about.st_mode))
+        return PTO_EINVAL;
+    status = file_read(path, FILE_MAX, &block, &size);
     if (status == PTO_ENOMEM)
         return status;
     if (status < 0)
         return errno == EINVAL || errno == EFBIG ? PTO_EINVAL : STORE_ABSENT;
-    status = store_parse(block, size, key, entry_out);
+    status = store_parse(store, block, size, key, entry_out);
+    if (status != PTO_OK && size >= sizeof(magic_before) &&
+        memcmp(block, magic_before, sizeof(magic_before)) == 0)
+        status = STORE_ABSENT;
     if (status == PTO_OK)
         entry_out->block = block;
     else
@@ -346,21 +355,43 @@ static void note_use(const char *path)
         (void)utimensat(AT_FDCWD, path, NULL, 0);
 }
 
+/* As store_check; a refusal is noted, once, and nothing is put from then on. */
+static int check_owner(struct store *store, bool is_made)
+{
+    bool is_new;
+    int status, number;
+
+    pthread_mutex_lock(&store->lock);
+    status = store_check(store, is_made);
+    number = errno;
+    is_new = status == PTO_EINVAL && !store->is_denied;
+    store->is_denied |= status == PTO_EINVAL;
+    pthread_mutex_unlock(&store->lock);
+    if (is_new)
+        add_note(store, "%s", store->refusal);
+    errno = number;
+    return status;
+}
+
 static int get_file(struct store *store, enum store_kind kind, const struct digest *key,
                     struct store_entry *entry_out)
 {
     char path[STORE_PATH_MAX];
+    struct stat about;
+    bool is_own;
     int status;
 
-    if (!make_path(store, kind, key, path))
+    if (!make_path(store, kind, key, path) || check_owner(store, false) != PTO_OK)
         return STORE_ABSENT;
-    status = store_read(path, key, entry_out);
+    status = store_read(store, path, key, entry_out);
     if (status == PTO_OK)
         note_use(path);
     if (status != PTO_EINVAL)
         return status;
+    is_own = lstat(path, &about) != 0 || store_is_own(&about);
     if (unlink(path) == 0 || errno == ENOENT)
-        add_note(store, "%.300s was damaged: it is removed, and made anew", path);
+        add_note(store, "%.300s %s: it is removed, and made anew", path,
+                 is_own ? "was damaged" : "is another user's, or open to others");
     else
         add_note(store, "%.300s is damaged and is not used; it cannot be removed: %s", path,
                  strerror(errno));
@@ -370,7 +401,8 @@ static int get_file(struct store *store, enum store_kind kind, const struct dige
 /* ---- writing ---- */
 
 /* The file as a whole, in one block; NULL: no memory. */
-static char *compose(const struct digest *key, const struct store_entry *entry, size_t *size_out)
+static char *compose(const struct store *store, const struct digest *key,
+                     const struct store_entry *entry, size_t *size_out)
 {
     struct head head = { .size = entry->size, .manifest_size = strlen(entry->manifest) };
     size_t size = sizeof(head) + head.size + head.manifest_size;
@@ -380,7 +412,7 @@ static char *compose(const struct digest *key, const struct store_entry *entry, 
         return NULL;
     memcpy(head.magic, magic, sizeof(magic));
     head.key = *key;
-    digest_file(&head, entry, &head.check);
+    digest_file(store, &head, entry, &head.check);
     memcpy(block, &head, sizeof(head));
     if (head.size != 0)
         memcpy(block + sizeof(head), entry->bytes, head.size);
@@ -407,7 +439,7 @@ static int write_file(const struct store *store, char *path, const char *block, 
     for (int attempt = 0; attempt < PUT_ATTEMPTS; attempt++) {
         char *slash = strrchr(path, '/');
 
-        status = file_write(path, block, size);
+        status = file_write_private(path, block, size);
         if (status == PTO_OK || errno != ENOENT)
             break;
         *slash = '\0';
@@ -437,6 +469,27 @@ static void count_put(struct store *store, size_t size)
         store_prune(store);
 }
 
+/* Makes the folder and the secret, if they are not there. PTO_OK, or a status with errno set. */
+static int prepare(struct store *store)
+{
+    int status = check_owner(store, true);
+
+    if (status != STORE_ABSENT)
+        return status;
+    status = file_make_folder(store->folder);
+    if (status < 0)
+        return status;
+    status = check_owner(store, true);
+    if (status == STORE_ABSENT) /* something else has its name */
+        errno = ENOTDIR;
+    return status;
+}
+
+bool store_is_usable(struct store *store)
+{
+    return store->folder[0] != '\0' && prepare(store) == PTO_OK;
+}
+
 static int put_file(struct store *store, enum store_kind kind, const struct digest *key,
                     const struct store_entry *entry, struct pto_error *error)
 {
@@ -451,7 +504,12 @@ static int put_file(struct store *store, enum store_kind kind, const struct dige
     pthread_mutex_unlock(&store->lock);
     if (is_denied || !make_path(store, kind, key, path))
         return error_tell(error, PTO_ESYSTEM, "the store cannot be written");
-    block = compose(key, entry, &size);
+    status = prepare(store);
+    if (status == PTO_EINVAL)
+        return error_tell(error, PTO_ESYSTEM, "%s", store->refusal);
+    if (status != PTO_OK)
+        return note_failure(store, errno, error);
+    block = compose(store, key, entry, &size);
     if (block == NULL)
         return error_tell(error, PTO_ENOMEM, "no memory for an entry of the store");
     if (size > store->max_bytes) {

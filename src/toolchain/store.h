@@ -5,18 +5,19 @@
  *
  * An entry is what a key stands for: bytes and a manifest, a text. It is
  * written beside its place, to the disk, then renamed; a reader checks a digest
- * over all of it. So an entry that was cut off or altered counts as absent, and
- * is removed. A name is a short text that may change, kept in the same way; it
+ * over all of it and a secret of the store. So an entry that was cut off, altered
+ * or made by somebody else counts as absent, and is removed. A name is a short text that may change, kept in the same way; it
  * is a hint, and nothing is right or wrong because of it.
  *
  *     FOLDER/CACHEDIR.TAG
+ *     FOLDER/key                     the secret, for its owner's eyes
  *     FOLDER/entries/ab/cdef...      62 digits of the key
  *     FOLDER/names/ab/cdef...
  *
  * The least recently used entries go when there are more than PTO_STORE_MAX
  * bytes (2 GiB if it is not set; K, M and G may follow the number).
  *
- * A store that cannot be used is no error: nothing is found in it, nothing is
+ * A store that cannot be used, or that others can write to, is no error: nothing is found in it, nothing is
  * kept, and there is a note that says why. Any thread may call any function.
  */
 #ifndef PTO_STORE_H
@@ -51,6 +52,9 @@ int store_open(const char *folder, struct store **store_out, struct pto_error *e
 void store_close(struct store *store);
 /* As it is used, without a final slash; "" if no folder could be named. */
 const char *store_folder(const struct store *store);
+
+/* Whether it is there, or can be made, and is this user's alone. */
+bool store_is_usable(struct store *store);
 
 /* PTO_OK, STORE_ABSENT, or PTO_ENOMEM. The caller frees the entry. */
 int store_get(struct store *store, const struct digest *key, struct store_entry *entry_out);

@@ -171,6 +171,7 @@ void store_prune(struct store *store)
 /* ---- for tools ---- */
 
 struct look {
+    const struct store *store;
     struct pto_store_info *info;
     bool is_verified;
     bool is_cleared;
@@ -199,10 +200,10 @@ static bool has_writer(const struct store_file *file)
            file->about.st_mtime >= time(NULL) - LEFTOVER_SECONDS;
 }
 
-static bool is_damaged(const struct store_file *file)
+static bool is_damaged(const struct store *store, const struct store_file *file)
 {
     struct store_entry entry;
-    int status = store_read(file->path, &file->key, &entry);
+    int status = store_read(store, file->path, &file->key, &entry);
 
     if (status == PTO_OK)
         store_entry_free(&entry);
@@ -219,7 +220,7 @@ static bool look_at(void *context, const struct store_file *file)
     *(file->is_part ? &info->leftover_bytes
       : is_entry    ? &info->entry_bytes
                     : &info->name_bytes) += (uint64_t)file->about.st_size;
-    if (look->is_verified && !file->is_part && is_damaged(file)) {
+    if (look->is_verified && !file->is_part && is_damaged(look->store, file)) {
         info->damaged++;
         if (look->damaged != NULL)
             look->damaged(look->context, file->path);
@@ -290,7 +291,14 @@ static int take_look(const char *folder, struct look *look, struct pto_error *er
                             "HOME to an absolute path");
         goto free_store;
     }
+    look->store = store;
     info->is_writable = can_write(store->folder);
+    if (store_check(store, false) == PTO_EINVAL)
+        snprintf(info->refusal, sizeof(info->refusal), "%s", store->refusal);
+    if (info->refusal[0] != '\0' && (look->is_verified || look->is_cleared)) {
+        status = error_tell(error, PTO_ESYSTEM, "%s", store->refusal);
+        goto free_store;
+    }
     if (stat(store->folder, &about) != 0) {
         status = errno == ENOENT ? PTO_OK : PTO_ESYSTEM;
     } else {

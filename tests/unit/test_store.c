@@ -381,7 +381,7 @@ static void random_files_are_not_taken_for_entries(void **state)
         memcpy(exact, copy, cut);
         exact[cut] = '\0';
         free(copy);
-        status = store_parse(exact, cut, &key, &entry);
+        status = store_parse(store, exact, cut, &key, &entry);
         assert_int_equal(status, is_same ? PTO_OK : PTO_EINVAL);
         free(exact);
         sound += is_same;
@@ -390,6 +390,88 @@ static void random_files_are_not_taken_for_entries(void **state)
     assert_true(sound > 0);
     free(bytes);
     store_close(store);
+}
+
+/* ---- others ---- */
+
+/* Whoever knows the format can make the digest of an entry right, but for the secret. */
+static void an_entry_of_another_store_is_not_used(void **state)
+{
+    struct store *store = open_empty();
+    char path[256], kept[256];
+
+    (void)state;
+    assert_int_equal(put_number(store, 5, 300, NULL), PTO_OK);
+    path_of(5, path);
+    snprintf(kept, sizeof(kept), "%s/kept", top);
+    assert_int_equal(rename(path, kept), 0);
+    store_close(store);
+    store = open_empty(); /* has another secret */
+    assert_int_equal(put_number(store, 6, 300, NULL), PTO_OK);
+    run_shell("mkdir -p $(dirname %s) && cp %s %s", path, kept, path);
+    assert_damaged(store, path);
+    assert_int_equal(check_number(store, 6), 1);
+    store_close(store);
+}
+
+/* A refused store is neither read nor written, and says so once. */
+static void assert_refused(const char *phrase)
+{
+    struct pto_store_info info = { .size = sizeof(info) };
+    struct pto_error error = { .size = sizeof(error) };
+    struct store *store = open_again();
+
+    assert_int_equal(check_number(store, 1), 0);
+    assert_int_equal(put_number(store, 2, 10, &error), PTO_ESYSTEM);
+    assert_true(has_note(store, phrase));
+    assert_false(has_note(store, ""));
+    store_close(store);
+    assert_int_equal(pto_store_show(folder, &info, NULL), PTO_OK);
+    assert_non_null(strstr(info.refusal, phrase));
+    assert_int_equal(pto_store_verify(folder, &info, NULL, NULL, &error), PTO_ESYSTEM);
+    assert_non_null(strstr(error.text, phrase));
+    assert_int_equal(pto_store_clear(folder, &info, &error), PTO_ESYSTEM);
+}
+
+static void a_store_that_others_can_write_to_is_not_used(void **state)
+{
+    static const char *const inner[] = { "", "/entries", "/names" };
+    struct store *store = open_empty();
+    struct digest name = key_of(1);
+    char path[256];
+    struct stat about;
+    mode_t mask = umask(0);
+
+    (void)state;
+    assert_int_equal(put_number(store, 1, 10, NULL), PTO_OK);
+    assert_int_equal(store_name_put(store, &name, "x", NULL), PTO_OK);
+    umask(mask);
+    store_close(store);
+    assert_int_equal(stat(folder, &about), 0);
+    assert_int_equal(about.st_mode & 0777, 0700);
+    for (int i = 0; i < 3; i++) {
+        run_shell("chmod g+w %s%s", folder, inner[i]);
+        assert_refused("closes it");
+        run_shell("chmod -R go-w %s", folder); /* as the sentence says */
+        assert_string_equal(info_now().refusal, "");
+    }
+    run_shell("chmod o+r %s/key", folder);
+    assert_refused("not a key that only you can read");
+    run_shell("chmod o-r %s/key", folder);
+    path_of(1, path);
+    assert_int_equal(chmod(path, 0622), 0);
+    store = open_again();
+    assert_int_equal(check_number(store, 1), 0);
+    assert_true(has_note(store, "is another user's, or open to others"));
+    assert_int_equal(put_number(store, 1, 10, NULL), PTO_OK);
+    assert_int_equal(check_number(store, 1), 1);
+    store_close(store);
+    if (geteuid() != 0) {
+        print_message("only root can give files away: a store of another user is not tested\n");
+        return;
+    }
+    assert_int_equal(chown(folder, 65534, 65534), 0);
+    assert_refused("belongs to another user");
 }
 
 /* ---- kill -9, and others at the same time ---- */
@@ -665,7 +747,7 @@ static void a_read_only_store_is_read(void **state)
 
     (void)state;
     run_shell("rm -rf %s; mkdir %s", folder, folder);
-    if (!mount_small("size=1m")) {
+    if (!mount_small("size=1m,mode=700")) {
         print_message("mounts are not permitted: the read-only store is not tested\n");
         skip();
     }
@@ -718,7 +800,7 @@ static void a_full_disk_is_noted_and_leaves_nothing_behind(void **state)
 
     (void)state;
     run_shell("rm -rf %s; mkdir %s", folder, folder);
-    if (mount_small("size=512k")) {
+    if (mount_small("size=512k,mode=700")) {
         store = open_again();
         fill_up(store);
         assert_true(has_note(store, "no room in"));
@@ -870,6 +952,8 @@ int main(void)
         cmocka_unit_test(the_environment_names_the_folder),
         cmocka_unit_test(a_damaged_entry_is_never_used),
         cmocka_unit_test(random_files_are_not_taken_for_entries),
+        cmocka_unit_test(an_entry_of_another_store_is_not_used),
+        cmocka_unit_test(a_store_that_others_can_write_to_is_not_used),
         cmocka_unit_test(a_writer_killed_at_any_moment_does_no_harm),
         cmocka_unit_test(a_writer_killed_at_any_system_call_does_no_harm),
         cmocka_unit_test(processes_share_the_store),

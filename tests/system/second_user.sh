@@ -1,0 +1,172 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# A second user of the machine, who can write to shared folders, plants headers,
+# links and entries of the store. None of them gets into what this user builds,
+# and none of this user's files is written.
+set -eu
+cd "$(dirname "$0")/../.."
+pto=$PWD/build/bin/pto
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+unset PTO_STORE PTO_STORE_MAX PTO_ISA_ROOT
+umask 022
+
+fail() {
+    echo "FAIL  $1"
+    exit 1
+}
+
+if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then
+    echo "skip  only root can be a second user as well (setpriv)"
+    exit 77
+fi
+other() { setpriv --reuid=65534 --regid=65534 --clear-groups "$@"; }
+
+# The kernel itself may protect links in sticky folders; in the other one nothing does.
+chmod 711 "$work"
+mkdir -m 1777 "$work/sticky"
+mkdir -m 0777 "$work/open"
+mkdir "$work/mine"
+cd "$work/mine"
+"$pto" new scene >/dev/null
+export PTO_STORE=$work/mine/store
+
+# Runs pto, wants an exit code.
+want() { # code arguments...
+    local code=$1 got=0
+    shift
+    "$pto" "$@" >out 2>&1 </dev/null || got=$?
+    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat out)"
+}
+
+# ---- output files ----
+
+for place in sticky open; do
+    dir=$work/$place
+    echo precious >victim
+    for name in a.ptoc y.npy r.xml t-small-a2a3sim-stream.json; do
+        other ln -s "$PWD/victim" "$dir/$name"
+    done
+    want 1 build scene -o "$dir/a.ptoc"
+    grep -q "belongs to another user" out || fail "-o: $(cat out)"
+    want 1 run scene --case small --platform a2a3sim --mode stream --out y="$dir/y.npy"
+    want 1 run scene --case small --platform a2a3sim --mode stream --trace "$dir/t"
+    want 1 test scene --platform a2a3sim --mode stream --junit "$dir/r.xml"
+    [ "$(cat victim)" = precious ] || fail "$place: a planted link was followed"
+    # A link of one's own is followed, and stays.
+    ln -s a-real.ptoc "$dir/own.ptoc"
+    want 0 build scene -o "$dir/own.ptoc"
+    [ -L "$dir/own.ptoc" ] && [ -s "$dir/a-real.ptoc" ] || fail "$place: a link of one's own"
+    # The name that is written first cannot be foreseen, even if the process can.
+    export -f other
+    bash -c 'for n in "" -0 -1 -2; do other ln -s "$3" "$2/c.ptoc.$$$n.part"; done
+        exec "$1" build scene -o "$2/c.ptoc"' - "$pto" "$dir" "$PWD/victim" >out 2>&1 || fail "$(cat out)"
+    [ "$(cat victim)" = precious ] || fail "$place: a planted part was followed"
+    rm -f "$dir"/*
+done
+# The same bytes, but not ours: replaced, so that nobody changes them later.
+want 0 build scene -o "$work/open/d.ptoc"
+chown 65534 "$work/open/d.ptoc"
+want 0 build scene -o "$work/open/d.ptoc"
+[ "$(stat -c %u "$work/open/d.ptoc")" = 0 ] || fail "an artefact of another user was left in place"
+want 0 build scene -o /dev/stdout
+ln -s "$work/no/where" dangling
+want 1 build scene -o dangling
+echo "ok    output files do not follow links of others"
+
+# ---- the store ----
+
+want 0 build scene -o a.ptoc
+grep -q "0 compiled" out || fail "the store is not used: $(cat out)"
+cp a.ptoc good.ptoc
+entry=$(find store/entries -type f -size +3k | head -n 1)
+[ "$(stat -c %a "$entry")" = 600 ] && [ "$(stat -c %a store)" = 700 ] || fail "the store is not private"
+
+# Another user's entries, right by their digest: from a store that the other user made.
+mkdir -m 0777 "$work/theirs"
+cp -r scene "$work/theirs/scene"
+sed -i 's/alpha \* x\[i\]/666 * x[i]/' "$work"/theirs/scene/kernels/*.c
+chown -R 65534 "$work/theirs"
+(cd "$work/theirs" && other env HOME="$work/theirs" PTO_STORE="$work/theirs/store" "$pto" build scene -o bad.ptoc) \
+    >out 2>&1 || fail "the other user's build: $(cat out)"
+PTO_STORE=$work/theirs/store want 0 build scene -o b.ptoc
+grep -q "the store is not used: $work/theirs/store belongs to another user" out || fail "$(cat out)"
+grep -q "2 compiled" out || fail "another user's store was used: $(cat out)"
+cmp good.ptoc b.ptoc || fail "another user's store changes what is built"
+
+# An entry of theirs under our key.
+chmod -R a+rX "$work/theirs/store"
+planted=$(find "$work/theirs/store/entries" -type f -size +3k | head -n 1)
+for entry in $(find store/entries -type f); do cp "$planted" "$entry"; done
+want 0 build scene -o b.ptoc
+grep -q "was damaged" out || fail "planted entries: $(cat out)"
+cmp good.ptoc b.ptoc || fail "a planted entry was used"
+
+# A store that is open to all.
+chmod 777 store
+want 0 build scene -o b.ptoc
+grep -q 'others can write to .*chmod -R go-w' out || fail "an open store: $(cat out)"
+want 1 cache verify
+want 0 cache show
+grep -q "others can write" out || fail "pto cache: $(cat out)"
+chmod -R go-w store
+want 0 build scene -o b.ptoc
+grep -q "0 compiled" out || fail "the advice did not help: $(cat out)"
+# Before it exists: somebody else was first.
+other mkdir "$work/sticky/first"
+PTO_STORE=$work/sticky/first want 0 build scene -o b.ptoc
+grep -q "belongs to another user" out || fail "a planted store: $(cat out)"
+[ -z "$(ls "$work/sticky/first")" ] || fail "something was put into a planted store"
+echo "ok    the store is its owner's"
+
+# ---- the tile library's overlay ----
+
+if ! command -v g++ >/dev/null || [ "$(echo __GNUC__ | g++ -E -P -)" -ge 13 ]; then
+    echo "skip  this compiler reads the tile library as it is"
+    exit 0
+fi
+export CXX=g++
+mkdir -p isa/include/pto/cpu isa/include/pto/common
+echo '#include "pto/common/parts.hpp"' >isa/include/pto/pto-inst.hpp
+printf '#include "pto/cpu/TReduceIdx.hpp"\n#define VALUE "THE RIGHT HEADER"\n' >isa/include/pto/common/parts.hpp
+cat >isa/include/pto/cpu/TReduceIdx.hpp <<'C'
+template <typename DType> struct Order {
+    static bool apply(DType a) { static_assert(false, "none"); return a; }
+};
+C
+cat >tile.cpp <<'C'
+#include <pto/pto-inst.hpp>
+extern "C" const char marker[] = VALUE;
+extern "C" void kernel_entry(long *args) { args[0] = (long)marker; }
+C
+printf '#include <pto/pto.h>\nvoid orchestrate(struct pto_orch *o, const struct pto_entry *e) { (void)o; (void)e; }\n' >orch.c
+tile() { want 0 build --orchestration orch.c --kernel 0:aiv:tile.cpp --isa isa -o tile.ptoc; }
+is_right() { grep -q "THE RIGHT HEADER" tile.ptoc && ! grep -q "A PLANTED HEADER" tile.ptoc; }
+tile
+dir=$(dirname "$(find store/overlay -type d -name pto)")
+name=$(basename "$dir")
+# In TMPDIR, where it can be foreseen; the store cannot be used.
+mkdir -m 1777 shared
+cat >plant <<'SH'
+mkdir -p "$1/pto/cpu" "$1/pto/common"
+cp "$2" "$1/pto/cpu/TReduceIdx.hpp"
+printf '#include "pto/cpu/TReduceIdx.hpp"\n#define VALUE "A PLANTED HEADER"\n' >"$1/pto/common/parts.hpp"
+SH
+chmod a+rx "$PWD" plant
+cp "$dir/pto/cpu/TReduceIdx.hpp" patched.hpp
+chmod a+r patched.hpp
+other bash "$PWD/plant" "$PWD/shared/pto-overlay-$(id -u)/$name" "$PWD/patched.hpp"
+TMPDIR=$PWD/shared PTO_STORE=/proc/none tile
+is_right || fail "a planted header was compiled: TMPDIR"
+[ "$(ls shared)" = "pto-overlay-$(id -u)" ] || fail "the build left something in TMPDIR: $(ls shared)"
+# In a store that was open for a while, and was closed as advised.
+bash plant "$dir" patched.hpp
+rm -f tile.ptoc
+tile
+is_right || fail "a planted header was compiled: the store's overlay"
+chmod 777 store/overlay
+rm -f tile.ptoc
+tile
+is_right || fail "an open overlay"
+echo "ok    no header of others gets into a build"
