@@ -7,7 +7,8 @@
 
 #include "graph/graph.h"
 
-static const uint8_t class_lines[SLOT_CLASS_COUNT] = { 3, 5, 11, 21, SLOT_LINES_MAX };
+/* By classes: submit.h has the tensors that fit one, submit_class_with_tail the lines. */
+static const uint8_t class_lines[SLOT_CLASS_COUNT] = { 3, 5, 7, 9, 11, 15, 21, 35, SLOT_LINES_MAX };
 
 static int grow_ids(struct graph *g, struct id_map *map);
 static bool id_is_alive(const struct graph *g, const struct id_entry *e);
@@ -58,20 +59,30 @@ static bool id_is_alive(const struct graph *g, const struct id_entry *e)
            (e->buffer != 0 && graph_buffer(g, e->buffer)->seq == e->seq);
 }
 
-/* A task that lives long meets the id that would take its place: twice the room. */
+/*
+ * A task that lives long meets the id that would take its place: twice the room. The
+ * map is all that lies in its pool, so the new half is behind the old one, and an entry
+ * stays where it is or goes as far into the new half.
+ */
 static int grow_ids(struct graph *g, struct id_map *map)
 {
-    uint64_t count = 2ull * (map->mask + 1ull);
-    struct id_entry *old = map->entry;
-    struct id_entry *entry = pool_take(&map->pool, count * sizeof(struct id_entry));
+    uint32_t count = map->mask + 1;
+    struct id_entry *entry = map->entry;
+    struct id_entry *more = pool_take(&map->pool, count * sizeof(struct id_entry));
 
-    if (entry == NULL)
+    if (more == NULL)
         return PTO_ENOMEM;
-    memset(entry, 0, count * sizeof(struct id_entry));
-    for (uint32_t i = 0; i <= map->mask; i++)
-        if (old[i].seq != 0 && id_is_alive(g, &old[i]))
-            entry[old[i].local & (count - 1)] = old[i];
-    map->entry = entry;
-    map->mask = (uint32_t)(count - 1);
+    port_assert(more == entry + count);
+    memset(more, 0, count * sizeof(struct id_entry));
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_kept = entry[i].seq != 0 && id_is_alive(g, &entry[i]);
+
+        if (is_kept && (entry[i].local & count) == 0)
+            continue;
+        if (is_kept)
+            more[i] = entry[i];
+        entry[i] = (struct id_entry){ 0 };
+    }
+    map->mask = 2 * count - 1;
     return PTO_OK;
 }

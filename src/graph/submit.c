@@ -63,7 +63,9 @@ uint32_t submit_class_with_tail(const struct pto_args *args)
                     (args->predicate != NULL ? sizeof(struct slot_predicate) + 8 : 0);
     uint32_t lines = 2 + 2 * args->tensor_count + (tail + SLOT_LINE_BYTES - 1) / SLOT_LINE_BYTES;
 
-    return lines <= 3 ? 0 : lines <= 5 ? 1 : lines <= 11 ? 2 : lines <= 21 ? 3 : 4;
+    if (lines <= 11)
+        return lines <= 3 ? 0 : (lines - 2) / 2;
+    return lines <= 15 ? 5 : lines <= 21 ? 6 : lines <= 35 ? 7 : 8;
 }
 
 /* What graph_refuse says of a kernel that there is not. */

@@ -75,8 +75,8 @@ static inline uint32_t class_for(const struct pto_args *args, enum form form)
 {
     /* By tensors, if nothing is behind them but the buffers that they retain. */
     static const uint8_t plain[PTO_TASK_TENSORS_MAX + 1] = {
-        0, 1, 2, 2, 2, 3, 3, 3, 3, 3, 4, 4, 4, 4, 4, 4, 4,
-        4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4,
+        0, 1, 2, 3, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7, 7, 7, 7,
+        8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8, 8,
     };
     bool has_tail = (form >= FORM_PLAIN && args->scalar_count > 1) ||
                     (form == FORM_UNUSUAL && args->predicate != NULL);

@@ -30,7 +30,7 @@
 enum { SLOT_LINE_BYTES = 64, SLOT_EDGES_INLINE = 3, SLOT_LANES = 3 };
 
 /* Not a multiple of a page, so that slots of one class spread over the cache's sets. */
-enum { SLOT_CLASS_COUNT = 5, SLOT_LINES_MAX = 71 };
+enum { SLOT_CLASS_COUNT = 9, SLOT_LINES_MAX = 71 };
 
 /* What `pending` starts with: the submitter takes it away when all edges are linked. */
 #define SLOT_BIAS 0x40000000u
