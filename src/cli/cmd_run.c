@@ -174,8 +174,15 @@ static int wait_for_child(const char *place)
     pass_signals_on(child);
     while (waitpid(child, &state, 0) < 0 && errno == EINTR) {
     }
-    if (WIFEXITED(state) && place[0] == '\0')
+    if (WIFEXITED(state) && place[0] == '\0' && WEXITSTATUS(state) <= EXIT_USAGE)
         return WEXITSTATUS(state);
+    if (WIFEXITED(state) && place[0] == '\0') {
+        fprintf(stderr,
+                "pto run: the process ended with code %d after its last case: what a sanitizer "
+                "has printed is to blame, or code that runs at its exit\n",
+                WEXITSTATUS(state));
+        return EXIT_FAILED;
+    }
     if (WIFEXITED(state)) { /* a golden or a kernel called exit, and there is no result */
         fprintf(stderr, "pto run: the process ended%s, with code %d\n", place, WEXITSTATUS(state));
         return EXIT_FAILED;

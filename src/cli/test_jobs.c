@@ -32,6 +32,13 @@ struct job {
     uint32_t next;         /* the item that is expected to begin, or goes on */
     bool has_begun;        /* `next` goes on */
     bool is_late;          /* it was killed for that */
+    bool has_report;       /* a sanitizer's, in what one of its items printed */
+    struct {               /* how the last item ended, until the child's end is known */
+        bool is_there;
+        enum test_outcome outcome;
+        uint64_t all_ns;
+        char *text;
+    } last_end;
     uint64_t begin_ns;
     uint64_t deadline_ns;
     char *place; /* shared with the child: what it does */
@@ -121,23 +128,45 @@ static char *read_output(struct job *job)
     return text;
 }
 
+/* Sanitizers report and let the process go on, which then ends with a code of theirs, or not. */
+static bool is_sanitizer_report(const char *output)
+{
+    static const char *const marks[] = { "WARNING: ThreadSanitizer:", "ERROR: AddressSanitizer:",
+                                         "ERROR: LeakSanitizer:", ": runtime error: " };
+
+    for (uint32_t i = 0; output != NULL && i < sizeof(marks) / sizeof(marks[0]); i++)
+        if (strstr(output, marks[i]) != NULL)
+            return true;
+    return false;
+}
+
 static void settle_item(struct pool *p, struct job *job, uint32_t index, enum test_outcome outcome,
                         uint64_t all_ns, const char *text)
 {
     struct test_item *item = &p->item[index];
 
-    if (item->outcome != TEST_WAITING)
-        p->done--; /* it turned out otherwise after its end */
-    free(item->text);
-    free(item->output);
+    item->output = read_output(job);
+    if (is_sanitizer_report(item->output)) {
+        job->has_report = true;
+        text = outcome == TEST_PASSED ? "its result is right, but a sanitizer reports:" : text;
+        outcome = TEST_FAILED;
+    }
     item->outcome = outcome;
     item->text = text != NULL && text[0] != '\0' ? strdup(text) : NULL;
-    item->output = read_output(job);
     item->seconds = (double)all_ns / 1e9;
     p->done++;
     if (outcome == TEST_FAILED && p->settings->is_fail_fast)
         p->is_over = true;
     p->settings->report(p->settings->context, item, p->done);
+}
+
+static void settle_last(struct pool *p, struct job *job)
+{
+    job->last_end.is_there = false;
+    settle_item(p, job, job->last - 1, job->last_end.outcome, job->last_end.all_ns,
+                job->last_end.text);
+    free(job->last_end.text);
+    job->last_end.text = NULL;
 }
 
 /* ---- children ---- */
@@ -190,7 +219,7 @@ static void start_child(struct pool *p, struct job *job)
     int ends[2] = { -1, -1 };
     char text[128];
 
-    job->has_begun = job->is_late = false;
+    job->has_begun = job->is_late = job->has_report = false;
     job->place[0] = '\0';
     job->used = 0;
     job->output_begin = 0;
@@ -239,6 +268,8 @@ static uint64_t item_deadline(const struct pool *p, const struct job *job)
 static void take_message(struct pool *p, struct job *job, const struct test_message *message,
                          const char *text)
 {
+    enum test_outcome outcome = message->outcome == TEST_PASSED ? TEST_PASSED : TEST_FAILED;
+
     if (message->item != job->next || message->item >= job->last)
         return; /* not a message that a sane child sends */
     switch ((enum test_message_kind)message->kind) {
@@ -253,8 +284,14 @@ static void take_message(struct pool *p, struct job *job, const struct test_mess
         break;
     case TEST_END:
         p->item[job->next].run_ns = message->run_ns;
-        settle_item(p, job, job->next, message->outcome == TEST_PASSED ? TEST_PASSED : TEST_FAILED,
-                    message->all_ns, text);
+        if (job->next + 1 < job->last) {
+            settle_item(p, job, job->next, outcome, message->all_ns, text);
+        } else {
+            job->last_end.is_there = true;
+            job->last_end.outcome = outcome;
+            job->last_end.all_ns = message->all_ns;
+            job->last_end.text = strdup(text);
+        }
         job->next++;
         job->has_begun = false;
         job->deadline_ns = now_ns() + BUILD_SECONDS * 1000000000ull;
@@ -319,6 +356,23 @@ static void tell_death(const struct job *job, int state, char text[256])
         snprintf(text, 256, "the process ended%s, with code %d", when, WEXITSTATUS(state));
 }
 
+/*
+ * What the end of the process says of the last item. A sanitizer that has reported
+ * something in any of them ends it with a code of its own.
+ */
+static void end_last(struct job *job, int state)
+{
+    char text[256];
+
+    if (job->last_end.outcome != TEST_PASSED || (WIFEXITED(state) && WEXITSTATUS(state) == 0) ||
+        (WIFEXITED(state) && job->has_report))
+        return;
+    tell_death(job, state, text);
+    free(job->last_end.text);
+    job->last_end.text = strdup(text);
+    job->last_end.outcome = TEST_FAILED;
+}
+
 /* The child is gone. If it had more to do, another continues after the item it died in. */
 static void end_child(struct pool *p, struct job *job)
 {
@@ -337,9 +391,9 @@ static void end_child(struct pool *p, struct job *job)
         settle_item(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
         while (!has_begun && job->next < job->last) /* the same would happen to the others */
             settle_item(p, job, job->next++, TEST_FAILED, now_ns() - job->begin_ns, text);
-    } else if (!WIFEXITED(state) || WEXITSTATUS(state) != 0) {
-        tell_death(job, state, text);
-        settle_item(p, job, job->last - 1, TEST_FAILED, 0, text);
+    } else {
+        end_last(job, state);
+        settle_last(p, job);
     }
     close(job->output);
     free(job->bytes);
@@ -406,6 +460,8 @@ static void stop_all(struct pool *p)
         (void)kill(-job->child, SIGKILL); /* and what it started and left behind */
         while (!is_gone && waitpid(job->child, NULL, 0) < 0 && errno == EINTR) {
         }
+        if (job->last_end.is_there)
+            settle_last(p, job);
         close(job->pipe);
         close(job->output);
         free(job->bytes);
