@@ -9,7 +9,7 @@ SOVERSION = 0
 PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
 	pto.h rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
 
-BASE_SRC = status.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
+BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c overlap.c scope.c submit.c buffers.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c
 CORE_SRC =
@@ -33,7 +33,7 @@ DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c dril
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_new.c cmd_run.c cmd_test.c json.c junit.c machine.c options.c probe.c repeat.c run_artefact.c \
-	run_print.c test_child.c test_jobs.c usage.c
+	run_gdb.c run_print.c test_child.c test_jobs.c usage.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
 EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*)))
@@ -141,7 +141,7 @@ CMOCKA_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
 ifeq ($(VARIANT),arm)
 UNITS = $(PLAIN_UNITS)
 # There are no libraries for it here.
-UNIT_LIB_OBJ = $(call objects,base,$(filter-out digest.c elf.c object.c,$(BASE_SRC))) \
+UNIT_LIB_OBJ = $(call objects,base,$(filter-out code_file.c digest.c elf.c object.c,$(BASE_SRC))) \
 	$(call objects,sim,port_sim.c) $(PURE_OBJ)
 LIB_LIBS =
 CLI_LIBS =

@@ -36,6 +36,7 @@ if [ "$level" = test ]; then
         need libc6-dev-arm64-cross
     has qemu-aarch64 || has qemu-aarch64-static || need qemu-user
     has valgrind || need valgrind
+    has gdb || need gdb
     has clang || need clang
     has clang-format || need clang-format
     has g++ || need g++

@@ -17,10 +17,11 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/code_file.h"
 #include "base/digest.h"
-#include "base/file.h"
 #include "base/elf.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "pto/sim.h"
 
 enum { BUCKETS = 1024, PATH_BYTES = 192, LABEL_MAX = 200 };
@@ -31,6 +32,7 @@ struct object {
     size_t size;
     uint32_t users;
     void *handle; /* dlopen's */
+    char *path;   /* of its file; NULL: it is in memory only */
 };
 
 typedef void (*register_hooks_fn)(void *subblock_id, void *pipe_shared_state);
@@ -39,14 +41,14 @@ static struct {
     pthread_mutex_t lock; /* everything */
     struct object *bucket[BUCKETS];
     uint32_t count;
-    uint64_t loads; /* ever: no two have the same path */
+    uint64_t hidden; /* loaded from memory, ever: no two have the same path */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static int load_object(struct object *object, const void *bytes, const char *label,
                        struct pto_error *error);
-static int write_copy(const void *bytes, size_t size, const char *label, int *file_out,
-                      struct pto_error *error);
-static void spell_path(char path[PATH_BYTES], int file);
+static void load_from_file(struct object *object, const void *bytes, const char *label);
+static int load_from_memory(struct object *object, const void *bytes, const char *label,
+                            struct pto_error *error);
 static int explain_load(const char *label, struct pto_error *error);
 
 /* A child must not inherit the lock from a thread that it does not have. */
@@ -133,6 +135,9 @@ void object_release(struct object *object)
         *find_object(&object->digest, object->size) = object->next;
         table.count--;
         dlclose(object->handle);
+        if (object->path != NULL)
+            code_file_remove(object->path);
+        free(object->path);
         free(object);
     }
     pthread_mutex_unlock(&table.lock);
@@ -148,28 +153,67 @@ uint32_t object_count(void)
     return count;
 }
 
+/* Whoever has the lock when the process ends leaves the files to the next process. */
+__attribute__((destructor)) static void leave(void)
+{
+    object_leave();
+}
+
+void object_leave(void)
+{
+    if (pthread_mutex_trylock(&table.lock) != 0)
+        return;
+    code_file_leave();
+    pthread_mutex_unlock(&table.lock);
+}
+
 /* ---- loading; under the lock ---- */
 
 static int load_object(struct object *object, const void *bytes, const char *label,
                        struct pto_error *error)
 {
-    char path[PATH_BYTES];
+    struct pto_error own;
     register_hooks_fn register_hooks;
-    int file = -1;
-    int status = write_copy(bytes, object->size, label, &file, error);
+    void *copy = malloc(object->size);
+    int status;
 
+    if (copy == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory to load %s", label);
+    memcpy(copy, bytes, object->size);
+    pto_error_init(&own);
+    status = elf_isolate(copy, object->size, NULL, &own);
+    if (status < 0) {
+        status = error_tell(error, status, "%s cannot be loaded: %.300s", label, own.text);
+    } else {
+        load_from_file(object, copy, label);
+        if (object->handle == NULL)
+            status = load_from_memory(object, copy, label, error);
+    }
+    free(copy);
     if (status < 0)
         return status;
-    spell_path(path, file);
-    object->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    close(file); /* the mappings keep the memory, and the path is never spelled like that again */
-    if (object->handle == NULL)
-        return explain_load(label, error);
     register_hooks = (register_hooks_fn)(uintptr_t)dlsym(object->handle, "pto_sim_register_hooks");
     if (register_hooks != NULL)
         register_hooks((void *)(uintptr_t)pto_sim_get_subblock_id,
                        (void *)(uintptr_t)pto_sim_get_pipe_shared_state);
     return PTO_OK;
+}
+
+/* Where debuggers find it. Without a place for that, or for code, there is no handle. */
+static void load_from_file(struct object *object, const void *bytes, const char *label)
+{
+    char path[PATH_MAX];
+
+    if (code_file_create(bytes, object->size, label, path) < 0)
+        return;
+    object->path = strdup(path);
+    if (object->path != NULL)
+        object->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (object->handle == NULL) {
+        code_file_remove(path);
+        free(object->path);
+        object->path = NULL;
+    }
 }
 
 static int refuse_copy(const char *label, int number, struct pto_error *error)
@@ -188,49 +232,43 @@ static int refuse_copy(const char *label, int number, struct pto_error *error)
                       strerror(number));
 }
 
-/* The object as it is to be loaded, in a file without a name that nobody can change. */
-static int write_copy(const void *bytes, size_t size, const char *label, int *file_out,
-                      struct pto_error *error)
-{
-    struct pto_error own;
-    char name[LABEL_MAX];
-    void *copy = malloc(size);
-    int file = -1;
-    int status;
-
-    if (copy == NULL)
-        return error_tell(error, PTO_ENOMEM, "there is no memory to load %s", label);
-    memcpy(copy, bytes, size);
-    pto_error_init(&own);
-    status = elf_isolate(copy, size, NULL, &own);
-    if (status < 0) {
-        free(copy);
-        return error_tell(error, status, "%s cannot be loaded: %.300s", label, own.text);
-    }
-    snprintf(name, sizeof(name), "pto %s", label);
-    file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0 || !file_put(file, copy, size) ||
-        fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-        status = refuse_copy(label, errno, error);
-    free(copy);
-    if (status < 0 && file >= 0)
-        close(file);
-    *file_out = file;
-    return status;
-}
-
 /*
  * A path to the file that has never been used in this process: the loader takes
  * objects whose paths are spelled alike for one, and descriptors have few
- * numbers. Each bit of the count of loads is a "/" or a "/.".
+ * numbers. Each bit of the count is a "/" or a "/.". It says whose descriptor it is,
+ * so that a debugger does not open one of its own.
  */
 static void spell_path(char path[PATH_BYTES], int file)
 {
-    char *at = stpcpy(path, "/proc/self/fd");
+    char *at = path + snprintf(path, PATH_BYTES, "/proc/%ld/fd", (long)getpid());
 
-    for (uint64_t bits = ++table.loads; bits != 0; bits >>= 1)
+    for (uint64_t bits = ++table.hidden; bits != 0; bits >>= 1)
         at = stpcpy(at, (bits & 1) != 0 ? "/." : "/");
     snprintf(at, (size_t)(path + PATH_BYTES - at), "/%d", file);
+}
+
+/* From a file without a name that nobody can change. */
+static int load_from_memory(struct object *object, const void *bytes, const char *label,
+                            struct pto_error *error)
+{
+    char path[PATH_BYTES], name[LABEL_MAX];
+    int file, status = PTO_OK;
+
+    snprintf(name, sizeof(name), "pto %s", label);
+    file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (file < 0 || !file_put(file, bytes, object->size) ||
+        fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+        status = refuse_copy(label, errno, error);
+    } else {
+        spell_path(path, file);
+        object->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (object->handle == NULL)
+            status = explain_load(label, error);
+    }
+    if (file >= 0)
+        close(
+            file); /* the mappings keep the memory, and the path is never spelled like that again */
+    return status;
 }
 
 /* ---- why not ---- */
@@ -279,7 +317,7 @@ static int explain_load(const char *label, struct pto_error *error)
                           "%u objects are loaded: unregister some, or raise it",
                           label, (unsigned long long)mappings, (unsigned long long)most,
                           table.count);
-    words = strncmp(text, "/proc/self/fd", 13) == 0 ? strstr(text, ": ") : NULL;
+    words = strncmp(text, "/proc/", 6) == 0 ? strstr(text, ": ") : NULL;
     return error_tell(error, PTO_ELOAD, "%s cannot be loaded: %s", label,
                       words != NULL ? words + 2 : text);
 }

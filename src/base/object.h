@@ -2,8 +2,9 @@
 /*
  * Loaded objects: the code of kernels and orchestrations.
  *
- * Each is loaded from memory of its own that nothing else names, sees only
- * itself and the libraries that it needs, and is seen by nobody. Objects with
+ * Each is loaded from a file of its own (base/code_file.h), or from memory if there
+ * is no place for one; sees only itself and the libraries that it needs, and is
+ * seen by no other. Objects with
  * the same content are one, counted by those who hold it; with the same static
  * variables, too. This table and that of the handles are all that the devices
  * of a process share. Any thread may call these functions.
@@ -34,5 +35,8 @@ void object_guard_forks(void);
 
 /* Objects that are loaded in this process. */
 uint32_t object_count(void);
+
+/* Removes the files of whatever is loaded: before a process ends without its exit handlers. */
+void object_leave(void);
 
 #endif

@@ -86,6 +86,12 @@ static const struct cli_option options[] = {
       CLI_TEXTS, AT(flag), .high = RUN_FLAGS_MAX },
     { "verbose", 0, NULL, "show the compiler, what is compiled and why, and warnings", CLI_FLAG,
       AT(session.build.is_verbose) },
+    { "gdb", 0, NULL, "start gdb on the case, with --debug; `run` and `break FILE:LINE` work there",
+      CLI_FLAG, AT(is_gdb) },
+    { "debug", 0, NULL,
+      "for debuggers: no process besides this one, and no time-outs; the case runs only once "
+      "unless --platform or --mode say which",
+      CLI_FLAG, AT(session.is_debugged) },
     { "list", 0, NULL, "list the examples and run none", CLI_FLAG, AT(is_list) },
     CLI_OPTIONS_END,
 };
@@ -116,6 +122,7 @@ static bool is_artefact(const char *target)
 static bool refuse_options(const struct run_request *r)
 {
     bool is_file = is_artefact(r->target);
+    bool is_debugged = r->is_gdb || r->session.is_debugged;
     const char *option = !is_file && r->scalar.count != 0    ? "scalar"
                          : !is_file && r->expect_isa != NULL ? "expect-isa"
                          : is_file && r->case_name != NULL   ? "case"
@@ -126,6 +133,11 @@ static bool refuse_options(const struct run_request *r)
         fprintf(stderr, "pto run: --%s is for %s\n", option,
                 is_file ? "scenes; an artefact is built, and has no cases"
                         : "artefacts (FILE.ptoc); a scene says it in its scene.yaml");
+    else if (is_debugged && (r->session.is_isolated || r->session.timeout != 0))
+        fprintf(stderr, "pto run: --%s is for %s; leave one of them out\n",
+                r->is_gdb ? "gdb" : "debug",
+                r->session.is_isolated ? "one process, and --isolated makes two"
+                                       : "looking, which takes time, and --timeout ends it");
     else if (r->out.count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
         fprintf(stderr, "pto run: --out writes the result of one case; name it with --case\n");
     else
@@ -254,6 +266,10 @@ static int do_run(void *context, int count, char **operands)
         return list_examples();
     if (refuse_options(request))
         return EXIT_USAGE;
+    if (request->is_gdb)
+        return cli_run_gdb();
+    if (request->session.is_debugged)
+        return run_target(request);
     request->session.place =
         mmap(NULL, SESSION_PLACE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (request->session.place == MAP_FAILED) {
@@ -358,6 +374,12 @@ static void set_alarm(double seconds)
         (void)timer_settime(timer, 0, &when, NULL);
 }
 
+/* One result is enough, and one look. */
+static bool is_once(const struct run_request *request)
+{
+    return request->out.count != 0 || request->session.is_debugged;
+}
+
 static int run_case(struct session *s, const struct scene_case *kase,
                     const struct run_request *request)
 {
@@ -367,8 +389,10 @@ static int run_case(struct session *s, const struct scene_case *kase,
     int code = EXIT_OK;
     int status;
 
-    if (request->out.count != 0 && modes == PTO_MODES_ALL)
-        modes = 1u << PTO_MODE_STREAM; /* one result is enough */
+    if (is_once(request) && modes == PTO_MODES_ALL)
+        modes = 1u << PTO_MODE_STREAM;
+    if (request->session.is_debugged)
+        seconds = 0;
     set_alarm(seconds);
     status = scene_session_prepare(s, kase, &fault);
     set_alarm(0);
@@ -379,8 +403,9 @@ static int run_case(struct session *s, const struct scene_case *kase,
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
         if ((modes & (1u << mode)) == 0)
             continue;
-        set_alarm(((double)request->rounds + request->session.orders + 1) * seconds +
-                  GRACE_SECONDS); /* a failure is run again */
+        if (seconds != 0)
+            set_alarm(((double)request->rounds + request->session.orders + 1) * seconds +
+                      GRACE_SECONDS); /* a failure is run again */
         if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
     }
@@ -448,8 +473,8 @@ static int run_scene(const struct scene *scene, struct run_request *request)
             (request->platform == NULL || strcmp(request->platform, platform->name) == 0))
             got = run_platform(scene, platform->name, request);
         code = got > code ? got : code;
-        if (got >= 0 && request->out.count != 0)
-            break; /* one result is enough */
+        if (got >= 0 && is_once(request))
+            break;
     }
     for (uint32_t i = 0; given != NULL && i < scene->argument_count; i++)
         if (given[i].path != NULL)

@@ -143,16 +143,17 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     bool is_good = true;
     int status = PTO_OK;
 
+    printf("\n%s, %s", s->platform, pto_mode_name(mode));
+    if (s->scene->case_count > 1)
+        printf(", %s", s->data.kase->name);
+    if (s->options->orders == 0 && s->options->order_seed != 0)
+        printf(", order seed %u", s->options->order_seed);
+    printf("\n");
+    fflush(stdout); /* the process may end in the run */
     for (uint32_t round = 0; round < request->rounds && status == PTO_OK; round++) {
         status = scene_session_run(s, mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
-    printf("\n%s, %s", s->platform, pto_mode_name(mode));
-    if (s->scene->case_count > 1)
-        printf(", %s", s->data.kase->name);
-    if (s->order_seed != 0)
-        printf(", order seed %u", s->order_seed);
-    printf("\n");
     if (status == PTO_OK) {
         printf("  result   ok: ");
         scene_session_summarize(s, stdout);

@@ -33,12 +33,16 @@ struct run_request {
     struct cli_texts flag;
     struct session_options session;
     bool is_list;
+    bool is_gdb;
 };
 
 /* Runs the prepared session as often as asked for and prints the results. Returns the exit code. */
 int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode);
 /* Writes the outputs that were asked for; false: a sentence is on stdout. */
 bool cli_run_write_outputs(const struct session *s, const struct run_request *request);
+
+/* run_gdb.c: becomes gdb on this command with --debug for --gdb. Returns the exit code if it cannot. */
+int cli_run_gdb(void);
 
 /* run_artefact.c: the exit code. */
 int cli_run_artefact(const struct run_request *request);

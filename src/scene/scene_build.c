@@ -211,7 +211,7 @@ int scene_build(const struct scene *scene, const char *platform,
 static int load_golden(struct scene_golden *golden, const void *bytes, size_t size,
                        const struct scene *scene, struct fault *fault)
 {
-    char path[64];
+    char path[64]; /* says whose descriptor it is, for debuggers */
     size_t done = 0;
 
     golden->file = memfd_create(scene->name, MFD_CLOEXEC);
@@ -225,7 +225,7 @@ static int load_golden(struct scene_golden *golden, const void *bytes, size_t si
                               strerror(errno));
         done += put > 0 ? (size_t)put : 0;
     }
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", golden->file);
+    snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), golden->file);
     golden->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (golden->object == NULL)
         return fault_tell(fault, PTO_ELOAD, "%.1000s: %s", scene->golden.path, dlerror());

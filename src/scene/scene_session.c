@@ -263,8 +263,12 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.order_seed = s->order_seed;
     options.trace = watch == NULL ? s->options->trace : PTO_TRACE_OFF;
     options.timeout_ns = (uint64_t)(timeout * 1e9);
-    if (timeout < SESSION_STALL_SECONDS) /* longer: the default, or what the environment says */
+    if (s->options->is_debugged) {
+        options.timeout_ns = 0;
+        options.stall_timeout_ns = options.data_timeout_ns = 1ull << 62;
+    } else if (timeout < SESSION_STALL_SECONDS) { /* longer: the default, or the environment's */
         options.stall_timeout_ns = options.timeout_ns;
+    }
     options.task = watch != NULL ? scene_writer_watch_task : NULL;
     options.task_context = watch;
     snprintf(place, sizeof(place), " in the run with --order-seed %u", s->order_seed);

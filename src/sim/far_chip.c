@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/object.h"
 #include "sim/far_wire.h"
 #include "sim/sim.h"
 
@@ -36,6 +37,7 @@ struct far_chip {
 
 static const struct far_patience forever = { -1, UINT32_MAX };
 
+_Noreturn static void end_process(void);
 static void serve(struct far_chip *p, int socket);
 static void answer_request(struct far_chip *p, struct far_head *head, struct far_bytes *in,
                            struct far_bytes *out);
@@ -60,6 +62,13 @@ int sim_chip_serve(void)
     setvbuf(stdout, NULL, _IOLBF, 0); /* what kernels print and what the host prints is in order */
     sim_will_begin();
     serve(p, FAR_RUN_FD);
+    end_process();
+}
+
+/* There is no will, and kernels may go on. */
+_Noreturn static void end_process(void)
+{
+    object_leave();
     _exit(0);
 }
 
@@ -91,7 +100,7 @@ static void serve(struct far_chip *p, int socket)
 static void *side_main(void *arg)
 {
     serve(arg, FAR_SIDE_FD);
-    _exit(0);
+    end_process();
 }
 
 /* The pipe's other end is the host's alone; but a child of the host's may have a copy. */
@@ -102,7 +111,7 @@ static void *watch_main(void *arg)
 
     while (poll(on, 2, -1) <= 0) {
     }
-    _exit(0);
+    end_process();
 }
 
 /* ---- hello ---- */
@@ -355,7 +364,7 @@ static void answer_request(struct far_chip *p, struct far_head *head, struct far
         break;
     case FAR_CLOSE:
         flush_output();
-        _exit(0);
+        end_process();
     default:
         head->status = PTO_ENOSUP;
     }

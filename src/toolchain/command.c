@@ -120,15 +120,15 @@ static void add_host_flags(const struct command_params *params, struct compile_c
     bool is_kernel = params->source->kind == PTO_SOURCE_KERNEL;
 
     if (compiler->language == COMPILER_C) {
-        words_split(&out->flags, "-std=gnu11 -O2 -Wall -fPIC");
+        words_split(&out->flags, "-std=gnu11 -O2 -g -Wall -fPIC");
     } else if (is_kernel) {
         words_add(&out->flags, compiler->major >= (compiler->is_clang ? 13u : 11u) ? "-std=c++2b"
                                                                                    : "-std=c++2a");
-        words_split(&out->flags, "-O2 -fPIC -fpermissive -Wno-ignored-attributes");
+        words_split(&out->flags, "-O2 -g -fPIC -fpermissive -Wno-ignored-attributes");
     } else if (params->source->kind == PTO_SOURCE_ORCHESTRATION) {
         words_split(&out->flags, "-std=c++17 -O3 -g -fPIC -pthread");
     } else {
-        words_split(&out->flags, "-std=c++17 -O2 -fPIC");
+        words_split(&out->flags, "-std=c++17 -O2 -g -fPIC");
     }
     if (compiler->language == COMPILER_CXX)
         words_add(&out->flags, compiler->is_clang ? "-Wno-macro-redefined" : "-fno-gnu-unique");

@@ -9,11 +9,14 @@
 #define _GNU_SOURCE
 #endif
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "base/elf.h"
 #include "base/object.h"
@@ -263,14 +266,26 @@ static int next_descriptor(void)
     return file;
 }
 
-/* Subtract is loaded through the descriptor that add was loaded through, and the other way round. */
-static void descriptors_are_used_again(void **state)
+/* Where files can be made, or nowhere: then code is loaded from memory. NULL: as at first. */
+static void set_temporary(const char *path)
+{
+    static char first[200];
+
+    if (first[0] == '\0')
+        snprintf(first, sizeof(first), "%s", getenv("TMPDIR") != NULL ? getenv("TMPDIR") : "/tmp");
+    assert_int_equal(setenv("TMPDIR", path != NULL ? path : first, 1), 0);
+}
+
+/*
+ * Subtract is loaded through the descriptor that add was loaded through, and the other way round;
+ * or from files, where one descriptor is for their folder.
+ */
+static void load_by_turns(bool is_hidden)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 1);
     struct pto_callable *add = load_add(), *subtract = load_subtract();
-    int file = next_descriptor();
+    int file = next_descriptor() + !is_hidden;
 
-    (void)state;
     for (int i = 0; i < 20; i++) {
         must_register(device, add);
         assert_int_equal(next_descriptor(), file);
@@ -283,6 +298,70 @@ static void descriptors_are_used_again(void **state)
             assert_int_equal(pto_unregister(device, i % 2 == 0 ? subtract : add), PTO_OK);
     }
     close_all(device, add, subtract);
+}
+
+static uint32_t count_files(const char *path)
+{
+    DIR *list = opendir(path);
+    uint32_t count = 0;
+
+    assert_non_null(list);
+    for (struct dirent *entry; (entry = readdir(list)) != NULL;)
+        count += entry->d_name[0] != '.';
+    closedir(list);
+    return count;
+}
+
+static void descriptors_are_used_again(void **state)
+{
+    char own[] = "/tmp/pto-test-XXXXXX";
+
+    (void)state;
+    set_temporary("/proc/none");
+    load_by_turns(true);
+    assert_non_null(mkdtemp(own));
+    set_temporary(own);
+    load_by_turns(false);
+    assert_int_equal(count_files(own), 0);
+    assert_int_equal(rmdir(own), 0);
+    set_temporary(NULL);
+}
+
+/* A process that was killed leaves its folder; a child leaves that of its parent alone. */
+static void files_go_with_their_process(void **state)
+{
+    char own[] = "/tmp/pto-test-XXXXXX", left[64];
+    struct timespec old[2] = { { .tv_sec = time(NULL) - 200000 },
+                               { .tv_sec = time(NULL) - 200000 } };
+    struct pto_device *device = open_device("a2a3sim", 0, 1);
+    struct pto_callable *add = load_add();
+    int result;
+    pid_t child;
+
+    (void)state;
+    assert_non_null(mkdtemp(own));
+    set_temporary(own);
+    snprintf(left, sizeof(left), "%s/pto-code-1-abcdef", own);
+    assert_int_equal(mkdir(left, 0700), 0);
+    strcat(left, "/1-1-kernel.so");
+    assert_int_equal(file_write(left, "", 0), PTO_OK);
+    *strrchr(left, '/') = '\0';
+    assert_int_equal(utimensat(AT_FDCWD, left, old, 0), 0);
+    must_register(device, add);
+    assert_int_equal(count_files(own), 1); /* what was left is gone, ours is there */
+    child = fork();
+    if (child == 0) {
+        struct pto_device *other = open_device("a2a3sim", 0, 1);
+        struct pto_callable *subtract = load_subtract();
+
+        must_register(other, subtract);
+        exit(count_files(own) == 2 ? 0 : 1); /* nothing is unregistered */
+    }
+    assert_true(waitpid(child, &result, 0) == child && result == 0);
+    assert_int_equal(count_files(own), 1);
+    close_all(device, add, NULL);
+    assert_int_equal(rmdir(own), 0);
+    set_temporary(NULL);
 }
 
 /* Content is what counts, not the handle. */
@@ -970,6 +1049,7 @@ int main(void)
         TEST(two_threads_alternate),
         TEST(threads_register_and_unregister_while_others_run),
         TEST(descriptors_are_used_again),
+        TEST(files_go_with_their_process),
         TEST(the_same_content_is_loaded_once),
         TEST(static_data_starts_with_the_registration),
         TEST(objects_do_not_share_an_inline_static),

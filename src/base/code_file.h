@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files for code that is loaded, so that whoever looks at this process finds it:
+ * debuggers, profilers and sanitizers open the path that the loader was given. The
+ * files lie in a folder of this process below TMPDIR, which nobody else can enter,
+ * and no path is used twice. The folder goes with its last file, or with the
+ * process. One that was killed leaves it behind, so that a core file can be read:
+ * that is removed by a later process, after a day if there may be a core file.
+ *
+ * PTO_CODE_DIR names another folder, in which the files stay: for tools that
+ * look at them when the process has ended.
+ *
+ * There is one folder in a process. The caller's lock protects it.
+ */
+#ifndef PTO_CODE_FILE_H
+#define PTO_CODE_FILE_H
+
+#include <limits.h>
+#include <stddef.h>
+
+/* `name` becomes a part of the file's. PTO_ESYSTEM, PTO_ENOMEM: errno says why. */
+int code_file_create(const void *bytes, size_t size, const char *name, char path[PATH_MAX]);
+/* A file of the process before a fork stays. */
+void code_file_remove(const char *path);
+
+/* Removes all of them, loaded or not: the process ends. */
+void code_file_leave(void);
+
+#endif

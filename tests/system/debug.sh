@@ -1,0 +1,140 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Kernels that crash or race, as the tools that people know see them: gdb, live, on a core file and on
+# two callables of the same names; valgrind; perf; ThreadSanitizer. Each names the function and the line.
+set -eu
+cd "$(dirname "$0")/../.."
+pto=$(realpath build/bin/pto)
+tsan=$(realpath build/tsan/bin/pto)
+include=$(realpath include)
+lib=$(realpath build/lib)
+program=$(realpath tests/system/debug_run.c)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/tmp"
+export TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache DEBUGINFOD_URLS='' HOME=$work
+cd "$work"
+
+fail() {
+    echo "FAIL  $1"
+    exit 1
+}
+
+has() { # file phrase...
+    local file=$1
+    shift
+    for phrase in "$@"; do
+        grep -qE -- "$phrase" "$file" || fail "no '$phrase' in: $(cat "$file")"
+    done
+}
+
+left() { find "$TMPDIR" -mindepth 1 | head -3; }
+
+# Two callables: equal names of files and functions, other lines.
+for name in one two; do
+    mkdir $name
+    {
+        [ $name = one ] || printf '\n\n\n'
+        cat <<'C'
+#include <pto/kernel.h>
+
+static __attribute__((noinline)) void apply(int *at, int value)
+{
+    *at = value;
+}
+
+void kernel_entry(int64_t *args)
+{
+    int *to = pto_tensor_data(pto_arg_tensor(args, 1));
+
+    apply(to, 1);
+    apply((int *)(uintptr_t)8, 2);
+    to[1] = 3;
+}
+C
+    } >$name/kernel.c
+    cat >$name/orch.c <<'C'
+#include <pto/orch.h>
+
+void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+{
+    pto_aiv(o, 0, PTO_IN(&e->tensor[0]), PTO_WRITE(&e->tensor[1]));
+}
+C
+    (cd $name && "$pto" build --orchestration orch.c --kernel 0:aiv:kernel.c -o "../$name.ptoc" >../build.log 2>&1) ||
+        fail "$(cat build.log)"
+done
+"${CC:-gcc}" -std=gnu11 -Wall -Wextra -Werror -I"$include" -o run "$program" -L"$lib" -lpto -Wl,-rpath,"$lib"
+
+# Live, both in one process.
+timeout 120 gdb -nx -batch -ex run -ex bt -ex continue -ex bt -ex kill --args ./run one.ptoc two.ptoc \
+    >gdb.log 2>&1 </dev/null || fail "$(cat gdb.log)"
+has gdb.log "apply .*$work/one/kernel.c:5\$" "kernel_entry .*$work/one/kernel.c:13" \
+    "apply .*$work/two/kernel.c:8\$" "kernel_entry .*$work/two/kernel.c:16"
+rm -rf "$TMPDIR"/*
+
+# A core file, when the process is gone. Where the system gives it to a program there is none here.
+if [ "$(head -c 1 /proc/sys/kernel/core_pattern)" != '|' ]; then
+    sed -i 's|\*at = value;|if (value == 2) __builtin_abort(); *at = value;|' two/kernel.c
+    (cd two && "$pto" build --orchestration orch.c --kernel 0:aiv:kernel.c -o ../abort.ptoc >../build.log 2>&1)
+    if (ulimit -c unlimited && ./run abort.ptoc) >run.log 2>&1; then fail "abort goes on"; fi 2>/dev/null
+    [ -n "$(left)" ] || fail "a process that was killed should leave its code to its core file"
+    timeout 60 gdb -nx -batch -ex bt ./run core* >core.log 2>&1 </dev/null || fail "$(cat core.log)"
+    has core.log "apply .*$work/two/kernel.c:8\$" "kernel_entry .*$work/two/kernel.c:16"
+    rm -rf "$TMPDIR"/* core*
+fi
+
+# As a user of scenes: the debugger that --gdb starts, and one that is not there.
+"$pto" new mine >/dev/null
+cp one/kernel.c mine/kernels/axpy.c
+printf 'break apply\nrun\ncontinue\nbt\nkill\n' | timeout 120 "$pto" run mine --gdb >gdb.log 2>&1 ||
+    fail "$(cat gdb.log)"
+has gdb.log "Breakpoint 1, apply" "at $work/mine/kernels/axpy.c:5\$" 'a2a3sim, stream, small'
+rm -rf "$TMPDIR"/*
+if PATH=/nowhere "$pto" run mine --gdb >gdb.log 2>&1; then fail "gdb was found"; fi
+has gdb.log 'install gdb'
+if "$pto" run mine --gdb --isolated >gdb.log 2>&1; then fail "two processes were accepted"; fi
+has gdb.log 'one process'
+
+# valgrind, in the process and while it goes on.
+valgrind -q ./run one.ptoc >valgrind.log 2>&1 || fail "$(cat valgrind.log)"
+has valgrind.log 'Invalid write' 'kernel_entry \(kernel.c:13\)'
+[ -z "$(left)" ] || fail "left behind: $(left)"
+
+# perf looks when the process has ended, so the code has to stay.
+sed -i 's|apply((int.*|for (int i = 0; i < 300000000; i++) __asm__ volatile("");|' one/kernel.c
+(cd one && "$pto" build --orchestration orch.c --kernel 0:aiv:kernel.c -o ../one.ptoc >../build.log 2>&1)
+if command -v perf >/dev/null && PTO_CODE_DIR=$work/kept perf record -q -o perf.data ./run one.ptoc >perf.log 2>&1; then
+    perf script -i perf.data -F ip,sym,dso,srcline >perf.txt 2>/dev/null
+    has perf.txt 'kernel_entry' 'kernel.c:13'
+fi
+[ -z "$(left)" ] || fail "left behind: $(left)"
+
+# A race of two kernels, which wait for each other so that two threads run them.
+cat >mine/kernels/axpy.c <<'C'
+#include <pto/kernel.h>
+
+static int arrived;
+static int shared;
+
+static __attribute__((noinline)) void meet(void)
+{
+    __atomic_fetch_add(&arrived, 1, __ATOMIC_RELAXED);
+    while (__atomic_load_n(&arrived, __ATOMIC_RELAXED) < 2)
+        pto_pause();
+    shared++;
+}
+
+void kernel_entry(int64_t *args)
+{
+    (void)args;
+    meet();
+}
+C
+# shellcheck disable=SC2015 # both lead to the same
+setarch -R "$tsan" run mine --debug --flag=-fsanitize=thread >tsan.log 2>&1 && fail "no race: $(cat tsan.log)" || true
+has tsan.log 'WARNING: ThreadSanitizer: data race' "meet .*$work/mine/kernels/axpy.c:11" \
+    "kernel_entry .*axpy.c:17"
+[ -z "$(left)" ] || fail "left behind: $(left)"
+echo "ok"
