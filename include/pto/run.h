@@ -91,7 +91,19 @@ struct pto_run_options {
     pto_task_fn task;         /* may be NULL, and then costs nothing */
     void *task_context;
     uint64_t varying_scalars[PTO_SCALAR_WORDS]; /* for pto_graph_build: see pto_run_options_vary */
+    /*
+     * The same as timeout_ns, but from pto_run_launch, or from the call of pto_run: the time that
+     * the run waits for its turn is included, and one that is over by then never begins. 0: none.
+     */
+    uint64_t launch_timeout_ns;
+    /*
+     * How long kernels that run, and the orchestration, have to come back when the time of the
+     * run is over. Those that have not by then are given up, and the device is lost. 0: 500 ms.
+     */
+    uint64_t grace_ns;
 };
+
+#define PTO_GRACE_DEFAULT_NS 500000000ull
 
 #define PTO_DATA_TIMEOUT_DEFAULT_NS 15000000000ull
 
@@ -196,7 +208,8 @@ int pto_run_poll(struct pto_run *run);
 int pto_run_wait(struct pto_run *run, uint64_t timeout_ns);
 
 /*
- * Ends a run early: no further kernel starts, and those that run are waited for.
+ * Ends a run early: no further kernel starts, and those that run are waited for, but
+ * not for longer than stall_timeout_ns; the same holds for its orchestration.
  * A run that has not been launched ends at once. The status of the run is
  * PTO_ECANCELED unless it had ended or failed before.
  */

@@ -31,7 +31,7 @@ extern "C" {
     X(EINVAL, -201, "invalid argument")                             \
     X(ENOMEM, -202, "out of memory")                                \
     X(EAGAIN, -203, "no room now, retry after progress")            \
-    X(ETIMEOUT, -204, "no progress before the deadline")            \
+    X(ETIMEOUT, -204, "not over before the deadline")               \
     X(EPEER, -205, "peer process is gone")                          \
     X(ENOSUP, -206, "not supported by this backend")                \
     X(EKERNEL, -207, "a kernel reported a failure")                 \

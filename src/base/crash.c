@@ -1,4 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* REG_RIP */
+#endif
 #include "base/crash.h"
 
 #include <pthread.h>
@@ -144,12 +147,32 @@ static void pass_on(int number, siginfo_t *info, void *context)
     }
 }
 
+static uintptr_t interrupted_at(const void *context)
+{
+    const ucontext_t *u = context;
+
+#if defined(__aarch64__)
+    return (uintptr_t)u->uc_mcontext.pc;
+#elif defined(__x86_64__)
+    return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+#endif
+}
+
+/* Whether the thread leaves what it is in. */
+static bool is_left(struct crash *c, int number, const void *context)
+{
+    if (c == NULL)
+        return false;
+    if (a32_load_relaxed(c->depth) % 2 != 0) /* own word */
+        return number != SIGURG || a32_load_acquire(&c->is_recalled) != 0;
+    return number == SIGURG && c->leave != NULL && c->leave(c, interrupted_at(context));
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct crash *c = here;
 
-    if (c == NULL || a32_load_relaxed(c->depth) % 2 == 0 || /* own word */
-        (number == SIGURG && a32_load_acquire(&c->is_recalled) == 0)) {
+    if (!is_left(c, number, context)) {
         pass_on(number, info, context);
         return;
     }

@@ -20,11 +20,12 @@
 
 /* What a thread wants to survive. Lives as long as the thread uses it. */
 struct crash {
-    sigjmp_buf back;         /* where to go on: set with sigsetjmp(back, 0) */
-    const struct a32 *depth; /* odd: inside code that may crash, or be left */
-    struct a32 is_recalled;  /* a SIGURG means: leave it */
-    int signal;              /* after the jump: which one; SIGURG: called back */
-    uint64_t addr;           /* and where */
+    sigjmp_buf back;                              /* where to go on: set with sigsetjmp(back, 0) */
+    const struct a32 *depth;                      /* odd: inside code that may crash, or be left */
+    struct a32 is_recalled;                       /* a SIGURG means: leave it */
+    bool (*leave)(struct crash *c, uintptr_t pc); /* a SIGURG elsewhere: whether to; NULL: no */
+    int signal;    /* after the jump: which one; SIGURG: called back */
+    uint64_t addr; /* and where */
     struct crash *outer;
 };
 

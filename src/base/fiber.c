@@ -139,6 +139,12 @@ void fiber_yield(struct fiber *fiber)
     note_entered(fiber);
 }
 
+void fiber_leave(struct fiber *fiber)
+{
+    fiber->caller_sp = NULL;
+    note_leave(fiber);
+}
+
 bool fiber_is_done(const struct fiber *fiber)
 {
     return fiber->is_done;

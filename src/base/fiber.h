@@ -40,6 +40,12 @@ void fiber_resume(struct fiber *fiber);
 /* From inside the fiber only: returns at the next resume, maybe on another thread. */
 void fiber_yield(struct fiber *fiber);
 
+/*
+ * From inside the fiber, before a jump out of it to the stack that resumed it. It is
+ * not continued any more.
+ */
+void fiber_leave(struct fiber *fiber);
+
 /* fn has returned, or was never armed. */
 bool fiber_is_done(const struct fiber *fiber);
 

@@ -9,6 +9,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
@@ -172,4 +173,36 @@ void os_fence_all(void)
 void os_yield(void)
 {
     sched_yield();
+}
+
+/* ---- loaded objects ---- */
+
+struct code_search {
+    uintptr_t addr;
+    struct os_range found;
+};
+
+static int search_object(struct dl_phdr_info *info, size_t size, void *context)
+{
+    struct code_search *search = context;
+
+    (void)size;
+    for (uint32_t i = 0; i < info->dlpi_phnum; i++) {
+        uintptr_t begin = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+        struct os_range range = { begin, begin + info->dlpi_phdr[i].p_memsz };
+
+        if (info->dlpi_phdr[i].p_type == PT_LOAD && os_is_in(range, search->addr)) {
+            search->found = range;
+            return 1;
+        }
+    }
+    return 0;
+}
+
+struct os_range os_find_code(uintptr_t addr)
+{
+    struct code_search search = { .addr = addr };
+
+    (void)dl_iterate_phdr(search_object, &search);
+    return search.found;
 }

@@ -84,6 +84,19 @@ static inline void os_pause(void)
 #endif
 }
 
+/* A stretch of address space. */
+struct os_range {
+    uintptr_t begin, end;
+};
+
+static inline bool os_is_in(struct os_range range, uintptr_t addr)
+{
+    return addr - range.begin < range.end - range.begin;
+}
+
+/* The segment of a loaded object in which the address lies; empty: in none. */
+struct os_range os_find_code(uintptr_t addr);
+
 /* Lets another thread have this CPU. */
 void os_yield(void);
 

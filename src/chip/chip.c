@@ -6,6 +6,7 @@
 
 #include "base/atomic.h"
 #include "base/error.h"
+#include "base/os.h"
 #include "chip/backend.h"
 
 #define BYTES_MAX (1ull << 46) /* of one allocation: sums with it never wrap */
@@ -111,6 +112,20 @@ void chip_unload(struct chip *chip, struct chip_code *code)
 }
 
 /* What the chip cannot do is refused before it hears of it. */
+struct chip_time chip_time_of(const struct chip_request *request)
+{
+    uint64_t now = os_now_ns(), ns = request->options->timeout_ns;
+    struct chip_time time = { .deadline_ns = UINT64_MAX };
+
+    if (ns != 0 && ns < UINT64_MAX - now)
+        time = (struct chip_time){ .deadline_ns = now + ns, .ns = ns };
+    if (request->launch_deadline_ns != 0 && request->launch_deadline_ns < time.deadline_ns)
+        time = (struct chip_time){ .deadline_ns = request->launch_deadline_ns,
+                                   .ns = request->options->launch_timeout_ns,
+                                   .is_from_launch = true };
+    return time;
+}
+
 int chip_start(struct chip *chip, const struct chip_request *request)
 {
     const struct chip_properties *can = &chip->properties;

@@ -133,14 +133,26 @@ struct chip_request {
     const struct pto_entry *entry;          /* tensors in device memory */
     const struct pto_run_options *options;  /* `rings` as they count, the environment included */
     bool has_rings;                         /* one of them is set */
-    uint64_t stall_ns; /* without a kernel that starts or returns before the run fails */
+    uint64_t stall_ns;           /* without a kernel that starts or returns before the run fails */
+    uint64_t launch_deadline_ns; /* of options->launch_timeout_ns, by os_now_ns; 0: none */
 };
+
+/* How long a run may take. */
+struct chip_time {
+    uint64_t deadline_ns; /* by os_now_ns; UINT64_MAX: there is none */
+    uint64_t ns;          /* what was asked for */
+    bool is_from_launch;  /* the time in the queue is included */
+};
+
+/* For a backend's start: of both deadlines that a run may have, the one that comes first. */
+struct chip_time chip_time_of(const struct chip_request *request);
 
 /* What came of a run, beside the counts of its report. */
 struct chip_result {
     struct failure failure;   /* status PTO_OK: none */
     struct stall stall;       /* tasks that did not move, or kernels that were given up */
     bool is_lost;             /* no further runs: a kernel never returned, or FAULT_PEER */
+    bool is_builder_lost;     /* the same: the orchestration was left in the middle */
     struct chip_graph *graph; /* CHIP_BUILD; NULL after a failure */
 };
 
@@ -149,8 +161,8 @@ int chip_start(struct chip *chip, const struct chip_request *request);
 /*
  * Lends the calling thread to the run, and returns when it has ended: of its own, by
  * chip_cancel, or through the time-outs of its options. The backend sees to it that
- * one of these happens; a chip that dies ends its run. An orchestration that loops
- * without calling any of its operations is the exception: nothing ends that.
+ * one of these happens; a chip that dies ends its run. Kernels and orchestrations that
+ * do not come back in time are given up, and the chip is lost.
  */
 void chip_wait(struct chip *chip);
 /* PTO_RUN_ENDED or PTO_RUN_PENDING. */

@@ -220,13 +220,12 @@ static void null_unload(struct chip *chip, struct chip_code *code)
 static int null_start(struct chip *chip, const struct chip_request *request)
 {
     struct null *n = null_of(chip);
-    uint64_t now = os_now_ns(), timeout = request->options->timeout_ns;
 
     n->request = request;
     n->functions = request->functions != NULL ? request->functions : &request->code->functions;
     n->result = (struct chip_result){ .failure.status = PTO_OK };
     n->tasks = 0;
-    n->deadline_ns = timeout != 0 && timeout < UINT64_MAX - now ? now + timeout : UINT64_MAX;
+    n->time = chip_time_of(request);
     memset(n->core_executions, 0, sizeof(n->core_executions));
     memset(n->timing, 0, sizeof(n->timing));
     a64_store_relaxed(&n->executions, 0); /* a count */

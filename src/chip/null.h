@@ -56,7 +56,7 @@ struct null {
     uint64_t output_bytes; /* of all scopes, at most memory_max */
     uint32_t tasks;
     uint64_t begin_ns;
-    uint64_t deadline_ns; /* UINT64_MAX: none */
+    struct chip_time time;
     uint64_t run_ns;
     uint32_t core_executions[PTO_CORE_TYPES];
     struct pto_timing timing[PTO_TIMING_SLOTS];

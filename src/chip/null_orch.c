@@ -85,9 +85,13 @@ static int attend(struct null *n)
         why.value[0] = a64_load_relaxed(&n->executions); /* own word */
         why.value[1] = n->tasks;
         (void)fail(n, &why);
-    } else if (os_now_ns() >= n->deadline_ns) {
-        why = orch_failure(PTO_ETIMEOUT, FAULT_LATE_WHILE_BUILT, NULL);
-        why.value[0] = request->options->timeout_ns / 1000000;
+    } else if (os_now_ns() >= n->time.deadline_ns) {
+        why = orch_failure(PTO_ETIMEOUT,
+                           n->time.is_from_launch ? FAULT_LATE_SINCE_LAUNCH : FAULT_LATE, NULL);
+        why.value[0] = n->time.ns;
+        why.value[1] = STALL_BUILDS;
+        why.value[3] = a64_load_relaxed(&n->executions); /* own word */
+        why.value[4] = n->tasks;
         (void)fail(n, &why);
     }
     return n->result.failure.status;

@@ -559,6 +559,20 @@ static void build_slowly(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
+static void build_for_ever(struct pto_orch *o, const struct pto_entry *entry)
+{
+    for (;;)
+        pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+}
+
+static void loop_for_ever(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)o;
+    (void)entry;
+    for (;;)
+        drill_rest();
+}
+
 /* ---- memory and the orchestration's own failures ---- */
 
 static void exhaust(struct pto_orch *o, const struct pto_entry *entry)
@@ -767,12 +781,20 @@ const struct drill drills_args[] = {
       .orchestration = set_in_vain, .says = "did not complete in 20 ms",
       .flags = DRILL_SITE | DRILL_STREAM, .data_ms = 20 },
     { PTO_ETIMEOUT, "deadline-in-get", "the time of a run is over while pto_get_data waits",
-      .orchestration = get_in_vain, .says = "\"slow\" of task 0 does not return",
+      .orchestration = get_in_vain, .says = "\"slow\" of task 0 is still running",
       .flags = DRILL_SITE | DRILL_TASK | DRILL_STREAM, .kernel = KERNEL_SLOW, .timeout_ms = 100 },
 
     { PTO_ETIMEOUT, "deadline-building", "the time of a run is over while its graph is built",
-      .orchestration = build_slowly, .says = "the graph is still being built (sub_class=S5)",
+      .orchestration = build_slowly, .says = "after 20 ms: the graph is still being built",
       .timeout_ms = 20 },
+    { PTO_ETIMEOUT, "deadline-ignored", "the same, and the orchestration goes on all the same",
+      .orchestration = build_for_ever, .says = "the graph is still being built",
+      .tells = "an orchestration did not end when its run was to", .flags = DRILL_LOST,
+      .timeout_ms = 20 },
+    { PTO_ETIMEOUT, "deadline-loop", "the same, and the orchestration loops without a call",
+      .orchestration = loop_for_ever, .says = "the graph is still being built",
+      .tells = "an orchestration did not end when its run was to",
+      .flags = DRILL_LOST | DRILL_SIGNALS, .timeout_ms = 20 },
 
     { PTO_EORCH, "give-up", "an orchestration that calls pto_orch_fail", .orchestration = give_up,
       .says = "the orchestration gave up: the weights are of another model" },

@@ -110,6 +110,21 @@ static void wait_in_vain(struct stage *s)
     drill_expect(s, pto_run_finish(run, NULL) == PTO_OK, "the run does not go on");
 }
 
+static void wait_in_queue(struct stage *s)
+{
+    struct pto_run *first = launch(s, run_to_gate);
+    struct pto_run *run;
+
+    s->options.launch_timeout_ns = 10 * 1000000;
+    run = drill_prepare(s, drill_orchestrate_well);
+    drill_expect(s, pto_run_launch(run) == PTO_OK, "no run can be launched");
+    (void)pto_run_wait(run, 0);
+    drill_expect(s, pto_run_poll(first) == PTO_RUN_PENDING, "the run waits for the one before it");
+    let_end(s, first);
+    drill_expect(s, pto_run_finish(first, NULL) == PTO_OK, "the run before it fails, too");
+    drill_finish(s, run);
+}
+
 /* ---- too early ---- */
 
 static void close_with_runs(struct stage *s)
@@ -580,6 +595,8 @@ static void no_address_space(struct stage *s)
 const struct drill drills_host[] = {
     { PTO_ETIMEOUT, "wait", "pto_run_wait for a run that takes longer; it goes on",
       .play = wait_in_vain },
+    { PTO_ETIMEOUT, "deadline-queue", "the time of a run is over before its turn has come",
+      .play = wait_in_queue, .says = "had not begun 10 ms after its launch" },
 
     { PTO_EINVAL, "no-device", "a run on the device NULL", .play = no_device },
     { PTO_EINVAL, "closed-device", "a run on a device that was closed", .play = closed_device },

@@ -98,6 +98,8 @@ static void begin_stage(struct stage *s)
     s->options.limits = d->limits;
     s->options.rings = d->rings;
     s->options.stall_timeout_ns = (uint64_t)d->stall_ms * NS_PER_MS;
+    if ((d->flags & DRILL_LOST) != 0)
+        s->options.grace_ns = 100 * NS_PER_MS; /* it is used up */
     s->options.data_timeout_ns = (uint64_t)d->data_ms * NS_PER_MS;
     pto_run_report_init(&s->report);
     pto_device_params_init(&params);

@@ -192,6 +192,8 @@ static void destroy_device(struct device *device)
 {
     if (device->has_runner)
         pthread_join(device->runner, NULL);
+    if (device->has_watcher)
+        pthread_join(device->watcher, NULL);
     register_forget_device(device);
     (void)chip_close(device->chip);
     free(device->spare);

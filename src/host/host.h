@@ -57,6 +57,8 @@ struct device {
     uint64_t stall_ns; /* by default */
     bool has_runner;
     pthread_t runner;
+    bool has_watcher;
+    pthread_t watcher;        /* of launched runs that wait for their turn and may be late for it */
     uint32_t run_count;       /* prepared and not finished */
     struct trace_names trace; /* written by the run that is going on */
     struct story story;       /* of the last run that failed; written by the run that is going on */
@@ -108,10 +110,11 @@ struct run {
     uint64_t number;  /* which run of the device it is */
     int status;
 
-    struct run *next;     /* in the device's queue */
-    enum run_state state; /* under the device's lock */
-    bool is_launched;     /* for the runner, not for a caller */
-    int descriptor;       /* -1: nobody asked */
+    struct run *next;            /* in the device's queue */
+    enum run_state state;        /* under the device's lock */
+    bool is_launched;            /* for the runner, not for a caller */
+    uint64_t launch_deadline_ns; /* by os_now_ns, the time in the queue included; 0: none */
+    int descriptor;              /* -1: nobody asked */
     struct pto_run_report report;
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];

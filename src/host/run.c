@@ -25,6 +25,9 @@ static void end_run(struct run *run);
 static void enqueue_run(struct run *run);
 static void dequeue_run(struct run *run);
 static void *runner_main(void *arg);
+static void *watcher_main(void *arg);
+static void set_launch_deadline(struct run *run);
+static void fail_in_queue(struct run *run);
 static struct run *run_get(struct pto_run *handle, int *status_out);
 static void keep_names(struct run *run);
 
@@ -56,11 +59,17 @@ void run_report_error(struct pto_run_report *report, const struct pto_error *err
 
 int run_now(struct run *run, struct pto_run_report *report)
 {
+    uint64_t deadline_ns = os_now_ns() + PTO_TIMEOUT_DEFAULT_NS;
+    bool is_own;
     int status;
 
-    if (take_turn(run, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS)) {
+    set_launch_deadline(run);
+    is_own = run->launch_deadline_ns != 0 && run->launch_deadline_ns < deadline_ns;
+    if (take_turn(run, is_own ? run->launch_deadline_ns : deadline_ns)) {
         execute_run(run);
         end_run(run);
+    } else if (is_own) {
+        fail_in_queue(run);
     } else {
         run_fail(run, PTO_ETIMEOUT,
                  "the device was busy with other runs for a minute; wait for them, or cancel them");
@@ -147,7 +156,12 @@ int pto_run_launch(struct pto_run *handle)
         status = os_thread_start(&device->runner, runner_main, device);
         device->has_runner = status == PTO_OK;
     }
+    if (status == PTO_OK && run->options.launch_timeout_ns != 0 && !device->has_watcher) {
+        status = os_thread_start(&device->watcher, watcher_main, device);
+        device->has_watcher = status == PTO_OK;
+    }
     if (status == PTO_OK) {
+        set_launch_deadline(run);
         run->is_launched = true;
         enqueue_run(run);
         pthread_cond_broadcast(&device->changed);
@@ -499,6 +513,7 @@ static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
         .options = &run->options,
         .has_rings = has_rings,
         .stall_ns = run->stall_ns,
+        .launch_deadline_ns = run->launch_deadline_ns,
     };
     int status = chip_start(chip, &request);
 
@@ -613,6 +628,58 @@ static void dequeue_run(struct run *run)
         device->tail = before;
 }
 
+/* ---- a deadline from the launch ---- */
+
+static void set_launch_deadline(struct run *run)
+{
+    uint64_t now = os_now_ns(), ns = run->options.launch_timeout_ns;
+
+    run->launch_deadline_ns = ns != 0 && ns < UINT64_MAX - now ? now + ns : 0;
+}
+
+static void fail_in_queue(struct run *run)
+{
+    char time[SENTENCE_TIME];
+
+    sentence_time(run->options.launch_timeout_ns, time);
+    run_fail(run, PTO_ETIMEOUT,
+             "the run had not begun %s after its launch: the device was busy with other runs; wait "
+             "for them, or raise the time-out",
+             time);
+}
+
+/* Ends what is late in the queue. Returns the next deadline. Under the device's lock. */
+static uint64_t end_late_runs(struct device *device)
+{
+    uint64_t next_ns = UINT64_MAX;
+
+    for (struct run *run = device->head, *after; run != NULL; run = after) {
+        after = run->next;
+        if (run->state != RUN_QUEUED || !run->is_launched || run->launch_deadline_ns == 0)
+            continue;
+        if (os_now_ns() >= run->launch_deadline_ns) {
+            dequeue_run(run);
+            fail_in_queue(run);
+            end_run(run);
+        } else if (run->launch_deadline_ns < next_ns) {
+            next_ns = run->launch_deadline_ns;
+        }
+    }
+    return next_ns;
+}
+
+/* Beside the runner, which is in a run while others wait for their turn. */
+static void *watcher_main(void *arg)
+{
+    struct device *device = arg;
+
+    pthread_mutex_lock(&device->lock);
+    while (!device->is_closing)
+        (void)os_cond_wait(&device->changed, &device->lock, end_late_runs(device));
+    pthread_mutex_unlock(&device->lock);
+    return NULL;
+}
+
 /* Runs what was launched, one after the other, until the device is closed. */
 static void *runner_main(void *arg)
 {
@@ -620,8 +687,10 @@ static void *runner_main(void *arg)
 
     pthread_mutex_lock(&device->lock);
     while (!device->is_closing) {
-        struct run *run = device->head;
+        struct run *run;
 
+        (void)end_late_runs(device);
+        run = device->head;
         if (run == NULL || !run->is_launched || device->is_running) {
             os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
             continue;

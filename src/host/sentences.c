@@ -18,6 +18,7 @@ static bool say_launch(const struct failure *f, struct pto_error *error);
 static void say_ring(const struct failure *f, struct pto_error *error);
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
 static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error);
+static void say_late(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error);
 
 static const char *kernel_name(const struct callable *c, int32_t kernel)
@@ -57,6 +58,8 @@ void sentence_write(const struct failure *f, const struct callable *c, struct pt
         say_kernel(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_STALL)
         say_stall(f, c, error);
+    else if (f->fault == FAULT_LATE || f->fault == FAULT_LATE_SINCE_LAUNCH)
+        say_late(f, c, error);
     else if (f->fault == FAULT_PEER)
         say_peer(f, c, error);
     else if (f->text[0] != '\0')
@@ -280,11 +283,6 @@ static bool say_orchestration(const struct failure *f, struct pto_error *error)
     case FAULT_CANCELLED:
         SAY("the run was cancelled after %" PRIu64 " of %" PRIu64 " tasks", value[0], value[1]);
         return true;
-    case FAULT_LATE_WHILE_BUILT:
-        SAY("the run has not ended after %" PRIu64 " ms: the graph is still being built "
-            "(sub_class=S5)",
-            value[0]);
-        return true;
     case FAULT_NO_RECORDER:
         SAY("there is no memory for the recorder; lower trace_records");
         return true;
@@ -376,36 +374,75 @@ static void say_kernel(const struct failure *f, const char *name, struct pto_err
 /* One sentence, with the reference's class of the stall. */
 static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error)
 {
-    const char *when =
-        f->status == PTO_ESTALL ? "nothing has moved for" : "the run has not ended after";
     uint64_t ms = f->value[0], task = f->value[2];
 
     switch (f->value[1]) {
     case STALL_RUNS:
-        SAY("%s %" PRIu64 " ms: kernel \"%s\" of task %" PRIu64 " does not return (sub_class=S1); "
+        SAY("nothing has moved for %" PRIu64 " ms: kernel \"%s\" of task %" PRIu64
+            " does not return (sub_class=S1); "
             "if it waits for another task, see that this one is submitted and does not depend on "
             "it",
-            when, ms, kernel_name(c, f->kernel), task);
+            ms, kernel_name(c, f->kernel), task);
         break;
     case STALL_DEFERRED:
-        SAY("%s %" PRIu64 " ms: task %" PRIu64 " waits for a condition that nobody fulfils "
+        SAY("nothing has moved for %" PRIu64 " ms: task %" PRIu64
+            " waits for a condition that nobody fulfils "
             "(sub_class=S4); see that its counter is raised, far enough, by a task that does not "
             "depend on it",
-            when, ms, task);
+            ms, task);
         break;
     case STALL_QUEUED:
     case STALL_READY:
-        SAY("%s %" PRIu64 " ms: task %" PRIu64 " is ready, but gets no core (sub_class=S3)", when,
+        SAY("nothing has moved for %" PRIu64 " ms: task %" PRIu64
+            " is ready, but gets no core (sub_class=S3)",
             ms, task);
         break;
     case STALL_WAITS:
-        SAY("%s %" PRIu64 " ms: task %" PRIu64 " waits for others, and none of them runs "
+        SAY("nothing has moved for %" PRIu64 " ms: task %" PRIu64
+            " waits for others, and none of them runs "
             "(sub_class=S4)",
-            when, ms, task);
+            ms, task);
         break;
     default:
-        SAY("%s %" PRIu64 " ms: the graph is still being built (sub_class=S5)", when, ms);
+        SAY("nothing has moved for %" PRIu64 " ms: the graph is still being built (sub_class=S5)",
+            ms);
     }
+}
+
+void sentence_time(uint64_t ns, char text[SENTENCE_TIME])
+{
+    if (ns < 1000)
+        snprintf(text, SENTENCE_TIME, "%" PRIu64 " ns", ns);
+    else if (ns < 1000000)
+        snprintf(text, SENTENCE_TIME, "%g us", (double)ns / 1e3);
+    else if (ns < 1000000000)
+        snprintf(text, SENTENCE_TIME, "%g ms", (double)ns / 1e6);
+    else
+        snprintf(text, SENTENCE_TIME, "%g s", (double)ns / 1e9);
+}
+
+/* Where the run was when its time was over. A task that is ready, or waits, says nothing. */
+static void say_late(const struct failure *f, const struct callable *c, struct pto_error *error)
+{
+    bool is_from_launch = f->fault == FAULT_LATE_SINCE_LAUNCH;
+    uint64_t task = f->value[2];
+    char time[SENTENCE_TIME], where[PTO_ERROR_TEXT_MAX / 2] = "";
+
+    sentence_time(f->value[0], time);
+    if (f->value[1] == STALL_RUNS)
+        snprintf(where, sizeof(where), "kernel \"%s\" of task %" PRIu64 " is still running",
+                 kernel_name(c, f->kernel), task);
+    else if (f->value[1] == STALL_DEFERRED)
+        snprintf(where, sizeof(where), "task %" PRIu64 " waits for a condition", task);
+    else if (f->value[1] == STALL_QUEUED)
+        snprintf(where, sizeof(where), "task %" PRIu64 " waits for cores that are free together",
+                 task);
+    else if (f->value[1] == STALL_BUILDS)
+        snprintf(where, sizeof(where), "the graph is still being built");
+    SAY("the run has not ended %s%s%s%s%s (kernels run: %" PRIu64 ", tasks submitted: %" PRIu64
+        "); raise the time-out, or look in a timeline for where the time went",
+        is_from_launch ? "" : "after ", time, is_from_launch ? " after its launch" : "",
+        where[0] != '\0' ? ": " : "", where, f->value[3], f->value[4]);
 }
 
 /* ---- launches of built graphs ---- */
@@ -587,7 +624,9 @@ static void tell_task(struct story *story, const struct stall_task *task, const 
 const char *sentence_of_loss(const struct chip_result *result)
 {
     return result->failure.fault == FAULT_PEER ? "the device is lost: its process has ended"
-                                               : "the device is lost: a kernel never returned";
+           : result->is_builder_lost
+               ? "the device is lost: an orchestration did not end when its run was to"
+               : "the device is lost: a kernel never returned";
 }
 
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,

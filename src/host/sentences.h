@@ -12,6 +12,10 @@ void sentence_write(const struct failure *f, const struct callable *c, struct pt
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
                  const struct pto_error *error);
 
+/* A time as people say it: 1 us, 20 ms, 1.5 s. */
+enum { SENTENCE_TIME = 32 };
+void sentence_time(uint64_t ns, char text[SENTENCE_TIME]);
+
 /* Why a device takes no more runs after this one; the text is static. */
 const char *sentence_of_loss(const struct chip_result *result);
 

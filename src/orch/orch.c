@@ -168,6 +168,10 @@ int orch_end(struct orch *o, uint64_t executions)
         why.value[1] = o->graph->seq - 1;
         (void)orch_fail(o, &why);
     }
+    if (o->status == PTO_ETIMEOUT) {
+        o->failure.value[3] = executions;
+        o->failure.value[4] = o->graph->seq - 1;
+    }
     return o->status;
 }
 
@@ -265,14 +269,25 @@ void orch_attend(struct orch *o)
     }
     if ((attention & ATTEND_FAILED) != 0)
         orch_take_fault(o);
-    if ((attention & ATTEND_LATE) != 0 && o->status == PTO_OK) {
-        why = orch_failure(PTO_ETIMEOUT, FAULT_LATE_WHILE_BUILT, NULL);
-        why.value[0] = o->run->options->timeout_ns / 1000000;
+    if ((attention & ATTEND_LATE) != 0) {
+        why = orch_late(o, NULL);
+        why.value[1] = STALL_BUILDS;
         (void)orch_fail(o, &why);
         sched_attend(o->sched, ATTEND_FAILED, 0);
     }
     if ((attention & ATTEND_TEAMS) != 0 && o->submitter->core_mask != 0)
         port_cores_yield(o->machine, o->submitter);
+    if (o->status < 0)
+        port_linger(o->machine);
+}
+
+struct failure orch_late(const struct orch *o, const struct pto_site *site)
+{
+    struct failure why = orch_failure(
+        PTO_ETIMEOUT, o->run->is_from_launch ? FAULT_LATE_SINCE_LAUNCH : FAULT_LATE, site);
+
+    why.value[0] = o->run->time_ns;
+    return why;
 }
 
 /* ---- scopes, and what is told or asked ---- */

@@ -49,6 +49,8 @@ struct orch_run {
     const struct pto_run_options *options;
     bool has_rings; /* a ring's size is set: options->rings */
     uint64_t stall_ns;
+    uint64_t time_ns;          /* how long it may take, for whoever says that it has taken longer */
+    bool is_from_launch;       /* the same: the time in the queue is included */
     bool is_built_only;        /* nothing runs: the graph is kept */
     struct built_graph *graph; /* that is built to be kept, or launched; NULL: neither */
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
@@ -107,6 +109,8 @@ __attribute__((cold)) int orch_refuse(struct orch *o, int status, const struct p
                                       const struct pto_args *args, const struct pto_site *site);
 /* The run is over early, or a team waits for the cores of the thread that builds. */
 __attribute__((cold)) void orch_attend(struct orch *o);
+/* That the time of the run is over, to be filled with where it was then. */
+struct failure orch_late(const struct orch *o, const struct pto_site *site);
 /* The scheduler's fault, if there is one, as the failure of the run. */
 void orch_take_fault(struct orch *o);
 

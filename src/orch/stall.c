@@ -179,22 +179,25 @@ static void fail_for(struct teller *t, bool is_stall)
 {
     static const enum stall_cause likely[] = { STALL_RUNS, STALL_DEFERRED, STALL_QUEUED,
                                                STALL_READY, STALL_WAITS };
-    const struct orch_run *run = t->o->run;
     enum stall_cause cause = STALL_BUILDS;
-    struct failure why = orch_failure(is_stall ? PTO_ESTALL : PTO_ETIMEOUT, FAULT_STALL, NULL);
+    const struct slot *s;
+    struct failure why;
 
     for (uint32_t i = 0; i < sizeof(likely) / sizeof(likely[0]) && cause == STALL_BUILDS; i++)
         if (t->first[likely[i]] != NULL)
             cause = likely[i];
-    if (cause != STALL_BUILDS) {
-        const struct slot *s = t->first[cause];
-
-        why = orch_failure(why.status, FAULT_STALL, s->site);
+    s = cause != STALL_BUILDS ? t->first[cause] : NULL;
+    if (is_stall) {
+        why = orch_failure(PTO_ESTALL, FAULT_STALL, s != NULL ? s->site : NULL);
+        why.value[0] = t->o->run->stall_ns / 1000000;
+    } else {
+        why = orch_late(t->o, s != NULL ? s->site : NULL);
+    }
+    if (s != NULL) {
         why.task = slot_id(s);
         why.kernel = cause == STALL_RUNS ? t->running_kernel : first_kernel(s);
         why.value[2] = s->seq - 1;
     }
-    why.value[0] = (is_stall ? run->stall_ns : run->options->timeout_ns) / 1000000;
     why.value[1] = cause;
     (void)orch_fail(t->o, &why);
 }

@@ -52,6 +52,8 @@ void port_relax(void);
 void port_room(void *machine);
 /* The same until the task in the slot has gone. PTO_OK or PTO_ETIMEOUT. */
 int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns);
+/* The same, once the run has failed: does not return if the orchestration was given up meanwhile. */
+void port_linger(void *machine);
 uint64_t port_now_ns(void);
 
 /* By the thread that leads the run: calls `each` for every kernel that is running. */

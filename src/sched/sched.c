@@ -10,6 +10,7 @@ enum step {
     STEP_DONE,  /* the task is over: complete it */
     STEP_LATER, /* it goes on elsewhere or waits */
     STEP_LOST,  /* the thread lost its place */
+    STEP_HELD,  /* it was not begun: the run is late */
 };
 
 /* What the compiler makes a loop of its own for. */
@@ -193,6 +194,12 @@ static inline enum step run_nothing(struct worker *w, struct slot *s)
     return STEP_DONE;
 }
 
+/* Kernels are not started. While a run is late, and nobody has said so yet, tasks stay as they are. */
+__attribute__((cold, noinline)) static enum step run_stopped(struct worker *w, struct slot *s)
+{
+    return sched_is_stopped(w->sched) ? run_nothing(w, s) : STEP_HELD;
+}
+
 __attribute__((always_inline)) static inline enum step run_plain(struct worker *w, struct slot *s,
                                                                  enum kind kind)
 {
@@ -201,7 +208,7 @@ __attribute__((always_inline)) static inline enum step run_plain(struct worker *
 
     if (__builtin_expect(a32_load_relaxed(&w->sched->attention) != 0, 0) && /* soon enough */
         !attend(w))
-        return run_nothing(w, s);
+        return run_stopped(w, s);
     if (!has_core(w, s))
         return STEP_LATER;
     if (!kind_is_alone(kind))
@@ -228,6 +235,12 @@ __attribute__((noinline)) static enum step run_whole(struct worker *w, struct sl
     return step;
 }
 
+__attribute__((cold, noinline)) static enum sched_result put_back(struct worker *w, struct slot *s)
+{
+    sched_push(w, s);
+    return SCHED_HELD;
+}
+
 /*
  * A task and what follows it, as long as it is this worker's: a worker with
  * nothing of its own may find itself in the next run, of another kind.
@@ -245,8 +258,8 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
                              ? run_whole(w, s)
                              : run_plain(w, s, kind);
 
-        if (step == STEP_LOST)
-            return SCHED_LOST;
+        if (step >= STEP_LOST)
+            return step == STEP_HELD ? put_back(w, s) : SCHED_LOST;
         s = step == STEP_DONE ? complete_task(w, s, kind) : NULL;
         if (kind_is_alone(kind) && step == STEP_LATER)
             break; /* others know of it now: on in the loop for that */
@@ -309,6 +322,8 @@ __attribute__((noinline)) static enum sched_result run_lines(struct worker *w, u
         step = (s->flags & SLOT_IS_DUMMY) != 0 ? STEP_DONE : run_plain(w, s, LAUNCHED_ALONE);
         if (step == STEP_LOST)
             return SCHED_LOST;
+        if (step == STEP_HELD)
+            break;
         if (step == STEP_LATER) {
             leave_lines(w);
             return SCHED_IDLE;
@@ -317,7 +332,7 @@ __attribute__((noinline)) static enum sched_result run_lines(struct worker *w, u
     w->is_in_line = false;
     w->graph->live = end - line;
     w->line_now = line != end ? line : 0;
-    return line != end ? SCHED_BUDGET : SCHED_IDLE;
+    return line == end ? SCHED_IDLE : line == stop ? SCHED_BUDGET : SCHED_HELD;
 }
 
 static inline bool is_alone(const struct worker *w)
@@ -375,7 +390,7 @@ static bool attend(struct worker *w)
 
     if ((attention & ATTEND_TEAMS) != 0 && w->core_mask != 0)
         port_cores_yield(w->sched->machine, w);
-    return (attention & ATTEND_STOPPED) == 0;
+    return (attention & (ATTEND_STOPPED | ATTEND_LATE)) == 0;
 }
 
 /*
@@ -401,6 +416,8 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
         return STEP_LATER;
     }
     if (a32_load_relaxed(&w->sched->attention) != 0 && !attend(w)) { /* soon enough */
+        if (!sched_is_stopped(w->sched))
+            return STEP_HELD;
         atomic_note_read(&s->block_next);
         return !is_counted || count_down(s, s->block_count - s->block_next) ? run_nothing(w, s)
                                                                             : STEP_LATER;

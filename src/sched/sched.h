@@ -46,6 +46,7 @@ enum sched_result {
     SCHED_IDLE,   /* nothing to take */
     SCHED_BUDGET, /* ran as many tasks as it was told to */
     SCHED_LOST,   /* another thread became the worker during a kernel: do not touch it */
+    SCHED_HELD,   /* there is something, but the run is late: its leader is to say so first */
 };
 
 /* Bits of sched->attention: what a worker must not overlook. */
@@ -53,7 +54,8 @@ enum {
     ATTEND_CANCELLED = 1, /* kernels are not started any more */
     ATTEND_FAILED = 2,    /* the same; sched->fault tells why */
     ATTEND_TEAMS = 4,     /* a team waits for cores: places give theirs up */
-    ATTEND_LATE = 8,      /* the time of the run is over: its builder ends it, if it still builds */
+    ATTEND_LATE =
+        8, /* the time of the run is over: nothing starts, and its leader or builder ends it */
     ATTEND_STOPPED = ATTEND_CANCELLED | ATTEND_FAILED
 };
 
@@ -254,6 +256,12 @@ static inline bool sched_has_deferred(const struct sched *s)
 static inline bool sched_is_stopped(const struct sched *s)
 {
     return (a32_load_relaxed(&s->attention) & ATTEND_STOPPED) != 0; /* being late is harmless */
+}
+
+/* The same, or about to be: it is late. */
+static inline bool sched_is_ending(const struct sched *s)
+{
+    return (a32_load_relaxed(&s->attention) & (ATTEND_STOPPED | ATTEND_LATE)) != 0; /* the same */
 }
 
 static inline void sched_attend(struct sched *s, uint32_t set, uint32_t clear)

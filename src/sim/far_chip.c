@@ -242,6 +242,7 @@ static void put_ended(struct far_bytes *out, const struct chip_result *result,
                                .stall = result->stall,
                                .graph = (uint64_t)(uintptr_t)result->graph,
                                .is_lost = result->is_lost,
+                               .is_builder_lost = result->is_builder_lost,
                                .report = *report };
     bool has_failed = result->failure.status < 0;
 
@@ -276,7 +277,8 @@ static int take_run(struct far_chip *p, struct far_bytes *in, struct far_bytes *
                                      .entry = &entry,
                                      .options = &run.options,
                                      .has_rings = run.has_rings != 0,
-                                     .stall_ns = run.stall_ns };
+                                     .stall_ns = run.stall_ns,
+                                     .launch_deadline_ns = run.launch_deadline_ns };
     refused.failure.task = pto_task_id_invalid();
     refused.failure.status = in->is_short ? PTO_EFORMAT : chip_start(p->chip, &request);
     if (refused.failure.status >= 0) {

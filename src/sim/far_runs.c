@@ -116,6 +116,7 @@ static struct far_run make_run(const struct chip_request *request)
                            .code = (uint64_t)(uintptr_t)request->code,
                            .graph = (uint64_t)(uintptr_t)request->graph,
                            .stall_ns = request->stall_ns,
+                           .launch_deadline_ns = request->launch_deadline_ns,
                            .purpose = request->purpose,
                            .has_rings = request->has_rings,
                            .tensor_count = request->entry->tensor_count,
@@ -215,6 +216,7 @@ static bool take_answer(struct far *f)
     f->result = (struct chip_result){ .failure = ended.failure,
                                       .stall = ended.stall,
                                       .is_lost = ended.is_lost != 0,
+                                      .is_builder_lost = ended.is_builder_lost != 0,
                                       .graph = (struct chip_graph *)(uintptr_t)ended.graph };
     f->report = ended.report;
     f->result.failure.site.file = sim_far_intern(f, sim_bytes_take_text(&c->in));

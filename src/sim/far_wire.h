@@ -69,6 +69,7 @@ struct far_run {
     uint64_t code;
     uint64_t graph;
     uint64_t stall_ns;
+    uint64_t launch_deadline_ns; /* both sides have the same clock */
     uint32_t purpose;
     uint32_t has_rings;
     uint32_t tensor_count;
@@ -81,7 +82,8 @@ struct far_ended {
     struct failure failure;
     struct stall stall;
     uint64_t graph;
-    uint64_t is_lost;
+    uint32_t is_lost;
+    uint32_t is_builder_lost;
     struct pto_run_report report;
 };
 

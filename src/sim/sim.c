@@ -7,7 +7,7 @@ enum {
     LOOKS = 16,      /* for work, at a time */
     POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
     POLL_NS_MAX = 1000000,
-    GRACE_NS = 200000000, /* for kernels to return after a stall was noticed */
+    HELD_NS = 100000, /* between two looks at whether the run is late for good */
 };
 
 static void serve(struct sim *m, struct worker *w);
@@ -44,6 +44,10 @@ static void serve(struct sim *m, struct worker *w)
         result = sched_run(w, SHARING_ROUND);
         if (result == SCHED_LOST)
             return;
+        if (result == SCHED_HELD) { /* its leader may be in a kernel, or in the orchestration */
+            os_wait(&m->event, a32_load_relaxed(&m->event), os_now_ns() + HELD_NS); /* no matter */
+            continue;
+        }
         if (sharing_sample_is_due(&sample, w))
             sharing_other_timed(w, &sample, os_now_ns());
         if (result == SCHED_BUDGET) {
@@ -136,7 +140,7 @@ void sim_begin_lead(struct sim *m)
     pthread_mutex_unlock(&m->lock);
     a32_store_relaxed(&m->is_running, 1); /* the lock orders */
     fence_full();                         /* F2 */
-    if (a32_load_relaxed(&m->is_monitor_asleep) != 0) {
+    if (a32_load_relaxed(&m->is_monitor_asleep) != 0 || m->deadline_ns != UINT64_MAX) {
         a32_add_acq_rel(&m->monitor, 1);
         os_wake(&m->monitor, 1);
     }
@@ -151,10 +155,22 @@ static void seed_image(struct sim *m, struct worker *w)
     sched_launch(w, m->image, sharing_launch_begins(&m->orch.sharing, os_now_ns()));
 }
 
+/* Called back from the orchestration: it is as if its last call had not returned. */
+static void land_from_builder(struct sim *m)
+{
+    aptr_store_relaxed(&m->orch.builder, NULL);
+    m->is_builder_gone = true;
+    orch_attend(&m->orch); /* fails the run */
+}
+
 bool sim_lead_run(struct sim *m, struct thread *th)
 {
-    if (sigsetjmp(th->crash.back, 0) != 0 && sim_crash_landed(m, th))
-        return false;
+    if (sigsetjmp(th->crash.back, 0) != 0) {
+        if (orch_is_builder(&m->orch))
+            land_from_builder(m);
+        else if (sim_crash_landed(m, th))
+            return false;
+    }
     return lead(m, th->place);
 }
 
@@ -162,19 +178,21 @@ static bool lead(struct sim *m, struct worker *w)
 {
     if (m->image != NULL)
         seed_image(m, w);
-    while (m->image == NULL && !fiber_is_done(m->fiber)) {
+    while (m->image == NULL && !fiber_is_done(m->fiber) && !m->is_builder_gone) {
         if (!m->is_builder_waiting) { /* else the thread before this one lost the place meanwhile */
             sched_look_away(w);
             aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer()); /* only compared */
             fiber_resume(m->fiber);
             aptr_store_relaxed(&m->orch.builder, NULL);
-            if (fiber_is_done(m->fiber))
+            if (fiber_is_done(m->fiber) || m->is_builder_gone)
                 break;
         }
         if (m->awaited_slot != 0 ? !run_for_task(m, w) : !run_for_room(m, w))
             return false;
         m->is_builder_waiting = false;
     }
+    if (m->is_builder_gone)
+        m->is_lost = true;
     if (m->run.is_built_only) {
         sched_discard(w);
         return true;
@@ -191,6 +209,17 @@ void port_room(void *machine)
     struct sim *m = machine;
 
     m->is_builder_waiting = true;
+    fiber_yield(m->fiber);
+}
+
+/* What the orchestration holds stays with it. */
+void port_linger(void *machine)
+{
+    struct sim *m = machine;
+
+    if (a32_load_relaxed(&m->is_leaving) == 0 || m->is_builder_gone) /* the next call looks again */
+        return;
+    m->is_builder_gone = true;
     fiber_yield(m->fiber);
 }
 
@@ -307,7 +336,7 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, struct shar
         m->poll_ns = POLL_NS;
         result = SCHED_BUDGET;
     }
-    if (sched_collect(&m->sched, &m->graph) != 0 || result == SCHED_BUDGET) {
+    if (sched_collect(&m->sched, &m->graph) != 0 || result != SCHED_IDLE) {
         *spins = 0;
         return SCHED_BUDGET;
     }
@@ -319,19 +348,27 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, struct shar
     return SCHED_IDLE;
 }
 
-/* The run is stopped; kernels that do not return soon after a stall are given up. */
+uint64_t sim_grace_ns(const struct sim *m)
+{
+    uint64_t set = m->run.options->grace_ns;
+
+    return set != 0 ? set : PTO_GRACE_DEFAULT_NS;
+}
+
+/* The run is stopped; kernels that do not return soon after that are given up. */
 static void answer_alarm(struct sim *m)
 {
     bool is_stall = a32_swap_acq_rel(&m->alarm, ALARM_NONE) == ALARM_STALL;
     bool was_stopped = sched_is_stopped(&m->sched);
+    uint64_t give_up_ns = os_now_ns() + (is_stall && was_stopped ? 0 : sim_grace_ns(m));
 
     if (!was_stopped) {
         orch_describe_stall(&m->orch, is_stall);
         sched_attend(&m->sched, ATTEND_FAILED, 0);
         sched_signal(&m->sched);
     }
-    if (is_stall)
-        m->give_up_ns = os_now_ns() + (was_stopped ? 0 : GRACE_NS);
+    if (m->give_up_ns == 0 || give_up_ns < m->give_up_ns)
+        m->give_up_ns = give_up_ns;
 }
 
 static bool give_up_when_due(struct sim *m)

@@ -143,6 +143,7 @@ struct sim {
     uint32_t spins;
     uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
     bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
+    bool is_builder_gone;    /* the orchestration was left, and is not gone on with */
     uint32_t awaited_slot;   /* the builder waits for this task; 0: for room */
     uint32_t awaited_seq;
     uint64_t awaited_until_ns;
@@ -181,6 +182,10 @@ struct sim {
     uint64_t sum_seen; /* by the monitor: changes with every kernel that starts or returns */
     uint64_t stall_since_ns;
     uint64_t give_up_ns; /* place 0's: when it does not wait for kernels any longer; 0: it does */
+    uint64_t leave_ns; /* when the orchestration is not waited for any longer; UINT64_MAX: it is */
+    uint32_t leave_tries;         /* to call its thread back */
+    struct os_range builder_code; /* for the handler: written before is_leaving is set */
+    struct os_range own_code;     /* the same: this library's */
     pthread_t caller_handle;
     uint64_t number;      /* of the run */
     uint64_t cancelled;   /* the highest number that was cancelled */
@@ -195,6 +200,7 @@ struct sim {
     struct a32 has_ended;    /* the run that was started last */
     struct a32 alarm;        /* enum alarm: what the monitor wants place 0 to know */
     struct a32 is_abandoned; /* the run has ended without some of its kernels */
+    struct a32 is_leaving;   /* the orchestration is given up: its thread is to leave it */
     struct a32 monitor;      /* changes to wake the monitor */
     struct a32 is_monitor_asleep;
     struct a32 ticks;
@@ -244,6 +250,9 @@ void sim_serve_place(struct sim *m, struct thread *th);
 void sim_begin_lead(struct sim *m);
 /* At place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
 bool sim_lead_run(struct sim *m, struct thread *th);
+
+/* How long a run is waited for when its time is over. */
+uint64_t sim_grace_ns(const struct sim *m);
 
 /* sim_threads.c */
 int sim_start_threads(struct sim *m, uint32_t workers);

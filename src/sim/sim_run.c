@@ -17,13 +17,6 @@ static void finish_building(struct sim *m);
 static void report_cores(struct sim *m, struct pto_run_report *report);
 static void report_timing(const struct sim *m, struct pto_run_report *report);
 
-static uint64_t deadline_after(uint64_t timeout_ns)
-{
-    uint64_t now = os_now_ns();
-
-    return timeout_ns != 0 && timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
-}
-
 /* ---- start ---- */
 
 int sim_start(struct chip *chip, const struct chip_request *request)
@@ -60,6 +53,7 @@ static void set_run(struct sim *m, const struct chip_request *request)
     const struct chip_functions *f =
         request->functions != NULL ? request->functions : &request->code->functions;
     bool is_launch = request->purpose == CHIP_LAUNCH;
+    struct chip_time time = chip_time_of(request);
 
     m->launched = is_launch ? request->graph : NULL;
     m->run = (struct orch_run){
@@ -71,13 +65,15 @@ static void set_run(struct sim *m, const struct chip_request *request)
         .options = request->options,
         .has_rings = request->has_rings,
         .stall_ns = request->stall_ns,
+        .time_ns = time.ns,
+        .is_from_launch = time.is_from_launch,
         .is_built_only = request->purpose == CHIP_BUILD,
         .graph = is_launch             ? &request->graph->built
                  : m->building != NULL ? &m->building->built
                                        : NULL,
     };
     m->image = is_launch ? &request->graph->built.image : NULL;
-    m->deadline_ns = deadline_after(request->options->timeout_ns);
+    m->deadline_ns = time.deadline_ns;
 }
 
 /* What the run before left is cleared; a cancellation may be older than the start. */
@@ -92,6 +88,10 @@ static void begin_run(struct sim *m, uint64_t number)
     m->is_seeded = false;
     m->lane_executions = 0;
     m->give_up_ns = 0;
+    m->leave_ns = UINT64_MAX;
+    m->leave_tries = 0;
+    m->is_builder_gone = false;
+    a32_store_relaxed(&m->is_leaving, 0);
     a32_store_relaxed(&m->is_abandoned, 0);
     sim_drop_pipes(m);
     pthread_mutex_lock(&m->lock); /* a worker may still be giving up the cores of the run before */
@@ -212,6 +212,7 @@ const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *r
     if (o->status < 0)
         m->result.failure = o->failure;
     m->result.is_lost = m->is_lost;
+    m->result.is_builder_lost = m->is_builder_gone;
     if (o->stall.count != 0)
         m->result.stall = o->stall;
     else

@@ -190,7 +190,8 @@ static void wait_for_team(struct sim *m)
     while (os_now_ns() < deadline_ns) {
         uint32_t event = a32_load_relaxed(&m->event); /* F1 went before */
 
-        if (a32_load_relaxed(&m->sched.finished) != 0 || sched_has_deferred(&m->sched))
+        if (a32_load_relaxed(&m->sched.finished) != 0 || sched_has_deferred(&m->sched) ||
+            sched_is_ending(&m->sched))
             break; /* whoever takes them looks again */
         (void)os_wait(&m->event, event, deadline_ns);
     }
@@ -231,7 +232,7 @@ struct thread *sim_start_teams(struct sim *m)
 
             s->block_next = s->block_count;
             sched_skipped(&m->sched, &m->graph, pop_team(m, queue), count);
-        } else if (start_unit(m, s, &wake)) {
+        } else if (!sched_is_ending(&m->sched) && start_unit(m, s, &wake)) {
             m->team_ticks = 0;
             m->is_lapsed = false;
             if (s->block_next == s->block_count)

@@ -11,6 +11,7 @@ enum {
     TICKS_STUCK = 2,   /* in one kernel before its thread is set aside */
     TICKS_STUCK_SERIAL = SIM_SERIAL_NS / TICK_NS,
     TICKS_LINGER = 20, /* without a run before the monitor sleeps */
+    LEAVE_TRIES = 300, /* to find the orchestration in its own code, not in somebody's lock */
     PIPE_BYTES_MAX = 1 << 30,
 };
 
@@ -18,7 +19,8 @@ static struct thread *start_thread(struct sim *m);
 static void *thread_main(void *arg);
 static void *monitor_main(void *arg);
 static void watch_places(struct sim *m);
-static void watch_progress(struct sim *m);
+static uint64_t watch_progress(struct sim *m);
+static void call_builder_back(struct sim *m);
 static uint32_t lane_of(const struct thread *th);
 static void give_place_away(struct sim *m, uint32_t index, uint32_t exec);
 
@@ -137,6 +139,7 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
 
 /* ---- what a thread does ---- */
 
+static bool leave_builder(struct crash *crash, uintptr_t pc);
 static uint32_t sub_block_here(const struct pto_sim_core *hook);
 static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size_t size);
 
@@ -144,6 +147,7 @@ void sim_init_thread(struct sim *m, struct thread *th)
 {
     th->sim = m;
     th->hook = (struct pto_sim_core){ sub_block_here, pipe_state_here };
+    th->crash.leave = leave_builder;
     core_init(&th->core, th);
     th->core.lost =
         (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED }; /* nobody knows of it yet */
@@ -416,19 +420,22 @@ static void *monitor_main(void *arg)
 
     while (a32_load_relaxed(&m->is_closing) == 0) {    /* after A14 */
         uint32_t word = a32_load_acquire(&m->monitor); /* A14 */
+        uint64_t next_ns = UINT64_MAX;
 
         if (a32_load_relaxed(&m->is_running) != 0) { /* the lock orders */
             quiet = 0;
             a32_add_relaxed(&m->ticks, 1); /* a count */
             watch_places(m);
             sim_watch_teams(m);
-            watch_progress(m);
+            next_ns = watch_progress(m);
             (void)sched_poll(&m->sched, &m->graph);
         } else {
             quiet++;
         }
         if (quiet <= TICKS_LINGER) {
-            os_wait(&m->monitor, word, os_now_ns() + TICK_NS);
+            uint64_t tick_ns = os_now_ns() + TICK_NS;
+
+            os_wait(&m->monitor, word, next_ns < tick_ns ? next_ns : tick_ns);
             continue;
         }
         a32_store_relaxed(&m->is_monitor_asleep, 1);
@@ -451,37 +458,82 @@ uint64_t sim_count_kernels(const struct sim *m)
 }
 
 /*
- * A run makes progress while kernels start or return, or while its graph is
- * being built. It has none for a while: place 0 ends it.
+ * A run makes progress while kernels start or return, or while its graph is being
+ * built and it has not been stopped. It has none for a while, or its time is over:
+ * place 0 ends it. Returns when to look again, at the latest.
  */
-static void watch_progress(struct sim *m)
+static uint64_t watch_progress(struct sim *m)
 {
     uint64_t now = os_now_ns();
-    uint64_t sum;
+    uint64_t sum, next_ns;
     uint32_t alarm = ALARM_NONE;
+    bool is_building;
 
     pthread_mutex_lock(&m->lock);
     if (a32_load_relaxed(&m->is_running) == 0) { /* it has ended meanwhile, and its job is gone */
         pthread_mutex_unlock(&m->lock);
-        return;
+        return UINT64_MAX;
     }
     sum = sim_count_kernels(m);
-    if (sum != m->sum_seen || aptr_load_relaxed(&m->orch.builder) != NULL) { /* being built */
+    is_building = aptr_load_relaxed(&m->orch.builder) != NULL; /* only to be compared */
+    if (sum != m->sum_seen || (is_building && !sched_is_stopped(&m->sched))) {
         m->sum_seen = sum;
         m->stall_since_ns = now;
     }
-    if (now >= m->deadline_ns && !sched_is_stopped(&m->sched)) { /* goes before a stall */
+    if (now >= m->deadline_ns) { /* goes before a stall */
+        m->deadline_ns = UINT64_MAX;
+        m->leave_ns = now + sim_grace_ns(m);
         alarm = ALARM_TIMEOUT;
         sched_attend(&m->sched, ATTEND_LATE, 0);
     } else if (now - m->stall_since_ns >= m->run.stall_ns) {
         m->stall_since_ns = now;
+        m->leave_ns = is_building ? now : m->leave_ns;
         alarm = ALARM_STALL;
     }
     if (alarm != ALARM_NONE)
         a32_store_relaxed(&m->alarm, alarm); /* F1 follows; nothing is read by it */
+    if (is_building && now >= m->leave_ns)
+        call_builder_back(m);
+    next_ns = m->deadline_ns < m->leave_ns || m->leave_ns <= now ? m->deadline_ns : m->leave_ns;
     pthread_mutex_unlock(&m->lock);
     if (alarm != ALARM_NONE)
         sched_signal(&m->sched); /* F1 */
+    return next_ns;
+}
+
+/* ---- an orchestration that does not end ---- */
+
+/*
+ * By the monitor, under the lock. At its next operation the thread leaves by itself. If there
+ * is none it is called back, tick by tick: where it holds a lock of the allocator or of stdio
+ * nobody could go on, so it is to be found in its own code first.
+ */
+static void call_builder_back(struct sim *m)
+{
+    const struct thread *th = m->at_place[0];
+
+    if (m->leave_tries++ == 0) {
+        m->builder_code = os_find_code((uintptr_t)m->run.function);
+        m->own_code = os_find_code((uintptr_t)call_builder_back);
+        a32_store_release(&m->is_leaving, 1);
+    }
+    if (m->has_handler && th != NULL)
+        pthread_kill(th == &m->caller ? m->caller_handle : th->handle, SIGURG);
+}
+
+/* In the handler, on the thread that was called back. */
+static bool leave_builder(struct crash *crash, uintptr_t pc)
+{
+    struct thread *th = (struct thread *)(void *)((char *)crash - offsetof(struct thread, crash));
+    struct sim *m = th->sim;
+
+    if (a32_load_acquire(&m->is_leaving) == 0 || !orch_is_builder(&m->orch) || m->is_builder_gone)
+        return false;
+    if (!os_is_in(m->builder_code, pc) &&
+        (m->leave_tries < LEAVE_TRIES || os_is_in(m->own_code, pc)))
+        return false;
+    fiber_leave(m->fiber);
+    return true;
 }
 
 static void watch_places(struct sim *m)

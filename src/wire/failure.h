@@ -53,20 +53,23 @@ enum fault {
     FAULT_RING_HELD, /* waiting cannot help: a scope that is open holds the oldest task */
 
     /* What an orchestration does wrong: orch/. */
-    FAULT_SCOPES_OPEN,      /* value: how many when it returned */
-    FAULT_GAVE_UP,          /* text: its own */
-    FAULT_EXCEPTION,        /* text: the exception's */
-    FAULT_DATA_LATE,        /* the task that uses an element; value: its index, ms */
-    FAULT_CANCELLED_EARLY,  /* while the graph was built */
-    FAULT_CANCELLED,        /* value: kernels run, tasks submitted */
-    FAULT_LATE_WHILE_BUILT, /* value: ms */
+    FAULT_SCOPES_OPEN,     /* value: how many when it returned */
+    FAULT_GAVE_UP,         /* text: its own */
+    FAULT_EXCEPTION,       /* text: the exception's */
+    FAULT_DATA_LATE,       /* the task that uses an element; value: its index, ms */
+    FAULT_CANCELLED_EARLY, /* while the graph was built */
+    FAULT_CANCELLED,       /* value: kernels run, tasks submitted */
 
     /* What kernels do: sched/. `kernel`; status says which. value: address, block, task, lane, signal */
     FAULT_CRASH,
     FAULT_ENDED_RUN,
 
-    /* Nothing moves, or the time is over. value: ms, enum stall_cause, task */
+    /* Nothing moves. value: ms, enum stall_cause, task */
     FAULT_STALL,
+
+    /* The time of the run is over. value: ns, enum stall_cause, task, kernels run, tasks submitted */
+    FAULT_LATE,
+    FAULT_LATE_SINCE_LAUNCH, /* the time in the queue included */
 
     /* A launch for which the graph was not built: orch/built_graph. */
     FAULT_LAUNCH_COUNTS,  /* value: tensors and scalars of the graph, of the launch */
