@@ -142,11 +142,16 @@ struct pto_run_report {
     size_t size;
     uint64_t tasks;      /* submitted, allocations included */
     uint64_t executions; /* kernels run */
-    uint64_t edges;      /* dependencies wired */
-    uint64_t ns;         /* first submit to last completion */
-    uint64_t stolen;     /* kernels run by workers other than the submitter */
-    uint64_t takeovers;  /* kernels that outlived a time slice and went on beside the workers */
-    uint64_t sleeps;     /* of workers, during the run */
+    /*
+     * Dependencies wired. A task that has ended when another one is submitted needs no
+     * edge to it, so a streamed run has as many as its timing leaves over: other runs of
+     * the same graph differ. In PTO_MODE_HOST and in a built graph there are all of them.
+     */
+    uint64_t edges;
+    uint64_t ns;        /* first submit to last completion */
+    uint64_t stolen;    /* kernels run by workers other than the submitter */
+    uint64_t takeovers; /* kernels that outlived a time slice and went on beside the workers */
+    uint64_t sleeps;    /* of workers, during the run */
     uint64_t wakes;
     uint64_t monitor_ticks;
     uint32_t workers;

@@ -22,9 +22,10 @@ enum pto_trace {
 /*
  * Writes the timeline of the last recorded run, successful or not, for
  * ui.perfetto.dev: a track for each simulated core, a slice for each execution, a
- * flow for each dependency, counters of live and ready tasks, and how many
- * records were lost. The file is written completely or not at all. PTO_EINVAL:
- * nothing was recorded. `error` may be NULL.
+ * flow for each dependency that was wired (see `edges` of struct pto_run_report),
+ * counters of live and ready tasks, and how many records were lost. The file is
+ * written completely or not at all. PTO_EINVAL: nothing was recorded. `error` may be
+ * NULL.
  */
 int pto_trace_write(struct pto_device *device, const char *path, struct pto_error *error);
 

@@ -119,6 +119,7 @@ static void write_events(struct perfetto *t)
     fprintf(
         t->out,
         "\n],\"otherData\":{\"tasks\":%" PRIu64 ",\"edges\":%" PRIu64
+        ",\"edges_are\":\"to tasks that had not ended when the later one was submitted\""
         ",\"times\":\"%s\",\"status\":%d,\"lost_records\":%" PRIu64
         ",\"edges_without_slices\":%" PRIu64 "}}\n",
         record->tasks, record->edge_count + record->edges_lost,
