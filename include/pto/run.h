@@ -92,6 +92,11 @@ struct pto_run_options {
     void *task_context;
     uint64_t varying_scalars[PTO_SCALAR_WORDS]; /* for pto_graph_build: see pto_run_options_vary */
     /*
+     * Says why pto_run_prepare or pto_graph_prepare failed; initialised, or NULL. Calls
+     * with a report have it there.
+     */
+    struct pto_error *error;
+    /*
      * The same as timeout_ns, but from pto_run_launch, or from the call of pto_run: the time that
      * the run waits for its turn is included, and one that is over by then never begins. 0: none.
      */

@@ -166,13 +166,18 @@ int pto_graph_prepare(struct pto_graph *graph, const struct pto_entry *entry,
 {
     struct host_graph *b;
     struct run *run;
+    struct pto_error *error = run_error(options);
     int status = run_out == NULL ? PTO_EINVAL : begin_launch(graph, &b);
 
     if (status < 0)
-        return status;
+        return error_tell(error, status, "%s",
+                          status == PTO_EBUSY ? "the graph is being launched: one at a time"
+                                              : pto_strerror(status));
     run = run_take(b->device);
-    status =
-        run == NULL ? PTO_ENOMEM : run_prepare(run, b->device, b->callable, entry, options, NULL);
+    if (run == NULL)
+        status = error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
+    else
+        status = run_prepare(run, b->device, b->callable, entry, options, error);
     if (status < 0) {
         free(run);
         host_graph_release(b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Devices: opened by platform name. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -11,7 +12,8 @@ enum { WORKERS_MAX = 64 };
 #define STALL_NS 10000000000ull
 
 static int check_params(const struct pto_device_params *params,
-                        const struct pto_platform **platform_out, struct chip_params *chip_out);
+                        const struct pto_platform **platform_out, struct chip_params *chip_out,
+                        struct pto_error *error);
 static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
                        struct pto_error *error, struct pto_device **device_out);
 static uint64_t default_stall_ns(void);
@@ -27,12 +29,17 @@ static bool has_error(const struct pto_device_params *params)
 
 int pto_device_open(const struct pto_device_params *params, struct pto_device **device_out)
 {
-    const struct pto_platform *platform;
+    const struct pto_platform *platform = NULL;
     struct pto_error why;
     struct chip_params chip;
-    int status = device_out != NULL ? check_params(params, &platform, &chip) : PTO_EINVAL;
+    int status;
 
     pto_error_init(&why);
+    if (device_out == NULL)
+        status =
+            error_tell(&why, PTO_EINVAL, "there is no place for the device: device_out is NULL");
+    else
+        status = check_params(params, &platform, &chip, &why);
     if (status >= 0)
         status = open_device(platform, &chip, &why, device_out);
     if (status < 0 && has_error(params))
@@ -83,21 +90,49 @@ static uint64_t default_stall_ns(void)
     return ms * 1000000;
 }
 
-static int check_params(const struct pto_device_params *given,
-                        const struct pto_platform **platform_out, struct chip_params *chip_out)
+/* The platform of that name, if it can be opened. */
+static int find_platform(const char *name, const struct pto_platform **platform_out,
+                         struct pto_error *error)
 {
-    const struct pto_platform *platform;
+    const struct pto_platform *platform = name != NULL ? pto_platform_find(name) : NULL;
+    char names[256] = "";
+    size_t length = 0;
+
+    if (name == NULL)
+        return error_tell(error, PTO_EINVAL, "the platform's name is NULL");
+    if (platform != NULL && platform->missing != NULL)
+        return error_tell(error, PTO_ENOSUP, "platform %s is %s", name, platform->missing);
+    if (platform != NULL) {
+        *platform_out = platform;
+        return PTO_OK;
+    }
+    for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
+        if (pto_platform_at(i)->missing == NULL && length < sizeof(names))
+            length += (size_t)snprintf(names + length, sizeof(names) - length, "%s%s",
+                                       length != 0 ? ", " : "", pto_platform_at(i)->name);
+    return error_tell(error, PTO_ENOSUP, "there is no platform %.64s; those that can be opened: %s",
+                      name, names);
+}
+
+static int check_params(const struct pto_device_params *given,
+                        const struct pto_platform **platform_out, struct chip_params *chip_out,
+                        struct pto_error *error)
+{
+    const struct pto_platform *platform = NULL;
     struct pto_device_params params;
     uint32_t cores;
+    int status;
 
     pto_device_params_init(&params);
-    if (sized_read(&params, sizeof(params), given) < 0 || params.platform == NULL)
-        return PTO_EINVAL;
-    platform = pto_platform_find(params.platform);
-    if (platform == NULL || platform->missing != NULL)
-        return PTO_ENOSUP;
+    if (sized_read(&params, sizeof(params), given) < 0)
+        return error_tell(error, PTO_EINVAL,
+                          "the parameters are not initialised with pto_device_params_init");
+    status = find_platform(params.platform, &platform, error);
+    if (status < 0)
+        return status;
     if (params.is_isolated && !platform->is_simulated)
-        return PTO_ENOSUP;
+        return error_tell(error, PTO_ENOSUP,
+                          "only a simulated chip can be isolated, and %s is none", platform->name);
     *platform_out = platform;
     *chip_out = (struct chip_params){
         .backend = params.is_isolated ? "far" : platform->backend,
@@ -105,8 +140,12 @@ static int check_params(const struct pto_device_params *given,
         .workers = params.workers != 0 ? params.workers : os_cpu_count(),
         .memory_max = params.memory_max != 0 ? params.memory_max : 32ull << 30,
     };
-    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES || params.workers > WORKERS_MAX)
-        return PTO_EINVAL;
+    if (chip_out->clusters > PTO_CORES_MAX / PTO_CLUSTER_CORES)
+        return error_tell(error, PTO_EINVAL, "%u clusters are too many: a device has at most %d",
+                          chip_out->clusters, PTO_CORES_MAX / PTO_CLUSTER_CORES);
+    if (params.workers > WORKERS_MAX)
+        return error_tell(error, PTO_EINVAL, "%u workers are too many: a device has at most %d",
+                          params.workers, WORKERS_MAX);
     cores = PTO_CLUSTER_CORES * chip_out->clusters; /* more workers could never run anything */
     if (chip_out->workers > WORKERS_MAX)
         chip_out->workers = WORKERS_MAX;

@@ -162,6 +162,8 @@ int run_now(struct run *run, struct pto_run_report *report);
 void run_report_error(struct pto_run_report *report, const struct pto_error *error);
 /* Gives the run a handle; on failure it is freed. */
 int run_publish(struct run *run, struct pto_run **run_out);
+/* Where the options want it said why a run cannot be prepared; NULL: nowhere. */
+struct pto_error *run_error(const struct pto_run_options *options);
 
 /* built_graphs.c */
 /* The run that built it has ended: keeps what the chip made. */

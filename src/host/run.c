@@ -123,8 +123,9 @@ int pto_run_prepare(struct pto_device *device, const struct pto_callable *callab
     int status;
 
     if (run_out == NULL)
-        return PTO_EINVAL;
-    status = prepare_run(device, callable, entry, options, NULL, &run);
+        return error_tell(run_error(options), PTO_EINVAL,
+                          "there is no place for the run: run_out is NULL");
+    status = prepare_run(device, callable, entry, options, run_error(options), &run);
     return status < 0 ? status : run_publish(run, run_out);
 }
 
@@ -276,18 +277,60 @@ static struct run *run_get(struct pto_run *handle, int *status_out)
     return *status_out == PTO_OK ? run : NULL;
 }
 
-static bool is_valid_call(const struct pto_entry *entry, const struct pto_run_options *options)
+/* Programs with older headers have no such field. */
+struct pto_error *run_error(const struct pto_run_options *options)
 {
-    if (entry != NULL && (entry->tensor_count > PTO_ENTRY_TENSORS_MAX ||
-                          entry->scalar_count > PTO_ENTRY_SCALARS_MAX ||
-                          (entry->tensor_count != 0 && entry->tensor == NULL) ||
-                          (entry->scalar_count != 0 && entry->scalar == NULL)))
-        return false;
-    return (uint32_t)options->mode < PTO_MODE_COUNT && (uint32_t)options->deps < PTO_DEPS_COUNT &&
-           (uint32_t)options->trace <= PTO_TRACE_TIMES &&
-           (uint32_t)options->limits <= PTO_LIMITS_REFERENCE &&
-           options->trace_records <= TRACE_RECORDS_MAX &&
-           (options->trace_records & (options->trace_records - 1)) == 0;
+    return options != NULL && sized_is_valid(options) &&
+                   options->size >=
+                       offsetof(struct pto_run_options, error) + sizeof(options->error) &&
+                   sized_is_valid(options->error)
+               ? options->error
+               : NULL;
+}
+
+static int check_entry(const struct pto_entry *entry, struct pto_error *error)
+{
+    if (entry == NULL)
+        return PTO_OK;
+    if (entry->tensor_count > PTO_ENTRY_TENSORS_MAX)
+        return error_tell(error, PTO_EINVAL, "the entry has %u tensors; there may be %d",
+                          entry->tensor_count, PTO_ENTRY_TENSORS_MAX);
+    if (entry->scalar_count > PTO_ENTRY_SCALARS_MAX)
+        return error_tell(error, PTO_EINVAL, "the entry has %u scalars; there may be %d",
+                          entry->scalar_count, PTO_ENTRY_SCALARS_MAX);
+    if (entry->tensor_count != 0 && entry->tensor == NULL)
+        return error_tell(error, PTO_EINVAL, "the entry has %u tensors, but their array is NULL",
+                          entry->tensor_count);
+    if (entry->scalar_count != 0 && entry->scalar == NULL)
+        return error_tell(error, PTO_EINVAL, "the entry has %u scalars, but their array is NULL",
+                          entry->scalar_count);
+    return PTO_OK;
+}
+
+static int check_options(const struct pto_run_options *options, struct pto_error *error)
+{
+    const struct {
+        const char *name;
+        uint32_t value;
+        uint32_t max;
+    } choice[] = {
+        { "mode", (uint32_t)options->mode, PTO_MODE_COUNT - 1 },
+        { "deps", (uint32_t)options->deps, PTO_DEPS_COUNT - 1 },
+        { "trace", (uint32_t)options->trace, PTO_TRACE_TIMES },
+        { "limits", (uint32_t)options->limits, PTO_LIMITS_REFERENCE },
+    };
+
+    for (uint32_t i = 0; i < sizeof(choice) / sizeof(choice[0]); i++)
+        if (choice[i].value > choice[i].max)
+            return error_tell(error, PTO_EINVAL, "%s of the options is %u; it may be 0 to %u",
+                              choice[i].name, choice[i].value, choice[i].max);
+    if (options->trace_records > TRACE_RECORDS_MAX ||
+        (options->trace_records & (options->trace_records - 1)) != 0)
+        return error_tell(error, PTO_EINVAL,
+                          "trace_records of the options is %u; it must be a power of two, at most "
+                          "%u",
+                          options->trace_records, TRACE_RECORDS_MAX);
+    return PTO_OK;
 }
 
 /* A run that is over is kept for the next one: runs in a row allocate nothing. */
@@ -321,8 +364,10 @@ static int prepare_run(const struct pto_device *device_handle,
     struct callable *callable = handle_get(HANDLE_CALLABLE, callable_handle);
     struct run *run = NULL;
 
+    if (status == PTO_EINVAL)
+        return error_tell(error, status, "the device is not open: it was closed, or never one");
     if (status >= 0 && callable == NULL)
-        status = PTO_EINVAL;
+        return error_tell(error, PTO_EINVAL, "the callable was destroyed, or never one");
     if (status >= 0) {
         run = run_take(device);
         status = run == NULL ? PTO_ENOMEM : PTO_OK;
@@ -348,13 +393,18 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
 
     pto_run_options_init(&options);
     options.mode = callable->mode;
-    if ((given != NULL && sized_read(&options, sizeof(options), given) < 0) ||
-        !is_valid_call(entry, &options))
-        status = PTO_EINVAL;
-    else if (chip_is_builder(device->chip))
-        status = PTO_EBUSY; /* called by the orchestration of a run that it would wait for */
+    if (given != NULL && sized_read(&options, sizeof(options), given) < 0)
+        return error_tell(error, PTO_EINVAL,
+                          "the options are not initialised with pto_run_options_init");
+    options.error = NULL; /* the caller's, and of no use later */
+    status = check_entry(entry, error);
+    if (status >= 0)
+        status = check_options(&options, error);
     if (status < 0)
-        return error_tell(error, status, "%s", pto_strerror(status));
+        return status;
+    if (chip_is_builder(device->chip)) /* it would wait for the run that calls it */
+        return error_tell(error, PTO_EBUSY,
+                          "an orchestration cannot start a run on the device that runs it");
     status = registration_acquire(device, callable, &registration, error);
     if (status < 0)
         return status;

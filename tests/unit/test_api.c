@@ -257,42 +257,110 @@ static void a_device_is_opened_by_each_platform_name(void **state)
     pto_device_close(NULL);
 }
 
-static void a_device_is_refused(int status, size_t size, const char *platform, uint32_t clusters,
-                                uint32_t workers)
+struct refused_device {
+    int status;
+    size_t size; /* less than that of the struct */
+    const char *platform;
+    uint32_t clusters;
+    uint32_t workers;
+    const char *says; /* NULL: the error is of no use, either */
+};
+
+static void assert_device_refused(const struct refused_device *how)
 {
     struct pto_device_params params;
     struct pto_device *device = (struct pto_device *)(void *)&params;
+    struct pto_error error;
 
+    pto_error_init(&error);
     pto_device_params_init(&params);
-    params.size = size;
-    params.platform = platform;
-    params.clusters = clusters;
-    params.workers = workers;
-    assert_int_equal(pto_device_open(&params, &device), status);
+    params.size -= how->size;
+    params.platform = how->platform;
+    params.clusters = how->clusters;
+    params.workers = how->workers;
+    params.error = &error;
+    assert_int_equal(pto_device_open(&params, &device), how->status);
     assert_ptr_equal(device, &params); /* untouched */
+    if (how->says == NULL)
+        return;
+    assert_int_equal(error.status, how->status);
+    if (strstr(error.text, how->says) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.text, how->says);
 }
 
 static void a_device_that_cannot_be_is_refused(void **state)
 {
-    const size_t size = sizeof(struct pto_device_params);
+    static const struct refused_device cases[] = {
+        { PTO_EINVAL, sizeof(struct pto_device_params), "a2a3sim", 0, 0, NULL },
+        { PTO_EINVAL, 1, "a2a3sim", 0, 0, NULL },
+        { PTO_EINVAL, 0, NULL, 0, 0, "the platform's name is NULL" },
+        { PTO_ENOSUP, 0, "", 0, 0, "a2a3sim, a5sim" },
+        { PTO_ENOSUP, 0, "a2a3", 0, 0, "platform a2a3 is not supported by this version" },
+        { PTO_ENOSUP, 0, "a2a3sim ", 0, 0, "there is no platform a2a3sim ; those that can be" },
+        { PTO_EINVAL, 0, "a2a3sim", PTO_CORES_MAX, 0, "1024 clusters are too many" },
+        { PTO_EINVAL, 0, "a5sim", UINT32_MAX, 0, "at most 341" },
+        { PTO_EINVAL, 0, "a2a3sim", 0, 65, "65 workers are too many: a device has at most 64" },
+        { PTO_EINVAL, 0, "a5sim", 0, UINT32_MAX, "workers" },
+    };
     struct pto_device_params params;
     struct pto_device *device = NULL;
+    struct pto_error error;
 
     (void)state;
+    pto_error_init(&error);
     pto_device_params_init(&params);
+    params.error = &error;
     assert_int_equal(pto_device_open(NULL, &device), PTO_EINVAL);
     assert_int_equal(pto_device_open(&params, NULL), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "device_out is NULL"));
     assert_null(device);
-    a_device_is_refused(PTO_EINVAL, 0, "a2a3sim", 0, 0);
-    a_device_is_refused(PTO_EINVAL, size - 1, "a2a3sim", 0, 0);
-    a_device_is_refused(PTO_EINVAL, size, NULL, 0, 0);
-    a_device_is_refused(PTO_ENOSUP, size, "", 0, 0);
-    a_device_is_refused(PTO_ENOSUP, size, "a2a3", 0, 0);
-    a_device_is_refused(PTO_ENOSUP, size, "a2a3sim ", 0, 0);
-    a_device_is_refused(PTO_EINVAL, size, "a2a3sim", PTO_CORES_MAX, 0);
-    a_device_is_refused(PTO_EINVAL, size, "a5sim", UINT32_MAX, 0);
-    a_device_is_refused(PTO_EINVAL, size, "a2a3sim", 0, 65);
-    a_device_is_refused(PTO_EINVAL, size, "a5sim", 0, UINT32_MAX);
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_device_refused(&cases[i]);
+}
+
+/* What is said of a run that cannot be prepared. */
+static void assert_prepare_says(struct pto_device *device, const struct pto_callable *callable,
+                                const struct pto_entry *entry, struct pto_run_options *options,
+                                const char *says)
+{
+    struct pto_run *run = NULL;
+    struct pto_error error;
+
+    pto_error_init(&error);
+    options->error = &error;
+    assert_int_equal(pto_run_prepare(device, callable, entry, options, &run), PTO_EINVAL);
+    assert_null(run);
+    assert_int_equal(error.status, PTO_EINVAL);
+    if (strstr(error.text, says) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", error.text, says);
+    pto_run_options_init(options);
+}
+
+static void a_run_that_cannot_be_prepared_is_explained(void **state)
+{
+    struct pto_device *device = open_device(1, 0);
+    struct pto_callable *callable = make_callable(orchestrate_nothing);
+    struct pto_entry entry = { .tensor_count = 2 };
+    struct pto_run_options options;
+    struct pto_run *run = NULL;
+    struct pto_error old = { .size = 1 };
+
+    (void)state;
+    pto_run_options_init(&options);
+    assert_prepare_says(NULL, callable, NULL, &options, "the device is not open");
+    assert_prepare_says(device, NULL, NULL, &options, "the callable was destroyed");
+    assert_prepare_says(device, callable, &entry, &options, "2 tensors, but their array is NULL");
+    entry = (struct pto_entry){ .scalar_count = 129 };
+    assert_prepare_says(device, callable, &entry, &options, "129 scalars; there may be 128");
+    options.mode = (enum pto_mode)7;
+    assert_prepare_says(device, callable, NULL, &options, "mode of the options is 7; it may be 0");
+    options.trace_records = 100;
+    assert_prepare_says(device, callable, NULL, &options, "must be a power of two");
+    options.error = &old; /* which cannot be written to */
+    options.trace_records = 100;
+    assert_int_equal(pto_run_prepare(device, callable, NULL, &options, &run), PTO_EINVAL);
+    assert_int_equal(pto_callable_destroy(callable), PTO_OK);
+    assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
 static void workers_beyond_the_cores_are_left_out(void **state)
@@ -1712,6 +1780,7 @@ int main(void)
         cmocka_unit_test(device_params_name_a_platform_and_leave_the_rest_to_it),
         cmocka_unit_test(a_device_is_opened_by_each_platform_name),
         cmocka_unit_test(a_device_that_cannot_be_is_refused),
+        cmocka_unit_test(a_run_that_cannot_be_prepared_is_explained),
         cmocka_unit_test(workers_beyond_the_cores_are_left_out),
         cmocka_unit_test(a_callable_that_cannot_be_is_refused),
         cmocka_unit_test(a_callable_needs_neither_names_nor_kernels),
