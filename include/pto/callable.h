@@ -135,6 +135,14 @@ static inline void pto_load_options_init(struct pto_load_options *options)
 int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_load_options *options,
                              struct pto_callable **callable_out, struct pto_error *error);
 
+/*
+ * The same from a file, and never anything but an artefact or a chip callable:
+ * nothing in the file is run, loaded or believed. What is too large, or begins
+ * like something else, is not read. PTO_ELOAD: it cannot be read.
+ */
+int pto_callable_load_file(const char *path, const struct pto_load_options *options,
+                           struct pto_callable **callable_out, struct pto_error *error);
+
 /* Unregisters a callable from all devices and frees it. PTO_EBUSY: a run or a graph uses it. */
 int pto_callable_destroy(struct pto_callable *callable);
 

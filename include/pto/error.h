@@ -8,6 +8,12 @@
 
 #include "pto/orch.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
 enum { PTO_ERROR_TEXT_MAX = 512 };
 
 /* What went wrong, where, and what to do about it. Filled in when a call fails. */
@@ -37,5 +43,19 @@ static inline void pto_error_init(struct pto_error *error)
     error->kernel = -1;
     error->argument = -1;
 }
+
+/*
+ * Makes a text fit for a terminal, in place, and returns it: control characters,
+ * those that change the direction of writing, and bytes that are not UTF-8 become
+ * question marks. Lines and tabs stay, unless `is_name`. Errors and stories have
+ * been through it; names in artefacts, and what compilers print, have not.
+ */
+char *pto_text_clean(char *text, bool is_name);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

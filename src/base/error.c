@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/sized.h"
 
@@ -18,6 +19,49 @@ int error_tell(struct pto_error *error, int status, const char *format, ...)
     va_start(args, format);
     vsnprintf(own.text, sizeof(own.text), format, args);
     va_end(args);
+    pto_text_clean(own.text, false);
     sized_write(error, &own, sizeof(own));
     return status;
+}
+
+/* Bytes of the character in UTF-8; 0: there is none. */
+static uint32_t character_bytes(const unsigned char *at)
+{
+    uint32_t bytes = at[0] < 0x80                    ? 1
+                     : at[0] >= 0xc2 && at[0] < 0xe0 ? 2
+                     : at[0] >= 0xe0 && at[0] < 0xf0 ? 3
+                     : at[0] >= 0xf0 && at[0] < 0xf5 ? 4
+                                                     : 0;
+
+    for (uint32_t i = 1; i < bytes; i++)
+        if ((at[i] & 0xc0) != 0x80)
+            return 0;
+    if ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0) ||
+        (at[0] == 0xf0 && at[1] < 0x90) || (at[0] == 0xf4 && at[1] >= 0x90))
+        return 0; /* too long, a surrogate, or beyond the last character */
+    return bytes;
+}
+
+/* U+0080 to U+009F, U+202A to U+202E, U+2066 to U+2069, and below a blank. */
+static bool is_control(const unsigned char *at, uint32_t bytes, bool is_name)
+{
+    if (bytes == 1)
+        return (at[0] < 0x20 && (is_name || (at[0] != '\n' && at[0] != '\t'))) || at[0] == 0x7f;
+    if (bytes == 2)
+        return at[0] == 0xc2 && at[1] < 0xa0;
+    return bytes == 3 && at[0] == 0xe2 &&
+           ((at[1] == 0x80 && at[2] >= 0xaa && at[2] <= 0xae) ||
+            (at[1] == 0x81 && at[2] >= 0xa6 && at[2] <= 0xa9));
+}
+
+char *pto_text_clean(char *text, bool is_name)
+{
+    for (unsigned char *at = (unsigned char *)text; at != NULL && *at != '\0';) {
+        uint32_t bytes = character_bytes(at);
+
+        if (bytes == 0 || is_control(at, bytes, is_name))
+            memset(at, '?', bytes != 0 ? bytes : 1);
+        at += bytes != 0 ? bytes : 1;
+    }
+    return text;
 }

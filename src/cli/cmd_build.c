@@ -144,18 +144,19 @@ static int build(struct request *request)
     if (request->has_line)
         fputs(TERMINAL_CLEAR, stderr);
     if (status == PTO_ECANCELED && interrupted != 0) {
-        fprintf(stderr, "pto build: interrupted; nothing was written\n");
+        terminal_tell(stderr, "pto build: interrupted; nothing was written\n");
         return 128 + interrupted;
     }
     if (status < 0) {
-        fprintf(stderr, "pto build: %s\n", error.text);
+        terminal_tell(stderr, "pto build: %s\n", error.text);
         return EXIT_FAILED;
     }
     code = write_artefact(request->output, bytes, size);
     free(bytes);
     if (code == EXIT_OK)
-        printf("%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n", request->output,
-               request->compiled, request->reused, size, (now_seconds() - begin) * 1e3);
+        terminal_tell(stdout, "%s: %u compiled, %u from the store, %zu bytes, %.0f ms\n",
+                      request->output, request->compiled, request->reused, size,
+                      (now_seconds() - begin) * 1e3);
     return code;
 }
 
@@ -290,7 +291,7 @@ static int complete_sources(struct request *request)
     const char *path = find_orchestration(request);
 
     if (path == NULL) {
-        fprintf(stderr, "pto build: name a scene or give an --orchestration\n");
+        terminal_tell(stderr, "pto build: name a scene or give an --orchestration\n");
         cli_print_usage(stderr, &cmd_build);
         return EXIT_USAGE;
     }
@@ -321,21 +322,21 @@ static int complete_scene(struct request *request, const char *name)
 
     if (request->source_count != 0 || request->config != NULL || request->signature_count != 0 ||
         request->dir.count != 0) {
-        fprintf(stderr, "pto build: a scene names its sources, signature, configuration and "
-                        "folders itself; change its scene.yaml\n");
+        terminal_tell(stderr, "pto build: a scene names its sources, signature, configuration and "
+                              "folders itself; change its scene.yaml\n");
         return EXIT_USAGE;
     }
     if (scene_find_one(name, folder, &fault) < 0) {
-        fprintf(stderr, "pto build: %s\n", fault.text);
+        terminal_tell(stderr, "pto build: %s\n", fault.text);
         return EXIT_USAGE;
     }
     if (scene_open(folder, &request->scene, &fault) < 0) {
-        fprintf(stderr, "pto build: %s\n", fault.text);
+        terminal_tell(stderr, "pto build: %s\n", fault.text);
         return EXIT_FAILED;
     }
     if (scene_plan(request->scene, request->flag.text, request->flag.count, params,
                    &request->plan) < 0) {
-        fprintf(stderr, "pto build: out of memory\n");
+        terminal_tell(stderr, "pto build: out of memory\n");
         return EXIT_FAILED;
     }
     params->name = request->name != NULL ? request->name : params->name;
@@ -362,8 +363,8 @@ static void show_progress(struct request *request, const struct pto_build_event 
 {
     if (!isatty(STDERR_FILENO))
         return;
-    fprintf(stderr, TERMINAL_CLEAR "[%u/%u] %s %.60s", event->done, event->total, what,
-            event->source);
+    fputs(TERMINAL_CLEAR, stderr);
+    terminal_tell(stderr, "[%u/%u] %s %.60s", event->done, event->total, what, event->source);
     fflush(stderr);
     request->has_line = true;
 }
@@ -381,8 +382,8 @@ static void explain_source(struct request *request, const char *what,
     if (!request->is_explained && !request->is_verbose)
         return;
     clear_progress(request);
-    printf("%-9s %s%s%s\n", what, event->source, event->text != NULL ? ": " : "",
-           event->text != NULL ? event->text : "");
+    terminal_tell(stdout, "%-9s %s%s%s\n", what, event->source, event->text != NULL ? ": " : "",
+                  event->text != NULL ? event->text : "");
     fflush(stdout);
 }
 
@@ -392,9 +393,11 @@ static void show_output(struct request *request, const struct pto_build_event *e
     size_t length = strlen(event->text);
 
     clear_progress(request);
-    fprintf(stderr, "%s%s:%s\n%s%s", terminal_code(stderr, TERMINAL_BOLD), event->source,
-            terminal_code(stderr, TERMINAL_PLAIN), event->text,
-            length != 0 && event->text[length - 1] == '\n' ? "" : "\n");
+    fputs(terminal_code(stderr, TERMINAL_BOLD), stderr);
+    terminal_print(stderr, event->source, true);
+    fprintf(stderr, ":%s\n", terminal_code(stderr, TERMINAL_PLAIN));
+    terminal_tell(stderr, "%s%s", event->text,
+                  length != 0 && event->text[length - 1] == '\n' ? "" : "\n");
 }
 
 static void show_event(void *context, const struct pto_build_event *event)
@@ -427,7 +430,7 @@ static void show_event(void *context, const struct pto_build_event *event)
         break;
     case PTO_BUILD_NOTE:
         clear_progress(request);
-        fprintf(stderr, "pto build: %s\n", event->text);
+        terminal_tell(stderr, "pto build: %s\n", event->text);
         break;
     }
 }
@@ -472,6 +475,6 @@ static int write_artefact(const char *path, const void *bytes, size_t size)
 
     if (is_written(path, bytes, size) || scene_bytes_write(path, bytes, size, &fault) == PTO_OK)
         return EXIT_OK;
-    fprintf(stderr, "pto build: %s\n", fault.text);
+    terminal_tell(stderr, "pto build: %s\n", fault.text);
     return EXIT_FAILED;
 }

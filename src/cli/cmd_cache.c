@@ -59,8 +59,8 @@ static int do_cache(void *context, int count, char **operands)
 
     arguments->action = count != 0 ? operands[0] : "show";
     if (!is_action(arguments->action)) {
-        fprintf(stderr, "pto cache: unknown action '%s'; choose show, verify or clear\n",
-                arguments->action);
+        terminal_tell(stderr, "pto cache: unknown action '%s'; choose show, verify or clear\n",
+                      arguments->action);
         return EXIT_USAGE;
     }
     pto_store_info_init(&info);
@@ -71,7 +71,7 @@ static int do_cache(void *context, int count, char **operands)
     else
         status = pto_store_show(arguments->folder, &info, &error);
     if (status < 0) {
-        fprintf(stderr, "pto cache: %s\n", error.text);
+        terminal_tell(stderr, "pto cache: %s\n", error.text);
         return EXIT_FAILED;
     }
     if (arguments->is_json)
@@ -84,7 +84,7 @@ static int do_cache(void *context, int count, char **operands)
 static void tell_damaged(void *context, const char *path)
 {
     (void)context;
-    fprintf(stderr, "damaged: %s\n", path);
+    terminal_tell(stderr, "damaged: %s\n", path);
 }
 
 /* 1234567 as "1.2 MiB": a size for people, in the units of PTO_STORE_MAX. */

@@ -197,7 +197,7 @@ static int take_code(struct request *request, const char *code)
     for (const struct drill_gap *gap = drill_gaps; gap->status != 0; gap++)
         if (is_asked_for(request, gap->status, gap->name))
             return EXIT_OK;
-    fprintf(stderr, "pto drill: unknown code '%s'; `pto drill --list` lists them\n", code);
+    terminal_tell(stderr, "pto drill: unknown code '%s'; `pto drill --list` lists them\n", code);
     return EXIT_USAGE;
 }
 
@@ -406,7 +406,7 @@ static void run_drills(struct account *a, const struct drill_setting *setting)
     uint32_t table;
 
     if (result == MAP_FAILED) {
-        fprintf(stderr, "pto drill: out of memory\n");
+        terminal_tell(stderr, "pto drill: out of memory\n");
         a->count[OUTCOME_FAILED]++;
         return;
     }

@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/commands.h"
 #include "cli/json.h"
 #include "pto/pto.h"
-#include "scene/bytes.h"
 #include "scene/terminal.h"
 
 enum { HEX_MAX = 2 * PTO_DIGEST_BYTES + 1, HEX_SHORT = 16 };
@@ -79,23 +79,14 @@ static int load_checked(const struct request *request, struct pto_callable **cal
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
-    struct fault fault = { .status = 0 };
-    void *bytes;
-    size_t size;
-    int status;
+    struct stat about;
 
-    if (scene_bytes_read(request->path, SIZE_MAX - 1, &bytes, &size, &fault) < 0) {
-        fprintf(stderr, "pto inspect: %s\n", fault.text);
-        return EXIT_FAILED;
-    }
     pto_load_options_init(&options);
-    options.name = request->path;
     options.expect_isa = request->expect_isa;
-    status = pto_callable_load_memory(bytes, size, &options, callable_out, &error);
-    free(bytes);
-    *bytes_out = size;
-    if (status >= 0)
+    if (pto_callable_load_file(request->path, &options, callable_out, &error) >= 0) {
+        *bytes_out = stat(request->path, &about) == 0 ? (uint64_t)about.st_size : 0;
         return EXIT_OK;
+    }
     fprintf(stderr, "pto inspect: %s\n", error.text);
     return EXIT_FAILED;
 }
@@ -114,17 +105,10 @@ static const char *kind_of(const struct pto_callable_info *info)
     return info->kind == PTO_CALLABLE_BLOB ? "chip callable" : "artefact";
 }
 
-/* Names come from the file: control characters are not printed. */
-static void print_printable(const char *text)
-{
-    for (; *text != '\0'; text++)
-        putchar((unsigned char)*text < 0x20 || *text == 0x7f ? '?' : *text);
-}
-
 static void print_field(const char *name, const char *text)
 {
     printf("  %-14s ", name);
-    print_printable(text != NULL && text[0] != '\0' ? text : "-");
+    terminal_print(stdout, text != NULL && text[0] != '\0' ? text : "-", true);
     putchar('\n');
 }
 
@@ -142,7 +126,7 @@ static void print_kernels(const struct pto_callable *callable, uint32_t count)
         (void)pto_callable_kernel(callable, i, &kernel);
         printf("    %4" PRIu32 "  %-4s %10" PRIu64 "  %.*s  ", kernel.func_id,
                pto_core_name(kernel.core), kernel.bytes, HEX_SHORT, hex_of(kernel.digest, hex));
-        print_printable(kernel.name);
+        terminal_print(stdout, kernel.name, true);
         putchar('\n');
     }
 }
@@ -163,7 +147,7 @@ static void print_files(const struct request *request, const struct pto_callable
     for (uint32_t i = 0; i < count && request->has_files; i++) {
         (void)pto_callable_file(callable, i, &file);
         printf("    %.*s  %-3s  ", HEX_SHORT, hex_of(file.digest, hex), file.is_isa ? "isa" : "");
-        print_printable(file.path);
+        terminal_print(stdout, file.path, true);
         putchar('\n');
     }
 }
@@ -176,7 +160,7 @@ static void print_artefact_table(const struct request *request, const struct pto
 
     (void)pto_callable_info(callable, &info);
     printf("%s", terminal_code(stdout, TERMINAL_BOLD));
-    print_printable(request->path);
+    terminal_print(stdout, request->path, true);
     printf("%s  %s, %" PRIu64 " bytes\n", terminal_code(stdout, TERMINAL_PLAIN), kind_of(&info),
            bytes);
     print_field("name", info.name);

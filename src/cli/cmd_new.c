@@ -10,6 +10,7 @@
 
 #include "cli/commands.h"
 #include "scene/bytes.h"
+#include "scene/terminal.h"
 
 /* @NAME@ in a text is the name of the scene. */
 struct template
@@ -116,9 +117,11 @@ const struct cli_command cmd_new = {
 
 static bool is_scene_name(const char *name)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+    static const char letters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
 
-    return name[0] != '\0' && strlen(name) < 64 && strspn(name, letters) == strlen(name);
+    return name[0] != '\0' && name[0] != '.' && name[0] != '-' && strlen(name) < 64 &&
+           strspn(name, letters) == strlen(name);
 }
 
 static int do_new(void *context, int count, char **operands)
@@ -132,14 +135,15 @@ static int do_new(void *context, int count, char **operands)
     while (length > 1 && operands[0][length - 1] == '/')
         length--;
     if (length >= sizeof(folder) - 64) {
-        fprintf(stderr, "pto new: the path is too long\n");
+        terminal_tell(stderr, "pto new: the path is too long\n");
         return EXIT_USAGE;
     }
     memcpy(folder, operands[0], length);
     folder[length] = '\0';
     name = strrchr(folder, '/') != NULL ? strrchr(folder, '/') + 1 : folder;
     if (!is_scene_name(name)) {
-        fprintf(stderr, "pto new: '%s' is not a name: letters, digits and _, up to 63\n", name);
+        terminal_tell(stderr,
+                      "pto new: '%s' is not a name: letters, digits, _, . and -, up to 63\n", name);
         return EXIT_USAGE;
     }
     return make_scene(folder, name);
@@ -164,38 +168,60 @@ static char *fill_in(const char *text, const char *name, size_t *bytes_out)
     return filled;
 }
 
-static int refuse_folder(const char *path)
+static int make_folder(const char *path, struct fault *fault)
 {
-    fprintf(stderr, "pto new: %s cannot be made: %s\n", path, strerror(errno));
-    return EXIT_FAILED;
+    return mkdir(path, 0777) == 0 ? PTO_OK
+                                  : fault_tell(fault, PTO_ESYSTEM, "%.1000s cannot be made: %s",
+                                               path, strerror(errno));
+}
+
+static int write_template(const struct template *template, const char *folder, const char *name,
+                          struct fault *fault)
+{
+    char path[PATH_MAX + 32];
+    size_t bytes;
+    char *text = fill_in(template->text, name, &bytes);
+    int status;
+
+    if (text == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    snprintf(path, sizeof(path), "%s/%s", folder, template->path);
+    status = scene_bytes_write(path, text, bytes, fault);
+    free(text);
+    return status;
+}
+
+/* What was made of a scene that cannot be finished. */
+static void remove_scene(const char *folder)
+{
+    char path[PATH_MAX + 32];
+
+    for (uint32_t i = 0; i < TEMPLATES; i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, templates[i].path);
+        (void)unlink(path);
+    }
+    snprintf(path, sizeof(path), "%s/kernels", folder);
+    (void)rmdir(path);
+    (void)rmdir(folder);
 }
 
 static int make_scene(const char *folder, const char *name)
 {
+    struct fault fault = { .status = 0 };
     char path[PATH_MAX + 32];
+    int status = make_folder(folder, &fault);
 
-    if (mkdir(folder, 0777) < 0)
-        return refuse_folder(folder);
-    snprintf(path, sizeof(path), "%s/kernels", folder);
-    if (mkdir(path, 0777) < 0)
-        return refuse_folder(path);
-    for (uint32_t i = 0; i < TEMPLATES; i++) {
-        struct fault fault = { .status = 0 };
-        size_t bytes;
-        char *text = fill_in(templates[i].text, name, &bytes);
-        int status;
-
-        if (text == NULL) {
-            fprintf(stderr, "pto new: out of memory\n");
-            return EXIT_FAILED;
-        }
-        snprintf(path, sizeof(path), "%s/%s", folder, templates[i].path);
-        status = scene_bytes_write(path, text, bytes, &fault);
-        free(text);
-        if (status < 0) {
-            fprintf(stderr, "pto new: %s\n", fault.text);
-            return EXIT_FAILED;
-        }
+    if (status == PTO_OK) {
+        snprintf(path, sizeof(path), "%s/kernels", folder);
+        status = make_folder(path, &fault);
+        for (uint32_t i = 0; i < TEMPLATES && status == PTO_OK; i++)
+            status = write_template(&templates[i], folder, name, &fault);
+        if (status < 0)
+            remove_scene(folder);
+    }
+    if (status < 0) {
+        terminal_tell(stderr, "pto new: %s\n", fault.text);
+        return EXIT_FAILED;
     }
     printf("made %s; next: pto test %s\n", folder, folder);
     return EXIT_OK;

@@ -101,8 +101,8 @@ const struct cli_command cmd_run = {
     .summary = "build a scene and run it on the simulated chips",
     .synopsis = "[SCENE|FILE.ptoc] [OPTION...]",
     .description =
-        "Builds a scene (a folder, or the name of an example; vector if none is named), runs a "
-        "case of it and compares the result with its golden.",
+        "Builds a scene (a folder, or the name of an example; if none is named, the one in this "
+        "folder, or else vector), runs a case of it and compares the result with its golden.",
     .notes = "The arguments of an artefact are called 0, 1, ...; an output whose file does not "
              "exist yet needs a type and a shape: --out 2=f.npy:float32[64,64]",
     .options = options,
@@ -116,6 +116,18 @@ static bool is_artefact(const char *target)
     const char *dot = target != NULL ? strrchr(target, '.') : NULL;
 
     return dot != NULL && strcmp(dot, ".ptoc") == 0;
+}
+
+/* Of the platform, or of the largest one. */
+static uint32_t find_clusters_max(const char *name)
+{
+    const struct pto_platform *platform;
+    uint32_t max = 0;
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if ((name == NULL || strcmp(platform->name, name) == 0) && platform->clusters_max > max)
+            max = platform->clusters_max;
+    return max;
 }
 
 /* An option that would have no effect is refused. */
@@ -140,6 +152,10 @@ static bool refuse_options(const struct run_request *r)
                                        : "looking, which takes time, and --timeout ends it");
     else if (r->out.count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
         fprintf(stderr, "pto run: --out writes the result of one case; name it with --case\n");
+    else if (r->session.clusters > find_clusters_max(r->platform))
+        fprintf(stderr, "pto run: --clusters %u, but %s has at most %u\n", r->session.clusters,
+                r->platform != NULL ? r->platform : "the largest chip",
+                find_clusters_max(r->platform));
     else
         return false;
     return true;
@@ -238,8 +254,9 @@ static int run_target(struct run_request *request)
 
     if (is_artefact(request->target))
         return cli_run_artefact(request);
-    if (scene_find_one(request->target != NULL ? request->target : DEFAULT_SCENE, path, &fault) <
-        0) {
+    if (request->target == NULL)
+        request->target = scene_is_folder(".") ? "." : DEFAULT_SCENE;
+    if (scene_find_one(request->target, path, &fault) < 0) {
         fprintf(stderr, "pto run: %s\n", fault.text);
         return EXIT_USAGE;
     }

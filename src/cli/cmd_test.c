@@ -305,14 +305,13 @@ static void print_item(const struct test_item *item)
     printf("%s%-5s%s ", terminal_code(stdout, colours[item->outcome]), words[item->outcome],
            terminal_code(stdout, TERMINAL_PLAIN));
     if (item->scene == NULL)
-        printf("%s\n", item->path);
+        terminal_print(stdout, item->path, true);
     else
         printf("%s/%s %s %s", item->scene->name, item->kase->name, item->platform,
                pto_mode_name(item->mode));
     if (item->scene != NULL && item->outcome == TEST_PASSED)
         printf("  (run %.3f ms, all %.0f ms)", (double)item->run_ns / 1e6, item->seconds * 1e3);
-    if (item->scene != NULL)
-        printf("\n");
+    printf("\n");
     terminal_print_indented(item->text, "      ");
     if (item->outcome == TEST_FAILED && item->output != NULL) {
         printf("      it printed:\n");

@@ -41,7 +41,7 @@ static const struct cli_command *find_command(const char *name)
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(name, commands[i]->name) == 0)
             return commands[i];
-    fprintf(stderr, "pto: unknown command '%s'; `pto --help` lists the commands\n", name);
+    terminal_tell(stderr, "pto: unknown command '%s'; `pto --help` lists the commands\n", name);
     return NULL;
 }
 
@@ -74,7 +74,8 @@ static int print_help(int argc, char **argv)
     if (strcmp(argv[0], "--man") == 0 && argc <= 2)
         return print_manual(argv[1]);
     if (argc > 1) {
-        fprintf(stderr, "pto help: unexpected argument '%s'; one command at a time\n", argv[1]);
+        terminal_tell(stderr, "pto help: unexpected argument '%s'; one command at a time\n",
+                      argv[1]);
         return EXIT_USAGE;
     }
     command = find_command(argv[0]);
@@ -121,7 +122,7 @@ static int flush_output(int code)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return code;
-    fprintf(stderr, "pto: the output is incomplete: %s\n",
-            errno != 0 ? strerror(errno) : "a write failed");
+    terminal_tell(stderr, "pto: the output is incomplete: %s\n",
+                  errno != 0 ? strerror(errno) : "a write failed");
     return code != EXIT_OK ? code : EXIT_FAILED;
 }

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "scene/terminal.h"
 
 struct parser {
     const struct cli_command *command;
@@ -39,7 +40,7 @@ int cli_run(const struct cli_command *command, int argc, char **argv)
 
     p.request = calloc(1, command->request_bytes + 1);
     if (p.request == NULL) {
-        fprintf(stderr, "pto %s: out of memory\n", command->name);
+        terminal_tell(stderr, "pto %s: out of memory\n", command->name);
         return EXIT_FAILED;
     }
     set_initial(&p);
@@ -48,7 +49,7 @@ int cli_run(const struct cli_command *command, int argc, char **argv)
         cli_print_usage(stdout, command);
         code = EXIT_OK;
     } else if (p.fault.status != 0) {
-        fprintf(stderr, "pto %s: %s\n", command->name, p.fault.text);
+        terminal_tell(stderr, "pto %s: %s\n", command->name, p.fault.text);
     } else if ((uint32_t)count < command->operands_min) {
         cli_print_usage(stderr, command);
     } else if ((uint32_t)count > command->operands_max) {
@@ -62,8 +63,8 @@ int cli_run(const struct cli_command *command, int argc, char **argv)
 
 int cli_refuse_operand(const struct cli_command *command, const char *operand)
 {
-    fprintf(stderr, "pto %s: unexpected argument '%s'; see `pto %s --help`\n", command->name,
-            operand, command->name);
+    terminal_tell(stderr, "pto %s: unexpected argument '%s'; see `pto %s --help`\n", command->name,
+                  operand, command->name);
     return EXIT_USAGE;
 }
 

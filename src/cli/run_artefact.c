@@ -11,7 +11,7 @@
 #include "cli/commands.h"
 #include "cli/options.h"
 #include "cli/run_request.h"
-#include "scene/bytes.h"
+#include "scene/terminal.h"
 
 enum { NAME_BYTES = 8 };
 
@@ -49,17 +49,11 @@ static int load_target(const struct run_request *request, struct pto_callable **
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
-    void *bytes;
-    size_t size;
-    int status = scene_bytes_read(request->target, SIZE_MAX - 1, &bytes, &size, fault);
+    int status;
 
-    if (status < 0)
-        return status;
     pto_load_options_init(&options);
-    options.name = request->target;
     options.expect_isa = request->expect_isa;
-    status = pto_callable_load_memory(bytes, size, &options, callable_out, &error);
-    free(bytes);
+    status = pto_callable_load_file(request->target, &options, callable_out, &error);
     return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
 }
 
@@ -87,7 +81,8 @@ int cli_run_artefact(const struct run_request *request)
                              : (request->modes & 1u << PTO_MODE_HOST) != 0 ? PTO_MODE_HOST
                                                                            : PTO_MODE_STREAM;
 
-        printf("%s: %s\n", m->scene.name, request->target);
+        terminal_print(stdout, m->scene.name, true);
+        printf(": %s\n", request->target);
         code = run_described(m, callable, platform, mode, request, &fault);
         callable = NULL;
     }

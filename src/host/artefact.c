@@ -51,13 +51,42 @@ enum artefact_kind artefact_recognise(const void *bytes, size_t size)
     return ARTEFACT_NONE;
 }
 
-int artefact_read(const void *bytes, size_t size, struct artefact *out, struct pto_error *error)
+int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_error *error)
 {
-    struct artefact a = { .entry = NULL };
-    int status;
+    struct artefact_header h;
 
     if (size == 0)
         return error_tell(error, PTO_EFORMAT, "it is empty");
+    if (size > ARTEFACT_BYTES_MAX)
+        return error_tell(
+            error, PTO_EFORMAT,
+            "it has %zu bytes, and no callable has more than %u; it is something else", size,
+            (unsigned)ARTEFACT_BYTES_MAX);
+    switch (artefact_recognise(bytes, have)) {
+    case ARTEFACT_FILE:
+        if (have < sizeof(h) || size < sizeof(h))
+            return PTO_OK; /* reading it says how much is missing */
+        memcpy(&h, bytes, sizeof(h));
+        return check_header(&h, size, error);
+    case ARTEFACT_BLOB:
+        return PTO_OK;
+    case ARTEFACT_OBJECT:
+        return error_tell(error, PTO_EFORMAT,
+                          "it is a shared object, not an artefact; `pto build` makes one of its "
+                          "sources");
+    default:
+        return error_tell(error, PTO_EFORMAT,
+                          "it is neither an artefact (.ptoc), a chip callable nor a shared object");
+    }
+}
+
+int artefact_read(const void *bytes, size_t size, struct artefact *out, struct pto_error *error)
+{
+    struct artefact a = { .entry = NULL };
+    int status = artefact_glance(bytes, size, size, error);
+
+    if (status < 0)
+        return status;
     switch (artefact_recognise(bytes, size)) {
     case ARTEFACT_FILE:
         status = read_file(bytes, size, true, &a, error);
@@ -71,13 +100,8 @@ int artefact_read(const void *bytes, size_t size, struct artefact *out, struct p
             artefact_identity_of(&a, &a.identity);
         }
         break;
-    case ARTEFACT_OBJECT:
-        return error_tell(error, PTO_EFORMAT,
-                          "it is a shared object, not an artefact; `pto build` makes one of its "
-                          "sources");
-    default:
-        return error_tell(error, PTO_EFORMAT,
-                          "it is neither an artefact (.ptoc), a chip callable nor a shared object");
+    default: /* artefact_glance has refused it */
+        return PTO_EFORMAT;
     }
     if (status >= 0)
         *out = a;
@@ -300,6 +324,19 @@ static int check_kernels(const struct artefact *a, uint32_t text_size, struct pt
     return PTO_OK;
 }
 
+/* A relative path that goes nowhere but down: headers are compared with those of a folder. */
+static bool is_inside(const char *path)
+{
+    if (path[0] == '/' || path[0] == '\0')
+        return false;
+    for (const char *at = path; at != NULL; at = strchr(at, '/')) {
+        at += *at == '/';
+        if (strncmp(at, "..", 2) == 0 && (at[2] == '/' || at[2] == '\0'))
+            return false;
+    }
+    return true;
+}
+
 static int check_files(const struct artefact *a, uint32_t text_size, struct pto_error *error)
 {
     for (uint32_t i = 0; i < a->file_count; i++) {
@@ -308,6 +345,8 @@ static int check_files(const struct artefact *a, uint32_t text_size, struct pto_
         memcpy(&record, a->files + i * sizeof(record), sizeof(record));
         if (record.path >= text_size || record.flags > FILE_IS_ISA)
             return damaged(error, "a file that it was made of has no valid name");
+        if ((record.flags & FILE_IS_ISA) != 0 && !is_inside(a->text + record.path))
+            return damaged(error, "a header of the tile library lies outside of it");
         if (i > 0) {
             struct artefact_file before = artefact_file_at(a, i - 1);
             struct artefact_file file = artefact_file_at(a, i);

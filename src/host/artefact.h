@@ -26,7 +26,7 @@
 /* Of what crosses between the runtime and compiled code. Old artefacts are refused after a change. */
 enum { ARTEFACT_ABI = 2 };
 
-enum { ARTEFACT_FILES_MAX = 1 << 20 };
+enum { ARTEFACT_FILES_MAX = 1 << 20, ARTEFACT_BYTES_MAX = 1 << 30 };
 
 struct artefact_file {
     const char *path; /* of the tile library's headers: relative to its root */
@@ -94,6 +94,8 @@ struct artefact {
  * with a sentence; nothing is allocated.
  */
 int artefact_read(const void *bytes, size_t size, struct artefact *out, struct pto_error *error);
+/* Of the first `have` bytes: whether a file of `size` bytes is worth reading. As artefact_read. */
+int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_error *error);
 enum pto_direction artefact_direction(const struct artefact *a, uint32_t index);
 struct artefact_kernel artefact_kernel_at(const struct artefact *a, uint32_t index);
 struct artefact_file artefact_file_at(const struct artefact *a, uint32_t index);

@@ -69,7 +69,7 @@ struct callable *callable_make(const struct pto_callable_params *params)
         size_t length = strlen(name != NULL ? name : "") + 1;
 
         memcpy(text, name != NULL ? name : "", length);
-        c->kernel_name[i] = text;
+        c->kernel_name[i] = pto_text_clean(text, true); /* they go into sentences and stories */
         text += length;
         if (i < params->kernel_count)
             c->kernel[i] =
@@ -126,19 +126,10 @@ static int load_artefact(const char *path, const char *symbol, struct pto_callab
                          struct pto_error *error)
 {
     struct pto_load_options options;
-    char *bytes;
-    size_t size;
-    int status = file_read(path, SIZE_MAX / 2, &bytes, &size);
 
-    if (status < 0)
-        return error_tell(error, status == PTO_ENOMEM ? status : PTO_ELOAD, "%s cannot be read: %s",
-                          path, strerror(errno));
     pto_load_options_init(&options);
-    options.name = path;
     options.symbol = symbol;
-    status = pto_callable_load_memory(bytes, size, &options, callable_out, error);
-    free(bytes);
-    return status;
+    return pto_callable_load_file(path, &options, callable_out, error);
 }
 
 static int load_object(const char *path, const char *symbol, struct pto_callable **callable_out,

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Callables from artefacts: read, compared with what is expected, and told about. */
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/sized.h"
@@ -12,9 +15,13 @@
 #include "host/host.h"
 #include "host/register.h"
 
+enum { HEADER_MAX = 16 << 20 }; /* bytes of a header of the tile library */
+
 static int check_expected(const struct artefact *a, const struct pto_load_options *options,
                           const char *name, struct pto_error *error);
-static struct packed *make_packed(const void *bytes, size_t size, const char *symbol);
+static int load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
+                      struct pto_callable **callable_out, struct pto_error *error);
+static struct packed *make_packed(void *bytes, const char *symbol);
 static int make_callable(struct packed *packed, struct callable **callable_out);
 static void tell_packed(const struct callable *c, struct pto_callable_info *info);
 
@@ -36,25 +43,92 @@ int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_lo
 {
     struct pto_load_options options;
     struct pto_error own;
-    struct packed *packed;
-    struct callable *c = NULL;
-    const char *name;
-    void *handle = NULL;
+    void *copy;
     int status;
 
     if (bytes == NULL || callable_out == NULL || !sized_is_valid(error) ||
         !is_valid(given, &options))
         return error_tell(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
-    name = options.name != NULL ? options.name : "the callable";
-    packed = make_packed(bytes, size, options.symbol);
+    if (options.name == NULL)
+        options.name = "the callable";
+    pto_error_init(&own);
+    status = artefact_glance(bytes, size, size, &own);
+    if (status < 0)
+        return error_tell(error, status, "%s: %.400s", options.name, own.text);
+    copy = malloc(size + 1);
+    if (copy == NULL)
+        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for %zu bytes", options.name,
+                          size);
+    memcpy(copy, bytes, size);
+    return load_bytes(copy, size, &options, callable_out, error);
+}
+
+/* Its beginning says whether the rest is worth reading. */
+static int glance_at(const char *path, struct pto_error *error)
+{
+    size_t room = sizeof(struct chip_callable) + 64;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    char *bytes = malloc(room);
+    int status = PTO_ENOMEM;
+    struct stat about;
+    ssize_t got = -1;
+
+    if (file >= 0 && bytes != NULL && fstat(file, &about) == 0 && S_ISREG(about.st_mode))
+        got = read(file, bytes, room);
+    if (got >= 0)
+        status = artefact_glance(bytes, (size_t)got, (size_t)about.st_size, error);
+    else if (bytes != NULL)
+        status = PTO_OK; /* reading all of it tells the reason */
+    free(bytes);
+    if (file >= 0)
+        close(file);
+    return status;
+}
+
+int pto_callable_load_file(const char *path, const struct pto_load_options *given,
+                           struct pto_callable **callable_out, struct pto_error *error)
+{
+    struct pto_load_options options;
+    struct pto_error own;
+    char *bytes;
+    size_t size;
+    int status;
+
+    if (path == NULL || callable_out == NULL || !sized_is_valid(error) ||
+        !is_valid(given, &options))
+        return error_tell(error, PTO_EINVAL, "%s", pto_strerror(PTO_EINVAL));
+    if (options.name == NULL)
+        options.name = path;
+    pto_error_init(&own);
+    status = glance_at(path, &own);
+    if (status < 0)
+        return error_tell(error, status, "%s: %.400s", options.name, own.text);
+    status = file_read(path, ARTEFACT_BYTES_MAX, &bytes, &size);
+    if (status < 0)
+        return error_tell(error, status == PTO_ENOMEM ? status : PTO_ELOAD, "%s cannot be read: %s",
+                          path, errno == EINVAL ? "it is not a file" : strerror(errno));
+    return load_bytes(bytes, size, &options, callable_out, error);
+}
+
+/* The bytes are the callable's from here on. */
+static int load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
+                      struct pto_callable **callable_out, struct pto_error *error)
+{
+    struct packed *packed = make_packed(bytes, options->symbol);
+    const char *name = options->name;
+    struct pto_error own;
+    struct callable *c = NULL;
+    void *handle = NULL;
+    int status;
+
     if (packed == NULL)
-        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for %zu bytes", name, size);
+        return error_tell(error, PTO_ENOMEM, "%s: there is no memory for a callable", name);
     pto_error_init(&own);
     status = artefact_read(packed->bytes, size, packed->artefact, &own);
     if (status < 0)
         status = error_tell(error, status, "%s: %.400s", name, own.text);
     else
-        status = check_expected(packed->artefact, &options, name, error);
+        status = check_expected(packed->artefact, options, name, error);
     if (status < 0) {
         packed_free(packed);
         return status;
@@ -102,7 +176,7 @@ static int compare_folder(const struct artefact *a, const char *folder, const ch
         if (!file.is_isa)
             continue;
         if (snprintf(path, sizeof(path), "%s/%s", folder, file.path) >= (int)sizeof(path) ||
-            file_read(path, SIZE_MAX / 2, &bytes, &size) < 0)
+            file_read(path, HEADER_MAX, &bytes, &size) < 0)
             return error_tell(error, PTO_ESTALE,
                               "%.120s was made with %.120s, which cannot be read below %.120s; "
                               "build it again",
@@ -167,14 +241,17 @@ static int check_expected(const struct artefact *a, const struct pto_load_option
 
 /* ---- making ---- */
 
-static struct packed *make_packed(const void *bytes, size_t size, const char *symbol)
+/* Takes the bytes over, and frees them if it fails. */
+static struct packed *make_packed(void *bytes, const char *symbol)
 {
     struct packed *packed = calloc(1, sizeof(*packed));
 
-    if (packed == NULL)
+    if (packed == NULL) {
+        free(bytes);
         return NULL;
+    }
     packed->artefact = calloc(1, sizeof(*packed->artefact));
-    packed->bytes = malloc(size + 1);
+    packed->bytes = bytes;
     if (symbol != NULL) {
         size_t length = strlen(symbol) + 1;
 
@@ -182,12 +259,10 @@ static struct packed *make_packed(const void *bytes, size_t size, const char *sy
         if (packed->entry != NULL)
             memcpy(packed->entry, symbol, length);
     }
-    if (packed->artefact == NULL || packed->bytes == NULL ||
-        (symbol != NULL && packed->entry == NULL)) {
+    if (packed->artefact == NULL || (symbol != NULL && packed->entry == NULL)) {
         packed_free(packed);
         return NULL;
     }
-    memcpy(packed->bytes, bytes, size);
     return packed;
 }
 

@@ -767,6 +767,7 @@ int run_fail(struct run *run, int status, const char *format, ...)
     va_start(args, format);
     vsnprintf(error->text, sizeof(error->text), format, args);
     va_end(args);
+    pto_text_clean(error->text, false);
     return status;
 }
 

@@ -40,6 +40,7 @@ static void say(struct pto_error *error, const char *format, ...)
     va_start(args, format);
     vsnprintf(error->text + used, sizeof(error->text) - (size_t)used, format, args);
     va_end(args);
+    pto_text_clean(error->text, false);
 }
 
 void sentence_write(const struct failure *f, const struct callable *c, struct pto_error *error)
@@ -585,6 +586,7 @@ static void tell(struct story *story, const char *format, ...)
     va_start(args, format);
     length = vsnprintf(story->text + story->length, left, format, args);
     va_end(args);
+    pto_text_clean(story->text + story->length, false);
     if (length > 0)
         story->length += (size_t)length < left ? (uint32_t)length : (uint32_t)left - 1;
 }

@@ -31,6 +31,8 @@ struct level {
 struct reader {
     struct document *document;
     struct fault *fault;
+    const char *text;
+    size_t bytes;
     uint32_t depth;
     struct level level[DOCUMENT_DEPTH_MAX + 1];
 };
@@ -54,7 +56,7 @@ int scene_document_read(const char *name, const void *text, size_t bytes,
     }
     yaml_parser_set_input_string(&parser, text, bytes);
 
-    struct reader reader = { .document = document, .fault = fault };
+    struct reader reader = { .document = document, .fault = fault, .text = text, .bytes = bytes };
 
     status = read_events(&reader, &parser);
     yaml_parser_delete(&parser);
@@ -146,6 +148,20 @@ static int refuse_mark(struct reader *r, yaml_mark_t mark, const char *text)
                       mark.column + 1, text);
 }
 
+/* Whether the line, counted from 0, is indented with a tab. */
+static bool has_tab(const struct reader *r, size_t line)
+{
+    const char *at = r->text, *end = r->text + r->bytes;
+
+    for (; line > 0 && at != NULL; line--) {
+        at = memchr(at, '\n', (size_t)(end - at));
+        at = at != NULL ? at + 1 : NULL;
+    }
+    while (at != NULL && at < end && *at == ' ')
+        at++;
+    return at != NULL && at < end && *at == '\t';
+}
+
 static int refuse_yaml(struct reader *r, const yaml_parser_t *parser)
 {
     char text[256];
@@ -155,6 +171,9 @@ static int refuse_yaml(struct reader *r, const yaml_parser_t *parser)
     if (parser->error == YAML_READER_ERROR)
         return fault_tell(r->fault, PTO_EINVAL, "%s: byte %zu is not UTF-8 text (%s)",
                           r->document->name, parser->problem_offset, parser->problem);
+    if (has_tab(r, parser->problem_mark.line))
+        return refuse_mark(r, parser->problem_mark,
+                           "the line begins with a tab; indent it with blanks");
     snprintf(text, sizeof(text), "not valid YAML: %s%s%s",
              parser->problem != NULL ? parser->problem : "unknown problem",
              parser->context != NULL ? " " : "", parser->context != NULL ? parser->context : "");
@@ -178,6 +197,16 @@ static int read_events(struct reader *r, yaml_parser_t *parser)
     return status;
 }
 
+/* Names and summaries are printed. */
+static bool has_controls(const char *text, size_t length)
+{
+    for (size_t i = 0; i < length; i++)
+        if (((unsigned char)text[i] < 0x20 && text[i] != '\n' && text[i] != '\t') ||
+            text[i] == 0x7f)
+            return true;
+    return false;
+}
+
 static int copy_text(struct reader *r, const yaml_event_t *event, const char **text_out)
 {
     size_t length = event->data.scalar.length;
@@ -186,6 +215,10 @@ static int copy_text(struct reader *r, const yaml_event_t *event, const char **t
 
     if (memchr(text, '\0', length) != NULL)
         return refuse_mark(r, event->start_mark, "a text must not contain a zero byte");
+    if (has_controls(text, length))
+        return refuse_mark(
+            r, event->start_mark,
+            "a text must not contain control characters, but for line ends and tabs");
     copy = scene_document_take(r->document, length + 1);
     if (copy == NULL)
         return fault_tell(r->fault, PTO_ENOMEM, "%s: out of memory", r->document->name);

@@ -90,6 +90,7 @@ struct scene_case {
     double timeout; /* seconds */
     uint64_t seed;
     uint32_t clusters; /* 0: the platform's default */
+    const struct node *clusters_at;
     struct scene_tolerance tolerance[PTO_DTYPE_COUNT];
     struct scene_files *inputs; /* NULL: none */
     struct scene_files *expected;

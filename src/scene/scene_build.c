@@ -23,6 +23,12 @@ struct scene_golden {
     scene_golden_fn function;
 };
 
+static void show_text(const char *before, const char *text)
+{
+    fputs(before, stderr);
+    terminal_print(stderr, text, false);
+}
+
 static void show_build_event(void *context, const struct pto_build_event *event)
 {
     const struct scene_build_options *options = context;
@@ -32,12 +38,14 @@ static void show_build_event(void *context, const struct pto_build_event *event)
         fprintf(stderr, TERMINAL_CLEAR "compiling %u/%u  %s", event->done, event->total,
                 event->source != NULL ? event->source : "");
     else if (event->kind == PTO_BUILD_OUTPUT)
-        fprintf(stderr, "%s%s", is_line ? TERMINAL_CLEAR : "",
-                event->text != NULL ? event->text : "");
-    else if ((options->is_verbose || event->kind == PTO_BUILD_NOTE) && event->text != NULL)
-        fprintf(stderr, "%s%s%s%s", event->source != NULL ? event->source : "",
-                event->source != NULL ? ": " : "", event->text,
-                event->text[0] != '\0' && event->text[strlen(event->text) - 1] == '\n' ? "" : "\n");
+        show_text(is_line ? TERMINAL_CLEAR : "", event->text);
+    else if ((options->is_verbose || event->kind == PTO_BUILD_NOTE) && event->text != NULL) {
+        size_t length = strlen(event->text);
+
+        terminal_print(stderr, event->source, true);
+        show_text(event->source != NULL ? ": " : "", event->text);
+        fputs(length != 0 && event->text[length - 1] == '\n' ? "" : "\n", stderr);
+    }
     fflush(stderr);
 }
 

@@ -84,8 +84,10 @@ static int take_clusters(struct loader *l, const struct node *value, void *targe
     int64_t clusters;
     int status = scene_fields_integer(l, value, 1, 1024, &clusters);
 
-    if (status == PTO_OK)
+    if (status == PTO_OK) {
         ((struct scene_case *)target)->clusters = (uint32_t)clusters;
+        ((struct scene_case *)target)->clusters_at = value;
+    }
     return status;
 }
 
@@ -550,6 +552,21 @@ static int check_scalars(struct loader *l, const struct scene_case *kase)
     return PTO_OK;
 }
 
+/* No simulated chip is larger than its model. */
+static int check_clusters(struct loader *l, const struct scene_case *kase)
+{
+    for (uint32_t i = 0; kase->clusters != 0 && i < kase->platform_count; i++) {
+        uint32_t max = pto_platform_find(kase->platform[i])->clusters_max;
+
+        if (kase->clusters > max)
+            return REFUSE(l, kase->clusters_at,
+                          "%u clusters, but %s has at most %u; ask for fewer, or leave %s out of "
+                          "the platforms of case '%s'",
+                          kase->clusters, kase->platform[i], max, kase->platform[i], kase->name);
+    }
+    return PTO_OK;
+}
+
 /* Every input has a source, and every output something to compare with. */
 static int check_data_sources(struct loader *l, const struct node *root,
                               const struct scene_case *kase)
@@ -588,7 +605,9 @@ static int check_scene(struct loader *l, const struct node *root)
     for (uint32_t i = 0; i < l->scene->case_count && status == PTO_OK; i++) {
         const struct scene_case *kase = &l->scene->kase[i];
 
-        status = check_shapes(l, kase);
+        status = check_clusters(l, kase);
+        if (status == PTO_OK)
+            status = check_shapes(l, kase);
         if (status == PTO_OK)
             status = check_scalars(l, kase);
         if (status == PTO_OK)

@@ -154,6 +154,9 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
 
     if (s->device != NULL && s->clusters == clusters && s->workers == workers)
         return PTO_OK;
+    if (clusters > pto_platform_find(s->platform)->clusters_max)
+        return fault_tell(fault, PTO_EINVAL, "%u clusters, but %s has at most %u", clusters,
+                          s->platform, pto_platform_find(s->platform)->clusters_max);
     if (s->device != NULL)
         (void)pto_device_close(s->device);
     s->device = NULL;

@@ -3,11 +3,14 @@
 #ifndef PTO_TERMINAL_H
 #define PTO_TERMINAL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "pto/error.h"
 
 #define TERMINAL_BOLD "\033[1m"
 #define TERMINAL_RED "\033[31m"
@@ -32,15 +35,51 @@ static inline const char *terminal_code(FILE *to, const char *code)
     return terminal_has_colour(to) ? code : "";
 }
 
-/* The lines of a text, which may be NULL, on stdout. */
-static inline void terminal_print_indented(const char *text, const char *indent)
+/*
+ * Text from outside (names in files, what compilers and goldens print), which may
+ * be NULL: it cannot move the cursor, change colours or pretend to be another line.
+ */
+static inline void terminal_print(FILE *to, const char *text, bool is_name)
 {
+    char *copy = text != NULL ? strdup(text) : NULL;
+
+    if (copy != NULL)
+        fputs(pto_text_clean(copy, is_name), to);
+    free(copy);
+}
+
+/* As fprintf, and the whole is cleaned like that: for sentences with names in them. */
+__attribute__((format(printf, 2, 3))) static inline void terminal_tell(FILE *to, const char *format,
+                                                                       ...)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *made = open_memstream(&text, &size);
+    va_list args;
+
+    if (made == NULL)
+        return;
+    va_start(args, format);
+    vfprintf(made, format, args);
+    va_end(args);
+    if (fclose(made) == 0)
+        fputs(pto_text_clean(text, false), to);
+    free(text);
+}
+
+/* The lines of a text from outside, which may be NULL, on stdout. */
+static inline void terminal_print_indented(const char *given, const char *indent)
+{
+    char *copy = given != NULL ? strdup(given) : NULL;
+    const char *text = pto_text_clean(copy, false);
+
     while (text != NULL && *text != '\0') {
         size_t length = strcspn(text, "\n");
 
         printf("%s%.*s\n", indent, (int)length, text);
         text += length + (text[length] != '\0');
     }
+    free(copy);
 }
 
 #endif

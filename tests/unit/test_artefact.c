@@ -544,6 +544,42 @@ static void a_folder_of_other_headers_is_noticed(void **state)
     free(file.at);
 }
 
+/* With right hashes: whoever made it chose which files of ours are compared. */
+static void a_header_outside_of_the_library_is_damage(void **state)
+{
+    static const struct {
+        const char *path;
+        bool is_fine;
+    } row[] = { { "../tile.hpp", false },
+                { "a/../../tile.hpp", false },
+                { "a/..", false },
+                { "/etc/passwd", false },
+                { "", false },
+                { "..", false },
+                { "a/..b/tile.hpp", true },
+                { "...", true } };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(row) / sizeof(row[0]); i++) {
+        struct artefact_file header = { row[i].path, true, { { 0 } } };
+        struct artefact_parts parts = small_parts();
+        struct pto_callable *callable = NULL;
+        struct pto_error error = { .size = sizeof(error) };
+        struct bytes file;
+
+        parts.files = &header;
+        parts.file_count = 1;
+        file = make_parts(&parts);
+        assert_int_equal(pto_callable_load_memory(file.at, file.size, NULL, &callable, &error),
+                         row[i].is_fine ? PTO_OK : PTO_EFORMAT);
+        if (row[i].is_fine)
+            assert_int_equal(pto_callable_destroy(callable), PTO_OK);
+        else
+            assert_non_null(strstr(error.text, "a header of the tile library lies outside of it"));
+        free(file.at);
+    }
+}
+
 static void a_file_is_recognised_by_its_content(void **state)
 {
     struct bytes file = make_small();
@@ -583,6 +619,7 @@ int main(void)
         cmocka_unit_test(the_callable_tells_what_it_is),
         cmocka_unit_test(other_headers_than_expected_are_named),
         cmocka_unit_test(a_folder_of_other_headers_is_noticed),
+        cmocka_unit_test(a_header_outside_of_the_library_is_damage),
         cmocka_unit_test(a_file_is_recognised_by_its_content),
     };
 
