@@ -29,6 +29,11 @@ enum {
     TILE = 16,
     WIDTH = 64,
     PREDECESSORS_MAX = 1000,
+    ROWS = 32, /* of the place of a ragged tile, with COLUMNS */
+    COLUMNS = 48,
+    PLACES = 64, /* of them in a row of the matrix */
+    EDGE = 4,    /* of the place of a box, in each dimension */
+    STRIDES = 12000,
     FIXED_RUNS = 2000,
     FIXED_DEVICES = 200,
     FIXED_GRAPHS = 200,
@@ -38,16 +43,23 @@ enum {
 #define MEMORY_MAX (4ull << 30)
 #define ITEM_BASE 0x7f0000000000ull /* nothing lies behind it: the kernels are empty */
 #define GROUP_BYTES (1ull << 16)    /* from one buffer of predecessors to the next */
+#define COMB_STEP (1ull << 15)      /* elements from one comb of a stride to the next */
 
 static_assert(PREDECESSORS_MAX * TILE * sizeof(float) <= GROUP_BYTES, "groups do not overlap");
 
 struct point;
 
+enum how {
+    STREAMED,
+    BUILT, /* the graph is complete before the first task runs */
+    KEPT,  /* pto_graph_build, which alone is measured */
+};
+
 struct curve {
     const char *name;
     void (*submit)(struct pto_orch *o, const struct point *p);
     const char *points;
-    bool is_built; /* the graph is complete before the first task runs */
+    enum how how;
 };
 
 struct point {
@@ -245,33 +257,143 @@ static void submit_strided(struct pto_orch *o, const struct point *p)
     submit_regions(o, p, 2, TILE);
 }
 
+/* Somewhere below `limit`, the same for the same `i`. */
+static uint32_t scattered(uint32_t i, uint32_t salt, uint32_t limit)
+{
+    return (uint32_t)(((i + 1ull) * 0x9e3779b97f4a7c15ull * (2 * salt + 1)) >> 32) % limit;
+}
+
+static void submit_written(struct pto_orch *o, const struct pto_tensor *t)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_inout(&args, t);
+    pto_submit_aiv(o, 0, &args);
+}
+
+/* Which of X places comes i-th: neighbours are not taken one after the other. */
+static uint32_t place_of(const struct point *p, uint32_t i)
+{
+    return (uint32_t)((uint64_t)i * 7919 % p->x);
+}
+
+/* Tiles of one matrix, each with a place and a shape of its own, as ragged batches have them. */
+static void submit_ragged(struct pto_orch *o, const struct point *p)
+{
+    const uint32_t whole_shape[2] = { (p->x / PLACES + 1) * ROWS, PLACES * COLUMNS };
+    struct pto_tensor whole = pto_tensor_external((void *)ITEM_BASE, whole_shape, 2, PTO_FLOAT32);
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        uint32_t place = place_of(p, i);
+        uint32_t shape[2] = { 2 + scattered(place, 1, ROWS - 1), 1 + scattered(place, 2, COLUMNS) };
+        uint32_t at[2] = { place / PLACES * ROWS, place % PLACES * COLUMNS };
+        struct pto_tensor t = pto_tensor_view(&whole, shape, at);
+
+        submit_written(o, &t);
+    }
+}
+
+/* The same with five dimensions. */
+static void submit_boxes(struct pto_orch *o, const struct point *p)
+{
+    const uint32_t whole_shape[5] = { (p->x / 256 + 1) * EDGE, 4 * EDGE, 4 * EDGE, 4 * EDGE,
+                                      4 * EDGE };
+    struct pto_tensor whole = pto_tensor_external((void *)ITEM_BASE, whole_shape, 5, PTO_FLOAT32);
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        uint32_t place = place_of(p, i), rest = place;
+        uint32_t shape[5], at[5];
+        struct pto_tensor t;
+
+        for (uint32_t d = 5; d-- > 0;) {
+            at[d] = (d == 0 ? rest : rest % 4) * EDGE;
+            shape[d] = 1 + scattered(place, d, EDGE);
+            rest /= 4;
+        }
+        t = pto_tensor_view(&whole, shape, at);
+        submit_written(o, &t);
+    }
+}
+
+/* One buffer seen with many row lengths: each task has two rows of one of them. */
+static void submit_strides(struct pto_orch *o, const struct point *p)
+{
+    const uint32_t shape[1] = { UINT32_MAX };
+    struct pto_tensor t = pto_tensor_external((void *)ITEM_BASE, shape, 1, PTO_FLOAT32);
+
+    t.size = COMB_STEP * p->x * sizeof(float);
+    t.ndims = 2;
+    t.shapes[0] = t.shapes[1] = 2;
+    t.strides[1] = 1;
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        t.start = COMB_STEP * place_of(p, i);
+        t.strides[0] = 3 + i % STRIDES;
+        pto_tensor_update(&t);
+        submit_written(o, &t);
+    }
+}
+
+/* Tile after tile of one buffer is written, and the whole is read after each. */
+static void submit_looks(struct pto_orch *o, const struct point *p)
+{
+    const uint32_t tile[1] = { TILE };
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        uint32_t at[1] = { i / 2 * TILE };
+        struct pto_tensor t = i % 2 == 0 ? pto_tensor_view(&p->whole, tile, at) : p->whole;
+
+        pto_args_init(&args);
+        if (i % 2 == 0)
+            pto_add_output_existing(&args, &t);
+        else
+            pto_add_input(&args, &t);
+        pto_submit_aiv(o, 0, &args);
+    }
+}
+
 #define TASK_POINTS "1000 10000 100000 1000000 10000000"
 #define PREDECESSOR_POINTS "1 3 10 30 100 300 1000"
 #define REGION_POINTS "1 10 100 1000 10000 100000"
+#define FRESH_POINTS "1000 10000 100000"
+#define LOOK_POINTS "1000 10000 20000"
 #define CORE_POINTS "3 6 12 24 48 72 108" /* whole clusters: 1 AIC and 2 AIV each */
 #define WORKER_POINTS "1 2 3 4 6 8"
 
 static const struct curve curves[] = {
-    { "tasks:nodep", submit_nodep, TASK_POINTS, false },
-    { "tasks:stencil64", submit_stencil, TASK_POINTS, false },
-    { "tasks:fresh-buffers", submit_fresh, TASK_POINTS, false },
-    { "predecessors:readers", submit_readers, PREDECESSOR_POINTS, false },
-    { "predecessors:tiles", submit_gather, PREDECESSOR_POINTS, false },
-    { "predecessors:readers-built", submit_readers, PREDECESSOR_POINTS, true },
-    { "predecessors:tiles-built", submit_gather, PREDECESSOR_POINTS, true },
-    { "predecessors:same-tiles", submit_gather_same, PREDECESSOR_POINTS, false },
-    { "predecessors:same-tiles-built", submit_gather_same, PREDECESSOR_POINTS, true },
-    { "predecessors:explicit-built", submit_explicit, PREDECESSOR_POINTS, true },
-    { "regions:disjoint", submit_disjoint, REGION_POINTS, false },
-    { "regions:overlapping", submit_overlapping, REGION_POINTS, false },
-    { "regions:strided", submit_strided, REGION_POINTS, false },
-    { "regions:disjoint-built", submit_disjoint, REGION_POINTS, true },
-    { "regions:overlapping-built", submit_overlapping, REGION_POINTS, true },
-    { "regions:strided-built", submit_strided, REGION_POINTS, true },
-    { "cores:nodep", submit_nodep, CORE_POINTS, false },
-    { "cores:stencil64", submit_stencil, CORE_POINTS, false },
-    { "workers:nodep", submit_nodep, WORKER_POINTS, false },
-    { "workers:stencil64", submit_stencil, WORKER_POINTS, false },
+    { "tasks:nodep", submit_nodep, TASK_POINTS, STREAMED },
+    { "tasks:stencil64", submit_stencil, TASK_POINTS, STREAMED },
+    { "tasks:fresh-buffers", submit_fresh, TASK_POINTS, STREAMED },
+    { "predecessors:readers", submit_readers, PREDECESSOR_POINTS, STREAMED },
+    { "predecessors:tiles", submit_gather, PREDECESSOR_POINTS, STREAMED },
+    { "predecessors:readers-built", submit_readers, PREDECESSOR_POINTS, BUILT },
+    { "predecessors:tiles-built", submit_gather, PREDECESSOR_POINTS, BUILT },
+    { "predecessors:same-tiles", submit_gather_same, PREDECESSOR_POINTS, STREAMED },
+    { "predecessors:same-tiles-built", submit_gather_same, PREDECESSOR_POINTS, BUILT },
+    { "predecessors:explicit-built", submit_explicit, PREDECESSOR_POINTS, BUILT },
+    { "regions:disjoint", submit_disjoint, REGION_POINTS, STREAMED },
+    { "regions:overlapping", submit_overlapping, REGION_POINTS, STREAMED },
+    { "regions:strided", submit_strided, REGION_POINTS, STREAMED },
+    { "regions:disjoint-built", submit_disjoint, REGION_POINTS, BUILT },
+    { "regions:overlapping-built", submit_overlapping, REGION_POINTS, BUILT },
+    { "regions:strided-built", submit_strided, REGION_POINTS, BUILT },
+    { "fresh:ragged", submit_ragged, FRESH_POINTS, STREAMED },
+    { "fresh:ragged-built", submit_ragged, FRESH_POINTS, BUILT },
+    { "fresh:ragged-kept", submit_ragged, FRESH_POINTS, KEPT },
+    { "fresh:boxes", submit_boxes, FRESH_POINTS, STREAMED },
+    { "fresh:boxes-built", submit_boxes, FRESH_POINTS, BUILT },
+    { "fresh:boxes-kept", submit_boxes, FRESH_POINTS, KEPT },
+    { "fresh:strides", submit_strides, FRESH_POINTS, STREAMED },
+    { "fresh:strides-built", submit_strides, FRESH_POINTS, BUILT },
+    { "fresh:strides-kept", submit_strides, FRESH_POINTS, KEPT },
+    { "fresh:looks", submit_looks, LOOK_POINTS, STREAMED },
+    { "fresh:looks-built", submit_looks, LOOK_POINTS, BUILT },
+    { "fresh:looks-kept", submit_looks, LOOK_POINTS, KEPT },
+    { "cores:nodep", submit_nodep, CORE_POINTS, STREAMED },
+    { "cores:stencil64", submit_stencil, CORE_POINTS, STREAMED },
+    { "workers:nodep", submit_nodep, WORKER_POINTS, STREAMED },
+    { "workers:stencil64", submit_stencil, WORKER_POINTS, STREAMED },
 };
 
 enum { CURVES = sizeof(curves) / sizeof(curves[0]) };
@@ -313,6 +435,14 @@ static bool is_failed(const char *what, int status)
     if (status < 0)
         fprintf(stderr, "scale: %s: %s: %s\n", what, pto_strerror(status), report.error.text);
     return status < 0;
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
 /* VmRSS or VmHWM of this process, in bytes; 0: not known. */
@@ -366,56 +496,67 @@ static void make_whole(void)
     point.whole = pto_tensor_external((void *)ITEM_BASE, shape, is_strided ? 2 : 1, PTO_FLOAT32);
 }
 
+/* One run, or the building of one graph, and how long it took; 0: it failed. */
+static uint64_t run_once(struct pto_device *device, const struct pto_run_options *options)
+{
+    struct pto_entry entry = { 0 };
+    struct pto_graph *graph;
+    uint64_t start = now_ns();
+    uint64_t ns;
+
+    pto_run_report_init(&report);
+    if (point.curve->how != KEPT) {
+        if (is_failed("a run failed", pto_run(device, callable, &entry, options, &report)))
+            return 0;
+        return report.ns;
+    }
+    if (is_failed("no graph", pto_graph_build(device, callable, &entry, NULL, &report, &graph)))
+        return 0;
+    ns = now_ns() - start;
+    (void)pto_graph_destroy(graph);
+    return ns;
+}
+
 static int measure_point(int runs)
 {
     uint32_t cores = is_about("cores:") ? point.x : 8 * PTO_CLUSTER_CORES;
     uint32_t workers = is_about("workers:") ? point.x : 1;
     struct pto_run_options options;
     struct pto_device *device;
-    struct pto_entry entry = { 0 };
-    uint64_t before, edges = 0;
-    double best = 0;
+    uint64_t before, best = 0;
 
-    point.tasks = is_about("tasks:") ? point.x : TASKS;
+    point.tasks = is_about("tasks:") || is_about("fresh:") ? point.x : TASKS;
     if (is_about("predecessors:")) { /* whole groups only */
-        point.tasks = point.curve->is_built ? TASKS_BUILT : TASKS;
+        point.tasks = point.curve->how == BUILT ? TASKS_BUILT : TASKS;
         point.tasks = (point.tasks / (point.x + 1) + 1) * (point.x + 1);
     }
     if (is_about("predecessors:") && point.x > PREDECESSORS_MAX)
         return 2;
     make_whole();
     pto_run_options_init(&options);
-    options.mode = point.curve->is_built ? PTO_MODE_HOST : PTO_MODE_STREAM;
+    options.mode = point.curve->how == BUILT ? PTO_MODE_HOST : PTO_MODE_STREAM;
     if (!make_callable() || !open_device(workers, cores, &device))
         return 1;
     before = memory_bytes("VmRSS");
     for (int i = 0; i < runs; i++) {
-        pto_run_report_init(&report);
-        if (is_failed("a run failed", pto_run(device, callable, &entry, &options, &report)))
+        uint64_t ns = run_once(device, &options);
+
+        if (ns == 0)
             return 1;
-        if (i == 0 || (double)report.ns < best)
-            best = (double)report.ns;
-        edges = report.edges;
+        if (i == 0 || ns < best)
+            best = ns;
     }
     printf("{\"curve\": \"%s\", \"x\": %" PRIu32 ", \"tasks\": %" PRIu32 ", \"edges\": %" PRIu64
            ", \"ns_per_task\": %.2f, \"memory_before\": %" PRIu64 ", \"memory_peak\": %" PRIu64
            "}\n",
-           point.curve->name, point.x, point.tasks, edges, best / point.tasks, before,
-           memory_bytes("VmHWM"));
+           point.curve->name, point.x, point.tasks, report.edges, (double)best / point.tasks,
+           before, memory_bytes("VmHWM"));
     (void)pto_callable_destroy(callable);
     (void)pto_device_close(device);
     return 0;
 }
 
 /* ---- fixed costs ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static int compare_doubles(const void *a, const void *b)
 {

@@ -1,75 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The region index: the record of a region, and all records that overlap it. */
+/* The region index: the record of a region, made if there is none, and the frames of boxes. */
+#include "graph/region_probe.h"
+
 #include <string.h>
 
-#include "graph/graph.h"
-
-enum {
-    OVERFLOW_BIT = 1u << 31, /* of an index: in the overflow array */
-    PROBE_FRAMES = 32,
-    COARSE_CELLS = 256, /* behind one coarse counter */
-    ALONE_STEPS = 256,  /* cells looked at to find out whether a frame is alone */
-    ALONE_WAIT = 32,    /* new boxes until it is worth it again */
-};
-
-/* One access on its way through the index. */
-struct probe {
-    struct graph *g;
-    struct regions *x;
-    struct slot *t;
-    const struct geom *geom;
-    const struct region *self; /* its own record, if there is one */
-    uint32_t access;           /* enum access */
-    uint32_t since;            /* what was recorded before it is ordered before `self` */
-    uint64_t salt;
-    bool is_tangled; /* something that overlaps stays recorded */
-    bool has_all_frames;
-    int status;
-    uint32_t own_frame;
-    uint32_t frame_count;
-    uint32_t frame[PROBE_FRAMES]; /* frames met on the way */
-};
-
-static void probe_init(struct probe *p, struct graph *g, struct slot *t, const struct geom *geom,
-                       uint32_t access);
 static struct region *find_exact(struct probe *p, uint32_t bucket);
 static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
 static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level);
-static void query_overlaps(struct probe *p);
-static void query_intervals(struct probe *p);
-static void query_frame(struct probe *p, uint32_t frame);
-static void query_everything(struct probe *p);
-static void visit_bucket(struct probe *p, uint32_t bucket);
-static void visit_record(struct probe *p, struct region *e);
 static int grow_table(struct graph *g);
 static void drop_dead_records(struct graph *g);
-static void move_record(struct graph *g, const struct region *e, const struct region_shape *shape);
-static void count_coarse(struct graph *g);
+static void move_record(struct graph *g, struct region *e, struct region_shape *shape);
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
-static void find_out_whether_alone(struct graph *g, uint32_t frame);
-
-static inline struct region *record_at(const struct regions *x, uint32_t index)
-{
-    return index & OVERFLOW_BIT ? &x->overflow[index & ~OVERFLOW_BIT] : &x->table[index];
-}
-
-static inline uint32_t index_of(const struct regions *x, const struct region *e)
-{
-    if (e >= x->table && e < x->table + x->table_count)
-        return (uint32_t)(e - x->table);
-    return (uint32_t)(e - x->overflow) | OVERFLOW_BIT;
-}
-
-static inline struct region_shape *shape_at(const struct regions *x, uint32_t index)
-{
-    return index & OVERFLOW_BIT ? &x->overflow_shape[index & ~OVERFLOW_BIT]
-                                : &x->table_shape[index];
-}
-
-static inline struct region_shape *shape_of(const struct regions *x, const struct region *e)
-{
-    return shape_at(x, index_of(x, e));
-}
 
 /* Of a box of a flat frame: rows without gaps, so what its interval says is all there is. */
 static void derive_shape(struct regions *x, struct region *e)
@@ -110,20 +51,6 @@ static void forget_known(struct regions *x)
     }
 }
 
-/* Something that is recorded, or about to be, reaches into the frame's memory. */
-static inline void mark_met(struct region_frame *f)
-{
-    f->is_alone = false;
-    region_roughen(f);
-}
-
-/* Under the reference's rules each buffer is an address space of its own. */
-static inline uint64_t salt_of(const struct geom *geom)
-{
-    return geom->base * 0xff51afd7ed558ccdull;
-}
-
-static_assert(REGION_COARSE_COUNT == 1 << 13, "region_coarse takes the top 13 bits");
 static_assert(sizeof(struct region) == 64, "a record is one line");
 
 void regions_each_pool(struct regions *x,
@@ -136,6 +63,7 @@ void regions_each_pool(struct regions *x,
     each(&x->overflow_shape_pool, 16, context);
     each(&x->frame_pool, 4, context);
     each(&x->vector_pool, 16, context);
+    each(&x->tree.pool, 16, context);
 }
 
 /* As many entries as the run before made use of, or up to eight times that. */
@@ -199,8 +127,21 @@ int regions_start(struct graph *g)
     memset(x->level_count, 0, sizeof(x->level_count));
     memset(x->level_crossing, 0, sizeof(x->level_crossing));
     memset(x->vector_free, 0, sizeof(x->vector_free));
-    x->is_coarse_kept = false;
-    return PTO_OK;
+    x->is_indexed = x->is_short = false;
+    x->leaf_count = x->serial = 0;
+    x->frame_parked = x->parked_count = 0;
+    x->filled = x->scan_next = 0;
+    x->vain_cells = 0;
+    return region_tree_start(g) ? PTO_OK : PTO_ENOMEM;
+}
+
+/* A frame of which a contiguous tensor is likely to be a row; 0: none. */
+static uint32_t frame_near(const struct regions *x, const struct pto_tensor *tensor)
+{
+    uint32_t frame = *region_frame_cache(x, tensor->addr, tensor->strides[0]);
+    const struct geom *of = &x->frame[frame].geom;
+
+    return of->base == tensor->addr && of->stride[0] == tensor->strides[0] ? frame : 0;
 }
 
 /* Finds or makes the record, and deals with whatever overlaps it. */
@@ -225,7 +166,7 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     }
     if (geom.lo >= geom.hi)
         return NULL;
-    if (x->overflow_live * 8 > x->table_count && grow_table(g) < 0) {
+    if ((x->overflow_live * 8 > x->table_count && grow_table(g) < 0) || !region_tree_tidy(g)) {
         *status_out = PTO_ENOMEM;
         return NULL;
     }
@@ -235,8 +176,11 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     }
     if (p.own_frame != 0) {
         e = find_box(&p, &bucket, &level);
+        p.class = level;
+        p.bucket = bucket;
         region_note_box(&x->frame[p.own_frame], level, tensor, geom.shape);
     } else {
+        x->frame_near = frame_near(x, tensor);
         level = region_level(geom.hi - geom.lo);
         bucket = region_bucket(x, p.salt, level, geom.lo >> level);
         e = find_exact(&p, bucket);
@@ -244,13 +188,12 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     p.self = e;
     if (e != NULL && g->deps == PTO_DEPS_SAFE && e->writer.seq >= g->ordered_from)
         p.since = e->writer.seq; /* which waited for all that overlaps: docs/ordering.md */
-    if (e == NULL && p.own_frame != 0 && g->deps == PTO_DEPS_SAFE)
-        find_out_whether_alone(g, p.own_frame);
-    if (e == NULL || (e->flags & REGION_TANGLED) != 0 || x->has_versions)
-        query_overlaps(&p);
+    if (e == NULL ? !region_is_first(g, p.own_frame)
+                  : (e->flags & REGION_TANGLED) != 0 || x->has_versions)
+        region_query(&p);
     if (p.status >= 0 && e == NULL && (p.access & ACCESS_RECORD) != 0) {
         e = insert_record(&p, bucket, level);
-        if (e == NULL)
+        if (e == NULL || x->is_short)
             p.status = PTO_ENOMEM;
     }
     *status_out = p.status;
@@ -262,182 +205,6 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
             e->flags |= REGION_TANGLED;
     }
     return e;
-}
-
-static void probe_init(struct probe *p, struct graph *g, struct slot *t, const struct geom *geom,
-                       uint32_t access)
-{
-    p->g = g;
-    p->x = &g->regions;
-    p->t = t;
-    p->geom = geom;
-    p->self = NULL;
-    p->access = access;
-    p->since = 0;
-    p->salt = 0;
-    p->is_tangled = false;
-    p->has_all_frames = false;
-    p->status = PTO_OK;
-    p->own_frame = 0;
-    p->frame_count = 0;
-}
-
-/* Records that overlap, other than the access's own. */
-static void visit_record(struct probe *p, struct region *e)
-{
-    struct regions *x = p->x;
-    struct geom interval;
-    const struct geom *other;
-    enum overlap o;
-
-    if (e == p->self || (e->flags & REGION_USED) == 0 || p->status < 0)
-        return;
-    if (!p->x->has_versions && (e->start >= p->geom->hi || e->start + e->length <= p->geom->lo))
-        return;
-    if (e->kind == REGION_FRAME) {
-        uint32_t frame = e->frame;
-
-        if (frame == p->own_frame)
-            return;
-        mark_met(&x->frame[frame]);
-        for (uint32_t i = 0; i < p->frame_count; i++)
-            if (p->frame[i] == frame)
-                return;
-        if (p->frame_count == PROBE_FRAMES)
-            p->has_all_frames = true;
-        else
-            p->frame[p->frame_count++] = frame;
-        return;
-    }
-    if (!region_is_alive(p->g, e)) {
-        region_remove(p->g, e);
-        return;
-    }
-    if (p->g->deps == PTO_DEPS_SAFE) {
-        if (e->kind == REGION_CONTIGUOUS) {
-            interval.kind = REGION_CONTIGUOUS;
-            interval.lo = e->start;
-            interval.hi = e->start + e->length;
-            other = &interval;
-        } else {
-            other = &region_shape(x, e)->geom;
-        }
-        o = overlap_safe(p->geom, other);
-    } else {
-        o = overlap_simpler(p->geom, &shape_of(x, e)->geom);
-    }
-    if (o == OVERLAP_NONE)
-        return;
-    if ((p->access & ACCESS_LOOKUP) != 0)
-        p->status = region_wait(p->g, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
-    if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
-        region_remove(p->g, e);
-        return;
-    }
-    if ((p->access & ACCESS_RECORD) != 0) {
-        p->is_tangled = true;
-        e->flags |= REGION_TANGLED;
-        if (e->kind == REGION_BOX && e->frame != 0)
-            region_forget_known(x, shape_of(x, e), e);
-    }
-}
-
-static void query_overlaps(struct probe *p)
-{
-    if (p->x->has_versions) {
-        query_everything(p);
-        return;
-    }
-    query_intervals(p);
-    if (p->own_frame != 0)
-        query_frame(p, p->own_frame);
-    if (p->has_all_frames) {
-        for (uint32_t f = 1; f < p->x->frame_count; f++)
-            if (p->x->frame[f].is_used && f != p->own_frame)
-                query_frame(p, f);
-        return;
-    }
-    for (uint32_t i = 0; i < p->frame_count; i++)
-        query_frame(p, p->frame[i]);
-}
-
-/*
- * Counts the records behind each coarse counter. As long as all regions are of
- * similar size nobody asks, and a new record does not pay for it.
- */
-static void count_coarse(struct graph *g)
-{
-    struct regions *x = &g->regions;
-
-    memset(x->coarse, 0, sizeof(x->coarse));
-    x->is_coarse_kept = true;
-    for (uint32_t i = 0; i < x->table_count + x->overflow_count; i++) {
-        const struct region *e =
-            i < x->table_count ? &x->table[i] : &x->overflow[i - x->table_count];
-        uint64_t salt = 0;
-
-        if (i == x->table_count || (e->flags & REGION_USED) == 0 ||
-            (e->kind == REGION_BOX && e->frame != 0))
-            continue; /* the first of overflow is never used */
-        if (g->deps != PTO_DEPS_SAFE)
-            salt = salt_of(&shape_of(x, e)->geom);
-        ++*region_coarse(x, salt, e->level, e->start >> e->level);
-    }
-}
-
-/* Cells of each grid that a region overlapping this one can start in. */
-static void query_intervals(struct probe *p)
-{
-    struct regions *x = p->x;
-
-    for (uint64_t mask = x->level_mask; mask != 0; mask &= mask - 1) {
-        uint32_t level = (uint32_t)__builtin_ctzll(mask);
-        uint64_t first = p->geom->lo >> level;
-        uint64_t last = (p->geom->hi - 1) >> level;
-
-        if (x->level_crossing[level] != 0 && first > 0)
-            first--;
-        if (last - first > 8 && !x->is_coarse_kept)
-            count_coarse(p->g);
-        for (uint64_t cell = first; cell <= last; cell++) {
-            if (last - first > 8 && *region_coarse(x, p->salt, level, cell) == 0) {
-                cell |= COARSE_CELLS - 1;
-                continue;
-            }
-            visit_bucket(p, region_bucket(x, p->salt, level, cell));
-        }
-    }
-}
-
-/* For tensors with versions every record counts: they are rare, and this is not fast. */
-static void query_everything(struct probe *p)
-{
-    p->has_all_frames = false;
-    for (uint32_t b = 0; b < p->x->table_count; b++)
-        visit_bucket(p, b);
-}
-
-static void visit_bucket(struct probe *p, uint32_t bucket)
-{
-    struct regions *x = p->x;
-    struct region *head = &x->table[bucket];
-    uint32_t *link = &head->next;
-
-    visit_record(p, head);
-    while (*link != 0) {
-        uint32_t index = *link;
-        struct region *e = &x->overflow[index];
-
-        visit_record(p, e);
-        if ((e->flags & REGION_USED) == 0) {
-            *link = e->next;
-            e->next = x->overflow_free;
-            x->overflow_free = index;
-            x->overflow_live--;
-        } else {
-            link = &e->next;
-        }
-    }
 }
 
 /* The record of exactly this region, or NULL. Drops what is dead in its chain on the way. */
@@ -502,26 +269,29 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     e->kind = geom->kind & 3;
     e->flags = REGION_USED;
     e->frame = (uint16_t)frame;
+    x->filled++;
     if (frame == 0) {
-        uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(geom) : 0;
-
         if ((geom->lo >> level) != ((geom->hi - 1) >> level)) {
             e->flags |= REGION_CROSSING;
             x->level_crossing[level]++;
         }
         x->level_count[level]++;
         x->level_mask |= 1ull << level;
-        if (x->is_coarse_kept)
-            ++*region_coarse(x, salt, level, geom->lo >> level);
     }
-    if (geom->kind == REGION_CONTIGUOUS)
+    if (geom->kind == REGION_CONTIGUOUS) {
+        if (x->is_indexed)
+            region_enter_tree(g, e, x->frame_near);
         return;
+    }
     index = index_of(x, e);
     shape = shape_at(x, index);
     shape->geom = *geom;
     shape->known = 0;
-    if (frame == 0)
+    if (frame == 0) {
+        if (x->is_indexed && geom->kind != REGION_FRAME)
+            region_enter_tree(g, e, 0);
         return;
+    }
     shape->frame_prev = 0;
     shape->frame_next = f->first;
     if (f->first != 0)
@@ -536,8 +306,14 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
             f->class_of[level].is_crossing = 1;
     }
     region_roughen(f);
+    if (f->is_spread) {
+        region_enter_tree(g, e, 0);
+        region_try_one_leaf(g, frame);
+        return;
+    }
     if (f->is_alone && f->class_of[level].count == f->population && !f->class_of[level].is_crossing)
         f->simple = level;
+    region_put_leaves(g, frame);
     if (geom->ndims == 2 && geom->stride[1] == 1 && geom->stride[0] > 1 &&
         f->class_of[level].level[0] < 31 && f->class_of[level].level[1] < 31) /* sums do not wrap */
         f->flat = f->simple;
@@ -581,25 +357,21 @@ void region_remove(struct graph *g, struct region *e)
 
     if (e->vector != 0)
         region_drop_vector(x, e);
+    region_leave_tree(x, e);
     e->flags &= ~(uint32_t)REGION_USED;
     if (e->kind != REGION_BOX || e->frame == 0) {
-        uint64_t salt = 0;
-
-        if (g->deps != PTO_DEPS_SAFE)
-            salt = salt_of(&shape_of(x, e)->geom);
         if ((e->flags & REGION_CROSSING) != 0)
             x->level_crossing[level]--;
         if (--x->level_count[level] == 0)
             x->level_mask &= ~(1ull << level);
-        if (x->is_coarse_kept)
-            --*region_coarse(x, salt, level, e->start >> level);
     }
     if (e->kind == REGION_FRAME) {
         uint32_t frame = e->frame;
 
         x->frame[frame].is_used = false;
-        x->frame[frame].next_free = x->frame_free;
-        x->frame_free = frame;
+        x->frame[frame].next_free = x->frame_parked;
+        x->frame_parked = frame;
+        x->parked_count++;
         memset(x->frame_cache, 0, sizeof(x->frame_cache));
     } else if (e->kind == REGION_BOX && e->frame != 0) {
         struct region_shape *shape = shape_of(x, e);
@@ -695,7 +467,17 @@ static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *
     return e;
 }
 
-/* The frame of a box: recently used, or in the interval index, or new. 0: none. */
+/* Of a frame's own record: by all that makes the frame. */
+static uint32_t frame_bucket(const struct regions *x, const struct geom *geom)
+{
+    uint64_t key = geom->base + geom->ndims;
+
+    for (uint32_t d = 0; d < geom->ndims; d++)
+        key = (key ^ geom->stride[d]) * 0xff51afd7ed558ccdull;
+    return region_bucket(x, 1, REGION_LEVEL_FRAME, key);
+}
+
+/* The frame of a box: recently used, or known, or new. 0: none. */
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create)
 {
     struct regions *x = p->x;
@@ -704,7 +486,7 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     struct region_frame *f;
     struct probe q;
     struct region *e;
-    uint32_t level, bucket, index;
+    uint32_t bucket, index;
 
     if (*cached != 0 && geom_same_frame(&x->frame[*cached].geom, geom) &&
         x->frame[*cached].geom.size == geom->size)
@@ -717,8 +499,7 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     span.rest = 0;
     memset(span.shape, 0, sizeof(span.shape));
     memset(span.offset, 0, sizeof(span.offset));
-    level = region_level(span.hi - span.lo);
-    bucket = region_bucket(x, p->salt, level, span.lo >> level);
+    bucket = frame_bucket(x, &span);
     e = find_exact(&q, bucket);
     if (e != NULL)
         return *cached = e->frame;
@@ -734,7 +515,7 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
         }
         index = x->frame_count++;
     }
-    e = insert_record(&q, bucket, level);
+    e = insert_record(&q, bucket, REGION_LEVEL_FRAME);
     if (e == NULL) {
         p->status = PTO_ENOMEM;
         return 0;
@@ -742,6 +523,7 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     e->frame = (uint16_t)index;
     f = &x->frame[index];
     memset(f, 0, sizeof(*f));
+    f->record = index_of(x, e);
     region_roughen(f);
     f->geom = *geom;
     f->is_used = true;
@@ -790,173 +572,6 @@ void region_note_tile(struct regions *x, const struct region *e, const struct pt
     };
 }
 
-/* Whether nobody in the bucket who is not of the frame touches its memory; who has gone goes. */
-static bool is_bucket_apart(struct graph *g, uint32_t bucket, uint32_t frame)
-{
-    struct regions *x = &g->regions;
-    uint64_t lo = x->frame[frame].geom.base;
-    uint64_t hi = lo + x->frame[frame].geom.size;
-    bool is_apart = true;
-
-    for (struct region *e = &x->table[bucket];; e = &x->overflow[e->next]) {
-        if ((e->flags & REGION_USED) != 0 && e->frame != frame && e->start < hi &&
-            lo < e->start + e->length) {
-            if (e->kind == REGION_FRAME)
-                mark_met(&x->frame[e->frame]);
-            if (region_is_alive(g, e))
-                is_apart = false;
-            else if (e->kind != REGION_FRAME)
-                region_remove(g, e); /* else it would be found again, and not ask for boxes */
-        }
-        if (e->next == 0)
-            return is_apart;
-    }
-}
-
-/*
- * Finds out, now and then, whether a frame is alone in its memory. A region that
- * is recorded later and reaches into it meets its record, and says so; another
- * frame that it was too much work to find is met by its own boxes.
- */
-static void find_out_whether_alone(struct graph *g, uint32_t frame)
-{
-    struct regions *x = &g->regions;
-    struct region_frame *f = &x->frame[frame];
-    uint32_t steps = 0;
-
-    if (f->is_alone || f->look_wait-- != 0)
-        return;
-    f->look_wait = ALONE_WAIT;
-    for (uint64_t mask = x->level_mask; mask != 0; mask &= mask - 1) {
-        uint32_t level = (uint32_t)__builtin_ctzll(mask);
-        uint64_t first = f->geom.base >> level;
-        uint64_t last = (f->geom.base + f->geom.size - 1) >> level;
-
-        if (x->level_crossing[level] != 0 && first > 0)
-            first--;
-        if (last - first > ALONE_STEPS && !x->is_coarse_kept)
-            count_coarse(g);
-        for (uint64_t cell = first; cell <= last; cell++) {
-            if (++steps > ALONE_STEPS)
-                return;
-            if (x->is_coarse_kept && *region_coarse(x, 0, level, cell) == 0)
-                cell |= COARSE_CELLS - 1;
-            else if (!is_bucket_apart(g, region_bucket(x, 0, level, cell), frame))
-                return;
-        }
-    }
-    f->is_alone = true;
-}
-
-/*
- * The ranges of indices in which boxes can lie that the rules let overlap the
- * probe's region. Against a dense region a box is exact; against others the
- * box's interval counts, and only the first dimension limits that.
- */
-static bool frame_ranges(const struct probe *p, const struct region_frame *f,
-                         uint32_t lo[PTO_MAX_DIMS], uint32_t hi[PTO_MAX_DIMS])
-{
-    const struct geom *geom = p->geom;
-    bool is_exact = geom->kind == REGION_CONTIGUOUS;
-    uint64_t first, last;
-
-    if (f == &p->x->frame[p->own_frame] && p->own_frame != 0) {
-        for (uint32_t d = 0; d < geom->ndims; d++) {
-            lo[d] = geom->offset[d];
-            hi[d] = geom->offset[d] + geom->shape[d] - 1;
-        }
-        return true;
-    }
-    first = geom->lo;
-    last = geom->hi - 1;
-    if (p->g->deps == PTO_DEPS_SAFE) {
-        if (last < f->geom.base)
-            return false;
-        first = first > f->geom.base ? (first - f->geom.base) / f->geom.elem_bytes : 0;
-        last = (last - f->geom.base) / f->geom.elem_bytes;
-    }
-    for (uint32_t d = 0; d < f->geom.ndims; d++) {
-        uint64_t at = first / f->geom.stride[d];
-        uint64_t end = last / f->geom.stride[d];
-
-        lo[d] = at < UINT32_MAX ? (uint32_t)at : UINT32_MAX;
-        hi[d] = end < UINT32_MAX ? (uint32_t)end : UINT32_MAX - 1;
-        if (lo[d] != hi[d] || !is_exact) { /* several rows: any index in the dimensions below */
-            for (uint32_t k = d + 1; k < f->geom.ndims; k++) {
-                lo[k] = 0;
-                hi[k] = f->geom.shape[k] - 1;
-            }
-            return true;
-        }
-        first -= at * f->geom.stride[d];
-        last -= at * f->geom.stride[d];
-    }
-    return true;
-}
-
-/* Every cell of one class within the ranges. */
-static void visit_cells(struct probe *p, uint32_t frame, uint32_t class, const uint32_t lo[],
-                        const uint32_t hi[])
-{
-    uint32_t cell[PTO_MAX_DIMS];
-    uint32_t ndims = p->x->frame[frame].geom.ndims;
-    uint32_t d;
-
-    memcpy(cell, lo, ndims * sizeof(cell[0]));
-    do {
-        visit_bucket(p, region_box_bucket(p->x, &p->x->frame[frame].class_of[class], cell, ndims));
-        for (d = ndims; d-- > 0;) {
-            if (cell[d] < hi[d]) {
-                cell[d]++;
-                break;
-            }
-            cell[d] = lo[d];
-        }
-    } while (d != UINT32_MAX);
-}
-
-static void query_frame(struct probe *p, uint32_t frame)
-{
-    struct regions *x = p->x;
-    struct region_frame *f = &x->frame[frame];
-    uint32_t lo[PTO_MAX_DIMS], hi[PTO_MAX_DIMS];
-    uint64_t cells = 0;
-
-    if (f->population == 0 || !frame_ranges(p, f, lo, hi))
-        return;
-    for (uint32_t c = 0; c < REGION_CLASSES; c++) {
-        uint64_t count = 1;
-
-        if (f->class_of[c].count == 0)
-            continue;
-        for (uint32_t d = 0; d < f->geom.ndims && count < UINT32_MAX; d++)
-            count *= (hi[d] >> f->class_of[c].level[d]) - (lo[d] >> f->class_of[c].level[d]) + 2;
-        cells += c == 0 ? f->population : count;
-    }
-    if (cells >= f->population) { /* walking all of them is no more work than looking into cells */
-        for (uint32_t index = f->first; index != 0;) {
-            struct region *e = record_at(x, index - 1);
-
-            index = shape_at(x, index - 1)->frame_next;
-            visit_record(p, e);
-        }
-        return;
-    }
-    for (uint32_t c = 1; c < REGION_CLASSES; c++) {
-        uint32_t first[PTO_MAX_DIMS], last[PTO_MAX_DIMS];
-
-        if (f->class_of[c].count == 0)
-            continue;
-        for (uint32_t d = 0; d < f->geom.ndims; d++) {
-            first[d] = lo[d] >> f->class_of[c].level[d];
-            last[d] = hi[d] >> f->class_of[c].level[d];
-            if (f->class_of[c].is_crossing && first[d] > 0)
-                first[d]--;
-        }
-        visit_cells(p, frame, c, first, last);
-    }
-}
-
 /* ---- growth ---- */
 
 /* Doubles the table and puts every living record where it now belongs. */
@@ -997,6 +612,7 @@ static int grow_table(struct graph *g)
     for (uint32_t i = 1; i < chained_count; i++)
         if ((chained[i].flags & REGION_USED) != 0)
             move_record(g, &chained[i], &chained_shape[i]);
+    region_tree_follow(x, old, old_shape, chained, chained_shape);
     return PTO_OK;
 }
 
@@ -1018,13 +634,15 @@ static void drop_dead_records(struct graph *g)
 }
 
 /* Into the table that has grown. There is room: at most as many are chained as before. */
-static void move_record(struct graph *g, const struct region *e, const struct region_shape *shape)
+static void move_record(struct graph *g, struct region *e, struct region_shape *shape)
 {
     struct regions *x = &g->regions;
     bool is_framed = e->kind == REGION_BOX && e->frame != 0;
     uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(&shape->geom) : 0;
     uint32_t bucket = is_framed ? box_bucket(x, &shape->geom, e->frame, e->level)
-                                : region_bucket(x, salt, e->level, e->start >> e->level);
+                      : e->kind == REGION_FRAME
+                          ? frame_bucket(x, &shape->geom)
+                          : region_bucket(x, salt, e->level, e->start >> e->level);
     struct region *to = &x->table[bucket];
     uint32_t next;
 
@@ -1042,6 +660,10 @@ static void move_record(struct graph *g, const struct region *e, const struct re
     next = to->next;
     *to = *e;
     to->next = next;
+    e->next = index_of(x, to); /* for those that know where it was */
+    if (e->kind == REGION_FRAME)
+        x->frame[e->frame].record = e->next;
+    shape_of(x, to)->serial = shape->serial;
     if (e->kind == REGION_CONTIGUOUS)
         return;
     *shape_of(x, to) = *shape;

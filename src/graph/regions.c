@@ -200,8 +200,6 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
 
     if ((e->flags & REGION_USED) != 0) {
         was_crossing = (e->flags & REGION_CROSSING) != 0;
-        if (x->is_coarse_kept)
-            --*region_coarse(x, 0, level, e->start >> level);
         if (e->vector != 0)
             region_drop_vector(x, e);
     } else {
@@ -211,8 +209,6 @@ static inline void take_over(struct regions *x, struct region *e, uint64_t start
     }
     if (was_crossing != is_crossing)
         x->level_crossing[level] += is_crossing - was_crossing;
-    if (x->is_coarse_kept)
-        ++*region_coarse(x, 0, level, start >> level);
     if (x->top < start + length)
         x->top = start + length;
     e->start = start;
@@ -241,7 +237,7 @@ __attribute__((noinline)) static struct region *insert_dense(struct graph *g,
 
     if (e != NULL)
         return (e->flags & REGION_TANGLED) == 0 ? e : NULL;
-    if ((x->level_mask & ~(1ull << level)) != 0 || !is_clear(g, head, start, end))
+    if ((x->level_mask & ~(1ull << level)) != 0 || x->is_indexed || !is_clear(g, head, start, end))
         return NULL;
     if (is_crossing && !is_clear(g, &x->table[region_bucket(x, 0, level, cell + 1)], start, end))
         return NULL;
@@ -558,7 +554,7 @@ int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor 
     uint32_t state;
 
     if (x->level_mask != 1ull << level || e->next != 0 || e->last >= g->dead_before ||
-        (e->state & REGION_STATE_KIND) != 0 || x->is_coarse_kept)
+        (e->state & REGION_STATE_KIND) != 0 || x->is_indexed)
         return reach_around(g, t, tensor, start, length);
     if (e->vector != 0)
         return reach_forgotten(g, t, tensor, e, start, length);

@@ -9,12 +9,14 @@
  * looked for among the known ones first, by their descriptors. Only a new region,
  * or a tangled one, asks for everything that overlaps it:
  *
- *     interval index   cells of the address space, one grid for each power of
- *                      two; a region lies in the grid of its size, in the
- *                      cell of its start, so it reaches at most into the next
- *     frames           boxes have a grid of their own for each frame, with a
- *                      cell size for each dimension; a frame stands in the
- *                      interval index as one record
+ *     intervals   lie in cells of the address space, one grid for each power of
+ *                 two; a region is in the grid of its size, in the cell of its
+ *                 start, so it reaches at most into the next. From the first
+ *                 time on that many cells are looked at in vain, they are in the
+ *                 tree (region_tree.h), too, and only that is searched
+ *     boxes       have a grid for each frame. As long as all boxes of a frame are
+ *                 of one size, each in a cell, with nobody else in its memory, the
+ *                 tree has one leaf for all of them; else it has one for each
  *
  * All cells hash into one table: a head for each bucket, then an overflow
  * chain. Records of tasks that have gone are dropped when they are met; a
@@ -30,13 +32,14 @@
 #include <string.h>
 
 #include "graph/overlap.h"
+#include "graph/region_tree.h"
 #include "port/pool.h"
 
 enum {
     REGION_READERS_INLINE = 3,
     REGION_LEVEL_MIN = 6,
     REGION_LEVELS = 64,
-    REGION_COARSE_COUNT = 8192,
+    REGION_LEVEL_FRAME = 0,  /* of frames' own records: no region is that small */
     REGION_CLASSES = 8,      /* box shapes (rounded up) that a frame keeps apart */
     REGION_FRAME_CACHE = 16, /* recently used frames, by hash */
     REGION_KNOWN_BITS = 10,  /* boxes known by their descriptors: 1024 */
@@ -110,8 +113,8 @@ struct region_shape {
     struct geom geom;    /* not for contiguous regions of the safe rules */
     uint32_t frame_next; /* list of a frame's boxes */
     uint32_t frame_prev;
-    uint32_t known; /* of a frame's box: the only place among the known ones where it can be */
-    uint32_t reserved;
+    uint32_t known;  /* of a frame's box: the only place among the known ones where it can be */
+    uint32_t serial; /* of its leaf in the tree, if it is to have one; else not that of any leaf */
 };
 
 /*
@@ -176,9 +179,12 @@ struct region_frame {
         simple; /* class of all boxes, if each is in one cell and the frame is alone; 0: not so */
     uint32_t flat; /* the same if there are two dimensions and rows have no gaps */
     bool is_used;
-    bool has_known;    /* some of its boxes are, or were, known by their descriptors */
-    bool is_alone;     /* its memory is no other region's that is recorded, or frame's */
-    uint8_t look_wait; /* new boxes until it is asked for again whether it is alone */
+    bool has_known;     /* some of its boxes are, or were, known by their descriptors */
+    bool is_alone;      /* its memory was no other region's that is recorded, or frame's */
+    bool has_leaf;      /* one leaf of the tree stands for all of its boxes */
+    bool is_spread;     /* each box has a leaf; of a frame with boxes one of the two is true */
+    uint32_t record;    /* its own */
+    uint32_t look_wait; /* new boxes until one leaf may do again */
     struct region_class class_of[REGION_CLASSES];
 };
 
@@ -207,10 +213,19 @@ struct regions {
     uint32_t level_count[REGION_LEVELS];
     uint32_t level_crossing[REGION_LEVELS];
     uint32_t vector_free[32];
-    uint64_t known_epoch;                 /* in `form` of what is known now */
-    bool has_versions;                    /* a version other than 0 was seen (simpler rules) */
-    bool is_coarse_kept;                  /* from the first time on that somebody asks for it */
-    uint32_t coarse[REGION_COARSE_COUNT]; /* records by level and a hash of 256 cells */
+    uint64_t known_epoch; /* in `form` of what is known now */
+    bool has_versions;    /* a version other than 0 was seen (simpler rules) */
+    bool is_indexed;      /* intervals have leaves in the tree, too */
+    bool is_short;        /* memory for the tree has run out */
+    struct region_tree tree;
+    uint32_t leaf_count;   /* records that have a leaf; the tree's others are to be dropped */
+    uint32_t serial;       /* of the latest leaf */
+    uint32_t frame_near;   /* that a new interval is likely to be a row of; 0: none */
+    uint32_t frame_parked; /* list of frames that have gone, but which the tree may still name */
+    uint32_t parked_count;
+    uint32_t filled;     /* how many records were made */
+    uint32_t scan_next;  /* ... and how many it takes until all may be looked through again */
+    uint64_t vain_cells; /* of the grids of intervals: looked at, and nothing near was there */
     struct known_box known[1 << REGION_KNOWN_BITS];
     struct pool table_pool;
     struct pool table_shape_pool;
@@ -290,15 +305,6 @@ static inline uint32_t region_bucket(const struct regions *x, uint64_t salt, uin
                                      uint64_t cell)
 {
     return (uint32_t)(region_hash(salt, level, cell) >> x->table_shift);
-}
-
-/* The counter that says whether any of 256 cells of a level holds a record. */
-static inline uint32_t *region_coarse(struct regions *x, uint64_t salt, uint32_t level,
-                                      uint64_t cell)
-{
-    uint64_t key = ((cell >> 8) ^ ((uint64_t)level << 58)) + salt;
-
-    return &x->coarse[(key * 0x9e3779b97f4a7c15ull) >> 51];
 }
 
 /* The cells of a box's class are as long as it is, or up to twice that; the longest are half of all. */

@@ -459,6 +459,46 @@ static struct pto_tensor box_of_one_of_many_classes(struct rng *r, uint32_t step
     return random_cut(r, &t, rows, columns, SHAPE(rows, columns));
 }
 
+/* Five dimensions, sides of all lengths; a row of it is dense. */
+static struct pto_tensor box_of_five_dimensions(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(64, 12, 12, 12, 12), 5, PTO_FLOAT32);
+    uint32_t shape[5], at[5];
+
+    (void)step;
+    for (uint32_t d = 0; d < 5; d++) {
+        shape[d] = 1 + rng_below(r, 4) * rng_below(r, 2);
+        at[d] = rng_below(r, t.shapes[d] - shape[d] + 1);
+    }
+    return pto_tensor_view(&t, shape, at);
+}
+
+/* Combs of hundreds of strides all over a buffer, and stretches between them. */
+static struct pto_tensor comb_of_one_of_many_strides(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = flat_buffer(1 << 20);
+
+    (void)step;
+    t.start = rng_below(r, 1 << 19);
+    t.shapes[0] = 1 + rng_below(r, 3);
+    t.strides[0] = 2 + rng_below(r, 500);
+    pto_tensor_update(&t);
+    return t;
+}
+
+/* Small regions far apart, of which a look at all of their memory finds few; then rows and tiles. */
+static struct pto_tensor scattered_or_wide(struct rng *r, uint32_t step)
+{
+    struct pto_tensor t = flat_buffer(1 << 26), m = square_buffer(8192);
+
+    if (step % 50 == 49)
+        return pto_tensor_view(&t, SHAPE(1 << 22), SHAPE(4096 * rng_below(r, 8192)));
+    if (step > 2000 && rng_below(r, 2) == 0)
+        return random_cut(r, &m, 1 + rng_below(r, 5), 1 + rng_below(r, 40), SHAPE(1, 1));
+    return pto_tensor_view(&t, SHAPE(1u << rng_below(r, 6)), SHAPE(1024 * rng_below(r, 30000)));
+}
+
 static struct pto_tensor next_tile(struct rng *r, uint32_t step)
 {
     struct pto_tensor t = flat_buffer(1 << 18);
@@ -613,6 +653,9 @@ PATTERN_TEST(many_readers_find_what_the_list_finds, sometimes_nothing, 3000, 3, 
 PATTERN_TEST(neighbours_find_what_the_list_finds, tile_beside_others, 6000, 3, 40, 0)
 PATTERN_TEST(manual_neighbours_find_what_the_list_finds, tile_beside_others, 4000, 2, 50, 20)
 PATTERN_TEST(bricks_find_what_the_list_finds, brick, 4000, 2, 40, 0)
+PATTERN_TEST(five_dimensions_find_what_the_list_finds, box_of_five_dimensions, 3000, 2, 40, 0)
+PATTERN_TEST(many_strides_find_what_the_list_finds, comb_of_one_of_many_strides, 3000, 2, 40, 10)
+PATTERN_TEST(scattered_regions_find_what_the_list_finds, scattered_or_wide, 4000, 2, 40, 0)
 PATTERN_TEST(a_growing_table_finds_what_the_list_finds, next_tile, 6000, 1, 60, 0)
 
 /* ---- what the comparison does not say ---- */
@@ -1125,6 +1168,9 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(neighbours_find_what_the_list_finds),
     cmocka_unit_test(manual_neighbours_find_what_the_list_finds),
     cmocka_unit_test(bricks_find_what_the_list_finds),
+    cmocka_unit_test(five_dimensions_find_what_the_list_finds),
+    cmocka_unit_test(many_strides_find_what_the_list_finds),
+    cmocka_unit_test(scattered_regions_find_what_the_list_finds),
     cmocka_unit_test(a_growing_table_finds_what_the_list_finds),
     cmocka_unit_test(the_table_grows_while_its_records_live),
     cmocka_unit_test(a_hundred_thousand_live_tiles_are_found_at_once),

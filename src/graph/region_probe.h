@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What region_index.c, which has the records, and region_query.c, which searches them, share. */
+#ifndef PTO_REGION_PROBE_H
+#define PTO_REGION_PROBE_H
+
+#include "graph/graph.h"
+
+enum {
+    PROBE_FRAMES = 32,
+    OVERFLOW_BIT = 1u << 31, /* of a record's index: in the overflow array */
+};
+
+/* One access on its way through the index. */
+struct probe {
+    struct tree_probe tree; /* first: what the tree knows of it */
+    struct graph *g;
+    struct regions *x;
+    struct slot *t;
+    const struct geom *geom;
+    const struct region *self; /* its own record, if there is one */
+    uint32_t access;           /* enum access */
+    uint32_t since;            /* what was recorded before it is ordered before `self` */
+    uint64_t salt;
+    uint32_t met;    /* records near it */
+    bool is_tangled; /* something that overlaps stays recorded */
+    bool has_all_frames;
+    int status;
+    uint32_t own_frame; /* of a box; 0: none */
+    uint32_t class;     /* in that, and the bucket of its cell */
+    uint32_t bucket;
+    uint32_t frame_count;
+    uint32_t frame[PROBE_FRAMES]; /* frames met on the way */
+};
+
+static inline void probe_init(struct probe *p, struct graph *g, struct slot *t,
+                              const struct geom *geom, uint32_t access)
+{
+    p->g = g;
+    p->x = &g->regions;
+    p->t = t;
+    p->geom = geom;
+    p->self = NULL;
+    p->access = access;
+    p->since = 0;
+    p->salt = 0;
+    p->met = 0;
+    p->is_tangled = false;
+    p->has_all_frames = false;
+    p->status = PTO_OK;
+    p->own_frame = 0;
+    p->frame_count = 0;
+}
+
+/* Deals with all records that overlap the probe's region, but for its own. */
+void region_query(struct probe *p);
+/* Whether nothing can overlap a new box of the frame, because nothing at all is in its memory. */
+bool region_is_first(struct graph *g, uint32_t frame);
+
+bool region_tree_start(struct graph *g);
+/* Makes the tree anew if most of it is out of date. False: memory has run out. */
+bool region_tree_tidy(struct graph *g);
+/* A record becomes a leaf; an interval in terms of the frame `near`, if that is not 0. */
+void region_enter_tree(struct graph *g, struct region *e, uint32_t near);
+/* If it is one it is none any more. */
+void region_leave_tree(struct regions *x, struct region *e);
+/* A frame whose boxes had no leaves got another box: one leaf for all if it is simple, or one each. */
+void region_put_leaves(struct graph *g, uint32_t frame);
+/* A frame whose boxes have a leaf each got another one: from time to time, whether one will do. */
+void region_try_one_leaf(struct graph *g, uint32_t frame);
+/* The table has grown; `next` of each old record that was moved says where it is. */
+void region_tree_follow(struct regions *x, const struct region *old,
+                        const struct region_shape *old_shape, const struct region *chained,
+                        const struct region_shape *chained_shape);
+
+static inline struct region *record_at(const struct regions *x, uint32_t index)
+{
+    return index & OVERFLOW_BIT ? &x->overflow[index & ~OVERFLOW_BIT] : &x->table[index];
+}
+
+static inline uint32_t index_of(const struct regions *x, const struct region *e)
+{
+    if (e >= x->table && e < x->table + x->table_count)
+        return (uint32_t)(e - x->table);
+    return (uint32_t)(e - x->overflow) | OVERFLOW_BIT;
+}
+
+static inline struct region_shape *shape_at(const struct regions *x, uint32_t index)
+{
+    return index & OVERFLOW_BIT ? &x->overflow_shape[index & ~OVERFLOW_BIT]
+                                : &x->table_shape[index];
+}
+
+static inline struct region_shape *shape_of(const struct regions *x, const struct region *e)
+{
+    return shape_at(x, index_of(x, e));
+}
+
+/* Under the reference's rules each buffer is an address space of its own. */
+static inline uint64_t salt_of(const struct geom *geom)
+{
+    return geom->base * 0xff51afd7ed558ccdull;
+}
+
+#endif

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* All records that overlap a region: the grids of intervals, the tree, and what is a leaf of that. */
+#include <string.h>
+
+#include "graph/region_probe.h"
+
+enum {
+    VAIN_CELLS_MAX = 1024, /* besides four for each record */
+    STALE_LEAVES_MAX = 64, /* besides three for each good one */
+    PARKED_FRAMES_MAX = 64,
+    ALONE_STEPS = 256, /* cells looked at to find out whether a frame is alone */
+    ALONE_WAIT = 32,   /* new boxes until it is worth it again */
+    SCAN_SHARE = 16,   /* records that may be looked through for each one that is made */
+};
+
+static void visit_record(struct probe *p, struct region *e);
+static bool visit_leaf(struct tree_probe *tree, uint32_t leaf, uint32_t serial);
+static void visit_bucket(struct probe *p, uint32_t bucket);
+static void visit_boxes(struct probe *p, uint32_t frame);
+static bool query_intervals(struct probe *p);
+static void query_everything(struct probe *p);
+static void put_in_terms(void *context, uint32_t frame, struct tree_bounds *b);
+static void box_bounds(const struct geom *geom, uint32_t frame, struct tree_bounds *b);
+static void spread(struct graph *g, uint32_t frame);
+static void index_intervals(struct graph *g);
+static bool is_alone(struct graph *g, uint32_t frame);
+
+/* ---- the query ---- */
+
+/* In the tree each buffer of the reference's rules begins where it is, and elements are its bytes. */
+static uint64_t tree_shift(const struct graph *g, const struct geom *geom)
+{
+    return g->deps == PTO_DEPS_SAFE ? 0 : geom->base;
+}
+
+static void query_tree(struct probe *p)
+{
+    struct tree_bounds *b = &p->tree.bounds;
+    uint64_t shift = tree_shift(p->g, p->geom);
+
+    b->lo = p->geom->lo + shift;
+    b->hi = p->geom->hi + shift;
+    b->frame = p->geom->kind == REGION_CONTIGUOUS ? TREE_PLAIN : TREE_LOOSE;
+    b->dims = 0;
+    if (p->own_frame != 0)
+        box_bounds(p->geom, p->own_frame, b);
+    p->tree.visit = visit_leaf;
+    region_tree_search(&p->x->tree, &p->tree);
+}
+
+/* Whether a box of a simple frame is one in a cell, as all are: so only those of its cell matter. */
+static bool is_like_others(const struct probe *p)
+{
+    const struct region_frame *f = &p->x->frame[p->own_frame];
+    const struct region_class *class = &f->class_of[f->simple];
+    uint32_t crossed = 0;
+
+    for (uint32_t d = 0; d < p->geom->ndims; d++)
+        crossed |= p->geom->offset[d] >> class->level[d] ^
+                   (p->geom->offset[d] + p->geom->shape[d] - 1) >> class->level[d];
+    return f->simple != 0 && f->simple == p->class && crossed == 0;
+}
+
+void region_query(struct probe *p)
+{
+    struct regions *x = p->x;
+    const struct region_frame *own = &x->frame[p->own_frame];
+
+    if (x->has_versions) {
+        query_everything(p);
+        return;
+    }
+    if (p->own_frame != 0 && own->population != 0 && !own->is_spread) {
+        if (is_like_others(p)) {
+            visit_bucket(p, p->bucket);
+            return;
+        }
+        spread(p->g, p->own_frame);
+    }
+    if (!x->is_indexed && !query_intervals(p))
+        index_intervals(p->g);
+    query_tree(p);
+    for (uint32_t f = 1; p->has_all_frames && f < x->frame_count; f++)
+        if (x->frame[f].is_used && x->frame[f].has_leaf && f != p->own_frame)
+            visit_boxes(p, f);
+    for (uint32_t i = 0; i < p->frame_count && !p->has_all_frames; i++)
+        visit_boxes(p, p->frame[i]);
+    if (x->is_short)
+        p->status = PTO_ENOMEM;
+}
+
+/* A frame that something reaches into: its boxes are on their own from now on. */
+static void visit_boxes(struct probe *p, uint32_t frame)
+{
+    struct regions *x = p->x;
+
+    spread(p->g, frame);
+    for (uint32_t index = x->frame[frame].first; index != 0;) {
+        struct region *e = record_at(x, index - 1);
+
+        index = shape_at(x, index - 1)->frame_next;
+        visit_record(p, e);
+    }
+}
+
+static void note_frame(struct probe *p, uint32_t frame)
+{
+    if (frame == p->own_frame)
+        return;
+    if (p->frame_count == PROBE_FRAMES)
+        p->has_all_frames = true;
+    else
+        p->frame[p->frame_count++] = frame;
+}
+
+/* Records that overlap, other than the access's own. */
+static void visit_record(struct probe *p, struct region *e)
+{
+    struct regions *x = p->x;
+    struct geom interval;
+    const struct geom *other;
+    enum overlap o;
+
+    if (e == p->self || (e->flags & REGION_USED) == 0 || p->status < 0 || e->kind == REGION_FRAME)
+        return;
+    if (!x->has_versions && (e->start >= p->geom->hi || e->start + e->length <= p->geom->lo))
+        return;
+    p->met++;
+    if (!region_is_alive(p->g, e)) {
+        region_remove(p->g, e);
+        return;
+    }
+    if (p->g->deps == PTO_DEPS_SAFE) {
+        if (e->kind == REGION_CONTIGUOUS) {
+            interval.kind = REGION_CONTIGUOUS;
+            interval.lo = e->start;
+            interval.hi = e->start + e->length;
+            other = &interval;
+        } else {
+            other = &region_shape(x, e)->geom;
+        }
+        o = overlap_safe(p->geom, other);
+    } else {
+        o = overlap_simpler(p->geom, &shape_of(x, e)->geom);
+    }
+    if (o == OVERLAP_NONE)
+        return;
+    if ((p->access & ACCESS_LOOKUP) != 0)
+        p->status = region_wait(p->g, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
+    if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
+        region_remove(p->g, e);
+        return;
+    }
+    if ((p->access & ACCESS_RECORD) != 0) {
+        p->is_tangled = true;
+        e->flags |= REGION_TANGLED;
+        if (e->kind == REGION_BOX && e->frame != 0)
+            region_forget_known(x, shape_of(x, e), e);
+    }
+}
+
+/* Whether the leaf is still that of the record that it was made for. */
+static inline bool is_leaf_of(const struct region *e, const struct region_shape *shape,
+                              uint32_t serial)
+{
+    return (e->flags & REGION_USED) != 0 && shape->serial == serial;
+}
+
+static bool visit_leaf(struct tree_probe *tree, uint32_t leaf, uint32_t serial)
+{
+    struct probe *p = (struct probe *)tree;
+    struct region *e = record_at(p->x, leaf);
+
+    if (!is_leaf_of(e, shape_at(p->x, leaf), serial))
+        return false;
+    if (e->kind == REGION_FRAME)
+        note_frame(p, e->frame);
+    else
+        visit_record(p, e);
+    tree->is_over = p->status < 0;
+    return (e->flags & REGION_USED) != 0;
+}
+
+/*
+ * Cells of each grid that a region overlapping this one can start in. False: there
+ * are too many for what they hold.
+ */
+static bool query_intervals(struct probe *p)
+{
+    struct regions *x = p->x;
+    uint64_t levels = x->level_mask & ~(1ull << REGION_LEVEL_FRAME);
+    uint64_t cells = 0, records = 0;
+
+    for (uint64_t mask = levels; mask != 0; mask &= mask - 1) {
+        uint32_t level = (uint32_t)__builtin_ctzll(mask);
+
+        cells += ((p->geom->hi - 1) >> level) - (p->geom->lo >> level) + 1;
+        records += x->level_count[level];
+    }
+    if (cells > VAIN_CELLS_MAX + 4 * records || x->vain_cells > VAIN_CELLS_MAX + 4 * records)
+        return false;
+    for (uint64_t mask = levels; mask != 0; mask &= mask - 1) {
+        uint32_t level = (uint32_t)__builtin_ctzll(mask);
+        uint64_t first = p->geom->lo >> level;
+        uint64_t last = (p->geom->hi - 1) >> level;
+
+        if (x->level_crossing[level] != 0 && first > 0)
+            first--;
+        for (uint64_t cell = first; cell <= last; cell++)
+            visit_bucket(p, region_bucket(x, p->salt, level, cell));
+    }
+    if (cells > 8 + 2 * (uint64_t)p->met)
+        x->vain_cells += cells - p->met;
+    return true;
+}
+
+/* For tensors with versions every record counts: they are rare, and this is not fast. */
+static void query_everything(struct probe *p)
+{
+    for (uint32_t b = 0; b < p->x->table_count; b++)
+        visit_bucket(p, b);
+}
+
+static void visit_bucket(struct probe *p, uint32_t bucket)
+{
+    struct regions *x = p->x;
+    struct region *head = &x->table[bucket];
+    uint32_t *link = &head->next;
+
+    visit_record(p, head);
+    while (*link != 0) {
+        uint32_t index = *link;
+        struct region *e = &x->overflow[index];
+
+        visit_record(p, e);
+        if ((e->flags & REGION_USED) == 0) {
+            *link = e->next;
+            e->next = x->overflow_free;
+            x->overflow_free = index;
+            x->overflow_live--;
+        } else {
+            link = &e->next;
+        }
+    }
+}
+
+/* ---- leaves ---- */
+
+/* What is left of the start is one more, if anything can be. */
+static uint32_t frame_dims(const struct geom *geom)
+{
+    return geom->ndims + (geom->stride[geom->ndims - 1] != 1);
+}
+
+static uint32_t clamp(uint64_t value)
+{
+    return value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+}
+
+/*
+ * The indices that elements of an interval can have in a frame. Against a dense
+ * region a box is exact; against others the box's interval counts, and only the
+ * first index limits that.
+ */
+static void put_in_terms(void *context, uint32_t frame, struct tree_bounds *b)
+{
+    const struct graph *g = context;
+    const struct geom *of = &g->regions.frame[frame].geom;
+    bool is_exact = b->frame == TREE_PLAIN;
+    uint64_t first = b->lo > of->base ? b->lo - of->base : 0;
+    uint64_t last = b->hi - 1 > of->base ? b->hi - 1 - of->base : 0;
+    uint32_t d = 0;
+
+    if (g->deps == PTO_DEPS_SAFE) {
+        first /= of->elem_bytes;
+        last /= of->elem_bytes;
+    }
+    b->frame = frame;
+    b->dims = frame_dims(of);
+    for (bool is_one = true; d < b->dims && is_one; d++) {
+        uint32_t stride = d < of->ndims ? of->stride[d] : 1;
+        uint64_t at = first / stride, end = last / stride;
+
+        b->min[d] = clamp(at);
+        b->max[d] = clamp(end);
+        is_one = at == end && is_exact;
+        first -= at * stride;
+        last -= end * stride;
+    }
+    for (; d < b->dims; d++) { /* several rows: any index in the dimensions below */
+        b->min[d] = 0;
+        b->max[d] = UINT32_MAX;
+    }
+}
+
+static void box_bounds(const struct geom *geom, uint32_t frame, struct tree_bounds *b)
+{
+    b->frame = frame;
+    b->dims = frame_dims(geom);
+    for (uint32_t d = 0; d < geom->ndims; d++) {
+        b->min[d] = geom->offset[d];
+        b->max[d] = clamp((uint64_t)geom->offset[d] + geom->shape[d] - 1);
+    }
+    if (b->dims != geom->ndims)
+        b->min[geom->ndims] = b->max[geom->ndims] = geom->rest;
+}
+
+static bool has_leaf(const struct regions *x, const struct region *e)
+{
+    if (e->kind == REGION_FRAME)
+        return x->frame[e->frame].has_leaf;
+    if (e->kind == REGION_BOX && e->frame != 0)
+        return x->frame[e->frame].is_spread;
+    return x->is_indexed;
+}
+
+/* `near` is a frame in whose terms an interval is to be put, or 0. */
+void region_enter_tree(struct graph *g, struct region *e, uint32_t near)
+{
+    struct regions *x = &g->regions;
+    struct region_shape *shape = region_shape(x, e);
+    struct tree_bounds b = { .frame = TREE_LOOSE };
+
+    b.lo = e->start;
+    if (g->deps != PTO_DEPS_SAFE)
+        b.lo += shape->geom.base;
+    b.hi = b.lo + e->length;
+    if (e->kind == REGION_BOX && e->frame != 0) {
+        box_bounds(&shape->geom, e->frame, &b);
+    } else if (e->kind == REGION_CONTIGUOUS) {
+        b.frame = TREE_PLAIN;
+        if (near != 0)
+            put_in_terms(g, near, &b);
+    }
+    if (++x->serial == 0)
+        x->serial = 1;
+    shape->serial = x->serial;
+    x->leaf_count++;
+    if (!region_tree_insert(&x->tree, &b, index_of(x, e), x->serial))
+        x->is_short = true;
+}
+
+void region_leave_tree(struct regions *x, struct region *e)
+{
+    if (has_leaf(x, e)) {
+        shape_of(x, e)->serial = 0;
+        x->leaf_count--;
+    }
+}
+
+bool region_tree_start(struct graph *g)
+{
+    g->regions.tree.convert = put_in_terms;
+    g->regions.tree.context = g;
+    return region_tree_clear(&g->regions.tree);
+}
+
+static void drop_frame_leaf(struct regions *x, struct region_frame *f)
+{
+    if (f->has_leaf)
+        region_leave_tree(x, record_at(x, f->record));
+    f->has_leaf = false;
+}
+
+/* Gives each box of a frame a leaf of its own. */
+static void spread(struct graph *g, uint32_t frame)
+{
+    struct regions *x = &g->regions;
+    struct region_frame *f = &x->frame[frame];
+
+    if (f->is_spread)
+        return;
+    drop_frame_leaf(x, f);
+    region_roughen(f);
+    f->is_alone = false;
+    f->is_spread = true;
+    f->look_wait = ALONE_WAIT + f->population;
+    for (uint32_t index = f->first; index != 0; index = shape_at(x, index - 1)->frame_next)
+        region_enter_tree(g, record_at(x, index - 1), 0);
+}
+
+void region_put_leaves(struct graph *g, uint32_t frame)
+{
+    struct region_frame *f = &g->regions.frame[frame];
+
+    if (f->simple == 0) {
+        spread(g, frame);
+    } else if (!f->has_leaf) {
+        f->has_leaf = true;
+        region_enter_tree(g, record_at(&g->regions, f->record), 0);
+    }
+}
+
+void region_try_one_leaf(struct graph *g, uint32_t frame)
+{
+    struct regions *x = &g->regions;
+    struct region_frame *f = &x->frame[frame];
+    uint32_t class = f->class;
+
+    if (f->look_wait-- != 0)
+        return;
+    f->look_wait = ALONE_WAIT + f->population;
+    if (class == 0 || f->class_of[class].count != f->population ||
+        f->class_of[class].is_crossing != 0 || g->deps != PTO_DEPS_SAFE || !is_alone(g, frame))
+        return;
+    for (uint32_t index = f->first; index != 0; index = shape_at(x, index - 1)->frame_next)
+        region_leave_tree(x, record_at(x, index - 1));
+    f->is_spread = false;
+    f->is_alone = true;
+    f->simple = class;
+    region_put_leaves(g, frame);
+}
+
+/* Calls `each` for every record. */
+static void each_record(struct graph *g, void (*each)(struct graph *g, struct region *e))
+{
+    struct regions *x = &g->regions;
+
+    for (uint32_t i = 0; i < x->table_count; i++)
+        if ((x->table[i].flags & REGION_USED) != 0)
+            each(g, &x->table[i]);
+    for (uint32_t i = 1; i < x->overflow_count; i++)
+        if ((x->overflow[i].flags & REGION_USED) != 0)
+            each(g, &x->overflow[i]);
+}
+
+static bool is_interval(const struct region *e)
+{
+    return e->kind != REGION_FRAME && (e->kind != REGION_BOX || e->frame == 0);
+}
+
+static void enter_interval(struct graph *g, struct region *e)
+{
+    if (is_interval(e))
+        region_enter_tree(g, e, 0);
+}
+
+/* Puts all intervals into the tree, which from now on has them. */
+static void index_intervals(struct graph *g)
+{
+    g->regions.is_indexed = true;
+    each_record(g, enter_interval);
+}
+
+static void enter_again(struct graph *g, struct region *e)
+{
+    if (has_leaf(&g->regions, e))
+        region_enter_tree(g, e, 0);
+}
+
+bool region_tree_tidy(struct graph *g)
+{
+    struct regions *x = &g->regions;
+
+    if (x->tree.leaves <= 4 * x->leaf_count + STALE_LEAVES_MAX &&
+        x->parked_count <= PARKED_FRAMES_MAX + x->leaf_count / 4)
+        return !x->is_short;
+    if (!region_tree_clear(&x->tree))
+        return false;
+    x->leaf_count = 0;
+    each_record(g, enter_again);
+    while (x->frame_parked != 0) { /* the tree does not name them any more */
+        uint32_t frame = x->frame_parked;
+
+        x->frame_parked = x->frame[frame].next_free;
+        x->frame[frame].next_free = x->frame_free;
+        x->frame_free = frame;
+    }
+    x->parked_count = 0;
+    return !x->is_short;
+}
+
+/* Where the records of a table that has grown were before. */
+struct old_places {
+    const struct region *table;
+    const struct region_shape *table_shape;
+    const struct region *overflow;
+    const struct region_shape *overflow_shape;
+};
+
+static bool find_moved(void *context, uint32_t *leaf, uint32_t serial)
+{
+    const struct old_places *old = context;
+    uint32_t index = *leaf & ~OVERFLOW_BIT;
+    bool is_chained = (*leaf & OVERFLOW_BIT) != 0;
+    const struct region *e = is_chained ? &old->overflow[index] : &old->table[index];
+
+    *leaf = e->next;
+    return is_leaf_of(e, is_chained ? &old->overflow_shape[index] : &old->table_shape[index],
+                      serial);
+}
+
+void region_tree_follow(struct regions *x, const struct region *old,
+                        const struct region_shape *old_shape, const struct region *chained,
+                        const struct region_shape *chained_shape)
+{
+    struct old_places places = { old, old_shape, chained, chained_shape };
+
+    region_tree_renumber(&x->tree, find_moved, &places);
+}
+
+/* ---- whether a frame is alone ---- */
+
+/* Somebody who is not of the frame is in its memory; who has gone goes. */
+static bool is_intruder(struct graph *g, uint32_t frame, struct region *e)
+{
+    const struct geom *of = &g->regions.frame[frame].geom;
+
+    if ((e->flags & REGION_USED) == 0 || e->frame == frame || e->start >= of->base + of->size ||
+        e->start + e->length <= of->base)
+        return false;
+    if (region_is_alive(g, e))
+        return true;
+    if (e->kind == REGION_FRAME)
+        g->regions.frame[e->frame].is_alone = false; /* should it come back */
+    else
+        region_remove(g, e); /* else it would be found again, and not ask for boxes */
+    return false;
+}
+
+static bool visit_neighbour(struct tree_probe *tree, uint32_t leaf, uint32_t serial)
+{
+    struct probe *p = (struct probe *)tree;
+    struct region *e = record_at(p->x, leaf);
+
+    if (!is_leaf_of(e, shape_at(p->x, leaf), serial))
+        return false;
+    tree->is_over = is_intruder(p->g, p->own_frame, e);
+    return (e->flags & REGION_USED) != 0;
+}
+
+/* The same for intervals that are not in the tree. */
+static bool has_intervals(struct graph *g, uint32_t frame)
+{
+    struct regions *x = &g->regions;
+    const struct geom *of = &x->frame[frame].geom;
+    uint32_t records = x->table_count + x->overflow_count;
+    uint64_t levels = x->level_mask & ~(1ull << REGION_LEVEL_FRAME);
+    uint64_t cells = 0;
+
+    for (uint64_t mask = levels; mask != 0; mask &= mask - 1) {
+        uint32_t level = (uint32_t)__builtin_ctzll(mask);
+
+        cells += ((of->base + of->size - 1) >> level) - (of->base >> level) + 2;
+    }
+    if (cells > ALONE_STEPS) {
+        if (x->filled < x->scan_next)
+            return true; /* too much work; so it is as if there were */
+        x->scan_next = x->filled + records / SCAN_SHARE;
+        for (uint32_t i = 0; i < records; i++)
+            if (i != x->table_count &&
+                is_intruder(g, frame,
+                            i < x->table_count ? &x->table[i] : &x->overflow[i - x->table_count]))
+                return true;
+        return false;
+    }
+    for (uint64_t mask = levels; mask != 0; mask &= mask - 1) {
+        uint32_t level = (uint32_t)__builtin_ctzll(mask);
+        uint64_t first = of->base >> level, last = (of->base + of->size - 1) >> level;
+
+        for (uint64_t cell = first > 0 ? first - 1 : 0; cell <= last; cell++)
+            for (struct region *e = &x->table[region_bucket(x, 0, level, cell)];;
+                 e = &x->overflow[e->next]) {
+                if (is_intruder(g, frame, e))
+                    return true;
+                if (e->next == 0)
+                    break;
+            }
+    }
+    return false;
+}
+
+/* A region that is recorded later and reaches into its memory meets its leaf, and spreads it. */
+static bool is_alone(struct graph *g, uint32_t frame)
+{
+    struct regions *x = &g->regions;
+    const struct geom *of = &x->frame[frame].geom;
+    struct probe p;
+
+    probe_init(&p, g, NULL, of, 0);
+    p.own_frame = frame;
+    p.tree.bounds =
+        (struct tree_bounds){ .lo = of->base, .hi = of->base + of->size, .frame = TREE_MIXED };
+    p.tree.visit = visit_neighbour;
+    region_tree_search(&x->tree, &p.tree);
+    return !p.tree.is_over && (x->is_indexed || !has_intervals(g, frame));
+}
+
+bool region_is_first(struct graph *g, uint32_t frame)
+{
+    struct region_frame *f = &g->regions.frame[frame];
+
+    if (frame == 0 || f->population != 0 || g->deps != PTO_DEPS_SAFE)
+        return false;
+    drop_frame_leaf(&g->regions, f);
+    f->is_spread = false;
+    f->is_alone = is_alone(g, frame);
+    return f->is_alone;
+}

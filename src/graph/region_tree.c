@@ -1,0 +1,534 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The tree over what regions reach: insertion, splitting, search. */
+#include "graph/region_tree.h"
+
+#include <assert.h>
+
+enum { FILL_MIN = 3, OVERFULL = TREE_FANOUT + 1 };
+
+static_assert(sizeof(struct tree_node) % 64 == 0, "nodes start with a line");
+
+/* One entry on its way between nodes. */
+struct loose_entry {
+    struct tree_bounds bounds;
+    uint32_t child;
+    uint32_t serial;
+};
+
+/* How a node is cut in two: its entries in order, the first `cut` stay. */
+struct division {
+    double score; /* overlap of the two, as part of the whole: less is better */
+    double cells; /* how many of the mean entry the whole has room for: more is better */
+    uint32_t cut;
+    uint8_t order[OVERFULL];
+};
+
+static uint32_t take_node(struct region_tree *tree, uint32_t height);
+static bool raise_root(struct region_tree *tree, uint32_t other);
+static void join(struct region_tree *tree, struct tree_bounds *a, const struct tree_bounds *b);
+static uint32_t choose(struct region_tree *tree, const struct tree_node *n,
+                       const struct tree_bounds *item);
+static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
+                    const struct tree_bounds *item);
+static uint32_t split(struct region_tree *tree, uint32_t index, const struct loose_entry *extra);
+
+static inline struct tree_node *node_at(const struct region_tree *tree, uint32_t index)
+{
+    return &tree->node[index];
+}
+
+static inline bool is_interval(uint32_t frame)
+{
+    return frame >= TREE_LOOSE;
+}
+
+static inline bool is_frame(uint32_t frame)
+{
+    return frame != TREE_MIXED && frame < TREE_LOOSE;
+}
+
+static void get_bounds(const struct tree_node *n, uint32_t i, struct tree_bounds *out)
+{
+    out->lo = n->lo[i];
+    out->hi = n->hi[i];
+    out->frame = n->frame[i];
+    out->dims = n->dims[i];
+    for (uint32_t d = 0; d < out->dims; d++) {
+        out->min[d] = n->min[d][i];
+        out->max[d] = n->max[d][i];
+    }
+}
+
+static void set_bounds(struct tree_node *n, uint32_t i, const struct tree_bounds *b)
+{
+    n->lo[i] = b->lo;
+    n->hi[i] = b->hi;
+    n->frame[i] = b->frame;
+    n->dims[i] = (uint8_t)b->dims;
+    for (uint32_t d = 0; d < b->dims; d++) {
+        n->min[d][i] = b->min[d];
+        n->max[d][i] = b->max[d];
+    }
+}
+
+static void put_entry(struct tree_node *n, const struct loose_entry *e)
+{
+    set_bounds(n, n->count, &e->bounds);
+    n->child[n->count] = e->child;
+    n->serial[n->count++] = e->serial;
+}
+
+bool region_tree_clear(struct region_tree *tree)
+{
+    tree->pool.used = 0;
+    tree->node = pool_take(&tree->pool, sizeof(struct tree_node));
+    tree->node_count = 1;
+    tree->free = 0;
+    tree->root = 0;
+    tree->leaves = 0;
+    return tree->node != NULL;
+}
+
+static uint32_t take_node(struct region_tree *tree, uint32_t height)
+{
+    uint32_t index = tree->free;
+    struct tree_node *n;
+
+    if (index != 0)
+        tree->free = node_at(tree, index)->next_free;
+    else if (pool_take(&tree->pool, sizeof(struct tree_node)) == NULL)
+        return 0;
+    else
+        index = tree->node_count++;
+    n = node_at(tree, index);
+    n->count = 0;
+    n->height = height;
+    return index;
+}
+
+static void free_node(struct region_tree *tree, uint32_t index)
+{
+    node_at(tree, index)->next_free = tree->free;
+    tree->free = index;
+}
+
+/* ---- bounds ---- */
+
+/* Makes `a` reach what `b` reaches, too. */
+static void join(struct region_tree *tree, struct tree_bounds *a, const struct tree_bounds *b)
+{
+    struct tree_bounds in_frame;
+
+    if (is_frame(a->frame) && is_interval(b->frame)) {
+        in_frame = *b;
+        tree->convert(tree->context, a->frame, &in_frame);
+        b = &in_frame;
+    } else if (is_interval(a->frame) && is_frame(b->frame)) {
+        tree->convert(tree->context, b->frame, a);
+    } else if (is_interval(a->frame) && is_interval(b->frame)) {
+        a->frame = a->frame < b->frame ? a->frame : b->frame;
+    } else if (a->frame != b->frame) {
+        a->frame = TREE_MIXED;
+        a->dims = 0;
+    }
+    a->lo = a->lo < b->lo ? a->lo : b->lo;
+    a->hi = a->hi > b->hi ? a->hi : b->hi;
+    for (uint32_t d = 0; d < a->dims; d++) {
+        a->min[d] = a->min[d] < b->min[d] ? a->min[d] : b->min[d];
+        a->max[d] = a->max[d] > b->max[d] ? a->max[d] : b->max[d];
+    }
+}
+
+/* What everything in a node reaches. */
+static void measure(struct region_tree *tree, uint32_t index, struct tree_bounds *out)
+{
+    const struct tree_node *n = node_at(tree, index);
+
+    get_bounds(n, 0, out);
+    for (uint32_t i = 1; i < n->count; i++) {
+        struct tree_bounds b;
+
+        get_bounds(n, i, &b);
+        join(tree, out, &b);
+    }
+}
+
+/* ---- insertion ---- */
+
+bool region_tree_insert(struct region_tree *tree, const struct tree_bounds *bounds, uint32_t leaf,
+                        uint32_t serial)
+{
+    struct loose_entry extra = { *bounds, leaf, serial };
+    uint32_t path[TREE_DEPTH_MAX], taken[TREE_DEPTH_MAX], depth = 0;
+    uint32_t index;
+
+    if (tree->root == 0 && (tree->root = take_node(tree, 0)) == 0)
+        return false;
+    for (index = tree->root; node_at(tree, index)->height != 0; depth++) {
+        struct tree_node *n = node_at(tree, index);
+
+        path[depth] = index;
+        taken[depth] = choose(tree, n, bounds);
+        stretch(tree, n, taken[depth], bounds);
+        index = n->child[taken[depth]];
+    }
+    tree->leaves++;
+    while (node_at(tree, index)->count == TREE_FANOUT) {
+        uint32_t other = split(tree, index, &extra);
+        struct tree_bounds reach;
+
+        if (other == 0)
+            return false;
+        if (depth-- == 0)
+            return raise_root(tree, other);
+        measure(tree, index, &reach);
+        set_bounds(node_at(tree, path[depth]), taken[depth], &reach);
+        measure(tree, other, &extra.bounds);
+        extra.child = other;
+        index = path[depth];
+    }
+    put_entry(node_at(tree, index), &extra);
+    return true;
+}
+
+/* The root was split: one above both halves takes its place. */
+static bool raise_root(struct region_tree *tree, uint32_t other)
+{
+    uint32_t half[2] = { tree->root, other };
+    uint32_t root = take_node(tree, node_at(tree, other)->height + 1);
+
+    if (root == 0)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct loose_entry e = { .child = half[i] };
+
+        measure(tree, half[i], &e.bounds);
+        put_entry(node_at(tree, root), &e);
+    }
+    tree->root = root;
+    return true;
+}
+
+static uint32_t choose_by_bytes(const struct tree_node *n, const struct tree_bounds *item)
+{
+    uint64_t growth = UINT64_MAX, size = UINT64_MAX;
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < n->count; i++) {
+        uint64_t lo = n->lo[i] < item->lo ? n->lo[i] : item->lo;
+        uint64_t hi = n->hi[i] > item->hi ? n->hi[i] : item->hi;
+        uint64_t was = n->hi[i] - n->lo[i];
+        uint64_t more = hi - lo - was;
+
+        if (more < growth || (more == growth && was < size)) {
+            best = i;
+            growth = more;
+            size = was;
+        }
+    }
+    return best;
+}
+
+static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_bounds *item)
+{
+    double growth = 0, size = 0;
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < n->count; i++) {
+        double was = 1, is = 1;
+
+        for (uint32_t d = 0; d < item->dims; d++) {
+            uint32_t min = n->min[d][i], max = n->max[d][i];
+
+            was *= (double)((uint64_t)max - min + 1);
+            min = min < item->min[d] ? min : item->min[d];
+            max = max > item->max[d] ? max : item->max[d];
+            is *= (double)((uint64_t)max - min + 1);
+        }
+        if (i == 0 || is - was < growth || (is - was == growth && was < size)) {
+            best = i;
+            growth = is - was;
+            size = was;
+        }
+    }
+    return best;
+}
+
+/* The entry that has to grow least. Indices decide where all are of the item's frame, else bytes. */
+static uint32_t choose(struct region_tree *tree, const struct tree_node *n,
+                       const struct tree_bounds *item)
+{
+    struct tree_bounds in_frame;
+    uint32_t frame = n->frame[0];
+
+    if (!is_frame(frame) || (frame != item->frame && !is_interval(item->frame)))
+        return choose_by_bytes(n, item);
+    for (uint32_t i = 1; i < n->count; i++)
+        if (n->frame[i] != frame)
+            return choose_by_bytes(n, item);
+    if (frame == item->frame)
+        return choose_by_indices(n, item);
+    in_frame = *item;
+    tree->convert(tree->context, frame, &in_frame);
+    return choose_by_indices(n, &in_frame);
+}
+
+/* Makes an entry of a node reach the item, too. */
+static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
+                    const struct tree_bounds *item)
+{
+    struct tree_bounds reach;
+
+    if (n->frame[i] != item->frame) {
+        get_bounds(n, i, &reach);
+        join(tree, &reach, item);
+        set_bounds(n, i, &reach);
+        return;
+    }
+    n->lo[i] = n->lo[i] < item->lo ? n->lo[i] : item->lo;
+    n->hi[i] = n->hi[i] > item->hi ? n->hi[i] : item->hi;
+    for (uint32_t d = 0; d < item->dims; d++) {
+        n->min[d][i] = n->min[d][i] < item->min[d] ? n->min[d][i] : item->min[d];
+        n->max[d][i] = n->max[d][i] > item->max[d] ? n->max[d][i] : item->max[d];
+    }
+}
+
+/* ---- splitting ---- */
+
+/* Orders the entries by the middles of what they reach in one dimension, and finds the best cut. */
+static void divide(const double lo[OVERFULL], const double hi[OVERFULL], struct division *out)
+{
+    double left[OVERFULL], right[OVERFULL];
+    double extent = 0, span;
+
+    for (uint32_t i = 0; i < OVERFULL; i++) {
+        uint32_t k = i;
+
+        for (; k > 0 && lo[out->order[k - 1]] + hi[out->order[k - 1]] > lo[i] + hi[i]; k--)
+            out->order[k] = out->order[k - 1];
+        out->order[k] = (uint8_t)i;
+        extent += hi[i] - lo[i];
+    }
+    for (uint32_t i = 0; i < OVERFULL; i++) {
+        double end = hi[out->order[i]];
+
+        left[i] = i == 0 || end > left[i - 1] ? end : left[i - 1];
+    }
+    for (uint32_t i = OVERFULL; i-- > 0;) {
+        double start = lo[out->order[i]];
+
+        right[i] = i == OVERFULL - 1 || start < right[i + 1] ? start : right[i + 1];
+    }
+    span = left[OVERFULL - 1] - right[0];
+    out->cells = extent > 0 ? span * OVERFULL / extent : 0;
+    out->cut = OVERFULL / 2;
+    out->score = span > 0 ? (left[out->cut - 1] - right[out->cut]) / span : 1;
+    for (uint32_t cut = FILL_MIN; cut <= OVERFULL - FILL_MIN && span > 0; cut++) {
+        double score = (left[cut - 1] - right[cut]) / span;
+
+        if (score < out->score) {
+            out->score = score;
+            out->cut = cut;
+        }
+    }
+}
+
+/* By the dimension of the frame that keeps the halves apart best. */
+static void divide_in_frame(const struct tree_bounds in_frame[OVERFULL], struct division *best)
+{
+    struct division d;
+
+    for (uint32_t dim = 0; dim < in_frame[0].dims; dim++) {
+        double lo[OVERFULL], hi[OVERFULL];
+
+        for (uint32_t i = 0; i < OVERFULL; i++) {
+            lo[i] = in_frame[i].min[dim];
+            hi[i] = (double)in_frame[i].max[dim] + 1;
+        }
+        divide(lo, hi, &d);
+        if (dim == 0 || d.score < best->score || (d.score == best->score && d.cells > best->cells))
+            *best = d;
+    }
+}
+
+/* By bytes; where that does not keep them apart, those of one frame from the others. */
+static void divide_mixed(const struct loose_entry e[OVERFULL], struct division *best)
+{
+    double lo[OVERFULL], hi[OVERFULL];
+    uint32_t with_last = 0, front = 0, back = OVERFULL;
+
+    for (uint32_t i = 0; i < OVERFULL; i++) {
+        lo[i] = (double)(e[i].bounds.lo - e[0].bounds.lo);
+        hi[i] = (double)(e[i].bounds.hi - e[0].bounds.lo);
+        if (e[i].bounds.lo < e[0].bounds.lo)
+            lo[i] = -(double)(e[0].bounds.lo - e[i].bounds.lo);
+        if (e[i].bounds.hi < e[0].bounds.lo)
+            hi[i] = -(double)(e[0].bounds.lo - e[i].bounds.hi);
+        with_last += e[i].bounds.frame == e[OVERFULL - 1].bounds.frame;
+    }
+    divide(lo, hi, best);
+    if (best->score < 0.5 || with_last < FILL_MIN || with_last > OVERFULL - FILL_MIN)
+        return;
+    for (uint32_t i = 0; i < OVERFULL; i++)
+        if (e[i].bounds.frame == e[OVERFULL - 1].bounds.frame)
+            best->order[front++] = (uint8_t)i;
+        else
+            best->order[--back] = (uint8_t)i;
+    best->cut = with_last;
+}
+
+/* The frame in whose terms all entries can be put; TREE_MIXED: there is none. */
+static uint32_t common_frame(const struct loose_entry e[OVERFULL])
+{
+    uint32_t frame = TREE_PLAIN;
+
+    for (uint32_t i = 0; i < OVERFULL; i++) {
+        if (e[i].bounds.frame == TREE_MIXED)
+            return TREE_MIXED;
+        if (is_interval(e[i].bounds.frame))
+            continue;
+        if (is_frame(frame) && frame != e[i].bounds.frame)
+            return TREE_MIXED;
+        frame = e[i].bounds.frame;
+    }
+    return is_frame(frame) ? frame : TREE_MIXED;
+}
+
+/* Cuts a full node and one entry more in two. The new node, or 0: memory has run out. */
+static uint32_t split(struct region_tree *tree, uint32_t index, const struct loose_entry *extra)
+{
+    uint32_t other = take_node(tree, node_at(tree, index)->height);
+    struct tree_node *n = node_at(tree, index);
+    struct loose_entry e[OVERFULL];
+    struct tree_bounds in_frame[OVERFULL];
+    struct division best;
+    uint32_t frame;
+
+    if (other == 0)
+        return 0;
+    for (uint32_t i = 0; i < TREE_FANOUT; i++) {
+        get_bounds(n, i, &e[i].bounds);
+        e[i].child = n->child[i];
+        e[i].serial = n->serial[i];
+    }
+    e[TREE_FANOUT] = *extra;
+    frame = common_frame(e);
+    for (uint32_t i = 0; i < OVERFULL && frame != TREE_MIXED; i++) {
+        in_frame[i] = e[i].bounds;
+        if (is_interval(in_frame[i].frame))
+            tree->convert(tree->context, frame, &in_frame[i]);
+    }
+    if (frame != TREE_MIXED)
+        divide_in_frame(in_frame, &best);
+    else
+        divide_mixed(e, &best);
+    n->count = 0;
+    for (uint32_t i = 0; i < OVERFULL; i++)
+        put_entry(i < best.cut ? n : node_at(tree, other), &e[best.order[i]]);
+    return other;
+}
+
+/* ---- search ---- */
+
+static bool meets(struct region_tree *tree, const struct tree_node *n, uint32_t i,
+                  struct tree_probe *p)
+{
+    const struct tree_bounds *b = &p->bounds;
+    uint32_t frame = n->frame[i];
+
+    if (n->lo[i] >= b->hi || n->hi[i] <= b->lo)
+        return false;
+    if (!is_frame(frame) || b->frame == TREE_MIXED)
+        return true;
+    if (b->frame != frame) {
+        if (!is_interval(b->frame))
+            return true;
+        if (p->converted.frame != frame) {
+            p->converted = p->bounds;
+            tree->convert(tree->context, frame, &p->converted);
+        }
+        b = &p->converted;
+    }
+    for (uint32_t d = 0; d < b->dims; d++)
+        if (n->min[d][i] > b->max[d] || n->max[d][i] < b->min[d])
+            return false;
+    return true;
+}
+
+static void drop_entry(struct tree_node *n, uint32_t i)
+{
+    struct tree_bounds last;
+
+    n->count--;
+    get_bounds(n, n->count, &last);
+    set_bounds(n, i, &last);
+    n->child[i] = n->child[n->count];
+    n->serial[i] = n->serial[n->count];
+}
+
+/* As deep as the tree is high. */
+static void search(struct region_tree *tree, struct tree_node *n, struct tree_probe *p)
+{
+    for (uint32_t i = 0; i < n->count && !p->is_over;) {
+        uint32_t child = n->child[i];
+        bool is_kept = true;
+
+        if (!meets(tree, n, i, p)) {
+            i++;
+            continue;
+        }
+        if (n->height == 0) {
+            is_kept = p->visit(p, child, n->serial[i]);
+            tree->leaves -= !is_kept;
+        } else {
+            search(tree, node_at(tree, child), p);
+            is_kept = node_at(tree, child)->count != 0;
+            if (!is_kept)
+                free_node(tree, child);
+        }
+        if (is_kept)
+            i++;
+        else
+            drop_entry(n, i);
+    }
+}
+
+void region_tree_search(struct region_tree *tree, struct tree_probe *p)
+{
+    p->is_over = false;
+    p->converted.frame = TREE_MIXED;
+    if (tree->root == 0)
+        return;
+    search(tree, node_at(tree, tree->root), p);
+    if (node_at(tree, tree->root)->count == 0) {
+        free_node(tree, tree->root);
+        tree->root = 0;
+    }
+}
+
+static void renumber(struct region_tree *tree, struct tree_node *n,
+                     bool (*moved)(void *context, uint32_t *leaf, uint32_t serial), void *context)
+{
+    for (uint32_t i = 0; i < n->count;) {
+        bool is_kept = true;
+
+        if (n->height != 0) {
+            renumber(tree, node_at(tree, n->child[i]), moved, context);
+        } else {
+            is_kept = moved(context, &n->child[i], n->serial[i]);
+            tree->leaves -= !is_kept;
+        }
+        if (is_kept)
+            i++;
+        else
+            drop_entry(n, i);
+    }
+}
+
+void region_tree_renumber(struct region_tree *tree,
+                          bool (*moved)(void *context, uint32_t *leaf, uint32_t serial),
+                          void *context)
+{
+    if (tree->root != 0)
+        renumber(tree, node_at(tree, tree->root), moved, context);
+}
