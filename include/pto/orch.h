@@ -448,6 +448,8 @@ static inline int pto_scope_end(struct pto_orch *o)
     for (int pto_scope_once = (pto_scope_begin((o), (mode)), 1); pto_scope_once; \
          pto_scope_once = (pto_scope_end(o), 0))
 #define PTO_SCOPE(o) PTO_SCOPE_WITH(o, PTO_SCOPE_AUTO)
+/* `PTO_MANUAL(o) { ... }`: the same, but only PTO_DEPS and pto_set_deps order the tasks inside. */
+#define PTO_MANUAL(o) PTO_SCOPE_WITH(o, PTO_SCOPE_MANUAL)
 
 /*
  * A submit in one expression, for C:
@@ -465,13 +467,14 @@ enum {
     PTO_ARG_BLOCKS,
     PTO_ARG_GANG,
     PTO_ARG_PREDICATE,
-    PTO_ARG_TIMING
+    PTO_ARG_TIMING,
+    PTO_ARG_DEPS
 };
 
 struct pto_arg {
     uint32_t kind; /* enum pto_tag, or PTO_ARG_... */
     uint64_t scalar;
-    const void *tensor; /* or predicate */
+    const void *tensor; /* or predicate, or ids of tasks */
 };
 
 #define PTO_IN(t) ((struct pto_arg){ PTO_TAG_INPUT, 0, PTO_CHECK_TENSOR(t) })
@@ -498,11 +501,23 @@ struct pto_arg {
                                                       (target) } })
 #define PTO_TIMED(slot) ((struct pto_arg){ PTO_ARG_TIMING, (uint64_t)(slot), NULL })
 
+/* PTO_DEPS(a.task, b.task): waits for these tasks and keeps their outputs; see pto_set_deps. */
+#define PTO_DEPS(...)                                                        \
+    ((struct pto_arg){ PTO_ARG_DEPS,                                         \
+                       sizeof((const struct pto_task_id[]){ __VA_ARGS__ }) / \
+                           sizeof(struct pto_task_id),                       \
+                       (const struct pto_task_id[]){ __VA_ARGS__ } })
+/* The same for an array of `count` ids, which may be none. */
+#define PTO_DEPS_OF(ids, count) \
+    ((struct pto_arg){ PTO_ARG_DEPS, (uint64_t)(count), PTO_CHECK_IDS(ids) })
+
 /* Do not compile with a pointer of the wrong type. */
 #define PTO_CHECK_TENSOR(t) \
     _Generic((t), const struct pto_tensor * : (t), struct pto_tensor * : (t))
 #define PTO_CHECK_INFO(i) \
     _Generic((i), const struct pto_tensor_info * : (i), struct pto_tensor_info * : (i))
+
+#define PTO_CHECK_IDS(i) _Generic((i), const struct pto_task_id * : (i), struct pto_task_id * : (i))
 
 /* Allocates buffers: pto_alloc(o, PTO_OUT(&info), ...). */
 #define pto_alloc(o, ...) pto_alloc_list((o), PTO_SITE, PTO_LIST(__VA_ARGS__))
@@ -541,6 +556,9 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg lis
             pto_set_predicate(args, (const struct pto_predicate *)list[i].tensor);
         else if (list[i].kind == PTO_ARG_TIMING)
             pto_set_timing_slot(args, (int32_t)list[i].scalar);
+        else if (list[i].kind == PTO_ARG_DEPS)
+            pto_set_deps(args, (const struct pto_task_id *)list[i].tensor, NULL,
+                         (uint32_t)list[i].scalar);
         else {
             pto_set_blocks(args, (int32_t)list[i].scalar);
             pto_set_sync_start(args, list[i].kind == PTO_ARG_GANG);
