@@ -81,6 +81,7 @@ int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outp
                                  (enum pto_dtype)info->dtype);
         t->size = size;
         t->manual_dep = info->manual_dep;
+        g->has_unlisted = g->has_unlisted || info->manual_dep;
         t->version = info->version;
         t->space = PTO_SPACE_DEVICE;
         if (info->has_initial_value && size != 0)

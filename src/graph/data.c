@@ -70,6 +70,13 @@ uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool
 {
     struct geom geom;
 
+    if (g->deps == PTO_DEPS_SAFE && !g->has_unlisted) {
+        struct ref user = region_find_user(g, element, with_readers);
+
+        *seq_out = user.seq;
+        if (!g->regions.is_short)
+            return user.slot;
+    }
     geom_init_safe(&geom, element);
     for (uint32_t number = from; number < g->info_count; number++) {
         const struct slot_info *info = &g->info[number];

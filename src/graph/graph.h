@@ -157,6 +157,7 @@ struct graph {
     uint64_t quick_traits;         /* what tensors have that do: take_tensor() */
     uint32_t scope_count;
     uint64_t edge_total;
+    bool has_unlisted; /* a task of this run uses memory that is not recorded for it */
     struct slot_info *info;
     uint32_t info_count;
     uint32_t free_slot[SLOT_CLASS_COUNT];
@@ -250,7 +251,10 @@ bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32
 /* The same, with a refusal as `fault`. */
 int graph_element(struct graph *g, const struct pto_tensor *t, uint32_t ndims,
                   const uint32_t indices[], enum fault fault, struct pto_tensor *out);
-/* The first live task from slot `from` on that writes the element, or also reads it; 0: none. */
+/*
+ * A live task that writes the element, or also reads it, by its slot; 0: none. `from` is the
+ * slot of the one that was found before, which has gone, plus 1.
+ */
 uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers,
                          uint32_t from, uint32_t *seq_out);
 
@@ -307,9 +311,14 @@ struct region *region_place(struct graph *g, uint32_t bucket);
 void region_fill(struct graph *g, struct region *e, const struct geom *geom, uint32_t frame,
                  uint32_t level);
 
+/* region_query.c: the latest live task that is recorded for the element; slot 0: none. */
+struct ref region_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers);
+
 /* regions.c */
 /* Makes t wait for what conflicts with the access among the tasks of one record, from `since` on. */
 int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access, uint32_t since);
+/* The latest living one of the tasks of one record that writes it, or also reads it; slot 0: none. */
+struct ref region_latest_user(struct graph *g, const struct region *e, bool with_readers);
 void region_drop_vector(struct regions *x, struct region *e);
 
 static inline struct slot *graph_slot(const struct graph *g, uint32_t line)

@@ -25,6 +25,7 @@ struct probe {
     bool is_tangled; /* something that overlaps stays recorded */
     bool has_all_frames;
     int status;
+    struct ref user;    /* without a task to wait: the latest one that is recorded */
     uint32_t own_frame; /* of a box; 0: none */
     uint32_t class;     /* in that, and the bucket of its cell */
     uint32_t bucket;
@@ -47,6 +48,7 @@ static inline void probe_init(struct probe *p, struct graph *g, struct slot *t,
     p->is_tangled = false;
     p->has_all_frames = false;
     p->status = PTO_OK;
+    p->user = (struct ref){ 0, 0 };
     p->own_frame = 0;
     p->frame_count = 0;
 }

@@ -89,11 +89,33 @@ void region_query(struct probe *p)
         p->status = PTO_ENOMEM;
 }
 
+/* The boxes of a simple frame near an element that is looked for. False: more than one cell is. */
+static bool visit_cell(struct probe *p, uint32_t frame)
+{
+    const struct region_frame *f = &p->x->frame[frame];
+    const struct region_class *class = &f->class_of[f->simple];
+    struct tree_bounds b = p->tree.bounds;
+    uint32_t cell[PTO_MAX_DIMS];
+
+    if (f->simple == 0)
+        return false;
+    put_in_terms(p->g, frame, &b);
+    for (uint32_t d = 0; d < f->geom.ndims; d++) {
+        cell[d] = b.min[d] >> class->level[d];
+        if (cell[d] != b.max[d] >> class->level[d])
+            return false;
+    }
+    visit_bucket(p, region_box_bucket(p->x, class, cell, f->geom.ndims));
+    return true;
+}
+
 /* A frame that something reaches into: its boxes are on their own from now on. */
 static void visit_boxes(struct probe *p, uint32_t frame)
 {
     struct regions *x = p->x;
 
+    if (p->t == NULL && visit_cell(p, frame))
+        return;
     spread(p->g, frame);
     for (uint32_t index = x->frame[frame].first; index != 0;) {
         struct region *e = record_at(x, index - 1);
@@ -145,6 +167,13 @@ static void visit_record(struct probe *p, struct region *e)
     }
     if (o == OVERLAP_NONE)
         return;
+    if (p->t == NULL) {
+        struct ref user = region_latest_user(p->g, e, (p->access & ACCESS_WRITE) != 0);
+
+        if (user.seq > p->user.seq)
+            p->user = user;
+        return;
+    }
     if ((p->access & ACCESS_LOOKUP) != 0)
         p->status = region_wait(p->g, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
     if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
@@ -242,6 +271,17 @@ static void visit_bucket(struct probe *p, uint32_t bucket)
             link = &e->next;
         }
     }
+}
+
+struct ref region_find_user(struct graph *g, const struct pto_tensor *element, bool with_readers)
+{
+    struct geom geom;
+    struct probe p;
+
+    geom_init_safe(&geom, element);
+    probe_init(&p, g, NULL, &geom, with_readers ? ACCESS_WRITE : 0);
+    region_query(&p);
+    return p.user;
 }
 
 /* ---- leaves ---- */

@@ -702,6 +702,26 @@ static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bo
     return status;
 }
 
+struct ref region_latest_user(struct graph *g, const struct region *e, bool with_readers)
+{
+    struct ref found = graph_is_alive(g, e->writer) ? e->writer : (struct ref){ 0, 0 };
+
+    for (uint32_t i = 0; i < e->reader_count && with_readers; i++)
+        if (e->reader[i].seq > found.seq && graph_is_alive(g, e->reader[i]))
+            found = e->reader[i];
+    if (e->vector != 0) {
+        const struct region_vector *v = region_vector(&g->regions, e->vector);
+
+        for (uint32_t i = v->count; i-- > 0 && v->ref[i].seq > found.seq;) {
+            struct ref r = { v->ref[i].slot & REGION_REF_SLOT, v->ref[i].seq };
+
+            if ((with_readers || (v->ref[i].slot & REGION_REF_WRITE) != 0) && graph_is_alive(g, r))
+                found = r;
+        }
+    }
+    return found;
+}
+
 /* A reader for which the record has no room, or which supersedes writers in the vector. */
 static int append_reader(struct graph *g, struct slot *t, struct region *e, bool is_ordered)
 {

@@ -545,7 +545,9 @@ __attribute__((noinline)) static int wait_for_operand(struct graph *g, struct sl
         return PTO_OK;
     if (pto_task_id_is_valid(x->owner))
         status = wait_for_owner(g, t, x->owner, t->tensor_count);
-    if (status >= 0 && !x->manual_dep)
+    if (x->manual_dep)
+        g->has_unlisted = true;
+    else if (status >= 0)
         status = region_access(g, t, x, &span, access);
     return status;
 }

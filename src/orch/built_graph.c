@@ -45,18 +45,9 @@ static struct graph_fact make_fact(const struct orch *o, uint64_t addr, uint32_t
 void built_graph_note_read(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
                            uint64_t bits)
 {
-    const struct graph_facts *writes = &b->list[ORCH_WRITES];
     struct graph_fact n = make_fact(o, addr, bytes, bits);
 
-    for (uint32_t b = 0; b < bytes; b++)
-        n.mask |= 0xffull << 8 * b;
-    for (uint64_t i = 0; i < writes->count; i++) {
-        uint64_t at = fact_addr(&writes->fact[i], o->run->entry);
-
-        for (uint32_t b = 0; b < bytes; b++)
-            if (addr + b - at < writes->fact[i].bytes)
-                n.mask &= ~(0xffull << 8 * b);
-    }
+    n.mask = UINT64_MAX >> (64 - 8 * bytes) & ~written_mask(&o->written, addr, bytes);
     if (n.mask != 0)
         add_fact(b, o, ORCH_READS, n);
 }
@@ -65,6 +56,8 @@ void built_graph_note_write(struct built_graph *b, struct orch *o, uint64_t addr
                             uint64_t bits)
 {
     add_fact(b, o, ORCH_WRITES, make_fact(o, addr, bytes, bits));
+    if (!written_add(&o->written, addr, bytes))
+        b->has_lost_fact = true;
 }
 
 static bool has_bit(const uint64_t bits[PTO_SCALAR_WORDS], uint32_t index)
@@ -111,6 +104,7 @@ int built_graph_record(struct built_graph *b, struct orch *o, struct graph_param
     params->is_recorded = true;
     params->fill_fn = note_fill;
     params->fill_context = o;
+    written_start(&o->written);
     for (uint32_t i = 0; i < ORCH_LISTS; i++) {
         o->list_pool[i].used = 0;
         b->list[i] = (struct graph_facts){ (struct graph_fact *)(void *)o->list_pool[i].base, 0 };

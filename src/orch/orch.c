@@ -41,6 +41,7 @@ void orch_each_pool(struct orch *o, void (*each)(struct pool *pool, uint64_t sha
 {
     for (uint32_t i = 0; i < ORCH_LISTS; i++)
         each(&o->list_pool[i], 1, context);
+    each(&o->written.pool, 1, context);
 }
 
 void orch_open(struct orch *o)

@@ -25,6 +25,7 @@
 
 #include "base/guard.h"
 #include "graph/ledger.h"
+#include "orch/written.h"
 #include "pto/run.h"
 #include "sched/sharing.h"
 
@@ -63,6 +64,7 @@ struct orch {
     struct sched *sched;
     struct ledger *rings; /* the ledger's memory */
     struct pool list_pool[ORCH_LISTS];
+    struct written written; /* by the orchestration itself, while a graph is built to be kept */
     const struct pool_budget *budget;
     void *machine;       /* for port_room and its like */
     uint32_t clusters;   /* of the chip */
