@@ -11,6 +11,7 @@
 
 #include "graph/image.h"
 #include "sched/deferred.c"
+#include "sched/order.c"
 #include "sched/sched.c"
 
 static struct graph the_graph;

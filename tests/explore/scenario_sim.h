@@ -45,6 +45,7 @@ static void note_go(const struct a32 *a);
 #define dlopen(name, flags) NULL
 
 #include "sched/deferred.c"
+#include "sched/order.c"
 #include "sched/sched.c"
 #include "sched/sharing.c"
 

@@ -6,4 +6,4 @@ INJECT_WRAPPED = malloc calloc realloc aligned_alloc free mmap munmap mprotect m
 	sched_getaffinity syscall eventfd write memfd_create fcntl dlopen dlsym fopen rename
 
 $(B)/test/test_inject: tests/unit/rules.mk
-$(B)/test/test_inject: LDFLAGS_ALL += $(INJECT_WRAPPED:%=-Wl,--wrap=%)
+$(B)/test/test_inject: private LDFLAGS_ALL += $(INJECT_WRAPPED:%=-Wl,--wrap=%)
