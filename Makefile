@@ -11,13 +11,13 @@ PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h me
 
 BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c \
-	region_tree.c overlap.c scope.c submit.c buffers.c
+	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c \
-	sim_device.c sim_graphs.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
+	sim_device.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c handle.c limits.c \

@@ -106,6 +106,14 @@ struct pto_run_options {
      * run is over. Those that have not by then are given up, and the device is lost. 0: 500 ms.
      */
     uint64_t grace_ns;
+    /*
+     * Outputs of tasks lie between guards and are poisoned when they are created and when they
+     * are freed, NaN if they have floating-point elements. A kernel that writes beyond one ends
+     * the run with PTO_EOVERRUN, a task that reads one that no task was given to write with
+     * PTO_EUNWRITTEN. docs/errors.md says what it costs. A graph has guards if it was built with
+     * them, whatever its launches say.
+     */
+    bool has_guards;
 };
 
 #define PTO_GRACE_DEFAULT_NS 500000000ull

@@ -47,7 +47,9 @@ extern "C" {
     X(ESTALE, -217, "made with other headers")                      \
     X(EFORMAT, -218, "not an artefact, or damaged")                 \
     X(EBUILD, -219, "the compiler refused the sources")             \
-    X(EMISMATCH, -220, "the result is not the expected one")
+    X(EMISMATCH, -220, "the result is not the expected one")        \
+    X(EOVERRUN, -221, "a kernel wrote beyond a tensor")             \
+    X(EUNWRITTEN, -222, "a task reads what no task writes")
 
 enum pto_status {
     PTO_OK = 0,

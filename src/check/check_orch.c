@@ -152,7 +152,8 @@ static void submit_task(struct pto_orch *o, struct check_run *run, struct check_
                                             (enum pto_dtype)arg->region.dtype);
             infos[k].manual_dep = arg->region.manual_dep;
             infos[k].version = arg->region.version;
-            if (arg->has_initial)
+            /* What no kernel writes may be read all the same, which guards would notice. */
+            if (arg->has_initial || (run->has_guards && task->lanes == 0))
                 pto_tensor_info_fill(&infos[k], arg->initial);
             pto_add_output(&args, &infos[k]);
         } else {

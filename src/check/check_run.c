@@ -119,11 +119,12 @@ static void check_relaunch(struct check_runner *r, const struct check_graph *g,
 
     check_run_init(&run, g, oracle, findings);
     run.runner = r;
-    run.is_held = true;
+    run.is_held = run.has_guards = true;
     arena = pto_tensor_external(run.arena, &g->arena_bytes, 1, PTO_UINT8);
     pto_run_report_init(report);
     pto_run_options_init(&options);
     options.deps = g->deps;
+    options.has_guards = true;
     status = pto_graph_build(r->device, r->callable, &entry, &options, report, &graph);
     for (; status >= 0 && old_count < LAUNCHES && findings->count == 0; old_count++) {
         old[old_count] = run.arena;
@@ -186,6 +187,7 @@ void check_runner_check(struct check_runner *r, const struct check_graph *g,
         options.mode = r->params.mode;
         options.live_max = windows[rng_below(&rng, 4)];
         options.order_seed = rng_chance(&rng, 70) ? rng_next(&rng) : 0;
+        options.has_guards = rng_chance(&rng, 50);
         run_and_compare(r, g, &oracle, &options, findings);
     }
     check_oracle_fini(&oracle);
@@ -304,6 +306,7 @@ static bool run_go(struct check_run *run, struct check_runner *r, struct pto_run
     pto_run_report_init(report);
     run->runner = r;
     run->is_held = options->mode == PTO_MODE_HOST;
+    run->has_guards = options->has_guards;
     status = pto_run(r->device, r->callable, &entry, options, report);
     run->is_alone = report->workers == 1 && report->takeovers == 0;
     for (uint32_t i = 0; i < run->deferred_count && status >= 0; i++) {

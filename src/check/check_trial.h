@@ -101,6 +101,7 @@ struct check_run {
     bool is_alone;                    /* one worker, and no kernel outlived its time slice */
     uint32_t ring_count[CHECK_RINGS]; /* ids given out */
     bool is_held;    /* in PTO_MODE_HOST nothing may run before the graph is complete */
+    bool has_guards; /* of the options */
     bool is_built;   /* written by the orchestration, read by kernels */
     uint64_t *found; /* edges reported, a row of g->words a task; or NULL */
     bool is_dropping;

@@ -54,6 +54,10 @@ static const struct cli_option options[] = {
     { "isolated", 0, NULL,
       "the chip in a process of its own, so that kernels can harm nothing else", CLI_FLAG,
       AT(session.is_isolated) },
+    { "no-guards", 0, NULL,
+      "do not look for kernels that leave their intermediate tensors, and tasks that read what "
+      "no task wrote; runs are faster",
+      CLI_FLAG, AT(session.is_unguarded) },
     { "rounds", 0, "N", "run N times and show the shortest time", CLI_COUNT, AT(rounds), .low = 1,
       .high = ROUNDS_MAX, .initial = "1" },
     { "orders", 0, "K",

@@ -72,6 +72,10 @@ static const struct cli_option options[] = {
       "run in the order that a failure printed, or begin with it: orders have numbers (default: "
       "with --orders, 1)",
       CLI_COUNT, AT(settings.session.order_seed), .low = 1, .high = ORDERS_MAX },
+    { "no-guards", 0, NULL,
+      "do not look for kernels that leave their intermediate tensors, and tasks that read what "
+      "no task wrote; runs are faster",
+      CLI_FLAG, AT(settings.session.is_unguarded) },
     { "timeout", 0, "S", "seconds that a case may take (default: the scene's, or 60)", CLI_SECONDS,
       AT(settings.session.timeout) },
     { "fail-fast", 'x', NULL, "stop at the first failure", CLI_FLAG, AT(settings.is_fail_fast) },

@@ -26,7 +26,8 @@ enum {
     DRILL_STREAM = 1 << 3,  /* only while tasks run during the building of the graph */
     DRILL_HOST = 1 << 4,    /* only when the graph is built before anything runs */
     DRILL_SIGNALS = 1 << 5, /* needs the handler of crashes */
-    DRILL_LIMITS = 1 << 6   /* depends on limits of the system, of address space for instance */
+    DRILL_LIMITS = 1 << 6,  /* depends on limits of the system, of address space for instance */
+    DRILL_GUARDS = 1 << 7   /* the run has guards */
 };
 
 struct drill {

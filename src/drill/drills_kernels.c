@@ -166,6 +166,32 @@ static void defer_together(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_CROWD, PTO_INT(PTO_COMPLETIONS_MAX), PTO_BLOCKS(2));
 }
 
+static void write_word(struct pto_orch *o, const struct pto_entry *entry, int32_t word)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
+
+    submit_before(o, entry);
+    pto_aiv(o, KERNEL_OVERRUN, PTO_OUT(&info), PTO_INT(word));
+}
+
+static void overrun(struct pto_orch *o, const struct pto_entry *entry)
+{
+    write_word(o, entry, STAGE_WORDS + 2);
+}
+
+static void underrun(struct pto_orch *o, const struct pto_entry *entry)
+{
+    write_word(o, entry, -1);
+}
+
+static void read_unwritten(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
+    struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(pto_output(out, 0)));
+}
+
 static void report_own_failure(struct pto_orch *o, const struct pto_entry *entry)
 {
     (void)entry;
@@ -320,6 +346,16 @@ const struct drill drills_kernels[] = {
     { PTO_EKERNEL, "kernel-reports", "a kernel ends the run with a code of its own",
       .orchestration = report_own_failure, .says = "kernel \"report\" ended the run",
       .kernel = KERNEL_REPORT, .flags = FROM_KERNEL },
+
+    { PTO_EOVERRUN, "overrun", "a kernel writes beyond the end of an intermediate tensor",
+      .orchestration = overrun, .says = "wrote up to 12 bytes beyond the end of argument 0",
+      .kernel = KERNEL_OVERRUN, .argument = 1, .flags = FROM_KERNEL | DRILL_GUARDS },
+    { PTO_EOVERRUN, "underrun", "the same before its start", .orchestration = underrun,
+      .says = "wrote up to 4 bytes before the start of argument 0", .kernel = KERNEL_OVERRUN,
+      .argument = 1, .flags = FROM_KERNEL | DRILL_GUARDS },
+    { PTO_EUNWRITTEN, "unwritten", "a task reads a tensor that no task writes",
+      .orchestration = read_unwritten, .says = "of a new tensor that no task submitted",
+      .kernel = KERNEL_ADD, .argument = 2, .flags = FROM_KERNEL | DRILL_GUARDS },
 
     { PTO_ELOST, "run-after-loss", "a run on a device one of whose kernels never returned",
       .play = run_after_loss, .orchestration = run_forever_in_a_gang, .says = "the device is lost",

@@ -101,6 +101,7 @@ static void begin_stage(struct stage *s)
     if ((d->flags & DRILL_LOST) != 0)
         s->options.grace_ns = 100 * NS_PER_MS; /* it is used up */
     s->options.data_timeout_ns = (uint64_t)d->data_ms * NS_PER_MS;
+    s->options.has_guards = (d->flags & DRILL_GUARDS) != 0;
     pto_run_report_init(&s->report);
     pto_device_params_init(&params);
     params.workers = d->workers != 0 ? d->workers : s->setting->workers;
@@ -530,6 +531,13 @@ static void kernel_strange(int64_t *args)
     ((struct pto_completion *)(uintptr_t)local->completion_entries_addr)->type = 99;
 }
 
+static void kernel_overrun(int64_t *args)
+{
+    const struct pto_tensor *t = pto_arg_tensor(args, 0);
+
+    ((uint32_t *)pto_tensor_data(t))[args[1]] = 1;
+}
+
 static void kernel_report(int64_t *args)
 {
     *(int32_t *)(uintptr_t)pto_arg_local(args)->completion_error_addr = (int32_t)args[0];
@@ -557,4 +565,5 @@ static const struct pto_kernel kernels[STAGE_KERNELS] = {
     [KERNEL_NOWHERE] = { "nowhere", kernel_nowhere, PTO_CORE_AIV },
     [KERNEL_STRANGE] = { "strange", kernel_strange, PTO_CORE_AIV },
     [KERNEL_REPORT] = { "report", kernel_report, PTO_CORE_AIV },
+    [KERNEL_OVERRUN] = { "overrun", kernel_overrun, PTO_CORE_AIV },
 };

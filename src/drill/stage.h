@@ -48,6 +48,7 @@ enum stage_kernel {
     KERNEL_NOWHERE,   /* AIV: a condition at the address in its scalar */
     KERNEL_STRANGE,   /* AIV: a condition of a type that does not exist */
     KERNEL_REPORT,    /* AIV: ends the run with the code in its scalar */
+    KERNEL_OVERRUN,   /* AIV: writes the word of its tensor that its scalar says */
     KERNEL_HOLE,      /* nothing is there */
     STAGE_KERNELS
 };

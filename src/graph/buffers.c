@@ -6,14 +6,13 @@
  */
 #include <string.h>
 
-#include "graph/graph.h"
+#include "graph/guards.h"
 
 static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out);
+static uint64_t class_bytes(uint32_t heap_class);
 static uint32_t take_buffer(struct graph *g, uint64_t bytes);
 static void put_buffer(struct graph *g, uint32_t index);
 static struct pto_tensor *take_descriptors(struct graph *g, uint32_t count);
-static void fill_output(struct graph *g, uint64_t addr, uint64_t bytes,
-                        const struct pto_tensor_info *info);
 
 /* Never wraps: what is more than the most stays more. */
 uint64_t buffers_output_bytes(const struct pto_tensor_info *info)
@@ -57,6 +56,8 @@ int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outp
             return graph_refuse(g, FAULT_TOO_LARGE, (int32_t)i, bytes);
         count++;
     }
+    if (g->guard_bytes != 0)
+        bytes += 2ull * count * g->guard_bytes;
     index = take_buffer(g, bytes);
     t = take_descriptors(g, count);
     if (index == 0 || t == NULL) {
@@ -84,11 +85,13 @@ int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outp
         g->has_unlisted = g->has_unlisted || info->manual_dep;
         t->version = info->version;
         t->space = PTO_SPACE_DEVICE;
-        if (info->has_initial_value && size != 0)
-            fill_output(g, addr, size, info);
+        if (info->has_initial_value && size != 0 && g->guard_bytes == 0)
+            buffers_fill(g, addr, size, info->initial_value, info->dtype);
         addr += size;
         t++;
     }
+    if (g->guard_bytes != 0)
+        guards_lay(g, index, args, t - count); /* and moves them apart */
     *buffer_out = index;
     return PTO_OK;
 }
@@ -105,13 +108,12 @@ bool buffer_retain(struct graph *g, uint32_t index)
     return false;
 }
 
-void buffer_release(struct graph *g, uint32_t index, bool is_submitter)
+/* By its last user. */
+static inline void free_buffer(struct graph *g, uint32_t index, bool is_submitter)
 {
     struct buffer *buffer = graph_buffer(g, index);
     uint32_t head;
 
-    if (a32_sub_acq_rel(&buffer->users, 1) != 1) /* R3 A3 */
-        return;
     atomic_note_write(buffer);
     if (is_submitter) {
         put_buffer(g, index);
@@ -121,6 +123,25 @@ void buffer_release(struct graph *g, uint32_t index, bool is_submitter)
     do {
         a32_store_relaxed(&buffer->link, head);                  /* published by R4 */
     } while (!a32_cas_acq_rel(&g->freed_buffers, &head, index)); /* R4 */
+}
+
+__attribute__((cold, noinline)) static void free_guarded(struct graph *g, uint32_t index,
+                                                         bool is_submitter)
+{
+    const struct buffer *buffer = graph_buffer(g, index);
+
+    guards_poison_freed(buffer->addr, class_bytes(buffer->heap_class));
+    free_buffer(g, index, is_submitter);
+}
+
+void buffer_release(struct graph *g, uint32_t index, bool is_submitter)
+{
+    if (a32_sub_acq_rel(&graph_buffer(g, index)->users, 1) != 1) /* R3 A3 */
+        return;
+    if (g->guard_bytes != 0)
+        free_guarded(g, index, is_submitter);
+    else
+        free_buffer(g, index, is_submitter);
 }
 
 /* Takes back what other threads found to be free. */
@@ -174,6 +195,15 @@ static uint32_t heap_class(uint64_t bytes, uint64_t *rounded_out)
     return 4 + shift * 4 + quarter;
 }
 
+/* The other way round. */
+static uint64_t class_bytes(uint32_t heap_class)
+{
+    uint64_t units =
+        heap_class <= 4 ? heap_class : (uint64_t)(5 + (heap_class - 5) % 4) << (heap_class - 5) / 4;
+
+    return units * GRAPH_OUTPUT_ALIGN;
+}
+
 static uint32_t take_buffer(struct graph *g, uint64_t bytes)
 {
     uint64_t rounded;
@@ -190,7 +220,8 @@ static uint32_t take_buffer(struct graph *g, uint64_t bytes)
         return index;
     }
     memory = pool_take(&g->heap_pool, rounded);
-    if (memory == NULL || pool_take(&g->buffer_pool, sizeof(struct buffer)) == NULL)
+    if (memory == NULL || pool_take(&g->buffer_pool, sizeof(struct buffer)) == NULL ||
+        (g->guard_bytes != 0 && pool_take(&g->guard_pool, sizeof(struct guard_record)) == NULL))
         return 0;
     index = g->buffer_total++;
     buffer = graph_buffer(g, index);
@@ -251,10 +282,11 @@ void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
     }
 }
 
-static void fill_output(struct graph *g, uint64_t addr, uint64_t bytes,
-                        const struct pto_tensor_info *info)
+void buffers_fill(struct graph *g, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
 {
-    buffer_fill(addr, bytes, info->initial_value, info->dtype);
+    if (bytes == 0)
+        return;
+    buffer_fill(addr, bytes, value, dtype);
     if (g->fill_fn != NULL)
-        g->fill_fn(g->fill_context, addr, bytes, info->initial_value, info->dtype);
+        g->fill_fn(g->fill_context, addr, bytes, value, dtype);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The graph's memory, and the start of a run. */
-#include "graph/graph.h"
+#include "graph/guards.h"
 
 #include <string.h>
 
@@ -21,6 +21,7 @@ void graph_each_pool(struct graph *g,
     each(&g->buffer_pool, 4, context);
     each(&g->heap_pool, 64, context);
     each(&g->passed_pool, 1, context);
+    each(&g->guard_pool, 4, context);
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++)
         each(&g->ids[ring].pool, 4, context);
     regions_each_pool(&g->regions, each, context);
@@ -60,11 +61,12 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->slot_pool.used = g->info_pool.used = 0;
     g->edge_pool.used = g->retained_pool.used = 0;
     g->descriptor_pool.used = g->chunk_link_pool.used = 0;
-    g->buffer_pool.used = g->heap_pool.used = 0;
+    g->buffer_pool.used = g->heap_pool.used = g->guard_pool.used = 0;
+    g->guard_bytes = params->has_guards ? GRAPH_GUARD_BYTES : 0;
     g->edge_chunk_count = g->retained_chunk_count = g->descriptor_chunk_count = 1;
     g->free_edge_chunk = g->free_retained_chunk = g->free_descriptor_chunk = 0;
     g->ended_count = 0;
-    g->chunk_delay = GRAPH_SCOPES_KEPT;
+    g->chunk_delay = params->has_guards ? GRAPH_SCOPES_GUARDED : GRAPH_SCOPES_KEPT;
     g->buffer_total = 1;
     g->free_record = 0;
     g->info_count = 1;
@@ -90,7 +92,8 @@ static int reserve_first(struct graph *g)
                     pool_take(&g->chunk_link_pool, sizeof(struct chunk_link)) != NULL &&
                     pool_take(&g->buffer_pool, sizeof(struct buffer)) != NULL;
 
-    if (!is_there)
+    if (!is_there ||
+        (g->guard_bytes != 0 && pool_take(&g->guard_pool, sizeof(struct guard_record)) == NULL))
         return PTO_ENOMEM;
     g->info = (struct slot_info *)(void *)g->info_pool.base;
     g->info[0] = (struct slot_info){ .is_spilled = true };

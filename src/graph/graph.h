@@ -30,7 +30,13 @@ enum {
     GRAPH_RECENT = 4096,
 };
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
-enum { GRAPH_DESCRIPTORS_PER_CHUNK = 64, GRAPH_SCOPES_KEPT = 2, GRAPH_SCOPES_TOLD = 512 };
+enum { GRAPH_GUARD_BYTES = GRAPH_OUTPUT_ALIGN }; /* of a guard: graph/guards.h */
+enum {
+    GRAPH_DESCRIPTORS_PER_CHUNK = 64,
+    GRAPH_SCOPES_KEPT = 2,
+    GRAPH_SCOPES_GUARDED = 64,
+    GRAPH_SCOPES_TOLD = 512
+};
 
 #define GRAPH_OUTPUT_BYTES_MAX (1ull << 40) /* of one task */
 #define GRAPH_INVOCATIONS_MAX (1u << 30)    /* blocks times lanes */
@@ -138,6 +144,7 @@ struct graph {
     uint32_t clusters;
     const uint32_t *successor; /* of the image that is being launched; NULL: a graph is built */
     struct a32 *counter;       /* of that: predecessors left, by line */
+    uint32_t guard_bytes;      /* around each output; 0: it has no guards */
     uint32_t edges_plain; /* of a slot, after which one is unusual; 0: an edge_fn or wired_fn */
 
     /* The submitter's. */
@@ -187,6 +194,7 @@ struct graph {
     struct pool buffer_pool;
     struct pool heap_pool;
     struct pool passed_pool;
+    struct pool guard_pool;
     uint32_t last_descriptor_chunk; /* the latest */
     uint32_t ended_count;           /* scopes with outputs that have ended */
     uint32_t chunk_delay; /* how many of them have to before a descriptor's memory is used again */
@@ -211,6 +219,7 @@ struct graph_params {
     void *fill_context;
     uint32_t clusters; /* of the chip, for gangs */
     bool is_shared;
+    bool has_guards;
 };
 
 /* Calls `each` for every pool of the graph, so that its owner can give them address space. */
@@ -288,6 +297,8 @@ uint64_t buffers_output_bytes(const struct pto_tensor_info *info);
 int buffers_create(struct graph *g, const struct pto_args *args, struct pto_outputs *out,
                    uint32_t *buffer_out);
 void buffers_collect(struct graph *g);
+/* What an output starts with; told to whoever records it. */
+void buffers_fill(struct graph *g, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
 /* Repeats the element's value over the bytes, a multiple of its size. */
 void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
 

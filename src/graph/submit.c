@@ -2,6 +2,7 @@
 /* One submit: check, slot, id, dependencies, ready. */
 #include <string.h>
 
+#include "graph/guards.h"
 #include "graph/submit.h"
 
 /* What a task is beyond one kernel that always runs once: flags of its slot, and its lanes above. */
@@ -157,6 +158,8 @@ struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *ker
     t = begin_task(g, info, id, buffer, (uint32_t)kernel, core_type, args, site, out, FORM_UNUSUAL);
     if (kernel < 0)
         t->lanes = 0;
+    if (kernel < 0 && buffer != 0 && g->guard_bytes != 0)
+        guards_track(g, buffer);
     if ((launch & SLOT_IS_TEAM) != 0)
         graph_share(g); /* its lanes end on other threads */
     status = fill_unusual(g, t, kernels, args, (uint32_t)launch);
@@ -207,6 +210,8 @@ int graph_alloc(struct graph *g, const struct pto_args *args, struct pto_outputs
         return graph_refuse(g, FAULT_MEMORY, -1, 0);
     out->task = ids_put(g, id, g->seq, 0, buffer);
     a32_store_relaxed(&graph_buffer(g, buffer)->users, 1); /* the scope: the task is complete */
+    if (g->guard_bytes != 0)
+        guards_track(g, buffer);
     g->recent[g->seq % GRAPH_RECENT] = 0;
     g->seq++;
     for (uint32_t i = 0; i < out->count; i++)
@@ -396,20 +401,26 @@ __attribute__((noinline)) static int fill_passed(struct graph *g, struct slot *t
 }
 
 /*
- * A tensor of the runtime's memory comes after its creator, and keeps that memory. Under
- * the reference's rules it may be gone.
+ * A tensor of the runtime's memory comes after its creator, and keeps that memory, which
+ * its scope keeps, too. Under the reference's rules the scope may have ended.
  */
-static int wait_for_owner(struct graph *g, struct slot *t, struct pto_task_id owner, uint32_t index)
+__attribute__((always_inline)) static inline int wait_for_owner(struct graph *g, struct slot *t,
+                                                                struct pto_task_id owner,
+                                                                uint32_t index)
 {
     const struct id_entry *e = ids_find(g, owner);
     bool has_memory = graph_has_memory(g, e);
     int status = PTO_OK;
 
-    if (g->deps == PTO_DEPS_SAFE && !has_memory)
+    if (g->deps != PTO_DEPS_SAFE)
+        has_memory = has_memory && buffer_retain(g, e->buffer);
+    else if (!has_memory)
         return graph_refuse_ended(g, owner, (int32_t)index);
+    else
+        a32_add_relaxed(&graph_buffer(g, e->buffer)->users, 1); /* holds, but reads nothing */
     if (e != NULL && !g->is_manual && e->slot != 0)
         status = graph_wait_for(g, t, (struct ref){ e->slot, e->seq });
-    if (has_memory && buffer_retain(g, e->buffer)) {
+    if (has_memory) {
         slot_retained(t)[t->retained_count++] = e->buffer;
         t->flags |= SLOT_HAS_RETAINED;
     }
@@ -516,6 +527,8 @@ __attribute__((noinline)) static int take_any_tensor(struct graph *g, struct slo
             status = wait_for_owner(g, t, from->owner, index);
     }
     x->tag = (uint8_t)tag;
+    if (g->guard_bytes != 0)
+        guards_note(g, x);
     if (status < 0 || g->access[tag] == 0 || x->manual_dep)
         return status;
     return region_access(g, t, x, &span, g->access[tag]);

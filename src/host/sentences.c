@@ -17,6 +17,7 @@ static bool say_orchestration(const struct failure *f, struct pto_error *error);
 static bool say_launch(const struct failure *f, struct pto_error *error);
 static void say_ring(const struct failure *f, struct pto_error *error);
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
+static void say_overrun(const struct failure *f, const char *name, struct pto_error *error);
 static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_late(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error);
@@ -57,6 +58,15 @@ void sentence_write(const struct failure *f, const struct callable *c, struct pt
         say_ring(f, error);
     else if (f->fault == FAULT_CRASH || f->fault == FAULT_ENDED_RUN)
         say_kernel(f, kernel_name(c, f->kernel), error);
+    else if (f->fault == FAULT_OVERRUN)
+        say_overrun(f, kernel_name(c, f->kernel), error);
+    else if (f->fault == FAULT_UNWRITTEN)
+        SAY("argument %d of task %" PRIu64 " (\"%s\") reads %" PRIu64
+            " bytes of a new tensor that no "
+            "task submitted before it writes; submit the writer first, let the tensor start with a "
+            "value (pto_tensor_info_fill), or pass it as NO_DEP (PTO_AFTER) if the kernel does not "
+            "read it",
+            f->argument, f->value[2], kernel_name(c, f->kernel), f->value[1]);
     else if (f->fault == FAULT_STALL)
         say_stall(f, c, error);
     else if (f->fault == FAULT_LATE || f->fault == FAULT_LATE_SINCE_LAUNCH)
@@ -335,6 +345,30 @@ static const char *signal_name(uint64_t number)
            : number == SIGBUS ? "SIGBUS: it used memory that cannot be had, or is not aligned"
            : number == SIGFPE ? "SIGFPE: a division by zero, or an overflow"
                               : "SIGILL: what it ran is no code of this processor";
+}
+
+/* Guards tell that bytes around a tensor were written, and when it was noticed. */
+static void say_overrun(const struct failure *f, const char *name, struct pto_error *error)
+{
+    uint64_t flags = f->value[3];
+    const char *side = (flags & OVERRUN_BEFORE) != 0 ? "before the start" : "beyond the end";
+    const char *most = (flags & OVERRUN_FAR) != 0 ? "at least" : "up to";
+
+    if ((flags & OVERRUN_EARLIER) != 0)
+        SAY("%s %" PRIu64 " bytes %s of argument %d of task %" PRIu64 " (\"%s\"), an intermediate "
+            "tensor of %" PRIu64 " bytes, were written before its kernel started, and not by one "
+            "that had been given it; look for a pointer that was kept, or for a kernel that runs "
+            "at the same time",
+            most, f->value[0], side, f->argument, f->value[2], name, f->value[1]);
+    else
+        SAY("kernel \"%s\"%s wrote %s %" PRIu64 " bytes %s of argument %d of task %" PRIu64 ", an "
+            "intermediate tensor of %" PRIu64
+            " bytes%s; check the size and the offset that it uses",
+            name, (flags & OVERRUN_LANES) != 0 ? " or another lane" : "", most, f->value[0], side,
+            f->argument, f->value[2], f->value[1],
+            (flags & OVERRUN_UNSURE) != 0
+                ? " of which it was given another part, unless it was a task that ran beside it"
+                : "");
 }
 
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error)

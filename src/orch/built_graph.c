@@ -102,6 +102,7 @@ static int take_varying(struct built_graph *b, struct orch *o)
 int built_graph_record(struct built_graph *b, struct orch *o, struct graph_params *params)
 {
     params->is_recorded = true;
+    b->has_guards = params->has_guards;
     params->fill_fn = note_fill;
     params->fill_context = o;
     written_start(&o->written);

@@ -41,6 +41,7 @@ struct built_graph {
     uint64_t *bound_scalar;
     uint64_t varying[PTO_SCALAR_WORDS];  /* scalars that were declared to vary, as bits */
     uint64_t passed[PTO_SCALAR_WORDS];   /* scalars that tasks get as they are at a launch */
+    bool has_guards;                     /* around its outputs */
     bool has_lost_fact;                  /* there was no memory for one */
     struct graph_facts list[ORCH_LISTS]; /* enum orch_list */
 };

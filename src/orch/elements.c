@@ -2,6 +2,7 @@
 /* Single elements, read and written by the orchestration itself: the tasks that use them go first. */
 #include <string.h>
 
+#include "graph/guards.h"
 #include "orch/built_graph.h"
 #include "orch/orch.h"
 
@@ -114,6 +115,8 @@ int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     if (status < 0 || at == NULL)
         return status;
     memcpy(at, &bits, pto_dtype_size(element.dtype));
+    if (o->graph->guard_bytes != 0)
+        guards_note_write(o->graph, &element);
     if (o->run->graph != NULL)
         built_graph_note_write(o->run->graph, o, (uint64_t)(uintptr_t)at,
                                pto_dtype_size(element.dtype), bits);

@@ -59,7 +59,8 @@ static int start_graph(struct orch *o, const struct orch_run *run)
                                    .wired_fn = run->wired_fn,
                                    .wired_context = run->wired_context,
                                    .entry = run->entry,
-                                   .clusters = o->clusters };
+                                   .clusters = o->clusters,
+                                   .has_guards = run->has_guards };
 
     if (run->graph != NULL && !run->is_built_only)
         return built_graph_start(run->graph, o, &params);
@@ -256,6 +257,12 @@ void orch_take_fault(struct orch *o)
     why.value[2] = fault->seq - 1;
     why.value[3] = fault->lane;
     why.value[4] = (uint64_t)fault->signal;
+    if (fault->fault != FAULT_NONE) {
+        why.fault = fault->fault;
+        why.argument = fault->argument;
+        why.value[1] = fault->value[0];
+        why.value[3] = fault->value[1];
+    }
     (void)orch_fail(o, &why);
 }
 

@@ -49,6 +49,7 @@ struct orch_run {
     const struct pto_entry *entry;
     const struct pto_run_options *options;
     bool has_rings; /* a ring's size is set: options->rings */
+    bool has_guards;
     uint64_t stall_ns;
     uint64_t time_ns;          /* how long it may take, for whoever says that it has taken longer */
     bool is_from_launch;       /* the same: the time in the queue is included */

@@ -264,6 +264,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.mode = mode;
     options.deps = s->scene->deps;
     options.order_seed = s->order_seed;
+    options.has_guards = !s->options->is_unguarded;
     options.trace = watch == NULL ? s->options->trace : PTO_TRACE_OFF;
     options.timeout_ns = (uint64_t)(timeout * 1e9);
     if (s->options->is_debugged) {

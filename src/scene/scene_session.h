@@ -22,9 +22,10 @@ struct session_options {
     double timeout;    /* seconds; 0: the case's */
     bool is_isolated;  /* the device is in a process of its own */
     uint32_t
-        order_seed;   /* of the order to run in, or of the first of `orders`; 0: the usual, or 1 */
-    uint32_t orders;  /* how many are tried after a run in the usual one */
-    bool is_debugged; /* nothing is ended for taking too long */
+        order_seed;    /* of the order to run in, or of the first of `orders`; 0: the usual, or 1 */
+    uint32_t orders;   /* how many are tried after a run in the usual one */
+    bool is_debugged;  /* nothing is ended for taking too long */
+    bool is_unguarded; /* nobody looks after intermediate tensors */
     enum pto_trace trace;
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     char *

@@ -1052,6 +1052,7 @@ static bool latch_fault(struct sched *s, const struct slot *slot, int status)
     s->fault.site = slot->site;
     s->fault.task = slot_id(slot);
     s->fault.signal = 0;
+    s->fault.fault = FAULT_NONE;
     return true;
 }
 
@@ -1065,6 +1066,19 @@ void sched_fail(struct sched *s, const struct slot *slot, int status)
 {
     if (latch_fault(s, slot, status))
         stop_for_fault(s);
+}
+
+void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why)
+{
+    if (!latch_fault(s, slot, why->status))
+        return;
+    s->fault.kernel = (uint32_t)why->kernel;
+    s->fault.fault = why->fault;
+    s->fault.argument = why->argument;
+    s->fault.addr = why->value[0];
+    s->fault.value[0] = why->value[1];
+    s->fault.value[1] = why->value[3];
+    stop_for_fault(s);
 }
 
 void sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,

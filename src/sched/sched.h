@@ -94,6 +94,9 @@ struct sched_fault {
     uint32_t lane;
     uint32_t block;
     uint64_t addr;
+    uint32_t fault;   /* enum fault, if it is not the status that says it; else 0 */
+    int32_t argument; /* of that, and values */
+    uint64_t value[2];
 };
 
 /* First start and last end of a timing slot's tasks, in cycles; 0: none. */
@@ -217,6 +220,8 @@ void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t
 void sched_finished(struct sched *s, struct graph *g, struct slot *slot);
 /* Any thread: the run fails, and no further kernel is started. The first one stays. */
 void sched_fail(struct sched *s, const struct slot *slot, int status);
+/* Any thread: the same for something about an argument, which the fault says, with its values. */
+void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why);
 /* Any thread: one of the task's kernels crashed. */
 void sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
                    uint32_t block, uint32_t lane);

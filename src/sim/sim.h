@@ -128,8 +128,10 @@ struct sim {
     struct sched sched;
     struct pool_budget budget;
     struct fiber *fiber;
-    struct orch_run run;       /* that is going on */
-    const struct image *image; /* that it launches; NULL: it builds a graph */
+    struct orch_run run;                        /* that is going on */
+    const struct graph_kernel *guarded_kernels; /* the real ones of a run with guards */
+    struct graph_kernel *guards;                /* what is called in their place */
+    const struct image *image;                  /* that it launches; NULL: it builds a graph */
     struct chip_graph *building;
     struct chip_graph *launched;
     uint64_t deadline_ns; /* UINT64_MAX: none */
@@ -237,6 +239,9 @@ int sim_record(struct chip *chip, struct chip_record *out);
 int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run);
 void sim_record_end(struct sim *m);
 void sim_record_free(struct sim *m);
+
+/* sim_guards.c: has the kernels of a run with guards called with care. PTO_ENOMEM. */
+int sim_guard_kernels(struct sim *m, struct orch_run *run);
 
 /* sim_graphs.c */
 struct chip_graph *sim_graph_create(void); /* NULL: no memory */

@@ -122,6 +122,7 @@ static void set_up(struct sim *m, const struct chip_params *params)
                                              .has_observers = true,
                                              .has_graphs = true,
                                              .has_recorder = true,
+                                             .has_guards = true,
                                              .ends_stalls = true } };
     m->orch.graph = &m->graph;
     m->orch.rings = &m->ledger;
@@ -190,6 +191,7 @@ static bool sim_close(struct chip *chip)
         return false;
     sim_drop_pipes(m);
     sim_record_free(m);
+    free(m->guards);
     sim_release_memory(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++)
         free(m->sched.worker[i]);

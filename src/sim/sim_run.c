@@ -32,6 +32,11 @@ int sim_start(struct chip *chip, const struct chip_request *request)
             return PTO_ENOMEM;
     }
     set_run(m, request);
+    if (sim_guard_kernels(m, &m->run) < 0) {
+        free(m->building);
+        m->building = NULL;
+        return PTO_ENOMEM;
+    }
     a32_store_relaxed(&m->has_ended, 0);
     begin_run(m, request->number);
     m->result.graph = NULL;
@@ -64,6 +69,7 @@ static void set_run(struct sim *m, const struct chip_request *request)
         .entry = request->entry,
         .options = request->options,
         .has_rings = request->has_rings,
+        .has_guards = is_launch ? request->graph->built.has_guards : request->options->has_guards,
         .stall_ns = request->stall_ns,
         .time_ns = time.ns,
         .is_from_launch = time.is_from_launch,

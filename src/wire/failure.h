@@ -63,6 +63,9 @@ enum fault {
     /* What kernels do: sched/. `kernel`; status says which. value: address, block, task, lane, signal */
     FAULT_CRASH,
     FAULT_ENDED_RUN,
+    /* What guards notice: argument, task. value: bytes, size of the tensor, task, enum overrun */
+    FAULT_OVERRUN,
+    FAULT_UNWRITTEN, /* value: none, size, task */
 
     /* Nothing moves. value: ms, enum stall_cause, task */
     FAULT_STALL,
@@ -89,6 +92,15 @@ enum fault {
     /* The chip's process has ended. `kernel`: see enum peer_suspect; value: enum peer_end, exit code
        or signal, enum peer_suspect, task, block */
     FAULT_PEER,
+};
+
+/* What is known of bytes around a tensor that were written; bits. */
+enum overrun {
+    OVERRUN_BEFORE = 1, /* in front of its start, not behind its end */
+    OVERRUN_FAR = 2,    /* maybe further than that */
+    OVERRUN_UNSURE = 4, /* the argument does not reach to that end: it may have been another task */
+    OVERRUN_EARLIER = 8, /* before the kernel started */
+    OVERRUN_LANES = 16   /* or by another lane of the task */
 };
 
 /* How the process of a chip has ended. */

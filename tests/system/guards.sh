@@ -1,0 +1,51 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# pto run and pto test name the kernel that leaves its intermediate tensor, also on an isolated
+# device, and let it pass with --no-guards.
+set -eu
+cd "$(dirname "$0")/../.."
+pto=$PWD/${PTO:-build/bin/pto}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export XDG_CACHE_HOME=$work/cache
+cd "$work"
+"$pto" new mine >/dev/null
+cat >mine/orch.c <<'C'
+#include <pto/orch.h>
+
+void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(entry->tensor[0].shapes, 1, PTO_FLOAT32);
+    struct pto_outputs half = pto_aiv(o, 0, PTO_IN(&entry->tensor[0]), PTO_OUT(&info), PTO_INT(1));
+
+    pto_aiv(o, 0, PTO_IN(pto_output(half, 0)), PTO_INOUT(&entry->tensor[1]), PTO_INT(0));
+}
+C
+cat >mine/kernels/axpy.c <<'C'
+#include <pto/orch.h>
+
+void kernel_entry(int64_t *args)
+{
+    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    const float *x = pto_tensor_data(tensor);
+    float *y = pto_tensor_data(pto_arg_tensor(args, 1));
+    int64_t is_new = args[2];
+    uint32_t n = tensor->shapes[0];
+
+    for (uint32_t i = 0; i < n; i++)
+        y[i] = is_new ? 2 * x[i] : x[i] + y[i];
+    if (is_new)
+        y[n] = 0; /* one too many */
+}
+C
+fail() { echo "guards.sh: $1" >&2; cat out >&2; exit 1; }
+says='orch.c:6: kernel "axpy" wrote up to 4 bytes beyond the end of argument 1 of task 0'
+for how in '' --isolated; do
+    # shellcheck disable=SC2086
+    "$pto" run mine --case odd --platform a2a3sim $how >out 2>&1 && fail "the overrun passed ($how)"
+    [ "$(grep -c "$says" out)" -eq 2 ] || fail "not told in both modes ($how)"
+done
+"$pto" run mine --case odd --platform a2a3sim --no-guards >out 2>&1 || fail "--no-guards looks all the same"
+"$pto" test mine --platform a2a3sim --name mine/odd >out 2>&1 && fail "pto test lets it pass"
+grep -q "$says" out || fail "pto test does not tell it"
+"$pto" test mine --platform a2a3sim --name mine/odd --no-guards >out 2>&1 || fail "pto test --no-guards looks"
