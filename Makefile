@@ -37,7 +37,8 @@ CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c 
 	run_gdb.c run_print.c test_child.c test_jobs.c usage.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
-EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*)))
+EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*) \
+	examples/service/*))
 
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_faults test_fiber test_os test_api test_sim test_runs test_memory \
@@ -262,6 +263,7 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
+		$(DESTDIR)$(PREFIX)/share/pto/examples/service \
 		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1

@@ -40,6 +40,8 @@ export PKG_CONFIG_PATH=$root/lib/pkgconfig PKG_CONFIG_SYSROOT_DIR=$dest
 tools/readme-example c >"$dest/hello.c"
 (cd / && gcc "$dest/hello.c" -o "$dest/hello" $(pkg-config --cflags --libs pto))
 LD_LIBRARY_PATH=$root/lib "$dest/hello"
+(cd / && gcc "$root/share/pto/examples/service/service.c" -o "$dest/service" \
+    $(pkg-config --cflags --libs pto))
 for header in include/pto/*.h; do # each one is there, and needs nothing that was left behind
     printf '#include <pto/%s>\n' "${header##*/}" >>"$dest/all.c"
 done
