@@ -7,7 +7,7 @@ VERSION = 0.1.0
 SOVERSION = 0
 
 PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
-	pto.h rules.h run.h scene.h sim.h status.h store.h tensor.h trace.h
+	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h
 
 BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c \
@@ -21,7 +21,7 @@ SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c handle.c limits.c \
-	memory.c register.c run.c sentences.c staging.c timeline.c
+	memory.c register.c run.c sentences.c signature.c staging.c timeline.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
@@ -33,7 +33,7 @@ CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_ke
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_new.c cmd_run.c cmd_test.c json.c junit.c machine.c options.c probe.c repeat.c run_artefact.c \
+	cmd_inspect.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c repeat.c run_artefact.c \
 	run_gdb.c run_print.c test_child.c test_jobs.c usage.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
@@ -96,8 +96,8 @@ CFLAGS_ALL = -std=gnu11 -Wall -Wextra $(WERROR) $(OPT) -g -fPIC -fvisibility=hid
 	$(ARCH_FLAGS) $(VARIANT_FLAGS) $(CFLAGS)
 LDFLAGS_ALL = $(VARIANT_FLAGS) $(VARIANT_LDFLAGS) $(LDFLAGS)
 LDLIBS_ALL = -pthread -ldl $(LDLIBS)
-# Digests; reading ELF; the manifests of scenes.
-LIB_LIBS = -lnettle -lelf
+# Signatures; digests; reading ELF; the manifests of scenes.
+LIB_LIBS = -lhogweed -lnettle -lelf
 CLI_LIBS = -lyaml
 
 # The pure folders may need nothing from libc but memcpy and its like.

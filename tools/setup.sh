@@ -25,7 +25,7 @@ esac
 has gcc || need gcc
 has make || need make
 [ -e /usr/include/stdlib.h ] || need libc6-dev
-[ -e /usr/include/nettle/sha2.h ] || need nettle-dev
+[ -e /usr/include/nettle/eddsa.h ] || need nettle-dev
 [ -e /usr/include/libelf.h ] || need libelf-dev
 [ -e /usr/include/yaml.h ] || need libyaml-dev
 

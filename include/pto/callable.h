@@ -114,6 +114,12 @@ struct pto_load_options {
     /* The same as a list: headers that are in it and in the artefact must be equal. */
     const struct pto_header *expect_headers;
     uint32_t expect_header_count;
+    /*
+     * Public keys, 64 lower-case hexadecimal digits each: the artefact must be
+     * signed by one of them, else PTO_ESIGNATURE. See pto/sign.h. None: anybody.
+     */
+    const char *const *trusted_keys;
+    uint32_t trusted_key_count;
 };
 
 /* Sets the defaults. */
@@ -130,7 +136,8 @@ static inline void pto_load_options_init(struct pto_load_options *options)
  * reference's layout. The bytes are copied. Sizes, offsets, hashes and the ABI
  * are checked here; the code is loaded when the callable is registered.
  * `options` and `error` may be NULL. PTO_EFORMAT: they are something else, or
- * damaged. PTO_ESTALE: not made with what the options expect.
+ * damaged. PTO_ESTALE: not made with what the options expect. PTO_ESIGNATURE: not
+ * signed by a key that they trust.
  */
 int pto_callable_load_memory(const void *bytes, size_t size, const struct pto_load_options *options,
                              struct pto_callable **callable_out, struct pto_error *error);
@@ -174,8 +181,10 @@ struct pto_callable_info {
     uint32_t file_count;   /* see pto_callable_file */
     const char *isa_revision;
     const char *compiler;
-    uint32_t object_count; /* loaded at this moment, because it is registered */
-    uint32_t device_count; /* that it is registered on */
+    uint32_t object_count;  /* loaded at this moment, because it is registered */
+    uint32_t device_count;  /* that it is registered on */
+    const uint8_t *signers; /* public keys of 32 bytes each, whose signatures are right */
+    uint32_t signer_count;
 };
 
 /* One of its kernels. */

@@ -49,7 +49,8 @@ extern "C" {
     X(EBUILD, -219, "the compiler refused the sources")             \
     X(EMISMATCH, -220, "the result is not the expected one")        \
     X(EOVERRUN, -221, "a kernel wrote beyond a tensor")             \
-    X(EUNWRITTEN, -222, "a task reads what no task writes")
+    X(EUNWRITTEN, -222, "a task reads what no task writes")         \
+    X(ESIGNATURE, -223, "not signed by a trusted key")
 
 enum pto_status {
     PTO_OK = 0,

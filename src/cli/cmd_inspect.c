@@ -8,6 +8,7 @@
 
 #include "cli/commands.h"
 #include "cli/json.h"
+#include "cli/key_file.h"
 #include "pto/pto.h"
 #include "scene/terminal.h"
 
@@ -16,6 +17,7 @@ enum { HEX_MAX = 2 * PTO_DIGEST_BYTES + 1, HEX_SHORT = 16 };
 struct request {
     const char *path;
     const char *expect_isa;
+    const char *require_signature;
     bool has_files;
     bool is_json;
 };
@@ -35,6 +37,7 @@ static const struct cli_option options[] = {
       "fail unless it was made with this tile library: a revision as the artefact records it, or "
       "the library's folder, whose headers are compared; one that was made without any always fits",
       CLI_TEXT, .at = offsetof(struct request, expect_isa) },
+    CLI_OPTION_SIGNATURE(struct request, require_signature),
     CLI_OPTION_JSON(struct request, is_json, "a table, with the files"),
     CLI_OPTIONS_END,
 };
@@ -79,10 +82,19 @@ static int load_checked(const struct request *request, struct pto_callable **cal
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
+    struct key_list keys = { .count = 0 };
+    struct fault fault = { .status = 0 };
     struct stat about;
 
+    if (request->require_signature != NULL &&
+        cli_keys_read(request->require_signature, &keys, &fault) < 0) {
+        fprintf(stderr, "pto inspect: --require-signature: %s\n", fault.text);
+        return EXIT_FAILED;
+    }
     pto_load_options_init(&options);
     options.expect_isa = request->expect_isa;
+    options.trusted_keys = keys.text;
+    options.trusted_key_count = keys.count;
     if (pto_callable_load_file(request->path, &options, callable_out, &error) >= 0) {
         *bytes_out = stat(request->path, &about) == 0 ? (uint64_t)about.st_size : 0;
         return EXIT_OK;
@@ -178,6 +190,10 @@ static void print_artefact_table(const struct request *request, const struct pto
     print_field("tile library", info.isa_revision);
     printf("  %-14s %" PRIu64 " bytes, %.*s\n", "orchestration", info.orchestration_bytes,
            HEX_SHORT, hex_of(info.orchestration_digest, hex));
+    for (uint32_t i = 0; i < info.signer_count; i++)
+        print_field(i == 0 ? "signed by" : "", cli_keys_hex(info.signers + i * PTO_KEY_BYTES, hex));
+    if (info.signer_count == 0)
+        print_field("signed by", "nobody");
     print_kernels(callable, info.kernel_count);
     print_files(request, callable, info.file_count);
 }
@@ -250,6 +266,10 @@ static void print_artefact_json(const struct request *request, const struct pto_
     cli_json_integer(&j, "bytes", info.orchestration_bytes);
     cli_json_string(&j, "sha256", hex_of(info.orchestration_digest, hex));
     cli_json_close(&j, '}');
+    cli_json_open(&j, "signed_by", '[');
+    for (uint32_t i = 0; i < info.signer_count; i++)
+        cli_json_string(&j, NULL, cli_keys_hex(info.signers + i * PTO_KEY_BYTES, hex));
+    cli_json_close(&j, ']');
     print_json_kernels(&j, callable, info.kernel_count);
     print_json_files(&j, callable, info.file_count);
     cli_json_close(&j, '}');

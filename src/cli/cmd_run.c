@@ -86,6 +86,7 @@ static const struct cli_option options[] = {
       "refuse an artefact that was made with another tile library: a revision, or the library's "
       "folder",
       CLI_TEXT, AT(expect_isa) },
+    CLI_OPTION_SIGNATURE(struct run_request, require_signature),
     { "flag", 0, "F", "another compiler flag for kernels and orchestration; may be repeated",
       CLI_TEXTS, AT(flag), .high = RUN_FLAGS_MAX },
     { "verbose", 0, NULL, "show the compiler, what is compiled and why, and warnings", CLI_FLAG,
@@ -139,11 +140,12 @@ static bool refuse_options(const struct run_request *r)
 {
     bool is_file = is_artefact(r->target);
     bool is_debugged = r->is_gdb || r->session.is_debugged;
-    const char *option = !is_file && r->scalar.count != 0    ? "scalar"
-                         : !is_file && r->expect_isa != NULL ? "expect-isa"
-                         : is_file && r->case_name != NULL   ? "case"
-                         : is_file && r->flag.count != 0     ? "flag"
-                                                             : NULL;
+    const char *option = !is_file && r->scalar.count != 0           ? "scalar"
+                         : !is_file && r->expect_isa != NULL        ? "expect-isa"
+                         : !is_file && r->require_signature != NULL ? "require-signature"
+                         : is_file && r->case_name != NULL          ? "case"
+                         : is_file && r->flag.count != 0            ? "flag"
+                                                                    : NULL;
 
     if (option != NULL)
         fprintf(stderr, "pto run: --%s is for %s\n", option,

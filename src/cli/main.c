@@ -11,7 +11,7 @@
 
 static const struct cli_command *const commands[] = {
     &cmd_run,   &cmd_test, &cmd_new,    &cmd_build,   &cmd_check, &cmd_bench,
-    &cmd_cache, &cmd_info, &cmd_doctor, &cmd_inspect, &cmd_drill,
+    &cmd_cache, &cmd_info, &cmd_doctor, &cmd_inspect, &cmd_sign,  &cmd_drill,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

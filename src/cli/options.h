@@ -81,6 +81,15 @@ struct cli_option {
             .at = offsetof(request, member)                                        \
     }
 
+/* Of those that load artefacts. */
+#define CLI_OPTION_SIGNATURE(request, member)                                              \
+    {                                                                                      \
+        "require-signature", 0, "KEY",                                                     \
+            "fail unless the artefact is signed by a key of this file (made by `pto sign " \
+            "--new-key`), or by this one in digits",                                       \
+            CLI_TEXT, .at = offsetof(request, member)                                      \
+    }
+
 struct cli_command {
     const char *name;
     const char *summary;     /* for `pto --help` */

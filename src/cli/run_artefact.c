@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/key_file.h"
 #include "cli/options.h"
 #include "cli/run_request.h"
 #include "scene/terminal.h"
@@ -49,10 +50,17 @@ static int load_target(const struct run_request *request, struct pto_callable **
 {
     struct pto_error error = { .size = sizeof(error) };
     struct pto_load_options options;
-    int status;
+    struct key_list keys = { .count = 0 };
+    int status = PTO_OK;
 
+    if (request->require_signature != NULL)
+        status = cli_keys_read(request->require_signature, &keys, fault);
+    if (status < 0)
+        return status;
     pto_load_options_init(&options);
     options.expect_isa = request->expect_isa;
+    options.trusted_keys = keys.text;
+    options.trusted_key_count = keys.count;
     status = pto_callable_load_file(request->target, &options, callable_out, &error);
     return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
 }

@@ -28,8 +28,9 @@ struct run_request {
     uint32_t rounds;
     struct run_files in;
     struct run_files out;
-    struct cli_texts scalar; /* of an artefact, in order */
-    const char *expect_isa;  /* of an artefact; NULL: any */
+    struct cli_texts scalar;       /* of an artefact, in order */
+    const char *expect_isa;        /* of an artefact; NULL: any */
+    const char *require_signature; /* the same; KEY or a file with keys */
     struct cli_texts flag;
     struct session_options session;
     bool is_list;

@@ -63,6 +63,21 @@ static void load_unknown_headers(struct stage *s)
     load_bytes(s, blob, sizeof(blob), &options);
 }
 
+static void load_unsigned(struct stage *s)
+{
+    static const char *const key[] = {
+        "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    };
+    struct pto_load_options options;
+    uint8_t blob[BLOB_BYTES];
+
+    make_blob(blob);
+    pto_load_options_init(&options);
+    options.trusted_keys = key;
+    options.trusted_key_count = 1;
+    load_bytes(s, blob, sizeof(blob), &options);
+}
+
 static void register_no_code(struct stage *s)
 {
     struct pto_error error = { .size = sizeof(error) };
@@ -90,5 +105,8 @@ const struct drill drills_artefacts[] = {
       .play = load_truncated, .says = "it is truncated: it has 100 bytes" },
     { PTO_EFORMAT, "other-artefact", "an artefact of a later version", .play = load_other_version,
       .says = "version 99 of the format" },
+    { PTO_ESIGNATURE, "unsigned",
+      "a callable that nobody has signed, where a signature is required", .play = load_unsigned,
+      .says = "which cannot be signed" },
     { 0 },
 };

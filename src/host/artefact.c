@@ -51,6 +51,12 @@ enum artefact_kind artefact_recognise(const void *bytes, size_t size)
     return ARTEFACT_NONE;
 }
 
+/* Bytes of signatures behind it, as far as sizes tell. */
+static size_t signed_bytes(const struct artefact_header *h, size_t size)
+{
+    return size > h->size && signature_count(size - h->size) != 0 ? size - h->size : 0;
+}
+
 int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_error *error)
 {
     struct artefact_header h;
@@ -67,7 +73,7 @@ int artefact_glance(const void *bytes, size_t have, size_t size, struct pto_erro
         if (have < sizeof(h) || size < sizeof(h))
             return PTO_OK; /* reading it says how much is missing */
         memcpy(&h, bytes, sizeof(h));
-        return check_header(&h, size, error);
+        return check_header(&h, size - signed_bytes(&h, size), error);
     case ARTEFACT_BLOB:
         return PTO_OK;
     case ARTEFACT_OBJECT:
@@ -233,6 +239,9 @@ static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct a
                           "or copy it again",
                           size, sizeof(h));
     memcpy(&h, bytes, sizeof(h));
+    a->signer_count = signature_count(signed_bytes(&h, size));
+    size -= signed_bytes(&h, size);
+    a->signers = (const struct signature *)(bytes + size);
     status = check_header(&h, size, error);
     if (status < 0)
         return status;
@@ -242,6 +251,14 @@ static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct a
         return error_tell(error, PTO_EFORMAT,
                           "it was altered: its content does not have the hash that it states; "
                           "build or copy it again");
+    if (is_sealed)
+        digest_of(bytes, size, &digest);
+    for (uint32_t i = 0; is_sealed && i < a->signer_count; i++)
+        if (!signature_is_right(&a->signers[i], &digest))
+            return error_tell(error, PTO_EFORMAT,
+                              "signature %u of it is not right: it, or the artefact, was altered; "
+                              "get it again from who signed it",
+                              i + 1);
     a->mode = (enum pto_mode)h.mode;
     a->abi = h.abi;
     a->kernel_count = h.kernel_count;

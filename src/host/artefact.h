@@ -21,6 +21,7 @@
 
 #include "base/digest.h"
 #include "pto/pto.h"
+#include "host/signature.h"
 #include "wire/chip_callable.h"
 
 /* Of what crosses between the runtime and compiled code. Old artefacts are refused after a change. */
@@ -82,6 +83,8 @@ struct artefact {
     const void *orchestration;
     size_t orchestration_size;
     struct digest identity;
+    const struct signature *signers; /* behind it, all of them right */
+    uint32_t signer_count;
     const uint8_t *kernels; /* the file's tables, aligned or not: the functions below read them */
     const uint8_t *files;
     const char *text;

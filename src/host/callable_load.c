@@ -17,6 +17,8 @@
 
 enum { HEADER_MAX = 16 << 20 }; /* bytes of a header of the tile library */
 
+static int check_signers(const struct artefact *a, const struct pto_load_options *options,
+                         const char *name, struct pto_error *error);
 static int check_expected(const struct artefact *a, const struct pto_load_options *options,
                           const char *name, struct pto_error *error);
 static int load_bytes(void *bytes, size_t size, const struct pto_load_options *options,
@@ -30,8 +32,12 @@ static bool is_valid(const struct pto_load_options *given, struct pto_load_optio
 {
     pto_load_options_init(options);
     if ((given != NULL && sized_read(options, sizeof(*options), given) < 0) ||
-        (options->expect_headers == NULL && options->expect_header_count != 0))
+        (options->expect_headers == NULL && options->expect_header_count != 0) ||
+        (options->trusted_keys == NULL && options->trusted_key_count != 0))
         return false;
+    for (uint32_t i = 0; i < options->trusted_key_count; i++)
+        if (options->trusted_keys[i] == NULL)
+            return false;
     for (uint32_t i = 0; i < options->expect_header_count; i++)
         if (options->expect_headers[i].path == NULL || options->expect_headers[i].digest == NULL)
             return false;
@@ -128,6 +134,8 @@ static int load_bytes(void *bytes, size_t size, const struct pto_load_options *o
     if (status < 0)
         status = error_tell(error, status, "%s: %.400s", name, own.text);
     else
+        status = check_signers(packed->artefact, options, name, error);
+    if (status >= 0)
         status = check_expected(packed->artefact, options, name, error);
     if (status < 0) {
         packed_free(packed);
@@ -145,6 +153,41 @@ static int load_bytes(void *bytes, size_t size, const struct pto_load_options *o
     }
     *callable_out = handle;
     return PTO_OK;
+}
+
+/* ---- who signed it ---- */
+
+static int check_signers(const struct artefact *a, const struct pto_load_options *options,
+                         const char *name, struct pto_error *error)
+{
+    char hex[DIGEST_HEX];
+    struct digest key;
+
+    static_assert(sizeof(key.byte) == PTO_KEY_BYTES, "written in the same way");
+    for (uint32_t i = 0; i < options->trusted_key_count; i++) {
+        if (strlen(options->trusted_keys[i]) != DIGEST_HEX - 1 ||
+            !digest_from_hex(options->trusted_keys[i], &key))
+            return error_tell(error, PTO_EINVAL,
+                              "'%.80s' is no public key: it has 64 lower-case hexadecimal digits",
+                              options->trusted_keys[i]);
+        for (uint32_t k = 0; k < a->signer_count; k++)
+            if (memcmp(key.byte, a->signers[k].key, sizeof(key.byte)) == 0)
+                return PTO_OK;
+    }
+    if (options->trusted_key_count == 0)
+        return PTO_OK;
+    if (a->is_blob)
+        return error_tell(error, PTO_ESIGNATURE,
+                          "%.300s is a chip callable, which cannot be signed; build an artefact",
+                          name);
+    if (a->signer_count == 0)
+        return error_tell(error, PTO_ESIGNATURE,
+                          "%.300s is not signed; `pto sign` does that, for those who have the key",
+                          name);
+    memcpy(key.byte, a->signers[0].key, sizeof(key.byte));
+    digest_to_hex(&key, hex);
+    return error_tell(error, PTO_ESIGNATURE, "%.300s is signed by %s%s, which is not trusted here",
+                      name, hex, a->signer_count > 1 ? " and others" : "");
 }
 
 /* ---- what it is made with ---- */
@@ -297,6 +340,8 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
         }
         for (uint32_t i = 0; i < a->signature_count; i++)
             packed->signature[i] = artefact_direction(a, i);
+        for (uint32_t i = 0; i < a->signer_count; i++)
+            memcpy(packed->signers[i], a->signers[i].key, PTO_KEY_BYTES);
         c = callable_make(&params);
     }
     free(kernels);
@@ -348,6 +393,8 @@ static void tell_packed(const struct callable *c, struct pto_callable_info *info
     info->file_count = a->file_count;
     info->isa_revision = a->isa_revision;
     info->compiler = a->compiler;
+    info->signers = (const uint8_t *)packed->signers;
+    info->signer_count = a->signer_count;
     register_count(c, &info->object_count, &info->device_count);
 }
 

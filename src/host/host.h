@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "chip/chip.h"
 #include "host/handle.h"
+#include "pto/sign.h"
 
 struct artefact;
 struct host_graph;
@@ -77,6 +78,7 @@ struct packed {
     char *bytes; /* the artefact's */
     char *entry; /* function of the orchestration */
     enum pto_direction *signature;
+    uint8_t signers[PTO_SIGNATURES_MAX][PTO_KEY_BYTES]; /* as its info tells them */
     struct registration *registered; /* list; this and what follows: under the registry's lock */
     uint32_t device_count;
 };

@@ -17,7 +17,7 @@ fail() {
 
 make -s --no-print-directory lib cli build/obj/units.a
 ${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -Iinclude -Isrc -o "$work/make_artefact" tests/system/make_artefact.c \
-    build/obj/units.a -lnettle -lelf -lm -pthread -ldl
+    build/obj/units.a -lhogweed -lnettle -lelf -lm -pthread -ldl
 ${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -Iinclude -o "$work/run" tests/system/two_callables_run.c \
     -Lbuild/lib -lpto -pthread -Wl,-rpath,"$PWD/build/lib"
 
