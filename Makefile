@@ -9,14 +9,15 @@ SOVERSION = 0
 PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
 	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h
 
-BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c object.c os.c platforms.c sized.c
+BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c platforms.c \
+	program.c sized.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c \
 	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
-SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c \
+SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c sim_crash.c \
 	sim_device.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
@@ -131,6 +132,8 @@ MAN3 = build/man/man3
 # A simulated chip in a process of its own, found beside the library.
 ifneq ($(VARIANT),arm)
 CHIP = $(B)/lib/pto/pto-chip
+# Reads debug information for the library when a kernel has crashed.
+LINES = $(B)/lib/pto/pto-lines
 endif
 CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
 	$(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
@@ -143,7 +146,7 @@ CMOCKA_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
 ifeq ($(VARIANT),arm)
 UNITS = $(PLAIN_UNITS)
 # There are no libraries for it here.
-UNIT_LIB_OBJ = $(call objects,base,$(filter-out code_file.c digest.c elf.c object.c,$(BASE_SRC))) \
+UNIT_LIB_OBJ = $(call objects,base,$(filter-out code_file.c digest.c elf.c lines.c object.c program.c,$(BASE_SRC))) \
 	$(call objects,sim,port_sim.c) $(PURE_OBJ)
 LIB_LIBS =
 CLI_LIBS =
@@ -161,7 +164,7 @@ endif
 
 all: lib cli ## build the library and the command (default)
 	@:
-lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP)
+lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP) $(LINES)
 cli: $(CLI)
 pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
@@ -197,6 +200,10 @@ $(B)/lib/pto/pto-chip: $(CHIP_OBJ) $(HOOKS)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CHIP_OBJ) $(HOOKS) \
 		-Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
 
+$(B)/lib/pto/pto-lines: $(call objects,base,pto_lines.c)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -ldw -lelf $(LDLIBS_ALL)
+
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
@@ -211,7 +218,7 @@ $(B)/obj/test/%.o: tests/unit/%.c Makefile
 	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 $(B)/test/test_%: UNIT_LIBS = -lcmocka
-$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP)
+$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(LINES)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm \
 		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
@@ -270,7 +277,7 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -m 644 $(MAN3)/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(CHIP) $(DESTDIR)$(PREFIX)/lib/pto
+	install -m 755 $(CHIP) $(LINES) $(DESTDIR)$(PREFIX)/lib/pto
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
 	for file in $(EXAMPLE_FILES); do [ -d $$file ] || \
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/share/pto/$$file || exit 1; done
@@ -283,7 +290,7 @@ uninstall: man ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
-		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip \
+		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
 	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples

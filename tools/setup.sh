@@ -27,6 +27,7 @@ has make || need make
 [ -e /usr/include/stdlib.h ] || need libc6-dev
 [ -e /usr/include/nettle/eddsa.h ] || need nettle-dev
 [ -e /usr/include/libelf.h ] || need libelf-dev
+[ -e /usr/include/elfutils/libdwfl.h ] || need libdw-dev
 [ -e /usr/include/yaml.h ] || need libyaml-dev
 
 if [ "$level" = test ]; then

@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
-#define _GNU_SOURCE /* REG_RIP */
+#define _GNU_SOURCE
 #endif
+
 #include "base/crash.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <ucontext.h>
+#include <unwind.h>
 
 #include "base/os.h"
 
 enum { STACK_BYTES = 64 << 10, SIGNALS = 5 };
+/* How far beyond the end of its stack a function may reach, with what it puts there. */
+#define OVERFLOW_BYTES ((uintptr_t)1 << 20)
 
 static const int signals[SIGNALS] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG };
 
@@ -21,6 +25,7 @@ static bool is_for_good;
 static struct sigaction before[SIGNALS];
 static _Thread_local struct crash *here;
 static _Thread_local bool is_prepared;
+static _Thread_local uintptr_t stack_low, stack_high; /* the thread's own; 0: not known */
 static pthread_key_t stack_key;
 static bool has_stack_key;
 
@@ -75,11 +80,22 @@ void crash_fini(bool is_kept)
 /* The handler's stack, so that a kernel that overflows its own one is noticed, too. */
 static void prepare_thread(void)
 {
+    pthread_attr_t attributes;
+    size_t bytes;
+    void *low;
+
     stack_t stack = { .ss_size = STACK_BYTES };
     stack_t before;
     sigset_t set;
 
     is_prepared = true;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+        if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
+            stack_low = (uintptr_t)low;
+            stack_high = stack_low + bytes;
+        }
+        pthread_attr_destroy(&attributes);
+    }
     if (has_stack_key && sigaltstack(NULL, &before) == 0 && (before.ss_flags & SS_DISABLE) != 0) {
         stack.ss_sp = os_reserve(STACK_BYTES);
         if (stack.ss_sp != NULL && os_commit(stack.ss_sp, STACK_BYTES) >= 0 &&
@@ -147,15 +163,89 @@ static void pass_on(int number, siginfo_t *info, void *context)
     }
 }
 
-static uintptr_t interrupted_at(const void *context)
-{
-    const ucontext_t *u = context;
+/* ---- where it was ---- */
 
 #if defined(__aarch64__)
-    return (uintptr_t)u->uc_mcontext.pc;
+static uintptr_t pc_of(const ucontext_t *u)
+{
+    return u->uc_mcontext.pc;
+}
+
+static uintptr_t sp_of(const ucontext_t *u)
+{
+    return u->uc_mcontext.sp;
+}
+
+/* Where a function that has not begun returns to. */
+static uintptr_t caller_of(const ucontext_t *u)
+{
+    return u->uc_mcontext.regs[30];
+}
 #elif defined(__x86_64__)
+static uintptr_t pc_of(const ucontext_t *u)
+{
     return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+}
+
+static uintptr_t sp_of(const ucontext_t *u)
+{
+    return (uintptr_t)u->uc_mcontext.gregs[REG_RSP];
+}
+
+static uintptr_t caller_of(const ucontext_t *u)
+{
+    return *(const uintptr_t *)sp_of(u);
+}
 #endif
+
+/* The handler's own frames come first; `frame[0]` says where they end. */
+static _Unwind_Reason_Code take_frame(struct _Unwind_Context *at, void *arg)
+{
+    struct crash *c = arg;
+    uintptr_t pc = _Unwind_GetIP(at);
+
+    if (c->frame_count == 0) {
+        c->frame_count = pc == c->frame[0];
+        return _URC_NO_REASON;
+    }
+    c->frame[c->frame_count++] = pc;
+    return c->frame_count < CRASH_FRAMES_MAX ? _URC_NO_REASON : _URC_END_OF_STACK;
+}
+
+/* A jump to where there is no code has no frame, but a caller. */
+static void walk_stack(struct crash *c, const ucontext_t *u)
+{
+    c->frame[0] = pc_of(u);
+    c->frame_count = 0;
+    (void)_Unwind_Backtrace(take_frame, c);
+    if (c->frame_count <= 1) {
+        c->frame_count = 1;
+        fence_light(); /* reading it may crash */
+        c->frame[1] = caller_of(u);
+        c->frame_count = 2;
+    }
+}
+
+static size_t overflow_of(uintptr_t addr, const ucontext_t *u)
+{
+    uintptr_t below = stack_low - OVERFLOW_BYTES, page = os_page_bytes();
+    bool is_near = addr >= below && addr < stack_low + page;
+
+    return is_near && sp_of(u) >= below && sp_of(u) < stack_low + OVERFLOW_BYTES
+               ? stack_high - stack_low
+               : 0;
+}
+
+static void note_crash(struct crash *c, int number, uintptr_t addr, const ucontext_t *u)
+{
+    c->signal = number;
+    c->addr = addr;
+    c->frame_count = 0;
+    c->overflow_bytes = number == SIGSEGV ? overflow_of(addr, u) : 0;
+    if (number == SIGURG)
+        return;
+    c->is_walking = true;
+    walk_stack(c, u);
 }
 
 /* Whether the thread leaves what it is in. */
@@ -165,7 +255,7 @@ static bool is_left(struct crash *c, int number, const void *context)
         return false;
     if (a32_load_relaxed(c->depth) % 2 != 0) /* own word */
         return number != SIGURG || a32_load_acquire(&c->is_recalled) != 0;
-    return number == SIGURG && c->leave != NULL && c->leave(c, interrupted_at(context));
+    return number == SIGURG && c->leave != NULL && c->leave(c, pc_of(context));
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -176,8 +266,11 @@ static void on_signal(int number, siginfo_t *info, void *context)
         pass_on(number, info, context);
         return;
     }
-    c->signal = number;
-    c->addr = info->si_code > 0 ? (uintptr_t)info->si_addr : 0; /* else somebody sent it */
+    if (!c->is_walking)
+        note_crash(c, number,
+                   info->si_code > 0 ? (uintptr_t)info->si_addr : 0, /* else it was sent */
+                   context);
+    c->is_walking = false;
     /* Nothing is blocked here but by a race detector, which would not be undone. */
     pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)context)->uc_sigmask, NULL);
     siglongjmp(c->back, 1);

@@ -18,6 +18,8 @@
 
 #include "base/atomic.h"
 
+enum { CRASH_FRAMES_MAX = 16 };
+
 /* What a thread wants to survive. Lives as long as the thread uses it. */
 struct crash {
     sigjmp_buf back;                              /* where to go on: set with sigsetjmp(back, 0) */
@@ -26,6 +28,11 @@ struct crash {
     bool (*leave)(struct crash *c, uintptr_t pc); /* a SIGURG elsewhere: whether to; NULL: no */
     int signal;    /* after the jump: which one; SIGURG: called back */
     uint64_t addr; /* and where */
+    /* Where it was, then where its callers go on, innermost first; as far as the stack is intact. */
+    uintptr_t frame[CRASH_FRAMES_MAX];
+    uint32_t frame_count;
+    size_t overflow_bytes; /* of a stack that was not large enough; 0: it was */
+    bool is_walking;       /* the handler goes through the frames, which may crash, too */
     struct crash *outer;
 };
 

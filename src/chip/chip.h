@@ -152,6 +152,7 @@ struct chip_time chip_time_of(const struct chip_request *request);
 struct chip_result {
     struct failure failure;   /* status PTO_OK: none */
     struct stall stall;       /* tasks that did not move, or kernels that were given up */
+    struct backtrace trace;   /* FAULT_CRASH */
     bool is_lost;             /* no further runs: a kernel never returned, or FAULT_PEER */
     bool is_builder_lost;     /* the same: the orchestration was left in the middle */
     struct chip_graph *graph; /* CHIP_BUILD; NULL after a failure */

@@ -311,7 +311,7 @@ const struct drill drills_kernels[] = {
     { PTO_ECRASH, "sigill", "a kernel runs what is no code", .orchestration = crash_ill,
       .says = "SIGILL", .tells = "lane AIC", .kernel = KERNEL_ILL, .flags = CRASHES },
     { PTO_ECRASH, "stack-overflow", "a kernel calls itself until its stack is full",
-      .orchestration = crash_recurse, .says = "SIGSEGV", .kernel = KERNEL_RECURSE,
+      .orchestration = crash_recurse, .says = "overflowed its stack", .kernel = KERNEL_RECURSE,
       .flags = CRASHES },
     { PTO_ECRASH, "crash-block", "one block of four crashes", .orchestration = crash_block,
       .says = "in block 2 of task 1", .kernel = KERNEL_BLOCK, .flags = CRASHES },

@@ -540,7 +540,7 @@ static void take_result(struct run *run, const struct chip_result *result)
 {
     if (result->failure.status < 0 && run->status >= 0) {
         run->status = result->failure.status;
-        sentence_write(&result->failure, run->callable, &run->report.error);
+        sentence_write(result, run->callable, &run->report.error);
     }
     if (run->purpose == CHIP_BUILD)
         host_graph_keep(run->graph, result->graph);

@@ -18,6 +18,7 @@ static bool say_launch(const struct failure *f, struct pto_error *error);
 static void say_ring(const struct failure *f, struct pto_error *error);
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
 static void say_overrun(const struct failure *f, const char *name, struct pto_error *error);
+static void say_crash(const struct chip_result *result, const char *name, struct pto_error *error);
 static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_late(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error);
@@ -44,8 +45,11 @@ static void say(struct pto_error *error, const char *format, ...)
     pto_text_clean(error->text, false);
 }
 
-void sentence_write(const struct failure *f, const struct callable *c, struct pto_error *error)
+void sentence_write(const struct chip_result *result, const struct callable *c,
+                    struct pto_error *error)
 {
+    const struct failure *f = &result->failure;
+
     error->status = f->status;
     error->argument = f->fault == FAULT_GANG || f->fault == FAULT_PASSED ? -1 : f->argument;
     error->kernel = f->kernel;
@@ -56,7 +60,9 @@ void sentence_write(const struct failure *f, const struct callable *c, struct pt
         return;
     if (f->fault == FAULT_RING || f->fault == FAULT_RING_HELD)
         say_ring(f, error);
-    else if (f->fault == FAULT_CRASH || f->fault == FAULT_ENDED_RUN)
+    else if (f->fault == FAULT_CRASH)
+        say_crash(result, kernel_name(c, f->kernel), error);
+    else if (f->fault == FAULT_ENDED_RUN)
         say_kernel(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_OVERRUN)
         say_overrun(f, kernel_name(c, f->kernel), error);
@@ -371,17 +377,102 @@ static void say_overrun(const struct failure *f, const char *name, struct pto_er
                 : "");
 }
 
-static void say_kernel(const struct failure *f, const char *name, struct pto_error *error)
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_same_line(const struct source_line *a, const struct source_line *b)
+{
+    return a->line == b->line && strcmp(a->function, b->function) == 0 &&
+           strcmp(a->file, b->file) == 0;
+}
+
+/* ", in f (a.c:3), called from g (a.c:9)", as far as there is room. A recursion is told once. */
+static void describe_lines(const struct source_lines *lines, char *text, size_t size)
+{
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < lines->count && used < size; i++) {
+        const struct source_line *line = &lines->line[i];
+        const char *function = line->function[0] != '\0' ? line->function : "?";
+
+        if (i != 0 && is_same_line(line, line - 1))
+            continue;
+        used +=
+            (size_t)snprintf(text + used, size - used, "%s%s (%s",
+                             i == 0 ? ", in " : ", called from ", function, last_part(line->file));
+        if (used < size && line->line != 0)
+            used += (size_t)snprintf(text + used, size - used, ":%d)", line->line);
+        else if (used < size)
+            used += (size_t)snprintf(text + used, size - used, ")");
+    }
+}
+
+static int describe_tensor(const struct pto_tensor *t, char *text, size_t size)
+{
+    int used = snprintf(text, size, "%s[", pto_dtype_text(t->dtype));
+
+    for (uint32_t i = 0; i < t->ndims && i < PTO_MAX_DIMS && (size_t)used < size; i++)
+        used += snprintf(text + used, size - (size_t)used, i == 0 ? "%u" : ",%u", t->shapes[i]);
+    if ((size_t)used < size)
+        used += snprintf(text + used, size - (size_t)used, "] at %#" PRIx64,
+                         (uint64_t)(uintptr_t)pto_tensor_data(t));
+    return used;
+}
+
+/* "; arguments: int32[8] at 0x1000, 3". What does not fit is left to the story. */
+static void describe_arguments(const struct backtrace *t, char *text, size_t size)
+{
+    uint32_t count = t->tensor_count + t->scalar_count;
+    size_t used = 0;
+
+    text[0] = '\0';
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t scalar = i - t->tensor_count;
+        bool is_tensor = i < t->tensor_count;
+        char one[100];
+
+        if (is_tensor && i < BACKTRACE_ARGS)
+            (void)describe_tensor(&t->tensor[i], one, sizeof(one));
+        else if (!is_tensor && scalar < BACKTRACE_ARGS)
+            snprintf(one, sizeof(one), "%#" PRIx64, t->scalar[scalar]);
+        else
+            snprintf(one, sizeof(one), "...");
+        if (used + strlen(one) + 16 > size)
+            return;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "; arguments: " : ", ",
+                                 one);
+        if (strcmp(one, "...") == 0)
+            return;
+    }
+}
+
+static void say_crash(const struct chip_result *result, const char *name, struct pto_error *error)
 {
     static const char *const lanes[] = { "AIC", "AIV0", "AIV1" };
+    const struct failure *f = &result->failure;
+    const char *signal = signal_name(f->value[4]);
+    char what[160], where[180], with[160];
 
+    if (result->trace.overflow_bytes != 0) {
+        snprintf(what, sizeof(what), "overflowed its stack of %" PRIu64 " KiB",
+                 result->trace.overflow_bytes >> 10);
+        signal = "SIGSEGV: its calls are nested too deep, or its variables too large";
+    } else
+        snprintf(what, sizeof(what), "crashed at address %#" PRIx64, f->value[0]);
+    describe_lines(&result->trace.lines, where, sizeof(where));
+    describe_arguments(&result->trace, with, sizeof(with));
+    SAY("kernel \"%s\" %s in block %" PRIu64 " of task %" PRIu64 ", lane %s (%s)%s%s", name, what,
+        f->value[1], f->value[2], lanes[f->value[3] % 3], signal, where, with);
+}
+
+static void say_kernel(const struct failure *f, const char *name, struct pto_error *error)
+{
     switch (f->status) {
-    case PTO_ECRASH:
-        SAY("kernel \"%s\" crashed at address %#" PRIx64 " in block %" PRIu64 " of task %" PRIu64
-            ", lane %s (%s); look at its arguments with a debugger",
-            name, f->value[0], f->value[1], f->value[2], lanes[f->value[3] % 3],
-            signal_name(f->value[4]));
-        break;
     case PTO_ECOMPLETION:
         SAY("kernel \"%s\" registered a condition that cannot be looked at: its address is 0 or "
             "not a multiple of 4, or its type is not PTO_COMPLETION_COUNTER",
@@ -665,6 +756,26 @@ const char *sentence_of_loss(const struct chip_result *result)
                : "the device is lost: a kernel never returned";
 }
 
+/* Where a kernel was, a line for each function, and its arguments. */
+static void tell_crash(struct story *story, const struct backtrace *trace)
+{
+    for (uint32_t i = 0; i < trace->lines.count; i++) {
+        const struct source_line *line = &trace->lines.line[i];
+
+        tell(story, "#%u %s (%s", i, line->function[0] != '\0' ? line->function : "?", line->file);
+        tell(story, line->line != 0 ? ":%d)\n" : ")\n", line->line);
+    }
+    for (uint32_t i = 0; i < trace->tensor_count && i < BACKTRACE_ARGS; i++) {
+        char text[100];
+
+        (void)describe_tensor(&trace->tensor[i], text, sizeof(text));
+        tell(story, "argument %u: %s\n", i, text);
+    }
+    for (uint32_t i = 0; i < trace->scalar_count && i < BACKTRACE_ARGS; i++)
+        tell(story, "argument %u: scalar %" PRIu64 " (%#" PRIx64 ")\n", trace->tensor_count + i,
+             trace->scalar[i], trace->scalar[i]);
+}
+
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
                  const struct pto_error *error)
 {
@@ -672,6 +783,8 @@ void story_write(struct story *story, const struct chip_result *result, const st
     story->text[0] = '\0';
     if (error->status >= 0)
         return;
+    if (result != NULL && result->failure.fault == FAULT_CRASH)
+        tell_crash(story, &result->trace);
     for (uint32_t i = 0; result != NULL && i < result->stall.count; i++)
         tell_task(story, &result->stall.task[i], c);
     if (result != NULL && result->stall.count != 0 && result->stall.live > result->stall.count)

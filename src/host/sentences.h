@@ -6,7 +6,8 @@
 #include "host/host.h"
 
 /* Fills the error: who and where, and a sentence. */
-void sentence_write(const struct failure *f, const struct callable *c, struct pto_error *error);
+void sentence_write(const struct chip_result *result, const struct callable *c,
+                    struct pto_error *error);
 
 /* The story of a run with this error: tasks that did not move, then the sentence. */
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,

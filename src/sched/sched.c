@@ -1068,6 +1068,7 @@ void sched_fail(struct sched *s, const struct slot *slot, int status)
         stop_for_fault(s);
 }
 
+<<<<<<< HEAD
 void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why)
 {
     if (!latch_fault(s, slot, why->status))
@@ -1082,16 +1083,20 @@ void sched_fail_argument(struct sched *s, const struct slot *slot, const struct 
 }
 
 void sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
+=======
+bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
+>>>>>>> c73f277 (sim: say where a kernel crashed, and with what)
                    uint32_t block, uint32_t lane)
 {
     if (!latch_fault(s, slot, PTO_ECRASH))
-        return;
+        return false;
     s->fault.kernel = slot_kernel(slot, lane);
     s->fault.signal = signal;
     s->fault.addr = addr;
     s->fault.block = block;
     s->fault.lane = lane;
     stop_for_fault(s);
+    return true;
 }
 
 /* ---- timing slots: rare, so one word for all workers will do ---- */

@@ -240,6 +240,7 @@ static void put_ended(struct far_bytes *out, const struct chip_result *result,
 {
     struct far_ended ended = { .failure = result->failure,
                                .stall = result->stall,
+                               .trace = result->trace,
                                .graph = (uint64_t)(uintptr_t)result->graph,
                                .is_lost = result->is_lost,
                                .is_builder_lost = result->is_builder_lost,

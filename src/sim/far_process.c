@@ -4,11 +4,9 @@
 #define _GNU_SOURCE
 #endif
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
@@ -22,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/program.h"
 #include "sim/far.h"
 
 enum {
@@ -97,30 +96,9 @@ close_ours:
 
 /* ---- where the program is ---- */
 
-/* The folder of the library that this code is in, or of the program that it is a part of. */
-static bool own_folder(char folder[PATH_MAX])
-{
-    struct link_map *map = NULL;
-    Dl_info info;
-    char *slash;
-
-    if (dladdr1((void *)(uintptr_t)sim_process_start, &info, (void **)&map, RTLD_DL_LINKMAP) == 0 ||
-        map == NULL)
-        return false;
-    if (realpath(map->l_name[0] != '\0' ? map->l_name : "/proc/self/exe", folder) == NULL)
-        return false;
-    slash = strrchr(folder, '/');
-    if (slash == NULL)
-        return false;
-    *slash = '\0';
-    return true;
-}
-
 static int find_program(char path[PATH_MAX], struct pto_error *error)
 {
-    static const char *const places[] = { "pto/pto-chip", "../lib/pto/pto-chip" };
     const char *chosen = secure_getenv("PTO_CHIP");
-    char folder[PATH_MAX];
 
     if (chosen != NULL && chosen[0] != '\0') {
         if (snprintf(path, PATH_MAX, "%s", chosen) < PATH_MAX && access(path, X_OK) == 0)
@@ -130,18 +108,16 @@ static int find_program(char path[PATH_MAX], struct pto_error *error)
                           "pto-chip",
                           chosen);
     }
-    if (!own_folder(folder))
+    if (program_find("pto-chip", path))
+        return PTO_OK;
+    if (path[0] == '\0')
         return error_tell(error, PTO_ENOSUP,
                           "the folder of the library is not known, so pto-chip cannot be found; "
                           "set PTO_CHIP to its path");
-    for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
-        if (snprintf(path, PATH_MAX, "%s/%s", folder, places[i]) < PATH_MAX &&
-            access(path, X_OK) == 0)
-            return PTO_OK;
     return error_tell(error, PTO_ENOSUP,
-                      "%.300s/pto/pto-chip, which isolated devices need, is not there; install it "
-                      "beside the library, or set PTO_CHIP to its path",
-                      folder);
+                      "%.300s, which isolated devices need, is not there; install it beside the "
+                      "library, or set PTO_CHIP to its path",
+                      path);
 }
 
 /* ---- starting it ---- */

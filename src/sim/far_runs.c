@@ -210,11 +210,17 @@ static bool take_answer(struct far *f)
     if (status < 0 || head.kind != FAR_RUN)
         return false;
     sim_bytes_take_to(&c->in, &ended, sizeof(ended));
-    if (c->in.is_short || ended.stall.count > STALL_TASKS || ended.failure.status > 0)
+    if (c->in.is_short || ended.stall.count > STALL_TASKS || ended.failure.status > 0 ||
+        ended.trace.lines.count > LINES_MAX)
         return false;
     ended.failure.text[FAILURE_TEXT - 1] = '\0';
+    for (uint32_t i = 0; i < ended.trace.lines.count; i++) {
+        ended.trace.lines.line[i].function[LINES_FUNCTION_BYTES - 1] = '\0';
+        ended.trace.lines.line[i].file[LINES_FILE_BYTES - 1] = '\0';
+    }
     f->result = (struct chip_result){ .failure = ended.failure,
                                       .stall = ended.stall,
+                                      .trace = ended.trace,
                                       .is_lost = ended.is_lost != 0,
                                       .is_builder_lost = ended.is_builder_lost != 0,
                                       .graph = (struct chip_graph *)(uintptr_t)ended.graph };

@@ -81,6 +81,7 @@ struct far_run {
 struct far_ended {
     struct failure failure;
     struct stall stall;
+    struct backtrace trace;
     uint64_t graph;
     uint32_t is_lost;
     uint32_t is_builder_lost;

@@ -142,6 +142,9 @@ struct sim {
     uint64_t run_ns, run_cycles;
     uint64_t executions;
     struct chip_result result;
+    uintptr_t crash_frame[CRASH_FRAMES_MAX]; /* of the crash that ended the run; under the lock */
+    uint32_t crash_count;
+    const void *crash_entry; /* the function that was called */
     uint32_t spins;
     uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
     bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
@@ -296,6 +299,9 @@ struct thread *sim_start_teams(struct sim *m);
 void sim_wake_threads(struct thread *list);
 /* A kernel crashed on the thread, which is back from it. True: its place was given away. */
 bool sim_crash_landed(struct sim *m, struct thread *th);
+/* sim_crash.c: the crash of this task's kernel ends the run; and later, on any thread, the rest of it. */
+void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel);
+void sim_tell_crash(struct sim *m);
 /* By the monitor: a team that gets no cores must not stop everything else. */
 void sim_watch_teams(struct sim *m);
 void sim_drop_pipes(struct sim *m);

@@ -217,6 +217,8 @@ const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *r
     m->result.failure.status = o->status;
     if (o->status < 0)
         m->result.failure = o->failure;
+    if (o->status < 0 && o->failure.fault == FAULT_CRASH)
+        sim_tell_crash(m);
     m->result.is_lost = m->is_lost;
     m->result.is_builder_lost = m->is_builder_gone;
     if (o->stall.count != 0)

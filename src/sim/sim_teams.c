@@ -356,8 +356,9 @@ static void lane_crashed(struct sim *m, struct thread *th)
     const struct lane *lane = &th->lane;
     uint32_t exec = a32_load_relaxed(&th->core.exec); /* own word */
 
-    sched_crashed(&m->sched, lane->slot, th->crash.signal, th->crash.addr, lane->block,
-                  lane->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + lane->core % 2);
+    if (sched_crashed(&m->sched, lane->slot, th->crash.signal, th->crash.addr, lane->block,
+                      lane->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + lane->core % 2))
+        sim_keep_crash(m, th, lane->slot, lane->kernel);
     th->core.slab.count = 0;
     th->core.slab.error = 0;
     a32_store_relaxed(&th->core.exec, exec + 1); /* as core_invoke does */

@@ -124,9 +124,10 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
 
     core->slab.count = 0;
     core->slab.error = 0;
-    if (th->crash.signal != SIGURG)
+    if (th->crash.signal != SIGURG &&
         sched_crashed(&m->sched, core->slot, th->crash.signal, th->crash.addr,
-                      (uint32_t)core->local.block_index, lane_of(th));
+                      (uint32_t)core->local.block_index, lane_of(th)))
+        sim_keep_crash(m, th, core->slot, slot_kernel(core->slot, lane_of(th)));
     a32_store_relaxed(&core->exec, exec + 1); /* the lock below publishes it */
     if (th->crash.signal == SIGURG)
         return true; /* nobody waits for it */

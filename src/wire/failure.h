@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/lines.h"
 #include "pto/orch.h"
 
 /* What it is about. `value`, `argument` and `kernel` mean what is said here; else they are unused. */
@@ -145,6 +146,18 @@ struct failure {
     struct pto_site site;    /* file NULL: unknown */
     uint64_t value[FAILURE_VALUES];
     char text[FAILURE_TEXT];
+};
+
+enum { BACKTRACE_ARGS = 8 };
+
+/* Where code crashed, and with what. The lines are of the kernel or the orchestration only. */
+struct backtrace {
+    struct source_lines lines; /* none: nothing is known */
+    uint64_t overflow_bytes;   /* of a stack that was not large enough; 0: it was */
+    uint32_t tensor_count;     /* of the task's, those that are not here included */
+    uint32_t scalar_count;
+    struct pto_tensor tensor[BACKTRACE_ARGS];
+    uint64_t scalar[BACKTRACE_ARGS];
 };
 
 /* What a live task does when nothing moves. */

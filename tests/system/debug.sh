@@ -74,6 +74,12 @@ has gdb.log "apply .*$work/one/kernel.c:5\$" "kernel_entry .*$work/one/kernel.c:
     "apply .*$work/two/kernel.c:8\$" "kernel_entry .*$work/two/kernel.c:16"
 rm -rf "$TMPDIR"/*
 
+# What the error says, in the process and from one of its own. The name of a function that is not exported is known.
+./run one.ptoc two.ptoc >run.log 2>&1 || fail "$(cat run.log)"
+has run.log "^-215: $work/one/orch.c:5: kernel .*task 0.*, in apply \(kernel.c:5\), called from kernel_entry \(kernel.c:13\); arguments: int32\[64\] at 0x" \
+    "^-215: $work/two/orch.c:5: kernel .*task 0.*, in apply \(kernel.c:8\), called from kernel_entry \(kernel.c:16\); arguments: int32\[64\] at 0x" \
+    "^#0 apply \($work/one/kernel.c:5\)\$" '^argument 1: int32\[64\] at 0x'
+
 # A core file, when the process is gone. Where the system gives it to a program there is none here.
 if [ "$(head -c 1 /proc/sys/kernel/core_pattern)" != '|' ]; then
     sed -i 's|\*at = value;|if (value == 2) __builtin_abort(); *at = value;|' two/kernel.c
@@ -92,6 +98,11 @@ printf 'break apply\nrun\ncontinue\nbt\nkill\n' | timeout 120 "$pto" run mine --
     fail "$(cat gdb.log)"
 has gdb.log "Breakpoint 1, apply" "at $work/mine/kernels/axpy.c:5\$" 'a2a3sim, stream, small'
 rm -rf "$TMPDIR"/*
+for way in '' --isolated; do
+    # shellcheck disable=SC2086 # no word, or one
+    if "$pto" run mine $way >run.log 2>&1; then fail "no crash: $(cat run.log)"; fi
+    has run.log "$work/mine/orch.c:[0-9]+: kernel \"axpy\" .*apply \(axpy.c:5\), called from kernel_entry \(axpy.c:13\)"
+done
 if PATH=/nowhere "$pto" run mine --gdb >gdb.log 2>&1; then fail "gdb was found"; fi
 has gdb.log 'install gdb'
 if "$pto" run mine --gdb --isolated >gdb.log 2>&1; then fail "two processes were accepted"; fi
