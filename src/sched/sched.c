@@ -1068,7 +1068,6 @@ void sched_fail(struct sched *s, const struct slot *slot, int status)
         stop_for_fault(s);
 }
 
-<<<<<<< HEAD
 void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why)
 {
     if (!latch_fault(s, slot, why->status))
@@ -1082,10 +1081,7 @@ void sched_fail_argument(struct sched *s, const struct slot *slot, const struct 
     stop_for_fault(s);
 }
 
-void sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
-=======
 bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
->>>>>>> c73f277 (sim: say where a kernel crashed, and with what)
                    uint32_t block, uint32_t lane)
 {
     if (!latch_fault(s, slot, PTO_ECRASH))

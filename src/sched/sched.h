@@ -220,15 +220,10 @@ void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t
 void sched_finished(struct sched *s, struct graph *g, struct slot *slot);
 /* Any thread: the run fails, and no further kernel is started. The first one stays. */
 void sched_fail(struct sched *s, const struct slot *slot, int status);
-<<<<<<< HEAD
 /* Any thread: the same for something about an argument, which the fault says, with its values. */
 void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why);
-/* Any thread: one of the task's kernels crashed. */
-void sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
-=======
 /* Any thread: one of the task's kernels crashed. Whether that is why the run fails. */
 bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
->>>>>>> c73f277 (sim: say where a kernel crashed, and with what)
                    uint32_t block, uint32_t lane);
 /* Whether anything is on offer; for a thread that is about to sleep. */
 bool sched_has_offer(struct sched *s, const struct worker *w);
