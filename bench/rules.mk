@@ -56,9 +56,11 @@ comma = ,
 
 $(B)/bench/run/ours $(B)/bench/verify/ours $(B)/bench/grain/ours: $(LIB) $(LIB_LINK)
 
+$(B)/bench/scale: src/bench/bench_fresh.h
+
 $(B)/bench/scale $(B)/bench/recorder: $(B)/bench/%: bench/%.c $(LIB) $(LIB_LINK) Makefile
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto \
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto \
 		-Wl,-rpath,'$$ORIGIN/../lib'
 
 $(B)/bench/pingpong: bench/pingpong.c Makefile

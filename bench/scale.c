@@ -20,6 +20,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "bench/bench_fresh.h"
 #include "pto/pto.h"
 
 enum {
@@ -29,11 +30,6 @@ enum {
     TILE = 16,
     WIDTH = 64,
     PREDECESSORS_MAX = 1000,
-    ROWS = 32, /* of the place of a ragged tile, with COLUMNS */
-    COLUMNS = 48,
-    PLACES = 64, /* of them in a row of the matrix */
-    EDGE = 4,    /* of the place of a box, in each dimension */
-    STRIDES = 12000,
     FIXED_RUNS = 2000,
     FIXED_DEVICES = 200,
     FIXED_GRAPHS = 200,
@@ -43,7 +39,6 @@ enum {
 #define MEMORY_MAX (4ull << 30)
 #define ITEM_BASE 0x7f0000000000ull /* nothing lies behind it: the kernels are empty */
 #define GROUP_BYTES (1ull << 16)    /* from one buffer of predecessors to the next */
-#define COMB_STEP (1ull << 15)      /* elements from one comb of a stride to the next */
 
 static_assert(PREDECESSORS_MAX * TILE * sizeof(float) <= GROUP_BYTES, "groups do not overlap");
 
@@ -257,100 +252,24 @@ static void submit_strided(struct pto_orch *o, const struct point *p)
     submit_regions(o, p, 2, TILE);
 }
 
-/* Somewhere below `limit`, the same for the same `i`. */
-static uint32_t scattered(uint32_t i, uint32_t salt, uint32_t limit)
-{
-    return (uint32_t)(((i + 1ull) * 0x9e3779b97f4a7c15ull * (2 * salt + 1)) >> 32) % limit;
-}
-
-static void submit_written(struct pto_orch *o, const struct pto_tensor *t)
-{
-    struct pto_args args;
-
-    pto_args_init(&args);
-    pto_add_inout(&args, t);
-    pto_submit_aiv(o, 0, &args);
-}
-
-/* Which of X places comes i-th: neighbours are not taken one after the other. */
-static uint32_t place_of(const struct point *p, uint32_t i)
-{
-    return (uint32_t)((uint64_t)i * 7919 % p->x);
-}
-
-/* Tiles of one matrix, each with a place and a shape of its own, as ragged batches have them. */
 static void submit_ragged(struct pto_orch *o, const struct point *p)
 {
-    const uint32_t whole_shape[2] = { (p->x / PLACES + 1) * ROWS, PLACES * COLUMNS };
-    struct pto_tensor whole = pto_tensor_external((void *)ITEM_BASE, whole_shape, 2, PTO_FLOAT32);
-
-    for (uint32_t i = 0; i < p->tasks; i++) {
-        uint32_t place = place_of(p, i);
-        uint32_t shape[2] = { 2 + scattered(place, 1, ROWS - 1), 1 + scattered(place, 2, COLUMNS) };
-        uint32_t at[2] = { place / PLACES * ROWS, place % PLACES * COLUMNS };
-        struct pto_tensor t = pto_tensor_view(&whole, shape, at);
-
-        submit_written(o, &t);
-    }
+    fresh_ragged(o, p->tasks);
 }
 
-/* The same with five dimensions. */
 static void submit_boxes(struct pto_orch *o, const struct point *p)
 {
-    const uint32_t whole_shape[5] = { (p->x / 256 + 1) * EDGE, 4 * EDGE, 4 * EDGE, 4 * EDGE,
-                                      4 * EDGE };
-    struct pto_tensor whole = pto_tensor_external((void *)ITEM_BASE, whole_shape, 5, PTO_FLOAT32);
-
-    for (uint32_t i = 0; i < p->tasks; i++) {
-        uint32_t place = place_of(p, i), rest = place;
-        uint32_t shape[5], at[5];
-        struct pto_tensor t;
-
-        for (uint32_t d = 5; d-- > 0;) {
-            at[d] = (d == 0 ? rest : rest % 4) * EDGE;
-            shape[d] = 1 + scattered(place, d, EDGE);
-            rest /= 4;
-        }
-        t = pto_tensor_view(&whole, shape, at);
-        submit_written(o, &t);
-    }
+    fresh_boxes(o, p->tasks);
 }
 
-/* One buffer seen with many row lengths: each task has two rows of one of them. */
 static void submit_strides(struct pto_orch *o, const struct point *p)
 {
-    const uint32_t shape[1] = { UINT32_MAX };
-    struct pto_tensor t = pto_tensor_external((void *)ITEM_BASE, shape, 1, PTO_FLOAT32);
-
-    t.size = COMB_STEP * p->x * sizeof(float);
-    t.ndims = 2;
-    t.shapes[0] = t.shapes[1] = 2;
-    t.strides[1] = 1;
-    for (uint32_t i = 0; i < p->tasks; i++) {
-        t.start = COMB_STEP * place_of(p, i);
-        t.strides[0] = 3 + i % STRIDES;
-        pto_tensor_update(&t);
-        submit_written(o, &t);
-    }
+    fresh_strides(o, p->tasks);
 }
 
-/* Tile after tile of one buffer is written, and the whole is read after each. */
 static void submit_looks(struct pto_orch *o, const struct point *p)
 {
-    const uint32_t tile[1] = { TILE };
-    struct pto_args args;
-
-    for (uint32_t i = 0; i < p->tasks; i++) {
-        uint32_t at[1] = { i / 2 * TILE };
-        struct pto_tensor t = i % 2 == 0 ? pto_tensor_view(&p->whole, tile, at) : p->whole;
-
-        pto_args_init(&args);
-        if (i % 2 == 0)
-            pto_add_output_existing(&args, &t);
-        else
-            pto_add_input(&args, &t);
-        pto_submit_aiv(o, 0, &args);
-    }
+    fresh_looks(o, p->tasks);
 }
 
 #define TASK_POINTS "1000 10000 100000 1000000 10000000"

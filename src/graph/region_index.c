@@ -450,7 +450,7 @@ static uint32_t box_bucket(const struct regions *x, const struct geom *geom, uin
 
     for (uint32_t d = 0; d < geom->ndims; d++)
         cell[d] = geom->offset[d] >> f->class_of[class].level[d];
-    return region_box_bucket(x, &f->class_of[class], cell, geom->ndims);
+    return region_box_bucket(x, &f->class_of[class], cell, geom->ndims, geom->rest);
 }
 
 /* The record of this very box; where it would be if there is none. */

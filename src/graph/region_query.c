@@ -97,15 +97,16 @@ static bool visit_cell(struct probe *p, uint32_t frame)
     struct tree_bounds b = p->tree.bounds;
     uint32_t cell[PTO_MAX_DIMS];
 
-    if (f->simple == 0)
-        return false;
     put_in_terms(p->g, frame, &b);
+    if (f->simple == 0 || (b.dims > f->geom.ndims && b.min[f->geom.ndims] != b.max[f->geom.ndims]))
+        return false;
     for (uint32_t d = 0; d < f->geom.ndims; d++) {
         cell[d] = b.min[d] >> class->level[d];
         if (cell[d] != b.max[d] >> class->level[d])
             return false;
     }
-    visit_bucket(p, region_box_bucket(p->x, class, cell, f->geom.ndims));
+    visit_bucket(p, region_box_bucket(p->x, class, cell, f->geom.ndims,
+                                      b.dims > f->geom.ndims ? b.min[f->geom.ndims] : 0));
     return true;
 }
 

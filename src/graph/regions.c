@@ -328,7 +328,7 @@ __attribute__((always_inline)) static inline bool box_init(struct box *box, cons
     box->length = tensor->extent * f->geom.elem_bytes;
     box->frame = frame;
     box->class = f->class;
-    box->bucket = region_box_bucket(x, class, cell, ndims);
+    box->bucket = region_box_bucket(x, class, cell, ndims, rest);
     box->rest = rest;
     box->is_crossing = crossed != 0;
     return true;

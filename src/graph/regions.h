@@ -320,15 +320,15 @@ static inline uint32_t region_cell_bucket(const struct regions *x, uint64_t numb
     return (uint32_t)((number * 0x9e3779b97f4a7c15ull) >> x->table_shift);
 }
 
-/* The bucket of a cell of a frame's grid for a class: cells in a row have buckets far apart. */
+/* The bucket of a cell of a frame's grid for a class: cells in a row have buckets far apart, combs too. */
 static inline uint32_t region_box_bucket(const struct regions *x, const struct region_class *class,
-                                         const uint32_t cell[], uint32_t ndims)
+                                         const uint32_t cell[], uint32_t ndims, uint32_t rest)
 {
     uint64_t number = 0;
 
     for (uint32_t d = 0; d < ndims; d++)
         number = number * class->width[d] + cell[d];
-    return region_cell_bucket(x, number + class->salt);
+    return region_cell_bucket(x, number + class->salt + ((uint64_t)rest << 32));
 }
 
 /* Words of a descriptor that hold several fields; two dimensions are one word. */

@@ -1008,7 +1008,7 @@ static void a_record_is_not_taken_over_by_another_frame(void **state)
             access_one(rig, &corner, PTO_TAG_INOUT);
             f = &x->frame[*region_frame_cache(x, other.addr, 2048)];
             while (x->table[region_box_bucket(x, &f->class_of[f->class],
-                                              SHAPE(1 + i / 100, 1 + i % 100), 2)]
+                                              SHAPE(1 + i / 100, 1 + i % 100), 2, 0)]
                        .start != m.addr)
                 i++;
         }
@@ -1038,9 +1038,9 @@ static void a_record_that_is_taken_over_is_that_of_the_new_tile(void **state)
     uint32_t i = 0;
 
     (void)state;
-    while (
-        x->table[region_box_bucket(x, &f->class_of[f->class], SHAPE(1 + i / 100, 1 + i % 100), 2)]
-            .start != m.addr)
+    while (x->table[region_box_bucket(x, &f->class_of[f->class], SHAPE(1 + i / 100, 1 + i % 100), 2,
+                                      0)]
+               .start != m.addr)
         i++;
     tile = cut(&m, 16 + i / 100 * 16, 16 + i % 100 * 16, 16, 16);
     shifted = cut(&m, 8 + i / 100 * 16, 8 + i % 100 * 16, 16, 16);

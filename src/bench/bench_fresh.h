@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tasks that each write a region of their own, which none of the others overlaps, in
+ * shapes that no grid fits: for bench/scale.c, and for the test that the cost of a
+ * submit does not grow with their number. Nothing lies behind the addresses.
+ */
+#ifndef PTO_BENCH_FRESH_H
+#define PTO_BENCH_FRESH_H
+
+#include "pto/pto.h"
+
+enum {
+    FRESH_ROWS = 32, /* of the place of a ragged tile, with FRESH_COLUMNS */
+    FRESH_COLUMNS = 48,
+    FRESH_BANDS = 16, /* of such places in the matrix */
+    FRESH_EDGE = 4,   /* of the place of a box, in each dimension */
+    FRESH_STRIDES = 12000,
+    FRESH_TILE = 16,
+};
+
+#define FRESH_BASE 0x7f0000000000ull
+#define FRESH_COMB (1ull << 15) /* elements from one comb to the next */
+
+/* Somewhere below `limit`, the same for the same `i`. */
+static inline uint32_t fresh_scattered(uint32_t i, uint32_t salt, uint32_t limit)
+{
+    return (uint32_t)(((i + 1ull) * 0x9e3779b97f4a7c15ull * (2 * salt + 1)) >> 32) % limit;
+}
+
+/* Which place comes i-th: neighbours are not taken one after the other. */
+static inline uint32_t fresh_place(uint32_t i, uint32_t count)
+{
+    return (uint32_t)((uint64_t)i * 7919 % count);
+}
+
+static inline void fresh_submit(struct pto_orch *o, const struct pto_tensor *t, bool is_read)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    if (is_read)
+        pto_add_input(&args, t);
+    else
+        pto_add_inout(&args, t);
+    pto_submit_aiv(o, 0, &args);
+}
+
+/* Tiles of one matrix, no two alike, as ragged batches have them; some are one row. */
+static inline void fresh_ragged(struct pto_orch *o, uint32_t count)
+{
+    const uint32_t whole_shape[2] = { FRESH_BANDS * FRESH_ROWS,
+                                      (count / FRESH_BANDS + 1) * FRESH_COLUMNS };
+    struct pto_tensor whole = pto_tensor_external((void *)FRESH_BASE, whole_shape, 2, PTO_FLOAT32);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = fresh_place(i, count);
+        uint32_t shape[2] = { 1 + fresh_scattered(place, 1, FRESH_ROWS),
+                              1 + fresh_scattered(place, 2, FRESH_COLUMNS) };
+        uint32_t at[2] = { place % FRESH_BANDS * FRESH_ROWS, place / FRESH_BANDS * FRESH_COLUMNS };
+        struct pto_tensor t = pto_tensor_view(&whole, shape, at);
+
+        fresh_submit(o, &t, false);
+    }
+}
+
+/* The same with five dimensions. */
+static inline void fresh_boxes(struct pto_orch *o, uint32_t count)
+{
+    const uint32_t side = 4 * FRESH_EDGE;
+    const uint32_t whole_shape[5] = { (count / 256 + 1) * FRESH_EDGE, side, side, side, side };
+    struct pto_tensor whole = pto_tensor_external((void *)FRESH_BASE, whole_shape, 5, PTO_FLOAT32);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = fresh_place(i, count), rest = place;
+        uint32_t shape[5], at[5];
+        struct pto_tensor t;
+
+        for (uint32_t d = 5; d-- > 0;) {
+            at[d] = (d == 0 ? rest : rest % 4) * FRESH_EDGE;
+            shape[d] = 1 + fresh_scattered(place, d, FRESH_EDGE);
+            rest /= 4;
+        }
+        t = pto_tensor_view(&whole, shape, at);
+        fresh_submit(o, &t, false);
+    }
+}
+
+/* One buffer seen with many row lengths: each task has two rows of one of them. */
+static inline void fresh_strides(struct pto_orch *o, uint32_t count)
+{
+    const uint32_t shape[1] = { FRESH_TILE };
+    struct pto_tensor t = pto_tensor_external((void *)FRESH_BASE, shape, 1, PTO_FLOAT32);
+
+    t.size = FRESH_COMB * count * sizeof(float);
+    t.ndims = 2;
+    t.shapes[0] = t.shapes[1] = 2;
+    t.strides[1] = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        t.start = FRESH_COMB * fresh_place(i, count);
+        t.strides[0] = 3 + i % FRESH_STRIDES;
+        pto_tensor_update(&t);
+        fresh_submit(o, &t, false);
+    }
+}
+
+/* Columns of a matrix, each as a tensor of one dimension: their bytes interleave. */
+static inline void fresh_columns(struct pto_orch *o, uint32_t count)
+{
+    const uint32_t shape[1] = { FRESH_TILE };
+    struct pto_tensor t = pto_tensor_external((void *)FRESH_BASE, shape, 1, PTO_FLOAT32);
+
+    t.size = (uint64_t)FRESH_TILE * count * sizeof(float);
+    t.strides[0] = count;
+    for (uint32_t i = 0; i < count; i++) {
+        t.start = fresh_place(i, count);
+        pto_tensor_update(&t);
+        fresh_submit(o, &t, false);
+    }
+}
+
+/* Buffers of many sizes far apart; now and then all memory up to there is read. */
+static inline void fresh_wide(struct pto_orch *o, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t shape[1] = { 1u << fresh_scattered(i, 1, 8) };
+        const uint32_t far[1] = { 1u << 28 };
+        bool is_wide = i % 64 == 63;
+        uint64_t at = is_wide ? (2ull << 40) + ((uint64_t)i << 30) : (uint64_t)i << 20;
+        struct pto_tensor t =
+            pto_tensor_external((void *)(FRESH_BASE + at), is_wide ? far : shape, 1, PTO_FLOAT32);
+
+        fresh_submit(o, &t, is_wide);
+    }
+}
+
+/* Tile after tile of one buffer is written, and the whole is read after each. */
+static inline void fresh_looks(struct pto_orch *o, uint32_t count)
+{
+    const uint32_t shape[1] = { count * FRESH_TILE };
+    const uint32_t tile[1] = { FRESH_TILE };
+    struct pto_tensor whole = pto_tensor_external((void *)FRESH_BASE, shape, 1, PTO_FLOAT32);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at[1] = { i / 2 * FRESH_TILE };
+        struct pto_tensor t = pto_tensor_view(&whole, tile, at);
+
+        fresh_submit(o, i % 2 == 0 ? &t : &whole, i % 2 != 0);
+    }
+}
+
+#endif
