@@ -49,12 +49,6 @@ int os_commit(void *addr, size_t bytes)
     return PTO_OK;
 }
 
-int os_protect(void *addr, size_t bytes, bool is_readable)
-{
-    /* Splitting a mapping can fail at the process limit. */
-    return mprotect(addr, bytes, is_readable ? PROT_READ : PROT_NONE) == 0 ? PTO_OK : PTO_ENOMEM;
-}
-
 int os_decommit(void *addr, size_t bytes)
 {
     assert((uintptr_t)addr % os_page_bytes() == 0);

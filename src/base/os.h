@@ -31,8 +31,6 @@ void *os_reserve(size_t bytes); /* NULL on failure */
  * mapped; a range that runs on into a neighbouring mapping is not noticed.
  */
 int os_commit(void *addr, size_t bytes);
-/* Committed pages can be read, or not even that, until they are committed again. Or PTO_ENOMEM. */
-int os_protect(void *addr, size_t bytes, bool is_readable);
 /*
  * Gives the memory back and keeps the addresses. PTO_ESYSTEM: the kernel does not
  * take it, as it does not where pages are locked; nothing has changed.
