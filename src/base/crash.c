@@ -11,6 +11,7 @@
 #include <unwind.h>
 
 #include "base/os.h"
+#include "base/peek.h"
 
 enum { STACK_BYTES = 64 << 10, SIGNALS = 5 };
 /* How far beyond the end of its stack a function may reach, with what it puts there. */
@@ -86,7 +87,6 @@ static void prepare_thread(void)
 
     stack_t stack = { .ss_size = STACK_BYTES };
     stack_t before;
-    sigset_t set;
 
     is_prepared = true;
     if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
@@ -104,6 +104,13 @@ static void prepare_thread(void)
         else
             os_release(stack.ss_sp, STACK_BYTES);
     }
+    crash_unblock();
+}
+
+void crash_unblock(void)
+{
+    sigset_t set;
+
     sigemptyset(&set);
     for (uint32_t i = 0; i < SIGNALS; i++)
         sigaddset(&set, signals[i]);
@@ -171,6 +178,11 @@ static uintptr_t pc_of(const ucontext_t *u)
     return u->uc_mcontext.pc;
 }
 
+static void set_pc(ucontext_t *u, uintptr_t pc)
+{
+    u->uc_mcontext.pc = pc;
+}
+
 static uintptr_t sp_of(const ucontext_t *u)
 {
     return u->uc_mcontext.sp;
@@ -185,6 +197,11 @@ static uintptr_t caller_of(const ucontext_t *u)
 static uintptr_t pc_of(const ucontext_t *u)
 {
     return (uintptr_t)u->uc_mcontext.gregs[REG_RIP];
+}
+
+static void set_pc(ucontext_t *u, uintptr_t pc)
+{
+    u->uc_mcontext.gregs[REG_RIP] = (greg_t)pc;
 }
 
 static uintptr_t sp_of(const ucontext_t *u)
@@ -261,7 +278,12 @@ static bool is_left(struct crash *c, int number, const void *context)
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct crash *c = here;
+    uintptr_t landing = number == SIGSEGV || number == SIGBUS ? peek_landing(pc_of(context)) : 0;
 
+    if (landing != 0) {
+        set_pc(context, landing);
+        return;
+    }
     if (!is_left(c, number, context)) {
         pass_on(number, info, context);
         return;

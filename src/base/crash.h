@@ -49,4 +49,7 @@ void crash_fini(bool is_kept);
 void crash_begin(struct crash *c, const struct a32 *depth);
 void crash_end(struct crash *c);
 
+/* For a thread that only uses peek.h: lets the signals through. */
+void crash_unblock(void);
+
 #endif

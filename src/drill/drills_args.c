@@ -523,6 +523,37 @@ static void element_without_storage(struct pto_orch *o, const struct pto_entry *
     (void)pto_set_data(o, &t, 1, PTO_DIMS(1), 1);
 }
 
+/* Hand-written: nothing is ever mapped so low. */
+static struct pto_tensor tensor_nowhere(void)
+{
+    return pto_tensor_external((void *)0x1000, PTO_DIMS(4), 1, PTO_UINT32);
+}
+
+static void get_nowhere(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = tensor_nowhere();
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    (void)PTO_GET(o, &t, 1);
+}
+
+static void set_nowhere(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = tensor_nowhere();
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    (void)pto_set_data(o, &t, 1, PTO_DIMS(1), 1);
+}
+
+static void predicate_nowhere(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = tensor_nowhere();
+
+    pto_aic(o, KERNEL_CUBE, PTO_INOUT(entry->tensor));
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IF(&t, GT, 0, 1));
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+}
+
 static void element_of_a_task(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
@@ -757,6 +788,17 @@ const struct drill drills_args[] = {
     ARGS("element-beyond", element_beyond, "pto_get_data beyond the shape", "beyond the shape"),
     ARGS("element-without-storage", element_without_storage, "pto_set_data at address 0",
          "its address is 0"),
+    { PTO_EARGS, "get-nowhere", "pto_get_data where there is no memory",
+      .orchestration = get_nowhere, .says = "there is no memory at its address",
+      .flags = DRILL_SITE | DRILL_SIGNALS },
+    { PTO_EARGS, "set-nowhere", "pto_set_data where there is no memory",
+      .orchestration = set_nowhere, .says = "there is no memory at its address",
+      .flags = DRILL_SITE | DRILL_SIGNALS },
+    { PTO_EARGS, "predicate-nowhere", "a predicate on memory that is not there",
+      .orchestration = predicate_nowhere,
+      .says = "the predicate of task 1, kernel \"add\", cannot be looked at: there is no memory at "
+              "0x1004",
+      .kernel = KERNEL_ADD, .flags = DRILL_SITE | DRILL_TASK | DRILL_SIGNALS },
     { PTO_EARGS, "element-of-a-task", "pto_get_data of what a task writes, before anything runs",
       .orchestration = element_of_a_task, .says = "a submitted task uses it",
       .flags = DRILL_SITE | DRILL_HOST },

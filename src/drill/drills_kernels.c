@@ -136,6 +136,13 @@ static void defer_at_nothing(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_NOWHERE, PTO_INT(0));
 }
 
+static void defer_where_nothing_is(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit_before(o, entry);
+    pto_aiv(o, KERNEL_NOWHERE, PTO_INT(0x1000));
+    submit_behind(o, entry);
+}
+
 static void defer_at_an_odd_address(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_NOWHERE, PTO_INT(entry->tensor[0].addr + 2));
@@ -328,6 +335,10 @@ const struct drill drills_kernels[] = {
     { PTO_ECOMPLETION, "condition-nowhere", "a condition at address 0",
       .orchestration = defer_at_nothing, .says = "its address is 0", .kernel = KERNEL_NOWHERE,
       .flags = FROM_KERNEL },
+    { PTO_ECOMPLETION, "condition-unmapped", "a condition where there is no memory",
+      .orchestration = defer_where_nothing_is,
+      .says = "task 1, kernel \"nowhere\", waits for a counter at 0x1000, where there is no memory",
+      .kernel = KERNEL_NOWHERE, .flags = FROM_KERNEL | DRILL_SIGNALS },
     { PTO_ECOMPLETION, "condition-unaligned", "a condition at an address that is no word's",
       .orchestration = defer_at_an_odd_address, .says = "not a multiple of 4",
       .kernel = KERNEL_NOWHERE, .flags = FROM_KERNEL },

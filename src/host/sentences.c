@@ -95,6 +95,7 @@ static const char *data_reason(uint64_t reason)
         [DATA_INDEX] = "an index is beyond the shape, or the view beyond its buffer",
         [DATA_OPERATOR] = "the comparison does not exist; use one of enum pto_predicate_op",
         [DATA_ADDRESS] = "it has no storage: its address is 0",
+        [DATA_UNMAPPED] = "there is no memory at its address, or none that can be written",
         [DATA_HELD] = "the graph is built before anything runs (PTO_MODE_HOST), and a submitted "
                       "task uses it; read and write it before, or stream the graph",
         [DATA_OWNED] = "the graph is built before anything runs (PTO_MODE_HOST), so only memory "
@@ -473,7 +474,18 @@ static void say_crash(const struct chip_result *result, const char *name, struct
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error)
 {
     switch (f->status) {
+    case PTO_EARGS:
+        SAY("the predicate of task %" PRIu64 ", kernel \"%s\", cannot be looked at: there is no "
+            "memory at %#" PRIx64 "; it has to stay until the task is ready",
+            f->value[2], name, f->value[0]);
+        break;
     case PTO_ECOMPLETION:
+        if (f->value[0] != 0) {
+            SAY("task %" PRIu64 ", kernel \"%s\", waits for a counter at %#" PRIx64 ", where "
+                "there is no memory; it has to stay until the task has completed",
+                f->value[2], name, f->value[0]);
+            break;
+        }
         SAY("kernel \"%s\" registered a condition that cannot be looked at: its address is 0 or "
             "not a multiple of 4, or its type is not PTO_COMPLETION_COUNTER",
             name);

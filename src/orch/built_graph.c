@@ -289,6 +289,12 @@ static void bind(struct built_graph *b, const struct pto_entry *entry)
         image_bind(&b->image, entry);
 }
 
+/* What the orchestration reads or writes itself is not there in this launch. */
+static int refuse_unmapped(struct orch *o)
+{
+    return orch_refuse(o, graph_refuse(o->graph, FAULT_DATA, -1, DATA_UNMAPPED), NULL, NULL, NULL);
+}
+
 int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_params *params)
 {
     const struct pto_entry *entry = o->run->entry;
@@ -304,7 +310,8 @@ int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_
     for (uint64_t i = 0; i < b->list[ORCH_WRITES].count; i++) {
         const struct graph_fact *n = &b->list[ORCH_WRITES].fact[i];
 
-        memcpy((void *)(uintptr_t)fact_addr(n, entry), &n->bits, n->bytes);
+        if (!port_write(fact_addr(n, entry), n->bytes, n->bits))
+            return refuse_unmapped(o);
     }
     if (params->wired_fn != NULL)
         image_each_edge(&b->image, params->wired_fn, params->wired_context);
@@ -413,6 +420,8 @@ static bool has_same_data(struct built_graph *b, struct orch *o)
         struct failure why = orch_failure(PTO_EGRAPH, FAULT_LAUNCH_DATA, NULL);
         uint64_t bits = 0;
 
+        if (!port_can_read(fact_addr(n, o->run->entry), n->bytes))
+            return refuse_unmapped(o) >= 0;
         memcpy(&bits, (const void *)(uintptr_t)fact_addr(n, o->run->entry), n->bytes);
         if (((bits ^ n->bits) & n->mask) == 0)
             continue;

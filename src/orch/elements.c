@@ -80,6 +80,11 @@ static int reach_element(struct orch *o, const struct pto_tensor *tensor, uint32
     return o->status;
 }
 
+static int refuse_unmapped(struct orch *o, const struct pto_site *site)
+{
+    return orch_refuse(o, graph_refuse(o->graph, FAULT_DATA, -1, DATA_UNMAPPED), NULL, NULL, site);
+}
+
 int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
                   const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out)
 {
@@ -94,6 +99,8 @@ int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     *bits_out = 0;
     if (status < 0 || at == NULL)
         return status;
+    if (!port_can_read((uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype)))
+        return refuse_unmapped(o, site);
     memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
     if (o->run->graph != NULL)
         built_graph_note_read(o->run->graph, o, (uint64_t)(uintptr_t)at,
@@ -114,7 +121,8 @@ int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     status = reach_element(o, tensor, ndims, indices, site, true, &element, &at);
     if (status < 0 || at == NULL)
         return status;
-    memcpy(at, &bits, pto_dtype_size(element.dtype));
+    if (!port_write((uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype), bits))
+        return refuse_unmapped(o, site);
     if (o->graph->guard_bytes != 0)
         guards_note_write(o->graph, &element);
     if (o->run->graph != NULL)

@@ -46,6 +46,13 @@ void port_cores_yield(void *machine, struct worker *w);
 /* Somebody holds a lock for a few instructions: let it. */
 void port_relax(void);
 
+/*
+ * Addresses that kernels and orchestrations named: whether there is memory for 1, 2,
+ * 4 or 8 bytes. The second one writes them.
+ */
+bool port_can_read(uint64_t addr, uint32_t bytes);
+bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits);
+
 /* ---- for orchestrations; not on the path of a task ---- */
 
 /* By the builder: tasks are run until there is room for more. */

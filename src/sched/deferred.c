@@ -31,8 +31,9 @@ static struct deferred_task *find_task(struct deferred *d, const struct slot *sl
     return count < PTO_DEFERRED_MAX ? &d->task[count] : NULL;
 }
 
-/* Under the lock. Returns the status that ends the run, or PTO_OK. */
-static int add_conditions(struct deferred *d, struct slot *slot, const struct core_slab *slab)
+/* Under the lock. Returns the status that ends the run, or PTO_OK; *bad_out: where there is no memory. */
+static int add_conditions(struct deferred *d, struct slot *slot, const struct core_slab *slab,
+                          uint64_t *bad_out)
 {
     struct deferred_task *t = find_task(d, slot);
     uint32_t count = a32_load_relaxed(&d->count); /* under the lock */
@@ -49,6 +50,10 @@ static int add_conditions(struct deferred *d, struct slot *slot, const struct co
 
         if (c->type != PTO_COMPLETION_COUNTER || c->addr == 0 || c->addr % 4 != 0)
             return PTO_ECOMPLETION;
+        if (!port_can_read(c->addr, sizeof(uint32_t))) {
+            *bad_out = c->addr;
+            return PTO_ECOMPLETION;
+        }
         if (t->count == PTO_COMPLETIONS_MAX)
             return PTO_EREGISTRATION;
         t->condition[t->count].addr = c->addr;
@@ -66,13 +71,14 @@ bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab)
 {
     struct deferred *d = &s->deferred;
     int status = slab->error < 0 ? slab->error : -slab->error;
+    uint64_t bad = 0;
 
     if (status == PTO_OK && slab->count > PTO_COMPLETIONS_MAX)
         status = PTO_EWAIT_OVERFLOW;
     if (status == PTO_OK) {
         while (!try_lock_deferred(d))
             port_relax();
-        status = add_conditions(d, slot, slab);
+        status = add_conditions(d, slot, slab, &bad);
         unlock_deferred(d);
     }
     slab->count = 0;
@@ -81,16 +87,21 @@ bool sched_defer(struct sched *s, struct slot *slot, struct core_slab *slab)
         sched_signal(s); /* whoever sleeps without looking from time to time */
         return true;
     }
-    sched_fail(s, slot, status);
+    sched_fail_at(s, slot, status, bad);
     return false;
 }
 
-/* Drops the conditions that hold. True: all of them do. */
-static bool holds(struct deferred_task *t)
+/* Drops the conditions that hold. True: all of them do, or never will: their memory is gone. */
+static bool holds(struct sched *s, struct deferred_task *t)
 {
     for (uint32_t i = 0; i < t->count;) {
-        const struct a32 *word = (const struct a32 *)(uintptr_t)t->condition[i].addr;
+        uint64_t addr = t->condition[i].addr;
+        const struct a32 *word = (const struct a32 *)(uintptr_t)addr;
 
+        if (!port_can_read(addr, sizeof(*word))) {
+            sched_fail_at(s, t->slot, PTO_ECOMPLETION, addr);
+            return true;
+        }
         if (a32_load_acquire(word) >= t->condition[i].expected) /* A19 */
             t->condition[i] = t->condition[--t->count];
         else
@@ -110,7 +121,7 @@ uint32_t sched_poll(struct sched *s, struct graph *g)
         return 0;
     count = a32_load_relaxed(&d->count); /* under the lock */
     for (uint32_t i = 0; i < count;) {
-        if (holds(&d->task[i]) || sched_is_stopped(s)) {
+        if (holds(s, &d->task[i]) || sched_is_stopped(s)) {
             over[over_count++] = d->task[i].slot;
             d->task[i] = d->task[--count];
         } else {
@@ -145,6 +156,8 @@ void sched_each_deferred(struct sched *s,
         for (uint32_t k = 0; k < t->count; k++) {
             const struct a32 *word = (const struct a32 *)(uintptr_t)t->condition[k].addr;
 
+            if (!port_can_read(t->condition[k].addr, sizeof(*word)))
+                continue; /* whoever polls ends the run for it */
             each(context, t->slot, t->condition[k].addr, a32_load_relaxed(word), /* to be shown */
                  t->condition[k].expected);
         }

@@ -445,10 +445,21 @@ static bool count_down(struct slot *s, uint32_t count)
     return a32_sub_acq_rel(&s->block_left, count) == count; /* R17 A17 */
 }
 
+/* Whether the task's predicate lets it run. It may name memory that is not there. */
+static bool is_wanted(struct sched *sched, struct slot *s)
+{
+    const struct slot_predicate *p = slot_predicate(s);
+
+    if (port_can_read(p->addr, p->bytes))
+        return sched_predicate_holds(p);
+    sched_fail_at(sched, s, PTO_EARGS, p->addr);
+    return false;
+}
+
 /* By the thread that made the task ready: nobody else knows of it yet. */
 bool sched_settle(struct worker *w, struct slot *s)
 {
-    if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !sched_predicate_holds(slot_predicate(s)))
+    if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !is_wanted(w->sched, s))
         s->lanes = 0;
     if ((s->flags & SLOT_IS_TEAM) == 0 || s->lanes == 0 || sched_is_stopped(w->sched) ||
         w->order != 0)
@@ -1064,8 +1075,15 @@ static void stop_for_fault(struct sched *s)
 
 void sched_fail(struct sched *s, const struct slot *slot, int status)
 {
-    if (latch_fault(s, slot, status))
-        stop_for_fault(s);
+    sched_fail_at(s, slot, status, 0);
+}
+
+void sched_fail_at(struct sched *s, const struct slot *slot, int status, uint64_t addr)
+{
+    if (!latch_fault(s, slot, status))
+        return;
+    s->fault.addr = addr;
+    stop_for_fault(s);
 }
 
 void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why)

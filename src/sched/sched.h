@@ -222,6 +222,8 @@ void sched_finished(struct sched *s, struct graph *g, struct slot *slot);
 void sched_fail(struct sched *s, const struct slot *slot, int status);
 /* Any thread: the same for something about an argument, which the fault says, with its values. */
 void sched_fail_argument(struct sched *s, const struct slot *slot, const struct failure *why);
+/* The same for what was to be looked at for the task, where there is no memory. */
+void sched_fail_at(struct sched *s, const struct slot *slot, int status, uint64_t addr);
 /* Any thread: one of the task's kernels crashed. Whether that is why the run fails. */
 bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
                    uint32_t block, uint32_t lane);

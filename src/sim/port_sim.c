@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/os.h"
+#include "base/peek.h"
 #include "pto/pto.h"
 
 enum { STEP_MIN = 256 << 10, STEP_MAX = 64 << 20 };
@@ -102,6 +103,18 @@ uint64_t port_now_ns(void)
 void port_relax(void)
 {
     os_yield();
+}
+
+bool port_can_read(uint64_t addr, uint32_t bytes)
+{
+    uint64_t bits;
+
+    return peek_load(addr, bytes, &bits);
+}
+
+bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits)
+{
+    return peek_store(addr, bytes, bits);
 }
 
 _Noreturn void port_panic(const char *what, const char *file, int line)

@@ -419,6 +419,7 @@ static void *monitor_main(void *arg)
     struct sim *m = arg;
     uint32_t quiet = 0;
 
+    crash_unblock();                                   /* it looks at conditions, too */
     while (a32_load_relaxed(&m->is_closing) == 0) {    /* after A14 */
         uint32_t word = a32_load_acquire(&m->monitor); /* A14 */
         uint64_t next_ns = UINT64_MAX;

@@ -130,6 +130,7 @@ enum data_fault {
     DATA_INDEX,    /* beyond the shape, or beyond the buffer */
     DATA_OPERATOR, /* unknown comparison */
     DATA_ADDRESS,  /* no storage */
+    DATA_UNMAPPED, /* there is no memory, or none that can be written */
     DATA_HELD,     /* nothing runs while the graph is built, and a submitted task uses it */
     DATA_OWNED     /* the same: the runtime's own memory */
 };
