@@ -201,6 +201,20 @@ struct pto_orch {
 /* An orchestration. */
 typedef void (*pto_orch_fn)(struct pto_orch *o, const struct pto_entry *entry);
 
+/* A function that is always called: a compiler does not look into it. */
+#if defined(__has_attribute) && __has_attribute(noipa)
+#define PTO_OUT_OF_LINE __attribute__((noipa, unused)) static
+#else
+#define PTO_OUT_OF_LINE __attribute__((noinline, unused)) static
+#endif
+
+/* A function whose call does not compile, for this reason. */
+#if defined(__has_attribute) && __has_attribute(error)
+#define PTO_COMPILE_ERROR(text) __attribute__((error(text)))
+#else
+#define PTO_COMPILE_ERROR(text)
+#endif
+
 /* The address of a static record of the place where it is written. */
 #define PTO_SITE                                                             \
     __extension__({                                                          \
@@ -472,74 +486,101 @@ enum {
 };
 
 struct pto_arg {
-    uint32_t kind; /* enum pto_tag, or PTO_ARG_... */
-    uint64_t scalar;
-    const void *tensor; /* or predicate, or ids of tasks */
+    uint32_t kind;  /* enum pto_tag, or PTO_ARG_... */
+    uint32_t count; /* of ids */
+    union {
+        uint64_t scalar;
+        const void *tensor; /* or predicate, or ids of tasks */
+    };
 };
 
-#define PTO_IN(t) ((struct pto_arg){ PTO_TAG_INPUT, 0, PTO_CHECK_TENSOR(t) })
-#define PTO_INOUT(t) ((struct pto_arg){ PTO_TAG_INOUT, 0, PTO_CHECK_TENSOR(t) })
-#define PTO_WRITE(t) ((struct pto_arg){ PTO_TAG_OUTPUT_EXISTING, 0, PTO_CHECK_TENSOR(t) })
-#define PTO_AFTER(t) ((struct pto_arg){ PTO_TAG_NO_DEP, 0, PTO_CHECK_TENSOR(t) })
-#define PTO_OUT(info) ((struct pto_arg){ PTO_TAG_OUTPUT, 0, PTO_CHECK_INFO(info) })
-#define PTO_INT(v) ((struct pto_arg){ PTO_ARG_SCALAR, (uint64_t)(v), NULL })
+#define PTO_ARG_OF(kind, at) ((struct pto_arg){ (kind), 0, { .tensor = (at) } })
+#define PTO_ARG_VALUE(kind, value) ((struct pto_arg){ (kind), 0, { (uint64_t)(value) } })
+
+#define PTO_IN(t) PTO_ARG_OF(PTO_TAG_INPUT, PTO_CHECK_TENSOR(t))
+#define PTO_INOUT(t) PTO_ARG_OF(PTO_TAG_INOUT, PTO_CHECK_TENSOR(t))
+#define PTO_WRITE(t) PTO_ARG_OF(PTO_TAG_OUTPUT_EXISTING, PTO_CHECK_TENSOR(t))
+#define PTO_AFTER(t) PTO_ARG_OF(PTO_TAG_NO_DEP, PTO_CHECK_TENSOR(t))
+#define PTO_OUT(info) PTO_ARG_OF(PTO_TAG_OUTPUT, PTO_CHECK_INFO(info))
+#define PTO_INT(v) PTO_ARG_VALUE(PTO_ARG_SCALAR, v)
 /* Scalar i of the entry: see pto_pass_scalar. */
-#define PTO_PASS(i) ((struct pto_arg){ PTO_ARG_PASSED, (uint64_t)(i), NULL })
-#define PTO_FLOAT(v) ((struct pto_arg){ PTO_ARG_SCALAR, pto_float_bits(v), NULL })
+#define PTO_PASS(i) PTO_ARG_VALUE(PTO_ARG_PASSED, i)
+#define PTO_FLOAT(v) PTO_ARG_VALUE(PTO_ARG_SCALAR, pto_float_bits(v))
 
 /* How to launch: in blocks, in blocks that start together, on a condition, timed. */
-#define PTO_BLOCKS(n) ((struct pto_arg){ PTO_ARG_BLOCKS, (uint64_t)(n), NULL })
-#define PTO_GANG(n) ((struct pto_arg){ PTO_ARG_GANG, (uint64_t)(n), NULL })
+#define PTO_BLOCKS(n) PTO_ARG_VALUE(PTO_ARG_BLOCKS, n)
+#define PTO_GANG(n) PTO_ARG_VALUE(PTO_ARG_GANG, n)
 /* PTO_IF(t, GT, 0, i, j): only if element [i][j] of t is greater than 0. */
-#define PTO_IF(t, op, target, ...)                                                                \
-    ((struct pto_arg){ PTO_ARG_PREDICATE, 0,                                                      \
-                       &(const struct pto_predicate){ PTO_CHECK_TENSOR(t),                        \
-                                                      sizeof((const uint32_t[]){ __VA_ARGS__ }) / \
-                                                          sizeof(uint32_t),                       \
-                                                      { __VA_ARGS__ },                            \
-                                                      PTO_PREDICATE_##op,                         \
-                                                      (target) } })
-#define PTO_TIMED(slot) ((struct pto_arg){ PTO_ARG_TIMING, (uint64_t)(slot), NULL })
+#define PTO_IF(t, op, target, ...)                                                         \
+    PTO_ARG_OF(PTO_ARG_PREDICATE,                                                          \
+               (&(const struct pto_predicate){ PTO_CHECK_TENSOR(t),                        \
+                                               sizeof((const uint32_t[]){ __VA_ARGS__ }) / \
+                                                   sizeof(uint32_t),                       \
+                                               { __VA_ARGS__ },                            \
+                                               PTO_PREDICATE_##op,                         \
+                                               (target) }))
+#define PTO_TIMED(slot) PTO_ARG_VALUE(PTO_ARG_TIMING, slot)
 
 /* PTO_DEPS(a.task, b.task): waits for these tasks and keeps their outputs; see pto_set_deps. */
 #define PTO_DEPS(...)                                                        \
     ((struct pto_arg){ PTO_ARG_DEPS,                                         \
                        sizeof((const struct pto_task_id[]){ __VA_ARGS__ }) / \
                            sizeof(struct pto_task_id),                       \
-                       (const struct pto_task_id[]){ __VA_ARGS__ } })
+                       { .tensor = (const struct pto_task_id[]){ __VA_ARGS__ } } })
 /* The same for an array of `count` ids, which may be none. */
 #define PTO_DEPS_OF(ids, count) \
-    ((struct pto_arg){ PTO_ARG_DEPS, (uint64_t)(count), PTO_CHECK_IDS(ids) })
+    ((struct pto_arg){ PTO_ARG_DEPS, (uint32_t)(count), { .tensor = PTO_CHECK_IDS(ids) } })
 
-/* Do not compile with a pointer of the wrong type. */
+/* Do not compile with anything but a pointer of the right type. */
 #define PTO_CHECK_TENSOR(t) \
-    _Generic((t), const struct pto_tensor * : (t), struct pto_tensor * : (t))
+    _Generic((t), const struct pto_tensor *: (t), struct pto_tensor *: (t), \
+             default: pto_not_the_address_of_a_tensor())
 #define PTO_CHECK_INFO(i) \
-    _Generic((i), const struct pto_tensor_info * : (i), struct pto_tensor_info * : (i))
+    _Generic((i), const struct pto_tensor_info *: (i), struct pto_tensor_info *: (i), \
+             default: pto_not_the_address_of_a_tensor_info())
+/* These exist in the compiler's message only. */
+const struct pto_tensor *pto_not_the_address_of_a_tensor(void)
+    PTO_COMPILE_ERROR("PTO_IN, PTO_INOUT, PTO_WRITE, PTO_AFTER and PTO_IF take the address of a "
+                      "tensor, as in PTO_IN(&t)");
+const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
+    PTO_COMPILE_ERROR("PTO_OUT takes the address of a struct pto_tensor_info, as in "
+                      "PTO_OUT(&info)");
 
 #define PTO_CHECK_IDS(i) _Generic((i), const struct pto_task_id * : (i), struct pto_task_id * : (i))
 
 /* Allocates buffers: pto_alloc(o, PTO_OUT(&info), ...). */
-#define pto_alloc(o, ...) pto_alloc_list((o), PTO_SITE, PTO_LIST(__VA_ARGS__))
+#define pto_alloc(o, ...) PTO_LISTED(pto_alloc_list, ((o)), __VA_ARGS__)
 
 /* Shapes and offsets in place: pto_tensor_view(t, PTO_DIMS(16, 16), PTO_DIMS(r, c)). */
 #define PTO_DIMS(...) ((const uint32_t[]){ __VA_ARGS__ })
 
-#define PTO_LIST(...)                        \
-    (const struct pto_arg[]){ __VA_ARGS__ }, \
-        (uint32_t)(sizeof((const struct pto_arg[]){ __VA_ARGS__ }) / sizeof(struct pto_arg))
-
 /* Submits a task for an AIC core. */
-#define pto_aic(o, id, ...) \
-    pto_submit_list((o), (struct pto_kernels){ (id), -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+#define pto_aic(o, id, ...) PTO_LISTED(pto_submit_list, ((o), (id), -1, -1), __VA_ARGS__)
 /* Submits a task for an AIV core. */
-#define pto_aiv(o, id, ...) \
-    pto_submit_list((o), (struct pto_kernels){ -1, (id), -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+#define pto_aiv(o, id, ...) PTO_LISTED(pto_submit_list, ((o), -1, (id), -1), __VA_ARGS__)
 /* Submits several lanes: pto_mix(o, PTO_LANES(MATMUL, EPILOGUE, EPILOGUE), ...). */
-#define pto_mix(o, lanes, ...) pto_submit_list((o), (lanes), PTO_SITE, PTO_LIST(__VA_ARGS__))
+#define pto_mix(o, lanes, ...) PTO_LISTED(pto_mix_list, ((o), (lanes)), __VA_ARGS__)
 /* Submits a task that runs nothing. */
-#define pto_dummy(o, ...) \
-    pto_submit_list((o), (struct pto_kernels){ -1, -1, -1 }, PTO_SITE, PTO_LIST(__VA_ARGS__))
+#define pto_dummy(o, ...) PTO_LISTED(pto_submit_list, ((o), -1, -1, -1), __VA_ARGS__)
+
+/*
+ * The call of a function with a list. Generated code has thousands of them in one
+ * function, which takes a compiler minutes if it can see across them. So the list
+ * ends with its call, is no constant that would be looked for before it, and control
+ * might go elsewhere behind it.
+ */
+#define PTO_LISTED(function, first, ...)                                     \
+    __extension__({                                                          \
+        __label__ pto_behind;                                                \
+        struct pto_arg pto_list[] = { __VA_ARGS__ };                         \
+        struct pto_outputs pto_listed =                                      \
+            function(PTO_UNWRAP first, PTO_SITE, pto_list,                   \
+                     (uint32_t)(sizeof(pto_list) / sizeof(struct pto_arg))); \
+        __asm__ goto("" : : : "memory" : pto_behind);                        \
+pto_behind:                                                                  \
+        pto_listed;                                                          \
+    })
+#define PTO_UNWRAP(...) __VA_ARGS__
 
 /* Makes arguments from a list. */
 static inline void pto_args_list(struct pto_args *args, const struct pto_arg list[], uint32_t count)
@@ -557,8 +598,7 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg lis
         else if (list[i].kind == PTO_ARG_TIMING)
             pto_set_timing_slot(args, (int32_t)list[i].scalar);
         else if (list[i].kind == PTO_ARG_DEPS)
-            pto_set_deps(args, (const struct pto_task_id *)list[i].tensor, NULL,
-                         (uint32_t)list[i].scalar);
+            pto_set_deps(args, (const struct pto_task_id *)list[i].tensor, NULL, list[i].count);
         else {
             pto_set_blocks(args, (int32_t)list[i].scalar);
             pto_set_sync_start(args, list[i].kind == PTO_ARG_GANG);
@@ -567,19 +607,28 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg lis
 }
 
 /* Submits a task with a list of arguments. */
-static inline struct pto_outputs pto_submit_list(struct pto_orch *o, struct pto_kernels kernels,
-                                                 const struct pto_site *site,
-                                                 const struct pto_arg list[], uint32_t count)
+PTO_OUT_OF_LINE struct pto_outputs pto_submit_list(struct pto_orch *o, int32_t aic, int32_t aiv0,
+                                                   int32_t aiv1, const struct pto_site *site,
+                                                   const struct pto_arg list[], uint32_t count)
 {
+    struct pto_kernels kernels = { aic, aiv0, aiv1 };
     struct pto_args args;
 
     pto_args_list(&args, list, count);
     return pto_submit_at(o, kernels, &args, site);
 }
 
+/* The same for several lanes. */
+static inline struct pto_outputs pto_mix_list(struct pto_orch *o, struct pto_kernels kernels,
+                                              const struct pto_site *site,
+                                              const struct pto_arg list[], uint32_t count)
+{
+    return pto_submit_list(o, kernels.aic, kernels.aiv0, kernels.aiv1, site, list, count);
+}
+
 /* Allocates buffers from a list of arguments. */
-static inline struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct pto_site *site,
-                                                const struct pto_arg list[], uint32_t count)
+PTO_OUT_OF_LINE struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct pto_site *site,
+                                                  const struct pto_arg list[], uint32_t count)
 {
     struct pto_args args;
 
