@@ -80,14 +80,18 @@ int pto_callable_create(const struct pto_callable_params *params,
                         struct pto_callable **callable_out);
 
 /*
- * Makes a callable from a file. Its content decides what it is:
+ * Makes a callable from the file of that path; it is not searched for. Its content
+ * decides what it is:
  *
  *   - an artefact (.ptoc), or a chip callable of the reference's layout: see
  *     pto_callable_load_memory. `symbol` is the function of the orchestration;
  *     NULL: the one that the file names.
  *   - a shared object that exports a `struct pto_callable_params` named `symbol`
  *     (NULL: "pto_callable"). The object stays loaded until the callable is
- *     destroyed; nothing else sees its symbols.
+ *     destroyed; nothing else sees its symbols. One that is called .ptoc is refused.
+ *
+ * Loading a shared object runs its constructors: see pto_callable_load_file for
+ * files from elsewhere.
  *
  * PTO_ELOAD, PTO_EFORMAT: `error`, which may be NULL, explains why.
  */

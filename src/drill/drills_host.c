@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #endif
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -412,15 +413,23 @@ static void load_nothing(struct stage *s)
     try_to_load(s, "/nowhere/kernels.so", NULL);
 }
 
+/* A shared object that is there for sure. */
+static const char *library_path(void)
+{
+    Dl_info info = { 0 };
+
+    return dladdr((void *)(uintptr_t)pto_version, &info) != 0 ? info.dli_fname : "";
+}
+
 static void load_without_symbol(struct stage *s)
 {
-    try_to_load(s, "libpto.so.0", "pto_callable");
+    try_to_load(s, library_path(), "pto_callable");
 }
 
 /* That symbol is a function, not callable parameters. */
 static void load_other_symbol(struct stage *s)
 {
-    try_to_load(s, "libpto.so.0", "pto_version");
+    try_to_load(s, library_path(), "pto_version");
 }
 
 /* ---- memory ---- */

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,8 +13,8 @@
 #include "host/artefact.h"
 #include "host/host.h"
 
-static int load_object(const char *path, const char *symbol, struct pto_callable **callable_out,
-                       struct pto_error *error);
+static int load_object(const char *path, const char *whole, const char *symbol,
+                       struct pto_callable **callable_out, struct pto_error *error);
 static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
                          struct pto_error *error);
 
@@ -113,13 +114,31 @@ static bool is_object(const char *path)
     return got < 0 || artefact_recognise(bytes, (size_t)got) == ARTEFACT_OBJECT;
 }
 
+static bool is_named_artefact(const char *path)
+{
+    const char *dot = strrchr(path, '.');
+
+    return dot != NULL && strcmp(dot, ".ptoc") == 0;
+}
+
+/* The loader gets the path of the file that was looked at: a bare name it would search for elsewhere. */
 int pto_callable_load(const char *path, const char *symbol, struct pto_callable **callable_out,
                       struct pto_error *error)
 {
+    char whole[PATH_MAX];
+
     if (path == NULL || callable_out == NULL || !sized_is_valid(error))
         return PTO_EINVAL;
-    return is_object(path) ? load_object(path, symbol, callable_out, error)
-                           : load_artefact(path, symbol, callable_out, error);
+    if (realpath(path, whole) == NULL)
+        return error_tell(error, PTO_ELOAD, "%s cannot be read: %s", path, strerror(errno));
+    if (!is_object(whole))
+        return load_artefact(path, symbol, callable_out, error);
+    if (is_named_artefact(path))
+        return error_tell(error, PTO_EFORMAT,
+                          "%s is a shared object, not an artefact as its name says, and nothing of "
+                          "it was run; build it again, or rename it",
+                          path);
+    return load_object(path, whole, symbol, callable_out, error);
 }
 
 static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
@@ -132,8 +151,9 @@ static int load_artefact(const char *path, const char *symbol, struct pto_callab
     return pto_callable_load_file(path, &options, callable_out, error);
 }
 
-static int load_object(const char *path, const char *symbol, struct pto_callable **callable_out,
-                       struct pto_error *error)
+/* `path` is for messages. */
+static int load_object(const char *path, const char *whole, const char *symbol,
+                       struct pto_callable **callable_out, struct pto_error *error)
 {
     const struct pto_callable_params *given;
     struct pto_callable_params params;
@@ -141,7 +161,7 @@ static int load_object(const char *path, const char *symbol, struct pto_callable
     void *object;
     int status;
 
-    object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    object = dlopen(whole, RTLD_NOW | RTLD_LOCAL);
     if (object == NULL)
         return error_tell(error, PTO_ELOAD, "%s", dlerror());
     given = dlsym(object, symbol != NULL ? symbol : "pto_callable");

@@ -1921,12 +1921,19 @@ static void assert_not_loaded(const char *path, const char *symbol, const char *
 
 static void a_shared_object_that_cannot_be_loaded_tells_why(void **state)
 {
+    char named[300];
     struct pto_callable *callable = NULL;
 
     (void)state;
     if (!has_objects())
         skip();
     assert_not_loaded("/nowhere/at_all.so", NULL, "No such file");
+    assert_not_loaded("libm.so.6", NULL, "No such file"); /* though the loader has one */
+    snprintf(named, sizeof(named), "%s.ptoc", object);
+    assert_int_equal(symlink(object, named), 0);
+    assert_refused_load(named, NULL, PTO_EFORMAT, "a shared object, not an artefact");
+    assert_int_equal(unlink(named), 0);
+    assert_false(is_mapped(object)); /* no constructor has run */
     assert_refused_load(text_file, NULL, PTO_EFORMAT, "neither an artefact");
     assert_not_loaded(empty_object, NULL, "pto_callable");
     assert_not_loaded(object, "small", "not valid");
