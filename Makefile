@@ -271,7 +271,10 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
 		$(DESTDIR)$(PREFIX)/share/pto/examples/service \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
+		$(DESTDIR)$(PREFIX)/share/doc/pto/docs
+	install -m 644 README.md CHANGELOG.md LICENSE $(DESTDIR)$(PREFIX)/share/doc/pto
+	install -m 644 $(wildcard docs/*.md) $(DESTDIR)$(PREFIX)/share/doc/pto/docs
 	install -m 755 $(CLI) $(DESTDIR)$(PREFIX)/bin/pto
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN3)/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
@@ -293,7 +296,7 @@ uninstall: man ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
-	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples
+	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples $(DESTDIR)$(PREFIX)/share/doc/pto
 	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto $(DESTDIR)$(PREFIX)/lib/pto
 
 clean: ## remove build/

@@ -87,6 +87,11 @@ struct pto_build_params {
     /* Asked now and then: true ends the compilers, and PTO_ECANCELED. May be NULL. */
     bool (*stop)(void *context);
     void *context;
+    /*
+     * For people who inspect the artefact: for each entry of the signature a line
+     * with name, type and shape, such as "x float32 [n,64]". NULL: not known.
+     */
+    const char *arguments;
 };
 
 /* Sets the defaults. */

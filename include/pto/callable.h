@@ -189,6 +189,8 @@ struct pto_callable_info {
     uint32_t device_count;  /* that it is registered on */
     const uint8_t *signers; /* public keys of 32 bytes each, whose signatures are right */
     uint32_t signer_count;
+    const char
+        *arguments; /* for people: name, type and shape, a line for each entry of the signature */
 };
 
 /* One of its kernels. */

@@ -164,6 +164,32 @@ static void print_files(const struct request *request, const struct pto_callable
     }
 }
 
+/* The next line of what is told of the arguments, or NULL. Cuts it off. */
+static char *next_line(char **at)
+{
+    char *line = *at;
+
+    if (line == NULL || line[0] == '\0')
+        return NULL;
+    *at = strchr(line, '\n');
+    if (*at != NULL)
+        *(*at)++ = '\0';
+    return line;
+}
+
+static void print_arguments(const struct pto_callable_info *info)
+{
+    char *copy = info->arguments != NULL ? strdup(info->arguments) : NULL;
+    char *at = copy, *line;
+
+    for (uint32_t i = 0; i < info->signature_count && (line = next_line(&at)) != NULL; i++) {
+        printf("    %4" PRIu32 "  %-6s  ", i, pto_direction_name(info->signature[i]));
+        terminal_print(stdout, line, true);
+        printf("\n");
+    }
+    free(copy);
+}
+
 static void print_artefact_table(const struct request *request, const struct pto_callable *callable,
                                  uint64_t bytes)
 {
@@ -186,6 +212,7 @@ static void print_artefact_table(const struct request *request, const struct pto
     for (uint32_t i = 0; i < info.signature_count; i++)
         printf(" %s", pto_direction_name(info.signature[i]));
     printf("%s\n", info.signature_count == 0 ? " - (the caller's memory is used)" : "");
+    print_arguments(&info);
     print_field("compiler", info.compiler);
     print_field("tile library", info.isa_revision);
     printf("  %-14s %" PRIu64 " bytes, %.*s\n", "orchestration", info.orchestration_bytes,
@@ -236,6 +263,24 @@ static void print_json_files(struct json *j, const struct pto_callable *callable
     cli_json_close(j, ']');
 }
 
+static void print_json_arguments(struct json *j, const struct pto_callable_info *info)
+{
+    char *copy = info->arguments != NULL ? strdup(info->arguments) : NULL;
+    char *at = copy, *line, *rest;
+
+    cli_json_open(j, "arguments", '[');
+    for (uint32_t i = 0; i < info->signature_count && (line = next_line(&at)) != NULL; i++) {
+        cli_json_open(j, NULL, '{');
+        cli_json_string(j, "direction", pto_direction_name(info->signature[i]));
+        cli_json_string(j, "name", strtok_r(line, " ", &rest));
+        cli_json_string(j, "type", strtok_r(NULL, " ", &rest));
+        cli_json_string(j, "shape", strtok_r(NULL, " ", &rest));
+        cli_json_close(j, '}');
+    }
+    cli_json_close(j, ']');
+    free(copy);
+}
+
 static void print_artefact_json(const struct request *request, const struct pto_callable *callable,
                                 uint64_t bytes)
 {
@@ -260,6 +305,7 @@ static void print_artefact_json(const struct request *request, const struct pto_
     for (uint32_t i = 0; i < info.signature_count; i++)
         cli_json_string(&j, NULL, pto_direction_name(info.signature[i]));
     cli_json_close(&j, ']');
+    print_json_arguments(&j, &info);
     cli_json_string(&j, "compiler", info.compiler);
     cli_json_string(&j, "isa_revision", info.isa_revision);
     cli_json_open(&j, "orchestration", '{');

@@ -320,12 +320,13 @@ static int read_texts(const struct artefact_header *h, struct artefact *a, struc
     if (a->text[h->text_size - 1] != '\0')
         return damaged(error, "its last text has no end");
     if (h->name >= h->text_size || h->platform >= h->text_size || h->isa_revision >= h->text_size ||
-        h->compiler >= h->text_size)
+        h->compiler >= h->text_size || h->arguments >= h->text_size)
         return damaged(error, "a text lies outside of its texts");
     a->name = a->text + h->name;
     a->platform = a->text + h->platform;
     a->isa_revision = a->text + h->isa_revision;
     a->compiler = a->text + h->compiler;
+    a->arguments = h->arguments != 0 ? a->text + h->arguments : NULL;
     return a->platform[0] != '\0' ? PTO_OK : damaged(error, "it names no platform");
 }
 

@@ -48,6 +48,7 @@ struct artefact_parts {
     const char *platform;
     const char *entry; /* NULL: "orchestrate" */
     const char *config;
+    const char *arguments; /* for people, a line each */
     enum pto_mode mode;
     uint32_t abi; /* 0: ARTEFACT_ABI */
     const enum pto_direction *signature;
@@ -73,6 +74,7 @@ struct artefact {
     const char *platform; /* NULL: any */
     const char *entry;
     const char *config;
+    const char *arguments; /* NULL: not told */
     enum pto_mode mode;
     uint32_t abi;
     uint32_t signature_count;

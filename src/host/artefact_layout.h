@@ -30,7 +30,8 @@ struct artefact_header {
     uint32_t platform;
     uint32_t isa_revision;
     uint32_t compiler;
-    uint32_t reserved[4];
+    uint32_t arguments; /* 0: none */
+    uint32_t reserved[3];
 };
 
 struct kernel_record {

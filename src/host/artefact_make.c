@@ -181,7 +181,8 @@ static int plan_sizes(struct plan *plan, struct pto_error *error)
     struct artefact_header *h = &plan->header;
     uint64_t text = strlen(text_or_empty(parts->name)) + strlen(parts->platform) +
                     strlen(text_or_empty(parts->isa_revision)) +
-                    strlen(text_or_empty(parts->compiler)) + 4;
+                    strlen(text_or_empty(parts->compiler)) + 4 +
+                    (parts->arguments != NULL ? strlen(parts->arguments) + 1 : 0);
     uint64_t storage = parts->orchestration_size;
 
     for (uint32_t i = 0; i < parts->kernel_count; i++) {
@@ -193,9 +194,9 @@ static int plan_sizes(struct plan *plan, struct pto_error *error)
     }
     for (uint32_t i = 0; i < plan->file_count; i++)
         text += strlen(plan->file[i]->path) + 1;
-    if (storage > UINT32_MAX || text > UINT32_MAX)
+    if (storage + text > ARTEFACT_BYTES_MAX - (1 << 26)) /* the tables need room as well */
         return error_tell(error, PTO_EINVAL,
-                          "the orchestration and the kernels together take more than 4 GiB");
+                          "the orchestration and the kernels together take more than 1 GiB");
     memcpy(h->magic, ARTEFACT_MAGIC, ARTEFACT_MAGIC_BYTES);
     h->version = ARTEFACT_VERSION;
     h->abi = parts->abi != 0 ? parts->abi : ARTEFACT_ABI;
@@ -230,6 +231,8 @@ static void write_tables(struct plan *plan, uint8_t *bytes)
     h->platform = write_text(plan, bytes, parts->platform);
     h->isa_revision = write_text(plan, bytes, parts->isa_revision);
     h->compiler = write_text(plan, bytes, parts->compiler);
+    if (parts->arguments != NULL)
+        h->arguments = write_text(plan, bytes, parts->arguments);
     memcpy(bytes, h, sizeof(*h));
     for (uint32_t i = 0; i < parts->kernel_count; i++) {
         const struct artefact_kernel *k = plan->kernel[i];

@@ -395,6 +395,7 @@ static void tell_packed(const struct callable *c, struct pto_callable_info *info
     info->compiler = a->compiler;
     info->signers = (const uint8_t *)packed->signers;
     info->signer_count = a->signer_count;
+    info->arguments = a->arguments;
     register_count(c, &info->object_count, &info->device_count);
 }
 

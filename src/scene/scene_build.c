@@ -140,6 +140,48 @@ static int load_built(const struct scene *scene, const void *bytes, size_t size,
     return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
 }
 
+/* A line each, as pto_build_params wants them; NULL: out of memory. */
+static char *list_arguments(const struct scene *scene)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (to == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < scene->argument_count; i++) {
+        const struct scene_argument *argument = &scene->argument[i];
+
+        fprintf(to, "%s %s [", argument->name, pto_dtype_text(argument->dtype));
+        for (uint32_t d = 0; d < argument->ndims; d++) {
+            const struct scene_product *size_of = &argument->shape[d];
+
+            for (uint32_t f = 0; f < size_of->count; f++) {
+                fputs(f != 0 ? "*" : d != 0 ? "," : "", to);
+                if (size_of->factor[f].param != NULL)
+                    fputs(size_of->factor[f].param, to);
+                else
+                    fprintf(to, "%lld", (long long)size_of->factor[f].value);
+            }
+        }
+        fputs("]\n", to);
+    }
+    for (uint32_t i = 0; i < scene->scalar_count; i++) {
+        const struct scene_scalar *scalar = &scene->scalar[i];
+
+        fprintf(to, "%s %s%s%u\n", scalar->name,
+                scalar->type != SCENE_INTEGER || scalar->is_signed ? "" : "u",
+                scalar->type == SCENE_INTEGER ? "int" : "float",
+                scalar->type == SCENE_FLOAT32   ? 32
+                : scalar->type == SCENE_FLOAT64 ? 64
+                                                : 8 * scalar->bytes);
+    }
+    if (fclose(to) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
 int scene_plan(const struct scene *scene, const char *const *flags, uint32_t flag_count,
                struct pto_build_params *params, struct scene_plan *plan)
 {
@@ -159,7 +201,8 @@ int scene_plan(const struct scene *scene, const char *const *flags, uint32_t fla
     params->isa_pin = scene->isa_pin;
     plan->sources = calloc(kernels + 1, sizeof(*plan->sources));
     plan->flags = calloc((size_t)(kernels + 1) * flags_max, sizeof(*plan->flags));
-    if (plan->sources == NULL || plan->flags == NULL) {
+    params->arguments = plan->arguments = list_arguments(scene);
+    if (plan->sources == NULL || plan->flags == NULL || plan->arguments == NULL) {
         scene_plan_free(plan);
         return PTO_ENOMEM;
     }
@@ -181,6 +224,8 @@ void scene_plan_free(struct scene_plan *plan)
 {
     free(plan->sources);
     free(plan->flags);
+    free(plan->arguments);
+    plan->arguments = NULL;
     plan->sources = NULL;
     plan->flags = NULL;
 }

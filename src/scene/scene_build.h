@@ -19,6 +19,7 @@ struct scene_build_options {
 struct scene_plan {
     struct pto_source *sources;
     const char **flags;
+    char *arguments;
     enum pto_direction signature[PTO_ENTRY_TENSORS_MAX + PTO_ENTRY_SCALARS_MAX];
 };
 

@@ -65,6 +65,7 @@ void pack_key(const struct build *build, const struct unit *units, uint32_t coun
     digest_add_text(&state, params->platform);
     digest_add_text(&state, params->entry);
     digest_add_text(&state, params->config);
+    digest_add_text(&state, params->arguments);
     digest_add_text(&state, find_revision(build, units, count));
     digest_add_text(&state, compilers);
     for (uint32_t i = 0; i < params->signature_count; i++) {
@@ -137,6 +138,7 @@ int pack_units(const struct build *build, struct unit *units, uint32_t count, vo
                                     .platform = params->platform,
                                     .entry = params->entry,
                                     .config = params->config,
+                                    .arguments = params->arguments,
                                     .mode = params->mode,
                                     .signature = params->signature,
                                     .signature_count = params->signature_count,

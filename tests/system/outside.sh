@@ -94,6 +94,13 @@ expect 0 "made layer-norm.2" new layer-norm.2
 expect 2 "is not a name" new ./-x
 cd layer-norm.2
 expect 0 "layer-norm.2: y = alpha" run --platform a2a3sim --mode stream
+expect 0 "compiled" build . -o ../n.ptoc
+expect 0 "       1  inout   y float32 [n]" inspect ../n.ptoc
+grep -q "       2  scalar  alpha float32" out || fail "inspect tells no names: $(cat out)"
+"$pto" inspect ../n.ptoc --json | python3 -c '
+import json, sys
+assert json.load(sys.stdin)["arguments"][0] == {
+    "direction": "in", "name": "x", "type": "float32", "shape": "[n]"}' || fail "inspect --json"
 cp scene.yaml ../good.yaml
 sed 's/, params: { n: 1024/, clusters: 1000, params: { n: 1024/' ../good.yaml >scene.yaml
 expect 1 "scene.yaml:19:30: 1000 clusters, but a2a3sim has at most 24" run
