@@ -71,10 +71,11 @@ void guards_lay(struct graph *g, uint32_t buffer, const struct pto_args *args,
     for (uint32_t i = 0; i < args->tensor_count; i++) {
         const struct pto_tensor_info *info = args->tensor[i];
         struct pto_tensor *t = &tensor[r->count];
-        struct guard_note note = { .is_there = 1, .has_value = info->has_initial_value };
+        struct guard_note note = { .is_there = 1 };
 
         if (args->tag[i] != PTO_TAG_OUTPUT)
             continue;
+        note.has_value = info->has_initial_value;
         note.bytes = pto_tensor_bytes(t);
         note.size = t->size;
         note.word = info->has_initial_value ? repeat(info->initial_value, pto_dtype_size(t->dtype))
