@@ -663,7 +663,8 @@ static void move_record(struct graph *g, struct region *e, struct region_shape *
     e->next = index_of(x, to); /* for those that know where it was */
     if (e->kind == REGION_FRAME)
         x->frame[e->frame].record = e->next;
-    shape_of(x, to)->serial = shape->serial;
+    if (shape_of(x, to)->serial != shape->serial) /* most have none: their shapes take no memory */
+        shape_of(x, to)->serial = shape->serial;
     if (e->kind == REGION_CONTIGUOUS)
         return;
     *shape_of(x, to) = *shape;
