@@ -10,6 +10,7 @@
 #include <ucontext.h>
 #include <unwind.h>
 
+#include "base/fiber.h"
 #include "base/os.h"
 #include "base/peek.h"
 
@@ -53,6 +54,8 @@ bool crash_init(void)
     if (!IS_USED)
         return false;
     memset(&action, 0, sizeof(action));
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGURG); /* where the handler was interrupted says nothing */
     action.sa_sigaction = on_signal;
     action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART;
     pthread_mutex_lock(&users_lock);
@@ -266,25 +269,26 @@ static void note_crash(struct crash *c, int number, uintptr_t addr, const uconte
 }
 
 /* Whether the thread leaves what it is in. */
-static bool is_left(struct crash *c, int number, const void *context)
+static bool is_to_leave(struct crash *c, int number, const void *context)
 {
     if (c == NULL)
         return false;
     if (a32_load_relaxed(c->depth) % 2 != 0) /* own word */
         return number != SIGURG || a32_load_acquire(&c->is_recalled) != 0;
-    return number == SIGURG && c->leave != NULL && c->leave(c, pc_of(context));
+    return number == SIGURG && c->fiber != NULL && c->leave(c, pc_of(context));
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
     struct crash *c = here;
     uintptr_t landing = number == SIGSEGV || number == SIGBUS ? peek_landing(pc_of(context)) : 0;
+    sigset_t mask;
 
     if (landing != 0) {
         set_pc(context, landing);
         return;
     }
-    if (!is_left(c, number, context)) {
+    if (!is_to_leave(c, number, context)) {
         pass_on(number, info, context);
         return;
     }
@@ -293,7 +297,11 @@ static void on_signal(int number, siginfo_t *info, void *context)
                    info->si_code > 0 ? (uintptr_t)info->si_addr : 0, /* else it was sent */
                    context);
     c->is_walking = false;
-    /* Nothing is blocked here but by a race detector, which would not be undone. */
-    pthread_sigmask(SIG_SETMASK, &((const ucontext_t *)context)->uc_sigmask, NULL);
+    /* What is blocked here, SIGURG, or more by a race detector, would stay so. */
+    mask = ((const ucontext_t *)context)->uc_sigmask;
+    sigdelset(&mask, SIGURG); /* of a handler that crashed itself */
+    pthread_sigmask(SIG_SETMASK, &mask, NULL);
+    if (a32_load_relaxed(c->depth) % 2 == 0) /* own word */
+        fiber_leave(c->fiber);
     siglongjmp(c->back, 1);
 }

@@ -18,14 +18,17 @@
 
 #include "base/atomic.h"
 
+struct fiber;
+
 enum { CRASH_FRAMES_MAX = 16 };
 
 /* What a thread wants to survive. Lives as long as the thread uses it. */
 struct crash {
-    sigjmp_buf back;                              /* where to go on: set with sigsetjmp(back, 0) */
-    const struct a32 *depth;                      /* odd: inside code that may crash, or be left */
-    struct a32 is_recalled;                       /* a SIGURG means: leave it */
-    bool (*leave)(struct crash *c, uintptr_t pc); /* a SIGURG elsewhere: whether to; NULL: no */
+    sigjmp_buf back;         /* where to go on: set with sigsetjmp(back, 0) */
+    const struct a32 *depth; /* odd: inside code that may crash, or be left */
+    struct a32 is_recalled;  /* a SIGURG means: leave it */
+    struct fiber *fiber;     /* may be left from outside of such code, too; NULL: none */
+    bool (*leave)(struct crash *c, uintptr_t pc); /* a SIGURG there: whether to leave it */
     int signal;    /* after the jump: which one; SIGURG: called back */
     uint64_t addr; /* and where */
     /* Where it was, then where its callers go on, innermost first; as far as the stack is intact. */

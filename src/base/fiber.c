@@ -139,12 +139,6 @@ void fiber_yield(struct fiber *fiber)
     note_entered(fiber);
 }
 
-void fiber_leave(struct fiber *fiber)
-{
-    fiber->caller_sp = NULL;
-    note_leave(fiber);
-}
-
 bool fiber_is_done(const struct fiber *fiber)
 {
     return fiber->is_done;
@@ -161,6 +155,12 @@ bool fiber_is_done(const struct fiber *fiber)
 #endif
 
 /* The outermost C function of a fiber; its frame is left behind by the last switch. */
+NOT_SANITIZED void fiber_leave(struct fiber *fiber)
+{
+    fiber->caller_sp = NULL;
+    note_leave(fiber);
+}
+
 NOT_SANITIZED static void run_fiber(struct fiber *fiber)
 {
     note_entered(fiber);

@@ -8,13 +8,16 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -167,6 +170,32 @@ void os_fence_all(void)
 void os_yield(void)
 {
     sched_yield();
+}
+
+/* ---- threads ---- */
+
+uint32_t os_thread_id(void)
+{
+    return (uint32_t)syscall(SYS_gettid);
+}
+
+/* The state follows the name, which is in brackets and may be anything. */
+bool os_is_waiting(uint32_t thread_id)
+{
+    char path[64], text[256];
+    const char *end;
+    ssize_t length;
+    int file;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%u/stat", thread_id);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return false;
+    length = read(file, text, sizeof(text) - 1);
+    close(file);
+    text[length > 0 ? length : 0] = '\0';
+    end = strrchr(text, ')');
+    return end != NULL && strncmp(end, ") S", 3) == 0;
 }
 
 /* ---- loaded objects ---- */

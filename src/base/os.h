@@ -55,6 +55,11 @@ void os_wake(struct a32 *word, uint32_t count);
 /* A thread with every signal blocked: they are the application's. PTO_OK or PTO_ESYSTEM. */
 int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg);
 
+/* Of the calling thread, for the next one. It may be called in a handler of signals. */
+uint32_t os_thread_id(void);
+/* Whether that thread of this process is in a system call that waits for something. */
+bool os_is_waiting(uint32_t thread_id);
+
 /* A condition whose timed waits take deadlines of os_now_ns. */
 void os_cond_init(pthread_cond_t *cond);
 /* Waits for a signal; false on the deadline (UINT64_MAX: none). */

@@ -51,8 +51,8 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
         snprintf(order, sizeof(order), "-order%u", s->order_seed);
     snprintf(path, sizeof(path), "%s-%s%s%s-%s%s.json", name, has_cases ? s->data.kase->name : "",
              has_cases ? "-" : "", s->platform, pto_mode_name(mode), order);
-    if (s->device == NULL || pto_trace_write(s->device, path, &error) < 0) {
-        printf("  timeline FAILED: %s\n", s->device == NULL ? "the device is lost" : error.text);
+    if (pto_trace_write(s->device, path, &error) < 0) {
+        printf("  timeline FAILED: %s\n", error.text);
         return false;
     }
     printf("  timeline %s (open it at ui.perfetto.dev)\n", path);

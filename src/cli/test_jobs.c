@@ -19,7 +19,7 @@
 
 #include "scene/now.h"
 
-enum { JOBS_MAX = 256, BUILD_SECONDS = 900, GRACE_SECONDS = 2, TEXT_MAX = 1 << 20 };
+enum { JOBS_MAX = 256, BUILD_SECONDS = 900, GRACE_SECONDS = 5, TEXT_MAX = 1 << 20 };
 enum { OUTPUT_MAX = 64 << 10, READ_BYTES = 64 << 10 };
 enum { STOP_TICKS = 200, STOP_TICK_MS = 10 };
 
@@ -261,7 +261,6 @@ static uint64_t item_deadline(const struct pool *p, const struct job *job)
     double own = p->item[job->next].kase->timeout, set = p->settings->session.timeout;
     double seconds = set != 0 ? set : own;
 
-    seconds += seconds < SESSION_STALL_SECONDS ? seconds : SESSION_STALL_SECONDS;
     return now_ns() + (uint64_t)((seconds + GRACE_SECONDS) * 1e9);
 }
 

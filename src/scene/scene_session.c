@@ -143,6 +143,15 @@ static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *
 
 /* ---- the device ---- */
 
+static struct pto_device_info device_info(const struct session *s)
+{
+    struct pto_device_info info;
+
+    pto_device_info_init(&info);
+    (void)pto_device_info(s->device, &info); /* it is open */
+    return info;
+}
+
 static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
@@ -152,7 +161,8 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     struct pto_error error;
     int status;
 
-    if (s->device != NULL && s->clusters == clusters && s->workers == workers)
+    if (s->device != NULL && s->clusters == clusters && s->workers == workers &&
+        !device_info(s).is_lost)
         return PTO_OK;
     if (clusters > pto_platform_find(s->platform)->clusters_max)
         return fault_tell(fault, PTO_EINVAL, "%u clusters, but %s has at most %u", clusters,
@@ -176,22 +186,6 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     s->clusters = clusters;
     s->workers = workers;
     return PTO_OK;
-}
-
-static struct pto_device_info device_info(const struct session *s)
-{
-    struct pto_device_info info;
-
-    pto_device_info_init(&info);
-    (void)pto_device_info(s->device, &info); /* it is open */
-    return info;
-}
-
-/* There are no more runs on it. */
-static void drop_lost_device(struct session *s)
-{
-    (void)pto_device_close(s->device);
-    s->device = NULL;
 }
 
 /* ---- one run ---- */
@@ -270,8 +264,6 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     if (s->options->is_debugged) {
         options.timeout_ns = 0;
         options.stall_timeout_ns = options.data_timeout_ns = 1ull << 62;
-    } else if (timeout < SESSION_STALL_SECONDS) { /* longer: the default, or the environment's */
-        options.stall_timeout_ns = options.timeout_ns;
     }
     options.task = watch != NULL ? scene_writer_watch_task : NULL;
     options.task_context = watch;
@@ -287,9 +279,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
                 fault, status, "%s",
                 s->report.error.text[0] != '\0' ? s->report.error.text : pto_strerror(status));
     }
-    if (status == PTO_ELOST || device_info(s).is_lost)
-        drop_lost_device(s);
-    else
+    if (status != PTO_ELOST && !device_info(s).is_lost) /* else it stays for its timeline */
         status = end_entry(s, e, status, fault);
     free(e);
     return status;

@@ -12,9 +12,6 @@
 
 enum { SESSION_PLACE_BYTES = 128 };
 
-/* A kernel that never returns is given up after so many seconds, or the time-out, if that is less. */
-#define SESSION_STALL_SECONDS 10.0
-
 struct session_options {
     struct scene_build_options build;
     uint32_t workers;  /* 0: the default */

@@ -190,7 +190,6 @@ struct sim {
     uint64_t leave_ns; /* when the orchestration is not waited for any longer; UINT64_MAX: it is */
     uint32_t leave_tries;         /* to call its thread back */
     struct os_range builder_code; /* for the handler: written before is_leaving is set */
-    struct os_range own_code;     /* the same: this library's */
     pthread_t caller_handle;
     uint64_t number;      /* of the run */
     uint64_t cancelled;   /* the highest number that was cancelled */
@@ -205,6 +204,8 @@ struct sim {
     struct a32 has_ended;    /* the run that was started last */
     struct a32 alarm;        /* enum alarm: what the monitor wants place 0 to know */
     struct a32 is_abandoned; /* the run has ended without some of its kernels */
+    struct a32 leaver;       /* the thread that has noticed that, by os_thread_id; 0: none yet */
+    struct a32 may_leave;    /* it may do so wherever it is */
     struct a32 is_leaving;   /* the orchestration is given up: its thread is to leave it */
     struct a32 monitor;      /* changes to wake the monitor */
     struct a32 is_monitor_asleep;

@@ -158,6 +158,7 @@ int sim_open_in(const struct chip_params *params, struct sim_arena *arena, struc
     status = is_missing ? PTO_ENOMEM : fiber_create(STACK_BYTES, &m->fiber);
     if (status < 0)
         goto release_pools;
+    m->caller.crash.fiber = m->fiber;
     share_hooks();
     m->has_handler = crash_init();
     m->base.properties.survives_crashes = m->has_handler;

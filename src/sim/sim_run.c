@@ -98,6 +98,8 @@ static void begin_run(struct sim *m, uint64_t number)
     m->leave_tries = 0;
     m->is_builder_gone = false;
     a32_store_relaxed(&m->is_leaving, 0);
+    a32_store_relaxed(&m->may_leave, 0);
+    a32_store_relaxed(&m->leaver, 0);
     a32_store_relaxed(&m->is_abandoned, 0);
     sim_drop_pipes(m);
     pthread_mutex_lock(&m->lock); /* a worker may still be giving up the cores of the run before */

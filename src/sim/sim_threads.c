@@ -10,8 +10,9 @@ enum {
     TICK_NS = 1000000, /* of the monitor */
     TICKS_STUCK = 2,   /* in one kernel before its thread is set aside */
     TICKS_STUCK_SERIAL = SIM_SERIAL_NS / TICK_NS,
-    TICKS_LINGER = 20, /* without a run before the monitor sleeps */
-    LEAVE_TRIES = 300, /* to find the orchestration in its own code, not in somebody's lock */
+    TICKS_LINGER = 20,      /* without a run before the monitor sleeps */
+    TICKS_LEAVE = 20,       /* to find an orchestration in its own code before it may be waiting */
+    TICKS_LEAVE_MAX = 5000, /* before it is left wherever it is */
     PIPE_BYTES_MAX = 1 << 30,
 };
 
@@ -148,6 +149,7 @@ void sim_init_thread(struct sim *m, struct thread *th)
 {
     th->sim = m;
     th->hook = (struct pto_sim_core){ sub_block_here, pipe_state_here };
+    th->crash.fiber = m->fiber;
     th->crash.leave = leave_builder;
     core_init(&th->core, th);
     th->core.lost =
@@ -507,18 +509,20 @@ static uint64_t watch_progress(struct sim *m)
 
 /*
  * By the monitor, under the lock. At its next operation the thread leaves by itself. If there
- * is none it is called back, tick by tick: where it holds a lock of the allocator or of stdio
- * nobody could go on, so it is to be found in its own code first.
+ * is none it is called back, tick by tick. Where it has a lock of the allocator or of stdio
+ * it must not go, so it is to be found in its own code, or waiting for something.
  */
 static void call_builder_back(struct sim *m)
 {
     const struct thread *th = m->at_place[0];
+    uint32_t leaver = a32_load_relaxed(&m->leaver); /* only a number */
 
     if (m->leave_tries++ == 0) {
         m->builder_code = os_find_code((uintptr_t)m->run.function);
-        m->own_code = os_find_code((uintptr_t)call_builder_back);
-        a32_store_release(&m->is_leaving, 1);
+        a32_store_release(&m->is_leaving, 1); /* for leave_builder */
     }
+    if (m->leave_tries > TICKS_LEAVE && leaver != 0)
+        a32_store_relaxed(&m->may_leave, os_is_waiting(leaver) || m->leave_tries > TICKS_LEAVE_MAX);
     if (m->has_handler && th != NULL)
         pthread_kill(th == &m->caller ? m->caller_handle : th->handle, SIGURG);
 }
@@ -529,13 +533,10 @@ static bool leave_builder(struct crash *crash, uintptr_t pc)
     struct thread *th = (struct thread *)(void *)((char *)crash - offsetof(struct thread, crash));
     struct sim *m = th->sim;
 
-    if (a32_load_acquire(&m->is_leaving) == 0 || !orch_is_builder(&m->orch) || m->is_builder_gone)
+    if (a32_load_acquire(&m->is_leaving) == 0 || !orch_is_builder(&m->orch))
         return false;
-    if (!os_is_in(m->builder_code, pc) &&
-        (m->leave_tries < LEAVE_TRIES || os_is_in(m->own_code, pc)))
-        return false;
-    fiber_leave(m->fiber);
-    return true;
+    a32_store_relaxed(&m->leaver, os_thread_id()); /* only a number */
+    return os_is_in(m->builder_code, pc) || a32_load_relaxed(&m->may_leave) != 0; /* a hint */
 }
 
 static void watch_places(struct sim *m)

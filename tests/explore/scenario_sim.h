@@ -327,6 +327,16 @@ void fiber_leave(struct fiber *fiber)
     (void)fiber;
 }
 
+uint32_t os_thread_id(void)
+{
+    return 1;
+}
+
+bool os_is_waiting(uint32_t thread_id)
+{
+    return thread_id != 0;
+}
+
 struct os_range os_find_code(uintptr_t addr)
 {
     return (struct os_range){ addr, addr };

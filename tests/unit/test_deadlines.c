@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Deadlines of runs, and orchestrations that do not end. Kernels and orchestrations
+ * that never return do when a test opens the gate. What would end them otherwise, the
+ * stall detector, has a time that no test lives to see: that a call returns at all
+ * shows that the deadline did it.
+ *
+ * The machine may be busy. So where a time is judged, it is the best of several, and
+ * how late a thread of the test itself is woken meanwhile is allowed for.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "pto/pto.h"
+
+/* Last: its macro fail() would rewrite a member of that name in pto.h. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+enum { HAS_HANDLER = 0 };
+/* What an orchestration that was left had allocated stays, on purpose. */
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+#else
+enum { HAS_HANDLER = 1 };
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_SLOWED = 1 };
+#else
+enum { IS_SLOWED = 0 };
+#endif
+
+#define MS 1000000ull
+#define NEVER_NS (600000 * MS)
+
+enum { CHAIN = 1000, TRIES = 10 };
+enum kernel { KERNEL_2_MS, KERNEL_30_MS, KERNEL_GATE, KERNEL_NOTHING, KERNELS };
+
+static float values[16];
+static uint32_t is_gate_open, standing;
+
+/* ---- kernels ---- */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
+}
+
+static void rest(void)
+{
+    nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
+}
+
+static void pass_time(uint64_t ns)
+{
+    uint64_t end = now_ns() + ns;
+
+    while (now_ns() < end)
+        rest();
+}
+
+static uint32_t load(const uint32_t *word)
+{
+    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+static void store(uint32_t *word, uint32_t value)
+{
+    __atomic_store_n(word, value, __ATOMIC_RELEASE);
+}
+
+static void take_2_ms(int64_t *args)
+{
+    uint64_t end = now_ns() + 2 * MS;
+
+    (void)args;
+    while (now_ns() < end) {
+    }
+}
+
+static void take_30_ms(int64_t *args)
+{
+    (void)args;
+    pass_time(30 * MS);
+}
+
+static void stand_at_gate(int64_t *args)
+{
+    (void)args;
+    __atomic_fetch_add(&standing, 1, __ATOMIC_ACQ_REL);
+    while (load(&is_gate_open) == 0)
+        rest();
+}
+
+static void do_nothing(int64_t *args)
+{
+    (void)args;
+}
+
+static const struct pto_kernel kernels[KERNELS] = {
+    [KERNEL_2_MS] = { "two", take_2_ms, PTO_CORE_AIV },
+    [KERNEL_30_MS] = { "thirty", take_30_ms, PTO_CORE_AIV },
+    [KERNEL_GATE] = { "gate", stand_at_gate, PTO_CORE_AIV },
+    [KERNEL_NOTHING] = { "nothing", do_nothing, PTO_CORE_AIV },
+};
+
+/* ---- orchestrations ---- */
+
+static void submit(struct pto_orch *o, const struct pto_entry *entry, enum kernel kernel, int count)
+{
+    for (int i = 0; i < count; i++)
+        pto_aiv(o, (int32_t)kernel, PTO_INOUT(entry->tensor));
+}
+
+static void orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_NOTHING, 3);
+}
+
+static void orchestrate_chain(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_2_MS, CHAIN);
+}
+
+static void orchestrate_30_ms(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_30_MS, 2);
+}
+
+static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_GATE, 1);
+    submit(o, entry, KERNEL_NOTHING, 1);
+}
+
+static void orchestrate_loop(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_NOTHING, 1);
+    while (load(&is_gate_open) == 0)
+        rest();
+}
+
+/* Where it is interrupted it mostly has a lock that everybody needs. */
+static void orchestrate_allocate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    void *volatile memory;
+
+    submit(o, entry, KERNEL_NOTHING, 1);
+    while (load(&is_gate_open) == 0) {
+        memory = malloc(100000);
+        free(memory);
+    }
+}
+
+static void orchestrate_ignore(struct pto_orch *o, const struct pto_entry *entry)
+{
+    while (load(&is_gate_open) == 0)
+        submit(o, entry, KERNEL_NOTHING, 1);
+}
+
+static void orchestrate_ignore_refusal(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, 99, PTO_INOUT(entry->tensor));
+    orchestrate_ignore(o, entry);
+}
+
+/* ---- runs ---- */
+
+struct times {
+    uint64_t timeout_ns;
+    uint64_t launch_ns;
+    uint64_t grace_ns;
+    uint64_t stall_ns; /* 0: never */
+    enum pto_mode mode;
+    enum pto_trace trace;
+};
+
+static struct pto_device *open_device(uint32_t workers)
+{
+    struct pto_device_params params;
+    struct pto_device *device = NULL;
+
+    store(&is_gate_open, 0);
+    store(&standing, 0);
+    pto_device_params_init(&params);
+    params.workers = workers;
+    assert_int_equal(pto_device_open(&params, &device), PTO_OK);
+    return device;
+}
+
+/* What a run is made of, and stays until the program ends, so that a run may end in any way. */
+struct parts {
+    struct pto_tensor tensor;
+    struct pto_entry entry;
+    struct pto_callable *callable;
+    struct pto_run_options options;
+};
+
+static struct parts *make_parts(pto_orch_fn orchestration, struct times times)
+{
+    struct parts *p = calloc(1, sizeof(*p));
+    struct pto_callable_params params;
+
+    assert_non_null(p);
+    p->tensor = pto_tensor_external(values, PTO_DIMS(16), 1, PTO_FLOAT32);
+    p->entry = (struct pto_entry){ .tensor_count = 1, .tensor = &p->tensor };
+    pto_callable_params_init(&params);
+    params.orchestration = orchestration;
+    params.kernels = kernels;
+    params.kernel_count = KERNELS;
+    assert_int_equal(pto_callable_create(&params, &p->callable), PTO_OK);
+    pto_run_options_init(&p->options);
+    p->options.mode = times.mode;
+    p->options.timeout_ns = times.timeout_ns;
+    p->options.launch_timeout_ns = times.launch_ns;
+    p->options.grace_ns = times.grace_ns;
+    p->options.stall_timeout_ns = times.stall_ns != 0 ? times.stall_ns : NEVER_NS;
+    p->options.trace = times.trace;
+    return p;
+}
+
+static struct pto_run *launch(struct pto_device *device, pto_orch_fn orchestration,
+                              struct times times)
+{
+    struct parts *p = make_parts(orchestration, times);
+    struct pto_run *run = NULL;
+
+    assert_int_equal(pto_run_prepare(device, p->callable, &p->entry, &p->options, &run), PTO_OK);
+    assert_int_equal(pto_run_launch(run), PTO_OK);
+    return run;
+}
+
+static int finish(struct pto_run *run, struct pto_run_report *report)
+{
+    pto_run_report_init(report);
+    (void)pto_run_wait(run, 0);
+    return pto_run_finish(run, report);
+}
+
+static int run(struct pto_device *device, pto_orch_fn orchestration, struct times times,
+               struct pto_run_report *report)
+{
+    return finish(launch(device, orchestration, times), report);
+}
+
+/* The same on this thread. */
+static int call(struct pto_device *device, pto_orch_fn orchestration, struct times times,
+                struct pto_run_report *report)
+{
+    struct parts *p = make_parts(orchestration, times);
+
+    pto_run_report_init(report);
+    return pto_run(device, p->callable, &p->entry, &p->options, report);
+}
+
+static void assert_in(const char *text, const char *part)
+{
+    if (strstr(text, part) == NULL)
+        fail_msg("\"%s\" is not in \"%s\"", part, text);
+}
+
+static void assert_works(struct pto_device *device)
+{
+    struct pto_run_report report;
+
+    assert_int_equal(run(device, orchestrate_well, (struct times){ 0 }, &report), PTO_OK);
+    assert_int_equal(report.executions, 3);
+}
+
+static void assert_lost(struct pto_device *device, const char *says)
+{
+    struct pto_device_info info;
+    char story[4096];
+
+    pto_device_info_init(&info);
+    assert_int_equal(pto_device_info(device, &info), PTO_OK);
+    assert_true(info.is_lost);
+    assert_true(pto_device_story(device, story, sizeof(story)) > 0);
+    assert_in(story, says);
+}
+
+static void close_device(struct pto_device *device)
+{
+    uint64_t end = now_ns() + 20000 * MS;
+
+    store(&is_gate_open, 1);
+    while (pto_stuck_threads() != 0 && now_ns() < end)
+        rest();
+    assert_int_equal(pto_stuck_threads(), 0);
+    assert_int_equal(pto_device_close(device), PTO_OK);
+}
+
+/* ---- how late threads are woken ---- */
+
+static uint32_t is_noise_over;
+
+static void *measure_noise(void *worst)
+{
+    while (load(&is_noise_over) == 0) {
+        uint64_t at = now_ns() + MS, late;
+        struct timespec until = { .tv_sec = (time_t)(at / (1000 * MS)),
+                                  .tv_nsec = (long)(at % (1000 * MS)) };
+
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        late = now_ns() - at;
+        if (late > *(uint64_t *)worst)
+            *(uint64_t *)worst = late;
+    }
+    return NULL;
+}
+
+/* ---- a deadline is kept ---- */
+
+/* Kernels of a chain: without a look at the clock between them a round of 64 would be run. */
+static void kernels_that_have_not_begun_do_not_begin(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        struct pto_device *device = open_device(workers);
+
+        for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+            struct times times = { .timeout_ns = 20 * MS, .mode = (enum pto_mode)mode };
+            struct pto_run_report report;
+            uint64_t least = UINT64_MAX;
+
+            for (int i = 0; i < TRIES && least > 24; i++) {
+                assert_int_equal(call(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+                assert_in(report.error.text, "the run has not ended after 20 ms");
+                assert_in(report.error.text, "raise the time-out");
+                assert_null(strstr(report.error.text, "sub_class"));
+                least = report.executions < least ? report.executions : least;
+            }
+            assert_true(least <= 24); /* ten fit into the time */
+            assert_works(device);
+        }
+        close_device(device);
+    }
+}
+
+static void a_run_ends_within_two_milliseconds_and_a_kernel(void **state)
+{
+    struct times times = { .timeout_ns = 20 * MS };
+    struct pto_device *device = open_device(0);
+    uint64_t best = UINT64_MAX, noise = 0;
+    struct pto_run_report report;
+    pthread_t thread;
+
+    (void)state;
+    store(&is_noise_over, 0);
+    assert_int_equal(pthread_create(&thread, NULL, measure_noise, &noise), 0);
+    for (int i = 0; i < TRIES && best > 4 * MS; i++) {
+        uint64_t begin = now_ns(), late;
+
+        assert_int_equal(call(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+        late = now_ns() - begin - times.timeout_ns;
+        best = late < best ? late : best;
+    }
+    store(&is_noise_over, 1);
+    pthread_join(thread, NULL);
+    print_message("%.3f ms after the deadline, with kernels of 2 ms; threads are woken up to %.3f "
+                  "ms late\n",
+                  (double)best / 1e6, (double)noise / 1e6);
+    assert_true(IS_SLOWED || best <= 4 * MS + noise);
+    close_device(device);
+}
+
+static void a_deadline_may_be_over_at_once(void **state)
+{
+    struct pto_device *device = open_device(0);
+    struct pto_run_report report;
+
+    (void)state;
+    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct times times = { .timeout_ns = 1000, .mode = (enum pto_mode)mode };
+
+        assert_int_equal(call(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+        assert_in(report.error.text, "after 1 us");
+        assert_works(device);
+    }
+    close_device(device);
+}
+
+static void a_kernel_that_is_running_is_waited_for(void **state)
+{
+    struct pto_device *device = open_device(0);
+    struct times times = { .timeout_ns = 5 * MS, .grace_ns = NEVER_NS };
+    struct pto_run_report report;
+
+    (void)state;
+    assert_int_equal(call(device, orchestrate_30_ms, times, &report), PTO_ETIMEOUT);
+    assert_int_equal(report.executions, 1);
+    assert_in(report.error.text, "kernel \"thirty\" of task 0 is still running");
+    assert_works(device);
+    close_device(device);
+}
+
+/* ---- what does not come back is given up ---- */
+
+static void a_kernel_that_never_returns_is_given_up(void **state)
+{
+    (void)state;
+    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct times times = { .timeout_ns = 20 * MS,
+                               .grace_ns = 20 * MS,
+                               .mode = (enum pto_mode)mode,
+                               .trace = PTO_TRACE_TIMES };
+        struct pto_device *device = open_device(0);
+        char path[] = "/tmp/pto-deadline-XXXXXX", text[4096] = "";
+        struct pto_run_report report;
+        FILE *file;
+
+        assert_int_equal(run(device, orchestrate_gate, times, &report), PTO_ETIMEOUT);
+        assert_in(report.error.text, "kernel \"gate\" of task 0 is still running");
+        assert_lost(device, "a kernel never returned");
+        assert_true(mkstemp(path) >= 0);
+        assert_int_equal(pto_trace_write(device, path, NULL), PTO_OK);
+        file = fopen(path, "r");
+        assert_non_null(file);
+        assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+        assert_in(text, "had not returned");
+        fclose(file);
+        unlink(path);
+        close_device(device);
+    }
+}
+
+static void assert_left(pto_orch_fn orchestration, int status, bool is_called)
+{
+    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct times times = { .timeout_ns = 20 * MS,
+                               .grace_ns = 20 * MS,
+                               .mode = (enum pto_mode)mode };
+        struct pto_device *device = open_device(0);
+        struct pto_run_report report;
+
+        assert_int_equal((is_called ? call : run)(device, orchestration, times, &report), status);
+        if (status == PTO_ETIMEOUT)
+            assert_in(report.error.text, "the run has not ended after 20 ms");
+        assert_lost(device, "an orchestration did not end when its run was to");
+        free(malloc(100000)); /* nobody has the lock */
+        close_device(device);
+    }
+}
+
+static void an_orchestration_that_loops_is_given_up(void **state)
+{
+    (void)state;
+    if (!HAS_HANDLER)
+        skip();
+    assert_left(orchestrate_loop, PTO_ETIMEOUT, true);
+    assert_left(orchestrate_loop, PTO_ETIMEOUT, false);
+    if (!IS_SLOWED) /* TSan lets signals wait for a call that blocks */
+        assert_left(orchestrate_allocate, PTO_ETIMEOUT, true);
+}
+
+static void an_orchestration_that_ignores_errors_is_given_up(void **state)
+{
+    (void)state;
+    assert_left(orchestrate_ignore, PTO_ETIMEOUT, true);
+    assert_left(orchestrate_ignore_refusal, PTO_EARGS, false);
+}
+
+static void the_same_after_a_cancellation(void **state)
+{
+    struct pto_device *device = open_device(0);
+    struct pto_run_report report;
+    struct pto_run *handle;
+
+    (void)state;
+    handle = launch(device, orchestrate_ignore, (struct times){ .stall_ns = 50 * MS });
+    while (pto_device_story(device, NULL, 0) != PTO_EBUSY)
+        rest(); /* one that waits for its turn is ended in another way */
+    assert_int_equal(pto_run_cancel(handle), PTO_OK);
+    assert_int_equal(finish(handle, &report), PTO_ECANCELED);
+    assert_lost(device, "an orchestration did not end when its run was to");
+    close_device(device);
+}
+
+/* ---- from the launch ---- */
+
+static void await_kernel(void)
+{
+    uint64_t end = now_ns() + 20000 * MS;
+
+    while (load(&standing) == 0 && now_ns() < end)
+        rest();
+    assert_int_equal(load(&standing), 1);
+}
+
+static void time_in_the_queue_counts(void **state)
+{
+    struct pto_device *device = open_device(0);
+    struct times times = { .launch_ns = 5 * MS };
+    struct pto_run_report report;
+    struct pto_run *first, *behind;
+
+    (void)state;
+    first = launch(device, orchestrate_gate, (struct times){ 0 });
+    await_kernel();
+    behind = launch(device, orchestrate_well, (struct times){ 0 });
+    assert_int_equal(run(device, orchestrate_well, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run had not begun 5 ms after its launch");
+    assert_int_equal(call(device, orchestrate_well, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run had not begun 5 ms after its launch");
+    assert_int_equal(pto_run_poll(first), PTO_RUN_PENDING);
+    assert_int_equal(pto_run_poll(behind), PTO_RUN_PENDING);
+    store(&is_gate_open, 1);
+    assert_int_equal(finish(first, &report), PTO_OK);
+    assert_int_equal(finish(behind, &report), PTO_OK);
+    assert_int_equal(run(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run has not ended 5 ms after its launch");
+    times.timeout_ns = 1000;
+    assert_int_equal(run(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run has not ended after 1 us");
+    assert_works(device);
+    close_device(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_that_have_not_begun_do_not_begin),
+        cmocka_unit_test(a_run_ends_within_two_milliseconds_and_a_kernel),
+        cmocka_unit_test(a_deadline_may_be_over_at_once),
+        cmocka_unit_test(a_kernel_that_is_running_is_waited_for),
+        cmocka_unit_test(a_kernel_that_never_returns_is_given_up),
+        cmocka_unit_test(an_orchestration_that_loops_is_given_up),
+        cmocka_unit_test(an_orchestration_that_ignores_errors_is_given_up),
+        cmocka_unit_test(the_same_after_a_cancellation),
+        cmocka_unit_test(time_in_the_queue_counts),
+    };
+
+    return cmocka_run_group_tests_name("deadlines", tests, NULL, NULL);
+}
