@@ -18,6 +18,7 @@
 #include "cli/machine.h"
 #include "cli/probe.h"
 #include "pto/pto.h"
+#include "pto/store.h"
 #include "scene/scene.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
@@ -61,6 +62,7 @@ static void check_threads(struct doctor *d);
 static void check_membarrier(struct doctor *d);
 static void check_clock(struct doctor *d);
 static void check_examples(struct doctor *d);
+static void check_store(struct doctor *d);
 static void check_tools(struct doctor *d);
 static void print_doctor_json(const struct doctor *d);
 
@@ -98,6 +100,7 @@ static int do_doctor(void *context, int count, char **operands)
     check_membarrier(d);
     check_clock(d);
     check_examples(d);
+    check_store(d);
     check_tools(d);
     for (uint32_t i = 0; i < d->count; i++)
         counts[d->check[i].state]++;
@@ -444,6 +447,24 @@ static void check_examples(struct doctor *d)
     else
         add_check(d, STATE_OK, "examples", NULL, "%" PRIu32 " in %.400s", count, folder);
     check_installation(d, root);
+}
+
+static void check_store(struct doctor *d)
+{
+    struct pto_store_info info;
+    struct pto_error error;
+
+    pto_store_info_init(&info);
+    pto_error_init(&error);
+    if (pto_store_show(NULL, &info, &error) < 0)
+        add_check(d, STATE_WARN, "store", NULL, "%s", error.text);
+    else if (info.refusal[0] != '\0')
+        add_check(d, STATE_WARN, "store", NULL, "%s", info.refusal);
+    else if (!info.is_writable)
+        add_check(d, STATE_WARN, "store", "set PTO_STORE to a folder that you can write to",
+                  "%.300s cannot be written: nothing is kept", info.folder);
+    else
+        add_check(d, STATE_OK, "store", NULL, "%.300s", info.folder);
 }
 
 static void check_tools(struct doctor *d)

@@ -110,6 +110,8 @@ grep -q 'others can write to .*chmod -R go-w' out || fail "an open store: $(cat 
 want 1 cache verify
 want 0 cache show
 grep -q "others can write" out || fail "pto cache: $(cat out)"
+want 0 doctor
+grep -q "^warn *store .*others can write" out || fail "pto doctor: $(cat out)"
 chmod -R go-w store
 want 0 build scene -o b.ptoc
 grep -q "0 compiled" out || fail "the advice did not help: $(cat out)"
