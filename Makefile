@@ -123,7 +123,7 @@ LIB_LINK = $(B)/lib/libpto.so
 # What simulated kernels look up by name, in a library of its own.
 HOOKS = $(B)/lib/libptosim.so.$(SOVERSION)
 HOOKS_OBJ = $(call objects,sim,hooks.c)
-# What catches exceptions of orchestrations in C++; only where there is a compiler for it.
+# What reads the text of C++ exceptions; only where there is a compiler for it.
 ifneq ($(shell command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
@@ -180,7 +180,7 @@ $(HOOKS): $(HOOKS_OBJ)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $(HOOKS_OBJ)
 
-$(B)/lib/libptoguard.so.$(SOVERSION): src/base/guard.cc include/pto/orch.h
+$(B)/lib/libptoguard.so.$(SOVERSION): src/base/guard.cc
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 -Wall -Wextra $(WERROR) $(OPT) -g -fPIC -fvisibility=hidden \
 		-Iinclude $(ARCH_FLAGS) $(VARIANT_FLAGS) $(LDFLAGS_ALL) -shared \

@@ -1,22 +1,148 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * guard_enter has a personality of its own: it catches whatever comes, and goes on
+ * behind the call as if that had returned. The unwinder has put the registers back
+ * by then, so there is nothing to save.
+ */
 #include "base/guard.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
+#include <unwind.h>
 
-guard_fn guard_find(void)
+struct caught {
+    struct _Unwind_Exception *exception; /* NULL: nothing was thrown */
+    uintptr_t result;                    /* enum guard_result */
+};
+
+struct caught guard_enter(void (*fn)(void *arg), void *arg);
+extern const char guard_landing[];
+
+#if defined(__aarch64__)
+__asm__(".text\n"
+        ".globl guard_enter, guard_landing\n"
+        ".hidden guard_enter, guard_landing\n"
+        ".type guard_enter, %function\n"
+        ".balign 16\n"
+        "guard_enter:\n"
+        "    .cfi_startproc\n"
+        "    .cfi_personality 0x1b, guard_personality\n"
+        "    stp x29, x30, [sp, #-16]!\n"
+        "    .cfi_def_cfa_offset 16\n"
+        "    .cfi_offset 29, -16\n"
+        "    .cfi_offset 30, -8\n"
+        "    mov x29, sp\n"
+        "    mov x9, x0\n"
+        "    mov x0, x1\n"
+        "    blr x9\n"
+        "    mov x0, #0\n"
+        "    mov x1, #0\n"
+        "guard_landing:\n"
+        "    ldp x29, x30, [sp], #16\n"
+        "    .cfi_def_cfa_offset 0\n"
+        "    .cfi_restore 29\n"
+        "    .cfi_restore 30\n"
+        "    ret\n"
+        "    .cfi_endproc\n");
+#elif defined(__x86_64__)
+__asm__(".text\n"
+        ".globl guard_enter, guard_landing\n"
+        ".hidden guard_enter, guard_landing\n"
+        ".type guard_enter, @function\n"
+        ".balign 16\n"
+        "guard_enter:\n"
+        "    .cfi_startproc\n"
+        "    .cfi_personality 0x1b, guard_personality\n"
+        "    subq $8, %rsp\n"
+        "    .cfi_def_cfa_offset 16\n"
+        "    movq %rdi, %rax\n"
+        "    movq %rsi, %rdi\n"
+        "    call *%rax\n"
+        "    xorl %eax, %eax\n"
+        "    xorl %edx, %edx\n"
+        "guard_landing:\n"
+        "    addq $8, %rsp\n"
+        "    .cfi_def_cfa_offset 8\n"
+        "    ret\n"
+        "    .cfi_endproc\n");
+#else
+#error "guard_enter for this processor"
+#endif
+
+_Unwind_Reason_Code guard_personality(int version, _Unwind_Action actions,
+                                      _Unwind_Exception_Class class,
+                                      struct _Unwind_Exception *exception,
+                                      struct _Unwind_Context *context);
+
+__attribute__((used)) _Unwind_Reason_Code guard_personality(int version, _Unwind_Action actions,
+                                                            _Unwind_Exception_Class class,
+                                                            struct _Unwind_Exception *exception,
+                                                            struct _Unwind_Context *context)
 {
-    void *runtime = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_NOLOAD);
-    void *guard;
+    bool is_exit = (actions & _UA_FORCE_UNWIND) != 0;
 
-    if (runtime == NULL)
-        return NULL;
-    dlclose(runtime);
-    guard = dlopen("libptoguard.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (guard == NULL)
-        return NULL;
+    (void)class;
+    if (version != 1)
+        return _URC_FATAL_PHASE1_ERROR;
+    if ((actions & _UA_SEARCH_PHASE) != 0)
+        return _URC_HANDLER_FOUND;
+    _Unwind_SetGR(context, __builtin_eh_return_data_regno(0), (_Unwind_Word)(uintptr_t)exception);
+    _Unwind_SetGR(context, __builtin_eh_return_data_regno(1), is_exit ? GUARD_EXITED : GUARD_THREW);
+    _Unwind_SetIP(context, (_Unwind_Ptr)(uintptr_t)guard_landing);
+    return _URC_INSTALL_CONTEXT;
+}
 
-    guard_fn fn = (guard_fn)(uintptr_t)dlsym(guard, "pto_guard_call");
+/* Takes the text of a C++ exception, and frees it. */
+static void describe(struct _Unwind_Exception *exception, char text[GUARD_TEXT])
+{
+    static const char cxx[] = "GNUCC++"; /* with its 0: the class, highest byte first */
+    void (*take)(struct _Unwind_Exception *, char *, size_t) = NULL;
+    bool is_cxx = true;
+    void *library;
 
-    dlclose(guard); /* it stays */
-    return fn;
+    for (uint32_t i = 0; i < sizeof(cxx); i++)
+        is_cxx = is_cxx && (exception->exception_class >> (56 - 8 * i) & 0xff) == (uint8_t)cxx[i];
+    library = is_cxx ? dlopen("libptoguard.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) : NULL;
+    if (library != NULL) {
+        *(void **)&take = dlsym(library, "pto_guard_take");
+        dlclose(library); /* it stays */
+    }
+    if (take != NULL) {
+        take(exception, text, GUARD_TEXT);
+        return;
+    }
+    snprintf(text, GUARD_TEXT, "%s",
+             is_cxx ? "libptoguard.so.0, which would read its text, is not installed"
+                    : "not one of C++");
+    _Unwind_DeleteException(exception);
+}
+
+enum guard_result guard_call(void (*fn)(void *arg), void *arg, char text[GUARD_TEXT])
+{
+    struct caught caught = guard_enter(fn, arg);
+
+    if (caught.result == GUARD_THREW)
+        describe(caught.exception, text);
+    return (enum guard_result)caught.result;
+}
+
+struct orchestration {
+    pto_orch_fn fn;
+    struct pto_orch *handle;
+    const struct pto_entry *entry;
+};
+
+static void orchestrate(void *arg)
+{
+    const struct orchestration *call = arg;
+
+    call->fn(call->handle, call->entry);
+}
+
+enum guard_result guard_orchestration(pto_orch_fn fn, struct pto_orch *o,
+                                      const struct pto_entry *entry, char text[GUARD_TEXT])
+{
+    struct orchestration call = { fn, o, entry };
+
+    return guard_call(orchestrate, &call, text);
 }

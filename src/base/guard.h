@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls an orchestration that may throw: guard.cc, in a library of its own. */
+/*
+ * Calls code that may throw: what unwinds the stack must not get past the runtime's
+ * own frames. A guard costs one call; kernels below it pay nothing. The text of an
+ * exception comes from guard.cc, in a library of its own.
+ */
 #ifndef PTO_GUARD_H
 #define PTO_GUARD_H
 
@@ -7,11 +11,21 @@
 
 #include "pto/orch.h"
 
-/* Not 0 after an exception, whose text it copies. */
-typedef int (*guard_fn)(pto_orch_fn fn, struct pto_orch *o, const struct pto_entry *entry,
-                        char *text, size_t size);
+enum { GUARD_TEXT = 256 };
 
-/* NULL: there is no C++ runtime in the process, so nothing can be thrown. It stays loaded. */
-guard_fn guard_find(void);
+/* What came of a call. */
+enum guard_result {
+    GUARD_RETURNED,
+    GUARD_THREW, /* an exception, whose text was copied */
+    GUARD_EXITED /* pthread_exit: the thread goes on */
+};
+
+enum guard_result guard_call(void (*fn)(void *arg), void *arg, char text[GUARD_TEXT]);
+
+/* The same for an orchestration. */
+typedef enum guard_result (*guard_fn)(pto_orch_fn fn, struct pto_orch *o,
+                                      const struct pto_entry *entry, char text[GUARD_TEXT]);
+enum guard_result guard_orchestration(pto_orch_fn fn, struct pto_orch *o,
+                                      const struct pto_entry *entry, char text[GUARD_TEXT]);
 
 #endif

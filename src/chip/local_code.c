@@ -66,7 +66,7 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
         local_code_unload(code);
         return status;
     }
-    code->functions.guard = guard_find();
+    code->functions.guard = guard_orchestration;
     *code_out = code;
     return PTO_OK;
 }

@@ -90,7 +90,7 @@ int pto_callable_create(const struct pto_callable_params *given, struct pto_call
     c = callable_make(&params);
     if (c == NULL)
         return PTO_ENOMEM;
-    c->functions.guard = guard_find();
+    c->functions.guard = guard_orchestration;
     handle = handle_create(HANDLE_CALLABLE, c);
     if (handle == NULL) {
         callable_free(c);

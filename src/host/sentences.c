@@ -16,6 +16,7 @@ static bool say_refusal(const struct failure *f, const struct callable *c, struc
 static bool say_orchestration(const struct failure *f, struct pto_error *error);
 static bool say_launch(const struct failure *f, struct pto_error *error);
 static void say_ring(const struct failure *f, struct pto_error *error);
+static void say_thrown(const struct failure *f, const char *name, struct pto_error *error);
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
 static void say_overrun(const struct failure *f, const char *name, struct pto_error *error);
 static void say_crash(const struct chip_result *result, const char *name, struct pto_error *error);
@@ -60,6 +61,8 @@ void sentence_write(const struct chip_result *result, const struct callable *c,
         return;
     if (f->fault == FAULT_RING || f->fault == FAULT_RING_HELD)
         say_ring(f, error);
+    else if (f->fault == FAULT_THREW || f->fault == FAULT_KERNEL_EXITED)
+        say_thrown(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_CRASH)
         say_crash(result, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_ENDED_RUN)
@@ -290,6 +293,10 @@ static bool say_orchestration(const struct failure *f, struct pto_error *error)
     case FAULT_EXCEPTION:
         SAY("the orchestration threw an exception: %s", f->text);
         return true;
+    case FAULT_EXITED:
+        SAY("the orchestration called pthread_exit, on a thread that is not its own; return "
+            "instead");
+        return true;
     case FAULT_DATA_LATE:
         SAY("task %" PRIu64 ", which uses the element, did not complete in %" PRIu64 " ms; if its "
             "kernel waits for the orchestration, pass the tensor as NO_DEP",
@@ -469,6 +476,18 @@ static void say_crash(const struct chip_result *result, const char *name, struct
     describe_arguments(&result->trace, with, sizeof(with));
     SAY("kernel \"%s\" %s in block %" PRIu64 " of task %" PRIu64 ", lane %s (%s)%s%s", name, what,
         f->value[1], f->value[2], lanes[f->value[3] % 3], signal, where, with);
+}
+
+static void say_thrown(const struct failure *f, const char *name, struct pto_error *error)
+{
+    if (f->fault == FAULT_THREW)
+        SAY("kernel \"%s\" threw an exception in block %" PRIu64 " of task %" PRIu64 ": %s; catch "
+            "it inside the kernel",
+            name, f->value[1], f->value[2], f->text);
+    else
+        SAY("kernel \"%s\" called pthread_exit in block %" PRIu64 " of task %" PRIu64 ", on a "
+            "thread that is not its own; return instead",
+            name, f->value[1], f->value[2]);
 }
 
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error)

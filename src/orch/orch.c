@@ -130,11 +130,15 @@ static void call_orchestration(struct orch *o)
 {
     struct failure thrown = orch_failure(PTO_EORCH, FAULT_EXCEPTION, NULL);
     const struct orch_run *run = o->run;
+    enum guard_result result = GUARD_RETURNED;
 
     if (run->guard == NULL)
         run->function(&o->handle, run->entry);
-    else if (run->guard(run->function, &o->handle, run->entry, thrown.text, sizeof(thrown.text)) !=
-             0)
+    else
+        result = run->guard(run->function, &o->handle, run->entry, thrown.text);
+    if (result == GUARD_EXITED)
+        thrown.fault = FAULT_EXITED;
+    if (result != GUARD_RETURNED)
         (void)orch_fail(o, &thrown);
 }
 
@@ -263,6 +267,8 @@ void orch_take_fault(struct orch *o)
         why.value[1] = fault->value[0];
         why.value[3] = fault->value[1];
     }
+    if (fault->fault == FAULT_THREW)
+        memcpy(why.text, fault->text, sizeof(why.text));
     (void)orch_fail(o, &why);
 }
 

@@ -1099,6 +1099,20 @@ void sched_fail_argument(struct sched *s, const struct slot *slot, const struct 
     stop_for_fault(s);
 }
 
+void sched_threw(struct sched *s, const struct slot *slot, const struct failure *why)
+{
+    if (!latch_fault(s, slot, why->status))
+        return;
+    s->fault.kernel = (uint32_t)why->kernel;
+    s->fault.fault = why->fault;
+    s->fault.argument = -1;
+    s->fault.addr = 0;
+    s->fault.value[0] = why->value[1];
+    s->fault.value[1] = why->value[3];
+    memcpy(s->fault.text, why->text, sizeof(s->fault.text));
+    stop_for_fault(s);
+}
+
 bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
                    uint32_t block, uint32_t lane)
 {

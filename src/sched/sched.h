@@ -97,6 +97,7 @@ struct sched_fault {
     uint32_t fault;   /* enum fault, if it is not the status that says it; else 0 */
     int32_t argument; /* of that, and values */
     uint64_t value[2];
+    char text[FAILURE_TEXT]; /* FAULT_THREW */
 };
 
 /* First start and last end of a timing slot's tasks, in cycles; 0: none. */
@@ -227,6 +228,8 @@ void sched_fail_at(struct sched *s, const struct slot *slot, int status, uint64_
 /* Any thread: one of the task's kernels crashed. Whether that is why the run fails. */
 bool sched_crashed(struct sched *s, const struct slot *slot, int signal, uint64_t addr,
                    uint32_t block, uint32_t lane);
+/* The same: it threw an exception, or ended its thread, as the fault says. */
+void sched_threw(struct sched *s, const struct slot *slot, const struct failure *why);
 /* Whether anything is on offer; for a thread that is about to sleep. */
 bool sched_has_offer(struct sched *s, const struct worker *w);
 

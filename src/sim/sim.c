@@ -10,8 +10,10 @@ enum {
     HELD_NS = 100000, /* between two looks at whether the run is late for good */
 };
 
+static void serve_at_place(void *arg);
 static void serve(struct sim *m, struct worker *w);
 static uint32_t spin_for_offer(struct sim *m, const struct worker *w);
+static void lead_at_place(void *arg);
 static bool lead(struct sim *m, struct worker *w);
 static void answer_alarm(struct sim *m);
 static bool give_up_when_due(struct sim *m);
@@ -29,7 +31,15 @@ void sim_serve_place(struct sim *m, struct thread *th)
 {
     if (sigsetjmp(th->crash.back, 0) != 0 && sim_crash_landed(m, th))
         return;
-    serve(m, th->place);
+    while (sim_call_guarded(th, serve_at_place) && !sim_throw_landed(m, th)) {
+    }
+}
+
+static void serve_at_place(void *arg)
+{
+    struct thread *th = arg;
+
+    serve(th->sim, th->place);
 }
 
 static void serve(struct sim *m, struct worker *w)
@@ -171,7 +181,17 @@ bool sim_lead_run(struct sim *m, struct thread *th)
         else if (sim_crash_landed(m, th))
             return false;
     }
-    return lead(m, th->place);
+    while (sim_call_guarded(th, lead_at_place))
+        if (sim_throw_landed(m, th))
+            return false;
+    return th->has_led;
+}
+
+static void lead_at_place(void *arg)
+{
+    struct thread *th = arg;
+
+    th->has_led = lead(th->sim, th->place);
 }
 
 static bool lead(struct sim *m, struct worker *w)

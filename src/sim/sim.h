@@ -67,6 +67,9 @@ struct thread {
     uint8_t held_type; /* the core that it keeps meanwhile */
     uint16_t held_index;
     struct a32 go; /* counts what it was given to do */
+    bool has_led;  /* what leading a run came to */
+    enum guard_result thrown;
+    char text[GUARD_TEXT]; /* of what was thrown */
 };
 
 /* What the monitor saw at a place last time. */
@@ -298,6 +301,13 @@ void sim_put_core(struct sim *m, uint32_t type, uint32_t index);
  */
 struct thread *sim_start_teams(struct sim *m);
 void sim_wake_threads(struct thread *list);
+/* Calls fn(th). True: a kernel left it by an exception or pthread_exit; th->thrown, th->text. */
+bool sim_call_guarded(struct thread *th, void (*fn)(void *arg));
+/* As the next one, for that. */
+bool sim_throw_landed(struct sim *m, struct thread *th);
+/* What to say of it. */
+struct failure sim_throw_failure(const struct thread *th, uint32_t kernel, uint32_t block,
+                                 uint32_t lane);
 /* A kernel crashed on the thread, which is back from it. True: its place was given away. */
 bool sim_crash_landed(struct sim *m, struct thread *th);
 /* sim_crash.c: the crash of this task's kernel ends the run; and later, on any thread, the rest of it. */

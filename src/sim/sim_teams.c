@@ -364,6 +364,29 @@ static void lane_crashed(struct sim *m, struct thread *th)
     a32_store_relaxed(&th->core.exec, exec + 1); /* as core_invoke does */
 }
 
+static void lane_threw(struct sim *m, struct thread *th)
+{
+    const struct lane *lane = &th->lane;
+    uint32_t exec = a32_load_relaxed(&th->core.exec); /* own word */
+    struct failure why =
+        sim_throw_failure(th, lane->kernel, lane->block,
+                          lane->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + lane->core % 2);
+
+    sched_threw(&m->sched, lane->slot, &why);
+    th->core.slab.count = 0;
+    th->core.slab.error = 0;
+    a32_store_relaxed(&th->core.exec, exec + 1); /* as core_invoke does */
+}
+
+static void invoke_lane(void *arg)
+{
+    struct thread *th = arg;
+    struct slot *s = th->lane.slot;
+
+    (void)core_invoke(&th->core, s, s->tensor, th->sim->sched.kernels[th->lane.kernel].fn,
+                      th->lane.block, s->block_count);
+}
+
 void sim_run_lane(struct sim *m, struct thread *th)
 {
     const struct lane lane = th->lane;
@@ -373,11 +396,10 @@ void sim_run_lane(struct sim *m, struct thread *th)
     th->lane.begin = m->trace != NULL ? port_cycles() : 0; /* a local might not survive a crash */
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
-    if (sigsetjmp(th->crash.back, 0) == 0)
-        (void)core_invoke(&th->core, s, s->tensor, m->sched.kernels[lane.kernel].fn, lane.block,
-                          s->block_count);
-    else
+    if (sigsetjmp(th->crash.back, 0) != 0)
         lane_crashed(m, th);
+    else if (sim_call_guarded(th, invoke_lane))
+        lane_threw(m, th);
     pthread_mutex_lock(&m->lock);
     sim_thread_returned(th);
     if (m->trace != NULL) {

@@ -139,6 +139,44 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
     return false;
 }
 
+bool sim_call_guarded(struct thread *th, void (*fn)(void *arg))
+{
+    th->thrown = guard_call(fn, th, th->text);
+    return th->thrown != GUARD_RETURNED;
+}
+
+struct failure sim_throw_failure(const struct thread *th, uint32_t kernel, uint32_t block,
+                                 uint32_t lane)
+{
+    struct failure why = orch_failure(
+        PTO_ECRASH, th->thrown == GUARD_THREW ? FAULT_THREW : FAULT_KERNEL_EXITED, NULL);
+
+    why.kernel = (int32_t)kernel;
+    why.value[1] = block;
+    why.value[3] = lane;
+    if (th->thrown == GUARD_THREW)
+        memcpy(why.text, th->text, sizeof(th->text));
+    return why;
+}
+
+bool sim_throw_landed(struct sim *m, struct thread *th)
+{
+    struct core *core = &th->core;
+    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+    struct failure why = sim_throw_failure(th, slot_kernel(core->slot, lane_of(th)),
+                                           (uint32_t)core->local.block_index, lane_of(th));
+
+    core->slab.count = 0;
+    core->slab.error = 0;
+    sched_threw(&m->sched, core->slot, &why);
+    a32_store_relaxed(&core->exec, exec + 1); /* the lock below publishes it */
+    if (port_core_lost(core, core->slot))
+        return true;
+    sched_share(th->place); /* any place may complete it */
+    sched_returned(&m->sched, &m->graph, core->slot, core);
+    return false;
+}
+
 /* ---- what a thread does ---- */
 
 static bool leave_builder(struct crash *crash, uintptr_t pc);

@@ -57,12 +57,15 @@ enum fault {
     FAULT_SCOPES_OPEN,     /* value: how many when it returned */
     FAULT_GAVE_UP,         /* text: its own */
     FAULT_EXCEPTION,       /* text: the exception's */
+    FAULT_EXITED,          /* it called pthread_exit */
     FAULT_DATA_LATE,       /* the task that uses an element; value: its index, ms */
     FAULT_CANCELLED_EARLY, /* while the graph was built */
     FAULT_CANCELLED,       /* value: kernels run, tasks submitted */
 
     /* What kernels do: sched/. `kernel`; status says which. value: address, block, task, lane, signal */
     FAULT_CRASH,
+    FAULT_THREW,         /* text: an exception's */
+    FAULT_KERNEL_EXITED, /* it called pthread_exit */
     FAULT_ENDED_RUN,
     /* What guards notice: argument, task. value: bytes, size of the tensor, task, enum overrun */
     FAULT_OVERRUN,

@@ -14,3 +14,6 @@ trap 'rm -rf "$work"' EXIT
 "${CC:-cc}" -std=gnu11 -Wall -Wextra -Werror -O2 -Iinclude -o "$work/run" tests/system/throw_run.c \
     -Lbuild/lib -lpto -Wl,-rpath,"$PWD/build/lib"
 "$work/run" "$work/throws.so"
+"${CXX:-g++}" -std=c++17 -Wall -Wextra -Werror -O2 -Iinclude -o "$work/kernels" tests/system/throw_kernels.cc \
+    -Lbuild/lib -lpto -Wl,-rpath,"$PWD/build/lib" -pthread
+timeout 60 "$work/kernels"
