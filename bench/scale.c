@@ -276,7 +276,6 @@ static void submit_looks(struct pto_orch *o, const struct point *p)
 #define PREDECESSOR_POINTS "1 3 10 30 100 300 1000"
 #define REGION_POINTS "1 10 100 1000 10000 100000"
 #define FRESH_POINTS "1000 10000 100000"
-#define LOOK_POINTS "1000 10000 20000"
 #define CORE_POINTS "3 6 12 24 48 72 108" /* whole clusters: 1 AIC and 2 AIV each */
 #define WORKER_POINTS "1 2 3 4 6 8"
 
@@ -306,9 +305,9 @@ static const struct curve curves[] = {
     { "fresh:strides", submit_strides, FRESH_POINTS, STREAMED },
     { "fresh:strides-built", submit_strides, FRESH_POINTS, BUILT },
     { "fresh:strides-kept", submit_strides, FRESH_POINTS, KEPT },
-    { "fresh:looks", submit_looks, LOOK_POINTS, STREAMED },
-    { "fresh:looks-built", submit_looks, LOOK_POINTS, BUILT },
-    { "fresh:looks-kept", submit_looks, LOOK_POINTS, KEPT },
+    { "fresh:looks", submit_looks, FRESH_POINTS, STREAMED },
+    { "fresh:looks-built", submit_looks, FRESH_POINTS, BUILT },
+    { "fresh:looks-kept", submit_looks, FRESH_POINTS, KEPT },
     { "cores:nodep", submit_nodep, CORE_POINTS, STREAMED },
     { "cores:stencil64", submit_stencil, CORE_POINTS, STREAMED },
     { "workers:nodep", submit_nodep, WORKER_POINTS, STREAMED },

@@ -153,6 +153,35 @@ static uint32_t safe_since(const struct check_model *m, const struct check_regio
 }
 
 /*
+ * "if it only reads and there is a recorded writer of a region that overlaps, later than
+ * the latest reader of the same region, what was recorded for other regions before that
+ * reader, or by it, does not count". Returns that reader plus 1, or 0; *is_over_out: that
+ * reader is the task itself, for which nothing else counts.
+ */
+static uint32_t safe_renewed(const struct check_model *m, const struct check_region *region,
+                             bool *is_over_out)
+{
+    uint32_t since = 0;
+    bool is_renewed = false;
+
+    for (uint32_t i = 0; i < m->record_count; i++) {
+        const struct record *r = &m->records[i];
+
+        if (!r->is_write && r->task >= m->ordered_from && r->task >= since &&
+            check_region_is_same(region, &r->region))
+            since = r->task + 1;
+    }
+    for (uint32_t i = 0; i < m->record_count && since != 0; i++) {
+        const struct record *r = &m->records[i];
+
+        is_renewed = is_renewed || (r->is_write && r->task >= since &&
+                                    check_region_overlaps(region, &r->region, NULL));
+    }
+    *is_over_out = since == m->task_count + 1;
+    return is_renewed ? since : 0;
+}
+
+/*
  * "if it only reads, every recorded writer of a region that overlaps; if it
  * writes, every recorded reader of a region that overlaps, and every recorded
  * writer of one that is not superseded"
@@ -160,11 +189,15 @@ static uint32_t safe_since(const struct check_model *m, const struct check_regio
 static void safe_probe(const struct check_model *m, const struct check_arg *arg, uint64_t *before)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
-    uint32_t since = safe_since(m, &arg->region);
+    uint32_t own_since = safe_since(m, &arg->region);
+    bool is_over = false;
+    uint32_t renewed = only_reads ? safe_renewed(m, &arg->region, &is_over) : 0;
 
-    for (uint32_t i = 0; i < m->record_count; i++) {
+    for (uint32_t i = 0; i < m->record_count && !is_over; i++) {
         const struct record *r = &m->records[i];
         bool counts = only_reads ? r->is_write : !r->is_write || !r->is_superseded;
+        bool is_own = check_region_is_same(&arg->region, &r->region);
+        uint32_t since = renewed != 0 && !is_own ? renewed : own_since;
 
         if (counts && r->task >= since && r->task != m->task_count &&
             check_region_overlaps(&arg->region, &r->region, NULL))
@@ -175,16 +208,22 @@ static void safe_probe(const struct check_model *m, const struct check_arg *arg,
 /*
  * "If it writes a region that covers another one, the records of that other
  * one go away. If it only reads, the writers recorded for the same region
- * become superseded." A task in a MANUAL scope "removes and supersedes nothing".
+ * become superseded", and the readers that it is ordered after go away. A task in a
+ * MANUAL scope "removes and supersedes nothing".
  */
 static void safe_record(struct check_model *m, const struct check_task *task,
                         const struct check_arg *arg)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
+    bool is_over;
+    bool is_renewed = only_reads && safe_renewed(m, &arg->region, &is_over) != 0;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < m->record_count && !task->is_manual; i++) {
         struct record *r = &m->records[i];
+
+        if (is_renewed && !r->is_write && check_region_is_same(&arg->region, &r->region))
+            continue;
 
         if (!only_reads && check_region_covers(&arg->region, &r->region))
             continue;

@@ -328,6 +328,11 @@ struct ref region_find_user(struct graph *g, const struct pto_tensor *element, b
 /* regions.c */
 /* Makes t wait for what conflicts with the access among the tasks of one record, from `since` on. */
 int region_wait(struct graph *g, struct slot *t, struct region *e, uint32_t access, uint32_t since);
+/* Whether a task from `since` on is recorded as a writer. */
+bool region_has_writer_since(const struct regions *x, const struct region *e, uint32_t since);
+/* The number of the latest reader; 0: none. */
+uint32_t region_latest_reader(const struct regions *x, const struct region *e);
+void region_forget_readers(struct regions *x, struct region *e);
 /* The latest living one of the tasks of one record that writes it, or also reads it; slot 0: none. */
 struct ref region_latest_user(struct graph *g, const struct region *e, bool with_readers);
 void region_drop_vector(struct regions *x, struct region *e);

@@ -144,6 +144,33 @@ static uint32_t frame_near(const struct regions *x, const struct pto_tensor *ten
     return of->base == tensor->addr && of->stride[0] == tensor->strides[0] ? frame : 0;
 }
 
+/*
+ * A region that is recorded already, and overlaps others. For one that is read, the
+ * latest reader stands for all before it if somebody has written since, who waited for
+ * it: docs/ordering.md.
+ */
+static void query_again(struct probe *p, struct region *e)
+{
+    uint32_t since = p->since;
+    uint32_t reader = region_latest_reader(p->x, e);
+
+    region_touch_leaf(p->g, e);
+    if (p->g->deps == PTO_DEPS_SAFE &&
+        (p->access & (ACCESS_LOOKUP | ACCESS_WRITE)) == ACCESS_LOOKUP &&
+        reader >= p->g->ordered_from && reader >= p->g->dead_before) {
+        p->reader = reader;
+        p->since = reader + 1;
+        region_query(p);
+        if (p->has_newer)
+            region_forget_readers(p->x, e);
+        if (p->has_newer || reader == p->t->seq)
+            return;
+        p->reader = 0;
+        p->since = since;
+    }
+    region_query(p);
+}
+
 /* Finds or makes the record, and deals with whatever overlaps it. */
 struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_tensor *tensor,
                               uint32_t *access, int *status_out)
@@ -188,9 +215,12 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     p.self = e;
     if (e != NULL && g->deps == PTO_DEPS_SAFE && e->writer.seq >= g->ordered_from)
         p.since = e->writer.seq; /* which waited for all that overlaps: docs/ordering.md */
-    if (e == NULL ? !region_is_first(g, p.own_frame)
-                  : (e->flags & REGION_TANGLED) != 0 || x->has_versions)
-        region_query(&p);
+    if (e == NULL) {
+        if (!region_is_first(g, p.own_frame))
+            region_query(&p);
+    } else if ((e->flags & REGION_TANGLED) != 0 || x->has_versions) {
+        query_again(&p, e);
+    }
     if (p.status >= 0 && e == NULL && (p.access & ACCESS_RECORD) != 0) {
         e = insert_record(&p, bucket, level);
         if (e == NULL || x->is_short)

@@ -22,6 +22,8 @@ struct probe {
     uint32_t since;            /* what was recorded before it is ordered before `self` */
     uint64_t salt;
     uint32_t met;    /* records near it */
+    uint32_t reader; /* the latest one of `self`, if it counts for a reader; 0: none */
+    bool has_newer;  /* a writer after that overlaps */
     bool is_tangled; /* something that overlaps stays recorded */
     bool has_all_frames;
     int status;
@@ -45,6 +47,8 @@ static inline void probe_init(struct probe *p, struct graph *g, struct slot *t,
     p->since = 0;
     p->salt = 0;
     p->met = 0;
+    p->reader = 0;
+    p->has_newer = false;
     p->is_tangled = false;
     p->has_all_frames = false;
     p->status = PTO_OK;
@@ -63,6 +67,8 @@ bool region_tree_start(struct graph *g);
 bool region_tree_tidy(struct graph *g);
 /* A record becomes a leaf; an interval in terms of the frame `near`, if that is not 0. */
 void region_enter_tree(struct graph *g, struct region *e, uint32_t near);
+/* The access of a record that may have a leaf. */
+void region_touch_leaf(struct graph *g, struct region *e);
 /* If it is one it is none any more. */
 void region_leave_tree(struct regions *x, struct region *e);
 /* A frame whose boxes had no leaves got another box: one leaf for all if it is simple, or one each. */

@@ -44,8 +44,10 @@ static void query_tree(struct probe *p)
     b->dims = 0;
     if (p->own_frame != 0)
         box_bounds(p->geom, p->own_frame, b);
+    p->tree.since = (p->access & ACCESS_WRITE) == 0 ? p->since : 0;
     p->tree.visit = visit_leaf;
     region_tree_search(&p->x->tree, &p->tree);
+    p->is_tangled = p->is_tangled || p->tree.is_skipped;
 }
 
 /* Whether a box of a simple frame is one in a cell, as all are: so only those of its cell matter. */
@@ -148,7 +150,7 @@ static void visit_record(struct probe *p, struct region *e)
         return;
     if (!x->has_versions && (e->start >= p->geom->hi || e->start + e->length <= p->geom->lo))
         return;
-    p->met++;
+    p->met += e->last >= p->since;
     if (!region_is_alive(p->g, e)) {
         region_remove(p->g, e);
         return;
@@ -175,6 +177,8 @@ static void visit_record(struct probe *p, struct region *e)
             p->user = user;
         return;
     }
+    if (p->reader != 0)
+        p->has_newer = p->has_newer || region_has_writer_since(x, e, p->reader + 1);
     if ((p->access & ACCESS_LOOKUP) != 0)
         p->status = region_wait(p->g, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
     if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
@@ -355,24 +359,41 @@ static bool has_leaf(const struct regions *x, const struct region *e)
     return x->is_indexed;
 }
 
+static void record_bounds(struct graph *g, struct region *e, struct tree_bounds *b)
+{
+    struct region_shape *shape = region_shape(&g->regions, e);
+
+    b->lo = e->start;
+    if (g->deps != PTO_DEPS_SAFE)
+        b->lo += shape->geom.base;
+    b->hi = b->lo + e->length;
+    b->last = e->kind == REGION_FRAME ? UINT32_MAX : g->seq; /* its boxes are used unseen */
+    b->frame = e->kind == REGION_CONTIGUOUS ? TREE_PLAIN : TREE_LOOSE;
+    b->dims = 0;
+    if (e->kind == REGION_BOX && e->frame != 0)
+        box_bounds(&shape->geom, e->frame, b);
+}
+
+void region_touch_leaf(struct graph *g, struct region *e)
+{
+    struct tree_bounds b;
+
+    if (!has_leaf(&g->regions, e))
+        return;
+    record_bounds(g, e, &b);
+    region_tree_touch(&g->regions.tree, &b, index_of(&g->regions, e));
+}
+
 /* `near` is a frame in whose terms an interval is to be put, or 0. */
 void region_enter_tree(struct graph *g, struct region *e, uint32_t near)
 {
     struct regions *x = &g->regions;
     struct region_shape *shape = region_shape(x, e);
-    struct tree_bounds b = { .frame = TREE_LOOSE };
+    struct tree_bounds b;
 
-    b.lo = e->start;
-    if (g->deps != PTO_DEPS_SAFE)
-        b.lo += shape->geom.base;
-    b.hi = b.lo + e->length;
-    if (e->kind == REGION_BOX && e->frame != 0) {
-        box_bounds(&shape->geom, e->frame, &b);
-    } else if (e->kind == REGION_CONTIGUOUS) {
-        b.frame = TREE_PLAIN;
-        if (near != 0)
-            put_in_terms(g, near, &b);
-    }
+    record_bounds(g, e, &b);
+    if (near != 0 && b.frame == TREE_PLAIN)
+        put_in_terms(g, near, &b);
     if (++x->serial == 0)
         x->serial = 1;
     shape->serial = x->serial;
@@ -622,6 +643,7 @@ static bool is_alone(struct graph *g, uint32_t frame)
     p.own_frame = frame;
     p.tree.bounds =
         (struct tree_bounds){ .lo = of->base, .hi = of->base + of->size, .frame = TREE_MIXED };
+    p.tree.since = 0;
     p.tree.visit = visit_neighbour;
     region_tree_search(&x->tree, &p.tree);
     return !p.tree.is_over && (x->is_indexed || !has_intervals(g, frame));

@@ -51,6 +51,7 @@ static void get_bounds(const struct tree_node *n, uint32_t i, struct tree_bounds
 {
     out->lo = n->lo[i];
     out->hi = n->hi[i];
+    out->last = n->last[i];
     out->frame = n->frame[i];
     out->dims = n->dims[i];
     for (uint32_t d = 0; d < out->dims; d++) {
@@ -63,6 +64,7 @@ static void set_bounds(struct tree_node *n, uint32_t i, const struct tree_bounds
 {
     n->lo[i] = b->lo;
     n->hi[i] = b->hi;
+    n->last[i] = b->last;
     n->frame[i] = b->frame;
     n->dims[i] = (uint8_t)b->dims;
     for (uint32_t d = 0; d < b->dims; d++) {
@@ -133,6 +135,7 @@ static void join(struct region_tree *tree, struct tree_bounds *a, const struct t
     }
     a->lo = a->lo < b->lo ? a->lo : b->lo;
     a->hi = a->hi > b->hi ? a->hi : b->hi;
+    a->last = a->last > b->last ? a->last : b->last;
     for (uint32_t d = 0; d < a->dims; d++) {
         a->min[d] = a->min[d] < b->min[d] ? a->min[d] : b->min[d];
         a->max[d] = a->max[d] > b->max[d] ? a->max[d] : b->max[d];
@@ -287,6 +290,7 @@ static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
     }
     n->lo[i] = n->lo[i] < item->lo ? n->lo[i] : item->lo;
     n->hi[i] = n->hi[i] > item->hi ? n->hi[i] : item->hi;
+    n->last[i] = n->last[i] > item->last ? n->last[i] : item->last;
     for (uint32_t d = 0; d < item->dims; d++) {
         n->min[d][i] = n->min[d][i] < item->min[d] ? n->min[d][i] : item->min[d];
         n->max[d][i] = n->max[d][i] > item->max[d] ? n->max[d][i] : item->max[d];
@@ -455,6 +459,16 @@ static bool meets(struct region_tree *tree, const struct tree_node *n, uint32_t 
     return true;
 }
 
+/* Of the probe's bounds, and recent enough. */
+static inline bool matters(struct region_tree *tree, const struct tree_node *n, uint32_t i,
+                           struct tree_probe *p)
+{
+    if (!meets(tree, n, i, p))
+        return false;
+    p->is_skipped = p->is_skipped || n->last[i] < p->since;
+    return n->last[i] >= p->since;
+}
+
 static void drop_entry(struct tree_node *n, uint32_t i)
 {
     struct tree_bounds last;
@@ -473,7 +487,7 @@ static void search(struct region_tree *tree, struct tree_node *n, struct tree_pr
         uint32_t child = n->child[i];
         bool is_kept = true;
 
-        if (!meets(tree, n, i, p)) {
+        if (!matters(tree, n, i, p)) {
             i++;
             continue;
         }
@@ -495,7 +509,7 @@ static void search(struct region_tree *tree, struct tree_node *n, struct tree_pr
 
 void region_tree_search(struct region_tree *tree, struct tree_probe *p)
 {
-    p->is_over = false;
+    p->is_over = p->is_skipped = false;
     p->converted.frame = TREE_MIXED;
     if (tree->root == 0)
         return;
@@ -504,6 +518,38 @@ void region_tree_search(struct region_tree *tree, struct tree_probe *p)
         free_node(tree, tree->root);
         tree->root = 0;
     }
+}
+
+static bool holds(const struct tree_node *n, uint32_t i, const struct tree_bounds *b)
+{
+    if (n->lo[i] > b->lo || n->hi[i] < b->hi)
+        return false;
+    for (uint32_t d = 0; d < b->dims && n->frame[i] == b->frame; d++)
+        if (n->min[d][i] > b->min[d] || n->max[d][i] < b->max[d])
+            return false;
+    return true;
+}
+
+/* All that have its number: those of records that have gone are not told apart here. */
+static bool touch(struct region_tree *tree, struct tree_node *n, const struct tree_bounds *b,
+                  uint32_t leaf)
+{
+    bool is_found = false;
+
+    for (uint32_t i = 0; i < n->count; i++) {
+        if (!holds(n, i, b) || (n->height == 0 && n->child[i] != leaf) ||
+            (n->height != 0 && !touch(tree, node_at(tree, n->child[i]), b, leaf)))
+            continue;
+        n->last[i] = n->last[i] > b->last ? n->last[i] : b->last;
+        is_found = true;
+    }
+    return is_found;
+}
+
+void region_tree_touch(struct region_tree *tree, const struct tree_bounds *bounds, uint32_t leaf)
+{
+    if (tree->root != 0)
+        (void)touch(tree, node_at(tree, tree->root), bounds, leaf);
 }
 
 static void renumber(struct region_tree *tree, struct tree_node *n,

@@ -36,7 +36,8 @@ enum {
 /* What an entry reaches. */
 struct tree_bounds {
     uint64_t lo;
-    uint64_t hi; /* exclusive */
+    uint64_t hi;   /* exclusive */
+    uint32_t last; /* number of the latest access, or a higher one */
     uint32_t frame;
     uint32_t dims; /* of that frame, and one for the rest; 0 without a frame */
     uint32_t min[TREE_DIMS];
@@ -46,6 +47,7 @@ struct tree_bounds {
 struct tree_node {
     uint64_t lo[TREE_FANOUT];
     uint64_t hi[TREE_FANOUT];
+    uint32_t last[TREE_FANOUT];
     uint32_t frame[TREE_FANOUT];
     uint32_t child[TREE_FANOUT];  /* a node; in a leaf node, the caller's number */
     uint32_t serial[TREE_FANOUT]; /* in a leaf node */
@@ -55,7 +57,7 @@ struct tree_node {
     uint32_t height; /* 0: a leaf node */
     uint32_t next_free;
     uint8_t dims[TREE_FANOUT];
-    uint32_t reserved[3];
+    uint32_t reserved[11];
 };
 
 struct region_tree {
@@ -77,6 +79,8 @@ struct tree_probe {
     struct tree_bounds bounds;
     /* Called for each leaf whose bounds meet; false: it is to be dropped. It changes no tree. */
     bool (*visit)(struct tree_probe *p, uint32_t leaf, uint32_t serial);
+    uint32_t since;               /* leaves whose latest access is older do not matter */
+    bool is_skipped;              /* there were such leaves */
     bool is_over;                 /* set by `visit`: nothing else matters */
     struct tree_bounds converted; /* the bounds in terms of the frame that was met last */
 };
@@ -86,6 +90,8 @@ bool region_tree_clear(struct region_tree *tree);
 /* False: memory has run out, and the tree is not to be used any more. */
 bool region_tree_insert(struct region_tree *tree, const struct tree_bounds *bounds, uint32_t leaf,
                         uint32_t serial);
+/* An access of a leaf, whose bounds these are. */
+void region_tree_touch(struct region_tree *tree, const struct tree_bounds *bounds, uint32_t leaf);
 /* Visits every leaf that the probe's bounds can meet. */
 void region_tree_search(struct region_tree *tree, struct tree_probe *p);
 

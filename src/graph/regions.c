@@ -702,6 +702,52 @@ static int wait_for_vector(struct graph *g, struct slot *t, struct region *e, bo
     return status;
 }
 
+bool region_has_writer_since(const struct regions *x, const struct region *e, uint32_t since)
+{
+    if (e->writer.seq >= since)
+        return true;
+    if (e->vector != 0 && (e->flags & REGION_HAS_WRITERS) != 0) {
+        const struct region_vector *v = region_vector(x, e->vector);
+
+        for (uint32_t i = v->count; i-- > 0 && v->ref[i].seq >= since;)
+            if ((v->ref[i].slot & REGION_REF_WRITE) != 0)
+                return true;
+    }
+    return false;
+}
+
+uint32_t region_latest_reader(const struct regions *x, const struct region *e)
+{
+    uint32_t found = 0;
+
+    for (uint32_t i = 0; i < e->reader_count; i++)
+        found = e->reader[i].seq > found ? e->reader[i].seq : found;
+    if (e->vector != 0) {
+        const struct region_vector *v = region_vector(x, e->vector);
+
+        for (uint32_t i = v->count; i-- > 0 && v->ref[i].seq > found;)
+            if ((v->ref[i].slot & REGION_REF_WRITE) == 0)
+                found = v->ref[i].seq;
+    }
+    return found;
+}
+
+void region_forget_readers(struct regions *x, struct region *e)
+{
+    e->reader_count = 0;
+    if (e->vector != 0) {
+        struct region_vector *v = region_vector(x, e->vector);
+        uint32_t kept = 0;
+
+        for (uint32_t i = 0; i < v->count; i++)
+            if ((v->ref[i].slot & REGION_REF_WRITE) != 0)
+                v->ref[kept++] = v->ref[i];
+        v->count = kept;
+        if (kept == 0)
+            region_drop_vector(x, e);
+    }
+}
+
 struct ref region_latest_user(struct graph *g, const struct region *e, bool with_readers)
 {
     struct ref found = graph_is_alive(g, e->writer) ? e->writer : (struct ref){ 0, 0 };

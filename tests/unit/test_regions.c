@@ -57,27 +57,62 @@ static uint32_t list_since(const struct record_list *list, const struct geom *ge
     return since;
 }
 
+/*
+ * Whether somebody wrote since the latest reader of this very region, who then stands
+ * for all before it; so does the task itself.
+ */
+static bool list_renew(const struct record_list *list, const struct geom *geom, uint32_t task,
+                       uint32_t *since)
+{
+    uint32_t reader = UINT32_MAX;
+    bool is_renewed = false;
+
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct list_record *e = &list->record[i];
+
+        if (!e->is_write && e->task >= list->ordered_from &&
+            (reader == UINT32_MAX || e->task > reader) &&
+            overlap_safe(geom, &e->geom) == OVERLAP_COVERS && geom_equal(geom, &e->geom))
+            reader = e->task;
+    }
+    for (uint32_t i = 0; i < list->count && reader != UINT32_MAX; i++) {
+        const struct list_record *e = &list->record[i];
+
+        is_renewed = is_renewed || (e->is_write && e->task > reader &&
+                                    overlap_safe(geom, &e->geom) != OVERLAP_NONE);
+    }
+    if (is_renewed || reader == task)
+        *since = reader + 1;
+    return is_renewed;
+}
+
 /* docs/ordering.md, deps=safe, for one argument. */
 static void list_access_safe(struct record_list *list, const struct pto_tensor *t, uint32_t tag,
                              bool is_manual, uint32_t task)
 {
     bool is_write = tag != PTO_TAG_INPUT;
-    uint32_t kept = 0, since;
+    uint32_t kept = 0, since, own_since;
+    bool is_renewed;
     struct geom geom;
 
     geom_init_safe(&geom, t);
     if (tag == PTO_TAG_NO_DEP || t->manual_dep || geom.lo == geom.hi)
         return;
-    since = list_since(list, &geom);
+    since = own_since = list_since(list, &geom);
+    is_renewed = !is_write && !is_manual && list_renew(list, &geom, task, &since);
     for (uint32_t i = 0; i < list->count && !is_manual; i++) {
         struct list_record *e = &list->record[i];
         enum overlap o = overlap_safe(&geom, &e->geom);
+        bool is_own = o == OVERLAP_COVERS && geom_equal(&geom, &e->geom);
 
-        if (o != OVERLAP_NONE && (is_write ? !e->is_superseded : e->is_write) && e->task >= since)
+        if (o != OVERLAP_NONE && (is_write ? !e->is_superseded : e->is_write) &&
+            e->task >= (is_own ? own_since : since))
             list->waits[e->task] = task;
-        if (!is_write && e->is_write && o == OVERLAP_COVERS && geom_equal(&geom, &e->geom))
+        if (!is_write && e->is_write && is_own)
             e->is_superseded = true;
         if (is_write && o == OVERLAP_COVERS)
+            continue;
+        if (is_renewed && !e->is_write && is_own)
             continue;
         if (kept != i)
             list->record[kept] = *e;
