@@ -625,8 +625,8 @@ static bool say_launch(const struct failure *f, struct pto_error *error)
             value[0], value[1], value[2],
             value[3] != 0
                 ? "no task gets it: let the orchestration pass it on with pto_pass_scalar"
-                : "it was not declared to vary: pass it on with pto_pass_scalar and declare it "
-                  "with pto_run_options_vary when the graph is built");
+                : "it was not declared to vary: if the orchestration only passes it on, with "
+                  "pto_pass_scalar, declare it with pto_run_options_vary when the graph is built");
         return true;
     case FAULT_VARYING_ABSENT:
         SAY("scalar %" PRIu64 " was declared to vary with pto_run_options_vary, but the entry has "
