@@ -372,26 +372,27 @@ static inline bool has_label(const char *labels, const char *label)
     return false;
 }
 
-static inline bool run_scenario(const struct scenario *s, bool is_quiet, bool is_random)
+static inline bool run_scenario(const struct scenario *s, bool is_quiet, uint64_t walk)
 {
     struct explore_limits limits = s->limits;
 
     limits.skips_notes = true;
     limits.is_quiet = is_quiet;
-    if (is_random)
-        limits.execution_max = 0;
+    limits.execution_max *= walk;
     return explore_run(&s->explore, &limits) == 0;
 }
 
 /*
  * `--label L` runs what shows L first, with `--only` nothing else; `--first`
  * stops at the first failure. `--random` leaves the walk through all schedules
- * out: what is broken shows up at random much sooner.
+ * out: what is broken shows up at random much sooner. `--long` goes further where
+ * the walk is too long to end.
  */
 static inline int scenario_main(int argc, char **argv, const struct scenario *list, uint32_t count)
 {
     const char *label = "";
-    bool is_first = false, is_only = false, is_random = false;
+    bool is_first = false, is_only = false;
+    uint64_t walk = 1; /* how far to go, in limits of the scenario */
     uint32_t passed = 0, failed = 0;
 
     for (int i = 1; i < argc; i++) {
@@ -400,7 +401,9 @@ static inline int scenario_main(int argc, char **argv, const struct scenario *li
         else if (strcmp(argv[i], "--only") == 0)
             is_only = true;
         else if (strcmp(argv[i], "--random") == 0)
-            is_random = true;
+            walk = 0;
+        else if (strcmp(argv[i], "--long") == 0)
+            walk = 4;
         else if (strcmp(argv[i], "--label") == 0 && i + 1 < argc)
             label = argv[++i];
     }
@@ -408,7 +411,7 @@ static inline int scenario_main(int argc, char **argv, const struct scenario *li
         for (uint32_t i = 0; i < count && !(is_first && failed != 0); i++) {
             if (has_label(list[i].labels, label) != (pass == 0))
                 continue;
-            if (run_scenario(&list[i], is_first, is_random)) {
+            if (run_scenario(&list[i], is_first, walk)) {
                 passed++;
                 continue;
             }

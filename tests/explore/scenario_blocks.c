@@ -115,7 +115,7 @@ int main(int argc, char **argv)
           { .preemption_max = 1, .delay_max = 0, .execution_max = 100000, .random_count = 10000 } },
         { { "retained", 2, setup_two, retain_thread, check_all_ran },
           "R4 A4",
-          { .preemption_max = 2, .delay_max = 0, .execution_max = 220000, .random_count = 5000 } },
+          { .preemption_max = 2, .delay_max = 0, .execution_max = 55000, .random_count = 5000 } },
     };
 
     return scenario_main(argc, argv, list, sizeof(list) / sizeof(list[0]));

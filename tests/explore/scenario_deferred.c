@@ -225,13 +225,13 @@ int main(int argc, char **argv)
     static const struct scenario list[] = {
         { { "two conditions", 4, setup_two_conditions, two_conditions_thread, check_all_ran },
           "R18 A18 A19",
-          { .preemption_max = 1, .delay_max = 0, .execution_max = 80000, .random_count = 15000 } },
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 20000, .random_count = 15000 } },
         { { "conditions of blocks", 3, setup_blocks, blocks_thread, check_all_ran },
           "R17 A17 R18 A18 A19",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 150000, .random_count = 10000 } },
         { { "condition in a launch", 3, setup_alone, alone_thread, check_all_ran },
           "",
-          { .preemption_max = 2, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
+          { .preemption_max = 2, .delay_max = 0, .execution_max = 15000, .random_count = 10000 } },
         { { "conditions, stopped", 3, setup_stopped, stopped_thread, check_stopped },
           "",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 5000 } },
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
           { .preemption_max = 2, .delay_max = 0, .execution_max = 60000, .random_count = 2000 } },
         { { "condition, timed", 2, setup_timed, timed_thread, check_timed },
           "",
-          { .preemption_max = 1, .delay_max = 0, .execution_max = 60000, .random_count = 10000 } },
+          { .preemption_max = 1, .delay_max = 0, .execution_max = 15000, .random_count = 10000 } },
     };
 
     return scenario_main(argc, argv, list, sizeof(list) / sizeof(list[0]));

@@ -171,7 +171,7 @@ int main(int argc, char **argv)
           { .preemption_max = 1, .delay_max = 0, .execution_max = 300000, .random_count = 10000 } },
         { { "diamond, shared late", 2, setup_unshared, diamond_thread, check_all_ran },
           "R6 A6",
-          { .preemption_max = 2, .delay_max = 0, .execution_max = 300000, .random_count = 10000 } },
+          { .preemption_max = 2, .delay_max = 0, .execution_max = 75000, .random_count = 10000 } },
         { { "reuse", 2, setup_two, reuse_thread, check_all_ran },
           "R10 A10",
           { .preemption_max = 1, .delay_max = 0, .execution_max = 200000, .random_count = 40000 } },
