@@ -50,6 +50,14 @@ struct pto_scene_param {
     int64_t value;
 };
 
+/* A scalar of the entry. */
+struct pto_scene_scalar {
+    const char *name;
+    bool is_float;
+    double number;   /* of a float, rounded to its type; of an integer, too */
+    int64_t integer; /* of an integer */
+};
+
 /* A case of the scene. */
 struct pto_scene {
     size_t size;           /* set by the runtime */
@@ -63,6 +71,7 @@ struct pto_scene {
     uint32_t param_count;
     const uint64_t *scalar; /* as the orchestration gets them */
     uint32_t scalar_count;
+    const struct pto_scene_scalar *named; /* the same with their names */
 };
 
 /* The golden itself; the scene defines it. Returns 0 once everything is filled in. */
@@ -95,6 +104,26 @@ static inline int64_t pto_scene_param(const struct pto_scene *s, const char *nam
         if (strcmp(s->param[i].name, name) == 0)
             return s->param[i].value;
     pto_scene_refuse("parameter", name);
+    return 0;
+}
+
+/* Returns a scalar of the entry by its name: a number of any type. */
+static inline double pto_scene_scalar(const struct pto_scene *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->scalar_count; i++)
+        if (strcmp(s->named[i].name, name) == 0)
+            return s->named[i].number;
+    pto_scene_refuse("scalar", name);
+    return 0;
+}
+
+/* The same for an integer, all bits of it. */
+static inline int64_t pto_scene_scalar_integer(const struct pto_scene *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->scalar_count; i++)
+        if (strcmp(s->named[i].name, name) == 0 && !s->named[i].is_float)
+            return s->named[i].integer;
+    pto_scene_refuse("integer scalar", name);
     return 0;
 }
 

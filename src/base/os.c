@@ -26,8 +26,12 @@
 #include "pto/status.h"
 
 enum { NS_PER_S = 1000000000 };
-enum { GUARD_BYTES = 1 << 20 }; /* below a stack: kernels may have large frames */
-enum { CPU_SETS = 16 };         /* of 1024 CPUs each; the kernel refuses a mask that is too small */
+enum {
+    STACK_BYTES =
+        8 << 20, /* of a thread, whatever the limits of the process: pages appear on use */
+    GUARD_BYTES = 1 << 20, /* below it: kernels may have large frames */
+};
+enum { CPU_SETS = 16 }; /* of 1024 CPUs each; the kernel refuses a mask that is too small */
 
 uint64_t os_now_ns(void)
 {
@@ -113,6 +117,7 @@ int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     pthread_attr_init(&attr);
+    pthread_attr_setstacksize(&attr, STACK_BYTES + GUARD_BYTES);
     pthread_attr_setguardsize(&attr, GUARD_BYTES);
     error = pthread_create(&handle, &attr, fn, arg);
     pthread_attr_destroy(&attr);

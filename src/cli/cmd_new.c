@@ -39,7 +39,7 @@ static const struct template templates[] = {
                     "\n"
                     "cases:\n"
                     "  - { name: small, params: { n: 1024 } }\n"
-                    "  - { name: odd, params: { n: 1000 } }\n" },
+                    "  - { name: odd, params: { n: 1000 }, scalars: { alpha: -0.5 } }\n" },
     { "orch.c",
       "/* Submits a task for each tile of 256 elements. They are independent of each other. */\n"
       "#include <pto/orch.h>\n"
@@ -79,13 +79,14 @@ static const struct template templates[] = {
                   "int pto_scene_golden(const struct pto_scene *s)\n"
                   "{\n"
                   "    int64_t n = pto_scene_param(s, \"n\");\n"
+                  "    float alpha = (float)pto_scene_scalar(s, \"alpha\");\n"
                   "    const float *x = pto_scene_data(s, \"x\"), *y = pto_scene_data(s, \"y\");\n"
                   "    float *expected = pto_scene_expected(s, \"y\");\n"
                   "\n"
                   "    pto_scene_random(s, \"x\", -1, 1);\n"
                   "    pto_scene_random(s, \"y\", -1, 1);\n"
                   "    for (int64_t i = 0; i < n; i++)\n"
-                  "        expected[i] = 2 * x[i] + y[i];\n"
+                  "        expected[i] = alpha * x[i] + y[i];\n"
                   "    return 0;\n"
                   "}\n" },
     { "README.md",

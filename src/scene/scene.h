@@ -94,6 +94,7 @@ struct scene_case {
     struct scene_tolerance tolerance[PTO_DTYPE_COUNT];
     struct scene_files *inputs; /* NULL: none */
     struct scene_files *expected;
+    struct scene_scalar *scalar; /* the scene's, with the case's values; NULL: the scene's */
 };
 
 struct scene {
@@ -134,6 +135,13 @@ bool scene_evaluate(const struct scene_product *product, const struct scene_para
                     uint32_t param_count, int64_t *value_out, const char **missing_out);
 /* -1: there is no such argument. */
 int scene_find_argument(const struct scene *scene, const char *name);
+
+/* As many as the scene has. */
+static inline const struct scene_scalar *scene_scalars(const struct scene *scene,
+                                                       const struct scene_case *kase)
+{
+    return kase->scalar != NULL ? kase->scalar : scene->scalar;
+}
 
 /* The default of a type. */
 struct scene_tolerance scene_tolerance_default(enum pto_dtype dtype);

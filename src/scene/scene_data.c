@@ -12,6 +12,26 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
 static int make_scalars(struct scene_data *data, struct fault *fault);
 static int fill_inputs(const struct scene_data_params *params, struct scene_data *data,
                        struct fault *fault);
+static void name_scalars(const struct scene_data *data, struct pto_scene_scalar *named)
+{
+    for (uint32_t i = 0; i < data->scene->scalar_count; i++) {
+        const struct scene_scalar *scalar = &data->scene->scalar[i];
+        float single;
+
+        named[i] = (struct pto_scene_scalar){ .name = scalar->name,
+                                              .is_float = scalar->type != SCENE_INTEGER };
+        if (scalar->type == SCENE_FLOAT32) {
+            memcpy(&single, &data->scalar[i], sizeof(single));
+            named[i].number = (double)single;
+        } else if (scalar->type == SCENE_FLOAT64) {
+            memcpy(&named[i].number, &data->scalar[i], sizeof(named[i].number));
+        } else {
+            memcpy(&named[i].integer, &data->scalar[i], sizeof(named[i].integer));
+            named[i].number = (double)named[i].integer;
+        }
+    }
+}
+
 static int call_golden(const struct scene_data_params *params, struct scene_data *data,
                        struct fault *fault);
 static int load_expected(struct scene_data *data, struct fault *fault);
@@ -139,7 +159,7 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
 static int make_scalars(struct scene_data *data, struct fault *fault)
 {
     for (uint32_t i = 0; i < data->scene->scalar_count; i++) {
-        const struct scene_scalar *scalar = &data->scene->scalar[i];
+        const struct scene_scalar *scalar = &scene_scalars(data->scene, data->kase)[i];
         double number = scalar->number;
         const char *missing;
         int64_t value = 0;
@@ -273,6 +293,7 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
     struct pto_scene_tensor *tensor = calloc(count + 1, sizeof(*tensor));
     void **copy = calloc(count + 1, sizeof(*copy));
     struct pto_scene_param param[SCENE_PARAMS_MAX];
+    struct pto_scene_scalar named[PTO_ENTRY_SCALARS_MAX];
     uint64_t seed = params->kase->seed;
     struct pto_scene scene = {
         .size = sizeof(scene),
@@ -286,10 +307,12 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
         .param_count = data->param_count,
         .scalar = data->scalar,
         .scalar_count = data->scene->scalar_count,
+        .named = named,
     };
     int status = tensor != NULL && copy != NULL ? keep_given(data, copy, fault)
                                                 : fault_tell(fault, PTO_ENOMEM, "no memory");
 
+    name_scalars(data, named);
     for (uint32_t i = 0; i < data->param_count; i++)
         param[i] = (struct pto_scene_param){ data->param[i].name, data->param[i].value };
     for (uint32_t i = 0; status == PTO_OK && i < count; i++) {

@@ -388,6 +388,38 @@ static int take_case_name(struct loader *l, const struct node *value, void *targ
     return status;
 }
 
+/* Values by name, instead of those that the scene has. */
+static int take_case_scalars(struct loader *l, const struct node *value, void *target)
+{
+    size_t bytes = l->scene->scalar_count * sizeof(struct scene_scalar);
+    struct scene_scalar *copy;
+
+    if (value->kind != NODE_MAP)
+        return REFUSE(l, value, "expected a mapping of scalars to values: { alpha: 0.5 }");
+    copy = scene_document_take(l->document, bytes + 1);
+    if (copy == NULL)
+        return scene_fields_no_memory(l);
+    if (bytes != 0)
+        memcpy(copy, l->scene->scalar, bytes);
+    ((struct scene_case *)target)->scalar = copy;
+    for (const struct node *part = value->part; part != NULL; part = part->next) {
+        uint32_t i = 0;
+        int status;
+
+        while (i < l->scene->scalar_count && strcmp(copy[i].name, part->key) != 0)
+            i++;
+        if (i == l->scene->scalar_count)
+            return scene_document_refuse_key(l->document, part, l->fault,
+                                             "unknown scalar '%.80s'; the scene lists its scalars",
+                                             part->key);
+        copy[i].product.count = 0;
+        status = take_scalar_value(l, part, &copy[i]);
+        if (status < 0)
+            return status;
+    }
+    return PTO_OK;
+}
+
 static int take_case(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
@@ -399,6 +431,7 @@ static int take_case(struct loader *l, const struct node *value, void *target)
         { "timeout", take_timeout, false },
         { "seed", take_seed, false },
         { "tolerance", take_tolerance, false },
+        { "scalars", take_case_scalars, false },
         { "inputs", take_inputs, false },
         { "expected", take_expected, false },
         { NULL, NULL, false },
@@ -531,7 +564,7 @@ static int check_shapes(struct loader *l, const struct scene_case *kase)
 static int check_scalars(struct loader *l, const struct scene_case *kase)
 {
     for (uint32_t i = 0; i < l->scene->scalar_count; i++) {
-        const struct scene_scalar *scalar = &l->scene->scalar[i];
+        const struct scene_scalar *scalar = &scene_scalars(l->scene, kase)[i];
         int64_t low = !scalar->is_signed   ? 0
                       : scalar->bytes == 8 ? INT64_MIN
                                            : -(1ll << (8 * scalar->bytes - 1));

@@ -53,7 +53,21 @@ expect 2 "'a b' is not a name" -- new "a b"
 expect 2 "usage: pto new" -- new
 expect 2 "unexpected argument 'b'" -- new a b
 expect 1 "No such file" -- new no/where
+variant no_scalar golden.c 's/"alpha")/"beta")/'
+expect 1 "the golden asks for the scalar 'beta', which scene.yaml does not have" -- run no_scalar --platform a5sim
 echo "ok    new"
+
+# ---- what a kernel may use ----
+
+# libm, and 7 MiB of stack on the threads of the device, where gangs run, whatever the shell's limit.
+variant deep kernels/axpy.c '1a #include <math.h>
+s/^    for/    volatile char room[7 << 20];\n    for (unsigned i = 0; i < sizeof(room); i += 4096)\n        room[i] = 1;\n    if (pto_block_index(args) == 1)\n        return;\n&/
+s/alpha \* x\[i\]/(float)(room[0] * log(exp((double)(alpha * x[i]))))/'
+sed -i 's/PTO_PASS(0)/&, PTO_GANG(2)/' deep/orch.c
+sed -i 's/rtol: 1e-6, atol: 1e-6/rtol: 1e-5, atol: 1e-5/' deep/scene.yaml
+expect 0 "$runs passed" -- test deep
+(ulimit -s 1024 && expect 0 "$runs passed" -- test deep)
+echo "ok    libm and the stack"
 
 # ---- a wrong result ----
 

@@ -53,6 +53,7 @@ static void reads_everything_that_may_stand_there(void **state)
         "  - { name: two, params: { n: 16, m: 1 }, platforms: [a2a3sim, a2a3], modes: [stream, "
         "host],\n"
         "      clusters: 3, timeout: 9, seed: 12, tolerance: { int64: { atol: 1 } },\n"
+        "      scalars: { u: 0.25, t: 7 },\n"
         "      inputs: { b: b.npy }, expected: { c: /c.npy } }\n";
     struct fault fault = { .status = 0 };
     const struct scene_case *two;
@@ -93,6 +94,11 @@ static void reads_everything_that_may_stand_there(void **state)
     assert_true(s->kase[0].tolerance[PTO_BFLOAT16].ulp == 2);
     assert_null(s->kase[0].expected);
     two = &s->kase[1];
+    assert_ptr_equal(scene_scalars(s, &s->kase[0]), s->scalar);
+    assert_true(scene_scalars(s, two)[0].number == 0.5);
+    assert_int_equal(scene_scalars(s, two)[1].product.factor[0].value, 7);
+    assert_true(scene_scalars(s, two)[2].number == 0.25);
+    assert_int_equal(scene_scalars(s, two)[2].product.count, 0);
     assert_int_equal(two->param_count, 3);
     assert_int_equal(scene_find_param(two->param, two->param_count, "n")->value, 16);
     assert_int_equal(scene_find_param(two->param, two->param_count, "k")->value, -3);
@@ -192,6 +198,11 @@ static const struct {
       ":8:35: '1+1' is neither a number nor a parameter nor a product" },
     { HEAD TAIL "scalars:\n  - { name: s, type: text, value: 1 }\n",
       ":8:22: a scalar must be float32" },
+    { HEAD TAIL "cases:\n  - { name: a, scalars: { s: 1 } }\n", ":8:27: unknown scalar 's'" },
+    { HEAD TAIL "cases:\n  - { name: a, scalars: 1 }\n", ":8:25: expected a mapping of scalars" },
+    { HEAD TAIL "scalars:\n  - { name: s, type: int8, value: 1 }\n"
+                "cases:\n  - { name: a, scalars: { s: 128 } }\n",
+      ":10:30: the value does not fit the type in case 'a'" },
     { HEAD "arguments:\n  - { name: f, direction: out, type: float32, shape: [n] }\ngolden: g.c\n",
       ":4:55: case 'default' has no parameter 'n'" },
     { HEAD "arguments:\n  - { name: f, direction: up, type: float32, shape: [1] }\ngolden: g.c\n",
