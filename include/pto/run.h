@@ -87,8 +87,12 @@ struct pto_run_options {
      */
     uint64_t stall_timeout_ns;
     uint64_t data_timeout_ns; /* for pto_get_data and pto_set_data; 0: 15 s */
-    uint32_t trace_records;   /* the latest that each worker keeps: a power of two; 0: 65536 */
-    pto_task_fn task;         /* may be NULL, and then costs nothing */
+    /*
+     * The latest ones that each worker keeps, a power of two. 0: 4194304, all of 2 million tasks;
+     * they take 24 bytes each, of memory that is used as it fills.
+     */
+    uint32_t trace_records;
+    pto_task_fn task; /* may be NULL, and then costs nothing */
     void *task_context;
     uint64_t varying_scalars[PTO_SCALAR_WORDS]; /* for pto_graph_build: see pto_run_options_vary */
     /*
@@ -173,6 +177,10 @@ struct pto_run_report {
     uint32_t core_tasks[PTO_CORES_MAX]; /* executions by simulated core: AICs, then AIVs */
     struct pto_timing timing[PTO_TIMING_SLOTS];
     struct pto_error error;
+    uint64_t dummies;      /* tasks without a kernel; allocations are none */
+    uint64_t skipped;      /* tasks whose predicate did not hold */
+    uint64_t stopped;      /* tasks that never ran: the run had failed, or was cancelled */
+    uint64_t records_lost; /* by the recorder: older ones that gave way, and edges */
 };
 
 /* Prepares a report for the call that fills it in. */

@@ -21,7 +21,8 @@ enum pto_trace {
 
 /*
  * Writes the timeline of the last recorded run, successful or not, for
- * ui.perfetto.dev: a track for each simulated core, a slice for each execution, a
+ * ui.perfetto.dev: a track for each simulated core, a slice for each execution, tracks
+ * for dummies, for tasks that their predicate skipped and for those that never ran, a
  * flow for each dependency that was wired (see `edges` of struct pto_run_report),
  * counters of live and ready tasks, and how many records were lost. The file is
  * written completely or not at all. PTO_EINVAL: nothing was recorded. `error` may be

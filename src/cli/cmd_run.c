@@ -74,6 +74,11 @@ static const struct cli_option options[] = {
       "write timelines to NAME-PLATFORM-MODE.json, or NAME-CASE-PLATFORM-MODE.json if the scene "
       "has several cases; ui.perfetto.dev shows them",
       CLI_TEXT, AT(trace) },
+    { "trace-records", 0, "N",
+      "with --trace: records that each thread keeps, the latest ones, two for each task; rounded "
+      "up "
+      "to a power of two (default: 4194304)",
+      CLI_COUNT, AT(session.trace_records), .low = 1, .high = 1 << 24 },
     { "in", 0, "NAME=FILE.npy", "take the data of an argument from a file; its shape follows it",
       CLI_CUSTOM, AT(in), .custom = take_file },
     { "out", 0, "NAME=FILE.npy",

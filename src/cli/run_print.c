@@ -28,8 +28,12 @@ static void print_report(const struct pto_run_report *report, uint64_t best_ns, 
 {
     uint32_t clusters = report->core_count / PTO_CLUSTER_CORES;
 
-    printf("  tasks    %llu, %u thread%s\n", (unsigned long long)report->tasks, report->workers,
-           report->workers == 1 ? "" : "s");
+    printf("  tasks    %" PRIu64, report->tasks);
+    if (report->dummies != 0)
+        printf(", %" PRIu64 " of them dummies", report->dummies);
+    if (report->skipped != 0)
+        printf(", %" PRIu64 " skipped by their predicates", report->skipped);
+    printf(", %u thread%s\n", report->workers, report->workers == 1 ? "" : "s");
     printf("  time     %.1f us", (double)best_ns / 1000);
     if (rounds > 1)
         printf(", the shortest of %" PRIu32, rounds);
@@ -56,6 +60,10 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
         return false;
     }
     printf("  timeline %s (open it at ui.perfetto.dev)\n", path);
+    if (s->report.records_lost != 0)
+        printf("  warning  the recorder lost the oldest %" PRIu64 " records of the run; "
+               "--trace-records keeps more\n",
+               s->report.records_lost);
     return true;
 }
 
@@ -102,6 +110,9 @@ static void print_failure(struct session *s, enum pto_mode mode, const char *wha
         print_mismatch(s, mode);
     else
         printf("  error    %s\n", fault->text);
+    if (s->report.stopped != 0)
+        printf("  tasks    %" PRIu64 ", %" PRIu64 " of which never ran\n", s->report.tasks,
+               s->report.stopped);
 }
 
 static void do_nothing(void *context)

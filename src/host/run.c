@@ -31,7 +31,7 @@ static void fail_in_queue(struct run *run);
 static struct run *run_get(struct pto_run *handle, int *status_out);
 static void keep_names(struct run *run);
 
-enum { TRACE_RECORDS_DEFAULT = 65536, TRACE_RECORDS_MAX = 1 << 24 };
+enum { TRACE_RECORDS_DEFAULT = 1 << 22, TRACE_RECORDS_MAX = 1 << 24 };
 
 /* ---- blocking ---- */
 

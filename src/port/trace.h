@@ -22,17 +22,25 @@ enum trace_kind {
     TRACE_DEPTH, /* seq: live tasks; value: ready ones of this worker */
 };
 
+/* Why a task that was recorded on no core ran nothing. */
+enum trace_nothing {
+    TRACE_DUMMY,   /* it has no kernel */
+    TRACE_SKIPPED, /* its predicate did not hold */
+    TRACE_STOPPED, /* the run had failed, or was cancelled */
+    TRACE_NOTHINGS
+};
+
 enum {
     TRACE_BATCH = 16,
-    TRACE_CORE_NONE = UINT16_MAX /* a dummy, or an end whose core the begin tells */
+    TRACE_CORE_NONE = UINT16_MAX /* it ran nothing; or an end whose core the begin tells */
 };
 
 struct trace_record {
-    uint64_t time; /* port_cycles */
-    uint32_t seq;  /* of the task */
-    uint16_t core; /* AICs, then AIVs */
-    uint8_t kind;  /* enum trace_kind */
-    uint8_t reserved;
+    uint64_t time;   /* port_cycles */
+    uint32_t seq;    /* of the task */
+    uint16_t core;   /* AICs, then AIVs */
+    uint8_t kind;    /* enum trace_kind */
+    uint8_t nothing; /* enum trace_nothing, without a core */
     uint32_t value;
     uint32_t block;
 };
@@ -67,6 +75,13 @@ static inline void trace_put(struct trace_ring *ring, uint64_t time, enum trace_
 {
     ring->record[ring->count++ & ring->mask] =
         (struct trace_record){ time, seq, (uint16_t)core, (uint8_t)kind, 0, value, block };
+}
+
+static inline void trace_no_run(struct trace_ring *ring, uint32_t seq, uint32_t kernel,
+                                enum trace_nothing why)
+{
+    trace_put(ring, port_cycles(), TRACE_RUN, seq, TRACE_CORE_NONE, kernel, 0);
+    ring->record[(ring->count - 1) & ring->mask].nothing = (uint8_t)why;
 }
 
 static inline void trace_begin(struct trace_ring *ring, uint32_t seq, uint32_t core,

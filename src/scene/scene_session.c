@@ -260,6 +260,8 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.order_seed = s->order_seed;
     options.has_guards = !s->options->is_unguarded;
     options.trace = watch == NULL ? s->options->trace : PTO_TRACE_OFF;
+    for (uint32_t n = s->options->trace_records; n > options.trace_records;)
+        options.trace_records = options.trace_records != 0 ? 2 * options.trace_records : 1;
     options.timeout_ns = (uint64_t)(timeout * 1e9);
     if (s->options->is_debugged) {
         options.timeout_ns = 0;

@@ -24,6 +24,7 @@ struct session_options {
     bool is_debugged;  /* nothing is ended for taking too long */
     bool is_unguarded; /* nobody looks after intermediate tensors */
     enum pto_trace trace;
+    uint32_t trace_records;          /* at least so many; 0: the default */
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     char *
         place; /* what goes on, for whoever finds the process dead: " in the golden"; may be NULL */

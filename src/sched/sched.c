@@ -83,6 +83,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
     a32_store_relaxed(&s->short_hint, HINT_NONE);
     a32_store_relaxed(&s->fault.status, 0);
     a32_store_relaxed(&s->fault.is_whole, 0);
+    a32_store_relaxed(&s->stopped, 0);
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
         a64_store_relaxed(&s->timing[i].begin, 0);
         a64_store_relaxed(&s->timing[i].end, 0);
@@ -94,6 +95,7 @@ void sched_start(struct sched *s, const struct graph_kernel *kernels, uint64_t o
         w->is_offering = true;
         order_start(w, order_seed);
         w->stolen = 0;
+        memset(w->nothing, 0, sizeof(w->nothing));
         memset(w->executed, 0, sizeof(w->executed));
         memset(w->reported, 0, sizeof(w->reported));
         w->until = SCHED_BATCH - 1;
@@ -186,11 +188,23 @@ __attribute__((always_inline)) static inline enum step invoke(struct worker *w, 
     return STEP_DONE;
 }
 
-/* The task runs nothing: a dummy, a predicate that does not hold, a run that was stopped. */
-static inline enum step run_nothing(struct worker *w, struct slot *s)
+/* Which of the reasons it is. Of a team the first lane may lack a kernel, too. */
+static inline enum trace_nothing why_nothing(const struct slot *s)
 {
+    if (s->lanes != 0)
+        return TRACE_STOPPED;
+    return s->kernel[0] == SLOT_NO_KERNEL && (s->flags & SLOT_IS_TEAM) == 0 ? TRACE_DUMMY
+                                                                            : TRACE_SKIPPED;
+}
+
+/* The task runs nothing: a dummy, a predicate that does not hold, a run that was stopped. */
+__attribute__((noinline)) static enum step run_nothing(struct worker *w, struct slot *s)
+{
+    enum trace_nothing why = why_nothing(s);
+
+    w->nothing[why]++;
     if (w->trace != NULL)
-        trace_put(w->trace, port_cycles(), TRACE_RUN, s->seq, TRACE_CORE_NONE, 0, 0);
+        trace_no_run(w->trace, s->seq, s->kernel[s->kernel[0] == SLOT_NO_KERNEL], why);
     return STEP_DONE;
 }
 
@@ -319,7 +333,8 @@ __attribute__((noinline)) static enum sched_result run_lines(struct worker *w, u
         enum step step;
 
         w->line_now = line; /* before the kernel: R7 */
-        step = (s->flags & SLOT_IS_DUMMY) != 0 ? STEP_DONE : run_plain(w, s, LAUNCHED_ALONE);
+        step =
+            (s->flags & SLOT_IS_DUMMY) != 0 ? run_nothing(w, s) : run_plain(w, s, LAUNCHED_ALONE);
         if (step == STEP_LOST)
             return SCHED_LOST;
         if (step == STEP_HELD)
@@ -994,6 +1009,7 @@ void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct 
 
 void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count)
 {
+    a32_add_relaxed(&s->stopped, 1); /* read after the run */
     if (count_down(slot, count))
         sched_finished(s, g, slot);
 }

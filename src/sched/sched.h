@@ -132,6 +132,7 @@ struct worker {
     uint32_t return_sent;
     uint32_t unreturned; /* list of finished slots for which the ring had no room */
     uint64_t stolen;
+    uint64_t nothing[TRACE_NOTHINGS];  /* tasks that ran nothing, and why */
     uint64_t executed[PTO_CORE_TYPES]; /* on a core of the type */
     uint64_t reported[PTO_CORE_TYPES]; /* of these, before it had the core that it has */
     uint32_t deque[SCHED_DEQUE];       /* slots by line */
@@ -163,6 +164,7 @@ struct sched {
     const uint32_t *root; /* belongs to whoever has taken some */
     _Alignas(128) struct sched_fault fault;
     struct sched_timing timing[PTO_TIMING_SLOTS];
+    struct a32 stopped; /* teams that were dropped when the run was stopped */
     struct deferred deferred;
 };
 

@@ -245,6 +245,8 @@ int sim_record(struct chip *chip, struct chip_record *out);
 /* sim_record.c: around each run. PTO_ENOMEM. */
 int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run);
 void sim_record_end(struct sim *m);
+/* How much it lost of the run; 0 if nothing is recorded. */
+uint64_t sim_record_lost(const struct sim *m);
 void sim_record_free(struct sim *m);
 
 /* sim_guards.c: has the kernels of a run with guards called with care. PTO_ENOMEM. */

@@ -65,6 +65,16 @@ void sim_record_end(struct sim *m)
     m->record.is_whole = true;
 }
 
+uint64_t sim_record_lost(const struct sim *m)
+{
+    uint64_t lost = m->trace != NULL ? m->record.edges_lost : 0;
+
+    for (uint32_t i = 0; m->trace != NULL && i <= m->sched.worker_count; i++)
+        if (m->ring[i].count > m->ring[i].mask + 1ull)
+            lost += m->ring[i].count - m->ring[i].mask - 1;
+    return lost;
+}
+
 /* Called by the submitter. */
 static void add_edge(void *context, uint32_t before, uint32_t after)
 {

@@ -248,10 +248,16 @@ static void report_cores(struct sim *m, struct pto_run_report *report)
     pthread_mutex_lock(&m->lock);
     report->executions = m->executions;
     report->stolen = m->lane_executions;
+    report->dummies = report->skipped = 0;
+    report->stopped = a32_load_relaxed(&m->sched.stopped); /* the run has ended */
+    report->records_lost = sim_record_lost(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
         struct worker *w = m->sched.worker[i];
 
         report->stolen += i != 0 ? sched_executed(w) : 0;
+        report->dummies += w->nothing[TRACE_DUMMY];
+        report->skipped += w->nothing[TRACE_SKIPPED];
+        report->stopped += w->nothing[TRACE_STOPPED];
         for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
             if ((w->core_mask & (1u << type)) != 0)
                 sim_report_core(m, w, type);

@@ -3,7 +3,8 @@
  * The timeline of a recorded run, in the trace event format that ui.perfetto.dev and
  * chrome://tracing read.
  *
- *     track   one for each core that ran something; dummies have one of their own
+ *     track   one for each core that ran something; dummies, tasks that their predicate
+ *             skipped and those that never ran have one each
  *     slice   one execution, named after its kernel
  *     flow    one edge that was wired, from the end of a slice to the begin of another
  */
@@ -37,7 +38,7 @@ static double micros(const struct perfetto *t, uint64_t cycles)
 
 static uint32_t track(const struct trace_slice *s)
 {
-    return s->core == TRACE_CORE_NONE ? 1 : s->core + 2;
+    return s->core == TRACE_CORE_NONE ? 1u + s->nothing : s->core + 1 + TRACE_NOTHINGS;
 }
 
 static void begin_event(struct perfetto *t)
@@ -48,7 +49,10 @@ static void begin_event(struct perfetto *t)
 
 static void name_tracks(struct perfetto *t)
 {
-    bool is_used[PTO_CORES_MAX + 2] = { false };
+    static const char *const nothing[TRACE_NOTHINGS] = {
+        [TRACE_DUMMY] = "dummies", [TRACE_SKIPPED] = "skipped", [TRACE_STOPPED] = "never ran"
+    };
+    bool is_used[PTO_CORES_MAX + 1 + TRACE_NOTHINGS] = { false };
 
     begin_event(t);
     fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":");
@@ -56,7 +60,7 @@ static void name_tracks(struct perfetto *t)
     fputs("}}", t->out);
     for (uint64_t i = 0; i < t->slices->count; i++)
         is_used[track(&t->slices->slice[i])] = true;
-    for (uint32_t k = 1; k < PTO_CORES_MAX + 2; k++) {
+    for (uint32_t k = 1; k < PTO_CORES_MAX + 1 + TRACE_NOTHINGS; k++) {
         const char *type;
         uint32_t index;
 
@@ -65,17 +69,22 @@ static void name_tracks(struct perfetto *t)
         begin_event(t);
         fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{",
                 k);
-        if (k == 1) {
-            fputs("\"name\":\"dummies\"}}", t->out);
+        if (k <= TRACE_NOTHINGS) {
+            fprintf(t->out, "\"name\":\"%s\"}}", nothing[k - 1]);
             continue;
         }
-        type = trace_slices_core(t->slices, k - 2, &index);
+        type = trace_slices_core(t->slices, k - 1 - TRACE_NOTHINGS, &index);
         fprintf(t->out, "\"name\":\"%s %u\"}}", type, index);
     }
 }
 
 static void write_slice(struct perfetto *t, const struct trace_slice *s)
 {
+    static const char *const notes[TRACE_NOTHINGS] = {
+        [TRACE_DUMMY] = "",
+        [TRACE_SKIPPED] = ",\"note\":\"its predicate did not hold\"",
+        [TRACE_STOPPED] = ",\"note\":\"the run had ended\"",
+    };
     uint64_t end = s->has_end ? s->end : t->record->end_cycles;
 
     begin_event(t);
@@ -85,7 +94,29 @@ static void write_slice(struct perfetto *t, const struct trace_slice *s)
             ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
             "\"block\":%u%s}}",
             track(s), micros(t, s->begin), micros(t, end) - micros(t, s->begin), s->seq - 1,
-            s->block, s->has_end ? "" : ",\"note\":\"had not returned\"");
+            s->block,
+            !s->has_end                  ? ",\"note\":\"had not returned\""
+            : s->core == TRACE_CORE_NONE ? notes[s->nothing]
+                                         : "");
+}
+
+/* Tasks by what became of them; those without a slice are allocations, or were not got to. */
+static void write_counts(struct perfetto *t)
+{
+    uint64_t nothing[TRACE_NOTHINGS] = { 0 }, told = 0;
+
+    for (uint64_t i = 0; i < t->slices->count; i++) {
+        const struct trace_slice *s = &t->slices->slice[i];
+
+        told += i == 0 || s->seq != s[-1].seq;
+        if (s->core == TRACE_CORE_NONE)
+            nothing[s->nothing]++;
+    }
+    fprintf(t->out,
+            ",\"dummies\":%" PRIu64 ",\"skipped\":%" PRIu64 ",\"never_ran\":%" PRIu64
+            ",\"tasks_without_slices\":%" PRIu64,
+            nothing[TRACE_DUMMY], nothing[TRACE_SKIPPED], nothing[TRACE_STOPPED],
+            t->record->tasks - told);
 }
 
 static void write_events(struct perfetto *t)
@@ -121,10 +152,12 @@ static void write_events(struct perfetto *t)
         "\n],\"otherData\":{\"tasks\":%" PRIu64 ",\"edges\":%" PRIu64
         ",\"edges_are\":\"to tasks that had not ended when the later one was submitted\""
         ",\"times\":\"%s\",\"status\":%d,\"lost_records\":%" PRIu64
-        ",\"edges_without_slices\":%" PRIu64 "}}\n",
+        ",\"edges_without_slices\":%" PRIu64,
         record->tasks, record->edge_count + record->edges_lost,
         t->slices->snapshot->mode == PTO_TRACE_TIMES ? "of each task" : "of batches, shared out",
         t->slices->snapshot->status, t->slices->lost, missing + record->edges_lost);
+    write_counts(t);
+    fputs("}}\n", t->out);
 }
 
 static void write_depths(struct perfetto *t)

@@ -60,7 +60,7 @@ const char *trace_slices_core(const struct trace_slices *s, uint32_t core, uint3
 
 const char *trace_slices_name(const struct trace_slices *s, const struct trace_slice *slice)
 {
-    if (slice->core == TRACE_CORE_NONE)
+    if (slice->core == TRACE_CORE_NONE && slice->nothing == TRACE_DUMMY)
         return "dummy";
     return slice->kernel < s->snapshot->kernel_count ? s->snapshot->kernel_name[slice->kernel]
                                                      : "kernel";
@@ -101,7 +101,7 @@ static void read_record(struct trace_slices *t, const struct trace_record *r, ui
         return;
     t->count++;
     *s = (struct trace_slice){
-        .seq = r->seq, .block = r->block, .core = r->core, .kernel = r->value
+        .seq = r->seq, .block = r->block, .core = r->core, .kernel = r->value, .nothing = r->nothing
     };
     s->begin = r->time + (r->kind == TRACE_RUN ? position * share : 0);
     if (r->kind == TRACE_RUN) {

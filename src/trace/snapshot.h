@@ -29,6 +29,7 @@ struct trace_slice {
     uint64_t begin; /* cycles */
     uint64_t end;
     bool has_end;
+    uint8_t nothing; /* enum trace_nothing, without a core */
 };
 
 struct trace_slices {

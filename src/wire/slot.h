@@ -28,6 +28,7 @@
 #include "pto/orch.h"
 
 enum { SLOT_LINE_BYTES = 64, SLOT_EDGES_INLINE = 3, SLOT_LANES = 3 };
+enum { SLOT_NO_KERNEL = UINT16_MAX }; /* of a lane, or of a dummy */
 
 /* Not a multiple of a page, so that slots of one class spread over the cache's sets. */
 enum { SLOT_CLASS_COUNT = 9, SLOT_LINES_MAX = 71 };

@@ -134,9 +134,12 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    printf("{\"status\":%d,\"tasks\":%llu,\"executions\":%llu,\"edges\":%llu,\"takeovers\":%llu}\n",
+    printf("{\"status\":%d,\"tasks\":%llu,\"executions\":%llu,\"edges\":%llu,\"takeovers\":%llu,"
+           "\"dummies\":%llu,\"skipped\":%llu,\"records_lost\":%llu}\n",
            status, (unsigned long long)report.tasks, (unsigned long long)report.executions,
-           (unsigned long long)report.edges, (unsigned long long)report.takeovers);
+           (unsigned long long)report.edges, (unsigned long long)report.takeovers,
+           (unsigned long long)report.dummies, (unsigned long long)report.skipped,
+           (unsigned long long)report.records_lost);
     pto_callable_destroy(callable);
     pto_device_close(device);
     return 0;

@@ -552,6 +552,13 @@ static void a_device_survives_any_number_of_crashes(void **state)
     assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
+/* The third of the chain is the one that never runs; the dummy behind it has nothing to run. */
+static void orchestrate_crash_and_more(struct pto_orch *o, const struct pto_entry *entry)
+{
+    orchestrate_crash(o, entry);
+    pto_dummy(o, PTO_INOUT(entry->tensor));
+}
+
 static void a_crash_is_in_the_timeline(void **state)
 {
     struct pto_tensor tensor = pto_tensor_external(words, PTO_DIMS(16), 1, PTO_UINT32);
@@ -560,7 +567,8 @@ static void a_crash_is_in_the_timeline(void **state)
     char folder[] = "/tmp/test_faults.XXXXXX";
     struct pto_callable *callable;
     struct pto_device *device;
-    char path[64], text[16];
+    struct pto_run_report report;
+    char path[64], text[16384] = "";
     struct stat about;
     int pipe;
 
@@ -568,9 +576,14 @@ static void a_crash_is_in_the_timeline(void **state)
     need_handler();
     assert_non_null(mkdtemp(folder));
     device = open_device(2, 0);
-    callable = make_callable(orchestrate_crash);
+    callable = make_callable(orchestrate_crash_and_more);
     options.trace = PTO_TRACE_TIMES;
-    assert_int_equal(pto_run(device, callable, &entry, &options, NULL), PTO_ECRASH);
+    options.mode = PTO_MODE_HOST;
+    pto_run_report_init(&report);
+    assert_int_equal(pto_run(device, callable, &entry, &options, &report), PTO_ECRASH);
+    assert_int_equal(report.stopped, 1);
+    assert_int_equal(report.dummies, 1);
+    assert_int_equal(report.skipped, 0);
     snprintf(path, sizeof(path), "%s/timeline.json", folder);
     assert_int_equal(pto_trace_write(device, path, NULL), PTO_OK);
     assert_int_equal(stat(path, &about), 0);
@@ -582,7 +595,9 @@ static void a_crash_is_in_the_timeline(void **state)
     assert_int_equal(pto_trace_write(device, path, NULL), PTO_OK);
     assert_int_equal(stat(path, &about), 0);
     assert_true(S_ISFIFO(about.st_mode));
-    assert_true(read(pipe, text, sizeof(text)) > 0);
+    assert_true(read(pipe, text, sizeof(text) - 1) > 0);
+    assert_non_null(strstr(text, "\"name\":\"never ran\""));
+    assert_non_null(strstr(text, "\"note\":\"the run had ended\""));
     close(pipe);
     unlink(path);
     rmdir(folder);
