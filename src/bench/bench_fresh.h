@@ -133,7 +133,7 @@ static inline void fresh_wide(struct pto_orch *o, uint32_t count)
     }
 }
 
-/* Tile after tile of one buffer is written, and the whole is read after each. */
+/* Tile after tile of one buffer is written, and the whole is read twice after each. */
 static inline void fresh_looks(struct pto_orch *o, uint32_t count)
 {
     const uint32_t shape[1] = { count * FRESH_TILE };
@@ -141,10 +141,10 @@ static inline void fresh_looks(struct pto_orch *o, uint32_t count)
     struct pto_tensor whole = pto_tensor_external((void *)FRESH_BASE, shape, 1, PTO_FLOAT32);
 
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t at[1] = { i / 2 * FRESH_TILE };
+        uint32_t at[1] = { i / 3 * FRESH_TILE };
         struct pto_tensor t = pto_tensor_view(&whole, tile, at);
 
-        fresh_submit(o, i % 2 == 0 ? &t : &whole, i % 2 != 0);
+        fresh_submit(o, i % 3 == 0 ? &t : &whole, i % 3 != 0);
     }
 }
 

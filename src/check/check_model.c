@@ -12,6 +12,7 @@ struct record {
     uint32_t task;
     bool is_write;
     bool is_superseded;
+    uint32_t floor; /* of a reader: the first task that counted for it, in other regions */
 };
 
 struct check_model {
@@ -35,7 +36,8 @@ static void safe_probe(const struct check_model *m, const struct check_arg *arg,
 static void safe_record(struct check_model *m, const struct check_task *task,
                         const struct check_arg *arg);
 static void simpler_probe(struct check_model *m, const struct check_arg *arg, uint64_t *before);
-static void add_record(struct check_model *m, const struct check_region *region, bool is_write);
+static void add_record(struct check_model *m, const struct check_region *region, bool is_write,
+                       uint32_t floor);
 
 struct check_model *check_model_create(enum pto_deps deps)
 {
@@ -153,32 +155,34 @@ static uint32_t safe_since(const struct check_model *m, const struct check_regio
 }
 
 /*
- * "if it only reads and there is a recorded writer of a region that overlaps, later than
- * the latest reader of the same region, what was recorded for other regions before that
- * reader, or by it, does not count". Returns that reader plus 1, or 0; *is_over_out: that
- * reader is the task itself, for which nothing else counts.
+ * "if it only reads and a writer of a region that overlaps is recorded that is later than
+ * the latest recorded reader of the same region, what was recorded for other regions before
+ * that reader, or by it, does not count"; "if there is no such writer, what did not count
+ * for that reader does not count". Returns the first task that does.
  */
-static uint32_t safe_renewed(const struct check_model *m, const struct check_region *region,
-                             bool *is_over_out)
+static uint32_t safe_floor(const struct check_model *m, const struct check_region *region,
+                           bool *is_renewed_out)
 {
-    uint32_t since = 0;
-    bool is_renewed = false;
+    const struct record *reader = NULL;
 
+    *is_renewed_out = false;
     for (uint32_t i = 0; i < m->record_count; i++) {
         const struct record *r = &m->records[i];
 
-        if (!r->is_write && r->task >= m->ordered_from && r->task >= since &&
-            check_region_is_same(region, &r->region))
-            since = r->task + 1;
+        if (!r->is_write && r->task >= m->ordered_from &&
+            (reader == NULL || r->task > reader->task) && check_region_is_same(region, &r->region))
+            reader = r;
     }
-    for (uint32_t i = 0; i < m->record_count && since != 0; i++) {
+    if (reader == NULL)
+        return 0;
+    for (uint32_t i = 0; i < m->record_count; i++) {
         const struct record *r = &m->records[i];
 
-        is_renewed = is_renewed || (r->is_write && r->task >= since &&
-                                    check_region_overlaps(region, &r->region, NULL));
+        if (r->is_write && r->task > reader->task &&
+            check_region_overlaps(region, &r->region, NULL))
+            *is_renewed_out = true;
     }
-    *is_over_out = since == m->task_count + 1;
-    return is_renewed ? since : 0;
+    return *is_renewed_out ? reader->task + 1 : reader->floor;
 }
 
 /*
@@ -190,14 +194,14 @@ static void safe_probe(const struct check_model *m, const struct check_arg *arg,
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
     uint32_t own_since = safe_since(m, &arg->region);
-    bool is_over = false;
-    uint32_t renewed = only_reads ? safe_renewed(m, &arg->region, &is_over) : 0;
+    bool is_renewed;
+    uint32_t floor = only_reads ? safe_floor(m, &arg->region, &is_renewed) : 0;
 
-    for (uint32_t i = 0; i < m->record_count && !is_over; i++) {
+    for (uint32_t i = 0; i < m->record_count; i++) {
         const struct record *r = &m->records[i];
         bool counts = only_reads ? r->is_write : !r->is_write || !r->is_superseded;
         bool is_own = check_region_is_same(&arg->region, &r->region);
-        uint32_t since = renewed != 0 && !is_own ? renewed : own_since;
+        uint32_t since = floor > own_since && !is_own ? floor : own_since;
 
         if (counts && r->task >= since && r->task != m->task_count &&
             check_region_overlaps(&arg->region, &r->region, NULL))
@@ -215,8 +219,8 @@ static void safe_record(struct check_model *m, const struct check_task *task,
                         const struct check_arg *arg)
 {
     bool only_reads = arg->tag == PTO_TAG_INPUT;
-    bool is_over;
-    bool is_renewed = only_reads && safe_renewed(m, &arg->region, &is_over) != 0;
+    bool is_renewed = false;
+    uint32_t floor = only_reads && !task->is_manual ? safe_floor(m, &arg->region, &is_renewed) : 0;
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < m->record_count && !task->is_manual; i++) {
@@ -233,7 +237,7 @@ static void safe_record(struct check_model *m, const struct check_task *task,
     }
     if (!task->is_manual)
         m->record_count = kept;
-    add_record(m, &arg->region, !only_reads);
+    add_record(m, &arg->region, !only_reads, floor);
 }
 
 static void submit_simpler(struct check_model *m, const struct check_task *task, uint64_t *before)
@@ -252,7 +256,7 @@ static void submit_simpler(struct check_model *m, const struct check_task *task,
 
         if ((arg->tag == PTO_TAG_INOUT || arg->tag == PTO_TAG_OUTPUT_EXISTING) &&
             !arg->region.manual_dep && !check_region_is_empty(&arg->region))
-            add_record(m, &arg->region, true);
+            add_record(m, &arg->region, true, 0);
     }
 }
 
@@ -272,13 +276,15 @@ static void simpler_probe(struct check_model *m, const struct check_arg *arg, ui
     m->record_count = kept;
 }
 
-static void add_record(struct check_model *m, const struct check_region *region, bool is_write)
+static void add_record(struct check_model *m, const struct check_region *region, bool is_write,
+                       uint32_t floor)
 {
     if (m->record_count == m->record_max) {
         m->record_max = m->record_max * 2 + 64;
         m->records = check_alloc(m->records, m->record_max, sizeof(*m->records));
     }
-    m->records[m->record_count++] = (struct record){ *region, m->task_count, is_write, false };
+    m->records[m->record_count++] =
+        (struct record){ *region, m->task_count, is_write, false, floor };
 }
 
 void *check_alloc(void *old, size_t count, size_t bytes)

@@ -147,10 +147,11 @@ static uint32_t frame_near(const struct regions *x, const struct pto_tensor *ten
 /*
  * A region that is recorded already, and overlaps others. For one that is read, the
  * latest reader stands for all before it if somebody has written since, who waited for
- * it: docs/ordering.md.
+ * it; later readers wait for the same writers: docs/ordering.md.
  */
 static void query_again(struct probe *p, struct region *e)
 {
+    uint32_t *floor = &shape_of(p->x, e)->floor;
     uint32_t since = p->since;
     uint32_t reader = region_latest_reader(p->x, e);
 
@@ -161,12 +162,16 @@ static void query_again(struct probe *p, struct region *e)
         p->reader = reader;
         p->since = reader + 1;
         region_query(p);
-        if (p->has_newer)
+        if (p->has_newer) {
             region_forget_readers(p->x, e);
+            *floor = reader + 1;
+        }
         if (p->has_newer || reader == p->t->seq)
             return;
         p->reader = 0;
-        p->since = since;
+        p->since = *floor > e->writer.seq && *floor > since ? *floor : since;
+    } else {
+        *floor = 0;
     }
     region_query(p);
 }
@@ -230,6 +235,8 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     if (p.status < 0 || e == NULL)
         return NULL;
     if ((p.access & ACCESS_RECORD) != 0) {
+        if (p.is_tangled && (e->flags & REGION_TANGLED) == 0)
+            shape_of(x, e)->floor = 0;
         e->flags &= ~(uint32_t)REGION_TANGLED;
         if (p.is_tangled)
             e->flags |= REGION_TANGLED;
@@ -695,6 +702,7 @@ static void move_record(struct graph *g, struct region *e, struct region_shape *
         x->frame[e->frame].record = e->next;
     if (shape_of(x, to)->serial != shape->serial) /* most have none: their shapes take no memory */
         shape_of(x, to)->serial = shape->serial;
+    shape_of(x, to)->floor = shape->floor;
     if (e->kind == REGION_CONTIGUOUS)
         return;
     *shape_of(x, to) = *shape;

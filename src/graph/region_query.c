@@ -187,6 +187,8 @@ static void visit_record(struct probe *p, struct region *e)
     }
     if ((p->access & ACCESS_RECORD) != 0) {
         p->is_tangled = true;
+        if ((e->flags & REGION_TANGLED) == 0)
+            shape_of(x, e)->floor = 0;
         e->flags |= REGION_TANGLED;
         if (e->kind == REGION_BOX && e->frame != 0)
             region_forget_known(x, shape_of(x, e), e);

@@ -115,6 +115,8 @@ struct region_shape {
     uint32_t frame_prev;
     uint32_t known;  /* of a frame's box: the only place among the known ones where it can be */
     uint32_t serial; /* of its leaf in the tree, if it is to have one; else not that of any leaf */
+    uint32_t floor;  /* while it is tangled, from where on writers count for readers; 0: all */
+    uint32_t reserved;
 };
 
 /*

@@ -22,6 +22,7 @@ struct list_record {
     uint32_t task;
     bool is_write;
     bool is_superseded;
+    uint32_t floor; /* of a reader: from where on writers of other regions counted for it */
 };
 
 struct record_list {
@@ -59,10 +60,10 @@ static uint32_t list_since(const struct record_list *list, const struct geom *ge
 
 /*
  * Whether somebody wrote since the latest reader of this very region, who then stands
- * for all before it; so does the task itself.
+ * for all before it; so does the task itself. Else what counted for that reader does.
  */
 static bool list_renew(const struct record_list *list, const struct geom *geom, uint32_t task,
-                       uint32_t *since)
+                       uint32_t *since, uint32_t *floor)
 {
     uint32_t reader = UINT32_MAX;
     bool is_renewed = false;
@@ -72,8 +73,10 @@ static bool list_renew(const struct record_list *list, const struct geom *geom, 
 
         if (!e->is_write && e->task >= list->ordered_from &&
             (reader == UINT32_MAX || e->task > reader) &&
-            overlap_safe(geom, &e->geom) == OVERLAP_COVERS && geom_equal(geom, &e->geom))
+            overlap_safe(geom, &e->geom) == OVERLAP_COVERS && geom_equal(geom, &e->geom)) {
             reader = e->task;
+            *floor = e->floor;
+        }
     }
     for (uint32_t i = 0; i < list->count && reader != UINT32_MAX; i++) {
         const struct list_record *e = &list->record[i];
@@ -81,8 +84,12 @@ static bool list_renew(const struct record_list *list, const struct geom *geom, 
         is_renewed = is_renewed || (e->is_write && e->task > reader &&
                                     overlap_safe(geom, &e->geom) != OVERLAP_NONE);
     }
-    if (is_renewed || reader == task)
-        *since = reader + 1;
+    if (is_renewed)
+        *floor = reader + 1;
+    if (*floor > *since)
+        *since = *floor;
+    if (reader == task)
+        *since = task + 1;
     return is_renewed;
 }
 
@@ -91,7 +98,7 @@ static void list_access_safe(struct record_list *list, const struct pto_tensor *
                              bool is_manual, uint32_t task)
 {
     bool is_write = tag != PTO_TAG_INPUT;
-    uint32_t kept = 0, since, own_since;
+    uint32_t kept = 0, since, own_since, floor = 0;
     bool is_renewed;
     struct geom geom;
 
@@ -99,7 +106,7 @@ static void list_access_safe(struct record_list *list, const struct pto_tensor *
     if (tag == PTO_TAG_NO_DEP || t->manual_dep || geom.lo == geom.hi)
         return;
     since = own_since = list_since(list, &geom);
-    is_renewed = !is_write && !is_manual && list_renew(list, &geom, task, &since);
+    is_renewed = !is_write && !is_manual && list_renew(list, &geom, task, &since, &floor);
     for (uint32_t i = 0; i < list->count && !is_manual; i++) {
         struct list_record *e = &list->record[i];
         enum overlap o = overlap_safe(&geom, &e->geom);
@@ -120,7 +127,7 @@ static void list_access_safe(struct record_list *list, const struct pto_tensor *
     }
     if (!is_manual)
         list->count = kept;
-    *list_add(list) = (struct list_record){ geom, task, is_write, false };
+    *list_add(list) = (struct list_record){ geom, task, is_write, false, floor };
 }
 
 /* The same for deps=simpler. */
@@ -148,7 +155,7 @@ static void list_access_simpler(struct record_list *list, const struct pto_tenso
     if (tag != PTO_TAG_OUTPUT_EXISTING)
         list->count = kept;
     if (tag != PTO_TAG_INPUT)
-        *list_add(list) = (struct list_record){ geom, task, true, false };
+        *list_add(list) = (struct list_record){ geom, task, true, false, 0 };
 }
 
 /* ---- the comparison ---- */

@@ -104,6 +104,7 @@ static double time_of(struct pto_device *device, struct pto_callable *callable,
     submit_count = count;
     if (c->how != KEPT) {
         assert_int_equal(pto_run(device, callable, &entry, &options, &report), PTO_OK);
+        assert_true(report.edges <= 2 * count);
         return c->submit == look_beside_tasks ? looks_ns / LOOKS : (cpu_ns() - start) / count;
     }
     assert_int_equal(pto_graph_build(device, callable, &entry, &options, &report, &graph), PTO_OK);
