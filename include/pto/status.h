@@ -42,7 +42,7 @@ extern "C" {
     X(EFORKED, -212, "the device belongs to the parent process")    \
     X(ELOAD, -213, "a shared object cannot be loaded")              \
     X(ELOST, -214, "the device is lost")                            \
-    X(ECRASH, -215, "a kernel crashed")                             \
+    X(ECRASH, -215, "a kernel or the orchestration crashed")        \
     X(EGRAPH, -216, "the graph was built for other arguments")      \
     X(ESTALE, -217, "made with other headers")                      \
     X(EFORMAT, -218, "not an artefact, or damaged")                 \

@@ -14,11 +14,11 @@
 #include "base/os.h"
 #include "base/peek.h"
 
-enum { STACK_BYTES = 64 << 10, SIGNALS = 5 };
+enum { STACK_BYTES = 64 << 10, SIGNALS = 6 };
 /* How far beyond the end of its stack a function may reach, with what it puts there. */
 #define OVERFLOW_BYTES ((uintptr_t)1 << 20)
 
-static const int signals[SIGNALS] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGURG };
+static const int signals[SIGNALS] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGURG };
 
 /* Process-wide, as signals are. */
 static pthread_mutex_t users_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,6 +28,7 @@ static struct sigaction before[SIGNALS];
 static _Thread_local struct crash *here;
 static _Thread_local bool is_prepared;
 static _Thread_local uintptr_t stack_low, stack_high; /* the thread's own; 0: not known */
+static void (*last_handler)(int number);              /* written before there are threads */
 static pthread_key_t stack_key;
 static bool has_stack_key;
 
@@ -45,6 +46,11 @@ static bool is_there(int number)
 
     return sigaction(number, NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO) != 0 &&
            now.sa_sigaction == on_signal;
+}
+
+void crash_set_last(void (*handler)(int number))
+{
+    last_handler = handler;
 }
 
 bool crash_init(void)
@@ -156,18 +162,35 @@ void crash_end(struct crash *c)
     here = c->outer;
 }
 
+static const struct sigaction *before_us(int number)
+{
+    uint32_t i = 0;
+
+    while (signals[i] != number)
+        i++;
+    return &before[i];
+}
+
+/* Whether the program has nobody who deals with it. */
+static bool is_unhandled(int number)
+{
+    const struct sigaction *old = before_us(number);
+
+    return (old->sa_flags & SA_SIGINFO) == 0 &&
+           (old->sa_handler == SIG_DFL || old->sa_handler == last_handler);
+}
+
 static void pass_on(int number, siginfo_t *info, void *context)
 {
-    const struct sigaction *old = NULL;
+    const struct sigaction *old = before_us(number);
 
-    for (uint32_t i = 0; i < SIGNALS; i++)
-        if (signals[i] == number)
-            old = &before[i];
     if ((old->sa_flags & SA_SIGINFO) != 0) {
         old->sa_sigaction(number, info, context);
     } else if (old->sa_handler != SIG_DFL && old->sa_handler != SIG_IGN) {
         old->sa_handler(number);
     } else if (number != SIGURG) { /* which is ignored by default */
+        if (here != NULL && here->last_words != NULL)
+            here->last_words(here, number);
         signal(number, SIG_DFL);
         raise(number); /* or, for a fault, the instruction that runs again */
     }
@@ -246,13 +269,17 @@ static void walk_stack(struct crash *c, const ucontext_t *u)
     }
 }
 
-static size_t overflow_of(uintptr_t addr, const ucontext_t *u)
+/* Of the fiber, outside of kernels, or of the thread. */
+static size_t overflow_of(const struct crash *c, uintptr_t addr, const ucontext_t *u)
 {
-    uintptr_t below = stack_low - OVERFLOW_BYTES, page = os_page_bytes();
-    bool is_near = addr >= below && addr < stack_low + page;
+    uintptr_t low = stack_low, high = stack_high, below, page = os_page_bytes();
 
-    return is_near && sp_of(u) >= below && sp_of(u) < stack_low + OVERFLOW_BYTES
-               ? stack_high - stack_low
+    if (a32_load_relaxed(c->depth) % 2 == 0) /* own word */
+        fiber_stack(c->fiber, &low, &high);
+    below = low - OVERFLOW_BYTES;
+    return addr >= below && addr < low + page && sp_of(u) >= below &&
+                   sp_of(u) < low + OVERFLOW_BYTES
+               ? high - low
                : 0;
 }
 
@@ -261,7 +288,7 @@ static void note_crash(struct crash *c, int number, uintptr_t addr, const uconte
     c->signal = number;
     c->addr = addr;
     c->frame_count = 0;
-    c->overflow_bytes = number == SIGSEGV ? overflow_of(addr, u) : 0;
+    c->overflow_bytes = number == SIGSEGV ? overflow_of(c, addr, u) : 0;
     if (number == SIGURG)
         return;
     c->is_walking = true;
@@ -271,11 +298,12 @@ static void note_crash(struct crash *c, int number, uintptr_t addr, const uconte
 /* Whether the thread leaves what it is in. */
 static bool is_to_leave(struct crash *c, int number, const void *context)
 {
-    if (c == NULL)
+    if (c == NULL || number == SIGABRT)
         return false;
     if (a32_load_relaxed(c->depth) % 2 != 0) /* own word */
         return number != SIGURG || a32_load_acquire(&c->is_recalled) != 0;
-    return number == SIGURG && c->fiber != NULL && c->leave(c, pc_of(context));
+    return c->fiber != NULL && (number == SIGURG || is_unhandled(number)) &&
+           c->leave(c, number, pc_of(context));
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)

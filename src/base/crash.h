@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Calls into code that may crash. Signals are the process's by nature, so there
- * is one handler for SIGSEGV, SIGBUS, SIGFPE and SIGILL, and one for SIGURG,
+ * is one handler for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, and one for SIGURG,
  * with which a thread is called back. They act only on a thread that has said
  * so and is inside such code; anything else goes to whoever handled the signal
- * before. Not in programs built with AddressSanitizer, which has handlers of
+ * before. SIGABRT always does, but what the thread was in can be said before. Not in programs built with AddressSanitizer, which has handlers of
  * its own.
  */
 #ifndef PTO_CRASH_H
@@ -28,7 +28,10 @@ struct crash {
     const struct a32 *depth; /* odd: inside code that may crash, or be left */
     struct a32 is_recalled;  /* a SIGURG means: leave it */
     struct fiber *fiber;     /* may be left from outside of such code, too; NULL: none */
-    bool (*leave)(struct crash *c, uintptr_t pc); /* a SIGURG there: whether to leave it */
+    /* A signal there that the program does not handle: whether to leave it. */
+    bool (*leave)(struct crash *c, int number, uintptr_t pc);
+    /* It ends the process: the last chance to say where; NULL: nothing is known. */
+    void (*last_words)(struct crash *c, int number);
     int signal;    /* after the jump: which one; SIGURG: called back */
     uint64_t addr; /* and where */
     /* Where it was, then where its callers go on, innermost first; as far as the stack is intact. */
@@ -43,6 +46,9 @@ struct crash {
 bool crash_init(void);
 /* `is_kept`: some thread never came back from such code, so the handlers stay for good. */
 void crash_fini(bool is_kept);
+
+/* A handler of the program's own for what nobody survives: it is asked last, as if there were none. */
+void crash_set_last(void (*handler)(int number));
 
 /*
  * For the calling thread, from now on; calls may be nested. The first one gives

@@ -139,6 +139,12 @@ void fiber_yield(struct fiber *fiber)
     note_entered(fiber);
 }
 
+void fiber_stack(const struct fiber *fiber, uintptr_t *low_out, uintptr_t *high_out)
+{
+    *low_out = (uintptr_t)fiber->mapping + GUARD_BYTES;
+    *high_out = (uintptr_t)fiber;
+}
+
 bool fiber_is_done(const struct fiber *fiber)
 {
     return fiber->is_done;

@@ -21,6 +21,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct fiber;
 
@@ -45,6 +46,9 @@ void fiber_yield(struct fiber *fiber);
  * not continued any more.
  */
 void fiber_leave(struct fiber *fiber);
+
+/* The stack: its lowest address, behind which is a guard, and its end. */
+void fiber_stack(const struct fiber *fiber, uintptr_t *low_out, uintptr_t *high_out);
 
 /* fn has returned, or was never armed. */
 bool fiber_is_done(const struct fiber *fiber);

@@ -473,6 +473,14 @@ static void say_crash(const struct chip_result *result, const char *name, struct
     } else
         snprintf(what, sizeof(what), "crashed at address %#" PRIx64, f->value[0]);
     describe_lines(&result->trace.lines, where, sizeof(where));
+    if (f->kernel < 0) {
+        char last[100] = "before its first submit";
+
+        if (f->value[2] != 0)
+            snprintf(last, sizeof(last), "after its submit of task %" PRIu64, f->value[2] - 1);
+        SAY("the orchestration %s, %s (%s)%s", what, last, signal, where);
+        return;
+    }
     describe_arguments(&result->trace, with, sizeof(with));
     SAY("kernel \"%s\" %s in block %" PRIu64 " of task %" PRIu64 ", lane %s (%s)%s%s", name, what,
         f->value[1], f->value[2], lanes[f->value[3] % 3], signal, where, with);
@@ -716,9 +724,9 @@ static void say_peer(const struct failure *f, const struct callable *c, struct p
             end, name, block, task);
         break;
     case SUSPECT_ORCHESTRATION:
-        SAY("the process of the device %s, by the orchestration; nothing else is affected: close "
+        SAY("the process of the device %s, by the orchestration%s; nothing else is affected: close "
             "the device and open another one",
-            end);
+            end, f->site.file != NULL ? ", after this submit" : "");
         break;
     default:
         SAY("the process of the device %s, and left no word about its kernels; close the device "

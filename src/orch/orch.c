@@ -272,6 +272,34 @@ void orch_take_fault(struct orch *o)
     (void)orch_fail(o, &why);
 }
 
+/* A slot is used again by a later submit only, so that of the last one is as it was. */
+const struct slot *orch_last_submit(const struct orch *o)
+{
+    const struct graph *g = o->graph;
+
+    for (uint32_t i = 1; i < g->info_count; i++) {
+        const struct slot *s = graph_slot(g, g->info[i].line);
+
+        if (s->seq == g->seq - 1)
+            return s;
+    }
+    return NULL;
+}
+
+void orch_crashed(struct orch *o, int signal, uint64_t addr)
+{
+    const struct slot *s = orch_last_submit(o);
+    struct failure why = orch_failure(PTO_ECRASH, FAULT_CRASH, s != NULL ? s->site : NULL);
+
+    if (s != NULL)
+        why.task = slot_id(s);
+    why.value[0] = addr;
+    why.value[2] = o->graph->seq - 1;
+    why.value[4] = (uint64_t)signal;
+    (void)orch_fail(o, &why);
+    sched_attend(o->sched, ATTEND_FAILED, 0);
+}
+
 void orch_attend(struct orch *o)
 {
     uint32_t attention = a32_load_relaxed(&o->sched->attention); /* being late is harmless */

@@ -116,6 +116,10 @@ __attribute__((cold)) void orch_attend(struct orch *o);
 struct failure orch_late(const struct orch *o, const struct pto_site *site);
 /* The scheduler's fault, if there is one, as the failure of the run. */
 void orch_take_fault(struct orch *o);
+/* The orchestration crashed: the run fails, with the place of its last submit. */
+void orch_crashed(struct orch *o, int signal, uint64_t addr);
+/* The slot of the last submit, which may have completed; NULL: there was none, or it is not known. */
+const struct slot *orch_last_submit(const struct orch *o);
 
 /* ---- between the files of this folder ---- */
 

@@ -240,6 +240,13 @@ static void take_will(struct far *f)
     f->end.value[2] = will.suspect;
     if (will.count > FAR_WILL_KERNELS || will.suspect == SUSPECT_NONE)
         return;
+    if (will.suspect == SUSPECT_ORCHESTRATION && will.count != 0 && will.kernel[0].kernel < 0) {
+        will.kernel[0].file[FAR_WILL_FILE - 1] = '\0'; /* its last submit, and no kernel */
+        f->end.site.line = will.kernel[0].line;
+        if (will.kernel[0].file[0] != '\0')
+            f->end.site.file = sim_far_intern(f, will.kernel[0].file);
+        memmove(&will.kernel[0], &will.kernel[1], --will.count * sizeof(will.kernel[0]));
+    }
     f->end_kernels.count = f->end_kernels.live = will.count;
     for (uint32_t i = 0; i < will.count; i++) {
         struct far_will_kernel *k = &will.kernel[i];
@@ -256,7 +263,7 @@ static void take_will(struct far *f)
         if (k->file[0] != '\0')
             task->site.file = sim_far_intern(f, k->file);
     }
-    if (will.count != 0) {
+    if (will.count != 0 && will.suspect != SUSPECT_ORCHESTRATION) {
         f->end.kernel = will.kernel[0].kernel;
         f->end.site = f->end_kernels.task[0].site;
         f->end.value[3] = will.kernel[0].task;

@@ -42,6 +42,7 @@ void sim_will_begin(void)
     memset(&action, 0, sizeof(action));
     action.sa_handler = on_signal;
     action.sa_flags = SA_ONSTACK | SA_NODEFER;
+    crash_set_last(on_signal);
     for (uint32_t i = 0; i < FATAL; i++)
         sigaction(fatal[i], &action, NULL);
     (void)on_exit(leave_at_exit, NULL); /* without memory for that there is no will */
@@ -99,6 +100,19 @@ static void add_kernel(const struct thread *th)
     will.count++;
 }
 
+/* What an orchestration did last comes first. */
+static void add_submit(const struct slot *s)
+{
+    if (s == NULL)
+        return;
+    if (will.count == FAR_WILL_KERNELS)
+        will.count--;
+    memmove(&will.kernel[1], &will.kernel[0], will.count * sizeof(will.kernel[0]));
+    will.kernel[0] = (struct far_will_kernel){ .task = s->seq - 1, .kernel = -1 };
+    keep_site(&will.kernel[0], s->site);
+    will.count++;
+}
+
 static void add_kernels(const struct sim *m, const struct thread *own, bool is_running)
 {
     if (&m->caller != own && is_inside(&m->caller) == is_running)
@@ -129,8 +143,10 @@ static uint32_t find_suspect(const struct sim *m)
         return SUSPECT_CAUGHT;
     }
     add_kernels(m, NULL, true);
-    if (orch_is_builder(&m->orch))
+    if (orch_is_builder(&m->orch)) {
+        add_submit(orch_last_submit(&m->orch));
         return SUSPECT_ORCHESTRATION;
+    }
     if (will.count != 0)
         return SUSPECT_RUNNING;
     add_kernels(m, NULL, false);

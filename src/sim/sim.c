@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The simulated chip: what happens at a place. The whole is told in sim.h. */
 #include "sched/order.h"
+#include <signal.h>
+
 #include "sim/sim.h"
 
 enum {
@@ -165,19 +167,24 @@ static void seed_image(struct sim *m, struct worker *w)
     sched_launch(w, m->image, sharing_launch_begins(&m->orch.sharing, os_now_ns()));
 }
 
-/* Called back from the orchestration: it is as if its last call had not returned. */
-static void land_from_builder(struct sim *m)
+/* Called back from the orchestration, or it crashed: it is as if its last call had not returned. */
+static void land_from_builder(struct sim *m, struct thread *th)
 {
     aptr_store_relaxed(&m->orch.builder, NULL);
     m->is_builder_gone = true;
-    orch_attend(&m->orch); /* fails the run */
+    if (th->crash.signal == SIGURG) {
+        orch_attend(&m->orch); /* fails the run */
+        return;
+    }
+    sim_keep_builder_crash(m, th);
+    orch_crashed(&m->orch, th->crash.signal, th->crash.addr);
 }
 
 bool sim_lead_run(struct sim *m, struct thread *th)
 {
     if (sigsetjmp(th->crash.back, 0) != 0) {
         if (orch_is_builder(&m->orch))
-            land_from_builder(m);
+            land_from_builder(m, th);
         else if (sim_crash_landed(m, th))
             return false;
     }

@@ -314,6 +314,10 @@ struct failure sim_throw_failure(const struct thread *th, uint32_t kernel, uint3
 bool sim_crash_landed(struct sim *m, struct thread *th);
 /* sim_crash.c: the crash of this task's kernel ends the run; and later, on any thread, the rest of it. */
 void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel);
+/* The same for the orchestration. */
+void sim_keep_builder_crash(struct sim *m, const struct thread *th);
+/* In a handler of signals: the process ends, so where the thread is is written to stderr. */
+void sim_last_words(struct crash *crash, int number);
 void sim_tell_crash(struct sim *m);
 /* By the monitor: a team that gets no cores must not stop everything else. */
 void sim_watch_teams(struct sim *m);

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of the crash that ended a run, and told when it is over. */
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "sim/sim.h"
 
@@ -22,16 +25,28 @@ static void keep_arguments(struct sim *m, struct slot *s)
         memcpy(t->scalar, &tensor[s->tensor_count], scalars * sizeof(t->scalar[0]));
 }
 
+/* Under the lock. */
+static void keep_frames(struct sim *m, const struct crash *crash, uintptr_t entry)
+{
+    m->result.trace.overflow_bytes = crash->overflow_bytes;
+    m->crash_count = crash->frame_count;
+    memcpy(m->crash_frame, crash->frame, sizeof(m->crash_frame));
+    m->crash_entry = (const void *)entry;
+}
+
 void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel)
 {
-    struct backtrace *t = &m->result.trace;
-
     pthread_mutex_lock(&m->lock);
-    t->overflow_bytes = th->crash.overflow_bytes;
     keep_arguments(m, s);
-    m->crash_count = th->crash.frame_count;
-    memcpy(m->crash_frame, th->crash.frame, sizeof(m->crash_frame));
-    m->crash_entry = (const void *)(uintptr_t)m->sched.kernels[kernel].fn;
+    keep_frames(m, &th->crash, (uintptr_t)m->sched.kernels[kernel].fn);
+    pthread_mutex_unlock(&m->lock);
+}
+
+void sim_keep_builder_crash(struct sim *m, const struct thread *th)
+{
+    pthread_mutex_lock(&m->lock);
+    m->result.trace.tensor_count = m->result.trace.scalar_count = 0;
+    keep_frames(m, &th->crash, (uintptr_t)m->run.function);
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -48,4 +63,42 @@ void sim_tell_crash(struct sim *m)
     entry = m->crash_entry;
     pthread_mutex_unlock(&m->lock);
     lines_find(frame, count, entry, &m->result.trace.lines);
+}
+
+/* ---- the end of the process ---- */
+
+/* Behind "pto: SIGABRT in ". 0: in nothing that is known. */
+static int describe_place(struct sim *m, const struct thread *th, char *text, size_t size)
+{
+    const struct slot *s = th->core.slot;
+    bool is_inside = a32_load_relaxed(&th->core.exec) % 2 != 0; /* own word */
+    const struct pto_site *site;
+
+    if (!is_inside && !orch_is_builder(&m->orch))
+        return 0;
+    if (!is_inside)
+        s = orch_last_submit(&m->orch);
+    site = s != NULL ? s->site : NULL;
+    if (s == NULL)
+        return snprintf(text, size, "the orchestration, before its first submit");
+    return snprintf(text, size, "%s task %u (%s:%d)",
+                    is_inside ? "a kernel of" : "the orchestration, after the submit of",
+                    s->seq - 1, site != NULL && site->file != NULL ? site->file : "?",
+                    site != NULL ? site->line : 0);
+}
+
+/* Nothing here allocates or takes a lock: snprintf does not for what it is given. */
+void sim_last_words(struct crash *crash, int number)
+{
+    const struct thread *th =
+        (const struct thread *)(const void *)((char *)crash - offsetof(struct thread, crash));
+    char text[400], place[320];
+    int length = describe_place(th->sim, th, place, sizeof(place));
+
+    if (length <= 0)
+        return;
+    length = snprintf(text, sizeof(text), "pto: %s in %s\n",
+                      number == SIGABRT ? "abort, or a failed assertion," : "a crash", place);
+    if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
+        return; /* nobody listens */
 }

@@ -179,7 +179,7 @@ bool sim_throw_landed(struct sim *m, struct thread *th)
 
 /* ---- what a thread does ---- */
 
-static bool leave_builder(struct crash *crash, uintptr_t pc);
+static bool leave_builder(struct crash *crash, int number, uintptr_t pc);
 static uint32_t sub_block_here(const struct pto_sim_core *hook);
 static void *pipe_state_here(const struct pto_sim_core *hook, uint64_t key, size_t size);
 
@@ -189,6 +189,7 @@ void sim_init_thread(struct sim *m, struct thread *th)
     th->hook = (struct pto_sim_core){ sub_block_here, pipe_state_here };
     th->crash.fiber = m->fiber;
     th->crash.leave = leave_builder;
+    th->crash.last_words = sim_last_words;
     core_init(&th->core, th);
     th->core.lost =
         (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED }; /* nobody knows of it yet */
@@ -565,13 +566,21 @@ static void call_builder_back(struct sim *m)
         pthread_kill(th == &m->caller ? m->caller_handle : th->handle, SIGURG);
 }
 
-/* In the handler, on the thread that was called back. */
-static bool leave_builder(struct crash *crash, uintptr_t pc)
+/*
+ * In the handler, on the thread that was called back, or whose orchestration crashed. In the
+ * middle of an operation nobody could go on.
+ */
+static bool leave_builder(struct crash *crash, int number, uintptr_t pc)
 {
     struct thread *th = (struct thread *)(void *)((char *)crash - offsetof(struct thread, crash));
     struct sim *m = th->sim;
 
-    if (a32_load_acquire(&m->is_leaving) == 0 || !orch_is_builder(&m->orch))
+    if (!orch_is_builder(&m->orch))
+        return false;
+    if (number != SIGURG)
+        return !m->is_builder_gone && (os_is_in(os_find_code((uintptr_t)m->run.function), pc) ||
+                                       !os_is_in(os_find_code((uintptr_t)leave_builder), pc));
+    if (a32_load_acquire(&m->is_leaving) == 0)
         return false;
     a32_store_relaxed(&m->leaver, os_thread_id()); /* only a number */
     return os_is_in(m->builder_code, pc) || a32_load_relaxed(&m->may_leave) != 0; /* a hint */

@@ -122,6 +122,54 @@ if command -v perf >/dev/null && PTO_CODE_DIR=$work/kept perf record -q -o perf.
 fi
 [ -z "$(left)" ] || fail "left behind: $(left)"
 
+# Orchestrations: a crash ends the run, abort and assert end the process; the last submit is named, and the heading is there.
+"$pto" new orc >/dev/null
+cat >orc/kernels/axpy.c <<'C'
+#include <pto/kernel.h>
+
+void kernel_entry(int64_t *args)
+{
+    (void)args;
+}
+C
+cat >orc/orch.c <<'C'
+#include <assert.h>
+#include <pto/orch.h>
+
+static __attribute__((noinline)) int stumble(int depth)
+{
+    volatile char room[4096];
+
+    room[0] = (char)depth;
+    if (HOW == 'c')
+        *(volatile int *)(uintptr_t)16 = 1;
+    assert(HOW != 'a');
+    return stumble(depth + 1) + room[0];
+}
+
+void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    for (int i = 0; i < 3; i++)
+        pto_aiv(o, 0, PTO_IN(&entry->tensor[0]), PTO_INOUT(&entry->tensor[1]), PTO_PASS(0));
+    stumble(0);
+}
+C
+for way in '' --isolated; do
+    for how in c o a; do
+        # shellcheck disable=SC2086 # no word, or one
+        if "$pto" run orc --platform a5sim --mode host --flag="-DHOW='$how'" $way >$how.log 2>&1; then fail "$(cat $how.log)"; fi
+        has $how.log '^a5sim, host, small$' "$work/orc/orch.c:18"
+    done
+    has c.log 'the orchestration crashed at address 0x10, after its submit of task 2 .*, in stumble \(orch.c:10\)'
+    has o.log 'the orchestration overflowed its stack of .*, in stumble \(orch.c:[0-9]+\)'
+done
+has a.log 'ended by signal 6 .*, by the orchestration, after this submit'
+rm -rf "$TMPDIR"/*
+if "$pto" run orc --platform a5sim --flag="-DHOW='a'" >a.log 2>&1; then fail "assert goes on"; fi
+has a.log '^a5sim, stream, small$' "^pto: abort, .* in the orchestration, after the submit of task 2 \($work/orc/orch.c:18\)" \
+    'the process died in the run: Aborted'
+rm -rf "$TMPDIR"/*
+
 # A race of two kernels, which wait for each other so that two threads run them.
 cat >mine/kernels/axpy.c <<'C'
 #include <pto/kernel.h>
