@@ -15,8 +15,9 @@ extern "C" {
 /* How much is recorded. bench/README.md has the costs. */
 enum pto_trace {
     PTO_TRACE_OFF,
-    PTO_TRACE_ORDER, /* order and ids of all tasks, with a time for every 16th */
-    PTO_TRACE_TIMES  /* when each task began and ended */
+    PTO_TRACE_ORDER,    /* order and ids of all tasks, with a time for every 16th */
+    PTO_TRACE_TIMES,    /* when each task began and ended */
+    PTO_TRACE_ARGUMENTS /* the same, and of each task its submit line, arguments, shapes and scalars */
 };
 
 /*

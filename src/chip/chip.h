@@ -184,6 +184,24 @@ struct chip_edge {
     uint32_t after;
 };
 
+/* A task with PTO_TRACE_ARGUMENTS. Behind it: its file, its tensors, its scalars. */
+struct chip_task {
+    uint32_t index; /* of its submit */
+    uint32_t line;
+    uint16_t file_bytes; /* with a zero at its end; a multiple of 8; 0: unknown */
+    uint8_t tensor_count;
+    uint8_t scalar_count;
+    uint32_t reserved;
+};
+
+struct chip_argument {
+    uint8_t tag; /* enum pto_tag */
+    uint8_t dtype;
+    uint8_t ndims;
+    uint8_t reserved;
+    uint32_t shapes[PTO_MAX_DIMS];
+};
+
 /* What the recorder holds of the last run that was recorded: the chip's, until the next start. */
 struct chip_record {
     const struct trace_ring *const *ring; /* of workers, then that of kernels without one */
@@ -191,7 +209,10 @@ struct chip_record {
     const struct chip_edge *edge;
     uint64_t edge_count;
     uint64_t edges_lost; /* for lack of memory */
-    uint32_t aic_count;  /* cores are numbered: AICs, then AIVs */
+    const void *told;    /* struct chip_task, one behind the other */
+    uint64_t told_bytes;
+    uint64_t told_lost; /* for lack of memory */
+    uint32_t aic_count; /* cores are numbered: AICs, then AIVs */
     uint64_t begin_cycles, end_cycles;
     uint64_t begin_ns, end_ns;
     uint64_t tasks;

@@ -74,6 +74,9 @@ static const struct cli_option options[] = {
       "write timelines to NAME-PLATFORM-MODE.json, or NAME-CASE-PLATFORM-MODE.json if the scene "
       "has several cases; ui.perfetto.dev shows them",
       CLI_TEXT, AT(trace) },
+    { "trace-args", 0, NULL,
+      "with --trace: slices have the line of their submit, and arguments, shapes and scalars",
+      CLI_FLAG, AT(has_trace_args) },
     { "trace-records", 0, "N",
       "with --trace: records that each thread keeps, the latest ones, two for each task; rounded "
       "up "
@@ -289,7 +292,9 @@ static int do_run(void *context, int count, char **operands)
     request->session.build.flags = request->flag.text;
     request->session.build.flag_count = request->flag.count;
     request->session.build.is_terminal = isatty(STDERR_FILENO);
-    request->session.trace = request->trace != NULL ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
+    request->session.trace = request->trace == NULL    ? PTO_TRACE_OFF
+                             : request->has_trace_args ? PTO_TRACE_ARGUMENTS
+                                                       : PTO_TRACE_TIMES;
     if (request->is_list)
         return list_examples();
     if (refuse_options(request))

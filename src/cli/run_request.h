@@ -25,6 +25,7 @@ struct run_request {
     const char *platform;  /* NULL: all */
     uint32_t modes;        /* bit by enum pto_mode */
     const char *trace;     /* NULL: no timeline */
+    bool has_trace_args;   /* in it */
     uint32_t rounds;
     struct run_files in;
     struct run_files out;

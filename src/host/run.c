@@ -316,7 +316,7 @@ static int check_options(const struct pto_run_options *options, struct pto_error
     } choice[] = {
         { "mode", (uint32_t)options->mode, PTO_MODE_COUNT - 1 },
         { "deps", (uint32_t)options->deps, PTO_DEPS_COUNT - 1 },
-        { "trace", (uint32_t)options->trace, PTO_TRACE_TIMES },
+        { "trace", (uint32_t)options->trace, PTO_TRACE_ARGUMENTS },
         { "limits", (uint32_t)options->limits, PTO_LIMITS_REFERENCE },
     };
 

@@ -77,7 +77,7 @@ static void choose_ops(struct orch *o)
         o->ledger == NULL && !o->is_held ? &streamed_ops : &counted_ops;
 
     o->submit = ops->submit;
-    if (o->run->options->task != NULL)
+    if (o->run->options->task != NULL || o->run->told_fn != NULL)
         ops = &watched_ops;
     if (o->handle.ops != ops)
         o->handle.ops = ops;
@@ -422,7 +422,10 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
                                             .site = site,
                                             .entry = o->run->entry };
 
-        o->run->options->task(o->run->options->task_context, &view);
+        if (o->run->options->task != NULL)
+            o->run->options->task(o->run->options->task_context, &view);
+        if (o->run->told_fn != NULL)
+            o->run->told_fn(o->run->told_context, &view);
     }
     return status;
 }

@@ -57,6 +57,8 @@ struct orch_run {
     struct built_graph *graph; /* that is built to be kept, or launched; NULL: neither */
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
     void *wired_context;
+    pto_task_fn told_fn; /* each task, once submitted; NULL: nobody records */
+    void *told_context;
 };
 
 struct orch {

@@ -308,6 +308,7 @@ static int put_record(struct far_chip *p, struct far_bytes *out)
         sim_bytes_put(out, ring->record, kept * sizeof(struct trace_record));
     }
     sim_bytes_put(out, record.edge, record.edge_count * sizeof(struct chip_edge));
+    sim_bytes_put(out, record.told, record.told_bytes);
     return PTO_OK;
 }
 

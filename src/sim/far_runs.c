@@ -348,9 +348,10 @@ static int take_record(struct far *f, struct chip_record *record)
             from, kept * sizeof(struct trace_record));
         f->ring_list[i] = &f->ring[i];
     }
-    if (record->edge_count > FAR_BYTES_MAX)
+    if (record->edge_count > FAR_BYTES_MAX || record->told_bytes > FAR_BYTES_MAX)
         return PTO_EFORMAT;
     record->edge = sim_bytes_take(from, record->edge_count * sizeof(struct chip_edge));
+    record->told = sim_bytes_take(from, record->told_bytes);
     record->ring = f->ring_list;
     return from->is_short ? PTO_EFORMAT : PTO_OK;
 }

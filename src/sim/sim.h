@@ -111,6 +111,10 @@ struct sim_record {
     uint64_t edge_count;
     uint64_t edge_max;
     uint64_t edges_lost;
+    char *told; /* struct chip_task and what is behind each */
+    uint64_t told_bytes;
+    uint64_t told_max;
+    uint64_t told_lost;
     uint64_t begin_cycles, end_cycles;
     uint64_t begin_ns, end_ns;
     uint64_t tasks;

@@ -9,6 +9,7 @@
  *     flow    one edge that was wired, from the end of a slice to the begin of another
  */
 #include <inttypes.h>
+#include <string.h>
 
 #include "trace/snapshot.h"
 
@@ -22,6 +23,7 @@ struct perfetto {
 static void write_events(struct perfetto *t);
 static void write_depths(struct perfetto *t);
 static void write_string(FILE *out, const char *text);
+static void write_task(struct perfetto *t, const struct chip_task *task);
 
 void trace_write_perfetto(const struct trace_slices *slices, FILE *out)
 {
@@ -92,12 +94,45 @@ static void write_slice(struct perfetto *t, const struct trace_slice *s)
     write_string(t->out, trace_slices_name(t->slices, s));
     fprintf(t->out,
             ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
-            "\"block\":%u%s}}",
+            "\"block\":%u%s",
             track(s), micros(t, s->begin), micros(t, end) - micros(t, s->begin), s->seq - 1,
             s->block,
             !s->has_end                  ? ",\"note\":\"had not returned\""
             : s->core == TRACE_CORE_NONE ? notes[s->nothing]
                                          : "");
+    if (trace_slices_task(t->slices, s) != NULL)
+        write_task(t, trace_slices_task(t->slices, s));
+    fputs("}}", t->out);
+}
+
+/* Where it was submitted, and with what: "in float32[16,16]". */
+static void write_task(struct perfetto *t, const struct chip_task *task)
+{
+    const char *file = (const char *)(task + 1);
+    const struct chip_argument *arg = (const void *)(file + task->file_bytes);
+    const char *scalar = (const char *)(arg + task->tensor_count);
+
+    if (task->file_bytes != 0) {
+        fputs(",\"file\":", t->out);
+        write_string(t->out, file);
+        fprintf(t->out, ",\"line\":%u", task->line);
+    }
+    fputs(",\"arguments\":[", t->out);
+    for (uint32_t i = 0; i < task->tensor_count; i++, arg++) {
+        fprintf(t->out, "%s\"%s %s[", i != 0 ? "," : "", pto_tag_name(arg->tag),
+                pto_dtype_text(arg->dtype));
+        for (uint32_t d = 0; d < arg->ndims && d < PTO_MAX_DIMS; d++)
+            fprintf(t->out, "%s%u", d != 0 ? "," : "", arg->shapes[d]);
+        fputs("]\"", t->out);
+    }
+    fputs("],\"scalars\":[", t->out);
+    for (uint32_t i = 0; i < task->scalar_count; i++) {
+        uint64_t value;
+
+        memcpy(&value, scalar + i * sizeof(value), sizeof(value));
+        fprintf(t->out, "%s\"%#" PRIx64 "\"", i != 0 ? "," : "", value);
+    }
+    fputs("]", t->out);
 }
 
 /* Tasks by what became of them; those without a slice are allocations, or were not got to. */
@@ -154,7 +189,7 @@ static void write_events(struct perfetto *t)
         ",\"times\":\"%s\",\"status\":%d,\"lost_records\":%" PRIu64
         ",\"edges_without_slices\":%" PRIu64,
         record->tasks, record->edge_count + record->edges_lost,
-        t->slices->snapshot->mode == PTO_TRACE_TIMES ? "of each task" : "of batches, shared out",
+        t->slices->snapshot->mode >= PTO_TRACE_TIMES ? "of each task" : "of batches, shared out",
         t->slices->snapshot->status, t->slices->lost, missing + record->edges_lost);
     write_counts(t);
     fputs("}}\n", t->out);

@@ -9,6 +9,7 @@ static void read_ends(struct trace_slices *t, const struct trace_ring *ring);
 static void read_record(struct trace_slices *t, const struct trace_record *r, uint64_t next_time,
                         uint32_t position, uint32_t batch);
 static int compare_slices(const void *a, const void *b);
+static int find_tasks(struct trace_slices *t);
 
 uint64_t trace_ring_first(const struct trace_ring *ring)
 {
@@ -26,6 +27,10 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
     s.slice = calloc(records + 1, sizeof(*s.slice));
     if (s.slice == NULL)
         return PTO_ENOMEM;
+    if (find_tasks(&s) < 0) {
+        free(s.slice);
+        return PTO_ENOMEM;
+    }
     for (uint32_t i = 0; i < record->ring_count; i++)
         read_ring(&s, record->ring[i]);
     qsort(s.slice, s.count, sizeof(*s.slice), compare_slices);
@@ -41,6 +46,39 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
 void trace_slices_free(struct trace_slices *s)
 {
     free(s->slice);
+    free(s->task);
+}
+
+/* Whatever does not add up ends it: it may come from another process. */
+static int find_tasks(struct trace_slices *t)
+{
+    const struct chip_record *record = &t->snapshot->record;
+    const char *told = record->told;
+
+    if (record->told_bytes == 0 || record->tasks == 0)
+        return PTO_OK;
+    t->task = calloc(record->tasks, sizeof(t->task[0]));
+    if (t->task == NULL)
+        return PTO_ENOMEM;
+    for (uint64_t at = 0; record->told_bytes - at >= sizeof(struct chip_task);) {
+        const struct chip_task *task = (const void *)(told + at);
+        uint64_t bytes = sizeof(*task) + task->file_bytes +
+                         task->tensor_count * sizeof(struct chip_argument) +
+                         task->scalar_count * sizeof(uint64_t);
+
+        if (bytes > record->told_bytes - at || task->index >= record->tasks ||
+            (task->file_bytes != 0 && ((const char *)(task + 1))[task->file_bytes - 1] != '\0'))
+            break;
+        t->task[task->index] = task;
+        at += bytes;
+    }
+    return PTO_OK;
+}
+
+const struct chip_task *trace_slices_task(const struct trace_slices *s,
+                                          const struct trace_slice *slice)
+{
+    return s->task != NULL ? s->task[slice->seq - 1] : NULL;
 }
 
 double trace_slices_us(const struct trace_slices *s, uint64_t cycles)

@@ -38,6 +38,7 @@ struct trace_slices {
     uint64_t count;
     uint64_t lost; /* records that gave way to later ones */
     double ns_per_cycle;
+    const struct chip_task **task; /* by index, if they were told of; else NULL */
 };
 
 /* PTO_OK or PTO_ENOMEM. */
@@ -55,6 +56,10 @@ double trace_slices_us(const struct trace_slices *s, uint64_t cycles);
 const char *trace_slices_core(const struct trace_slices *s, uint32_t core, uint32_t *index_out);
 /* The name of the kernel, or what stands for it. */
 const char *trace_slices_name(const struct trace_slices *s, const struct trace_slice *slice);
+
+/* What was told of the task of an execution, or NULL; the texts that follow it. */
+const struct chip_task *trace_slices_task(const struct trace_slices *s,
+                                          const struct trace_slice *slice);
 
 /* The exporters, one file each: write the whole document. Errors are the stream's. */
 void trace_write_perfetto(const struct trace_slices *slices, FILE *out);

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks a timeline against the report of its run: timeline.py FILE REPORT order|times RECORDS"""
+"""Checks a timeline against the report of its run: timeline.py FILE REPORT order|times|arguments RECORDS"""
 import json
 import sys
 from collections import Counter, defaultdict
 
 trace = json.load(open(sys.argv[1]))
 report = json.load(open(sys.argv[2]))
-is_exact, may_lose = sys.argv[3] == "times", sys.argv[4] != "0"
+is_exact, may_lose = sys.argv[3] != "order", sys.argv[4] != "0"
 events, other = trace["traceEvents"], trace["otherData"]
 slices = [e for e in events if e["ph"] == "X"]
 tracks = {e["tid"]: e["args"]["name"] for e in events if e["name"] == "thread_name"}
@@ -50,6 +50,15 @@ expect(report["records_lost"] == other["lost_records"], "what is lost is in the 
 for s in slices:
     if s not in skipped:
         expect(tracks[s["tid"]].startswith(TYPES[s["name"]]), f"{s['name']} on {tracks[s['tid']]}")
+for s in slices:
+    told = s["args"].get("file", "") + "".join(s["args"].get("arguments", []))
+    if sys.argv[3] != "arguments":
+        expect(told == "", "more is told than was asked for")
+    else:
+        expect("timeline_run.c" in told and s["args"]["line"] > 0, "a slice has no submit line")
+        expect("inout float32[64]" in told, f"arguments {s['args']}")
+        expect(len(s["args"]["scalars"]) == {"slow": 1, "mix aic": 1, "mix aiv": 1, "gang": 1}.get(
+            s["name"], 0), f"scalars of {s}")
 if may_lose:
     expect(other["lost_records"] > 0 and len(slices) < sum(EXPECTED.values()),
            "nothing was lost, or it is not said")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The timeline has one named slice for each execution, of blocks and lanes too, on the core that
 # was occupied, and one flow for each wired edge; it says so when records were lost. Also for a run
-# that failed.
+# that failed. Slices have submit line and arguments if that was asked for.
 set -eu
 cd "$(dirname "$0")/../.."
 work=$(mktemp -d)
@@ -21,3 +21,5 @@ for times in order times; do
         done
     done
 done
+"$work/timeline" "$work/t.json" arguments 2 0 >"$work/report"
+python3 tests/system/timeline.py "$work/t.json" "$work/report" arguments 0

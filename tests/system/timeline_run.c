@@ -2,7 +2,7 @@
 /*
  * Records one run and prints what its timeline must show, as JSON:
  *
- *     timeline FILE order|times WORKERS RECORDS [fail]
+ *     timeline FILE order|times|arguments WORKERS RECORDS [fail]
  *
  * 900 AIV tasks in ten chains with reads across, 100 AIC tasks, 50 dummies; a
  * few kernels take so long that they are set aside. Between them, ten times
@@ -119,7 +119,9 @@ int main(int argc, char **argv)
     callable_params.kernels = kernels;
     callable_params.kernel_count = KERNELS;
     pto_run_options_init(&options);
-    options.trace = strcmp(argv[2], "order") == 0 ? PTO_TRACE_ORDER : PTO_TRACE_TIMES;
+    options.trace = strcmp(argv[2], "order") == 0   ? PTO_TRACE_ORDER
+                    : strcmp(argv[2], "times") == 0 ? PTO_TRACE_TIMES
+                                                    : PTO_TRACE_ARGUMENTS;
     options.trace_records = (uint32_t)atoi(argv[4]);
     pto_run_report_init(&report);
     if (pto_device_open(&device_params, &device) < 0 ||

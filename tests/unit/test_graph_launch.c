@@ -1645,13 +1645,13 @@ static void record_launch(void)
     struct pto_graph *graph = build(callable, entry_for(&room[0], 2, 3));
     struct pto_run_options options;
     struct pto_run_report report;
-    uint32_t slices[3], flows[3];
+    uint32_t slices[3], flows[3], told[3];
     char path[64];
 
     snprintf(path, sizeof(path), "/tmp/test_graph_launch.%d.json", (int)getpid());
     pto_run_options_init(&options);
     pto_run_report_init(&report);
-    options.trace = PTO_TRACE_TIMES;
+    options.trace = PTO_TRACE_ARGUMENTS;
     options.trace_records = 1024;
     options.mode = PTO_MODE_HOST;
     for (int i = 0; i < 3; i++) {
@@ -1663,10 +1663,12 @@ static void record_launch(void)
                              PTO_OK);
         assert_int_equal(pto_trace_write(device, path, NULL), PTO_OK);
         slices[i] = count_in_file(path, "\"ph\":\"X\"");
+        told[i] = count_in_file(path, "\"arguments\":[");
         flows[i] = count_in_file(path, "\"ph\":\"s\"");
         assert_true(slices[i] >= report.executions);
     }
     assert_true(slices[1] == slices[0] && slices[2] == slices[0]);
+    assert_true(told[0] == slices[0] && told[1] == told[0] && told[2] == told[0]);
     assert_true(flows[0] != 0 && flows[1] == flows[0] && flows[2] == flows[0]);
     unlink(path);
     assert_int_equal(pto_graph_destroy(graph), PTO_OK);
