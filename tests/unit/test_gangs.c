@@ -16,7 +16,8 @@ enum {
     POLITE = IS_TSAN        ? 50
              : IS_SANITIZED ? 200
                             : 1000,
-    IMPOLITE = IS_SANITIZED ? 2 : 20,
+    IMPOLITE = IS_SANITIZED ? 2 : 5, /* each takes time slices of all its threads */
+    IMPOLITE_LONG = 20,
     CALLERS = 8,
     RUNS_PER_CALLER = IS_SANITIZED ? 3 : 10,
 };
@@ -32,6 +33,11 @@ struct crew {
     uint32_t added;
     uint32_t counter[GANGS_PER_RUN];
 };
+
+static uint32_t impolite(void)
+{
+    return getenv("PTO_TEST_LONG") != NULL ? IMPOLITE_LONG : IMPOLITE;
+}
 
 /* ---- kernels ---- */
 
@@ -151,7 +157,7 @@ static void a_gang_of_108_cores_meets_without_pausing(void **state)
     (void)state;
     if (IS_TSAN)
         skip(); /* a hundred threads that spin take minutes */
-    meet_often("a5sim", 36, true, false, IMPOLITE);
+    meet_often("a5sim", 36, true, false, impolite());
 }
 
 static void a_gang_of_72_cores_meets_without_pausing(void **state)
@@ -159,7 +165,7 @@ static void a_gang_of_72_cores_meets_without_pausing(void **state)
     (void)state;
     if (IS_TSAN)
         skip(); /* a hundred threads that spin take minutes */
-    meet_often("a2a3sim", 24, true, false, IMPOLITE);
+    meet_often("a2a3sim", 24, true, false, impolite());
 }
 
 static void a_gang_of_72_aivs_meets_without_pausing(void **state)
@@ -167,7 +173,7 @@ static void a_gang_of_72_aivs_meets_without_pausing(void **state)
     (void)state;
     if (IS_TSAN)
         skip(); /* a hundred threads that spin take minutes */
-    meet_often("a5sim", 36, false, false, IMPOLITE);
+    meet_often("a5sim", 36, false, false, impolite());
 }
 
 /* ---- many callers ---- */

@@ -1189,6 +1189,8 @@ static void each_call_may_be_refused(void **state)
 static void each_call_may_be_refused_with_what_follows(void **state)
 {
     (void)state;
+    if (IS_ASAN && getenv("PTO_TEST_LONG") == NULL) /* a soak does */
+        skip();
     refuse_all(true);
 }
 
