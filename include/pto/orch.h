@@ -9,6 +9,18 @@
  * once the device is closed. After the first error every call returns at once,
  * and the run reports that error.
  *
+ * It runs on the thread that called pto_run, or on the device's for a launched run,
+ * with a stack of its own. In a call that waits for room or for data that thread runs
+ * kernels, too. If one of these seems to wait for a task that is not submitted yet,
+ * because nothing else can be run for 20 ms, the call returns on another thread:
+ * nothing that belongs to a thread, as a locked mutex, errno or the address of a
+ * thread-local variable, may be carried across a call then. `keeps_thread` of
+ * struct pto_run_options rules it out.
+ *
+ * A run that has failed, was cancelled or is late waits for its orchestration to
+ * return. One that does not, whether it calls or not, is left in the middle, and the
+ * device is lost.
+ *
  *     struct pto_args args;
  *     pto_args_init(&args);
  *     pto_add_input(&args, a);

@@ -111,6 +111,12 @@ struct pto_run_options {
      */
     uint64_t grace_ns;
     /*
+     * The orchestration stays on the thread on which it began, whatever happens. Without it, it
+     * goes on on another one if its thread is in a kernel that seems to wait for a task that is
+     * not submitted yet: nothing else can be run for 20 ms. With it such a run ends as a stall.
+     */
+    bool keeps_thread;
+    /*
      * Outputs of tasks lie between guards and are poisoned when they are created and when they
      * are freed, NaN if they have floating-point elements. A kernel that writes beyond one ends
      * the run with PTO_EOVERRUN, a task that reads one that no task was given to write with

@@ -9,14 +9,17 @@ enum {
     LOOKS = 16,      /* for work, at a time */
     POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
     POLL_NS_MAX = 1000000,
-    HELD_NS = 100000, /* between two looks at whether the run is late for good */
+    HOME_NS = 20000000,    /* without anything to do before an orchestration changes its thread */
+    HOME_LOOK_NS = 500000, /* between two looks at whether its thread is back */
+    HELD_NS = 100000,      /* between two looks at whether the run is late for good */
 };
 
 static void serve_at_place(void *arg);
 static void serve(struct sim *m, struct worker *w);
 static uint32_t spin_for_offer(struct sim *m, const struct worker *w);
 static void lead_at_place(void *arg);
-static bool lead(struct sim *m, struct worker *w);
+static bool lead(struct sim *m, struct thread *th);
+static bool run_for_home(struct sim *m, struct thread *th);
 static void answer_alarm(struct sim *m);
 static bool give_up_when_due(struct sim *m);
 static bool run_for_room(struct sim *m, struct worker *w);
@@ -198,15 +201,22 @@ static void lead_at_place(void *arg)
 {
     struct thread *th = arg;
 
-    th->has_led = lead(th->sim, th->place);
+    th->has_led = lead(th->sim, th);
 }
 
-static bool lead(struct sim *m, struct worker *w)
+static bool lead(struct sim *m, struct thread *th)
 {
+    struct worker *w = th->place;
+
     if (m->image != NULL)
         seed_image(m, w);
     while (m->image == NULL && !fiber_is_done(m->fiber) && !m->is_builder_gone) {
         if (!m->is_builder_waiting) { /* else the thread before this one lost the place meanwhile */
+            if (m->home != NULL && m->home != th && !run_for_home(m, th))
+                return false;
+            if (m->is_builder_gone)
+                break;
+            m->home = th;
             sched_look_away(w);
             aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer()); /* only compared */
             fiber_resume(m->fiber);
@@ -290,6 +300,39 @@ static bool run_for_task(struct sim *m, struct worker *w)
     }
     sharing_builder_waited(&m->orch.sharing);
     return true;
+}
+
+/*
+ * The orchestration can go on, but its thread is not here: it is in a kernel, and this one has its
+ * place. Runs tasks until it is back. False: it is, or this thread has lost the place, too.
+ */
+static bool run_for_home(struct sim *m, struct thread *th)
+{
+    bool is_kept = m->run.options->keeps_thread;
+    uint64_t until_ns = is_kept ? UINT64_MAX : os_now_ns() + HOME_NS;
+    struct sharing_sample sample;
+    struct worker *w = th->place;
+    uint32_t spins = 0;
+
+    sharing_sample_start(&sample, w, time_for_sharing(m));
+    for (;;) {
+        enum sched_result result;
+
+        if (sim_hand_home(m, th))
+            return false;
+        result = lead_round(m, w, &sample, &spins);
+        if (result == SCHED_LOST)
+            return false;
+        if (give_up_when_due(m)) {
+            m->is_builder_gone = is_kept; /* its thread never comes back */
+            return true;
+        }
+        if (result != SCHED_IDLE)
+            continue;
+        if (os_now_ns() >= until_ns)
+            return true;
+        (void)sleep_at(m, w, os_now_ns() + HOME_LOOK_NS); /* nobody tells that it is back */
+    }
 }
 
 /* Runs tasks until there is room for more, or for as long as it is worth waiting for that. */

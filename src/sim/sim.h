@@ -11,8 +11,9 @@
  * places while a run is going on, and when one has been in the same kernel
  * for two ticks it gives the place to another thread: the first one goes on
  * in its kernel, keeps its core, and hands the task in when the kernel
- * returns. Nothing of a place is touched by a thread that has lost it. The
- * graph is continued by whichever thread holds place 0.
+ * returns. Nothing of a place is touched by a thread that has lost it. Whoever
+ * has place 0 gives it back to the orchestration's thread before that goes on, and
+ * goes on with it itself only if the thread seems to be stuck.
  *
  * Teams, that is gangs and tasks with several lanes, get a thread for each
  * invocation at once, when as many cores are free as must start together. A
@@ -155,8 +156,10 @@ struct sim {
     uint32_t spins;
     uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
     bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
-    bool is_builder_gone;    /* the orchestration was left, and is not gone on with */
-    uint32_t awaited_slot;   /* the builder waits for this task; 0: for room */
+    struct thread
+        *home; /* place 0's: the thread on which the orchestration is; NULL: it has not begun */
+    bool is_builder_gone;  /* the orchestration was left, and is not gone on with */
+    uint32_t awaited_slot; /* the builder waits for this task; 0: for room */
     uint32_t awaited_seq;
     uint64_t awaited_until_ns;
     bool has_fence_all;
@@ -291,6 +294,11 @@ void sim_bind_thread(struct sim *m, struct thread *th, struct worker *w);
 void sim_put_idle(struct sim *m, struct thread *th);
 /* An idle thread or a new one; NULL if there is none to be had. */
 struct thread *sim_take_idle(struct sim *m);
+/*
+ * Without the lock, by the thread at place 0: gives the place back to the orchestration's thread.
+ * False: that is still in a kernel.
+ */
+bool sim_hand_home(struct sim *m, struct thread *th);
 
 /* sim_teams.c: cores and who has them. Under the lock. */
 void sim_init_cores(struct sim *m, uint32_t clusters);

@@ -97,6 +97,7 @@ static void begin_run(struct sim *m, uint64_t number)
     m->leave_ns = UINT64_MAX;
     m->leave_tries = 0;
     m->is_builder_gone = false;
+    m->home = NULL;
     a32_store_relaxed(&m->is_leaving, 0);
     a32_store_relaxed(&m->may_leave, 0);
     a32_store_relaxed(&m->leaver, 0);
@@ -113,6 +114,20 @@ static void begin_run(struct sim *m, uint64_t number)
 
 /* ---- wait ---- */
 
+/* By the caller, whose place another thread has. False: the run has ended without it. */
+static bool await_place(struct sim *m, uint32_t *done)
+{
+    bool is_back;
+
+    while (a32_load_acquire(&m->done) == *done) /* the lock orders */
+        os_wait(&m->done, *done, UINT64_MAX);
+    *done += 1;
+    pthread_mutex_lock(&m->lock);
+    is_back = m->at_place[0] == &m->caller;
+    pthread_mutex_unlock(&m->lock);
+    return is_back;
+}
+
 void sim_wait(struct chip *chip)
 {
     struct sim *m = sim_of(chip);
@@ -126,9 +141,8 @@ void sim_wait(struct chip *chip)
         crash_begin(&m->caller.crash, &m->caller.core.exec);
         m->caller_handle = pthread_self();
         sim_begin_lead(m);
-        if (!sim_lead_run(m, &m->caller))
-            while (a32_load_acquire(&m->done) == done) /* the lock orders */
-                os_wait(&m->done, done, UINT64_MAX);
+        while (!sim_lead_run(m, &m->caller) && await_place(m, &done)) {
+        }
         end_run(m);
         crash_end(&m->caller.crash);
         (void)pto_sim_set_core(hook);

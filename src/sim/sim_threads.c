@@ -280,6 +280,38 @@ struct thread *sim_take_idle(struct sim *m)
     return th;
 }
 
+static void leave_idle(struct sim *m, struct thread *th)
+{
+    struct thread **at = &m->idle;
+
+    while (*at != th)
+        at = &(*at)->next_idle;
+    *at = th->next_idle;
+    th->is_idle = false;
+}
+
+bool sim_hand_home(struct sim *m, struct thread *th)
+{
+    struct thread *home = m->home;
+    bool is_caller = home == &m->caller;
+    bool is_back;
+
+    pthread_mutex_lock(&m->lock);
+    is_back = is_caller ? !home->is_lost : home->is_idle;
+    if (is_back) {
+        if (!is_caller)
+            leave_idle(m, home);
+        sim_bind_thread(m, home, th->place);
+        sim_put_idle(m, th); /* what it is given it finds in thread_main */
+    }
+    pthread_mutex_unlock(&m->lock);
+    if (is_back && is_caller) {
+        a32_add_acq_rel(&m->done, 1); /* the lock orders */
+        os_wake(&m->done, UINT32_MAX);
+    }
+    return is_back;
+}
+
 void sim_bind_thread(struct sim *m, struct thread *th, struct worker *w)
 {
     th->place = w;

@@ -49,8 +49,17 @@ enum { IS_SLOWED = 0 };
 #define MS 1000000ull
 #define NEVER_NS (600000 * MS)
 
-enum { CHAIN = 1000, TRIES = 10 };
-enum kernel { KERNEL_2_MS, KERNEL_30_MS, KERNEL_GATE, KERNEL_NOTHING, KERNELS };
+enum { CHAIN = 1000, ROUND = 64, TRIES = 10 };
+enum kernel {
+    KERNEL_SHORT, /* half a millisecond */
+    KERNEL_2_MS,
+    KERNEL_10_MS,
+    KERNEL_30_MS,
+    KERNEL_GATE,
+    KERNEL_OPEN,
+    KERNEL_NOTHING,
+    KERNELS
+};
 
 static float values[16];
 static uint32_t is_gate_open, standing;
@@ -88,6 +97,15 @@ static void store(uint32_t *word, uint32_t value)
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
 }
 
+static void take_half(int64_t *args)
+{
+    uint64_t end = now_ns() + MS / 2;
+
+    (void)args;
+    while (now_ns() < end) {
+    }
+}
+
 static void take_2_ms(int64_t *args)
 {
     uint64_t end = now_ns() + 2 * MS;
@@ -95,6 +113,12 @@ static void take_2_ms(int64_t *args)
     (void)args;
     while (now_ns() < end) {
     }
+}
+
+static void take_10_ms(int64_t *args)
+{
+    (void)args;
+    pass_time(10 * MS);
 }
 
 static void take_30_ms(int64_t *args)
@@ -111,15 +135,24 @@ static void stand_at_gate(int64_t *args)
         rest();
 }
 
+static void open_gate(int64_t *args)
+{
+    (void)args;
+    store(&is_gate_open, 1);
+}
+
 static void do_nothing(int64_t *args)
 {
     (void)args;
 }
 
 static const struct pto_kernel kernels[KERNELS] = {
+    [KERNEL_SHORT] = { "half", take_half, PTO_CORE_AIV },
     [KERNEL_2_MS] = { "two", take_2_ms, PTO_CORE_AIV },
+    [KERNEL_10_MS] = { "ten", take_10_ms, PTO_CORE_AIV },
     [KERNEL_30_MS] = { "thirty", take_30_ms, PTO_CORE_AIV },
     [KERNEL_GATE] = { "gate", stand_at_gate, PTO_CORE_AIV },
+    [KERNEL_OPEN] = { "open", open_gate, PTO_CORE_AIV },
     [KERNEL_NOTHING] = { "nothing", do_nothing, PTO_CORE_AIV },
 };
 
@@ -139,6 +172,11 @@ static void orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
 static void orchestrate_chain(struct pto_orch *o, const struct pto_entry *entry)
 {
     submit(o, entry, KERNEL_2_MS, CHAIN);
+}
+
+static void orchestrate_short(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_SHORT, CHAIN);
 }
 
 static void orchestrate_30_ms(struct pto_orch *o, const struct pto_entry *entry)
@@ -183,6 +221,34 @@ static void orchestrate_ignore_refusal(struct pto_orch *o, const struct pto_entr
     orchestrate_ignore(o, entry);
 }
 
+/* A kernel that waits for a task behind it, and one that its thread may be in. */
+static void orchestrate_in_pairs(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    pto_aiv(o, KERNEL_GATE, PTO_INT(0));
+    pto_aiv(o, KERNEL_GATE, PTO_INT(0)); /* with two live tasks at most the builder stops here */
+    pto_aiv(o, KERNEL_NOTHING, PTO_INT(0));
+    pto_aiv(o, KERNEL_OPEN, PTO_INT(0));
+}
+
+static uint32_t thread_changes;
+
+/*
+ * The thread is in the longer kernel, for longer than it keeps its place, while what the
+ * orchestration waits for is done.
+ */
+static void orchestrate_at_home(struct pto_orch *o, const struct pto_entry *entry)
+{
+    const pid_t begun = gettid(); /* the compiler takes pthread_self for constant */
+
+    for (int i = 0; i < 4; i++) {
+        submit(o, entry, KERNEL_2_MS, 1);
+        pto_aiv(o, KERNEL_10_MS, PTO_INT(0));
+        (void)PTO_GET(o, entry->tensor, 0);
+        thread_changes += gettid() != begun;
+    }
+}
+
 /* ---- runs ---- */
 
 struct times {
@@ -190,6 +256,8 @@ struct times {
     uint64_t launch_ns;
     uint64_t grace_ns;
     uint64_t stall_ns; /* 0: never */
+    uint32_t live_max;
+    bool keeps_thread;
     enum pto_mode mode;
     enum pto_trace trace;
 };
@@ -235,6 +303,8 @@ static struct parts *make_parts(pto_orch_fn orchestration, struct times times)
     p->options.grace_ns = times.grace_ns;
     p->options.stall_timeout_ns = times.stall_ns != 0 ? times.stall_ns : NEVER_NS;
     p->options.trace = times.trace;
+    p->options.live_max = times.live_max;
+    p->options.keeps_thread = times.keeps_thread;
     return p;
 }
 
@@ -330,7 +400,7 @@ static void *measure_noise(void *worst)
 
 /* ---- a deadline is kept ---- */
 
-/* Kernels of a chain: without a look at the clock between them a round of 64 would be run. */
+/* Without a look at the clock between them a round of ROUND would be run. */
 static void kernels_that_have_not_begun_do_not_begin(void **state)
 {
     (void)state;
@@ -338,18 +408,18 @@ static void kernels_that_have_not_begun_do_not_begin(void **state)
         struct pto_device *device = open_device(workers);
 
         for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
-            struct times times = { .timeout_ns = 20 * MS, .mode = (enum pto_mode)mode };
+            struct times times = { .timeout_ns = 5 * MS, .mode = (enum pto_mode)mode };
             struct pto_run_report report;
             uint64_t least = UINT64_MAX;
 
-            for (int i = 0; i < TRIES && least > 24; i++) {
-                assert_int_equal(call(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
-                assert_in(report.error.text, "the run has not ended after 20 ms");
+            for (int i = 0; i < TRIES && least >= ROUND; i++) {
+                assert_int_equal(call(device, orchestrate_short, times, &report), PTO_ETIMEOUT);
+                assert_in(report.error.text, "the run has not ended after 5 ms");
                 assert_in(report.error.text, "raise the time-out");
                 assert_null(strstr(report.error.text, "sub_class"));
                 least = report.executions < least ? report.executions : least;
             }
-            assert_true(least <= 24); /* ten fit into the time */
+            assert_true(least < ROUND); /* ten fit into the time */
             assert_works(device);
         }
         close_device(device);
@@ -535,6 +605,53 @@ static void time_in_the_queue_counts(void **state)
     close_device(device);
 }
 
+/* ---- the thread of an orchestration ---- */
+
+static void an_orchestration_stays_on_its_thread(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        struct pto_device *device = open_device(workers);
+        struct times times = { .keeps_thread = true };
+        struct pto_run_report report;
+
+        thread_changes = 0;
+        assert_int_equal(call(device, orchestrate_at_home, times, &report), PTO_OK);
+        assert_true(report.takeovers > 0);
+        assert_int_equal(report.executions, 8);
+        assert_int_equal(run(device, orchestrate_at_home, times, &report), PTO_OK);
+        assert_int_equal(thread_changes, 0);
+        times.keeps_thread = false; /* on a busy machine a kernel may seem to be stuck */
+        thread_changes = 1;
+        for (int i = 0; i < TRIES && thread_changes != 0; i++) {
+            thread_changes = 0;
+            assert_int_equal(call(device, orchestrate_at_home, times, &report), PTO_OK);
+        }
+        assert_int_equal(thread_changes, 0);
+        close_device(device);
+    }
+}
+
+/* The kernels that have every thread wait for a task that is not submitted yet. */
+static void it_changes_only_if_nothing_else_helps(void **state)
+{
+    struct pto_device *device = open_device(1);
+    struct times times = { .live_max = 1 };
+    struct pto_run_report report;
+
+    (void)state;
+    assert_int_equal(call(device, orchestrate_in_pairs, times, &report), PTO_OK);
+    assert_int_equal(report.executions, 4);
+    store(&is_gate_open, 0);
+    times.keeps_thread = true;
+    times.stall_ns = 50 * MS;
+    times.grace_ns = 20 * MS;
+    assert_int_equal(call(device, orchestrate_in_pairs, times, &report), PTO_ESTALL);
+    assert_in(report.error.text, "kernel \"gate\"");
+    assert_lost(device, "");
+    close_device(device);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -547,6 +664,8 @@ int main(void)
         cmocka_unit_test(an_orchestration_that_ignores_errors_is_given_up),
         cmocka_unit_test(the_same_after_a_cancellation),
         cmocka_unit_test(time_in_the_queue_counts),
+        cmocka_unit_test(an_orchestration_stays_on_its_thread),
+        cmocka_unit_test(it_changes_only_if_nothing_else_helps),
     };
 
     return cmocka_run_group_tests_name("deadlines", tests, NULL, NULL);
