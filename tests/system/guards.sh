@@ -38,6 +38,21 @@ void kernel_entry(int64_t *args)
         y[n] = 0; /* one too many */
 }
 C
+cat >mine/golden.c <<'C'
+#include <pto/scene.h>
+
+int pto_scene_golden(const struct pto_scene *s)
+{
+    const float *x = pto_scene_data(s, "x"), *y = pto_scene_data(s, "y");
+    float *expected = pto_scene_expected(s, "y");
+
+    pto_scene_random(s, "x", -1, 1);
+    pto_scene_random(s, "y", -1, 1);
+    for (int64_t i = 0; i < pto_scene_param(s, "n"); i++)
+        expected[i] = 2 * x[i] + y[i];
+    return 0;
+}
+C
 fail() { echo "guards.sh: $1" >&2; cat out >&2; exit 1; }
 says='orch.c:6: kernel "axpy" wrote up to 4 bytes beyond the end of argument 1 of task 0'
 for how in '' --isolated; do
