@@ -7,9 +7,12 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -64,6 +67,7 @@ static void check_clock(struct doctor *d);
 static void check_examples(struct doctor *d);
 static void check_store(struct doctor *d);
 static void check_tools(struct doctor *d);
+static void check_code(struct doctor *d);
 static void print_doctor_json(const struct doctor *d);
 
 static const struct cli_option options[] = {
@@ -102,6 +106,7 @@ static int do_doctor(void *context, int count, char **operands)
     check_examples(d);
     check_store(d);
     check_tools(d);
+    check_code(d);
     for (uint32_t i = 0; i < d->count; i++)
         counts[d->check[i].state]++;
     if (d->is_json)
@@ -486,4 +491,34 @@ static void check_tools(struct doctor *d)
             add_check(d, STATE_INFO, tools[i].name, tools[i].fix, "not found; optional, %s",
                       tools[i].purpose);
     }
+}
+
+/* Code is loaded from files there, where debuggers find it; else from memory. */
+static void check_code(struct doctor *d)
+{
+    const char *folder = getenv("TMPDIR");
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    void *at = MAP_FAILED;
+    char path[PATH_MAX];
+    int file;
+
+    if (folder == NULL || folder[0] != '/')
+        folder = "/tmp";
+    snprintf(path, sizeof(path), "%s/pto-doctor-XXXXXX", folder);
+    file = mkstemp(path);
+    if (file >= 0) {
+        (void)unlink(path);
+        if (ftruncate(file, (off_t)page) == 0)
+            at = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
+        close(file);
+    }
+    if (at == MAP_FAILED) {
+        add_check(d, STATE_WARN, "code",
+                  "set TMPDIR to a folder with room, on a file system without noexec",
+                  "no code can be loaded from %s: debuggers see no kernels", folder);
+        return;
+    }
+    munmap(at, page);
+    add_check(d, STATE_OK, "code", NULL, "is loaded from files in %s, where debuggers find it",
+              folder);
 }

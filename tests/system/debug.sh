@@ -108,6 +108,12 @@ has gdb.log 'install gdb'
 if "$pto" run mine --gdb --isolated >gdb.log 2>&1; then fail "two processes were accepted"; fi
 has gdb.log 'one process'
 
+# Where no file can be made, code is loaded from memory, and doctor says so.
+TMPDIR=/proc/none ./run one.ptoc >run.log 2>&1 || fail "$(cat run.log)"
+has run.log '^-215: .*kernel "kernel" crashed at address 0x8'
+TMPDIR=/proc/none "$pto" doctor >doctor.log 2>&1 || true
+has doctor.log 'no code can be loaded from /proc/none'
+
 # valgrind, in the process and while it goes on.
 valgrind -q ./run one.ptoc >valgrind.log 2>&1 || fail "$(cat valgrind.log)"
 has valgrind.log 'Invalid write' 'kernel_entry \(kernel.c:13\)'

@@ -349,7 +349,7 @@ static void files_go_with_their_process(void **state)
     assert_int_equal(utimensat(AT_FDCWD, left, old, 0), 0);
     must_register(device, add);
     assert_int_equal(count_files(own), 1); /* what was left is gone, ours is there */
-    child = fork();
+    child = IS_SANITIZED ? -1 : fork();    /* they do not go on after that */
     if (child == 0) {
         struct pto_device *other = open_device("a2a3sim", 0, 1);
         struct pto_callable *subtract = load_subtract();
@@ -357,7 +357,7 @@ static void files_go_with_their_process(void **state)
         must_register(other, subtract);
         exit(count_files(own) == 2 ? 0 : 1); /* nothing is unregistered */
     }
-    assert_true(waitpid(child, &result, 0) == child && result == 0);
+    assert_true(IS_SANITIZED || (waitpid(child, &result, 0) == child && result == 0));
     assert_int_equal(count_files(own), 1);
     close_all(device, add, NULL);
     assert_int_equal(rmdir(own), 0);
