@@ -10,7 +10,7 @@ PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h me
 	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h
 
 BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
-	program.c sized.c
+	program.c sized.c thread_state.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c \
 	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c

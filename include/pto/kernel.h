@@ -6,6 +6,11 @@
  * addresses of the tensor descriptors, in the order in which they were added;
  * then the scalars; and at 48 and 49 the local and the global context. Vector and
  * descriptors are valid until the kernel returns.
+ *
+ * A kernel may change how floating point rounds, flushes and traps on its thread, and
+ * which signals are blocked; kernels that run behind it may find that so. It is put
+ * back before a thread takes tasks of another run, and before the caller of a run gets
+ * its thread back. An exception or pthread_exit that leaves a kernel ends the run.
  */
 #ifndef PTO_API_KERNEL_H
 #define PTO_API_KERNEL_H

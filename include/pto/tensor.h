@@ -201,6 +201,8 @@ static inline struct pto_tensor pto_tensor_external(void *addr, const uint32_t s
         t.strides[d] = stride != 0 ? (uint32_t)stride : 1;
         stride *= shapes[d];
     }
+    if (stride > UINT64_MAX / pto_dtype_size(t.dtype))
+        return pto_tensor_invalid(&t, PTO_VIEW_TOO_LARGE);
     t.size = stride * pto_dtype_size(t.dtype);
     pto_tensor_update(&t);
     return t;

@@ -22,7 +22,7 @@ bool graph_find_element(const struct pto_tensor *t, uint32_t ndims, const uint32
             return false;
         start += (uint64_t)index * t->strides[d];
     }
-    if ((start + 1) * pto_dtype_size(t->dtype) > t->size)
+    if (start >= t->size / pto_dtype_size(t->dtype))
         return false;
     *out = *t;
     out->start = start;

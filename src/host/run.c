@@ -288,6 +288,22 @@ struct pto_error *run_error(const struct pto_run_options *options)
                : NULL;
 }
 
+/* Of a descriptor that may have been written by hand, whose products need not fit 64 bits. */
+static bool fits_its_buffer(const struct pto_tensor *t)
+{
+    uint64_t last = t->start; /* element */
+
+    if (t->ndims < 1 || t->ndims > PTO_MAX_DIMS || pto_dtype_size(t->dtype) == 0)
+        return true; /* a submit says what is wrong with it */
+    for (uint32_t d = 0; d < t->ndims; d++) {
+        if (t->shapes[d] == 0)
+            return true;
+        if (__builtin_add_overflow(last, (uint64_t)(t->shapes[d] - 1) * t->strides[d], &last))
+            return false;
+    }
+    return last < t->size / pto_dtype_size(t->dtype);
+}
+
 static int check_entry(const struct pto_entry *entry, struct pto_error *error)
 {
     if (entry == NULL)
@@ -304,6 +320,13 @@ static int check_entry(const struct pto_entry *entry, struct pto_error *error)
     if (entry->scalar_count != 0 && entry->scalar == NULL)
         return error_tell(error, PTO_EINVAL, "the entry has %u scalars, but their array is NULL",
                           entry->scalar_count);
+    for (uint32_t i = 0; i < entry->tensor_count; i++)
+        if (!fits_its_buffer(&entry->tensor[i]))
+            return error_tell(
+                error, PTO_EINVAL,
+                "tensor %u of the entry reaches beyond its %llu bytes; check its start, "
+                "shapes and strides",
+                i, (unsigned long long)entry->tensor[i].size);
     return PTO_OK;
 }
 

@@ -43,6 +43,9 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type);
 /* The worker gives its cores up for a team that waits. */
 void port_cores_yield(void *machine, struct worker *w);
 
+/* What kernels left changed on the thread of the core does not reach those of the next claim. */
+void port_core_reset(struct core *core);
+
 /* Somebody holds a lock for a few instructions: let it. */
 void port_relax(void);
 

@@ -763,8 +763,10 @@ static inline struct slot *pop_newest(struct worker *w)
 static struct slot *take_elsewhere(struct worker *w)
 {
     struct sched *s = w->sched;
-    bool has_found = claim_tasks(w, w) || claim_roots(w);
+    bool has_found;
 
+    port_core_reset(w->core);
+    has_found = claim_tasks(w, w) || claim_roots(w);
     for (uint32_t i = 1; i < s->worker_count && !has_found; i++)
         has_found = claim_tasks(w, s->worker[(w->index + i) % s->worker_count]);
     if (!has_found)

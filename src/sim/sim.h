@@ -31,6 +31,7 @@
 
 #include <pthread.h>
 
+#include "base/thread_state.h"
 #include "base/crash.h"
 #include "base/fiber.h"
 #include "base/os.h"
@@ -67,8 +68,9 @@ struct thread {
     bool is_stuck;     /* a run ended without its kernel; under the lock */
     uint8_t held_type; /* the core that it keeps meanwhile */
     uint16_t held_index;
-    struct a32 go; /* counts what it was given to do */
-    bool has_led;  /* what leading a run came to */
+    struct a32 go;             /* counts what it was given to do */
+    struct thread_state state; /* as kernels find it, and are to leave it */
+    bool has_led;              /* what leading a run came to */
     enum guard_result thrown;
     char text[GUARD_TEXT]; /* of what was thrown */
 };

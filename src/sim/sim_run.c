@@ -139,11 +139,13 @@ void sim_wait(struct chip *chip)
     if (!m->is_refused) {
         hook = pto_sim_set_core(&m->caller.hook);
         crash_begin(&m->caller.crash, &m->caller.core.exec);
+        thread_state_save(&m->caller.state);
         m->caller_handle = pthread_self();
         sim_begin_lead(m);
         while (!sim_lead_run(m, &m->caller) && await_place(m, &done)) {
         }
         end_run(m);
+        thread_state_restore(&m->caller.state); /* whatever kernels left there */
         crash_end(&m->caller.crash);
         (void)pto_sim_set_core(hook);
     }

@@ -139,6 +139,13 @@ bool sim_crash_landed(struct sim *m, struct thread *th)
     return false;
 }
 
+void port_core_reset(struct core *core)
+{
+    const struct thread *th = core->owner;
+
+    thread_state_restore_floats(th->state.floats);
+}
+
 bool sim_call_guarded(struct thread *th, void (*fn)(void *arg))
 {
     th->thrown = guard_call(fn, th, th->text);
@@ -226,6 +233,7 @@ static void *thread_main(void *arg)
 
     (void)pto_sim_set_core(&th->hook);
     crash_begin(&th->crash, &th->core.exec);
+    thread_state_save(&th->state);
     for (;;) {
         uint32_t go = a32_load_acquire(&th->go); /* A14 A20 */
 
@@ -236,6 +244,7 @@ static void *thread_main(void *arg)
             return NULL;
         }
         if (go == done) {
+            thread_state_restore(&th->state); /* whatever a kernel left there */
             os_wait(&th->go, go, UINT64_MAX);
             continue;
         }

@@ -64,6 +64,11 @@ void port_cores_yield(void *machine, struct worker *w)
     explore_assert(!"there are no teams");
 }
 
+void port_core_reset(struct core *core)
+{
+    (void)core;
+}
+
 void port_team_start(void *machine, struct slot *s)
 {
     (void)machine;

@@ -201,6 +201,58 @@ void crash_begin(struct crash *c, const struct a32 *depth)
     (a32_store_relaxed)(&c->is_recalled, 0);
 }
 
+uint64_t sim_record_lost(const struct sim *m)
+{
+    (void)m;
+    return 0;
+}
+
+int sim_guard_kernels(struct sim *m, struct orch_run *run)
+{
+    (void)m;
+    (void)run;
+    return PTO_OK;
+}
+
+void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel)
+{
+    (void)m;
+    (void)th;
+    (void)s;
+    (void)kernel;
+}
+
+void sim_tell_crash(struct sim *m)
+{
+    (void)m;
+}
+
+void crash_unblock(void)
+{
+}
+
+enum guard_result guard_call(void (*fn)(void *arg), void *arg, char text[GUARD_TEXT])
+{
+    (void)text;
+    fn(arg);
+    return GUARD_RETURNED;
+}
+
+void thread_state_save(struct thread_state *state)
+{
+    state->floats = 0;
+}
+
+void thread_state_restore(const struct thread_state *state)
+{
+    (void)state;
+}
+
+void thread_state_restore_floats(uint64_t floats)
+{
+    (void)floats;
+}
+
 void crash_end(struct crash *c)
 {
     (void)c;

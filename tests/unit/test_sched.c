@@ -87,6 +87,11 @@ void port_cores_yield(void *machine, struct worker *w)
     fail_msg("no team waits for cores here");
 }
 
+void port_core_reset(struct core *core)
+{
+    (void)core;
+}
+
 void port_team_start(void *machine, struct slot *s)
 {
     (void)machine;
