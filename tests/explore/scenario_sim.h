@@ -227,6 +227,25 @@ void sim_tell_crash(struct sim *m)
     (void)m;
 }
 
+void sim_keep_builder_crash(struct sim *m, const struct thread *th)
+{
+    (void)m;
+    (void)th;
+}
+
+void orch_crashed(struct orch *o, int signal, uint64_t addr)
+{
+    (void)o;
+    (void)signal;
+    (void)addr;
+}
+
+void sim_last_words(struct crash *crash, int number)
+{
+    (void)crash;
+    (void)number;
+}
+
 void crash_unblock(void)
 {
 }
