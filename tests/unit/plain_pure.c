@@ -51,6 +51,10 @@ static void plain_fail(const char *file, int line, const char *format, ...)
 #define assert_string_equal(a, b) plain_check(strcmp((a), (b)) == 0, #a " == " #b)
 #define assert_memory_equal(a, b, bytes) \
     plain_check(memcmp((a), (b), (bytes)) == 0, #a " has the bytes of " #b)
+#define assert_memory_not_equal(a, b, bytes) \
+    plain_check(memcmp((a), (b), (bytes)) != 0, #a " has not the bytes of " #b)
+#define assert_in_range(a, min, max) \
+    plain_check((a) >= (min) && (a) <= (max), #a " is from " #min " to " #max)
 #define fail_msg(...) plain_fail(__FILE__, __LINE__, __VA_ARGS__)
 
 #include "test_tensor.c"
