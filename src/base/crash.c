@@ -38,6 +38,7 @@ enum { IS_USED = 0 };
 enum { IS_USED = 1 };
 #endif
 
+static void find_stack(void);
 static void on_signal(int number, siginfo_t *info, void *context);
 
 static bool is_there(int number)
@@ -70,6 +71,7 @@ bool crash_init(void)
             if (!is_there(signals[i]))
                 sigaction(signals[i], &action, &before[i]);
     pthread_mutex_unlock(&users_lock);
+    find_stack(); /* the caller's first run finds it done */
     return true;
 }
 
@@ -87,24 +89,30 @@ void crash_fini(bool is_kept)
     pthread_mutex_unlock(&users_lock);
 }
 
-/* The handler's stack, so that a kernel that overflows its own one is noticed, too. */
-static void prepare_thread(void)
+/* Not in the handler: it allocates, and of a program's first thread it reads all mappings. */
+static void find_stack(void)
 {
     pthread_attr_t attributes;
     size_t bytes;
     void *low;
 
+    if (stack_high != 0 || pthread_getattr_np(pthread_self(), &attributes) != 0)
+        return;
+    if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
+        stack_low = (uintptr_t)low;
+        stack_high = stack_low + bytes;
+    }
+    pthread_attr_destroy(&attributes);
+}
+
+/* The handler's stack, so that a kernel that overflows its own one is noticed, too. */
+static void prepare_thread(void)
+{
     stack_t stack = { .ss_size = STACK_BYTES };
     stack_t before;
 
     is_prepared = true;
-    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
-        if (pthread_attr_getstack(&attributes, &low, &bytes) == 0) {
-            stack_low = (uintptr_t)low;
-            stack_high = stack_low + bytes;
-        }
-        pthread_attr_destroy(&attributes);
-    }
+    find_stack();
     if (has_stack_key && sigaltstack(NULL, &before) == 0 && (before.ss_flags & SS_DISABLE) != 0) {
         stack.ss_sp = os_reserve(STACK_BYTES);
         if (stack.ss_sp != NULL && os_commit(stack.ss_sp, STACK_BYTES) >= 0 &&

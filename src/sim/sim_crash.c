@@ -38,7 +38,7 @@ void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint
 {
     pthread_mutex_lock(&m->lock);
     keep_arguments(m, s);
-    keep_frames(m, &th->crash, (uintptr_t)m->sched.kernels[kernel].fn);
+    keep_frames(m, &th->crash, (uintptr_t)m->guarded_kernels[kernel].fn);
     pthread_mutex_unlock(&m->lock);
 }
 
