@@ -419,11 +419,12 @@ static enum sched_result lead_round(struct sim *m, struct worker *w, struct shar
     return SCHED_IDLE;
 }
 
-uint64_t sim_grace_ns(const struct sim *m)
+uint64_t sim_grace_end(const struct sim *m, uint64_t now_ns)
 {
     uint64_t set = m->run.options->grace_ns;
+    uint64_t ns = set != 0 ? set : PTO_GRACE_DEFAULT_NS;
 
-    return set != 0 ? set : PTO_GRACE_DEFAULT_NS;
+    return ns < UINT64_MAX - now_ns ? now_ns + ns : UINT64_MAX;
 }
 
 /* The run is stopped; kernels that do not return soon after that are given up. */
@@ -431,7 +432,8 @@ static void answer_alarm(struct sim *m)
 {
     bool is_stall = a32_swap_acq_rel(&m->alarm, ALARM_NONE) == ALARM_STALL;
     bool was_stopped = sched_is_stopped(&m->sched);
-    uint64_t give_up_ns = os_now_ns() + (is_stall && was_stopped ? 0 : sim_grace_ns(m));
+    uint64_t now_ns = os_now_ns();
+    uint64_t give_up_ns = is_stall && was_stopped ? now_ns : sim_grace_end(m, now_ns);
 
     if (!was_stopped) {
         orch_describe_stall(&m->orch, is_stall);

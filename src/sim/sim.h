@@ -274,8 +274,8 @@ void sim_begin_lead(struct sim *m);
 /* At place 0: builds the graph and runs tasks. False: the thread lost the place to another one. */
 bool sim_lead_run(struct sim *m, struct thread *th);
 
-/* How long a run is waited for when its time is over. */
-uint64_t sim_grace_ns(const struct sim *m);
+/* Until when a run is waited for whose time is over now. */
+uint64_t sim_grace_end(const struct sim *m, uint64_t now_ns);
 
 /* sim_threads.c */
 int sim_start_threads(struct sim *m, uint32_t workers);

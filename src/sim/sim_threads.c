@@ -566,7 +566,7 @@ static uint64_t watch_progress(struct sim *m)
     }
     if (now >= m->deadline_ns) { /* goes before a stall */
         m->deadline_ns = UINT64_MAX;
-        m->leave_ns = now + sim_grace_ns(m);
+        m->leave_ns = sim_grace_end(m, now);
         alarm = ALARM_TIMEOUT;
         sched_attend(&m->sched, ATTEND_LATE, 0);
     } else if (now - m->stall_since_ns >= m->run.stall_ns) {

@@ -679,13 +679,14 @@ static void start_and_wait(struct job run)
 {
     static const struct chip_functions functions = { .kernels = sim_kernels,
                                                      .kernel_count = SIM_KERNELS };
-    static const struct pto_run_options options = { .size = sizeof(options) };
+    static struct pto_run_options options = { .size = sizeof(options) };
     static const struct pto_entry entry;
     struct chip_request request = {
         .number = sim->number + 1, .functions = &functions, .entry = &entry, .options = &options
     };
 
     job = run;
+    options.grace_ns = run.deadline_ns == UINT64_MAX ? 0 : UINT64_MAX; /* its kernels come back */
     explore_assert(sim_start(&sim->base, &request) == PTO_OK);
     memset(&request, 0, sizeof(request)); /* the host's is not looked at any more */
     sim->deadline_ns = run.deadline_ns;
