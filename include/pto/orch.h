@@ -550,10 +550,11 @@ struct pto_arg {
 #define PTO_CHECK_INFO(i) \
     _Generic((i), const struct pto_tensor_info *: (i), struct pto_tensor_info *: (i), \
              default: pto_not_the_address_of_a_tensor_info())
-/* These exist in the compiler's message only. */
+/* Exists in the compiler's message only. */
 const struct pto_tensor *pto_not_the_address_of_a_tensor(void)
     PTO_COMPILE_ERROR("PTO_IN, PTO_INOUT, PTO_WRITE, PTO_AFTER and PTO_IF take the address of a "
                       "tensor, as in PTO_IN(&t)");
+/* Exists in the compiler's message only. */
 const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
     PTO_COMPILE_ERROR("PTO_OUT takes the address of a struct pto_tensor_info, as in "
                       "PTO_OUT(&info)");
