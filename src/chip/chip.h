@@ -105,7 +105,7 @@ struct chip_program {
 /* A callable that is functions of this process, for chips that can call them. */
 struct chip_functions {
     pto_orch_fn orchestration;
-    guard_fn guard;
+    guard_fn guard;                     /* NULL: nothing can throw here */
     const struct graph_kernel *kernels; /* by func_id */
     uint32_t kernel_count;
 };

@@ -128,10 +128,13 @@ static void call_orchestration(struct null *n)
     struct failure thrown = orch_failure(PTO_EORCH, FAULT_EXCEPTION, NULL);
     const struct chip_functions *f = n->functions;
     const struct pto_entry *entry = n->request->entry;
-    enum guard_result result;
+    enum guard_result result = GUARD_RETURNED;
 
     aptr_store_relaxed(&n->builder, __builtin_thread_pointer());
-    result = f->guard(f->orchestration, &n->handle, entry, thrown.text);
+    if (f->guard == NULL)
+        f->orchestration(&n->handle, entry);
+    else
+        result = f->guard(f->orchestration, &n->handle, entry, thrown.text);
     if (result == GUARD_EXITED)
         thrown.fault = FAULT_EXITED;
     if (result != GUARD_RETURNED)

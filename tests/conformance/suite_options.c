@@ -39,6 +39,7 @@ static void a_graph_is_launched_again(void **state)
     uint64_t result = init_vector(&run, code);
 
     (void)state;
+    assert_int_equal(pto_run_options_vary(&run.options, 0), PTO_OK);
     run.request.purpose = CHIP_BUILD;
     if (!chip_properties(suite_chip)->has_graphs)
         assert_unsupported(&run, "keeps no graphs");
