@@ -20,7 +20,8 @@
  *
  * A handle that is NULL, closed, of another kind or made up gives PTO_EINVAL.
  * After fork() the parent's devices give PTO_EFORKED in the child, which may
- * open its own.
+ * open its own. A child that was forked in a kernel or an orchestration must not
+ * return from it: it is ended then.
  */
 #ifndef PTO_API_PTO_H
 #define PTO_API_PTO_H

@@ -54,10 +54,26 @@ void crash_set_last(void (*handler)(int number))
     last_handler = handler;
 }
 
+/* In the child, by the thread that forked. */
+static void leave_to_parent(void)
+{
+    for (struct crash *c = here; c != NULL; c = c->outer)
+        if (c->forked != NULL)
+            c->forked(c);
+    here = NULL;
+}
+
+static void guard_forks(void)
+{
+    (void)pthread_atfork(NULL, NULL, leave_to_parent);
+}
+
 bool crash_init(void)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct sigaction action;
 
+    pthread_once(&once, guard_forks);
     if (!IS_USED)
         return false;
     memset(&action, 0, sizeof(action));

@@ -4,8 +4,10 @@
  * is one handler for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT, and one for SIGURG,
  * with which a thread is called back. They act only on a thread that has said
  * so and is inside such code; anything else goes to whoever handled the signal
- * before. SIGABRT always does, but what the thread was in can be said before. Not in programs built with AddressSanitizer, which has handlers of
- * its own.
+ * before. SIGABRT always does, but what the thread was in can be said before. Not
+ * in programs built with AddressSanitizer, which has handlers of its own.
+ *
+ * A child of fork dies of its crashes: what it would survive for is the parent's.
  */
 #ifndef PTO_CRASH_H
 #define PTO_CRASH_H
@@ -32,6 +34,8 @@ struct crash {
     bool (*leave)(struct crash *c, int number, uintptr_t pc);
     /* It ends the process: the last chance to say where; NULL: nothing is known. */
     void (*last_words)(struct crash *c, int number);
+    /* The thread is now that of a child of fork, which has no other; NULL: it may go on. */
+    void (*forked)(struct crash *c);
     int signal;    /* after the jump: which one; SIGURG: called back */
     uint64_t addr; /* and where */
     /* Where it was, then where its callers go on, innermost first; as far as the stack is intact. */

@@ -229,6 +229,8 @@ static bool lead(struct sim *m, struct thread *th)
             return false;
         m->is_builder_waiting = false;
     }
+    if (m->is_forked)
+        sim_end_child();
     if (m->is_builder_gone)
         m->is_lost = true;
     if (m->run.is_built_only) {
@@ -255,6 +257,8 @@ void port_linger(void *machine)
 {
     struct sim *m = machine;
 
+    if (m->is_forked)
+        sim_end_child();
     if (a32_load_relaxed(&m->is_leaving) == 0 || m->is_builder_gone) /* the next call looks again */
         return;
     m->is_builder_gone = true;

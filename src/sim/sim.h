@@ -161,6 +161,7 @@ struct sim {
     struct thread
         *home; /* place 0's: the thread on which the orchestration is; NULL: it has not begun */
     bool is_builder_gone;  /* the orchestration was left, and is not gone on with */
+    bool is_forked;        /* this process is a child: the run and its threads are the parent's */
     uint32_t awaited_slot; /* the builder waits for this task; 0: for room */
     uint32_t awaited_seq;
     uint64_t awaited_until_ns;
@@ -332,6 +333,9 @@ void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint
 void sim_keep_builder_crash(struct sim *m, const struct thread *th);
 /* In a handler of signals: the process ends, so where the thread is is written to stderr. */
 void sim_last_words(struct crash *crash, int number);
+/* In a child of fork: it ends when it comes back from the kernel or the orchestration. */
+void sim_forked(struct crash *crash);
+_Noreturn void sim_end_child(void);
 void sim_tell_crash(struct sim *m);
 /* By the monitor: a team that gets no cores must not stop everything else. */
 void sim_watch_teams(struct sim *m);

@@ -2,6 +2,7 @@
 /* What is kept of the crash that ended a run, and told when it is over. */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -63,6 +64,36 @@ void sim_tell_crash(struct sim *m)
     entry = m->crash_entry;
     pthread_mutex_unlock(&m->lock);
     lines_find(frame, count, entry, &m->result.trace.lines);
+}
+
+/* ---- a child of fork ---- */
+
+/*
+ * Its threads are the parent's, and so is the run. It may end itself or start
+ * another program; where it comes back to the runtime, it is made to look.
+ */
+void sim_forked(struct crash *crash)
+{
+    struct thread *th = (struct thread *)(void *)((char *)crash - offsetof(struct thread, crash));
+    struct sim *m = th->sim;
+
+    m->is_forked = true;
+    core_set_lost(&th->core, true); /* looked at after a kernel */
+    if (orch_is_builder(&m->orch)) {
+        m->is_builder_gone = true;
+        a32_store_relaxed(&m->sched.attention, ATTEND_CANCELLED); /* nobody else is there */
+    }
+}
+
+void sim_end_child(void)
+{
+    static const char text[] =
+        "pto: a process that was forked in a kernel or an orchestration came back from it; the run "
+        "is its parent's: call _exit or exec in the child\n";
+
+    if (write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+        _exit(EXIT_FAILURE); /* nobody listens */
+    _exit(EXIT_FAILURE);
 }
 
 /* ---- the end of the process ---- */

@@ -149,6 +149,8 @@ void port_core_reset(struct core *core)
 bool sim_call_guarded(struct thread *th, void (*fn)(void *arg))
 {
     th->thrown = guard_call(fn, th, th->text);
+    if (th->sim->is_forked)
+        sim_end_child();
     return th->thrown != GUARD_RETURNED;
 }
 
@@ -197,6 +199,7 @@ void sim_init_thread(struct sim *m, struct thread *th)
     th->crash.fiber = m->fiber;
     th->crash.leave = leave_builder;
     th->crash.last_words = sim_last_words;
+    th->crash.forked = sim_forked;
     core_init(&th->core, th);
     th->core.lost =
         (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED }; /* nobody knows of it yet */
@@ -420,6 +423,8 @@ bool port_core_lost(struct core *core, struct slot *s)
     struct thread *wake = NULL;
     bool is_lost;
 
+    if (m->is_forked)
+        sim_end_child();
     pthread_mutex_lock(&m->lock);
     sim_thread_returned(th);
     is_lost = th->is_lost;

@@ -246,6 +246,16 @@ void sim_last_words(struct crash *crash, int number)
     (void)number;
 }
 
+void sim_forked(struct crash *crash)
+{
+    (void)crash;
+}
+
+void sim_end_child(void)
+{
+    abort();
+}
+
 void crash_unblock(void)
 {
 }

@@ -15,7 +15,7 @@
 /* What kernel "wild" does, by the entry's first scalar; 0: it is not submitted. */
 #define DEEDS                                                                               \
     "enum { NOTHING, EXIT, UNDERSCORE_EXIT, ABORT, CRASH, LOOP, WAIT, BAD_FREE, SCRIBBLE, " \
-    "BESIDE, LATER, BEYOND, ORCH_EXIT, ORCH_CRASH };\n"
+    "BESIDE, LATER, BEYOND, FORK, ORCH_EXIT, ORCH_CRASH };\n"
 enum {
     NOTHING,
     EXIT,
@@ -29,6 +29,7 @@ enum {
     BESIDE,   /* a thread of its own calls abort while it waits */
     LATER,    /* the same, once the kernel has returned and element 2 is set */
     BEYOND,   /* writes behind its tensor */
+    FORK,     /* the child returns; element 1 is its exit code */
     ORCH_EXIT,
     ORCH_CRASH,
 };
@@ -52,6 +53,7 @@ static const char count_kernel[] = "#include <pto/kernel.h>\n"
 
 static const char wild_kernel[] =
     "#include <pthread.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n"
+    "#include <sys/wait.h>\n"
     "#include <pto/kernel.h>\n" DEEDS "static char *volatile kept;\n"
     "static void *call_abort(void *word)\n"
     "{\n"
@@ -62,6 +64,8 @@ static const char wild_kernel[] =
     "{\n"
     "    volatile int *data = (int *)pto_tensor_data(pto_arg_tensor(args, 0));\n"
     "    pthread_t thread;\n"
+    "    pid_t child;\n"
+    "    int state;\n"
     "    switch (args[1]) {\n"
     "    case EXIT: exit(7);\n"
     "    case UNDERSCORE_EXIT: _exit(9);\n"
@@ -74,6 +78,11 @@ static const char wild_kernel[] =
     "    case BESIDE: pthread_create(&thread, NULL, call_abort, NULL); for (;;) usleep(1000);\n"
     "    case LATER: pthread_create(&thread, NULL, call_abort, (void *)&data[2]); break;\n"
     "    case BEYOND: data[16] = 1; break;\n"
+    "    case FORK:\n"
+    "        if ((child = fork()) == 0) { close(2); break; }\n"
+    "        waitpid(child, &state, 0);\n"
+    "        data[1] = WIFEXITED(state) ? WEXITSTATUS(state) : -1;\n"
+    "        break;\n"
     "    }\n"
     "}\n";
 

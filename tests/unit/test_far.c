@@ -125,6 +125,18 @@ static void a_kernel_that_writes_beyond_its_tensor_is_noticed(void **state)
     assert_int_equal(pto_device_close(r.device), PTO_OK);
 }
 
+static void a_child_that_a_kernel_forks_ends_when_it_returns(void **state)
+{
+    struct rig r = set_rig(open_far(2));
+
+    (void)state;
+    assert_int_equal(run_wild(&r, FORK), PTO_OK);
+    assert_int_equal(element(&r, 0), 2);
+    assert_int_equal(element(&r, 1), EXIT_FAILURE);
+    assert_works(&r);
+    assert_int_equal(pto_device_close(r.device), PTO_OK);
+}
+
 static void graphs_are_built_and_launched(void **state)
 {
     struct rig r = set_rig(open_far(2)), other = set_rig(r.device);
@@ -435,6 +447,7 @@ int main(void)
         TEST(tells_what_it_is),
         TEST(device_memory_is_out_of_reach_and_has_bounds),
         TEST(a_kernel_that_writes_beyond_its_tensor_is_noticed),
+        TEST(a_child_that_a_kernel_forks_ends_when_it_returns),
         TEST(graphs_are_built_and_launched),
         TEST(a_run_is_recorded),
         TEST(a_failure_has_its_place_in_the_source),
