@@ -444,6 +444,7 @@ static void answer_alarm(struct sim *m)
         sched_attend(&m->sched, ATTEND_FAILED, 0);
         sched_signal(&m->sched);
     }
+    sim_drop_teams(m);
     if (m->give_up_ns == 0 || give_up_ns < m->give_up_ns)
         m->give_up_ns = give_up_ns;
 }

@@ -337,6 +337,11 @@ void sim_last_words(struct crash *crash, int number);
 void sim_forked(struct crash *crash);
 _Noreturn void sim_end_child(void);
 void sim_tell_crash(struct sim *m);
+/*
+ * After the run was stopped: teams that were queued, maybe only because it was late, are over.
+ * Whoever queues one later, under the same lock, finds the run stopped and drops it.
+ */
+void sim_drop_teams(struct sim *m);
 /* By the monitor: a team that gets no cores must not stop everything else. */
 void sim_watch_teams(struct sim *m);
 void sim_drop_pipes(struct sim *m);

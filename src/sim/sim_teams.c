@@ -419,6 +419,14 @@ void sim_run_lane(struct sim *m, struct thread *th)
     sched_returned(&m->sched, &m->graph, s, &th->core);
 }
 
+void sim_drop_teams(struct sim *m)
+{
+    pthread_mutex_lock(&m->lock);
+    if (has_teams(m))
+        (void)sim_start_teams(m); /* the run is stopped: nobody is to be woken */
+    pthread_mutex_unlock(&m->lock);
+}
+
 void sim_watch_teams(struct sim *m)
 {
     struct thread *wake = NULL;
