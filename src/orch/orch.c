@@ -311,12 +311,8 @@ void orch_attend(struct orch *o)
     }
     if ((attention & ATTEND_FAILED) != 0)
         orch_take_fault(o);
-    if ((attention & ATTEND_LATE) != 0) {
-        why = orch_late(o, NULL);
-        why.value[1] = STALL_BUILDS;
-        (void)orch_fail(o, &why);
-        sched_attend(o->sched, ATTEND_FAILED, 0);
-    }
+    if ((attention & ATTEND_LATE) != 0)
+        orch_late_building(o);
     if ((attention & ATTEND_TEAMS) != 0 && o->submitter->core_mask != 0)
         port_cores_yield(o->machine, o->submitter);
     if (o->status < 0)
@@ -330,6 +326,15 @@ struct failure orch_late(const struct orch *o, const struct pto_site *site)
 
     why.value[0] = o->run->time_ns;
     return why;
+}
+
+void orch_late_building(struct orch *o)
+{
+    struct failure why = orch_late(o, NULL);
+
+    why.value[1] = STALL_BUILDS;
+    (void)orch_fail(o, &why);
+    sched_attend(o->sched, ATTEND_FAILED, 0);
 }
 
 /* ---- scopes, and what is told or asked ---- */

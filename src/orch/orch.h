@@ -116,6 +116,11 @@ __attribute__((cold)) int orch_refuse(struct orch *o, int status, const struct p
 __attribute__((cold)) void orch_attend(struct orch *o);
 /* That the time of the run is over, to be filled with where it was then. */
 struct failure orch_late(const struct orch *o, const struct pto_site *site);
+/*
+ * By the thread that leads the run: its time is over, and the orchestration could go on. Whatever
+ * kernels do at that moment is no reason.
+ */
+void orch_late_building(struct orch *o);
 /* The scheduler's fault, if there is one, as the failure of the run. */
 void orch_take_fault(struct orch *o);
 /* The orchestration crashed: the run fails, with the place of its last submit. */

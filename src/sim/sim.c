@@ -12,6 +12,7 @@ enum {
     HOME_NS = 20000000,    /* without anything to do before an orchestration changes its thread */
     HOME_LOOK_NS = 500000, /* between two looks at whether its thread is back */
     HELD_NS = 100000,      /* between two looks at whether the run is late for good */
+    PAUSE_NS_MAX = 64 * SHARING_PATIENCE_NS, /* of an orchestration for want of room */
 };
 
 static void serve_at_place(void *arg);
@@ -431,6 +432,21 @@ uint64_t sim_grace_end(const struct sim *m, uint64_t now_ns)
     return ns < UINT64_MAX - now_ns ? now_ns + ns : UINT64_MAX;
 }
 
+/*
+ * The orchestration stopped for room, or its thread is in a kernel, and it will soon go on,
+ * whatever kernels do: the deadline might as well have been noticed at its next call. Not so if it
+ * waits for a task, or for a thread that it must not change, or if it has waited for room in vain
+ * again and again: then it is a kernel that does not return.
+ */
+static bool has_paused_building(const struct sim *m)
+{
+    if (m->image != NULL || fiber_is_done(m->fiber) || m->is_builder_gone)
+        return false;
+    if (m->is_builder_waiting ? m->awaited_slot != 0 : m->run.options->keeps_thread)
+        return false;
+    return m->orch.sharing.patience_ns < PAUSE_NS_MAX;
+}
+
 /* The run is stopped; kernels that do not return soon after that are given up. */
 static void answer_alarm(struct sim *m)
 {
@@ -440,7 +456,10 @@ static void answer_alarm(struct sim *m)
     uint64_t give_up_ns = is_stall && was_stopped ? now_ns : sim_grace_end(m, now_ns);
 
     if (!was_stopped) {
-        orch_describe_stall(&m->orch, is_stall);
+        if (!is_stall && has_paused_building(m))
+            orch_late_building(&m->orch);
+        else
+            orch_describe_stall(&m->orch, is_stall);
         sched_attend(&m->sched, ATTEND_FAILED, 0);
         sched_signal(&m->sched);
     }

@@ -215,6 +215,14 @@ static void orchestrate_ignore(struct pto_orch *o, const struct pto_entry *entry
         submit(o, entry, KERNEL_NOTHING, 1);
 }
 
+/* However many it submits, all wait for a kernel that does not return. */
+static void orchestrate_behind_gate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_GATE, 1);
+    while (pto_orch_status(o) == PTO_OK)
+        submit(o, entry, KERNEL_NOTHING, 1);
+}
+
 static void orchestrate_ignore_refusal(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, 99, PTO_INOUT(entry->tensor));
@@ -524,7 +532,8 @@ static void assert_left(pto_orch_fn orchestration, int status, bool is_called)
 
         assert_int_equal((is_called ? call : run)(device, orchestration, times, &report), status);
         if (status == PTO_ETIMEOUT)
-            assert_in(report.error.text, "the run has not ended after 20 ms");
+            assert_in(report.error.text,
+                      "the run has not ended after 20 ms: the graph is still being built");
         assert_lost(device, "an orchestration did not end when its run was to");
         free(malloc(100000)); /* nobody has the lock */
         close_device(device);
@@ -547,6 +556,20 @@ static void an_orchestration_that_ignores_errors_is_given_up(void **state)
     (void)state;
     assert_left(orchestrate_ignore, PTO_ETIMEOUT, true);
     assert_left(orchestrate_ignore_refusal, PTO_EARGS, false);
+}
+
+/* That it was still submitting is not the reason then. */
+static void a_kernel_that_holds_all_up_is_named(void **state)
+{
+    struct times times = { .timeout_ns = 500 * MS, .grace_ns = 20 * MS, .live_max = 2 };
+    struct pto_device *device = open_device(2);
+    struct pto_run_report report;
+
+    (void)state;
+    assert_int_equal(call(device, orchestrate_behind_gate, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "kernel \"gate\" of task 0 is still running");
+    assert_lost(device, "a kernel never returned");
+    close_device(device);
 }
 
 static void the_same_after_a_cancellation(void **state)
@@ -662,6 +685,7 @@ int main(void)
         cmocka_unit_test(a_kernel_that_never_returns_is_given_up),
         cmocka_unit_test(an_orchestration_that_loops_is_given_up),
         cmocka_unit_test(an_orchestration_that_ignores_errors_is_given_up),
+        cmocka_unit_test(a_kernel_that_holds_all_up_is_named),
         cmocka_unit_test(the_same_after_a_cancellation),
         cmocka_unit_test(time_in_the_queue_counts),
         cmocka_unit_test(an_orchestration_stays_on_its_thread),
