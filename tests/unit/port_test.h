@@ -23,15 +23,20 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-enum { TEST_SHARE = 1, TEST_POOL_UNIT = 1 << 23 };
+/* Counts of random cases are divided by the share. */
+#ifdef __SANITIZE_ADDRESS__
+enum { TEST_SHARE = 4 };
+#else
+enum { TEST_SHARE = 1 };
+#endif
+enum { TEST_POOL_UNIT = 1 << 23 };
 #define TEST_MAIN(tests)                                  \
     int main(void)                                        \
     {                                                     \
         return cmocka_run_group_tests(tests, NULL, NULL); \
     }
 #else
-/* Counts of random cases are divided by the share. qemu puts memory behind all address space. */
-enum { TEST_SHARE = 8, TEST_POOL_UNIT = 1 << 21 };
+enum { TEST_SHARE = 8, TEST_POOL_UNIT = 1 << 21 }; /* qemu puts memory behind all address space */
 #define TEST_MAIN(tests) _Static_assert(sizeof(tests) != 0, "a group without tests");
 #endif
 
