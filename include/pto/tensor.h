@@ -167,6 +167,27 @@ static inline void pto_tensor_update(struct pto_tensor *t)
     t->extent = extent;
 }
 
+/*
+ * Returns the bytes from `addr` to behind the last element, 0 when empty. It goes by
+ * shapes and strides, whatever `extent` says, and is UINT64_MAX if 64 bits cannot hold
+ * it: of a descriptor that was written by hand it can be compared with `size`.
+ */
+static inline uint64_t pto_tensor_end(const struct pto_tensor *t)
+{
+    uint64_t last = t->start, bytes;
+
+    for (uint32_t d = 0; d < t->ndims; d++) {
+        if (t->shapes[d] == 0)
+            return 0;
+        if (__builtin_add_overflow(last, (uint64_t)(t->shapes[d] - 1) * t->strides[d], &last))
+            last = UINT64_MAX; /* and it is empty if a shape to come is 0 */
+    }
+    return last != UINT64_MAX &&
+                   !__builtin_mul_overflow(last + 1, (uint64_t)pto_dtype_size(t->dtype), &bytes)
+               ? bytes
+               : UINT64_MAX;
+}
+
 /* Returns a view that cannot exist, with the first reason why. */
 static inline struct pto_tensor pto_tensor_invalid(const struct pto_tensor *t, int fault)
 {

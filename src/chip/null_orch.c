@@ -216,7 +216,7 @@ static int check_tensor(struct null *n, const struct call *call, const struct pt
                         uint32_t index)
 {
     int32_t argument = (int32_t)index;
-    uint64_t elements, end;
+    uint64_t end;
 
     if (t->ndims - 1 >= PTO_MAX_DIMS || t->dtype >= PTO_DTYPE_COUNT)
         return refuse(n, call, FAULT_VIEW, argument,
@@ -228,8 +228,7 @@ static int check_tensor(struct null *n, const struct call *call, const struct pt
             return refuse(n, call, FAULT_VIEW, argument, PTO_VIEW_ZERO_STRIDE);
     if (n->request->options->deps != PTO_DEPS_SAFE)
         return PTO_OK; /* code for those rules passes tensors that it does not use */
-    elements = t->is_contiguous ? pto_tensor_numel(t) : t->extent;
-    end = (t->start + elements) * pto_dtype_size(t->dtype);
+    end = pto_tensor_end(t);
     if (end > t->size)
         return refuse(n, call, FAULT_BOUNDS, argument, end);
     if (t->addr == 0 && t->size != 0)

@@ -186,6 +186,23 @@ static void view_beyond_its_buffer(struct pto_orch *o, const struct pto_entry *e
     use_view(o, entry, &t);
 }
 
+static void view_that_wraps(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = entry->tensor[1];
+
+    t.extent = (1ull << 62) + 1;
+    use_view(o, entry, &t);
+}
+
+/* Only guards look at every shape. */
+static void shape_by_hand(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = entry->tensor[1];
+
+    t.shapes[0] = STAGE_WORDS + 1;
+    use_view(o, entry, &t);
+}
+
 static void view_without_storage(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct pto_tensor t = pto_tensor_external(NULL, PTO_DIMS(STAGE_WORDS), 1, PTO_UINT32);
@@ -713,6 +730,11 @@ const struct drill drills_args[] = {
     ARGS("view-beyond-its-buffer", view_beyond_its_buffer,
          "a view that was moved beyond its buffer", "reaches to byte 68", .kernel = KERNEL_ADD,
          .argument = 2),
+    ARGS("view-that-wraps", view_that_wraps, "a view with an extent beyond 64 bits of bytes",
+         "beyond any buffer", .kernel = KERNEL_ADD, .argument = 2),
+    { PTO_EARGS, "shape-by-hand", "a shape that was enlarged by hand, in a run with guards", NULL,
+      shape_by_hand, "reaches to byte 68", .kernel = KERNEL_ADD, .argument = 2,
+      .flags = DRILL_SITE | DRILL_GUARDS },
     ARGS("view-without-storage", view_without_storage, "a tensor at address 0", "its address is 0",
          .kernel = KERNEL_ADD, .argument = 2),
     ARGS("tensor-of-an-ended-scope", tensor_of_an_ended_scope,

@@ -33,6 +33,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->kernel_count = params->kernel_count;
     g->deps = params->deps;
     g->quick_traits = submit_quick_traits(params->deps);
+    memset(g->quick, 0, sizeof(g->quick));
     g->edge_fn = params->edge_fn;
     g->edge_context = params->edge_context;
     g->wired_fn = params->wired_fn;

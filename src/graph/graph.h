@@ -160,8 +160,8 @@ struct graph {
     uint32_t ordered_from;         /* the same from which on no task was in a MANUAL scope */
     struct id_map *ids_now;        /* of the current ring */
     const uint8_t *access;         /* of the current scope, by tag: enum access */
-    uint8_t quick[8];              /* the same; 0 for those that have no quick way */
-    uint64_t quick_traits;         /* what tensors have that do: take_tensor() */
+    uint64_t quick_traits;         /* what tensors have that have a quick way: take_tensor() */
+    uint8_t quick[UINT8_MAX + 1];  /* as access, but 0 for tags without one, or that do not exist */
     uint32_t scope_count;
     uint64_t edge_total;
     bool has_unlisted; /* a task of this run uses memory that is not recorded for it */
@@ -285,6 +285,9 @@ void graph_release_task(struct graph *g, struct slot *s, bool is_submitter);
 
 /* submit.c: what a tensor has in the eight bytes from `ndims` on if there is a quick way for it. */
 uint64_t submit_quick_traits(enum pto_deps deps);
+/* Refuses a tensor that came the quick way: no such type or number of dimensions, or no storage. */
+__attribute__((cold)) int submit_refuse_quick(struct graph *g, const struct slot *t,
+                                              const struct pto_tensor *x);
 
 /* slots.c */
 struct slot_info *slot_make(struct graph *g, uint32_t size_class);

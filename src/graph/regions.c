@@ -506,6 +506,8 @@ __attribute__((noinline)) static int reach_around(struct graph *g, struct slot *
 {
     struct span span = span_of(start, length);
 
+    if (tensor->addr == 0 || length == 0) /* whose level no region has: it always comes here */
+        return submit_refuse_quick(g, t, tensor);
     return reach_dense(g, t, tensor, &span, g->access[tensor->tag]);
 }
 
@@ -554,7 +556,7 @@ int region_reach_dense(struct graph *g, struct slot *t, const struct pto_tensor 
     uint32_t state;
 
     if (x->level_mask != 1ull << level || e->next != 0 || e->last >= g->dead_before ||
-        (e->state & REGION_STATE_KIND) != 0 || x->is_indexed)
+        (e->state & REGION_STATE_KIND) != 0 || x->is_indexed || tensor->addr == 0)
         return reach_around(g, t, tensor, start, length);
     if (e->vector != 0)
         return reach_forgotten(g, t, tensor, e, start, length);

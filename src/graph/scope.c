@@ -47,6 +47,8 @@ static void set_current(struct graph *g)
     g->access = access_of[g->deps][is_manual];
     memcpy(g->quick, g->access, PTO_TAG_COUNT);
     g->quick[PTO_TAG_OUTPUT] = 0;
+    if (g->guard_bytes != 0) /* then no descriptor is trusted */
+        memset(g->quick, 0, PTO_TAG_COUNT);
 }
 
 int graph_scope_begin(struct graph *g, enum pto_scope_mode mode, const struct pto_site *site)

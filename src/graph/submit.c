@@ -479,11 +479,11 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
                   const struct pto_outputs *out)
 {
     const struct pto_tensor *from = args->tensor[index];
-    uint32_t tag = args->tag[index];
+    uint8_t tag = args->tag[index];
     struct region *e;
     uint64_t lo, length;
 
-    if (tag >= PTO_TAG_COUNT || g->quick[tag] == 0 || pto_task_id_is_valid(from->owner))
+    if (g->quick[tag] == 0 || pto_task_id_is_valid(from->owner))
         return take_any_tensor(g, t, args, index, out);
     e = region_find_tile(&g->regions, from, &lo, &length);
     fence_light(); /* what was read is read again: kept in registers, it costs more */
@@ -731,6 +731,15 @@ static uint32_t view_fault(const struct pto_tensor *t)
     return t->ndims > PTO_MAX_DIMS ? PTO_VIEW_BAD_NDIMS : PTO_VIEW_BAD_DTYPE;
 }
 
+int submit_refuse_quick(struct graph *g, const struct slot *t, const struct pto_tensor *x)
+{
+    int32_t index = (int32_t)(x - t->tensor);
+
+    if (x->ndims - 1 >= PTO_MAX_DIMS || x->dtype >= PTO_DTYPE_COUNT)
+        return graph_refuse(g, FAULT_VIEW, index, view_fault(x));
+    return graph_refuse(g, FAULT_NULL_ADDRESS, index, 0);
+}
+
 /* Of a tensor that the safe rules do not know as one interval: span->length is 0. */
 __attribute__((noinline)) static int check_strides(struct graph *g, const struct pto_tensor *t,
                                                    uint32_t index)
@@ -741,13 +750,25 @@ __attribute__((noinline)) static int check_strides(struct graph *g, const struct
     return PTO_OK;
 }
 
+/*
+ * As pto_tensor_end, but without guards the extent of a box is believed. Whoever writes
+ * descriptors by hand may have an extent whose products wrap.
+ */
+static inline uint64_t end_of(const struct graph *g, const struct pto_tensor *t)
+{
+    if (t->extent != 0 && (t->start | (t->extent - 1)) >= t->size)
+        return pto_tensor_end(t) > t->size ? pto_tensor_end(t) : UINT64_MAX;
+    if (t->is_contiguous || g->guard_bytes != 0)
+        return pto_tensor_end(t);
+    return (t->start + t->extent) * pto_dtype_size(t->dtype);
+}
+
 static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t index,
                         struct span *span)
 {
     bool is_contiguous = t->is_contiguous;
     uint32_t dtype = t->dtype;
-    uint64_t start, length;
-    uint32_t elem_bytes;
+    uint64_t start, end;
 
     if (t->ndims - 1 >= PTO_MAX_DIMS || dtype >= PTO_DTYPE_COUNT)
         return graph_refuse(g, FAULT_VIEW, (int32_t)index, view_fault(t));
@@ -758,15 +779,14 @@ static int check_tensor(struct graph *g, const struct pto_tensor *t, uint32_t in
         if (g->deps != PTO_DEPS_SAFE)
             return PTO_OK;
     }
-    elem_bytes = pto_dtype_size(dtype);
-    start = t->start * elem_bytes;
-    length = (is_contiguous ? pto_tensor_numel(t) : t->extent) * elem_bytes;
-    if (start + length > t->size)
-        return graph_refuse(g, FAULT_BOUNDS, (int32_t)index, start + length);
+    end = end_of(g, t);
+    if (end > t->size)
+        return graph_refuse(g, FAULT_BOUNDS, (int32_t)index, end);
     if (t->addr == 0 && t->size != 0)
         return graph_refuse(g, FAULT_NULL_ADDRESS, (int32_t)index, 0);
+    start = t->start * pto_dtype_size(dtype);
     if (is_contiguous)
-        *span = span_of(t->addr + start, length);
+        *span = span_of(t->addr + start, end != 0 ? end - start : 0);
     return PTO_OK;
 }
 

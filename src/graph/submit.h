@@ -150,12 +150,15 @@ static_assert((int)PTO_DTYPE_COUNT <= DTYPE_ROWS, "a type is a byte of a tensor"
 struct record_at {
     struct region *head; /* NULL: there is no quick way */
     uint64_t start;
-    uint64_t length;
+    uint64_t length; /* 0: there is no such type, or number of dimensions */
 };
 
-/* The quick way is that of a contiguous tensor of memory from outside. */
+/*
+ * The quick way is that of a contiguous tensor of memory from outside. What is wrong
+ * with one that no record can have is found when it is not there: region_reach_dense.
+ */
 __attribute__((always_inline)) static inline struct record_at locate_record(
-    struct graph *g, const struct pto_tensor *x, uint32_t tag)
+    struct graph *g, const struct pto_tensor *x, uint8_t tag)
 {
     /* Bytes of an element by type and number of dimensions; 0 if one of them does not exist. */
     static const uint8_t elem_bytes[DTYPE_ROWS][8] = {
@@ -171,13 +174,15 @@ __attribute__((always_inline)) static inline struct record_at locate_record(
     memcpy(&kind, &x->ndims, sizeof(kind));
     memcpy(&open, &any, sizeof(open));
     /* Outputs are described by half a tensor, and have no quick way. */
-    if (tag >= PTO_TAG_COUNT || g->quick[tag] == 0 || (kind & ~open) != g->quick_traits)
+    if (g->quick[tag] == 0 || (kind & ~open) != g->quick_traits)
+        return at;
+    /* No product wraps, whoever wrote the descriptor, if what is multiplied is below the size. */
+    if (pto_task_id_is_valid(x->owner) || (x->start | (x->extent - 1)) >= x->size)
         return at;
     start = elem_bytes[x->dtype][x->ndims];
     at.length = x->extent * start;
     start *= x->start;
-    if (pto_task_id_is_valid(x->owner) || at.length == 0 || start + at.length > x->size ||
-        x->addr == 0)
+    if (start + at.length > x->size)
         return at;
     at.start = start + x->addr;
     at.head = region_head(&g->regions, at.start, at.length);

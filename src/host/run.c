@@ -288,20 +288,11 @@ struct pto_error *run_error(const struct pto_run_options *options)
                : NULL;
 }
 
-/* Of a descriptor that may have been written by hand, whose products need not fit 64 bits. */
 static bool fits_its_buffer(const struct pto_tensor *t)
 {
-    uint64_t last = t->start; /* element */
-
     if (t->ndims < 1 || t->ndims > PTO_MAX_DIMS || pto_dtype_size(t->dtype) == 0)
         return true; /* a submit says what is wrong with it */
-    for (uint32_t d = 0; d < t->ndims; d++) {
-        if (t->shapes[d] == 0)
-            return true;
-        if (__builtin_add_overflow(last, (uint64_t)(t->shapes[d] - 1) * t->strides[d], &last))
-            return false;
-    }
-    return last < t->size / pto_dtype_size(t->dtype);
+    return pto_tensor_end(t) <= t->size;
 }
 
 static int check_entry(const struct pto_entry *entry, struct pto_error *error)

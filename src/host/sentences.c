@@ -165,9 +165,14 @@ static bool say_argument(const struct failure *f, const struct callable *c, stru
         SAY("argument %d is not a valid view: %s", f->argument, view_reason(value));
         return true;
     case FAULT_BOUNDS:
-        SAY("argument %d reaches to byte %llu of a buffer that is smaller; check its start, "
-            "shapes and strides",
-            f->argument, value);
+        if (value == UINT64_MAX)
+            SAY("argument %d reaches beyond any buffer; check its start, shapes, strides and "
+                "extent",
+                f->argument);
+        else
+            SAY("argument %d reaches to byte %llu of a buffer that is smaller; check its start, "
+                "shapes and strides",
+                f->argument, value);
         return true;
     case FAULT_NULL_ADDRESS:
         SAY("argument %d has no storage: its address is 0", f->argument);

@@ -961,6 +961,22 @@ static void tensors_that_cannot_be_are_refused(void **state)
     check_refused_tensor(rig, &t, PTO_TAG_NO_DEP, FAULT_BOUNDS);
     assert_int_equal(rig->g.refusal.value, 17 * 4);
     t = good;
+    t.extent = (1ull << 62) + 1; /* of which the bytes are 4, with 64 bits */
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_BOUNDS);
+    t = good;
+    t.start = 1ull << 62;
+    check_refused_tensor(rig, &t, PTO_TAG_INOUT, FAULT_BOUNDS);
+    t.is_contiguous = false;
+    check_refused_tensor(rig, &t, PTO_TAG_INOUT, FAULT_BOUNDS);
+    t = good;
+    t.owner = pto_task_id_make(0, 0);
+    t.ndims = 4;
+    for (uint32_t d = 0; d < t.ndims; d++) {
+        t.shapes[d] = 1u << 16; /* 2^64 elements */
+        t.strides[d] = d == 0 ? UINT32_MAX : 1;
+    }
+    check_refused_tensor(rig, &t, PTO_TAG_INPUT, FAULT_BOUNDS);
+    t = good;
     t.addr = 0;
     check_refused_tensor(rig, &t, PTO_TAG_OUTPUT_EXISTING, FAULT_NULL_ADDRESS);
     info.ndims = 0;

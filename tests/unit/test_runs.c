@@ -405,6 +405,44 @@ static void a_run_that_cannot_be_is_not_prepared(void **state)
     assert_int_equal(pto_device_close(device), PTO_OK);
 }
 
+/* Descriptors as nobody but a hand writes them. */
+static void an_entry_tensor_beyond_its_buffer_is_refused(void **state)
+{
+    struct pto_device *device = open_device(1);
+    struct pto_callable *callable = make_callable(orchestrate_count);
+    struct pto_tensor tensors[6];
+    struct pto_error error = { .size = sizeof(error) };
+    struct pto_run_options options;
+    struct pto_run *run;
+
+    (void)state;
+    pto_run_options_init(&options);
+    options.error = &error;
+    for (int i = 0; i < 6; i++)
+        tensors[i] = word_tensor();
+    tensors[1].shapes[0]++;
+    tensors[2].start = 1;
+    tensors[3].start = 1ull << 62; /* bytes that are 0, with 64 bits */
+    tensors[4].ndims = 5;
+    for (uint32_t d = 0; d < 5; d++)
+        tensors[4].shapes[d] = tensors[4].strides[d] = UINT32_MAX; /* a sum that wraps */
+    tensors[5].size = 63;
+    for (int i = 0; i < 6; i++) {
+        const struct pto_entry entry = { 1, 0, &tensors[i], NULL };
+        int status = pto_run_prepare(device, callable, &entry, &options, &run);
+
+        assert_int_equal(status, i == 0 ? PTO_OK : PTO_EINVAL);
+        if (i == 0)
+            assert_int_equal(pto_run_finish(run, NULL), PTO_ECANCELED);
+        else
+            assert_non_null(
+                strstr(error.text, i == 5 ? "tensor 0 of the entry reaches beyond its 63"
+                                          : "tensor 0 of the entry reaches beyond its 64"));
+    }
+    pto_callable_destroy(callable);
+    pto_device_close(device);
+}
+
 static void an_entry_may_have_tensors_or_scalars_only(void **state)
 {
     struct pto_device *device = open_device(1);
@@ -1957,6 +1995,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(prepare_copies_descriptors_scalars_and_options),
         cmocka_unit_test(a_run_that_cannot_be_is_not_prepared),
+        cmocka_unit_test(an_entry_tensor_beyond_its_buffer_is_refused),
         cmocka_unit_test(an_entry_may_have_tensors_or_scalars_only),
         cmocka_unit_test(a_launch_returns_at_once_and_is_made_once),
         cmocka_unit_test(runs_take_place_in_the_order_of_their_launches),
