@@ -167,7 +167,11 @@ struct pto_outputs {
     const struct pto_tensor *tensor; /* array of count */
 };
 
-/* The arguments of the orchestration itself. */
+/*
+ * The arguments of the orchestration itself. A tensor from behind the last one, up to
+ * PTO_ENTRY_TENSORS_MAX, is refused by the submit that gets it. Nothing notices an
+ * `entry->scalar[]` behind the last one: pto_scalar does.
+ */
 struct pto_entry {
     uint32_t tensor_count; /* at most PTO_ENTRY_TENSORS_MAX */
     uint32_t scalar_count; /* at most PTO_ENTRY_SCALARS_MAX */
@@ -685,8 +689,8 @@ static inline uint32_t pto_cluster_count(struct pto_orch *o)
 }
 
 /*
- * Returns scalar `index` of the entry, as `entry->scalar[index]` is; 0 if there is
- * none. While a graph is built, a scalar that was declared to vary is refused.
+ * Returns scalar `index` of the entry, as `entry->scalar[index]` is. If there is none
+ * the run fails, and it is 0. While a graph is built, a scalar that was declared to vary is refused.
  */
 static inline uint64_t pto_scalar(struct pto_orch *o, uint32_t index)
 {

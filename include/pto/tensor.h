@@ -38,7 +38,8 @@ enum pto_view_fault {
     PTO_VIEW_BAD_DIM,      /* a dimension that does not exist, or named twice */
     PTO_VIEW_BAD_STEP,     /* slice with step 0 or end before start */
     PTO_VIEW_TOO_LARGE,    /* a stride does not fit 32 bits */
-    PTO_VIEW_ZERO_STRIDE   /* a stride is 0 */
+    PTO_VIEW_ZERO_STRIDE,  /* a stride is 0 */
+    PTO_VIEW_NO_ENTRY      /* entry->tensor[] behind the last one that the entry has */
 };
 
 /* The identity of a task: its ring and its number there. It is never reused within a run. */

@@ -562,8 +562,14 @@ static uint32_t aiv_count(struct pto_orch *handle)
 static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
 {
     const struct pto_entry *entry = of(handle)->request->entry;
+    const struct call call = { .kernel = -1 };
 
-    return enter(of(handle)) >= 0 && index < entry->scalar_count ? entry->scalar[index] : 0;
+    if (enter(of(handle)) < 0)
+        return 0;
+    if (index < entry->scalar_count)
+        return entry->scalar[index];
+    (void)refuse(of(handle), &call, FAULT_PASSED, (int32_t)entry->scalar_count, index);
+    return 0;
 }
 
 /* Tasks have run when they are submitted, whatever the mode. */

@@ -89,6 +89,24 @@ static void pass_no_scalar(struct pto_orch *o, const struct pto_entry *entry)
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_PASS(2));
 }
 
+static void read_no_scalar(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_INT(pto_scalar(o, 2)));
+}
+
+static void no_such_entry_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&entry->tensor[2]));
+}
+
+static void view_of_no_entry_tensor(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t =
+        pto_tensor_view(&entry->tensor[PTO_ENTRY_TENSORS_MAX - 1], PTO_DIMS(1), PTO_DIMS(0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
 static void pass_scalar_128(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_PASS(PTO_ENTRY_SCALARS_MAX));
@@ -730,6 +748,12 @@ const struct drill drills_args[] = {
     ARGS("view-beyond-its-buffer", view_beyond_its_buffer,
          "a view that was moved beyond its buffer", "reaches to byte 68", .kernel = KERNEL_ADD,
          .argument = 2),
+    ARGS("no-such-entry-tensor", no_such_entry_tensor, "a tensor behind the last one of the entry",
+         "the entry has fewer tensors", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("view-of-no-entry-tensor", view_of_no_entry_tensor, "a view of one behind the last one",
+         "the entry has fewer tensors", .kernel = KERNEL_ADD, .argument = 2),
+    { PTO_EARGS, "read-no-scalar", "a scalar behind the last one of the entry is read", NULL,
+      read_no_scalar, "scalar 2 of the entry was asked for", .flags = 0 },
     ARGS("view-that-wraps", view_that_wraps, "a view with an extent beyond 64 bits of bytes",
          "beyond any buffer", .kernel = KERNEL_ADD, .argument = 2),
     { PTO_EARGS, "shape-by-hand", "a shape that was enlarged by hand, in a run with guards", NULL,

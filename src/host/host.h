@@ -118,6 +118,7 @@ struct run {
     uint64_t launch_deadline_ns; /* by os_now_ns, the time in the queue included; 0: none */
     int descriptor;              /* -1: nobody asked */
     struct pto_run_report report;
+    uint32_t absent; /* of the last tensors, how many are marked as such; kept from run to run */
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];
     uint64_t host_addr[PTO_ENTRY_TENSORS_MAX]; /* 0: not staged */

@@ -356,7 +356,12 @@ struct run *run_take(struct device *device)
     run = device->spare;
     device->spare = NULL;
     pthread_mutex_unlock(&device->lock);
-    return run != NULL ? run : malloc(sizeof(*run));
+    if (run == NULL) {
+        run = malloc(sizeof(*run));
+        if (run != NULL)
+            run->absent = 0;
+    }
+    return run;
 }
 
 /* Under the device's lock. */
@@ -394,6 +399,14 @@ static int prepare_run(const struct pto_device *device_handle,
     else
         *run_out = run;
     return status;
+}
+
+/* A submit refuses what an orchestration takes from behind the end of its entry. */
+static void mark_absent(struct run *run)
+{
+    for (uint32_t i = run->entry.tensor_count; i < PTO_ENTRY_TENSORS_MAX - run->absent; i++)
+        run->tensor[i] = (struct pto_tensor){ .fault = PTO_VIEW_NO_ENTRY };
+    run->absent = PTO_ENTRY_TENSORS_MAX - run->entry.tensor_count;
 }
 
 int run_prepare(struct run *run, struct device *device, struct callable *callable,
@@ -441,6 +454,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         run->entry.tensor_count = entry->tensor_count;
         run->entry.scalar_count = entry->scalar_count;
     }
+    mark_absent(run);
     pthread_mutex_lock(&device->lock);
     loss = device->loss;
     if (device->is_closing)

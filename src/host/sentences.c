@@ -120,6 +120,7 @@ static const char *view_reason(uint64_t reason)
         [PTO_VIEW_BAD_DIM] = "a dimension does not exist or is named twice",
         [PTO_VIEW_TOO_LARGE] = "a stride does not fit 32 bits",
         [PTO_VIEW_ZERO_STRIDE] = "a stride is 0",
+        [PTO_VIEW_NO_ENTRY] = "the entry has fewer tensors; look at entry->tensor_count",
         [PTO_VIEW_BAD_STEP] = "a slice needs a step above 0 and an end not before its start",
     };
 
@@ -228,7 +229,7 @@ static bool say_task(const struct failure *f, const struct callable *c, struct p
         SAY("timing slot %llu is not one of 0 to %d", value, PTO_TIMING_SLOTS - 1);
         return true;
     case FAULT_PASSED:
-        SAY("scalar %llu of the entry was passed on, but the entry has %d of them", value,
+        SAY("scalar %llu of the entry was asked for, but the entry has %d of them", value,
             f->argument);
         return true;
     case FAULT_DEP_INVALID:

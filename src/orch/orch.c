@@ -399,8 +399,13 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
 {
     struct orch *o = orch_of(handle);
 
-    if (orch_enter(handle) < 0 || index >= o->run->entry->scalar_count)
+    if (orch_enter(handle) < 0)
         return 0;
+    if (index >= o->run->entry->scalar_count) {
+        (void)graph_refuse(o->graph, FAULT_PASSED, (int32_t)o->run->entry->scalar_count, index);
+        (void)orch_refuse(o, PTO_EARGS, NULL, NULL, NULL);
+        return 0;
+    }
     if (o->run->graph != NULL && built_graph_note_scalar(o->run->graph, o, index) < 0)
         return 0;
     return o->run->entry->scalar[index];

@@ -33,7 +33,7 @@ enum fault {
     FAULT_GANG,         /* a gang larger than the chip; value: blocks, argument: the most */
     FAULT_PREDICATE,    /* value: enum data_fault */
     FAULT_TIMING_SLOT,  /* value: the slot */
-    FAULT_PASSED,       /* value: index of a scalar, argument: how many the entry has */
+    FAULT_PASSED,       /* or read; value: index of a scalar, argument: how many the entry has */
     FAULT_DATA,         /* get or set; value: enum data_fault */
     FAULT_DEP_INVALID,  /* value: index of the dependency */
     FAULT_DEP_UNKNOWN,
