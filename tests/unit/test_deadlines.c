@@ -481,10 +481,16 @@ static void a_kernel_that_is_running_is_waited_for(void **state)
 {
     struct pto_device *device = open_device(0);
     struct times times = { .timeout_ns = 5 * MS, .grace_ns = NEVER_NS };
-    struct pto_run_report report;
+    struct pto_run_report report = { .executions = 0 };
 
     (void)state;
-    assert_int_equal(call(device, orchestrate_30_ms, times, &report), PTO_ETIMEOUT);
+    for (int i = 0; i < TRIES && report.executions == 0; i++) {
+        int status = call(device, orchestrate_30_ms, times, &report);
+
+        assert_true(status == PTO_ETIMEOUT || report.executions == 2);
+        if (strstr(report.error.text, "of task 0 is still running") == NULL)
+            report.executions = 0; /* on a busy machine the deadline was noticed sooner or later */
+    }
     assert_int_equal(report.executions, 1);
     assert_in(report.error.text, "kernel \"thirty\" of task 0 is still running");
     assert_works(device);
@@ -636,12 +642,14 @@ static void an_orchestration_stays_on_its_thread(void **state)
     for (uint32_t workers = 1; workers <= 2; workers++) {
         struct pto_device *device = open_device(workers);
         struct times times = { .keeps_thread = true };
-        struct pto_run_report report;
+        struct pto_run_report report = { .takeovers = 0 };
 
         thread_changes = 0;
-        assert_int_equal(call(device, orchestrate_at_home, times, &report), PTO_OK);
+        for (int i = 0; i < TRIES && report.takeovers == 0; i++) { /* or the monitor was late */
+            assert_int_equal(call(device, orchestrate_at_home, times, &report), PTO_OK);
+            assert_int_equal(report.executions, 8);
+        }
         assert_true(report.takeovers > 0);
-        assert_int_equal(report.executions, 8);
         assert_int_equal(run(device, orchestrate_at_home, times, &report), PTO_OK);
         assert_int_equal(thread_changes, 0);
         times.keeps_thread = false; /* on a busy machine a kernel may seem to be stuck */
