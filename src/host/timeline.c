@@ -61,6 +61,27 @@ static int take_snapshot(struct device *device, struct trace_snapshot *out, stru
                       : PTO_OK;
 }
 
+static trace_exporter_fn exporter_for(const char *path)
+{
+    static const struct {
+        const char *ending;
+        trace_exporter_fn write;
+    } exporter[] = {
+#define X(name, ending) { ending, trace_write_##name },
+        TRACE_EXPORTER_MAP(X)
+#undef X
+    };
+    size_t length = strlen(path);
+
+    for (size_t i = 0; i < sizeof(exporter) / sizeof(exporter[0]); i++) {
+        size_t end = strlen(exporter[i].ending);
+
+        if (length >= end && strcmp(path + length - end, exporter[i].ending) == 0)
+            return exporter[i].write;
+    }
+    return exporter[0].write;
+}
+
 static int write_file(const struct trace_slices *slices, const char *path, struct pto_error *error)
 {
     struct file_part part;
@@ -74,7 +95,7 @@ static int write_file(const struct trace_slices *slices, const char *path, struc
     if (file >= 0 && (out = fdopen(file, "w")) == NULL)
         close(file);
     if (out != NULL)
-        trace_write_perfetto(slices, out);
+        exporter_for(path)(slices, out);
     is_written = out != NULL && ferror(out) == 0;
     is_written = out != NULL && fclose(out) == 0 && is_written;
     return file_part_close(&part, is_written) == PTO_OK

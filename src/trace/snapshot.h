@@ -61,7 +61,16 @@ const char *trace_slices_name(const struct trace_slices *s, const struct trace_s
 const struct chip_task *trace_slices_task(const struct trace_slices *s,
                                           const struct trace_slice *slice);
 
-/* The exporters, one file each: write the whole document. Errors are the stream's. */
-void trace_write_perfetto(const struct trace_slices *slices, FILE *out);
+/*
+ * The exporters, a file each, by the ending of the path that asks for one. The first is for all
+ * other paths. They write the whole document; errors are the stream's.
+ */
+#define TRACE_EXPORTER_MAP(X) X(perfetto, ".json")
+
+typedef void (*trace_exporter_fn)(const struct trace_slices *slices, FILE *out);
+
+#define TRACE_EXPORTER(name, ending) void trace_write_##name(const struct trace_slices *, FILE *);
+TRACE_EXPORTER_MAP(TRACE_EXPORTER)
+#undef TRACE_EXPORTER
 
 #endif
