@@ -153,11 +153,18 @@ struct pto_args {
     uint32_t output_count;    /* tensors that the runtime allocates */
     bool is_sync_start;
     bool allow_early_resolve;
+    bool is_marked;        /* marked_tensors and the two after it count */
+    bool has_scalar_types; /* scalar_type counts */
     uint8_t tag[PTO_TASK_TENSORS_MAX];
     const void
         *tensor[PTO_TASK_TENSORS_MAX]; /* struct pto_tensor, or struct pto_tensor_info for OUTPUT */
     uint64_t scalar[PTO_TASK_SCALARS_MAX];
     uint8_t passed_from[PTO_TASK_SCALARS_MAX];
+    /* What diagnostics want to know: see pto_dump. */
+    uint32_t marked_tensors;                   /* bit k: tensor k */
+    uint16_t marked_scalars;                   /* bit k: scalar k */
+    uint16_t ambiguous_scalars;                /* bit k: another scalar could be meant as well */
+    uint8_t scalar_type[PTO_TASK_SCALARS_MAX]; /* enum pto_dtype */
 };
 
 /* What a submit creates. The descriptors live until the scope ends. */
@@ -254,6 +261,8 @@ static inline void pto_args_init(struct pto_args *a)
     a->output_count = 0;
     a->is_sync_start = false;
     a->allow_early_resolve = false;
+    a->is_marked = false;
+    a->has_scalar_types = false;
 }
 
 /* Notes a mistake for the submit to report, unless there is one. */
@@ -420,6 +429,35 @@ static inline void pto_set_timing_slot(struct pto_args *a, int32_t slot)
         pto_args_fail(a, "a timing slot is not one of 0 to 15");
     else
         a->timing_slot = slot;
+}
+
+/*
+ * Marks an argument: the diagnostic that dumps arguments (struct pto_diagnostics, `args`) is to
+ * tell of it. `index` counts the tensors, then the scalars, as they were added. Otherwise it
+ * changes nothing.
+ */
+static inline void pto_dump(struct pto_args *a, uint32_t index)
+{
+    uint32_t scalar = index - a->tensor_count;
+
+    if (!a->is_marked) {
+        a->is_marked = true;
+        a->marked_tensors = 0;
+        a->marked_scalars = a->ambiguous_scalars = 0;
+    }
+    if (index < a->tensor_count)
+        a->marked_tensors |= 1u << index;
+    else if (scalar < a->scalar_count)
+        a->marked_scalars = (uint16_t)(a->marked_scalars | 1u << scalar);
+    else
+        pto_args_fail(a, "an argument is to be dumped that was not added");
+}
+
+/* Marks every argument that was added so far. */
+static inline void pto_dump_all(struct pto_args *a)
+{
+    for (uint32_t i = 0; i < a->tensor_count + a->scalar_count; i++)
+        pto_dump(a, i);
 }
 
 /* Submits a task for a given place in the source; the macros below fill that in. */

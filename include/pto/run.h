@@ -124,6 +124,7 @@ struct pto_run_options {
      * them, whatever its launches say.
      */
     bool has_guards;
+    struct pto_diagnostics diagnostics; /* files for simpler's viewers */
 };
 
 #define PTO_GRACE_DEFAULT_NS 500000000ull

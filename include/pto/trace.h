@@ -3,6 +3,9 @@
 #ifndef PTO_API_TRACE_H
 #define PTO_API_TRACE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "pto/device.h"
 #include "pto/error.h"
 
@@ -18,6 +21,30 @@ enum pto_trace {
     PTO_TRACE_ORDER,    /* order and ids of all tasks, with a time for every 16th */
     PTO_TRACE_TIMES,    /* when each task began and ended */
     PTO_TRACE_ARGUMENTS /* the same, and of each task its submit line, arguments, shapes and scalars */
+};
+
+/*
+ * The five diagnostics of simpler, in its file formats and under its file names, for its viewers
+ * and whoever has tools for them. Whatever is asked for is recorded as PTO_TRACE_ARGUMENTS does, and written when the run has
+ * ended, well or not, before the next one begins.
+ */
+struct pto_diagnostics {
+    /* Where the files go: made if it is not there. Needed if anything is asked for. */
+    const char *folder; /* has to live until the run has ended */
+    /*
+     * chip_swimlane_records.json. 1: when each kernel began and ended; 2: and when its task was
+     * handed to a core and taken back; 3: and what the schedulers did; 4: and each submit. 0: none.
+     */
+    uint8_t swimlane;
+    /*
+     * args_dump/: arguments of tasks, and the bytes of tensors before and after. 1: those that the
+     * orchestration marked (pto_dump); 2: all; 3: all, with bytes of marked ones only. 0: none.
+     */
+    uint8_t args;
+    /* pmu.csv: which group of counters, 1, 2 or 4 to 8; anything else but 0 is 2. 0: none. */
+    uint8_t pmu;
+    bool has_deps;   /* deps.json: tasks, tensors, and all edges with their reasons */
+    bool has_scopes; /* scope_stats/scope_stats.jsonl: how full the rings were; streamed runs */
 };
 
 /*

@@ -560,6 +560,8 @@ static const char *find_unsupported(const struct run *run)
         return "the device has no recorder; do without `trace`";
     if (options->has_guards && !can->has_guards)
         return "the device has no guards; do without `has_guards`";
+    if (options->diagnostics.folder != NULL)
+        return "the device writes no diagnostics; do without `diagnostics`";
     return NULL;
 }
 
