@@ -64,6 +64,12 @@ struct pto_callable_params {
     pto_orch_fn orchestration;
     const struct pto_kernel *kernels; /* indexed by the kernel id of a submit; copied */
     uint32_t kernel_count;            /* at most 1024 */
+    /*
+     * None of the functions changes which signals its thread blocks. Otherwise each run
+     * saves and restores that for its caller, which takes two system calls. Of loaded
+     * code it is known.
+     */
+    bool keeps_signals;
 };
 
 /* Sets the defaults. */

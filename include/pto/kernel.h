@@ -10,7 +10,10 @@
  * A kernel may change how floating point rounds, flushes and traps on its thread, and
  * which signals are blocked; kernels that run behind it may find that so. It is put
  * back before a thread takes tasks of another run, and before the caller of a run gets
- * its thread back. An exception or pthread_exit that leaves a kernel ends the run.
+ * its thread back: the signals, if its code can do that. Loaded code can if it needs a
+ * library or a symbol of the program's, names a function that does, or makes system calls;
+ * a function whose address it is given must not. An exception or pthread_exit that leaves
+ * a kernel ends the run.
  */
 #ifndef PTO_API_KERNEL_H
 #define PTO_API_KERNEL_H

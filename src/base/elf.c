@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks objects and makes them keep to themselves. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memmem */
+#endif
+
 #include "base/elf.h"
 
 #include <gelf.h>
@@ -36,6 +40,7 @@ static int read_dynamic(struct object_view *v, struct pto_error *error);
 static int count_symbols(struct object_view *v, struct pto_error *error);
 static void isolate_symbols(struct object_view *v, struct elf_changes *changes);
 static void isolate_dynamic(struct object_view *v, struct elf_changes *changes);
+static bool keeps_signals(const struct object_view *v);
 
 int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pto_error *error)
 {
@@ -52,6 +57,7 @@ int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pt
         status = count_symbols(&v, error);
     if (status < 0)
         return status;
+    changes->keeps_signals = keeps_signals(&v);
     isolate_symbols(&v, changes);
     isolate_dynamic(&v, changes);
     return PTO_OK;
@@ -317,4 +323,106 @@ static void isolate_dynamic(struct object_view *v, struct elf_changes *changes)
         v->dynamic_count++;
         changes->is_bound_to_itself = true;
     }
+}
+
+/* ---- what it can do ---- */
+
+/* Where the text begins; NULL: it has no end inside of the object. */
+static const char *text_at(const struct object_view *v, uint64_t offset)
+{
+    uint64_t start, size, at;
+
+    if (!find_dynamic(v, DT_STRTAB, &start) || !find_dynamic(v, DT_STRSZ, &size) ||
+        !find_address(v, start, size, &at) || offset >= size ||
+        memchr(v->bytes + at + offset, '\0', size - offset) == NULL)
+        return NULL;
+    return (const char *)v->bytes + at + offset;
+}
+
+static bool has_prefix(const char *text, const char *const *prefixes)
+{
+    for (; *prefixes != NULL; prefixes++)
+        if (strncmp(text, *prefixes, strlen(*prefixes)) == 0)
+            return true;
+    return false;
+}
+
+/* It needs no library but those of the compiler and of the runtime. */
+static bool needs_known_libraries(const struct object_view *v)
+{
+    static const char *const known[] = { "libc.so.",      "libm.so.",       "libgcc_s.so.",
+                                         "libstdc++.so.", "libpthread.so.", "libdl.so.",
+                                         "ld-linux-",     "libptosim.so.",  NULL };
+
+    for (uint64_t i = 0; i < v->dynamic_count; i++) {
+        Elf64_Dyn entry = dynamic_at(v, i);
+        const char *name = entry.d_tag == DT_NEEDED ? text_at(v, entry.d_un.d_val) : "libc.so.";
+
+        if (name == NULL || !has_prefix(name, known))
+            return false;
+    }
+    return true;
+}
+
+/* Symbols of those libraries have versions; one without comes from whoever has it, the program say. */
+static bool imports_known_symbols(const struct object_view *v)
+{
+    static const char *const known[] = { "__gmon_start__", "_ITM_", "__cxa_finalize", "pto_sim_",
+                                         NULL };
+    uint64_t versions = 0, at = 0;
+    bool has_versions = find_dynamic(v, DT_VERSYM, &versions) &&
+                        find_address(v, versions, 2 * v->symbol_count, &at);
+
+    for (uint64_t i = 1; i < v->symbol_count; i++) {
+        uint16_t version = VER_NDX_GLOBAL;
+        const char *name;
+        Elf64_Sym symbol;
+
+        memcpy(&symbol, v->bytes + v->symbol_at + i * sizeof(symbol), sizeof(symbol));
+        if (symbol.st_shndx != SHN_UNDEF)
+            continue;
+        if (has_versions)
+            memcpy(&version, v->bytes + at + 2 * i, sizeof(version));
+        name = text_at(v, symbol.st_name);
+        if (name == NULL || (version <= VER_NDX_GLOBAL && !has_prefix(name, known)))
+            return false;
+    }
+    return true;
+}
+
+/* Names of functions that change the mask, imported or to be looked up. */
+static bool names_signals(const struct object_view *v)
+{
+    static const char *const words[] = { "sigmask", "sigprocmask", "sigsetmask", "sigblock",
+                                         "sighold", "sigrelse",    "setcontext", "swapcontext",
+                                         "longjmp", "syscall",     NULL };
+
+    for (uint32_t i = 0; i < v->load_count; i++)
+        for (const char *const *word = words; *word != NULL; word++)
+            if (memmem(v->bytes + v->load[i].p_offset, v->load[i].p_filesz, *word, strlen(*word)) !=
+                NULL)
+                return true;
+    return false;
+}
+
+/* Bytes that look like a system call; what only looks like one costs its runs two of them. */
+static bool calls_system(const struct object_view *v)
+{
+#if defined(__aarch64__)
+    static const uint8_t call[] = { 0x01, 0x00, 0x00, 0xd4 };
+#elif defined(__x86_64__)
+    static const uint8_t call[] = { 0x0f, 0x05 };
+#endif
+
+    for (uint32_t i = 0; i < v->load_count; i++)
+        if ((v->load[i].p_flags & PF_X) != 0 &&
+            memmem(v->bytes + v->load[i].p_offset, v->load[i].p_filesz, call, sizeof(call)) != NULL)
+            return true;
+    return false;
+}
+
+static bool keeps_signals(const struct object_view *v)
+{
+    return needs_known_libraries(v) && imports_known_symbols(v) && !names_signals(v) &&
+           !calls_system(v);
 }

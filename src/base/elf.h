@@ -8,11 +8,12 @@
 
 #include "pto/pto.h"
 
-/* What one change of elf_isolate is good for; they are counted for the tests. */
+/* What elf_isolate changed, counted for the tests, and what it saw. */
 struct elf_changes {
     uint32_t unique_symbols;
     bool is_bound_to_itself; /* looks its own symbols up in itself first */
     bool has_lost_name;      /* no other object can name it as what it needs */
+    bool keeps_signals;      /* its code cannot change which signals its thread blocks */
 };
 
 /*

@@ -33,6 +33,7 @@ struct object {
     uint32_t users;
     void *handle; /* dlopen's */
     char *path;   /* of its file; NULL: it is in memory only */
+    bool keeps_signals;
 };
 
 typedef void (*register_hooks_fn)(void *subblock_id, void *pipe_shared_state);
@@ -126,6 +127,11 @@ void *object_symbol(const struct object *object, const char *name)
     return dlsym(object->handle, name);
 }
 
+bool object_keeps_signals(const struct object *object)
+{
+    return object->keeps_signals;
+}
+
 void object_release(struct object *object)
 {
     if (object == NULL)
@@ -172,6 +178,7 @@ void object_leave(void)
 static int load_object(struct object *object, const void *bytes, const char *label,
                        struct pto_error *error)
 {
+    struct elf_changes changes;
     struct pto_error own;
     register_hooks_fn register_hooks;
     void *copy = malloc(object->size);
@@ -181,10 +188,11 @@ static int load_object(struct object *object, const void *bytes, const char *lab
         return error_tell(error, PTO_ENOMEM, "there is no memory to load %s", label);
     memcpy(copy, bytes, object->size);
     pto_error_init(&own);
-    status = elf_isolate(copy, object->size, NULL, &own);
+    status = elf_isolate(copy, object->size, &changes, &own);
     if (status < 0) {
         status = error_tell(error, status, "%s cannot be loaded: %.300s", label, own.text);
     } else {
+        object->keeps_signals = changes.keeps_signals;
         load_from_file(object, copy, label);
         if (object->handle == NULL)
             status = load_from_memory(object, copy, label, error);

@@ -24,6 +24,8 @@ int object_acquire(const void *bytes, size_t size, const char *label, struct obj
                    struct pto_error *error);
 /* NULL: it has no such symbol. */
 void *object_symbol(const struct object *object, const char *name);
+/* Whether its code cannot change which signals its thread blocks. */
+bool object_keeps_signals(const struct object *object);
 /* Unloads it with its last holder. Accepts NULL. */
 void object_release(struct object *object);
 

@@ -48,14 +48,17 @@ void thread_state_restore_floats(uint64_t floats)
         set_floats(floats);
 }
 
-void thread_state_save(struct thread_state *state)
+void thread_state_save(struct thread_state *state, bool has_mask)
 {
     state->floats = thread_state_floats();
-    pthread_sigmask(SIG_SETMASK, NULL, &state->mask);
+    state->has_mask = has_mask;
+    if (has_mask)
+        pthread_sigmask(SIG_SETMASK, NULL, &state->mask);
 }
 
 void thread_state_restore(const struct thread_state *state)
 {
     thread_state_restore_floats(state->floats);
-    pthread_sigmask(SIG_SETMASK, &state->mask, NULL);
+    if (state->has_mask)
+        pthread_sigmask(SIG_SETMASK, &state->mask, NULL);
 }

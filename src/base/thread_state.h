@@ -8,15 +8,17 @@
 #define PTO_THREAD_STATE_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct thread_state {
     uint64_t floats; /* control bits */
+    bool has_mask;
     sigset_t mask;
 };
 
-void thread_state_save(struct thread_state *state);
-/* A few instructions and one system call, if nothing has changed. */
+/* A few instructions; and with the mask a system call, here and when it is restored. */
+void thread_state_save(struct thread_state *state, bool has_mask);
 void thread_state_restore(const struct thread_state *state);
 /* A few instructions: the part about floating point. */
 uint64_t thread_state_floats(void);

@@ -171,6 +171,7 @@ static int open_devices(struct bench *b)
     callable_params.orchestration = submit_load;
     callable_params.kernels = &kernel;
     callable_params.kernel_count = 1;
+    callable_params.keeps_signals = true;
     status = pto_callable_create(&callable_params, &b->callable);
     for (uint32_t i = 0; i < b->settings->worker_count_count && status == PTO_OK; i++) {
         uint32_t workers = b->settings->worker_counts[i];

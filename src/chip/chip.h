@@ -108,6 +108,7 @@ struct chip_functions {
     guard_fn guard;                     /* NULL: nothing can throw here */
     const struct graph_kernel *kernels; /* by func_id */
     uint32_t kernel_count;
+    bool keeps_signals; /* none of them changes which signals its thread blocks */
 };
 
 /* PTO_ELOAD, PTO_ENOMEM with a sentence. */

@@ -34,7 +34,9 @@ static struct chip_code *make_code(const struct chip_program *program)
         local_code_unload(code);
         return NULL;
     }
-    code->functions = (struct chip_functions){ .kernels = code->kernel, .kernel_count = ids };
+    code->functions = (struct chip_functions){ .kernels = code->kernel,
+                                               .kernel_count = ids,
+                                               .keeps_signals = true };
     return code;
 }
 
@@ -89,6 +91,7 @@ static int load_one(struct chip_code *code, const struct chip_object *from, cons
     if (status < 0)
         return status;
     code->object_count++;
+    code->functions.keeps_signals = code->functions.keeps_signals && object_keeps_signals(*object);
     *function_out = object_symbol(*object, symbol);
     if (*function_out == NULL)
         return error_tell(error, PTO_ELOAD,

@@ -64,7 +64,8 @@ struct callable *callable_make(const struct pto_callable_params *params)
     c->kernel_count = params->kernel_count;
     c->functions = (struct chip_functions){ .orchestration = params->orchestration,
                                             .kernels = c->kernel,
-                                            .kernel_count = params->kernel_count };
+                                            .kernel_count = params->kernel_count,
+                                            .keeps_signals = params->keeps_signals };
     for (uint32_t i = 0; i <= params->kernel_count; i++) {
         const char *name = i < params->kernel_count ? params->kernels[i].name : params->name;
         size_t length = strlen(name != NULL ? name : "") + 1;

@@ -145,6 +145,7 @@ struct sim {
     struct chip_graph *building;
     struct chip_graph *launched;
     uint64_t deadline_ns; /* UINT64_MAX: none */
+    bool keeps_signals;   /* its code does not change which ones its thread blocks */
     bool is_refused;      /* it was started, but there is nothing to run */
     bool is_lost;         /* a run ended without some of its kernels: no more runs */
     bool has_handler;     /* crashes are caught */

@@ -80,6 +80,7 @@ static void set_run(struct sim *m, const struct chip_request *request)
     };
     m->image = is_launch ? &request->graph->built.image : NULL;
     m->deadline_ns = time.deadline_ns;
+    m->keeps_signals = f->keeps_signals;
 }
 
 /* What the run before left is cleared; a cancellation may be older than the start. */
@@ -139,7 +140,7 @@ void sim_wait(struct chip *chip)
     if (!m->is_refused) {
         hook = pto_sim_set_core(&m->caller.hook);
         crash_begin(&m->caller.crash, &m->caller.core.exec);
-        thread_state_save(&m->caller.state);
+        thread_state_save(&m->caller.state, !m->keeps_signals);
         m->caller_handle = pthread_self();
         sim_begin_lead(m);
         while (!sim_lead_run(m, &m->caller) && await_place(m, &done)) {

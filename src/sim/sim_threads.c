@@ -236,7 +236,7 @@ static void *thread_main(void *arg)
 
     (void)pto_sim_set_core(&th->hook);
     crash_begin(&th->crash, &th->core.exec);
-    thread_state_save(&th->state);
+    thread_state_save(&th->state, true);
     for (;;) {
         uint32_t go = a32_load_acquire(&th->go); /* A14 A20 */
 

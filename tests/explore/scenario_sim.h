@@ -267,9 +267,10 @@ enum guard_result guard_call(void (*fn)(void *arg), void *arg, char text[GUARD_T
     return GUARD_RETURNED;
 }
 
-void thread_state_save(struct thread_state *state)
+void thread_state_save(struct thread_state *state, bool has_mask)
 {
     state->floats = 0;
+    state->has_mask = has_mask;
 }
 
 void thread_state_restore(const struct thread_state *state)

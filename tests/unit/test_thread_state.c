@@ -1,21 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Kernels that change how floating point rounds, flushes and traps, and which signals are
- * blocked: neither the caller of a run nor the kernels of the next one find it so.
+ * blocked: neither the caller of a run nor the kernels of the next one find it so. Runs of
+ * code that cannot do the latter make no system call for it.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* feenableexcept */
 #endif
 
+#include <errno.h>
 #include <fenv.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
 
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/elf.h"
 #include "base/thread_state.h"
-#include "tests/unit/device_test.h"
+#include "tests/unit/artefact_test.h"
 
 enum { TASKS = 64, RUNS = 20 };
+
+static uint64_t mask_calls; /* of the thread that counts */
+static _Thread_local bool is_counted;
+
+/* In place of libc's. */
+int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+    mask_calls += is_counted;
+    return syscall(SYS_rt_sigprocmask, how, set, old, 8) == 0 ? 0 : EINVAL;
+}
 
 static uint64_t floats_wanted;
 static uint32_t dirty; /* kernels that found something else */
@@ -98,12 +114,116 @@ static void kernels_of_the_next_run_find_every_thread_as_it_was(void **state)
     spoil_and_look(3);
 }
 
+/* ---- who pays for it ---- */
+
+static bool keeps_signals(const char *text, const char *flags)
+{
+    struct bytes object = compile(text, flags);
+    struct elf_changes changes;
+
+    assert_int_equal(elf_isolate(object.at, object.size, &changes, NULL), PTO_OK);
+    free(object.at);
+    return changes.keeps_signals;
+}
+
+#define KERNEL(before, body) before "\nvoid kernel_entry(long *args) { " body " }\n"
+
+static void code_that_could_block_signals_is_known(void **state)
+{
+    (void)state;
+    assert_true(keeps_signals(KERNEL("", "args[0] = 0;"), ""));
+    assert_true(keeps_signals(KERNEL("#include <math.h>", "args[0] = exp(args[1]);"),
+                              "-Wl,--no-as-needed -lm"));
+    assert_true(keeps_signals(KERNEL("int pto_sim_x(void);", "args[0] = pto_sim_x();"), ""));
+    assert_false(
+        keeps_signals(KERNEL("#include <signal.h>", "pthread_sigmask(0, (void *)args, 0);"), ""));
+    assert_false(
+        keeps_signals(KERNEL("#include <signal.h>", "sigprocmask(0, (void *)args, 0);"), ""));
+    assert_false(keeps_signals(
+        KERNEL("#include <dlfcn.h>", "args[0] = (long)dlsym((void *)args[1], \"sigprocmask\");"),
+        ""));
+    assert_false(keeps_signals(
+        KERNEL("#include <unistd.h>\n#include <sys/syscall.h>", "syscall(args[0], args[1]);"), ""));
+    assert_false(keeps_signals(KERNEL("void other(void);", "other();"), ""));
+    assert_false(keeps_signals(KERNEL("", "args[0] = 0;"), "-Wl,--no-as-needed -lelf"));
+#if defined(__x86_64__)
+    assert_false(keeps_signals(KERNEL("", "__asm__ volatile(\"syscall\");"), ""));
+#elif defined(__aarch64__)
+    assert_false(keeps_signals(KERNEL("", "__asm__ volatile(\"svc #0\");"), ""));
+#endif
+}
+
+static const char kernel_blocks[] = "#include <signal.h>\n"
+                                    "void kernel_entry(long *args)\n"
+                                    "{\n"
+                                    "    sigset_t set;\n"
+                                    "    (void)args;\n"
+                                    "    sigemptyset(&set);\n"
+                                    "    sigaddset(&set, SIGUSR1);\n"
+                                    "    sigprocmask(SIG_BLOCK, &set, 0);\n"
+                                    "}\n";
+
+static struct pto_callable *load_kernel(const char *text)
+{
+    struct recipe r = make_recipe(ADD);
+    struct pto_callable *callable;
+
+    if (text != NULL) {
+        free(r.kernel_bytes.at);
+        r.kernel_bytes = compile(text, "");
+        r.kernel.bytes = r.kernel_bytes.at;
+        r.kernel.size = r.kernel_bytes.size;
+    }
+    callable = load_recipe(&r);
+    free_recipe(&r);
+    return callable;
+}
+
+/* How many calls the runs made; the first one may make others. */
+static uint64_t count_calls(struct pto_device *device, const char *kernel)
+{
+    static int data[3][4];
+    struct pto_tensor tensor[3];
+    const struct pto_entry entry = { 3, 0, tensor, NULL };
+    struct pto_callable *callable = load_kernel(kernel);
+
+    for (int i = 0; i < 3; i++)
+        tensor[i] = pto_tensor_external(data[i], (const uint32_t[]){ 4 }, 1, PTO_INT32);
+    assert_int_equal(pto_run(device, callable, &entry, NULL, NULL), PTO_OK);
+    mask_calls = 0;
+    is_counted = true;
+    for (int i = 0; i < RUNS; i++)
+        assert_int_equal(pto_run(device, callable, &entry, NULL, NULL), PTO_OK);
+    is_counted = false;
+    assert_int_equal(pto_callable_destroy(callable), PTO_OK);
+    return mask_calls;
+}
+
+static void only_runs_that_could_block_signals_make_calls_for_it(void **state)
+{
+    struct pto_device_params params;
+    struct pto_device *device;
+    sigset_t now;
+
+    (void)state;
+    pto_device_params_init(&params);
+    params.workers = 1;
+    assert_int_equal(pto_device_open(&params, &device), PTO_OK);
+    assert_int_equal(count_calls(device, NULL), 0);
+    assert_int_equal(count_calls(device, kernel_blocks), 2 * RUNS);
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    assert_false(sigismember(&now, SIGUSR1));
+    assert_int_equal(pto_device_close(device), PTO_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_caller_gets_its_thread_back_as_it_was),
         cmocka_unit_test(kernels_of_the_next_run_find_every_thread_as_it_was),
+        cmocka_unit_test(code_that_could_block_signals_is_known),
+        cmocka_unit_test(only_runs_that_could_block_signals_make_calls_for_it),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
