@@ -311,8 +311,10 @@ static int check_predicate(struct null *n, const struct call *call)
     if (!graph_find_element(p->tensor, p->ndims, p->indices, &element, &why))
         return refuse(n, call, FAULT_PREDICATE, -1, why);
     status = check_tensor(n, call, &element, call->args->tensor_count);
-    operand = (struct slot_predicate){ (uint64_t)(uintptr_t)pto_tensor_data(&element), p->target,
-                                       p->op, (uint8_t)pto_dtype_size(element.dtype) };
+    operand = (struct slot_predicate){ .addr = (uint64_t)(uintptr_t)pto_tensor_data(&element),
+                                       .target = p->target,
+                                       .op = p->op,
+                                       .bytes = (uint8_t)pto_dtype_size(element.dtype) };
     return status < 0 ? status : sched_predicate_holds(&operand);
 }
 

@@ -178,6 +178,30 @@ void guards_note(struct graph *g, struct pto_tensor *x)
         add_span(r, region_start(x), region_end(x));
 }
 
+/* As if it were the input of a task. */
+static struct pto_tensor note_input(struct graph *g, const struct pto_tensor *x)
+{
+    struct pto_tensor input = *x;
+
+    input.tag = PTO_TAG_INPUT;
+    guards_note(g, &input);
+    return input;
+}
+
+void guards_note_operand(struct graph *g, const struct pto_tensor *x, struct slot_predicate *p)
+{
+    struct pto_tensor input = note_input(g, x);
+
+    p->is_suspect = get_note(&input).is_suspect;
+}
+
+bool guards_is_element_unwritten(struct graph *g, const struct pto_tensor *element)
+{
+    struct pto_tensor input = note_input(g, element);
+
+    return guards_is_unwritten(&input);
+}
+
 /* ---- looking ---- */
 
 static bool has_note(const struct pto_tensor *x, struct guard_note *out)
@@ -259,4 +283,12 @@ bool guards_is_unwritten(const struct pto_tensor *x)
     hi = region_end(x) - x->addr;
     return changed_to((const unsigned char *)(uintptr_t)(x->addr + lo), hi - lo, note.word, lo) ==
            0;
+}
+
+/* One that starts with a value is no suspect, so it is poison. */
+bool guards_is_operand_unwritten(const struct slot_predicate *p)
+{
+    uint64_t poison = poison_of(p->dtype);
+
+    return p->is_suspect != 0 && memcmp((const void *)(uintptr_t)p->addr, &poison, p->bytes) == 0;
 }

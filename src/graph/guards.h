@@ -59,6 +59,10 @@ void guards_lay(struct graph *g, uint32_t buffer, const struct pto_args *args,
 void guards_track(struct graph *g, uint32_t buffer);
 /* An argument of a task, copied and tagged. */
 void guards_note(struct graph *g, struct pto_tensor *x);
+/* The same for the operand of a predicate. */
+void guards_note_operand(struct graph *g, const struct pto_tensor *x, struct slot_predicate *p);
+/* The orchestration reads the element itself: whether it still holds what it was created with. */
+bool guards_is_element_unwritten(struct graph *g, const struct pto_tensor *element);
 /* The orchestration writes the element itself. */
 void guards_note_write(struct graph *g, const struct pto_tensor *x);
 
@@ -70,5 +74,7 @@ void guards_poison_freed(uint64_t addr, uint64_t bytes);
 bool guards_find_breach(const struct pto_tensor *x, struct guard_breach *out);
 /* The argument of a task is read, but still holds what it was created with. */
 bool guards_is_unwritten(const struct pto_tensor *x);
+/* So is the operand of a predicate, which can be read. */
+bool guards_is_operand_unwritten(const struct slot_predicate *p);
 
 #endif

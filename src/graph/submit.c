@@ -553,7 +553,10 @@ __attribute__((noinline)) static int wait_for_operand(struct graph *g, struct sl
         .target = p->target,
         .op = p->op,
         .bytes = (uint8_t)pto_dtype_size(x->dtype),
+        .dtype = (uint8_t)x->dtype,
     };
+    if (g->guard_bytes != 0)
+        guards_note_operand(g, x, slot_predicate(t));
     if (g->deps != PTO_DEPS_SAFE)
         return PTO_OK;
     if (pto_task_id_is_valid(x->owner))

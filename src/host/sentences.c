@@ -18,6 +18,7 @@ static bool say_launch(const struct failure *f, struct pto_error *error);
 static void say_ring(const struct failure *f, struct pto_error *error);
 static void say_thrown(const struct failure *f, const char *name, struct pto_error *error);
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
+static void say_unwritten(const struct failure *f, const char *name, struct pto_error *error);
 static void say_overrun(const struct failure *f, const char *name, struct pto_error *error);
 static void say_crash(const struct chip_result *result, const char *name, struct pto_error *error);
 static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error);
@@ -70,12 +71,7 @@ void sentence_write(const struct chip_result *result, const struct callable *c,
     else if (f->fault == FAULT_OVERRUN)
         say_overrun(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_UNWRITTEN)
-        SAY("argument %d of task %" PRIu64 " (\"%s\") reads %" PRIu64
-            " bytes of a new tensor that no "
-            "task submitted before it writes; submit the writer first, let the tensor start with a "
-            "value (pto_tensor_info_fill), or pass it as NO_DEP (PTO_AFTER) if the kernel does not "
-            "read it",
-            f->argument, f->value[2], kernel_name(c, f->kernel), f->value[1]);
+        say_unwritten(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_STALL)
         say_stall(f, c, error);
     else if (f->fault == FAULT_LATE || f->fault == FAULT_LATE_SINCE_LAUNCH)
@@ -86,6 +82,26 @@ void sentence_write(const struct chip_result *result, const struct callable *c,
         SAY("%s", f->text);
     else
         SAY("%s", pto_strerror(f->status));
+}
+
+static void say_unwritten(const struct failure *f, const char *name, struct pto_error *error)
+{
+    if (f->value[3] == UNWRITTEN_ELEMENT)
+        SAY("pto_get_data reads an element of a new tensor that no task submitted before it "
+            "writes; submit the writer first, or let the tensor start with a value "
+            "(pto_tensor_info_fill, pto_set_data)");
+    else if (f->value[3] == UNWRITTEN_PREDICATE)
+        SAY("the predicate of task %" PRIu64 " reads an element of a new tensor that no task "
+            "submitted before it writes; submit the writer first, or let the tensor start with a "
+            "value (pto_tensor_info_fill, pto_set_data)",
+            f->value[2]);
+    else
+        SAY("argument %d of task %" PRIu64 " (\"%s\") reads %" PRIu64
+            " bytes of a new tensor that no "
+            "task submitted before it writes; submit the writer first, let the tensor start with a "
+            "value (pto_tensor_info_fill), or pass it as NO_DEP (PTO_AFTER) if the kernel does not "
+            "read it",
+            f->argument, f->value[2], name, f->value[1]);
 }
 
 /* ---- what the graph refuses ---- */

@@ -85,6 +85,16 @@ static int refuse_unmapped(struct orch *o, const struct pto_site *site)
     return orch_refuse(o, graph_refuse(o->graph, FAULT_DATA, -1, DATA_UNMAPPED), NULL, NULL, site);
 }
 
+static int fail_unwritten(struct orch *o, const struct pto_tensor *element,
+                          const struct pto_site *site)
+{
+    struct failure why = orch_failure(PTO_EUNWRITTEN, FAULT_UNWRITTEN, site);
+
+    why.value[1] = pto_dtype_size(element->dtype);
+    why.value[3] = UNWRITTEN_ELEMENT;
+    return orch_fail(o, &why);
+}
+
 int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
                   const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out)
 {
@@ -101,6 +111,8 @@ int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
         return status;
     if (!port_can_read((uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype)))
         return refuse_unmapped(o, site);
+    if (o->graph->guard_bytes != 0 && guards_is_element_unwritten(o->graph, &element))
+        return fail_unwritten(o, &element, site);
     memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
     if (o->run->graph != NULL)
         built_graph_note_read(o->run->graph, o, (uint64_t)(uintptr_t)at,

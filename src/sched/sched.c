@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "graph/guards.h"
 #include "sched/order.h"
 
 enum step {
@@ -460,15 +461,31 @@ static bool count_down(struct slot *s, uint32_t count)
     return a32_sub_acq_rel(&s->block_left, count) == count; /* R17 A17 */
 }
 
+static void fail_unwritten(struct sched *sched, const struct slot *s,
+                           const struct slot_predicate *p)
+{
+    struct failure why = { .status = PTO_EUNWRITTEN, .fault = FAULT_UNWRITTEN, .argument = -1 };
+
+    why.kernel = s->lanes != 0 ? (int32_t)s->kernel[0] : -1;
+    why.value[1] = p->bytes;
+    why.value[3] = UNWRITTEN_PREDICATE;
+    sched_fail_argument(sched, s, &why);
+}
+
 /* Whether the task's predicate lets it run. It may name memory that is not there. */
 static bool is_wanted(struct sched *sched, struct slot *s)
 {
     const struct slot_predicate *p = slot_predicate(s);
 
-    if (port_can_read(p->addr, p->bytes))
-        return sched_predicate_holds(p);
-    sched_fail_at(sched, s, PTO_EARGS, p->addr);
-    return false;
+    if (!port_can_read(p->addr, p->bytes)) {
+        sched_fail_at(sched, s, PTO_EARGS, p->addr);
+        return false;
+    }
+    if (p->is_suspect != 0 && guards_is_operand_unwritten(p)) {
+        fail_unwritten(sched, s, p);
+        return false;
+    }
+    return sched_predicate_holds(p);
 }
 
 /* By the thread that made the task ready: nobody else knows of it yet. */

@@ -69,7 +69,7 @@ enum fault {
     FAULT_ENDED_RUN,
     /* What guards notice: argument, task. value: bytes, size of the tensor, task, enum overrun */
     FAULT_OVERRUN,
-    FAULT_UNWRITTEN, /* value: none, size, task */
+    FAULT_UNWRITTEN, /* value: none, size, task, enum unwritten */
 
     /* Nothing moves. value: ms, enum stall_cause, task */
     FAULT_STALL,
@@ -105,6 +105,13 @@ enum overrun {
     OVERRUN_UNSURE = 4, /* the argument does not reach to that end: it may have been another task */
     OVERRUN_EARLIER = 8, /* before the kernel started */
     OVERRUN_LANES = 16   /* or by another lane of the task */
+};
+
+/* What reads that which nobody wrote. */
+enum unwritten {
+    UNWRITTEN_ARGUMENT,
+    UNWRITTEN_PREDICATE,
+    UNWRITTEN_ELEMENT /* the orchestration itself */
 };
 
 /* How the process of a chip has ended. */

@@ -74,6 +74,8 @@ struct slot_predicate {
     int64_t target;
     uint8_t op;
     uint8_t bytes; /* of the element */
+    uint8_t dtype;
+    uint8_t is_suspect; /* with guards: no task was given to write it */
 };
 
 /* The successors of a task in a graph that is launched again, by position in a list of lines. */

@@ -196,8 +196,47 @@ static void orchestrate_read_of_dummy(struct pto_orch *o, const struct pto_entry
     pto_aiv(o, KERNEL_READ, PTO_IN(pto_output(out, 0)));
 }
 
+static void orchestrate_predicate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(8), 1, PTO_INT32);
+    struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+    struct pto_tensor lower;
+
+    (void)entry;
+    if (pto_output(out, 0) == NULL)
+        return;
+    lower = pto_tensor_slice(pto_output(out, 0), 0, 0, 4, 1);
+    pto_aiv(o, KERNEL_READ, PTO_INOUT(&lower));
+    pto_aiv(o, KERNEL_READ, PTO_IF(pto_output(out, 0), NE, 0, 3)); /* maybe it wrote that */
+    pto_aiv(o, KERNEL_READ, PTO_IF(pto_output(out, 0), NE, 0, 5));
+}
+
+static void orchestrate_get(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(8), 1, PTO_INT32);
+    struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+
+    (void)entry;
+    if (pto_output(out, 0) == NULL)
+        return;
+    pto_set_data(o, pto_output(out, 0), 1, (const uint32_t[]){ 4 }, 7);
+    if (pto_get_data(o, pto_output(out, 0), 1, (const uint32_t[]){ 4 }) == 7)
+        (void)pto_get_data(o, pto_output(out, 0), 1, (const uint32_t[]){ 5 });
+}
+
 static void check_unwritten(const struct setting *at)
 {
+    struct pto_run_options options = guarded();
+
+    assert_refused(run(at, orchestrate_predicate), PTO_EUNWRITTEN,
+                   "the predicate of task 3 reads an element of a new tensor");
+    assert_int_equal(report.error.argument, -1);
+    assert_non_null(strstr(report.error.text, "test_guards.c:"));
+    if (at->mode == PTO_MODE_STREAM) { /* else there is nothing to read */
+        assert_refused(run_with(at, kernels, KERNELS, orchestrate_get, &options), PTO_EUNWRITTEN,
+                       "pto_get_data reads an element of a new tensor");
+        assert_non_null(strstr(report.error.text, "test_guards.c:"));
+    }
     assert_refused(run(at, orchestrate_read_allocated), PTO_EUNWRITTEN,
                    "argument 0 of task 1 (\"read\") reads 400 bytes");
     assert_int_equal(report.error.argument, 0);
