@@ -6,7 +6,7 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h callable.h device.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
+PUBLIC_HEADERS = build.h callable.h device.h door.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
 	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h
 
 BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
@@ -16,6 +16,7 @@ GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c reg
 SCHED_SRC = sched.c order.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
+DOOR_SRC = door.c door_log.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c sim_crash.c \
 	sim_device.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
@@ -112,7 +113,8 @@ SCHED_OBJ = $(call objects,sched,$(SCHED_SRC))
 ORCH_OBJ = $(call objects,orch,$(ORCH_SRC))
 PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
-	$(call objects,core,$(CORE_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC)) \
+	$(call objects,core,$(CORE_SRC)) $(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
+	$(call objects,sim,$(SIM_SRC)) \
 	$(call objects,host,$(HOST_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
 	$(call objects,trace,$(TRACE_SRC))
 CLI_OBJ = $(call objects,scene,$(SCENE_SRC)) $(call objects,check,$(CHECK_SRC)) \
@@ -136,7 +138,7 @@ CHIP = $(B)/lib/pto/pto-chip
 LINES = $(B)/lib/pto/pto-lines
 endif
 CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
-	$(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
+	$(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a

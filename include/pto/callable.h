@@ -26,7 +26,7 @@ extern "C" {
 struct pto_kernel {
     const char *name;
     pto_kernel_fn fn;
-    enum pto_core_type core;
+    enum pto_core_type core; /* PTO_CORE_TYPES: either */
 };
 
 struct pto_callable;
@@ -70,6 +70,8 @@ struct pto_callable_params {
      * code it is known.
      */
     bool keeps_signals;
+    void *context;      /* for the orchestration: pto_orch_context */
+    enum pto_deps deps; /* of runs that do not say */
 };
 
 /* Sets the defaults. */
@@ -130,6 +132,7 @@ struct pto_load_options {
      */
     const char *const *trusted_keys;
     uint32_t trusted_key_count;
+    enum pto_deps deps; /* of runs that do not say; PTO_DEPS_DEFAULT: by who it was written for */
 };
 
 /* Sets the defaults. */
@@ -139,6 +142,7 @@ static inline void pto_load_options_init(struct pto_load_options *options)
         return;
     memset(options, 0, sizeof(*options));
     options->size = sizeof(*options);
+    options->deps = PTO_DEPS_DEFAULT;
 }
 
 /*
@@ -197,6 +201,8 @@ struct pto_callable_info {
     uint32_t signer_count;
     const char
         *arguments; /* for people: name, type and shape, a line for each entry of the signature */
+    enum pto_deps deps;     /* of runs that do not say */
+    bool is_from_reference; /* its orchestration was compiled with the reference's own headers */
 };
 
 /* One of its kernels. */

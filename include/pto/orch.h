@@ -214,6 +214,7 @@ struct pto_orch_ops {
                     const uint32_t indices[], const struct pto_site *site, uint64_t bits);
     uint64_t (*scalar)(struct pto_orch *o, uint32_t index);
     bool (*is_streamed)(struct pto_orch *o);
+    void *(*context)(struct pto_orch *o);
 };
 
 /* The handle of an orchestration. */
@@ -739,6 +740,12 @@ static inline uint64_t pto_scalar(struct pto_orch *o, uint32_t index)
 static inline bool pto_is_streamed(struct pto_orch *o)
 {
     return o->ops->is_streamed(o);
+}
+
+/* Returns the `context` of the callable's params; NULL for one that was loaded from a file. */
+static inline void *pto_orch_context(struct pto_orch *o)
+{
+    return o->ops->context(o);
 }
 
 /* Returns the number of AIV cores of the device. */

@@ -56,7 +56,8 @@ enum pto_deps {
 #define X(name, text) PTO_DEPS_##name,
     PTO_DEPS_MAP(X)
 #undef X
-        PTO_DEPS_COUNT
+        PTO_DEPS_COUNT,
+    PTO_DEPS_DEFAULT = PTO_DEPS_COUNT /* in options: see struct pto_run_options */
 };
 
 /* Returns the name of a set of rules; "unknown" for what is none. */

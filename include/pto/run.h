@@ -67,6 +67,10 @@ enum { PTO_SCALAR_WORDS = PTO_ENTRY_SCALARS_MAX / 64 };
 struct pto_run_options {
     size_t size;
     enum pto_mode mode;
+    /*
+     * PTO_DEPS_DEFAULT: as the environment's PTO_DEPS says, safe or simpler; else as the callable
+     * was made: SIMPLER if its orchestration was written for the reference, or it was asked for.
+     */
     enum pto_deps deps;
     uint32_t live_max; /* live tasks before the submitter runs some itself; 0: the default */
     /*
@@ -138,6 +142,7 @@ static inline void pto_run_options_init(struct pto_run_options *options)
         return;
     memset(options, 0, sizeof(*options));
     options->size = sizeof(*options);
+    options->deps = PTO_DEPS_DEFAULT;
 }
 
 /*

@@ -41,6 +41,9 @@ static int count_symbols(struct object_view *v, struct pto_error *error);
 static void isolate_symbols(struct object_view *v, struct elf_changes *changes);
 static void isolate_dynamic(struct object_view *v, struct elf_changes *changes);
 static bool keeps_signals(const struct object_view *v);
+static bool find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
+                         uint64_t *at_out);
+static bool find_dynamic(const struct object_view *v, int64_t tag, uint64_t *value_out);
 
 int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pto_error *error)
 {
@@ -61,6 +64,28 @@ int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pt
     isolate_symbols(&v, changes);
     isolate_dynamic(&v, changes);
     return PTO_OK;
+}
+
+bool elf_exports(const void *bytes, size_t size, const char *symbol)
+{
+    struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size }; /* only read */
+    size_t length = strlen(symbol) + 1;
+    uint64_t names, names_size, names_at;
+
+    if (read_segments(&v, NULL) < 0 || read_dynamic(&v, NULL) < 0 || count_symbols(&v, NULL) < 0 ||
+        !find_dynamic(&v, DT_STRTAB, &names) || !find_dynamic(&v, DT_STRSZ, &names_size) ||
+        !find_address(&v, names, names_size, &names_at))
+        return false;
+    for (uint64_t i = 0; i < v.symbol_count; i++) {
+        Elf64_Sym entry;
+
+        memcpy(&entry, v.bytes + v.symbol_at + i * sizeof(entry), sizeof(entry));
+        if (entry.st_shndx != SHN_UNDEF && length <= names_size &&
+            entry.st_name <= names_size - length &&
+            memcmp(v.bytes + names_at + entry.st_name, symbol, length) == 0)
+            return true;
+    }
+    return false;
 }
 
 static int damaged(struct pto_error *error, const char *what)

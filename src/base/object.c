@@ -31,6 +31,7 @@ struct object {
     struct digest digest;
     size_t size;
     uint32_t users;
+    bool is_own;  /* its holder's: nobody else gets it */
     void *handle; /* dlopen's */
     char *path;   /* of its file; NULL: it is in memory only */
     bool keeps_signals;
@@ -76,12 +77,18 @@ void object_guard_forks(void)
     pthread_once(&once, guard_forks);
 }
 
+static struct object **bucket_of(const struct digest *digest)
+{
+    return &table.bucket[(digest->byte[0] | (uint32_t)digest->byte[1] << 8) % BUCKETS];
+}
+
+/* The link to one that can be shared, or to NULL. */
 static struct object **find_object(const struct digest *digest, size_t size)
 {
-    struct object **link =
-        &table.bucket[(digest->byte[0] | (uint32_t)digest->byte[1] << 8) % BUCKETS];
+    struct object **link = bucket_of(digest);
 
-    while (*link != NULL && ((*link)->size != size || !digest_is_equal(&(*link)->digest, digest)))
+    while (*link != NULL &&
+           ((*link)->is_own || (*link)->size != size || !digest_is_equal(&(*link)->digest, digest)))
         link = &(*link)->next;
     return link;
 }
@@ -132,13 +139,22 @@ bool object_keeps_signals(const struct object *object)
     return object->keeps_signals;
 }
 
+bool object_is_own(const struct object *object)
+{
+    return object->is_own;
+}
+
 void object_release(struct object *object)
 {
     if (object == NULL)
         return;
     pthread_mutex_lock(&table.lock);
     if (--object->users == 0) {
-        *find_object(&object->digest, object->size) = object->next;
+        struct object **link = bucket_of(&object->digest);
+
+        while (*link != object)
+            link = &(*link)->next;
+        *link = object->next;
         table.count--;
         dlclose(object->handle);
         if (object->path != NULL)
@@ -200,6 +216,7 @@ static int load_object(struct object *object, const void *bytes, const char *lab
     free(copy);
     if (status < 0)
         return status;
+    object->is_own = dlsym(object->handle, OBJECT_OWN_SYMBOL) != NULL;
     register_hooks = (register_hooks_fn)(uintptr_t)dlsym(object->handle, "pto_sim_register_hooks");
     if (register_hooks != NULL)
         register_hooks((void *)(uintptr_t)pto_sim_get_subblock_id,

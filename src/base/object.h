@@ -6,7 +6,7 @@
  * is no place for one; sees only itself and the libraries that it needs, and is
  * seen by no other. Objects with
  * the same content are one, counted by those who hold it; with the same static
- * variables, too. This table and that of the handles are all that the devices
+ * variables, too, but for those that are a holder's own (OBJECT_OWN_SYMBOL). This table and that of the handles are all that the devices
  * of a process share. Any thread may call these functions.
  */
 #ifndef PTO_OBJECT_H
@@ -15,6 +15,13 @@
 #include "pto/pto.h"
 
 struct object;
+
+/*
+ * An object that exports this function, as every orchestration does that was made with
+ * the reference's headers, has a pointer to the runtime in a variable of its own: it is
+ * loaded once for each holder.
+ */
+#define OBJECT_OWN_SYMBOL "framework_bind_runtime"
 
 /*
  * Loads the object, or finds it loaded. `label` names it for debuggers and
@@ -26,6 +33,8 @@ int object_acquire(const void *bytes, size_t size, const char *label, struct obj
 void *object_symbol(const struct object *object, const char *name);
 /* Whether its code cannot change which signals its thread blocks. */
 bool object_keeps_signals(const struct object *object);
+/* Whether it has OBJECT_OWN_SYMBOL. */
+bool object_is_own(const struct object *object);
 /* Unloads it with its last holder. Accepts NULL. */
 void object_release(struct object *object);
 

@@ -97,7 +97,8 @@ struct chip_kernel {
 struct chip_program {
     const char *name;
     struct chip_object orchestration;
-    const char *entry; /* its function */
+    const char *entry;  /* its function */
+    const char *config; /* the one that tells what it expects; NULL or empty: none */
     const struct chip_kernel *kernels;
     uint32_t kernel_count;
 };
@@ -105,6 +106,7 @@ struct chip_program {
 /* A callable that is functions of this process, for chips that can call them. */
 struct chip_functions {
     pto_orch_fn orchestration;
+    void *context;                      /* pto_orch_context */
     guard_fn guard;                     /* NULL: nothing can throw here */
     const struct graph_kernel *kernels; /* by func_id */
     uint32_t kernel_count;

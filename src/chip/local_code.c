@@ -7,9 +7,13 @@
 
 #include "base/error.h"
 #include "base/object.h"
+#include "door/door.h"
 
 static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
                     const char *symbol, void **function_out, struct pto_error *error);
+
+static int set_orchestration(struct chip_code *code, const struct chip_program *program,
+                             void *function, struct pto_error *error);
 
 static uint32_t count_ids(const struct chip_program *program)
 {
@@ -53,7 +57,8 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
                           program->name);
     snprintf(label, sizeof(label), "the orchestration of \"%.100s\"", program->name);
     status = load_one(code, &program->orchestration, label, program->entry, &function, error);
-    code->functions.orchestration = (pto_orch_fn)(uintptr_t)function;
+    if (status >= 0)
+        status = set_orchestration(code, program, function, error);
     for (uint32_t i = 0; i < program->kernel_count && status >= 0; i++) {
         const struct chip_kernel *kernel = &program->kernels[i];
 
@@ -68,13 +73,30 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
         local_code_unload(code);
         return status;
     }
-    code->functions.guard = guard_orchestration;
     *code_out = code;
+    return PTO_OK;
+}
+
+/* What was made for the reference is called through a door. */
+static int set_orchestration(struct chip_code *code, const struct chip_program *program,
+                             void *function, struct pto_error *error)
+{
+    code->functions.orchestration = (pto_orch_fn)(uintptr_t)function;
+    code->functions.guard = guard_orchestration;
+    if (!door_fits(code->object[0]))
+        return PTO_OK;
+    if (door_open(code->object[0], function, program->config, &code->door) < 0)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+                          program->name);
+    code->functions.orchestration = door_enter;
+    code->functions.context = code->door;
+    code->functions.guard = door_guard;
     return PTO_OK;
 }
 
 void local_code_unload(struct chip_code *code)
 {
+    door_close(code->door);
     while (code->object_count != 0)
         object_release(code->object[--code->object_count]);
     free(code->object);

@@ -13,6 +13,7 @@ struct chip_code {
     struct graph_kernel *kernel; /* by func_id */
     struct object **object;      /* the orchestration's, then the kernels' */
     uint32_t object_count;
+    struct door *door; /* of the orchestration; NULL: it is one of ours */
 };
 
 /* As the load and the unload of a backend, without the chip. */

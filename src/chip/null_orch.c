@@ -580,6 +580,11 @@ static bool is_streamed(struct pto_orch *handle)
     return enter(of(handle)) >= 0;
 }
 
+static void *context_of(struct pto_orch *handle)
+{
+    return of(handle)->functions->context;
+}
+
 static const struct pto_orch_ops operations = {
     .size = sizeof(struct pto_orch_ops),
     .submit = submit,
@@ -594,4 +599,5 @@ static const struct pto_orch_ops operations = {
     .set_data = set_data,
     .scalar = scalar_at,
     .is_streamed = is_streamed,
+    .context = context_of,
 };

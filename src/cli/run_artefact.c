@@ -331,6 +331,7 @@ static int describe(struct made_scene *m, const struct pto_callable *callable,
         status = fault_tell(fault, PTO_EINVAL, "the entry has %u scalars; give each with --scalar",
                             info->signature_count - tensors);
     m->scene.name = info->name != NULL ? info->name : "callable";
+    m->scene.deps = PTO_DEPS_DEFAULT;
     m->scene.argument = m->argument;
     m->scene.kase = &m->kase;
     m->scene.case_count = 1;

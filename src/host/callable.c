@@ -23,11 +23,11 @@ static bool is_valid(const struct pto_callable_params *given, struct pto_callabl
 {
     pto_callable_params_init(params);
     if (sized_read(params, sizeof(*params), given) < 0 || params->orchestration == NULL ||
-        params->kernel_count > KERNELS_MAX ||
+        params->kernel_count > KERNELS_MAX || (uint32_t)params->deps >= PTO_DEPS_COUNT ||
         (params->kernels == NULL && params->kernel_count != 0))
         return false;
     for (uint32_t i = 0; i < params->kernel_count; i++) /* a hole in the ids is allowed */
-        if (params->kernels[i].fn != NULL && (uint32_t)params->kernels[i].core >= PTO_CORE_TYPES)
+        if (params->kernels[i].fn != NULL && (uint32_t)params->kernels[i].core > PTO_CORE_TYPES)
             return false;
     return true;
 }
@@ -62,7 +62,9 @@ struct callable *callable_make(const struct pto_callable_params *params)
     }
     text = (char *)(c->kernel_name + params->kernel_count + 1);
     c->kernel_count = params->kernel_count;
+    c->deps = params->deps;
     c->functions = (struct chip_functions){ .orchestration = params->orchestration,
+                                            .context = params->context,
                                             .kernels = c->kernel,
                                             .kernel_count = params->kernel_count,
                                             .keeps_signals = params->keeps_signals };

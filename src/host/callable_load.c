@@ -9,8 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/elf.h"
 #include "base/file.h"
+#include "base/object.h"
 #include "base/sized.h"
+#include "door/door.h"
 #include "host/artefact.h"
 #include "host/host.h"
 #include "host/register.h"
@@ -33,7 +36,8 @@ static bool is_valid(const struct pto_load_options *given, struct pto_load_optio
     pto_load_options_init(options);
     if ((given != NULL && sized_read(options, sizeof(*options), given) < 0) ||
         (options->expect_headers == NULL && options->expect_header_count != 0) ||
-        (options->trusted_keys == NULL && options->trusted_key_count != 0))
+        (options->trusted_keys == NULL && options->trusted_key_count != 0) ||
+        (uint32_t)options->deps > PTO_DEPS_DEFAULT)
         return false;
     for (uint32_t i = 0; i < options->trusted_key_count; i++)
         if (options->trusted_keys[i] == NULL)
@@ -146,6 +150,8 @@ static int load_bytes(void *bytes, size_t size, const struct pto_load_options *o
         packed_free(packed);
     else
         handle = handle_create(HANDLE_CALLABLE, c);
+    if (handle != NULL && options->deps != PTO_DEPS_DEFAULT)
+        c->deps = options->deps;
     if (handle == NULL) {
         if (c != NULL)
             callable_free(c);
@@ -349,6 +355,13 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
         return PTO_ENOMEM;
     c->packed = packed;
     c->mode = a->mode;
+    packed->is_from_reference =
+        elf_exports(a->orchestration, a->orchestration_size, OBJECT_OWN_SYMBOL);
+    if (packed->is_from_reference) {
+        c->deps = PTO_DEPS_SIMPLER;
+        if (elf_exports(a->orchestration, a->orchestration_size, DOOR_HOST_SYMBOL))
+            c->mode = PTO_MODE_HOST;
+    }
     *callable_out = c;
     return PTO_OK;
 }
@@ -365,6 +378,7 @@ int pto_callable_info(const struct pto_callable *handle, struct pto_callable_inf
     pto_callable_info_init(&info);
     info.name = c->kernel_name[c->kernel_count];
     info.mode = c->mode;
+    info.deps = c->deps;
     info.kernel_count = c->kernel_count;
     if (c->packed != NULL)
         tell_packed(c, &info);
@@ -396,6 +410,7 @@ static void tell_packed(const struct callable *c, struct pto_callable_info *info
     info->signers = (const uint8_t *)packed->signers;
     info->signer_count = a->signer_count;
     info->arguments = a->arguments;
+    info->is_from_reference = packed->is_from_reference;
     register_count(c, &info->object_count, &info->device_count);
 }
 

@@ -78,6 +78,7 @@ struct packed {
     char *bytes; /* the artefact's */
     char *entry; /* function of the orchestration */
     enum pto_direction *signature;
+    bool is_from_reference; /* the orchestration goes through the door */
     uint8_t signers[PTO_SIGNATURES_MAX][PTO_KEY_BYTES]; /* as its info tells them */
     struct registration *registered; /* list; this and what follows: under the registry's lock */
     uint32_t device_count;
@@ -90,6 +91,7 @@ struct callable {
     void *object;             /* dlopen */
     struct packed *packed;    /* NULL: it was made of functions */
     enum pto_mode mode;       /* of runs without options */
+    enum pto_deps deps;       /* of runs that do not say */
     struct a32 users;         /* runs and graphs */
     struct a32 is_pinned;     /* a kernel of it never returned: its code stays */
     struct graph_kernel kernel[];

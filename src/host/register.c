@@ -286,6 +286,7 @@ static int load_code(struct registration *r, struct callable *c, struct pto_erro
         .name = name_of(c),
         .orchestration = { a->name, a->orchestration, a->orchestration_size },
         .entry = packed->entry != NULL ? packed->entry : a->entry,
+        .config = a->config,
         .kernels = kernels,
         .kernel_count = a->kernel_count,
     };

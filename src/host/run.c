@@ -329,7 +329,7 @@ static int check_options(const struct pto_run_options *options, struct pto_error
         uint32_t max;
     } choice[] = {
         { "mode", (uint32_t)options->mode, PTO_MODE_COUNT - 1 },
-        { "deps", (uint32_t)options->deps, PTO_DEPS_COUNT - 1 },
+        { "deps", (uint32_t)options->deps, PTO_DEPS_DEFAULT },
         { "trace", (uint32_t)options->trace, PTO_TRACE_ARGUMENTS },
         { "limits", (uint32_t)options->limits, PTO_LIMITS_REFERENCE },
     };
@@ -409,6 +409,24 @@ static void mark_absent(struct run *run)
     run->absent = PTO_ENTRY_TENSORS_MAX - run->entry.tensor_count;
 }
 
+/* What orders the tasks, if the options do not say. */
+static void resolve_deps(struct run *run)
+{
+    const char *text = getenv("PTO_DEPS");
+
+    if (run->options.deps != PTO_DEPS_DEFAULT)
+        return;
+    run->options.deps = run->callable->deps;
+    if (text == NULL)
+        return;
+    for (uint32_t deps = 0; deps < PTO_DEPS_COUNT; deps++)
+        if (strcmp(text, pto_deps_name(deps)) == 0) {
+            run->options.deps = (enum pto_deps)deps;
+            return;
+        }
+    run->report.warning = "PTO_DEPS is ignored: it takes safe or simpler";
+}
+
 int run_prepare(struct run *run, struct device *device, struct callable *callable,
                 const struct pto_entry *entry, const struct pto_run_options *given,
                 struct pto_error *error)
@@ -442,6 +460,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
     run->registration = registration;
     run->descriptor = -1;
     run->options = options;
+    resolve_deps(run);
     run->stall_ns =
         run->options.stall_timeout_ns != 0 ? run->options.stall_timeout_ns : device->stall_ns;
     run->entry.tensor = run->tensor;

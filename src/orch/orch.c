@@ -15,6 +15,7 @@ static uint32_t cluster_count(struct pto_orch *handle);
 static uint32_t aiv_count(struct pto_orch *handle);
 static uint64_t scalar_at(struct pto_orch *handle, uint32_t index);
 static bool is_streamed(struct pto_orch *handle);
+static void *context_of(struct pto_orch *handle);
 static int submit_watched(struct pto_orch *handle, const struct pto_kernels *kernels,
                           const struct pto_args *args, const struct pto_site *site,
                           struct pto_outputs *out);
@@ -26,6 +27,7 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
         .scope_begin = scope_begin, .scope_end = scope_end, .report = report, .status = status_of, \
         .cluster_count = cluster_count, .aiv_count = aiv_count, .get_data = orch_get_data,         \
         .set_data = orch_set_data, .scalar = scalar_at, .is_streamed = is_streamed,                \
+        .context = context_of,                                                                     \
     }
 
 static const struct pto_orch_ops streamed_ops = OPERATIONS(orch_submit_streamed);
@@ -414,6 +416,11 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
 static bool is_streamed(struct pto_orch *handle)
 {
     return orch_enter(handle) >= 0 && !orch_of(handle)->is_held;
+}
+
+static void *context_of(struct pto_orch *handle)
+{
+    return orch_of(handle)->run->context;
 }
 
 /* A submit that somebody watches. */

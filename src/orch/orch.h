@@ -43,6 +43,7 @@ enum orch_list {
 /* One run, as data. What it points to stays until orch_end. */
 struct orch_run {
     pto_orch_fn function; /* of the orchestration; NULL: a launch */
+    void *context;        /* pto_orch_context */
     guard_fn guard;       /* NULL: nothing can throw here */
     const struct graph_kernel *kernels;
     uint32_t kernel_count;

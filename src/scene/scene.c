@@ -56,6 +56,7 @@ int scene_parse(const char *folder, const void *text, size_t bytes, struct scene
         free(scene);
         return fault_tell(fault, PTO_ENOMEM, "out of memory");
     }
+    scene->deps = PTO_DEPS_DEFAULT;
     snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
     status = scene_document_read(scene->path, text, bytes, &scene->document, fault);
     if (status == PTO_OK)

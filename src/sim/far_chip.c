@@ -200,6 +200,7 @@ static int take_program(struct far_chip *p, struct far_bytes *in, struct far_byt
     int status;
 
     program.entry = sim_bytes_take_text(in);
+    program.config = sim_bytes_take_text(in);
     program.orchestration = take_object(in);
     sim_bytes_take_to(in, &count, sizeof(count));
     kernels = count <= in->size ? calloc(count + 1, sizeof(*kernels)) : NULL;

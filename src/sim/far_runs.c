@@ -64,6 +64,7 @@ static void put_program(struct far_bytes *out, const struct chip_program *progra
     sim_bytes_clear(out);
     sim_bytes_put_text(out, program->name);
     sim_bytes_put_text(out, program->entry);
+    sim_bytes_put_text(out, program->config);
     put_object(out, &program->orchestration);
     sim_bytes_put(out, &count, sizeof(count));
     for (uint32_t i = 0; i < program->kernel_count; i++) {

@@ -63,6 +63,7 @@ static void set_run(struct sim *m, const struct chip_request *request)
     m->launched = is_launch ? request->graph : NULL;
     m->run = (struct orch_run){
         .function = is_launch ? NULL : f->orchestration,
+        .context = f->context,
         .guard = f->guard,
         .kernels = f->kernels,
         .kernel_count = f->kernel_count,

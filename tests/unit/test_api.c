@@ -389,7 +389,8 @@ static void workers_beyond_the_cores_are_left_out(void **state)
 static void a_callable_that_cannot_be_is_refused(void **state)
 {
     static struct pto_kernel many[1025];
-    const struct pto_kernel odd[] = { { "odd", kernel_count, PTO_CORE_TYPES } };
+    const struct pto_kernel odd[] = { { "odd", kernel_count,
+                                        (enum pto_core_type)(PTO_CORE_TYPES + 1) } };
     struct pto_callable_params good, params;
     struct pto_callable *callable = NULL;
 
@@ -494,7 +495,7 @@ static void a_run_that_cannot_be_is_refused_and_reports_nothing(void **state)
         if (i == 2)
             options.mode = (enum pto_mode)(PTO_MODE_HOST + 1);
         if (i == 3)
-            options.deps = (enum pto_deps)(PTO_DEPS_SIMPLER + 1);
+            options.deps = (enum pto_deps)(PTO_DEPS_DEFAULT + 1);
         if (i == 4)
             options.mode = (enum pto_mode) - 1;
         assert_int_equal(pto_run(device, callable, NULL, &options, &report), PTO_EINVAL);

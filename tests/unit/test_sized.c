@@ -14,6 +14,7 @@
 #include "base/sized.h"
 #include "host/artefact.h"
 #include "pto/build.h"
+#include "pto/door.h"
 #include "pto/pto.h"
 #include "pto/store.h"
 
@@ -79,6 +80,14 @@ static int use_build_params(void *given)
     return strstr(error.text, "orchestration") != NULL ? PTO_OK : status; /* it has no sources */
 }
 
+static int use_log(void *given)
+{
+    int status = pto_log_set(given);
+
+    (void)pto_log_set(NULL);
+    return status;
+}
+
 static int use_error(void *given)
 {
     int status = pto_mem_free(device, 12345, given);
@@ -141,6 +150,7 @@ INIT(pto_callable_params)
 INIT(pto_load_options)
 INIT(pto_run_options)
 INIT(pto_build_params)
+INIT(pto_log)
 INIT(pto_error)
 INIT(pto_run_report)
 INIT(pto_device_info)
@@ -162,6 +172,7 @@ static const struct row rows[] = {
     SIZED(pto_load_options, .use = use_load_options, .is_input = true),
     SIZED(pto_run_options, .use = use_run_options, .is_input = true),
     SIZED(pto_build_params, .use = use_build_params, .is_input = true),
+    SIZED(pto_log, .use = use_log, .is_input = true),
     SIZED(pto_error, .use = use_error),
     SIZED(pto_run_report, .use = use_run_report),
     SIZED(pto_device_info, .use = use_device_info),
