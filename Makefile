@@ -16,7 +16,7 @@ GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c reg
 SCHED_SRC = sched.c order.c deferred.c sharing.c
 CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
-DOOR_SRC = door.c door_log.c
+DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c sim_crash.c \
 	sim_device.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
@@ -268,8 +268,12 @@ manual: all ## write docs/pto.1 anew from its template and the tables of options
 tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
 	@tools/tidy
 
+# For sources that were written for simpler.
+SIMPLER_HEADERS = $(wildcard include/simpler/*.h include/simpler/*/*.h)
+
 install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
+		$(sort $(dir $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%))) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
 		$(DESTDIR)$(PREFIX)/share/pto/examples/service \
@@ -281,6 +285,8 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -m 644 docs/pto.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 $(MAN3)/*.3 $(DESTDIR)$(PREFIX)/share/man/man3
 	install -m 644 $(PUBLIC_HEADERS:%=include/pto/%) $(DESTDIR)$(PREFIX)/include/pto
+	for file in $(SIMPLER_HEADERS); do \
+		install -m 644 $$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(CHIP) $(LINES) $(DESTDIR)$(PREFIX)/lib/pto
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
@@ -298,6 +304,9 @@ uninstall: man ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
+	rm -f $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%)
+	-rmdir $(filter-out %/simpler/,$(sort $(dir $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%)))) \
+		$(DESTDIR)$(PREFIX)/include/simpler
 	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples $(DESTDIR)$(PREFIX)/share/doc/pto
 	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto $(DESTDIR)$(PREFIX)/lib/pto
 

@@ -72,8 +72,8 @@ struct pto_build_params {
     enum pto_mode mode;               /* recorded as the default of its runs */
     const struct pto_source *sources; /* one orchestration, and kernels */
     uint32_t source_count;
-    const char *entry;                   /* function of the orchestration; NULL: "orchestrate" */
-    const char *config;                  /* name of its configuration; may be NULL */
+    const char *entry;  /* of the orchestration; NULL: "orchestrate", or simpler's usual name */
+    const char *config; /* name of its configuration; may be NULL */
     const enum pto_direction *signature; /* of the entry's tensors */
     uint32_t signature_count;
     const char *isa;     /* root of the tile library; NULL: PTO_ISA_ROOT or configured; "": none */

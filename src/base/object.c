@@ -216,7 +216,8 @@ static int load_object(struct object *object, const void *bytes, const char *lab
     free(copy);
     if (status < 0)
         return status;
-    object->is_own = dlsym(object->handle, OBJECT_OWN_SYMBOL) != NULL;
+    object->is_own = dlsym(object->handle, OBJECT_OWN_SYMBOL) != NULL ||
+                     dlsym(object->handle, OBJECT_SOURCE_SYMBOL) != NULL;
     register_hooks = (register_hooks_fn)(uintptr_t)dlsym(object->handle, "pto_sim_register_hooks");
     if (register_hooks != NULL)
         register_hooks((void *)(uintptr_t)pto_sim_get_subblock_id,

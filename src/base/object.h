@@ -22,6 +22,8 @@ struct object;
  * loaded once for each holder.
  */
 #define OBJECT_OWN_SYMBOL "framework_bind_runtime"
+/* The same of those that were made with include/simpler/. */
+#define OBJECT_SOURCE_SYMBOL "pto_simpler_bind"
 
 /*
  * Loads the object, or finds it loaded. `label` names it for debuggers and

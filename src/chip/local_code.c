@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/object.h"
+#include "door/door_source.h"
 #include "door/door.h"
 
 static int load_one(struct chip_code *code, const struct chip_object *from, const char *label,
@@ -81,9 +82,14 @@ int local_code_load(const struct chip_program *program, struct chip_code **code_
 static int set_orchestration(struct chip_code *code, const struct chip_program *program,
                              void *function, struct pto_error *error)
 {
+    pto_orch_fn bound;
+
     code->functions.orchestration = (pto_orch_fn)(uintptr_t)function;
     code->functions.guard = guard_orchestration;
-    if (!door_fits(code->object[0]))
+    bound = door_source_bind(code->object[0], function, program->config);
+    if (bound != NULL)
+        code->functions.orchestration = bound;
+    if (bound != NULL || !door_fits(code->object[0]))
         return PTO_OK;
     if (door_open(code->object[0], function, program->config, &code->door) < 0)
         return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",

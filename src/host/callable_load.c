@@ -361,6 +361,8 @@ static int make_callable(struct packed *packed, struct callable **callable_out)
         c->deps = PTO_DEPS_SIMPLER;
         if (elf_exports(a->orchestration, a->orchestration_size, DOOR_HOST_SYMBOL))
             c->mode = PTO_MODE_HOST;
+    } else if (elf_exports(a->orchestration, a->orchestration_size, OBJECT_SOURCE_SYMBOL)) {
+        c->deps = PTO_DEPS_SIMPLER;
     }
     *callable_out = c;
     return PTO_OK;

@@ -102,7 +102,7 @@ struct scene {
     const char *name;
     const char *summary;
     struct scene_source orchestration;
-    const char *entry;
+    const char *entry;   /* NULL: the usual one */
     const char *config;  /* may be NULL, as the next two */
     const char *isa;     /* root of the tile library */
     const char *isa_pin; /* what it has to be */

@@ -230,7 +230,15 @@ void scene_plan_free(struct scene_plan *plan)
     plan->flags = NULL;
 }
 
-int scene_build(const struct scene *scene, const char *platform,
+bool scene_differs_by_mode(const struct scene *scene)
+{
+    const char *dot =
+        scene->orchestration.path != NULL ? strrchr(scene->orchestration.path, '.') : NULL;
+
+    return dot != NULL && strcmp(dot, ".c") != 0;
+}
+
+int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
                 const struct scene_build_options *options, struct pto_callable **callable_out,
                 struct fault *fault)
 {
@@ -243,6 +251,7 @@ int scene_build(const struct scene *scene, const char *platform,
     int status;
 
     start_params(&params, platform, options);
+    params.mode = mode;
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
         return fault_tell(fault, PTO_ENOMEM, "out of memory");
     begin_watch(&watch);

@@ -517,7 +517,6 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct fault *f
     strcpy(copy, folder);
     scene->folder = copy;
     scene->summary = "";
-    scene->entry = "orchestrate";
     *l = (struct loader){ scene,          scene->document,      fault, copy, { .count = 0 },
                           { .count = 0 }, { .name = "default" } };
     for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)

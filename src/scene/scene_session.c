@@ -24,6 +24,26 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
 static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
                     struct fault *fault);
 
+/* Where modes have callables of their own, that of a mode is built for its first run. */
+static int build_for(struct session *s, enum pto_mode mode, struct fault *fault)
+{
+    struct pto_callable **callable = &s->callable[scene_differs_by_mode(s->scene) ? mode : 0];
+
+    return *callable != NULL
+               ? PTO_OK
+               : scene_build(s->scene, s->platform, mode, &s->options->build, callable, fault);
+}
+
+/* The first one that a case has. */
+static enum pto_mode first_mode(const struct scene *scene)
+{
+    uint32_t modes = 0;
+
+    for (uint32_t i = 0; i < scene->case_count; i++)
+        modes |= scene->kase[i].modes;
+    return modes != 0 ? (enum pto_mode)__builtin_ctz(modes) : PTO_MODE_STREAM;
+}
+
 int scene_session_open(struct session *s, const struct scene *scene, const char *platform,
                        const struct session_options *options, struct fault *fault)
 {
@@ -31,7 +51,7 @@ int scene_session_open(struct session *s, const struct scene *scene, const char 
 
     if (status < 0)
         return status;
-    status = scene_build(scene, platform, &options->build, &s->callable, fault);
+    status = build_for(s, first_mode(scene), fault);
     if (status == PTO_OK && scene->golden.path != NULL)
         status = scene_golden_open(scene, &options->build, &s->golden, fault);
     if (status < 0)
@@ -50,7 +70,7 @@ int scene_session_adopt(struct session *s, const struct scene *scene, struct pto
     s->comparison = calloc(scene->argument_count + 1, sizeof(*s->comparison));
     if (s->comparison == NULL)
         return fault_tell(fault, PTO_ENOMEM, "out of memory");
-    s->callable = callable;
+    s->callable[0] = callable;
     return PTO_OK;
 }
 
@@ -60,8 +80,9 @@ void scene_session_close(struct session *s)
         scene_data_free(&s->data);
     if (s->device != NULL)
         (void)pto_device_close(s->device);
-    if (s->callable != NULL)
-        (void)pto_callable_destroy(s->callable);
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++)
+        if (s->callable[mode] != NULL)
+            (void)pto_callable_destroy(s->callable[mode]);
     scene_golden_close(s->golden);
     free(s->comparison);
     memset(s, 0, sizeof(*s));
@@ -122,6 +143,8 @@ static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *
     uint64_t wrong = 0;
     int status = open_device(s, s->data.kase, fault); /* it may have been lost by the run before */
 
+    if (status >= 0)
+        status = build_for(s, mode, fault);
     if (status >= 0)
         status = run_once(s, mode, NULL, fault);
     if (status < 0)
@@ -274,7 +297,8 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     if (status == PTO_OK) {
         pto_run_report_init(&s->report);
         set_place(s, s->order_seed != 0 ? place : " in the run");
-        status = pto_run(s->device, s->callable, &e->entry, &options, &s->report);
+        status = pto_run(s->device, s->callable[scene_differs_by_mode(s->scene) ? mode : 0],
+                         &e->entry, &options, &s->report);
         set_place(s, "");
         if (status < 0)
             (void)fault_tell(

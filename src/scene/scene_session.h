@@ -34,7 +34,7 @@ struct session {
     const struct scene *scene;
     const char *platform;
     const struct session_options *options;
-    struct pto_callable *callable;
+    struct pto_callable *callable[PTO_MODE_COUNT]; /* the first is for all modes, or for its own */
     struct scene_golden *golden;
     struct pto_device *device;
     uint32_t clusters;   /* of the device that is open */

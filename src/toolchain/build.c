@@ -70,11 +70,9 @@ static int check_entries(const struct pto_build_params *params, const struct uni
 {
     for (uint32_t i = 0; i < count; i++) {
         bool is_kernel = units[i].source->kind == PTO_SOURCE_KERNEL;
-        const char *name = is_kernel               ? "kernel_entry"
-                           : params->entry != NULL ? params->entry
-                                                   : "orchestrate";
         size_t size;
         const void *bytes = unit_bytes(&units[i], &size);
+        const char *name = is_kernel ? "kernel_entry" : pack_entry(params, bytes, size);
 
         if (!note_exports(bytes, size, name))
             return error_tell(error, PTO_EBUILD, "%s does not define the function %s%s%s",
@@ -472,6 +470,7 @@ static int make_unit(struct build *build, const struct pto_source *source, struc
 {
     struct command_params params = { .source = source,
                                      .platform = build->platform,
+                                     .mode = build->params->mode,
                                      .isa = &build->isa,
                                      .include_root = build->include_root,
                                      .store = build->store };

@@ -5,6 +5,7 @@
 
 #include "toolchain/command.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -171,10 +172,33 @@ static void add_dir(struct compile_command *out, const char *dir)
     words_format(&out->flags, "-I%s", dir);
 }
 
+/* For include/simpler/: what differs between generations and modes. */
+static void add_purpose(struct compile_command *out, const char *name)
+{
+    char upper[32];
+    size_t length = 0;
+
+    for (; name[length] != '\0' && length < sizeof(upper) - 1; length++)
+        upper[length] = (char)toupper((unsigned char)name[length]);
+    upper[length] = '\0';
+    words_format(&out->flags, "-DPTO_FOR_%s", upper);
+}
+
+static void add_own_dirs(const struct command_params *params, struct compile_command *out)
+{
+    char inner[PATH_MAX];
+
+    add_dir(out, params->include_root);
+    if (params->compiler->language != COMPILER_CXX)
+        return;
+    snprintf(inner, sizeof(inner), "%s/simpler", params->include_root);
+    if (access(inner, F_OK) == 0)
+        add_dir(out, inner);
+}
+
 static void add_flags(const struct command_params *params, struct compile_command *out)
 {
     const struct pto_source *source = params->source;
-    char inner[PATH_MAX];
 
     switch (params->compiler->target) {
     case COMPILER_HOST:
@@ -187,6 +211,10 @@ static void add_flags(const struct command_params *params, struct compile_comman
         add_core_flags(params, out);
         break;
     }
+    if (params->compiler->language == COMPILER_CXX && source->kind != PTO_SOURCE_HOST)
+        add_purpose(out, params->platform->view.generation);
+    if (params->compiler->language == COMPILER_CXX && source->kind == PTO_SOURCE_ORCHESTRATION)
+        add_purpose(out, pto_mode_name(params->mode));
     if (params->overlay != NULL && out->uses_isa)
         add_dir(out, params->overlay);
     for (uint32_t i = 0; i < source->include_dir_count; i++) {
@@ -204,12 +232,8 @@ static void add_flags(const struct command_params *params, struct compile_comman
         words_format(&out->flags, "-I%s/include", params->isa->root);
         words_format(&out->flags, "-I%s/include/pto", params->isa->root);
     }
-    if (params->include_root != NULL) {
-        add_dir(out, params->include_root);
-        snprintf(inner, sizeof(inner), "%s/simpler", params->include_root);
-        if (access(inner, F_OK) == 0)
-            add_dir(out, inner);
-    }
+    if (params->include_root != NULL)
+        add_own_dirs(params, out);
 }
 
 /* ---- what a scan has to know ---- */

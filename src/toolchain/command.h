@@ -14,6 +14,7 @@
 struct command_params {
     const struct pto_source *source;
     const struct platform *platform;
+    enum pto_mode mode; /* for which C++ orchestrations are compiled */
     const struct compiler *compiler;
     const struct isa *isa;              /* used by kernels in C++ only */
     const char *overlay;                /* see isa_overlay; may be NULL */

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/sized.h"
 #include "host/artefact.h"
+#include "toolchain/note.h"
 
 /* The name of the artefact's compilers, for people: "gcc-12.2.0, gcc-12.2.0". */
 static void name_compilers(const struct build *build, char *text, size_t bytes)
@@ -127,6 +128,15 @@ static int list_files(const struct build *build, struct unit *units, uint32_t co
     return PTO_OK;
 }
 
+const char *pack_entry(const struct pto_build_params *params, const void *object, size_t size)
+{
+    if (params->entry != NULL)
+        return params->entry;
+    /* Of include/simpler/: it defines that function. */
+    return note_exports(object, size, "pto_simpler_bind") ? "aicpu_orchestration_entry"
+                                                          : "orchestrate";
+}
+
 int pack_units(const struct build *build, struct unit *units, uint32_t count, void **bytes_out,
                size_t *size_out, struct pto_error *error)
 {
@@ -136,7 +146,6 @@ int pack_units(const struct build *build, struct unit *units, uint32_t count, vo
     char compilers[256];
     struct artefact_parts parts = { .name = params->name != NULL ? params->name : "callable",
                                     .platform = params->platform,
-                                    .entry = params->entry,
                                     .config = params->config,
                                     .arguments = params->arguments,
                                     .mode = params->mode,
@@ -158,6 +167,7 @@ int pack_units(const struct build *build, struct unit *units, uint32_t count, vo
         if (source->kind == PTO_SOURCE_ORCHESTRATION) {
             parts.orchestration = bytes;
             parts.orchestration_size = size;
+            parts.entry = pack_entry(params, bytes, size);
         } else {
             char *name = name_kernel(source);
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For orchestrations that share memory with kernels outside of tensors. Caches are
+// coherent here, so only the order counts.
+#ifndef PTO_SIMPLER_CACHE_MAINTENANCE_H
+#define PTO_SIMPLER_CACHE_MAINTENANCE_H
+
+#include <cstddef>
+
+// What others wrote there before is seen by later reads.
+inline void cache_invalidate_range(const void *, size_t)
+{
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+}
+
+// What was written there is seen by whoever sees a later write.
+inline void cache_flush_range(const void *, size_t)
+{
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// pipe_sync(): behind the last store of a tile kernel, so that it has arrived when the
+// kernel returns. To be included behind the tile library's headers and `using namespace
+// pto`, whose names it takes.
+#ifndef PTO_SIMPLER_PIPE_SYNC_H
+#define PTO_SIMPLER_PIPE_SYNC_H
+
+#if defined(__DAV_VEC__)
+#define PTO_SIMPLER_STORE_PIPE PIPE_MTE3
+#elif defined(__DAV_CUBE__)
+#define PTO_SIMPLER_STORE_PIPE PIPE_FIX
+#else
+#error "pipe_sync.h is for kernels: __DAV_VEC__ or __DAV_CUBE__ says of which core"
+#endif
+#ifndef __aicore__
+#define __aicore__
+#endif
+
+static __aicore__ inline void pipe_sync()
+{
+    set_flag(PTO_SIMPLER_STORE_PIPE, PIPE_S, EVENT_ID7);
+    wait_flag(PTO_SIMPLER_STORE_PIPE, PIPE_S, EVENT_ID7);
+}
+
+#endif

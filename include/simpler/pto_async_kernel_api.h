@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// For kernels that return before their task is complete: it completes when every
+// condition that they registered holds.
+#ifndef PTO_SIMPLER_ASYNC_KERNEL_API_H
+#define PTO_SIMPLER_ASYNC_KERNEL_API_H
+
+#include "intrinsic.h"
+#include "pto_completion_token.h"
+
+#if __has_include(<pto/comm/comm_types.hpp>)
+#include <pto/comm/comm_types.hpp>
+#include <pto/comm/pto_comm_inst.hpp>
+#define PTO_SIMPLER_HAS_COMM 1
+#endif
+
+namespace pto2::detail
+{
+
+// The memory of a simulated chip is coherent: what is written is seen, in order.
+inline __aicore__ void defer_load_slab(AsyncCtx &)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+inline __aicore__ void defer_flush_range(volatile __gm__ void *, uint32_t)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+inline __aicore__ void defer_flush(AsyncCtx &)
+{
+    __asm__ volatile("" ::: "memory");
+}
+
+// Ends the run with this code.
+inline __aicore__ void defer_error(AsyncCtx &ctx, int32_t error_code)
+{
+    if (ctx.task_token.is_valid() && ctx.completion_error_code != nullptr)
+        *ctx.completion_error_code = error_code;
+}
+
+} // namespace pto2::detail
+
+inline __aicore__ AsyncCtx get_async_ctx(__gm__ int64_t *args)
+{
+    AsyncCtx ctx = pto_simpler_local(args)->async_ctx;
+
+    pto2::detail::defer_load_slab(ctx);
+    return ctx;
+}
+
+inline __aicore__ bool async_ctx_is_deferred(const AsyncCtx &ctx)
+{
+    return ctx.task_token.is_valid();
+}
+
+// False: the task has as many as it can have, and the run fails.
+inline __aicore__ bool register_completion_condition(AsyncCtx &ctx, const CompletionToken &token)
+{
+    if (ctx.task_token.is_invalid() || ctx.completion_count == nullptr ||
+        ctx.completion_entries == nullptr)
+        return false;
+    const uint32_t count = *ctx.completion_count;
+
+    if (count >= ctx.completion_capacity) {
+        pto2::detail::defer_error(ctx, PTO2_ERROR_ASYNC_WAIT_OVERFLOW);
+        return false;
+    }
+    volatile __gm__ DeferredCompletionEntry *entry = &ctx.completion_entries[count];
+
+    entry->addr = token.addr;
+    entry->backend_cookie = token.backend_cookie;
+    entry->expected_value = token.expected_value;
+    entry->engine = token.engine;
+    entry->completion_type = token.completion_type;
+    entry->_pad = 0;
+    *ctx.completion_count = count + 1;
+    return true;
+}
+
+// The task completes when the counter has reached this value.
+inline __aicore__ void save_expected_notification_counter(AsyncCtx &ctx,
+                                                          volatile __gm__ void *counter_addr,
+                                                          uint32_t expected_value)
+{
+    (void)register_completion_condition(
+        ctx, CompletionToken{ reinterpret_cast<uint64_t>(counter_addr), expected_value,
+                              COMPLETION_ENGINE_SDMA, COMPLETION_TYPE_COUNTER, 0 });
+    pto2::detail::defer_flush(ctx);
+}
+
+#ifdef PTO_SIMPLER_HAS_COMM
+inline __aicore__ void send_notification(volatile __gm__ void *remote_counter_addr, int32_t value,
+                                         pto::comm::NotifyOp notify_op)
+{
+    pto::comm::Signal signal(
+        reinterpret_cast<__gm__ int32_t *>(const_cast<__gm__ void *>(remote_counter_addr)));
+
+    pto::comm::TNOTIFY(signal, value, notify_op);
+}
+#endif
+
+#endif
