@@ -107,6 +107,7 @@ struct chip_program {
 struct chip_functions {
     pto_orch_fn orchestration;
     void *context;                      /* pto_orch_context */
+    const void *code;                   /* where the orchestration's own is; NULL: as above */
     guard_fn guard;                     /* NULL: nothing can throw here */
     const struct graph_kernel *kernels; /* by func_id */
     uint32_t kernel_count;

@@ -96,6 +96,7 @@ static int set_orchestration(struct chip_code *code, const struct chip_program *
                           program->name);
     code->functions.orchestration = door_enter;
     code->functions.context = code->door;
+    code->functions.code = function;
     code->functions.guard = door_guard;
     return PTO_OK;
 }

@@ -116,6 +116,7 @@ int orch_start(struct orch *o, const struct orch_run *run)
 {
     o->run = run;
     o->quota = 0;
+    o->polled_at = 0;
     o->ledger = NULL;
     o->is_held = run->options->mode == PTO_MODE_HOST || run->is_built_only;
     o->submitter = o->sched->worker[0];
@@ -384,7 +385,19 @@ static int report(struct pto_orch *handle, int status, const char *text)
 
 static int status_of(struct pto_orch *handle)
 {
-    return orch_enter(handle);
+    int status = orch_enter(handle);
+
+    return status < 0 ? status : orch_polled(orch_of(handle));
+}
+
+int orch_run_some(struct orch *o)
+{
+    if (o->is_held)
+        return o->status;
+    port_poll(o->machine);
+    if (orch_has_news(o))
+        orch_attend(o);
+    return o->status;
 }
 
 static uint32_t cluster_count(struct pto_orch *handle)

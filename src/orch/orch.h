@@ -44,6 +44,7 @@ enum orch_list {
 struct orch_run {
     pto_orch_fn function; /* of the orchestration; NULL: a launch */
     void *context;        /* pto_orch_context */
+    const void *code;     /* an address of the orchestration's own, which it may be left in */
     guard_fn guard;       /* NULL: nothing can throw here */
     const struct graph_kernel *kernels;
     uint32_t kernel_count;
@@ -79,6 +80,8 @@ struct orch {
     struct worker *submitter;
     struct sharing sharing; /* says when the builder is to call port_room */
     struct ledger *ledger;  /* NULL: no limits */
+    uint32_t polled_at;     /* the next task when the builder last asked for something, and */
+    uint32_t polls;         /* how often it has since */
     int32_t quota;          /* submits until there is something to look at beside the task */
     bool is_held;           /* nothing runs before the graph is complete */
     bool is_shared;         /* there are other workers */
@@ -169,6 +172,23 @@ static inline int orch_enter(struct pto_orch *handle)
     if (orch_has_news(o))
         orch_attend(o);
     return o->status;
+}
+
+/*
+ * For operations that only ask. One that asks so often and submits nothing waits for what
+ * tasks do: some are run. What it asks for may be in memory that is not the runtime's.
+ */
+__attribute__((cold)) int orch_run_some(struct orch *o);
+
+static inline int orch_polled(struct orch *o)
+{
+    enum { POLLS = 64 };
+
+    if (o->polled_at != o->graph->seq) {
+        o->polled_at = o->graph->seq;
+        o->polls = 0;
+    }
+    return ++o->polls % POLLS == 0 ? orch_run_some(o) : o->status;
 }
 
 /* submission.c: what runs whose tasks start at once use, and the others. */

@@ -62,6 +62,8 @@ bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits);
 void port_room(void *machine);
 /* The same until the task in the slot has gone. PTO_OK or PTO_ETIMEOUT. */
 int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns);
+/* By a builder that asks again and again: some tasks are run, if any are ready. */
+void port_poll(void *machine);
 /* The same, once the run has failed: does not return if the orchestration was given up meanwhile. */
 void port_linger(void *machine);
 uint64_t port_now_ns(void);

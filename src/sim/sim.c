@@ -25,6 +25,7 @@ static void answer_alarm(struct sim *m);
 static bool give_up_when_due(struct sim *m);
 static bool run_for_room(struct sim *m, struct worker *w);
 static bool run_for_task(struct sim *m, struct worker *w);
+static bool run_for_poll(struct sim *m, struct worker *w);
 static bool run_to_end(struct sim *m, struct worker *w);
 static enum sched_result lead_round(struct sim *m, struct worker *w, struct sharing_sample *sample,
                                     uint32_t *spins);
@@ -226,9 +227,11 @@ static bool lead(struct sim *m, struct thread *th)
             if (fiber_is_done(m->fiber) || m->is_builder_gone)
                 break;
         }
-        if (m->awaited_slot != 0 ? !run_for_task(m, w) : !run_for_room(m, w))
+        if (m->awaited_slot != 0    ? !run_for_task(m, w)
+            : m->is_builder_polling ? !run_for_poll(m, w)
+                                    : !run_for_room(m, w))
             return false;
-        m->is_builder_waiting = false;
+        m->is_builder_waiting = m->is_builder_polling = false;
     }
     if (m->is_forked)
         sim_end_child();
@@ -250,6 +253,15 @@ void port_room(void *machine)
     struct sim *m = machine;
 
     m->is_builder_waiting = true;
+    fiber_yield(m->fiber);
+}
+
+void port_poll(void *machine)
+{
+    struct sim *m = machine;
+
+    a32_add_relaxed(&m->polls, 1); /* it only has to change */
+    m->is_builder_waiting = m->is_builder_polling = true;
     fiber_yield(m->fiber);
 }
 
@@ -304,6 +316,23 @@ static bool run_for_task(struct sim *m, struct worker *w)
         if (result == SCHED_IDLE)
             (void)sleep_at(m, w, m->awaited_until_ns);
     }
+    sharing_builder_waited(&m->orch.sharing);
+    return true;
+}
+
+/* Runs some tasks for a builder that looks what comes of them; others get the CPU if there are none. */
+static bool run_for_poll(struct sim *m, struct worker *w)
+{
+    struct sharing_sample sample;
+    uint32_t spins = m->spins;
+    enum sched_result result;
+
+    sharing_sample_start(&sample, w, time_for_sharing(m));
+    result = lead_round(m, w, &sample, &spins);
+    if (result == SCHED_LOST)
+        return false;
+    if (result == SCHED_IDLE && !give_up_when_due(m))
+        os_yield();
     sharing_builder_waited(&m->orch.sharing);
     return true;
 }

@@ -47,7 +47,7 @@ void sim_keep_builder_crash(struct sim *m, const struct thread *th)
 {
     pthread_mutex_lock(&m->lock);
     m->result.trace.tensor_count = m->result.trace.scalar_count = 0;
-    keep_frames(m, &th->crash, (uintptr_t)m->run.function);
+    keep_frames(m, &th->crash, (uintptr_t)m->run.code);
     pthread_mutex_unlock(&m->lock);
 }
 

@@ -64,6 +64,7 @@ static void set_run(struct sim *m, const struct chip_request *request)
     m->run = (struct orch_run){
         .function = is_launch ? NULL : f->orchestration,
         .context = f->context,
+        .code = f->code != NULL ? f->code : (const void *)(uintptr_t)f->orchestration,
         .guard = f->guard,
         .kernels = f->kernels,
         .kernel_count = f->kernel_count,
@@ -93,6 +94,8 @@ static void begin_run(struct sim *m, uint64_t number)
     a32_store_relaxed(&m->ticks, 0);
     m->awaited_slot = 0;
     m->is_builder_waiting = false;
+    m->is_builder_polling = false;
+    m->polled_ns = 0;
     m->is_seeded = false;
     m->lane_executions = 0;
     m->give_up_ns = 0;

@@ -7,8 +7,9 @@
 #include "sim/sim.h"
 
 enum {
-    TICK_NS = 1000000, /* of the monitor */
-    TICKS_STUCK = 2,   /* in one kernel before its thread is set aside */
+    TICK_NS = 1000000,       /* of the monitor */
+    POLLING_NS = 1000000000, /* since a builder's last poll, before it builds again */
+    TICKS_STUCK = 2,         /* in one kernel before its thread is set aside */
     TICKS_STUCK_SERIAL = SIM_SERIAL_NS / TICK_NS,
     TICKS_LINGER = 20,      /* without a run before the monitor sleeps */
     TICKS_LEAVE = 20,       /* to find an orchestration in its own code before it may be waiting */
@@ -548,7 +549,7 @@ uint64_t sim_count_kernels(const struct sim *m)
 
 /*
  * A run makes progress while kernels start or return, or while its graph is being
- * built and it has not been stopped. It has none for a while, or its time is over:
+ * built, not just waited for by an orchestration that asks all the time, and it has not been stopped. It has none for a while, or its time is over:
  * place 0 ends it. Returns when to look again, at the latest.
  */
 static uint64_t watch_progress(struct sim *m)
@@ -556,7 +557,8 @@ static uint64_t watch_progress(struct sim *m)
     uint64_t now = os_now_ns();
     uint64_t sum, next_ns;
     uint32_t alarm = ALARM_NONE;
-    bool is_building;
+    uint32_t polls;
+    bool is_building, is_polling;
 
     pthread_mutex_lock(&m->lock);
     if (a32_load_relaxed(&m->is_running) == 0) { /* it has ended meanwhile, and its job is gone */
@@ -565,7 +567,13 @@ static uint64_t watch_progress(struct sim *m)
     }
     sum = sim_count_kernels(m);
     is_building = aptr_load_relaxed(&m->orch.builder) != NULL; /* only to be compared */
-    if (sum != m->sum_seen || (is_building && !sched_is_stopped(&m->sched))) {
+    polls = a32_load_relaxed(&m->polls);                       /* only to be compared */
+    if (polls != m->polls_seen) {
+        m->polls_seen = polls;
+        m->polled_ns = now;
+    }
+    is_polling = now - m->polled_ns < POLLING_NS;
+    if (sum != m->sum_seen || (is_building && !is_polling && !sched_is_stopped(&m->sched))) {
         m->sum_seen = sum;
         m->stall_since_ns = now;
     }
@@ -603,7 +611,7 @@ static void call_builder_back(struct sim *m)
     uint32_t leaver = a32_load_relaxed(&m->leaver); /* only a number */
 
     if (m->leave_tries++ == 0) {
-        m->builder_code = os_find_code((uintptr_t)m->run.function);
+        m->builder_code = os_find_code((uintptr_t)m->run.code);
         a32_store_release(&m->is_leaving, 1); /* for leave_builder */
     }
     if (m->leave_tries > TICKS_LEAVE && leaver != 0)
@@ -624,7 +632,7 @@ static bool leave_builder(struct crash *crash, int number, uintptr_t pc)
     if (!orch_is_builder(&m->orch))
         return false;
     if (number != SIGURG)
-        return !m->is_builder_gone && (os_is_in(os_find_code((uintptr_t)m->run.function), pc) ||
+        return !m->is_builder_gone && (os_is_in(os_find_code((uintptr_t)m->run.code), pc) ||
                                        !os_is_in(os_find_code((uintptr_t)leave_builder), pc));
     if (a32_load_acquire(&m->is_leaving) == 0)
         return false;
