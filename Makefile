@@ -35,8 +35,11 @@ CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_ke
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c repeat.c run_artefact.c \
+	cmd_inspect.c cmd_install_door.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c repeat.c run_artefact.c \
 	run_gdb.c run_print.c test_child.c test_jobs.c usage.c
+# libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
+HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_device.c hostlib_failure.c hostlib_log.c hostlib_runs.c \
+	hostlib_staging.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
 EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*) \
@@ -137,6 +140,15 @@ CHIP = $(B)/lib/pto/pto-chip
 # Reads debug information for the library when a kernel has crashed.
 LINES = $(B)/lib/pto/pto-lines
 endif
+# What `pto install-door` copies, below a folder beside the library, as the reference lays them out.
+DOOR = $(B)/lib/pto/door
+HOSTLIB_OBJ = $(call objects,hostlib,$(HOSTLIB_SRC))
+HOSTLIBS = $(foreach generation,a2a3 a5,$(foreach mode,tensormap_and_ringbuffer host_build_graph,\
+	$(DOOR)/$(generation)/sim/$(mode)/libhost_runtime.so))
+SIM_CONTEXT = $(DOOR)/libcpu_sim_context.so
+ifneq ($(VARIANT),arm)
+DOOR_LIBS = $(HOSTLIBS) $(SIM_CONTEXT)
+endif
 CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
 	$(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
 
@@ -166,7 +178,7 @@ endif
 
 all: lib cli ## build the library and the command (default)
 	@:
-lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP) $(LINES)
+lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP) $(LINES) $(DOOR_LIBS)
 cli: $(CLI)
 pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
@@ -205,6 +217,26 @@ $(B)/lib/pto/pto-chip: $(CHIP_OBJ) $(HOOKS)
 $(B)/lib/pto/pto-lines: $(call objects,base,pto_lines.c)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -ldw -lelf $(LDLIBS_ALL)
+
+# $(DOOR)/GENERATION/sim/MODE/libhost_runtime.so; the words of a path are told apart by their place.
+HOSTLIB_MODE_tensormap_and_ringbuffer = STREAM
+HOSTLIB_MODE_host_build_graph = HOST
+words_of = $(subst /, ,$(patsubst $(DOOR)/%/libhost_runtime.so,%,$(1)))
+hostlib_variant = -DHOSTLIB_GENERATION=$(word 1,$(call words_of,$(1))) \
+	-DHOSTLIB_MODE=$(HOSTLIB_MODE_$(word 3,$(call words_of,$(1))))
+# Room for the path that `pto install-door` writes there; until then it is found from where it was built.
+HOSTLIB_RUNPATH = $$ORIGIN/../../../../..:$(subst x,/pto-door-runpath,$(shell printf 'x%.0s' $$(seq 60)))
+
+$(HOSTLIBS): src/hostlib/hostlib_variant.c $(HOSTLIB_OBJ) $(LIB) $(LIB_LINK)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) $(call hostlib_variant,$@) -shared \
+		-Wl,-z,nodelete $(SHARED_FLAGS) -o $@ $< $(HOSTLIB_OBJ) -L$(B)/lib -lpto \
+		-Wl,-rpath,'$(HOSTLIB_RUNPATH)' $(LDLIBS_ALL)
+
+$(SIM_CONTEXT): src/hostlib/sim_context.c $(HOOKS_OBJ)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
+		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $< $(HOOKS_OBJ)
 
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
@@ -275,6 +307,7 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
 		$(sort $(dir $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%))) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/lib/pto \
+		$(HOSTLIBS:$(B)/%/libhost_runtime.so=$(DESTDIR)$(PREFIX)/%) \
 		$(EXAMPLES:%=$(DESTDIR)$(PREFIX)/share/pto/examples/%/kernels) \
 		$(DESTDIR)$(PREFIX)/share/pto/examples/service \
 		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
@@ -289,6 +322,8 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
 	install -m 755 $(CHIP) $(LINES) $(DESTDIR)$(PREFIX)/lib/pto
+	for file in $(DOOR_LIBS:$(B)/%=%); do \
+		install -m 755 $(B)/$$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
 	for file in $(EXAMPLE_FILES); do [ -d $$file ] || \
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/share/pto/$$file || exit 1; done
@@ -302,12 +337,15 @@ uninstall: man ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
 		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
+		$(DOOR_LIBS:$(B)/%=$(DESTDIR)$(PREFIX)/%) \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
 	rm -f $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%)
 	-rmdir $(filter-out %/simpler/,$(sort $(dir $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%)))) \
 		$(DESTDIR)$(PREFIX)/include/simpler
 	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples $(DESTDIR)$(PREFIX)/share/doc/pto
+	-cd $(DESTDIR)$(PREFIX)/lib/pto && rmdir -p --ignore-fail-on-non-empty \
+		$(HOSTLIBS:$(B)/lib/pto/%/libhost_runtime.so=%)
 	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto $(DESTDIR)$(PREFIX)/lib/pto
 
 clean: ## remove build/
@@ -329,4 +367,4 @@ print-pure:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)
+-include $(LIB_OBJ:.o=.d) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)

@@ -10,8 +10,8 @@
 #include "scene/terminal.h"
 
 static const struct cli_command *const commands[] = {
-    &cmd_run,   &cmd_test, &cmd_new,    &cmd_build,   &cmd_check, &cmd_bench,
-    &cmd_cache, &cmd_info, &cmd_doctor, &cmd_inspect, &cmd_sign,  &cmd_drill,
+    &cmd_run,  &cmd_test,   &cmd_new,     &cmd_build, &cmd_check, &cmd_bench,        &cmd_cache,
+    &cmd_info, &cmd_doctor, &cmd_inspect, &cmd_sign,  &cmd_drill, &cmd_install_door,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
@@ -30,7 +30,7 @@ static void print_usage(FILE *to)
 {
     fprintf(to, "usage: pto COMMAND [OPTION...]\n\n");
     for (int i = 0; i < COMMANDS; i++)
-        fprintf(to, "  %s%-10s%s %s\n", terminal_code(to, TERMINAL_BOLD), commands[i]->name,
+        fprintf(to, "  %s%-12s%s %s\n", terminal_code(to, TERMINAL_BOLD), commands[i]->name,
                 terminal_code(to, TERMINAL_PLAIN), commands[i]->summary);
     fprintf(to, "\n  pto help COMMAND     the options of a command (also: pto COMMAND --help)\n"
                 "  pto --version        the version of the library\n");

@@ -8,7 +8,7 @@ cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-commands="run test new build check bench cache info doctor inspect sign drill"
+commands="run test new build check bench cache info doctor inspect sign drill install-door"
 
 fail() {
     echo "FAIL  $1"
