@@ -5,8 +5,8 @@
  *     count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]
  *
  * LAYOUT is buffers, tiles, tiles2d, or again: buffers, in a graph that was
- * built and launched before. Under callgrind with --collect-atstart=no only the
- * run itself is counted.
+ * built and launched before; or simpler: buffers, submitted through include/simpler/.
+ * Under callgrind with --collect-atstart=no only the run itself is counted.
  */
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,10 @@ static struct pto_callable *callable;
 static struct pto_graph *graph; /* NULL: every run submits its tasks */
 static struct pto_run_options options;
 static struct pto_run_report report;
-static const struct pto_entry entry; /* empty */
+static uint64_t scalar[3];
+static struct pto_entry entry = { .scalar_count = 3, .scalar = scalar };
+
+pto_orch_fn count_bind_simpler(void); /* count_simpler.cc */
 
 static void empty_kernel(int64_t *args)
 {
@@ -49,7 +52,7 @@ static bool is_failed(const char *what, int status)
     return status < 0;
 }
 
-static bool open_device(uint32_t workers)
+static bool open_device(uint32_t workers, pto_orch_fn orchestration)
 {
     static const struct pto_kernel kernel = { "empty", empty_kernel, PTO_CORE_AIV };
     struct pto_callable_params callable_params;
@@ -58,7 +61,7 @@ static bool open_device(uint32_t workers)
     pto_device_params_init(&params);
     params.workers = workers;
     pto_callable_params_init(&callable_params);
-    callable_params.orchestration = submit_all;
+    callable_params.orchestration = orchestration;
     callable_params.kernels = &kernel;
     callable_params.kernel_count = 1;
     pto_run_report_init(&report);
@@ -82,13 +85,16 @@ int main(int argc, char **argv)
     enum pattern pattern;
     enum layout layout;
     double best = 1e30;
+    bool is_simpler;
 
     if (argc < 6) {
         fprintf(stderr, "usage: count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]\n");
         return 2;
     }
     pattern = (enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT);
-    layout = (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
+    is_simpler = strcmp(argv[2], "simpler") == 0;
+    layout =
+        is_simpler ? LAYOUT_BUFFERS : (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
     if (!bench_make(pattern, layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : layout,
                     (uint32_t)atoi(argv[3]), &load)) {
         fprintf(stderr, "count: out of memory\n");
@@ -97,7 +103,10 @@ int main(int argc, char **argv)
     pto_run_options_init(&options);
     options.live_max = (uint32_t)atoi(argv[5]);
     options.trace = argc > 7 ? (enum pto_trace)atoi(argv[7]) : PTO_TRACE_OFF;
-    if (!open_device((uint32_t)atoi(argv[4])))
+    scalar[0] = (uint64_t)(uintptr_t)load.task;
+    scalar[1] = (uint64_t)(uintptr_t)load.item;
+    scalar[2] = load.task_count;
+    if (!open_device((uint32_t)atoi(argv[4]), is_simpler ? count_bind_simpler() : submit_all))
         return 1;
     if (layout == LAYOUT_AGAIN &&
         (is_failed("no graph",

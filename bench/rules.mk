@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that measure; never part of a test of correctness.
 
-$(B)/bench/count: bench/count.c src/bench/bench_patterns.h $(LIB) $(LIB_LINK) Makefile
-	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto \
-		-Wl,-rpath,'$$ORIGIN/../lib'
+$(B)/bench/count: bench/count.c bench/count_simpler.cc src/bench/bench_patterns.h $(LIB) $(LIB_LINK) \
+		$(wildcard include/simpler/*.h) Makefile
+	@mkdir -p $(@D) $(B)/obj/bench
+	$(call quiet,CXX)$(CXX) -std=c++17 -O3 -g -fPIC $(ARCH_FLAGS) -Wall -Wextra $(WERROR) -Iinclude -Iinclude/simpler \
+		-c -o $(B)/obj/bench/count_simpler.o bench/count_simpler.cc
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(B)/obj/bench/count_simpler.o \
+		-L$(B)/lib -lpto -lstdc++ -Wl,-rpath,'$$ORIGIN/../lib'
 
 instructions: ## count instructions per task with callgrind, beside their bounds
 	@tools/setup.sh test

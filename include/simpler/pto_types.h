@@ -146,8 +146,9 @@ template <size_t MaxT, size_t MaxS> struct ArgFields {
 
 template <> struct ArgFields<PTO_TASK_TENSORS_MAX, PTO_TASK_SCALARS_MAX> : pto_args {
 };
+using TaskFields = ArgFields<PTO_TASK_TENSORS_MAX, PTO_TASK_SCALARS_MAX>;
 
-inline void clear(struct pto_args &args)
+inline void clear(TaskFields &args)
 {
     pto_args_init(&args);
 }
@@ -160,7 +161,7 @@ template <size_t MaxT, size_t MaxS> void clear(ArgFields<MaxT, MaxS> &args)
 }
 
 // What is marked for a dump, tensors from bit 0 on, then scalars. Only tasks are dumped.
-inline uint64_t marked(const struct pto_args &args)
+inline uint64_t marked(const TaskFields &args)
 {
     return args.is_marked
                ? args.marked_tensors | uint64_t{ args.marked_scalars } << args.tensor_count
@@ -172,7 +173,7 @@ template <size_t MaxT, size_t MaxS> uint64_t marked(const ArgFields<MaxT, MaxS> 
     return 0;
 }
 
-inline void mark(struct pto_args &args, uint32_t index, bool is_ambiguous)
+inline void mark(TaskFields &args, uint32_t index, bool is_ambiguous)
 {
     pto_dump(&args, index);
     if (is_ambiguous)
