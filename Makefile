@@ -18,7 +18,7 @@ CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
 DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
-SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_wire.c port_sim.c sim.c sim_arena.c sim_crash.c \
+SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_arena.c sim_crash.c \
 	sim_device.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c

@@ -713,6 +713,9 @@ static void describe_end(const struct failure *f, char *text, size_t size)
     case PEER_SILENT:
         snprintf(text, size, "did not answer for %d s and was ended for it", number);
         break;
+    case PEER_STOPPED:
+        snprintf(text, size, "was stopped when the time of the run was over, and was ended for it");
+        break;
     case PEER_BROKEN:
         snprintf(text, size, "answered what makes no sense and was ended for it");
         break;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/os.h"
 
 /* Address space for device memory, at least; memory is there for what is used. */
 #define DEVICE_BYTES_MIN (32ull << 30)
@@ -116,6 +117,7 @@ static int greet(struct far *f, const struct chip_params *params, struct pto_err
     sim_bytes_take_to(&c->in, &welcome, sizeof(welcome));
     if (c->in.is_short)
         return error_tell(error, PTO_ENOSUP, "pto-chip is of another version than the library");
+    f->record_addr = welcome.record;
     f->base.properties = welcome.properties;
     f->base.properties.backend = sim_far_backend.name;
     f->base.properties.shares_memory = false;
@@ -127,7 +129,8 @@ static int greet(struct far *f, const struct chip_params *params, struct pto_err
 static bool far_close(struct chip *chip)
 {
     struct far *f = far_of(chip);
-    const struct far_patience patience = { f->process.descriptor, FAR_ANSWER_SECONDS };
+    const struct far_patience patience = { .process = f->process.descriptor,
+                                           .seconds = FAR_ANSWER_SECONDS };
     int ignored;
 
     if (!far_is_gone(f)) {
@@ -163,11 +166,19 @@ bool sim_far_is_ours(const struct far *f)
 
 /* ---- requests ---- */
 
+static uint32_t seconds_for(const struct far_channel *c, uint32_t kind)
+{
+    if (kind != FAR_PROGRESS)
+        return FAR_ANSWER_SECONDS;
+    return c->is_late ? FAR_LATE_SECONDS : FAR_PING_SECONDS;
+}
+
 int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uint64_t *value_out)
 {
-    const struct far_patience patience = { f->process.descriptor, head.kind == FAR_PROGRESS
-                                                                      ? FAR_PING_SECONDS
-                                                                      : FAR_ANSWER_SECONDS };
+    const struct far_patience patience = { .process = f->process.descriptor,
+                                           .seconds = seconds_for(c, head.kind),
+                                           .pid = f->process.pid,
+                                           .deadline_ns = c->deadline_ns };
     struct far_head answer;
     int status;
 
@@ -183,9 +194,10 @@ int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uin
         status = PTO_EFORMAT;
     if (status < 0) {
         sim_far_bury(f,
-                     status == PTO_ETIMEOUT ? PEER_SILENT
-                     : status == PTO_EPEER  ? PEER_UNKNOWN
-                                            : PEER_BROKEN,
+                     status == PTO_ETIMEOUT    ? PEER_SILENT
+                     : status == PTO_ECANCELED ? PEER_STOPPED
+                     : status == PTO_EPEER     ? PEER_UNKNOWN
+                                               : PEER_BROKEN,
                      patience.seconds);
         return PTO_EPEER;
     }
@@ -205,7 +217,7 @@ int sim_far_tell(struct far_channel *c, int status, struct pto_error *error)
 
 void sim_far_bury(struct far *f, enum peer_end end, uint64_t value)
 {
-    bool is_killed = end == PEER_SILENT || end == PEER_BROKEN;
+    bool is_killed = end == PEER_SILENT || end == PEER_BROKEN || end == PEER_STOPPED;
     int status;
 
     pthread_mutex_lock(&f->end_lock);
@@ -220,6 +232,8 @@ void sim_far_bury(struct far *f, enum peer_end end, uint64_t value)
                                    .kernel = -1,
                                    .task = pto_task_id_invalid(),
                                    .value = { end, value } };
+        f->end_ns = os_now_ns();
+        f->end_cycles = port_cycles();
         take_will(f);
         a32_store_release(&f->is_gone, 1); /* what is above is complete */
     }

@@ -29,17 +29,21 @@
 enum {
     FAR_ANSWER_SECONDS = 60, /* for anything but runs */
     FAR_PING_SECONDS = 10,   /* while a run is going on */
+    FAR_LATE_SECONDS = 1,    /* the same, for a run whose time and grace are over */
 };
 
 /* Both directions of a socket, for one request at a time: under the lock. */
 struct far_channel {
     pthread_mutex_t lock;
     int socket;
+    bool is_late;         /* who is asked whether it moves has little time */
+    uint64_t deadline_ns; /* and must not be stopped from then on; 0: it may be */
     struct far_bytes out;
     struct far_bytes in;
 };
 
 struct far_piece;
+struct sim_record;
 
 /* The name of a source file, kept while the chip is open. */
 struct far_name {
@@ -71,11 +75,13 @@ struct far {
 
     struct a32 has_ended; /* the run that was started last */
     bool is_lost;         /* a kernel of a run never returned */
+    uint64_t deadline_ns; /* of that run; 0: none */
+    uint64_t grace_ns;    /* after that */
     struct chip_result result;
     struct pto_run_report report;
-    struct trace_ring *ring; /* of the record that was asked for last; so is the list */
-    const struct trace_ring **ring_list;
-    struct far_bytes record; /* what both point to */
+    uint64_t traced;             /* the run that was recorded last; 0: none */
+    uint64_t record_addr;        /* of the program's struct sim_record */
+    struct sim_record *recorded; /* a copy of it, as it was asked for last */
 
     pthread_mutex_t name_lock;
     struct far_name *names;
@@ -83,7 +89,8 @@ struct far {
     pthread_mutex_t end_lock; /* what follows, which does not change once is_gone */
     struct a32 is_gone;
     struct failure end; /* why */
-    bool is_end_told;   /* by the report of a run */
+    uint64_t end_ns, end_cycles;
+    bool is_end_told; /* by the report of a run */
     struct stall end_kernels;
 };
 
@@ -124,6 +131,10 @@ static inline bool far_is_gone(const struct far *f)
 /* far_memory.c */
 extern const struct chip_memory_ops sim_far_memory_ops;
 void sim_far_forget_memory(struct far *f);
+
+/* far_record.c: an operation of the backend. */
+int sim_far_record(struct chip *chip, struct chip_record *out);
+void sim_far_forget_record(struct far *f);
 
 /* far_runs.c */
 extern const struct chip_run_ops sim_far_run_ops;

@@ -35,7 +35,7 @@ struct far_chip {
     uint64_t scalar[PTO_ENTRY_SCALARS_MAX];
 };
 
-static const struct far_patience forever = { -1, UINT32_MAX };
+static const struct far_patience forever = { .process = -1, .seconds = UINT32_MAX };
 
 _Noreturn static void end_process(void);
 static void serve(struct far_chip *p, int socket);
@@ -171,7 +171,8 @@ static int take_hello(struct far_chip *p, struct far_bytes *in, struct far_bytes
         sim_bytes_put_text(out, pto_strerror(status));
         return status;
     }
-    welcome = (struct far_welcome){ .properties = p->chip->properties };
+    welcome = (struct far_welcome){ .properties = p->chip->properties,
+                                    .record = (uint64_t)(uintptr_t)sim_of(p->chip)->record };
     sim_bytes_put(out, &welcome, sizeof(welcome));
     return PTO_OK;
 }
@@ -294,27 +295,6 @@ static int take_run(struct far_chip *p, struct far_bytes *in, struct far_bytes *
     return PTO_OK;
 }
 
-static int put_record(struct far_chip *p, struct far_bytes *out)
-{
-    struct chip_record record;
-    int status = chip_record(p->chip, &record);
-
-    if (status < 0)
-        return status;
-    sim_bytes_put(out, &record, sizeof(record));
-    for (uint32_t i = 0; i < record.ring_count; i++) {
-        const struct trace_ring *ring = record.ring[i];
-        const struct far_ring head = { ring->count, ring->mask, ring->has_each_time };
-        uint64_t kept = ring->count < ring->mask + 1ull ? ring->count : ring->mask + 1ull;
-
-        sim_bytes_put(out, &head, sizeof(head));
-        sim_bytes_put(out, ring->record, kept * sizeof(struct trace_record));
-    }
-    sim_bytes_put(out, record.edge, record.edge_count * sizeof(struct chip_edge));
-    sim_bytes_put(out, record.told, record.told_bytes);
-    return PTO_OK;
-}
-
 /* ---- requests ---- */
 
 static int tell(struct far_bytes *out, int status, const struct pto_error *error)
@@ -341,9 +321,6 @@ static void answer_request(struct far_chip *p, struct far_head *head, struct far
         break;
     case FAR_RUN:
         head->status = take_run(p, in, out);
-        break;
-    case FAR_RECORD:
-        head->status = put_record(p, out);
         break;
     case FAR_DROP:
         chip_drop(p->chip, (struct chip_graph *)(uintptr_t)value);

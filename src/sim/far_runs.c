@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/os.h"
 #include "sim/far.h"
 
 static int far_load(struct chip *chip, const struct chip_program *program,
@@ -20,7 +21,6 @@ static int far_poll(struct chip *chip);
 static void far_cancel(struct chip *chip, uint64_t number);
 static uint64_t far_progress(struct chip *chip);
 static void far_drop(struct chip *chip, struct chip_graph *graph);
-static int far_record(struct chip *chip, struct chip_record *record_out);
 
 const struct chip_run_ops sim_far_run_ops = {
     .load = far_load,
@@ -32,7 +32,7 @@ const struct chip_run_ops sim_far_run_ops = {
     .cancel = far_cancel,
     .progress = far_progress,
     .drop = far_drop,
-    .record = far_record,
+    .record = sim_far_record,
 };
 
 static int ask(struct far *f, struct far_channel *c, struct far_head head, uint64_t *value_out)
@@ -142,13 +142,19 @@ static bool is_end_told(struct far *f)
 static int far_start(struct chip *chip, const struct chip_request *request)
 {
     struct far *f = far_of(chip);
-    const struct far_patience patience = { f->process.descriptor, FAR_ANSWER_SECONDS };
+    const struct far_patience patience = { .process = f->process.descriptor,
+                                           .seconds = FAR_ANSWER_SECONDS };
     struct far_channel *c = &f->run;
     struct far_run run = make_run(request);
     int status = PTO_OK;
 
     if (f->is_lost || is_end_told(f))
         return PTO_ELOST;
+    f->deadline_ns = chip_time_of(request).deadline_ns;
+    if (f->deadline_ns == UINT64_MAX)
+        f->deadline_ns = 0;
+    f->grace_ns =
+        request->options->grace_ns != 0 ? request->options->grace_ns : PTO_GRACE_DEFAULT_NS;
     pthread_mutex_lock(&c->lock);
     sim_bytes_clear(&c->out);
     sim_bytes_put(&c->out, &run, sizeof(run));
@@ -158,6 +164,8 @@ static int far_start(struct chip *chip, const struct chip_request *request)
         status = PTO_ENOMEM;
     else
         a32_store_relaxed(&f->has_ended, 0); /* the caller's own until it waits */
+    if (status >= 0 && request->options->trace != PTO_TRACE_OFF)
+        f->traced = request->number;
     if (status >= 0 && !far_is_gone(f) &&
         sim_far_send(c->socket, &patience, (struct far_head){ .kind = FAR_RUN }, &c->out) < 0)
         sim_far_bury(f, PEER_UNKNOWN, 0);
@@ -170,23 +178,45 @@ static int far_start(struct chip *chip, const struct chip_request *request)
 static bool take_answer(struct far *f);
 static void end_with_chip(struct far *f);
 
+/* The time of the run is over, the grace included, and more. */
+static bool is_overdue(const struct far *f)
+{
+    uint64_t late_ns = os_now_ns() - f->deadline_ns;
+
+    return f->deadline_ns != 0 && (int64_t)late_ns > 0 && late_ns > f->grace_ns &&
+           late_ns - f->grace_ns > FAR_LATE_SECONDS * 1000000000ull;
+}
+
 /* Whoever has the side channel is waiting for an answer, too, and notices if there is none. */
 static void look_after(struct far *f)
 {
     if (pthread_mutex_trylock(&f->side.lock) != 0)
         return;
+    f->side.is_late = is_overdue(f);
+    f->side.deadline_ns = f->deadline_ns;
     (void)sim_far_call(f, &f->side, (struct far_head){ .kind = FAR_PROGRESS }, NULL);
+    f->side.is_late = false;
+    f->side.deadline_ns = 0;
     pthread_mutex_unlock(&f->side.lock);
 }
 
 static void far_wait(struct chip *chip)
 {
     struct far *f = far_of(chip);
-    const struct far_patience tick = { f->process.descriptor, 1 };
+    const struct far_patience tick = { .process = f->process.descriptor,
+                                       .seconds = 1,
+                                       .pid = f->process.pid,
+                                       .deadline_ns = f->deadline_ns };
+    int status = PTO_ETIMEOUT;
 
     pthread_mutex_lock(&f->run.lock);
-    while (!far_is_gone(f) && sim_far_await(f->run.socket, &tick) == PTO_ETIMEOUT)
-        look_after(f);
+    while (!far_is_gone(f) && status == PTO_ETIMEOUT) {
+        status = sim_far_await(f->run.socket, &tick);
+        if (status == PTO_ETIMEOUT)
+            look_after(f);
+    }
+    if (status == PTO_ECANCELED)
+        sim_far_bury(f, PEER_STOPPED, 0);
     if (!far_is_gone(f) && !take_answer(f))
         sim_far_bury(f, PEER_BROKEN, 0);
     if (far_is_gone(f))
@@ -198,7 +228,8 @@ static void far_wait(struct chip *chip)
 /* Something is there, or the program has gone. False: what is there makes no sense. */
 static bool take_answer(struct far *f)
 {
-    const struct far_patience patience = { f->process.descriptor, FAR_ANSWER_SECONDS };
+    const struct far_patience patience = { .process = f->process.descriptor,
+                                           .seconds = FAR_ANSWER_SECONDS };
     struct far_channel *c = &f->run;
     struct far_ended ended;
     struct far_head head;
@@ -238,6 +269,9 @@ static void end_with_chip(struct far *f)
     pthread_mutex_lock(&f->end_lock); /* whoever buries it may not be done */
     f->result = (struct chip_result){ .failure = f->end, .stall = f->end_kernels, .is_lost = true };
     f->is_end_told = true;
+    if (f->deadline_ns != 0 && f->end_ns >= f->deadline_ns &&
+        (f->end.value[0] == PEER_STOPPED || f->end.value[0] == PEER_SILENT))
+        f->result.failure.status = PTO_ETIMEOUT; /* the run had its time */
     pthread_mutex_unlock(&f->end_lock);
     memset(&f->report, 0, sizeof(f->report));
     f->report.workers = f->base.properties.workers;
@@ -311,75 +345,9 @@ const char *sim_far_intern(struct far *f, const char *text)
     return name != NULL ? name->text : NULL;
 }
 
-/* ---- what was recorded ---- */
-
-static void forget_record(struct far *f)
-{
-    free(f->ring);
-    free(f->ring_list);
-    f->ring = NULL;
-    f->ring_list = NULL;
-    sim_bytes_free(&f->record);
-}
-
-/* Finds the rings and edges in the answer. */
-static int take_record(struct far *f, struct chip_record *record)
-{
-    struct far_bytes *from = &f->record;
-    uint32_t count;
-
-    sim_bytes_take_to(from, record, sizeof(*record));
-    count = record->ring_count;
-    if (from->is_short || count > PTO_CORES_MAX)
-        return PTO_EFORMAT;
-    f->ring = aligned_alloc(_Alignof(struct trace_ring), (count + 1) * sizeof(f->ring[0]));
-    f->ring_list = calloc(count + 1, sizeof(f->ring_list[0]));
-    if (f->ring == NULL || f->ring_list == NULL)
-        return PTO_ENOMEM;
-    for (uint32_t i = 0; i < count; i++) {
-        struct far_ring ring;
-        uint64_t kept;
-
-        sim_bytes_take_to(from, &ring, sizeof(ring));
-        kept = ring.count < ring.mask + 1ull ? ring.count : ring.mask + 1ull;
-        f->ring[i] = (struct trace_ring){ .count = ring.count,
-                                          .mask = ring.mask,
-                                          .has_each_time = ring.has_each_time != 0 };
-        f->ring[i].record = (struct trace_record *)(uintptr_t)sim_bytes_take(
-            from, kept * sizeof(struct trace_record));
-        f->ring_list[i] = &f->ring[i];
-    }
-    if (record->edge_count > FAR_BYTES_MAX || record->told_bytes > FAR_BYTES_MAX)
-        return PTO_EFORMAT;
-    record->edge = sim_bytes_take(from, record->edge_count * sizeof(struct chip_edge));
-    record->told = sim_bytes_take(from, record->told_bytes);
-    record->ring = f->ring_list;
-    return from->is_short ? PTO_EFORMAT : PTO_OK;
-}
-
-static int far_record(struct chip *chip, struct chip_record *record_out)
-{
-    struct far *f = far_of(chip);
-    struct chip_record record;
-    int status;
-
-    forget_record(f);
-    pthread_mutex_lock(&f->run.lock);
-    status = sim_far_call(f, &f->run, (struct far_head){ .kind = FAR_RECORD }, NULL);
-    if (status >= 0) { /* the bytes stay with the record */
-        f->record = f->run.in;
-        f->run.in = (struct far_bytes){ 0 };
-        status = take_record(f, &record);
-    }
-    pthread_mutex_unlock(&f->run.lock);
-    if (status >= 0)
-        *record_out = record;
-    return status;
-}
-
 void sim_far_forget_runs(struct far *f)
 {
-    forget_record(f);
+    sim_far_forget_record(f);
     while (f->names != NULL) {
         struct far_name *name = f->names;
 

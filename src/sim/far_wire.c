@@ -2,13 +2,21 @@
 #include "sim/far_wire.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "sim/sim_record.h"
 
 #define FOREVER UINT32_MAX
+#define MS_NS 1000000ull
+enum { SLICE_MS = 1000, LATE_MS = 20 };
 
 static int wait_for(int socket, short events, const struct far_patience *patience);
 
@@ -108,7 +116,7 @@ void sim_far_sizes(uint32_t size[FAR_SIZES])
 {
     const uint32_t all[FAR_SIZES] = {
         sizeof(struct far_hello),    sizeof(struct far_welcome), sizeof(struct far_run),
-        sizeof(struct far_ended),    sizeof(struct pto_tensor),  sizeof(struct chip_record),
+        sizeof(struct far_ended),    sizeof(struct pto_tensor),  sizeof(struct sim_record),
         sizeof(struct trace_record), sizeof(struct far_will),
     };
 
@@ -120,21 +128,59 @@ int sim_far_await(int socket, const struct far_patience *patience)
     return wait_for(socket, POLLIN, patience);
 }
 
-/* In slices of a second, so that one in which this process is stopped counts once. */
+static bool is_stopped(pid_t pid)
+{
+    char path[40], text[512] = { 0 };
+    const char *end = NULL;
+    int file;
+
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0 && read(file, text, sizeof(text) - 1) > 0)
+        end = strrchr(text, ')'); /* of its name; the state follows */
+    if (file >= 0)
+        close(file);
+    return end != NULL && end[1] == ' ' && end[2] == 'T';
+}
+
+/* For how long to sleep; shorter around the deadline. */
+static int slice_ms(const struct far_patience *patience)
+{
+    uint64_t now_ns = os_now_ns();
+
+    if (patience->deadline_ns == 0 || patience->deadline_ns > now_ns + SLICE_MS * MS_NS)
+        return SLICE_MS;
+    return patience->deadline_ns <= now_ns
+               ? LATE_MS
+               : (int)((patience->deadline_ns - now_ns) / MS_NS) + LATE_MS;
+}
+
+/*
+ * In slices of a second, so that one in which this process is stopped counts once. The
+ * other one is stopped when it is found so twice in a row: whoever stops both lets this
+ * one go on a moment earlier.
+ */
 static int wait_for(int socket, short events, const struct far_patience *patience)
 {
     struct pollfd on[2] = { { .fd = socket, .events = events },
                             { .fd = patience->process, .events = POLLIN } };
+    uint64_t most_ms = (uint64_t)patience->seconds * 1000, waited_ms = 0;
+    uint32_t stops = 0;
 
-    for (uint32_t waited = 0; waited < patience->seconds;) {
-        int count = poll(on, 2, 1000);
+    while (waited_ms < most_ms) {
+        int ms = slice_ms(patience);
+        int count = poll(on, 2, ms);
 
         if (count < 0 && errno != EINTR)
             return PTO_EPEER;
-        if (count <= 0) {
-            waited += count == 0 && patience->seconds != FOREVER;
+        if (count == 0 && patience->seconds != FOREVER)
+            waited_ms += (uint64_t)ms;
+        if (count == 0 && patience->deadline_ns != 0 && os_now_ns() >= patience->deadline_ns)
+            stops = is_stopped(patience->pid) ? stops + 1 : 0;
+        if (stops == 2)
+            return PTO_ECANCELED;
+        if (count <= 0)
             continue;
-        }
         if (on[0].revents != 0)
             return PTO_OK;
         /* It has gone; what it wrote before may have come just now. */

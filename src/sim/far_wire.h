@@ -4,7 +4,7 @@
  * other: a head of fixed size and so many bytes behind it, over two sockets. A request
  * has one answer, of the same kind, and a socket has one request at a time:
  *
- *     run     hello, runs, what they recorded
+ *     run     hello, runs
  *     side    memory, code, graphs, cancel, progress, close: beside a run
  *
  * Structs travel as they are: both sides are the same machine, and the greeting
@@ -14,6 +14,8 @@
 #ifndef PTO_FAR_WIRE_H
 #define PTO_FAR_WIRE_H
 
+#include <sys/types.h>
+
 #include "chip/chip.h"
 
 /* Descriptors that the program is started with. */
@@ -22,7 +24,6 @@ enum { FAR_RUN_FD = 3, FAR_SIDE_FD, FAR_WILL_FD, FAR_MEMORY_FD, FAR_FD_END };
 enum far_kind {
     FAR_HELLO,    /* far_hello; answer: far_welcome, or a sentence; PTO_EAGAIN: another address */
     FAR_RUN,      /* far_run, tensors, scalars; answer: far_ended, names of files */
-    FAR_RECORD,   /* answer: chip_record, rings, edges */
     FAR_DROP,     /* value: graph */
     FAR_ALLOC,    /* value: bytes; answer: value: address */
     FAR_FREE,     /* value: address; answer: a sentence if it failed */
@@ -61,6 +62,7 @@ struct far_hello {
 
 struct far_welcome {
     struct chip_properties properties; /* but for the name */
+    uint64_t record;                   /* address of a struct sim_record in the device's memory */
 };
 
 /* A chip_request; tensors and scalars follow. */
@@ -86,13 +88,6 @@ struct far_ended {
     uint32_t is_lost;
     uint32_t is_builder_lost;
     struct pto_run_report report;
-};
-
-/* A ring of the record; its records follow. */
-struct far_ring {
-    uint64_t count;
-    uint32_t mask;
-    uint32_t has_each_time;
 };
 
 /* ---- the last will: what the program leaves in a pipe when it ends against its will ---- */
@@ -143,15 +138,20 @@ const char *sim_bytes_take_text(struct far_bytes *b); /* NULL: none */
 struct far_patience {
     int process; /* of the other side: waiting ends with it; -1: it does not */
     uint32_t seconds;
+    pid_t pid;            /* the same process */
+    uint64_t deadline_ns; /* by os_now_ns: from then on it must not be stopped; 0: it may be */
 };
 
 void sim_far_sizes(uint32_t size[FAR_SIZES]);
-/* Until something can be read, or the other side has gone. PTO_ETIMEOUT, PTO_EPEER. */
+/*
+ * Until something can be read, or the other side has gone. PTO_ETIMEOUT, PTO_EPEER,
+ * PTO_ECANCELED: it was stopped, by a signal, when it must not be.
+ */
 int sim_far_await(int socket, const struct far_patience *patience);
-/* PTO_EPEER, PTO_ETIMEOUT. `payload` may be NULL. */
+/* The same. `payload` may be NULL. */
 int sim_far_send(int socket, const struct far_patience *patience, struct far_head head,
                  const struct far_bytes *payload);
-/* PTO_EPEER, PTO_ETIMEOUT, PTO_ENOMEM, PTO_EFORMAT: that is no message. */
+/* The same, PTO_ENOMEM, PTO_EFORMAT: that is no message. */
 int sim_far_receive(int socket, const struct far_patience *patience, struct far_head *head,
                     struct far_bytes *payload);
 

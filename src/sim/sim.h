@@ -39,6 +39,7 @@
 #include "orch/built_graph.h"
 #include "pto/sim.h"
 #include "sim/sim_arena.h"
+#include "sim/sim_record.h"
 #include "sim/port_sim.h"
 
 struct sim;
@@ -106,23 +107,6 @@ struct chip_graph {
     bool is_pinned;      /* a kernel of it never returned, and may use it */
 };
 
-/* What the recorder keeps beside the rings. */
-struct sim_record {
-    bool is_whole; /* something was recorded, to its end */
-    const struct trace_ring *ring[SCHED_WORKERS_MAX + 1];
-    struct chip_edge *edge;
-    uint64_t edge_count;
-    uint64_t edge_max;
-    uint64_t edges_lost;
-    char *told; /* struct chip_task and what is behind each */
-    uint64_t told_bytes;
-    uint64_t told_max;
-    uint64_t told_lost;
-    uint64_t begin_cycles, end_cycles;
-    uint64_t begin_ns, end_ns;
-    uint64_t tasks;
-};
-
 /* How long a kernel, or a team, may take in a serial run before something else runs beside it. */
 enum { SIM_SERIAL_NS = 50000000 };
 
@@ -169,12 +153,11 @@ struct sim {
     uint32_t awaited_seq;
     uint64_t awaited_until_ns;
     bool has_fence_all;
-    bool is_seeded;       /* the roots of the image that is launched are ready */
-    bool is_serial;       /* one kernel at a time where possible: the order can be repeated */
-    struct thread caller; /* whoever is in sim_wait */
-    struct trace_ring ring[SCHED_WORKERS_MAX + 1]; /* the workers', and the one behind them */
+    bool is_seeded;           /* the roots of the image that is launched are ready */
+    bool is_serial;           /* one kernel at a time where possible: the order can be repeated */
+    struct thread caller;     /* whoever is in sim_wait */
     struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */
-    struct sim_record record;
+    struct sim_record *record;
     struct sim_arena *arena; /* where device memory comes from; NULL: the heap */
 
     pthread_mutex_t memory_lock;
@@ -257,12 +240,14 @@ void sim_cancel(struct chip *chip, uint64_t number);
 uint64_t sim_progress(struct chip *chip);
 int sim_record(struct chip *chip, struct chip_record *out);
 
-/* sim_record.c: around each run. PTO_ENOMEM. */
+/* sim_record.c: with the arena, which has it then. PTO_ENOMEM. */
+int sim_record_open(struct sim *m);
+/* Around each run. PTO_ENOMEM. */
 int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run);
 void sim_record_end(struct sim *m);
 /* How much it lost of the run; 0 if nothing is recorded. */
 uint64_t sim_record_lost(const struct sim *m);
-void sim_record_free(struct sim *m);
+void sim_record_close(struct sim *m);
 
 /* sim_guards.c: has the kernels of a run with guards called with care. PTO_ENOMEM. */
 int sim_guard_kernels(struct sim *m, struct orch_run *run);

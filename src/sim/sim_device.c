@@ -155,7 +155,9 @@ int sim_open_in(const struct chip_params *params, struct sim_arena *arena, struc
     m->arena = arena;
     each_pool(m, reserve_pool, m);
     each_pool(m, find_missing, &is_missing);
-    status = is_missing ? PTO_ENOMEM : fiber_create(STACK_BYTES, &m->fiber);
+    status = is_missing ? PTO_ENOMEM : sim_record_open(m);
+    if (status >= 0)
+        status = fiber_create(STACK_BYTES, &m->fiber);
     if (status < 0)
         goto release_pools;
     m->caller.crash.fiber = m->fiber;
@@ -191,7 +193,7 @@ static bool sim_close(struct chip *chip)
     if (!is_complete)
         return false;
     sim_drop_pipes(m);
-    sim_record_free(m);
+    sim_record_close(m);
     free(m->guards);
     sim_release_memory(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++)

@@ -13,12 +13,67 @@ static void add_edge(void *context, uint32_t before, uint32_t after);
 static void add_task(void *context, const struct pto_task_view *view);
 static void add_launched(struct sim *m, const struct image *image);
 
-static int prepare_ring(struct trace_ring *ring, uint32_t records)
+/* ---- its memory ---- */
+
+static void *take(struct sim *m, uint64_t bytes)
+{
+    return m->arena != NULL ? sim_arena_take(m->arena, bytes) : malloc(bytes);
+}
+
+static void give(struct sim *m, void *memory)
+{
+    if (m->arena == NULL)
+        free(memory);
+    else if (memory != NULL)
+        sim_arena_give(m->arena, memory);
+}
+
+/* Makes *list larger; false: it stays as it is. */
+static bool grow(struct sim *m, void *list, uint64_t used, uint64_t bytes)
+{
+    void *old, *memory = take(m, bytes);
+
+    if (memory == NULL)
+        return false;
+    memcpy(&old, list, sizeof(old));
+    if (used != 0)
+        memcpy(memory, old, used);
+    memcpy(list, &memory, sizeof(memory)); /* whoever looks in between finds one or the other */
+    give(m, old);
+    return true;
+}
+
+int sim_record_open(struct sim *m)
+{
+    size_t bytes = (sizeof(*m->record) + 127) / 128 * 128;
+
+    m->record =
+        m->arena != NULL ? (void *)sim_arena_take(m->arena, bytes) : aligned_alloc(128, bytes);
+    if (m->record == NULL)
+        return PTO_ENOMEM;
+    memset(m->record, 0, bytes);
+    return PTO_OK;
+}
+
+void sim_record_close(struct sim *m)
+{
+    if (m->record == NULL)
+        return;
+    for (uint32_t i = 0; i <= SCHED_WORKERS_MAX; i++)
+        give(m, m->record->ring[i].record);
+    give(m, m->record->edge);
+    give(m, m->record->told);
+    give(m, m->record);
+}
+
+/* ---- around a run ---- */
+
+static int prepare_ring(struct sim *m, struct trace_ring *ring, uint32_t records)
 {
     if (ring->record == NULL || ring->mask + 1 != records) {
-        free(ring->record);
+        give(m, ring->record);
         *ring = (struct trace_ring){ 0 };
-        ring->record = malloc(records * sizeof(struct trace_record));
+        ring->record = take(m, records * sizeof(struct trace_record));
         if (ring->record == NULL)
             return PTO_ENOMEM;
         ring->mask = records - 1;
@@ -31,6 +86,7 @@ static int prepare_ring(struct trace_ring *ring, uint32_t records)
 
 int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run)
 {
+    struct sim_record *record = m->record;
     uint32_t workers = m->sched.worker_count;
 
     m->trace = NULL;
@@ -38,20 +94,22 @@ int sim_record_begin(struct sim *m, const struct pto_run_options *options, struc
         m->sched.worker[i]->trace = NULL;
     if (options->trace == PTO_TRACE_OFF)
         return PTO_OK;
-    m->record.is_whole = false;
-    m->record.edge_count = m->record.edges_lost = 0;
-    m->record.told_bytes = m->record.told_lost = 0;
+    record->is_whole = false;
+    record->number = 0; /* until it is in order */
+    record->ring_count = workers + 1;
+    record->edge_count = record->edges_lost = 0;
+    record->told_bytes = record->told_lost = 0;
     for (uint32_t i = 0; i <= workers; i++) {
-        struct trace_ring *ring = &m->ring[i];
+        struct trace_ring *ring = &record->ring[i];
 
-        if (prepare_ring(ring, options->trace_records) < 0)
+        if (prepare_ring(m, ring, options->trace_records) < 0)
             return PTO_ENOMEM;
         ring->has_each_time = options->trace >= PTO_TRACE_TIMES || i == workers;
-        m->record.ring[i] = ring;
+        record->ring_list[i] = ring;
         if (i < workers)
             m->sched.worker[i]->trace = ring;
     }
-    m->trace = &m->ring[workers];
+    m->trace = &record->ring[workers];
     run->wired_fn = add_edge;
     run->wired_context = m;
     if (options->trace == PTO_TRACE_ARGUMENTS) {
@@ -60,8 +118,9 @@ int sim_record_begin(struct sim *m, const struct pto_run_options *options, struc
         if (m->image != NULL)
             add_launched(m, m->image);
     }
-    m->record.begin_ns = os_now_ns();
-    m->record.begin_cycles = port_cycles();
+    record->begin_ns = os_now_ns();
+    record->begin_cycles = port_cycles();
+    record->number = m->number;
     return PTO_OK;
 }
 
@@ -69,53 +128,57 @@ void sim_record_end(struct sim *m)
 {
     if (m->trace == NULL)
         return;
-    m->record.end_ns = os_now_ns();
-    m->record.end_cycles = port_cycles();
-    m->record.tasks = m->graph.seq - 1;
-    m->record.is_whole = true;
+    m->record->end_ns = os_now_ns();
+    m->record->end_cycles = port_cycles();
+    m->record->tasks = m->graph.seq - 1;
+    m->record->is_whole = true;
 }
 
 uint64_t sim_record_lost(const struct sim *m)
 {
-    uint64_t lost = m->trace != NULL ? m->record.edges_lost + m->record.told_lost : 0;
+    const struct sim_record *record = m->record;
+    uint64_t lost;
 
-    for (uint32_t i = 0; m->trace != NULL && i <= m->sched.worker_count; i++)
-        if (m->ring[i].count > m->ring[i].mask + 1ull)
-            lost += m->ring[i].count - m->ring[i].mask - 1;
+    if (m->trace == NULL)
+        return 0;
+    lost = record->edges_lost + record->told_lost;
+    for (uint32_t i = 0; i < record->ring_count; i++)
+        if (record->ring[i].count > record->ring[i].mask + 1ull)
+            lost += record->ring[i].count - record->ring[i].mask - 1;
     return lost;
 }
 
 /* Called by the submitter. */
 static void add_edge(void *context, uint32_t before, uint32_t after)
 {
-    struct sim_record *record = &((struct sim *)context)->record;
+    struct sim *m = context;
+    struct sim_record *record = m->record;
 
     if (record->edge_count == record->edge_max) {
         uint64_t max = record->edge_max != 0 ? 2 * record->edge_max : 4096;
-        struct chip_edge *edge = realloc(record->edge, max * sizeof(*edge));
+        uint64_t used = record->edge_count * sizeof(struct chip_edge);
 
-        if (edge == NULL) {
+        if (!grow(m, &record->edge, used, max * sizeof(struct chip_edge))) {
             record->edges_lost++;
             return;
         }
-        record->edge = edge;
         record->edge_max = max;
     }
     record->edge[record->edge_count++] = (struct chip_edge){ before, after };
 }
 
 /* Room behind what is told already; NULL: it is lost. */
-static char *tell(struct sim_record *record, uint64_t bytes)
+static char *tell(struct sim *m, uint64_t bytes)
 {
+    struct sim_record *record = m->record;
+
     if (record->told_max - record->told_bytes < bytes) {
         uint64_t max = 2 * record->told_max + bytes + 65536;
-        char *told = realloc(record->told, max);
 
-        if (told == NULL) {
+        if (!grow(m, &record->told, record->told_bytes, max)) {
             record->told_lost++;
             return NULL;
         }
-        record->told = told;
         record->told_max = max;
     }
     record->told_bytes += bytes;
@@ -123,7 +186,7 @@ static char *tell(struct sim_record *record, uint64_t bytes)
 }
 
 /* Returns where its arguments go, and behind them its scalars. */
-static struct chip_argument *tell_task(struct sim_record *record, struct chip_task task,
+static struct chip_argument *tell_task(struct sim *m, struct chip_task task,
                                        const struct pto_site *site)
 {
     size_t length = site != NULL && site->file != NULL ? strlen(site->file) : 0;
@@ -131,9 +194,8 @@ static struct chip_argument *tell_task(struct sim_record *record, struct chip_ta
 
     task.line = site != NULL ? (uint32_t)site->line : 0;
     task.file_bytes = length != 0 && length < 4096 ? (uint16_t)(length / 8 * 8 + 8) : 0;
-    at = tell(record, sizeof(task) + task.file_bytes +
-                          task.tensor_count * sizeof(struct chip_argument) +
-                          task.scalar_count * sizeof(uint64_t));
+    at = tell(m, sizeof(task) + task.file_bytes + task.tensor_count * sizeof(struct chip_argument) +
+                     task.scalar_count * sizeof(uint64_t));
     if (at == NULL)
         return NULL;
     memcpy(at, &task, sizeof(task));
@@ -160,7 +222,7 @@ static void add_task(void *context, const struct pto_task_view *view)
 {
     const struct pto_args *args = view->args;
     struct chip_argument *at =
-        tell_task(&((struct sim *)context)->record,
+        tell_task(context,
                   (struct chip_task){ .index = (uint32_t)view->index,
                                       .tensor_count = (uint8_t)args->tensor_count,
                                       .scalar_count = (uint8_t)args->scalar_count },
@@ -185,8 +247,7 @@ static void add_launched(struct sim *m, const struct image *image)
         const struct pto_tensor *tensor =
             (const void *)(image->slots + (uint64_t)s->payload * SLOT_LINE_BYTES);
         struct chip_argument *at = tell_task(
-            &m->record, (struct chip_task){ .index = s->seq - 1, .tensor_count = s->tensor_count },
-            s->site);
+            m, (struct chip_task){ .index = s->seq - 1, .tensor_count = s->tensor_count }, s->site);
 
         for (uint32_t k = 0; at != NULL && k < s->tensor_count; k++)
             *at++ = tell_argument(&tensor[k], tensor[k].tag);
@@ -196,12 +257,12 @@ static void add_launched(struct sim *m, const struct image *image)
 int sim_record(struct chip *chip, struct chip_record *out)
 {
     const struct sim *m = sim_of(chip);
-    const struct sim_record *record = &m->record;
+    const struct sim_record *record = m->record;
 
     if (!record->is_whole)
         return PTO_EINVAL;
-    *out = (struct chip_record){ .ring = record->ring,
-                                 .ring_count = m->sched.worker_count + 1,
+    *out = (struct chip_record){ .ring = record->ring_list,
+                                 .ring_count = record->ring_count,
                                  .edge = record->edge,
                                  .edge_count = record->edge_count,
                                  .edges_lost = record->edges_lost,
@@ -215,12 +276,4 @@ int sim_record(struct chip *chip, struct chip_record *out)
                                  .end_ns = record->end_ns,
                                  .tasks = record->tasks };
     return PTO_OK;
-}
-
-void sim_record_free(struct sim *m)
-{
-    for (uint32_t i = 0; i <= m->sched.worker_count; i++)
-        free(m->ring[i].record);
-    free(m->record.edge);
-    free(m->record.told);
 }

@@ -118,8 +118,9 @@ enum unwritten {
 enum peer_end {
     PEER_EXITED,
     PEER_SIGNALLED,
-    PEER_SILENT, /* it did not answer, and was ended for it; value: seconds */
-    PEER_BROKEN, /* what it answered made no sense, and it was ended for it */
+    PEER_SILENT,  /* it did not answer, and was ended for it; value: seconds */
+    PEER_BROKEN,  /* what it answered made no sense, and it was ended for it */
+    PEER_STOPPED, /* when the time of the run was over, and was ended for it; value: none */
     PEER_UNKNOWN
 };
 

@@ -789,6 +789,12 @@ void sim_release_memory(struct sim *m)
     (void)m;
 }
 
+int sim_record_open(struct sim *m)
+{
+    (void)m;
+    return PTO_OK;
+}
+
 int sim_record_begin(struct sim *m, const struct pto_run_options *options, struct orch_run *run)
 {
     (void)m;
@@ -802,7 +808,7 @@ void sim_record_end(struct sim *m)
     (void)m;
 }
 
-void sim_record_free(struct sim *m)
+void sim_record_close(struct sim *m)
 {
     (void)m;
 }

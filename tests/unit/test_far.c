@@ -401,7 +401,7 @@ static void a_program_that_is_none_is_refused(void **state)
 /* Starts pto-chip as the library does, but for what it is told. */
 static void a_library_of_another_version_is_refused(void **state)
 {
-    const struct far_patience patience = { -1, 60 };
+    const struct far_patience patience = { .process = -1, .seconds = 60 };
     struct far_hello hello = { .host = getpid(), .clusters = 1, .workers = 1 };
     struct far_bytes out = { 0 }, in = { 0 };
     posix_spawn_file_actions_t actions;

@@ -63,6 +63,62 @@ static pid_t only_child(void)
     return pid;
 }
 
+/* ---- what was recorded until then ---- */
+
+/* Kernel "count" ran once, and "wild" did not come back. */
+static void assert_timeline(struct rig *r, int status)
+{
+    struct pto_error error;
+    char path[128], words[32], *text;
+    size_t bytes;
+
+    pto_error_init(&error);
+    snprintf(path, sizeof(path), "%s/ended.json", folder);
+    if (pto_trace_write(r->device, path, &error) < 0)
+        fail_msg("%s", error.text);
+    assert_int_equal(file_read(path, 1 << 24, &text, &bytes), PTO_OK);
+    snprintf(words, sizeof(words), "\"status\":%d", status);
+    assert_non_null(strstr(text, words));
+    assert_non_null(strstr(text, "\"name\":\"count\""));
+    assert_non_null(strstr(text, "\"name\":\"wild\""));
+    assert_non_null(strstr(text, "\"tasks\":3"));
+    free(text);
+}
+
+static int run_recorded(struct rig *r, uint64_t what)
+{
+    struct pto_run_options options;
+
+    pto_run_options_init(&options);
+    options.trace = PTO_TRACE_ARGUMENTS;
+    options.timeout_ns = what == LOOP ? 100 * MS : 0;
+    pto_run_report_init(&report);
+    return pto_run(r->device, wild, entry_of(r, what), &options, &report);
+}
+
+static void the_timeline_of_a_run_outlives_its_process(void **state)
+{
+    static const uint64_t deeds[] = { EXIT, UNDERSCORE_EXIT, ABORT };
+    struct pto_error error = { .size = sizeof(error) };
+    struct rig r;
+
+    (void)state;
+    for (uint32_t i = 0; i < sizeof(deeds) / sizeof(deeds[0]); i++) {
+        r = set_rig(open_far(2));
+        assert_int_equal(run_recorded(&r, NOTHING), PTO_OK);
+        assert_int_equal(run_recorded(&r, deeds[i]), PTO_EPEER);
+        assert_timeline(&r, PTO_EPEER);
+        assert_int_equal(pto_device_close(r.device), PTO_OK);
+    }
+    /* What was recorded is that of an earlier run. */
+    r = set_rig(open_far(2));
+    assert_int_equal(run_recorded(&r, NOTHING), PTO_OK);
+    assert_int_equal(kill(only_child(), SIGKILL), 0);
+    assert_int_equal(run_recorded(&r, NOTHING), PTO_EPEER);
+    assert_int_equal(pto_trace_write(r.device, "/dev/null", &error), PTO_EPEER);
+    assert_int_equal(pto_device_close(r.device), PTO_OK);
+}
+
 /* ---- kernels that end their process ---- */
 
 static void exit_in_a_kernel_ends_its_device_only(void **state)
@@ -217,6 +273,29 @@ static void a_process_that_is_stopped_is_ended(void **state)
     assert_gone(&r, pto_run_finish(run, &report), "did not answer for 10 s and was ended for it");
 }
 
+static void a_process_that_is_stopped_does_not_hold_up_the_deadline(void **state)
+{
+    struct rig r = set_rig(open_far(1));
+    struct pto_run_options options;
+    struct pto_run *run;
+
+    (void)state;
+    pto_run_options_init(&options);
+    options.timeout_ns = 100 * MS;
+    options.grace_ns = 600000 * MS; /* so that nothing else ends it */
+    assert_int_equal(pto_run_prepare(r.device, wild, entry_of(&r, LOOP), &options, &run), PTO_OK);
+    assert_int_equal(pto_run_launch(run), PTO_OK);
+    while (element(&r, 1) == 0)
+        nap_ns(MS);
+    assert_int_equal(kill(only_child(), SIGSTOP), 0);
+    pto_run_report_init(&report);
+    assert_int_equal(pto_run_wait(run, 0), PTO_ETIMEOUT);
+    assert_refused(pto_run_finish(run, &report), PTO_ETIMEOUT,
+                   "was stopped when the time of the run was over, and was ended for it");
+    assert_refused(run_wild(&r, NOTHING), PTO_ELOST, "its process has ended");
+    assert_int_equal(pto_device_close(r.device), PTO_OK);
+}
+
 static void signals_of_a_terminal_are_the_hosts(void **state)
 {
     struct rig r = set_rig(open_far(1));
@@ -274,6 +353,7 @@ static void the_process_ends_with_its_host(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        TEST(the_timeline_of_a_run_outlives_its_process),
         TEST(exit_in_a_kernel_ends_its_device_only),
         TEST(abort_in_a_kernel_ends_its_device_only),
         TEST(an_end_without_a_word_is_told_as_such),
@@ -283,6 +363,7 @@ int main(int argc, char **argv)
         TEST(kernels_beside_whoever_ends_the_process_are_named),
         TEST(a_process_that_is_killed_ends_its_run),
         TEST(a_process_that_is_stopped_is_ended),
+        TEST(a_process_that_is_stopped_does_not_hold_up_the_deadline),
         TEST(signals_of_a_terminal_are_the_hosts),
         TEST(the_process_ends_with_its_host),
     };

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an isolated chip recorded. It lies in the device's memory, a file that this process
+ * has, too, so it can be had of a chip that was killed in the middle of a run as well. What
+ * is there may be damaged, and is copied before it is looked at.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "sim/far.h"
+#include "sim/sim_record.h"
+
+/* False: it is not in the device's memory, or cannot be read. */
+static bool read_memory(const struct far *f, uint64_t addr, void *to, uint64_t bytes)
+{
+    uint64_t at = addr - (uint64_t)(uintptr_t)f->range;
+
+    if (at > f->range_bytes || bytes > f->range_bytes - at)
+        return false;
+    while (bytes != 0) {
+        ssize_t count = pread(f->process.memory, to, bytes, (off_t)at);
+
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return false;
+        to = (char *)to + count;
+        at += (uint64_t)count;
+        bytes -= (uint64_t)count;
+    }
+    return true;
+}
+
+/* A copy of what is at this address of the program's. */
+static int copy_memory(const struct far *f, const void *theirs, uint64_t bytes, void **copy_out)
+{
+    void *copy;
+
+    if (bytes > f->range_bytes)
+        return PTO_EFORMAT;
+    copy = malloc(bytes + 1);
+    if (copy == NULL)
+        return PTO_ENOMEM;
+    if (!read_memory(f, (uint64_t)(uintptr_t)theirs, copy, bytes)) {
+        free(copy);
+        return PTO_EFORMAT;
+    }
+    *copy_out = copy;
+    return PTO_OK;
+}
+
+static int copy_ring(const struct far *f, const struct trace_ring *theirs, struct trace_ring *own)
+{
+    uint64_t kept = theirs->count <= theirs->mask ? theirs->count : theirs->mask + 1ull;
+    void *records = NULL;
+    int status = (theirs->mask & (theirs->mask + 1ull)) == 0
+                     ? copy_memory(f, theirs->record, kept * sizeof(*theirs->record), &records)
+                     : PTO_EFORMAT;
+
+    if (status < 0)
+        return status;
+    *own = (struct trace_ring){ .record = records,
+                                .count = theirs->count,
+                                .mask = theirs->mask,
+                                .has_each_time = theirs->has_each_time };
+    return PTO_OK;
+}
+
+static void free_record(struct sim_record *own)
+{
+    if (own == NULL)
+        return;
+    for (uint32_t i = 0; i <= SCHED_WORKERS_MAX; i++)
+        free(own->ring[i].record);
+    free(own->edge);
+    free(own->told);
+    free(own);
+}
+
+void sim_far_forget_record(struct far *f)
+{
+    free_record(f->recorded);
+    f->recorded = NULL;
+}
+
+/* What it points to. */
+static int copy_parts(const struct far *f, const struct sim_record *theirs, struct sim_record *own)
+{
+    void *edge = NULL, *told = NULL;
+    int status = theirs->ring_count <= SCHED_WORKERS_MAX + 1 &&
+                         theirs->edge_count <= FAR_BYTES_MAX && theirs->told_bytes <= FAR_BYTES_MAX
+                     ? PTO_OK
+                     : PTO_EFORMAT;
+
+    for (uint32_t i = 0; status >= 0 && i < theirs->ring_count; i++) {
+        status = copy_ring(f, &theirs->ring[i], &own->ring[i]);
+        own->ring_list[i] = &own->ring[i];
+        own->ring_count = i + 1;
+    }
+    if (status >= 0 && theirs->edge_count != 0)
+        status = copy_memory(f, theirs->edge, theirs->edge_count * sizeof(*own->edge), &edge);
+    own->edge = edge;
+    if (status >= 0 && theirs->told_bytes != 0)
+        status = copy_memory(f, theirs->told, theirs->told_bytes, &told);
+    own->told = told;
+    own->edge_count = theirs->edge_count;
+    own->told_bytes = theirs->told_bytes;
+    return status;
+}
+
+/* Those that are known of, if the program could not count them any more. */
+static uint64_t count_tasks(const struct sim_record *own)
+{
+    uint64_t tasks = 0;
+
+    for (uint64_t i = 0; i < own->edge_count; i++)
+        tasks = own->edge[i].after >= tasks ? own->edge[i].after + 1ull : tasks;
+    for (uint32_t i = 0; i < own->ring_count; i++) {
+        const struct trace_ring *ring = &own->ring[i];
+
+        for (uint64_t k = 0; k < ring->count && k <= ring->mask; k++)
+            if (ring->record[k].kind == TRACE_BEGIN || ring->record[k].kind == TRACE_RUN)
+                tasks = ring->record[k].seq > tasks ? ring->record[k].seq : tasks;
+    }
+    return tasks;
+}
+
+/* The run ended with the program. */
+static void complete(struct far *f, struct sim_record *own)
+{
+    own->tasks = count_tasks(own);
+    pthread_mutex_lock(&f->end_lock);
+    own->end_ns = f->end_ns;
+    own->end_cycles = f->end_cycles;
+    pthread_mutex_unlock(&f->end_lock);
+}
+
+static struct sim_record *make_record(void)
+{
+    size_t bytes = (sizeof(struct sim_record) + 127) / 128 * 128;
+    struct sim_record *record = aligned_alloc(128, bytes);
+
+    if (record != NULL)
+        memset(record, 0, bytes);
+    return record;
+}
+
+/* Into `f->recorded`, unless it fails. */
+static int copy_record(struct far *f)
+{
+    struct sim_record *theirs = make_record(), *own = make_record();
+    int status = theirs != NULL && own != NULL ? PTO_OK : PTO_ENOMEM;
+
+    if (status >= 0 && !read_memory(f, f->record_addr, theirs, sizeof(*theirs)))
+        status = PTO_ESYSTEM;
+    if (status >= 0 &&
+        (f->traced == 0 || theirs->number != f->traced || (!theirs->is_whole && !far_is_gone(f))))
+        status = far_is_gone(f) ? PTO_EPEER : PTO_EINVAL;
+    if (status >= 0)
+        status = copy_parts(f, theirs, own);
+    if (status >= 0) {
+        own->edges_lost = theirs->edges_lost;
+        own->told_lost = theirs->told_lost;
+        own->begin_cycles = theirs->begin_cycles;
+        own->begin_ns = theirs->begin_ns;
+        own->end_cycles = theirs->end_cycles;
+        own->end_ns = theirs->end_ns;
+        own->tasks = theirs->tasks;
+        if (!theirs->is_whole)
+            complete(f, own);
+        f->recorded = own;
+        own = NULL;
+    }
+    free_record(own);
+    free(theirs);
+    return status;
+}
+
+int sim_far_record(struct chip *chip, struct chip_record *out)
+{
+    struct far *f = far_of(chip);
+    const struct sim_record *own;
+    int status;
+
+    sim_far_forget_record(f);
+    status = copy_record(f);
+    if (status < 0)
+        return status;
+    own = f->recorded;
+    *out = (struct chip_record){ .ring = own->ring_list,
+                                 .ring_count = own->ring_count,
+                                 .edge = own->edge,
+                                 .edge_count = own->edge_count,
+                                 .edges_lost = own->edges_lost,
+                                 .told = own->told,
+                                 .told_bytes = own->told_bytes,
+                                 .told_lost = own->told_lost,
+                                 .aic_count = f->base.properties.aic_count,
+                                 .begin_cycles = own->begin_cycles,
+                                 .end_cycles = own->end_cycles,
+                                 .begin_ns = own->begin_ns,
+                                 .end_ns = own->end_ns,
+                                 .tasks = own->tasks };
+    return PTO_OK;
+}
