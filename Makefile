@@ -28,8 +28,9 @@ TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c st
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = perfetto.c slices.c
-SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c scene.c scene_build.c scene_data.c \
-	scene_fields.c scene_find.c scene_manifest.c scene_session.c scene_sources.c scene_writer.c
+SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
+	scene_config.c scene_fields.c scene_find.c scene_manifest.c scene_meta.c scene_session.c scene_sources.c \
+	scene_writer.c
 CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_oracle.c \
 	check_orch.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_view.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c

@@ -114,10 +114,10 @@ const struct cli_command cmd_build = {
     .summary = "compile kernels and an orchestration into one file",
     .synopsis = "SCENE [OPTION...]\n"
                 "--orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]",
-    .description =
-        "Compiles kernels and an orchestration, those of a scene or those that are named, and "
-        "packs them into one file, a callable. What was compiled before from the same files is "
-        "taken from the store.",
+    .description = "Compiles kernels and an orchestration, those of a scene, of a folder with a "
+                   "kernel_config.py or those that are named, and packs them into one file, a "
+                   "callable. What was compiled before from the same files is "
+                   "taken from the store.",
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct request),
@@ -323,7 +323,7 @@ static int complete_scene(struct request *request, const char *name)
     if (request->source_count != 0 || request->config != NULL || request->signature_count != 0 ||
         request->dir.count != 0) {
         terminal_tell(stderr, "pto build: a scene names its sources, signature, configuration and "
-                              "folders itself; change its scene.yaml\n");
+                              "folders itself; change its scene.yaml, or kernel_config.py\n");
         return EXIT_USAGE;
     }
     if (scene_find_one(name, folder, &fault) < 0) {

@@ -20,6 +20,7 @@
 
 #include "cli/commands.h"
 #include "cli/run_request.h"
+#include "scene/scene_config.h"
 #include "scene/scene_find.h"
 #include "scene/terminal.h"
 
@@ -88,8 +89,9 @@ static const struct cli_option options[] = {
       "write an output to a file; the case runs only once unless --platform or --mode say which",
       CLI_CUSTOM, AT(out), .custom = take_file },
     { "scalar", 0, "V",
-      "the next scalar of an artefact: 3 is an integer, 2.5 a float32; may be repeated", CLI_TEXTS,
-      AT(scalar), .high = PTO_ENTRY_SCALARS_MAX },
+      "the next scalar of an artefact: 3 is an integer, 2.5 a float32; or of a kernel_config.py, "
+      "of its own type; may be repeated",
+      CLI_TEXTS, AT(scalar), .high = PTO_ENTRY_SCALARS_MAX },
     { "expect-isa", 0, "WHAT",
       "refuse an artefact that was made with another tile library: a revision, or the library's "
       "folder",
@@ -115,9 +117,11 @@ const struct cli_command cmd_run = {
     .synopsis = "[SCENE|FILE.ptoc] [OPTION...]",
     .description =
         "Builds a scene (a folder, or the name of an example; if none is named, the one in this "
-        "folder, or else vector), runs a case of it and compares the result with its golden.",
-    .notes = "The arguments of an artefact are called 0, 1, ...; an output whose file does not "
-             "exist yet needs a type and a shape: --out 2=f.npy:float32[64,64]",
+        "folder, or else vector), runs a case of it and compares the result with its golden. A "
+        "folder with a kernel_config.py, as pypto writes it, is a scene, too.",
+    .notes = "The arguments of an artefact, and of a kernel_config.py without a "
+             "compiled_meta.json, are called 0, 1, ...; an output whose file does not exist yet "
+             "needs a type and a shape: --out 2=f.npy:float32[64,64]",
     .options = options,
     .operands_max = 1,
     .request_bytes = sizeof(struct run_request),
@@ -148,8 +152,7 @@ static bool refuse_options(const struct run_request *r)
 {
     bool is_file = is_artefact(r->target);
     bool is_debugged = r->is_gdb || r->session.is_debugged;
-    const char *option = !is_file && r->scalar.count != 0           ? "scalar"
-                         : !is_file && r->expect_isa != NULL        ? "expect-isa"
+    const char *option = !is_file && r->expect_isa != NULL          ? "expect-isa"
                          : !is_file && r->require_signature != NULL ? "require-signature"
                          : is_file && r->case_name != NULL          ? "case"
                          : is_file && r->flag.count != 0            ? "flag"
@@ -259,6 +262,17 @@ static int take_file(void *context, const struct cli_option *option, char *value
     return PTO_OK;
 }
 
+static int take_scalars(struct scene *scene, const struct run_request *request, struct fault *fault)
+{
+    if (request->scalar.count == 0 || scene->is_untyped)
+        return PTO_OK;
+    if (!scene->is_config)
+        return fault_tell(fault, PTO_EINVAL,
+                          "--scalar is for artefacts (FILE.ptoc) and folders with a "
+                          "kernel_config.py; a scene says it in its scene.yaml");
+    return scene_config_give_scalars(scene, request->scalar.text, request->scalar.count, fault);
+}
+
 static int run_target(struct run_request *request)
 {
     struct fault fault = { .status = 0 };
@@ -267,7 +281,7 @@ static int run_target(struct run_request *request)
     int code;
 
     if (is_artefact(request->target))
-        return cli_run_artefact(request);
+        return cli_run_artefact(request, NULL);
     if (request->target == NULL)
         request->target = scene_is_folder(".") ? "." : DEFAULT_SCENE;
     if (scene_find_one(request->target, path, &fault) < 0) {
@@ -278,7 +292,14 @@ static int run_target(struct run_request *request)
         fprintf(stderr, "%s\n", fault.text);
         return EXIT_FAILED;
     }
-    code = run_scene(scene, request);
+    if (take_scalars(scene, request, &fault) < 0) {
+        fprintf(stderr, "pto run: %s\n", fault.text);
+        code = EXIT_USAGE;
+    } else if (scene->is_untyped) {
+        code = cli_run_artefact(request, scene);
+    } else {
+        code = run_scene(scene, request);
+    }
     scene_close(scene);
     return code;
 }

@@ -90,8 +90,9 @@ const struct cli_command cmd_test = {
     .name = "test",
     .summary = "run many scenes and compare their results",
     .synopsis = "[PATH...] [OPTION...]",
-    .description = "Runs the cases of all scenes at or below each PATH (default: here) and "
-                   "compares their results with what is expected.",
+    .description = "Runs the cases of all scenes at or below each PATH (default: here), and of all "
+                   "folders with a kernel_config.py, and compares their results with what is "
+                   "expected.",
     .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
     .options = options,
     .operands_max = CLI_OPERANDS_ANY,

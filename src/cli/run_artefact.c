@@ -3,6 +3,7 @@
  * `pto run FILE.ptoc`: an artefact knows how its entry uses its arguments, but
  * neither their names nor their shapes. They are numbered, and the files of the
  * user give types and shapes. For the session it looks like a scene without a golden.
+ * A folder with a kernel_config.py that nothing else describes is run in the same way.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "cli/key_file.h"
 #include "cli/options.h"
 #include "cli/run_request.h"
+#include "scene/scene_config.h"
 #include "scene/terminal.h"
 
 enum { NAME_BYTES = 8 };
@@ -65,7 +67,23 @@ static int load_target(const struct run_request *request, struct pto_callable **
     return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
 }
 
-int cli_run_artefact(const struct run_request *request)
+/* The callable of an artefact, or that of a folder. */
+static int get_callable(const struct run_request *request, const struct scene *folder,
+                        struct pto_callable **callable_out, struct fault *fault)
+{
+    const char *platform = request->platform;
+
+    if (folder == NULL)
+        return load_target(request, callable_out, fault);
+    if ((request->modes & folder->kase->modes) == 0)
+        return fault_tell(fault, PTO_EINVAL, "%.900s is for the other mode", folder->path);
+    if (platform == NULL)
+        platform = folder->kase->platform[0];
+    return scene_build(folder, platform, scene_config_mode(folder), &request->session.build,
+                       callable_out, fault);
+}
+
+int cli_run_artefact(const struct run_request *request, const struct scene *folder)
 {
     struct pto_callable_info info = { .size = sizeof(info) };
     struct made_scene *m = calloc(1, sizeof(*m));
@@ -77,7 +95,7 @@ int cli_run_artefact(const struct run_request *request)
 
     if (m == NULL)
         return EXIT_FAILED;
-    status = load_target(request, &callable, &fault);
+    status = get_callable(request, folder, &callable, &fault);
     if (status == PTO_OK)
         status = pto_callable_info(callable, &info);
     if (status == PTO_OK)
@@ -136,8 +154,8 @@ static int find_argument(const char *option, const char *name, struct fault *fau
 
     if (!cli_parse_number(name, 0, PTO_ENTRY_TENSORS_MAX - 1, &index))
         return fault_tell(fault, PTO_EINVAL,
-                          "--%s %s: the arguments of an artefact are numbers from 0 on", option,
-                          name);
+                          "--%s %s: the arguments have no names here, but numbers from 0 on",
+                          option, name);
     return (int)index;
 }
 

@@ -29,7 +29,7 @@ struct run_request {
     uint32_t rounds;
     struct run_files in;
     struct run_files out;
-    struct cli_texts scalar;       /* of an artefact, in order */
+    struct cli_texts scalar;       /* of an artefact or a kernel_config.py, in order */
     const char *expect_isa;        /* of an artefact; NULL: any */
     const char *require_signature; /* the same; KEY or a file with keys */
     struct cli_texts flag;
@@ -46,7 +46,7 @@ bool cli_run_write_outputs(const struct session *s, const struct run_request *re
 /* run_gdb.c: becomes gdb on this command with --debug for --gdb. Returns the exit code if it cannot. */
 int cli_run_gdb(void);
 
-/* run_artefact.c: the exit code. */
-int cli_run_artefact(const struct run_request *request);
+/* run_artefact.c: the exit code. `folder` is a scene whose arguments have no types; NULL: an artefact. */
+int cli_run_artefact(const struct run_request *request, const struct scene *folder);
 
 #endif

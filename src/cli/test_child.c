@@ -9,6 +9,7 @@
 #include "cli/repeat.h"
 #include "cli/test_jobs.h"
 #include "scene/now.h"
+#include "scene/scene_config.h"
 
 #define TICK_NS 100000000ull
 
@@ -106,6 +107,11 @@ static void run_item(struct child *c, uint32_t index)
     c->ticked_ns = now_ns();
     if (!s->has_data || s->data.kase != item->kase || s->device == NULL)
         status = scene_session_prepare(s, item->kase, &fault);
+    if (status == PTO_OK && item->scene->is_config && !s->data.is_compared)
+        status = fault_tell(&fault, PTO_EINVAL,
+                            "nothing says what is expected: put .npy files by the names of the "
+                            "outputs into data/out of %.900s",
+                            item->scene->folder);
     while (status == PTO_OK && round < c->settings->rounds) {
         round++;
         tick(c);
@@ -138,8 +144,12 @@ _Noreturn void cli_test_child_run(struct test_item *items, uint32_t first, uint3
     struct child child = { .items = items, .settings = settings, .pipe = pipe };
     struct fault fault = { .status = 0 };
 
-    if (scene_session_open(&child.session, items[first].scene, items[first].platform,
-                           &settings->session, &fault) < 0) {
+    if (items[first].scene->is_untyped) {
+        fail_all(&child, first, last,
+                 "nothing says what the arguments are: there is no " SCENE_META_FILE
+                 " beside the " SCENE_CONFIG_FILE "; `pto run` takes them by number");
+    } else if (scene_session_open(&child.session, items[first].scene, items[first].platform,
+                                  &settings->session, &fault) < 0) {
         fail_all(&child, first, last, fault.text);
     } else {
         for (uint32_t i = first; i < last; i++) {

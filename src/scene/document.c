@@ -43,13 +43,12 @@ static int take_event(struct reader *r, const yaml_event_t *event);
 int scene_document_read(const char *name, const void *text, size_t bytes,
                         struct document **document_out, struct fault *fault)
 {
-    struct document *document = calloc(1, sizeof(*document));
+    struct document *document = scene_document_make(name);
     yaml_parser_t parser;
     int status;
 
     if (document == NULL)
         return fault_tell(fault, PTO_ENOMEM, "%s: out of memory", name);
-    document->name = name;
     if (bytes > DOCUMENT_BYTES_MAX || !yaml_parser_initialize(&parser)) {
         free(document);
         return fault_tell(fault, PTO_EINVAL, "%s: larger than %d bytes", name, DOCUMENT_BYTES_MAX);
@@ -68,6 +67,20 @@ int scene_document_read(const char *name, const void *text, size_t bytes,
     }
     *document_out = document;
     return PTO_OK;
+}
+
+struct document *scene_document_make(const char *name)
+{
+    struct document *document = calloc(1, sizeof(*document));
+
+    if (document != NULL)
+        document->name = name;
+    return document;
+}
+
+void scene_document_set_root(struct document *document, struct node *root)
+{
+    document->root = root;
 }
 
 void scene_document_free(struct document *document)

@@ -39,6 +39,10 @@ int scene_document_read(const char *name, const void *text, size_t bytes,
                         struct document **document_out, struct fault *fault);
 void scene_document_free(struct document *document);
 
+/* An empty one, for a reader of something else than YAML; NULL: out of memory. */
+struct document *scene_document_make(const char *name);
+void scene_document_set_root(struct document *document, struct node *root);
+
 /* Zeroed memory that lives as long as the document; NULL: out of memory. */
 void *scene_document_take(struct document *document, size_t bytes);
 

@@ -10,11 +10,13 @@
 #include <unistd.h>
 
 #include "scene/bytes.h"
+#include "scene/scene_config.h"
+#include "scene/scene_find.h"
 #include "scene/scene_manifest.h"
 
 static int check_all_files(const struct scene *scene, struct fault *fault);
 
-int scene_open(const char *folder, struct scene **scene_out, struct fault *fault)
+static int open_yaml(const char *folder, struct scene **scene_out, struct fault *fault)
 {
     size_t path_bytes = strlen(folder) + sizeof("/" SCENE_FILE);
     char *path = malloc(path_bytes);
@@ -27,13 +29,18 @@ int scene_open(const char *folder, struct scene **scene_out, struct fault *fault
     snprintf(path, path_bytes, "%s/%s", folder, SCENE_FILE);
     status = scene_bytes_read(path, DOCUMENT_BYTES_MAX, &text, &bytes, fault);
     free(path);
-    if (status < 0)
-        return status;
-
-    struct scene *scene;
-
-    status = scene_parse(folder, text, bytes, &scene, fault);
+    if (status == PTO_OK)
+        status = scene_parse(folder, text, bytes, scene_out, fault);
     free(text);
+    return status;
+}
+
+int scene_open(const char *folder, struct scene **scene_out, struct fault *fault)
+{
+    struct scene *scene;
+    int status = scene_is_config(folder) ? scene_config_open(folder, &scene, fault)
+                                         : open_yaml(folder, &scene, fault);
+
     if (status < 0)
         return status;
     status = check_all_files(scene, fault);
@@ -74,6 +81,8 @@ void scene_close(struct scene *scene)
     if (scene == NULL)
         return;
     scene_document_free(scene->document);
+    scene_document_free(scene->meta);
+    free(scene->meta_path);
     free(scene->path);
     free(scene);
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A scene: a folder with sources, a golden and scene.yaml, which says what they
- * are. docs/scenes.md describes the file. A scene is not changed once it is read.
+ * are, or one with a kernel_config.py, as pypto writes it (scene_config.h).
+ * docs/scenes.md describes both. A scene is not changed once it is read, but for
+ * the values of scalars that it leaves open.
  */
 #ifndef PTO_SCENE_READ_H
 #define PTO_SCENE_READ_H
@@ -61,6 +63,7 @@ struct scene_scalar {
     bool is_signed;
     double number;
     struct scene_product product; /* with a count, or the number counts */
+    bool is_open;                 /* the scene does not say its value */
 };
 
 /* How far a value may be off: atol + rtol * |expected|, or so many ULP. */
@@ -118,9 +121,13 @@ struct scene {
     uint32_t case_count;
     struct document *document; /* owns the texts */
     char *path;                /* of the file */
+    bool is_config;            /* the file is a kernel_config.py */
+    bool is_untyped;           /* and nothing says names, types and shapes of its arguments */
+    struct document *meta;     /* the file that says them; NULL: there is none */
+    char *meta_path;
 };
 
-/* Reads FOLDER/scene.yaml and checks that the files it names exist. */
+/* Reads FOLDER/scene.yaml, or else kernel_config.py, and checks that the files it names exist. */
 int scene_open(const char *folder, struct scene **scene_out, struct fault *fault);
 /* The same from memory, for tests; does not check that files exist. */
 int scene_parse(const char *folder, const void *text, size_t bytes, struct scene **scene_out,

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "pto/build.h"
+#include "scene/scene_config.h"
 #include "scene/terminal.h"
 
 struct scene_golden {
@@ -201,7 +202,10 @@ int scene_plan(const struct scene *scene, const char *const *flags, uint32_t fla
     params->isa_pin = scene->isa_pin;
     plan->sources = calloc(kernels + 1, sizeof(*plan->sources));
     plan->flags = calloc((size_t)(kernels + 1) * flags_max, sizeof(*plan->flags));
-    params->arguments = plan->arguments = list_arguments(scene);
+    plan->arguments = list_arguments(scene);
+    params->arguments = scene->is_untyped ? NULL : plan->arguments;
+    if (scene->is_config)
+        params->mode = scene_config_mode(scene);
     if (plan->sources == NULL || plan->flags == NULL || plan->arguments == NULL) {
         scene_plan_free(plan);
         return PTO_ENOMEM;

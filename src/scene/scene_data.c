@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "scene/scene_config.h"
+
 static int bind_given(const struct scene_data_params *params, struct scene_data *data,
                       struct fault *fault);
 static int make_tensor(const struct scene_data_params *params, struct scene_data *data,
@@ -34,7 +36,8 @@ static void name_scalars(const struct scene_data *data, struct pto_scene_scalar 
 
 static int call_golden(const struct scene_data_params *params, struct scene_data *data,
                        struct fault *fault);
-static int load_expected(struct scene_data *data, struct fault *fault);
+static int load_expected(const struct scene_data_params *params, struct scene_data *data,
+                         struct fault *fault);
 
 int scene_data_make(const struct scene_data_params *params, struct scene_data *data,
                     struct fault *fault)
@@ -61,7 +64,7 @@ int scene_data_make(const struct scene_data_params *params, struct scene_data *d
     if (status == PTO_OK && params->golden != NULL)
         status = call_golden(params, data, fault);
     if (status == PTO_OK)
-        status = load_expected(data, fault);
+        status = load_expected(params, data, fault);
     if (status < 0)
         scene_data_free(data);
     return status;
@@ -131,13 +134,17 @@ static int make_tensor(const struct scene_data_params *params, struct scene_data
     tensor->argument = argument;
     for (uint32_t d = 0; d < argument->ndims; d++) {
         const char *missing;
-        int64_t value;
+        int64_t value = 0;
 
         if (!scene_evaluate(&argument->shape[d], data->param, data->param_count, &value,
                             &missing) ||
             value < 0 || value > UINT32_MAX ||
             __builtin_mul_overflow(count, (uint64_t)value, &count) || count > 1ull << 40)
-            return fault_tell(fault, PTO_EINVAL, "argument '%s' has an impossible size",
+            return fault_tell(fault, PTO_EINVAL,
+                              value == -1 && params->scene->is_config
+                                  ? "argument '%s' has a size that the program leaves open, and "
+                                    "no file says it"
+                                  : "argument '%s' has an impossible size",
                               argument->name);
         tensor->shapes[d] = (uint32_t)value;
     }
@@ -164,6 +171,12 @@ static int make_scalars(struct scene_data *data, struct fault *fault)
         const char *missing;
         int64_t value = 0;
 
+        if (scalar->is_open)
+            return fault_tell(
+                fault, PTO_EINVAL,
+                "scalar '%s' has no value: give the scalars with --scalar, in order, or "
+                "put data/in/%s.npy with one element into %.900s",
+                scalar->name, scalar->name, data->scene->folder);
         if (scalar->product.count != 0 &&
             !scene_evaluate(&scalar->product, data->param, data->param_count, &value, &missing))
             return fault_tell(fault, PTO_EINVAL, "scalar '%s' has an impossible value",
@@ -250,6 +263,8 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
         } else if (files != NULL && files->path[i] != NULL) {
             status = load_npy(files->path[i], tensor, tensor->data, fault);
             tensor->is_given = true;
+        } else if (params->golden == NULL) {
+            status = scene_config_refuse_empty(params->scene, i, fault);
         }
     }
     return status;
@@ -340,13 +355,22 @@ static int call_golden(const struct scene_data_params *params, struct scene_data
     return status;
 }
 
-static int load_expected(struct scene_data *data, struct fault *fault)
+static int load_expected(const struct scene_data_params *params, struct scene_data *data,
+                         struct fault *fault)
 {
     const struct scene_files *files = data->kase->expected;
+    bool has_any = false;
     int status = PTO_OK;
 
-    for (uint32_t i = 0; files != NULL && i < data->scene->argument_count && status == PTO_OK; i++)
-        if (files->path[i] != NULL && data->is_compared)
-            status = load_npy(files->path[i], &data->tensor[i], data->tensor[i].expected, fault);
+    for (uint32_t i = 0; i < data->scene->argument_count && status == PTO_OK; i++) {
+        struct scene_tensor *tensor = &data->tensor[i];
+        bool has_file = files != NULL && files->path[i] != NULL;
+
+        tensor->has_expected = tensor->expected != NULL && (params->golden != NULL || has_file);
+        has_any = has_any || tensor->has_expected;
+        if (has_file && data->is_compared)
+            status = load_npy(files->path[i], tensor, tensor->expected, fault);
+    }
+    data->is_compared = data->is_compared && has_any;
     return status;
 }

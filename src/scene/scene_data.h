@@ -20,6 +20,7 @@ struct scene_tensor {
     void *expected; /* NULL: nothing is, or it is an input */
     void *got;      /* after it; NULL for an input */
     bool is_given;
+    bool has_expected; /* something says what an output should hold */
 };
 
 struct scene_data {

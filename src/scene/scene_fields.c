@@ -231,3 +231,53 @@ int scene_fields_product(struct loader *l, const struct node *value, struct scen
     }
     return PTO_OK;
 }
+
+int scene_fields_scalar_type(const struct node *value, struct scene_scalar *scalar)
+{
+    static const struct {
+        const char *name;
+        enum scene_scalar_type type;
+        uint32_t bytes;
+        bool is_signed;
+    } types[] = {
+        { "float32", SCENE_FLOAT32, 4, true }, { "float64", SCENE_FLOAT64, 8, true },
+        { "int8", SCENE_INTEGER, 1, true },    { "int16", SCENE_INTEGER, 2, true },
+        { "int32", SCENE_INTEGER, 4, true },   { "int64", SCENE_INTEGER, 8, true },
+        { "uint8", SCENE_INTEGER, 1, false },  { "uint16", SCENE_INTEGER, 2, false },
+        { "uint32", SCENE_INTEGER, 4, false }, { "uint64", SCENE_INTEGER, 8, false },
+    };
+
+    for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+        if (strcmp(value->text, types[i].name) == 0) {
+            scalar->type = types[i].type;
+            scalar->bytes = types[i].bytes;
+            scalar->is_signed = types[i].is_signed;
+            return PTO_OK;
+        }
+    }
+    return PTO_EINVAL;
+}
+
+bool scene_fields_scalar_fits(const struct scene_scalar *scalar, int64_t value)
+{
+    uint32_t bits = 8 * scalar->bytes - scalar->is_signed;
+    int64_t high = bits >= 63 ? INT64_MAX : (1ll << bits) - 1;
+    int64_t low = scalar->is_signed ? -high - 1 : 0;
+
+    return value >= low && value <= high;
+}
+
+void scene_fields_set_defaults(struct scene_case *kase)
+{
+    const struct pto_platform *platform;
+
+    kase->name = "default";
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if (platform->is_simulated && kase->platform_count < SCENE_PLATFORMS_MAX)
+            kase->platform[kase->platform_count++] = platform->name;
+    kase->modes = PTO_MODES_ALL;
+    kase->timeout = SCENE_TIMEOUT_DEFAULT;
+    kase->seed = 1;
+    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
+        kase->tolerance[i] = scene_tolerance_default((enum pto_dtype)i);
+}

@@ -54,6 +54,13 @@ int scene_fields_texts(struct loader *l, const struct node *value, take_text_fn 
 /* A number, a parameter, or a product of them. */
 int scene_fields_product(struct loader *l, const struct node *value, struct scene_product *product);
 
+/* float32, int8 and so on; PTO_EINVAL: it is none of them. */
+int scene_fields_scalar_type(const struct node *value, struct scene_scalar *scalar);
+/* Whether the type of a scalar holds the whole number. */
+bool scene_fields_scalar_fits(const struct scene_scalar *scalar, int64_t value);
+/* What a case is if nobody says anything. */
+void scene_fields_set_defaults(struct scene_case *kase);
+
 bool scene_fields_parse_number(const char *text, double *value_out);
 int scene_fields_no_memory(struct loader *l);
 
@@ -65,5 +72,9 @@ int scene_sources_take_isa_pin(struct loader *l, const struct node *value, void 
 int scene_sources_take_orchestration(struct loader *l, const struct node *value, void *target);
 int scene_sources_take_kernels(struct loader *l, const struct node *value, void *target);
 int scene_sources_take_golden(struct loader *l, const struct node *value, void *target);
+/* Of a struct scene_source, and of a struct scene_kernel. */
+int scene_sources_take_path(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_id(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_core(struct loader *l, const struct node *value, void *target);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks for folders with a scene.yaml. */
+/* Looks for folders with a scene.yaml or a kernel_config.py. */
 #include "scene/scene_find.h"
 
 #include <dirent.h>
@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "scene/scene.h"
+#include "scene/scene_config.h"
 
 enum { DEPTH_MAX = 64, SCENES_MAX = 100000 };
 
@@ -24,13 +25,23 @@ void scene_paths_free(struct scene_paths *paths)
     *paths = (struct scene_paths){ NULL, 0 };
 }
 
-bool scene_is_folder(const char *path)
+static bool has_file(const char *path, const char *name)
 {
     char file[PATH_MAX];
     struct stat info;
 
-    return snprintf(file, sizeof(file), "%s/%s", path, SCENE_FILE) < (int)sizeof(file) &&
+    return snprintf(file, sizeof(file), "%s/%s", path, name) < (int)sizeof(file) &&
            stat(file, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+bool scene_is_folder(const char *path)
+{
+    return has_file(path, SCENE_FILE) || has_file(path, SCENE_CONFIG_FILE);
+}
+
+bool scene_is_config(const char *path)
+{
+    return !has_file(path, SCENE_FILE) && has_file(path, SCENE_CONFIG_FILE);
 }
 
 bool scene_find_root(char path[PATH_MAX])
@@ -102,7 +113,9 @@ static bool trim_path(const char *path, char out[PATH_MAX])
         return false;
     memcpy(out, path, length + 1);
     slash = strrchr(out, '/');
-    if (strcmp(slash != NULL ? slash + 1 : out, SCENE_FILE) == 0) {
+    const char *name = slash != NULL ? slash + 1 : out;
+
+    if (strcmp(name, SCENE_FILE) == 0 || strcmp(name, SCENE_CONFIG_FILE) == 0) {
         if (slash == NULL)
             strcpy(out, ".");
         else
@@ -126,7 +139,8 @@ int scene_find_below(const char *path, struct scene_paths *paths, struct fault *
         return fault_tell(fault, PTO_EINVAL, "'%.1000s' is not a folder", path);
     status = add_below(folder, 0, paths, fault);
     if (status == PTO_OK && paths->count == before)
-        return fault_tell(fault, PTO_EINVAL, "no %s in or below '%.1000s'", SCENE_FILE, path);
+        return fault_tell(fault, PTO_EINVAL, "no %s or %s in or below '%.1000s'", SCENE_FILE,
+                          SCENE_CONFIG_FILE, path);
     if (paths->count != 0)
         qsort(paths->path, paths->count, sizeof(*paths->path), compare_paths);
     for (uint32_t i = 0; i < paths->count; i++) { /* one that was named twice stays once */
@@ -180,8 +194,8 @@ int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault)
     if (trim_path(name, path) && scene_is_folder(path))
         return PTO_OK;
     if (strchr(name, '/') != NULL)
-        return fault_tell(fault, PTO_EINVAL, "'%.1000s' is not a scene: it has no %s", name,
-                          SCENE_FILE);
+        return fault_tell(fault, PTO_EINVAL, "'%.1000s' is not a scene: it has no %s and no %s",
+                          name, SCENE_FILE, SCENE_CONFIG_FILE);
     if (!scene_find_examples(folder))
         return fault_tell(fault, PTO_EINVAL,
                           "unknown scene '%.1000s', and the examples cannot be found", name);

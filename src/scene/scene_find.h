@@ -21,11 +21,13 @@ void scene_paths_free(struct scene_paths *paths);
 bool scene_find_root(char path[PATH_MAX]);
 /* The folder of the examples, in the installation or source tree of the executable. */
 bool scene_find_examples(char path[PATH_MAX]);
-/* All scenes at or below a folder, or the one whose scene.yaml it is. They are added to `paths`. */
+/* All scenes at or below a folder, or the one whose file it is. They are added to `paths`. */
 int scene_find_below(const char *path, struct scene_paths *paths, struct fault *fault);
-/* A folder with a scene, its scene.yaml, or the name of an example. */
+/* A folder with a scene, its file, or the name of an example. */
 int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault);
-/* Whether there is a scene.yaml in the folder. */
+/* Whether there is a scene.yaml in the folder, or a kernel_config.py. */
 bool scene_is_folder(const char *path);
+/* Only the latter. */
+bool scene_is_config(const char *path);
 
 #endif

@@ -272,33 +272,15 @@ static int take_scalar_name(struct loader *l, const struct node *value, void *ta
 
 static int take_scalar_type(struct loader *l, const struct node *value, void *target)
 {
-    static const struct {
-        const char *name;
-        enum scene_scalar_type type;
-        uint32_t bytes;
-        bool is_signed;
-    } types[] = {
-        { "float32", SCENE_FLOAT32, 4, true }, { "float64", SCENE_FLOAT64, 8, true },
-        { "int8", SCENE_INTEGER, 1, true },    { "int16", SCENE_INTEGER, 2, true },
-        { "int32", SCENE_INTEGER, 4, true },   { "int64", SCENE_INTEGER, 8, true },
-        { "uint8", SCENE_INTEGER, 1, false },  { "uint16", SCENE_INTEGER, 2, false },
-        { "uint32", SCENE_INTEGER, 4, false }, { "uint64", SCENE_INTEGER, 8, false },
-    };
-    struct scene_scalar *scalar = target;
     const char *text;
     int status = scene_fields_text(l, value, &text);
 
     if (status < 0)
         return status;
-    for (uint32_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
-        if (strcmp(text, types[i].name) == 0) {
-            scalar->type = types[i].type;
-            scalar->bytes = types[i].bytes;
-            scalar->is_signed = types[i].is_signed;
-            return PTO_OK;
-        }
-    }
-    return REFUSE(l, value, "a scalar must be float32, float64, int8 to int64 or uint8 to uint64");
+    return scene_fields_scalar_type(value, target) == PTO_OK
+               ? PTO_OK
+               : REFUSE(l, value,
+                        "a scalar must be float32, float64, int8 to int64 or uint8 to uint64");
 }
 
 static int take_scalar_value(struct loader *l, const struct node *value, void *target)
@@ -517,16 +499,10 @@ int scene_manifest_load(struct scene *scene, const char *folder, struct fault *f
     strcpy(copy, folder);
     scene->folder = copy;
     scene->summary = "";
-    *l = (struct loader){ scene,          scene->document,      fault, copy, { .count = 0 },
-                          { .count = 0 }, { .name = "default" } };
-    for (uint32_t i = 0; pto_platform_at(i) != NULL; i++)
-        if (pto_platform_at(i)->is_simulated && l->common.platform_count < SCENE_PLATFORMS_MAX)
-            l->common.platform[l->common.platform_count++] = pto_platform_at(i)->name;
-    l->common.modes = PTO_MODES_ALL;
-    l->common.timeout = SCENE_TIMEOUT_DEFAULT;
-    l->common.seed = 1;
-    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++)
-        l->common.tolerance[i] = scene_tolerance_default((enum pto_dtype)i);
+    *l = (struct loader){
+        .scene = scene, .document = scene->document, .fault = fault, .folder = copy
+    };
+    scene_fields_set_defaults(&l->common);
     status = scene_fields_take(l, root, "a scene", scene_fields, &l->common);
     if (status == PTO_OK && scene->case_count == 0) {
         scene->kase = &l->common;
@@ -564,11 +540,6 @@ static int check_scalars(struct loader *l, const struct scene_case *kase)
 {
     for (uint32_t i = 0; i < l->scene->scalar_count; i++) {
         const struct scene_scalar *scalar = &scene_scalars(l->scene, kase)[i];
-        int64_t low = !scalar->is_signed   ? 0
-                      : scalar->bytes == 8 ? INT64_MIN
-                                           : -(1ll << (8 * scalar->bytes - 1));
-        int64_t high =
-            scalar->bytes == 8 ? INT64_MAX : (1ll << (8 * scalar->bytes - scalar->is_signed)) - 1;
         const char *missing;
         int64_t value;
 
@@ -577,7 +548,7 @@ static int check_scalars(struct loader *l, const struct scene_case *kase)
         if (!scene_evaluate(&scalar->product, kase->param, kase->param_count, &value, &missing))
             return REFUSE(l, scalar->product.at, "case '%s' has no parameter '%s'", kase->name,
                           missing != NULL ? missing : "that fits");
-        if (scalar->type == SCENE_INTEGER && (value < low || value > high))
+        if (scalar->type == SCENE_INTEGER && !scene_fields_scalar_fits(scalar, value))
             return REFUSE(l, scalar->product.at, "the value does not fit the type in case '%s'",
                           kase->name);
     }

@@ -126,8 +126,10 @@ int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)
     int status = PTO_OK;
 
     for (uint32_t i = 0; !was_compared && i < s->scene->argument_count; i++)
-        if (s->data.tensor[i].got != NULL)
+        if (s->data.tensor[i].got != NULL) {
             memcpy(s->data.tensor[i].expected, s->data.tensor[i].got, s->data.tensor[i].bytes);
+            s->data.tensor[i].has_expected = true;
+        }
     s->data.is_compared = true;
     for (uint32_t i = 0; i < s->options->orders && status == PTO_OK; i++) {
         next(context);
@@ -153,7 +155,7 @@ static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *
         const struct scene_tensor *tensor = &s->data.tensor[i];
         enum pto_dtype dtype = tensor->argument->dtype;
 
-        if (tensor->got == NULL || !s->data.is_compared)
+        if (!tensor->has_expected || !s->data.is_compared)
             continue;
         scene_compare_arrays(dtype, tensor->count, tensor->got, tensor->expected,
                              &s->data.kase->tolerance[dtype], &s->comparison[i]);
@@ -326,6 +328,11 @@ void scene_session_summarize(const struct session *s, FILE *to)
 
         if (tensor->got == NULL)
             continue;
+        if (!tensor->has_expected) {
+            fprintf(to, "%s%s not compared", is_first ? "" : ", ", tensor->argument->name);
+            is_first = false;
+            continue;
+        }
         fprintf(to, "%s%s %s", is_first ? "" : ", ", tensor->argument->name,
                 c->inexact == 0 ? "exact" : "within tolerance");
         if (c->inexact != 0)

@@ -5,7 +5,7 @@
 #include "scene/names.h"
 #include "scene/scene_fields.h"
 
-static int take_source_path(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_path(struct loader *l, const struct node *value, void *target)
 {
     struct scene_source *source = target;
     const char *dot, *slash;
@@ -47,7 +47,7 @@ int scene_sources_take_include(struct loader *l, const struct node *value, void 
 int scene_sources_take_golden(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "source", take_source_path, true },
+        { "source", scene_sources_take_path, true },
         { "flags", take_source_flags, false },
         { "include", take_source_include, false },
         { NULL, NULL, false },
@@ -57,7 +57,7 @@ int scene_sources_take_golden(struct loader *l, const struct node *value, void *
     (void)target;
     golden->include = l->include;
     if (value->kind == NODE_TEXT)
-        return take_source_path(l, value, golden);
+        return scene_sources_take_path(l, value, golden);
     return scene_fields_take(l, value, "golden", fields, golden);
 }
 
@@ -88,9 +88,12 @@ int scene_sources_take_isa_pin(struct loader *l, const struct node *value, void 
 int scene_sources_take_orchestration(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "source", take_source_path, true },      { "entry", take_entry, false },
-        { "config", take_config, false },          { "flags", take_source_flags, false },
-        { "include", take_source_include, false }, { NULL, NULL, false },
+        { "source", scene_sources_take_path, true },
+        { "entry", take_entry, false },
+        { "config", take_config, false },
+        { "flags", take_source_flags, false },
+        { "include", take_source_include, false },
+        { NULL, NULL, false },
     };
     struct scene_source *source = &l->scene->orchestration;
 
@@ -98,11 +101,11 @@ int scene_sources_take_orchestration(struct loader *l, const struct node *value,
     source->flags = l->flags;
     source->include = l->include;
     if (value->kind == NODE_TEXT)
-        return take_source_path(l, value, source);
+        return scene_sources_take_path(l, value, source);
     return scene_fields_take(l, value, "orchestration", fields, source);
 }
 
-static int take_kernel_id(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_id(struct loader *l, const struct node *value, void *target)
 {
     struct scene_kernel *kernel = target;
     int64_t id;
@@ -121,7 +124,7 @@ static int take_kernel_name(struct loader *l, const struct node *value, void *ta
     return scene_fields_name(l, value, &((struct scene_kernel *)target)->name);
 }
 
-static int take_kernel_core(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_core(struct loader *l, const struct node *value, void *target)
 {
     char names[NAMES_TEXT_MAX];
     const char *text;
@@ -139,7 +142,7 @@ static int take_kernel_core(struct loader *l, const struct node *value, void *ta
 
 static int take_kernel_source(struct loader *l, const struct node *value, void *target)
 {
-    return take_source_path(l, value, &((struct scene_kernel *)target)->source);
+    return scene_sources_take_path(l, value, &((struct scene_kernel *)target)->source);
 }
 
 static int take_kernel_flags(struct loader *l, const struct node *value, void *target)
@@ -155,10 +158,10 @@ static int take_kernel_include(struct loader *l, const struct node *value, void 
 static int take_kernel(struct loader *l, const struct node *value, void *target)
 {
     static const struct field fields[] = {
-        { "id", take_kernel_id, true },
+        { "id", scene_sources_take_id, true },
         { "name", take_kernel_name, true },
         { "source", take_kernel_source, true },
-        { "core", take_kernel_core, true },
+        { "core", scene_sources_take_core, true },
         { "flags", take_kernel_flags, false },
         { "include", take_kernel_include, false },
         { NULL, NULL, false },

@@ -160,7 +160,7 @@ expect 0 "1 passed, 0 failed" -- test new --name new/odd --mode stream --platfor
 expect 0 "$runs passed" -- test new new/scene.yaml ./new/
 expect 2 "no case matches" -- test new --name nothing
 expect 2 "'nowhere' does not exist" -- test nowhere
-expect 2 "no scene.yaml in or below 'cache'" -- test cache
+expect 2 "no scene.yaml or kernel_config.py in or below 'cache'" -- test cache
 expect 2 "--rounds must be a number from 1 to 1000000, not '0'" -- test new --rounds 0
 expect 2 "--mode must be stream, host or all" -- test new --mode fast
 expect 2 "unknown platform 'nochip'" -- test new --platform nochip
@@ -198,7 +198,7 @@ expect 0 "written  1 to out.npy" "result   ok: not compared" -- run new.ptoc --i
 expect 1 "argument 1 is an inout; give it with --in 1=FILE.npy" -- run new.ptoc --in 0=x.npy --scalar 3.0
 expect 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc --in 0=x.npy --in 1=y.npy
 expect 1 "there is no argument 2: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
-expect 1 "the arguments of an artefact are numbers" -- run new.ptoc --in x=x.npy
+expect 1 "the arguments have no names here, but numbers" -- run new.ptoc --in x=x.npy
 expect 1 "--scalar must be a number that fits its type, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
 # What would have no effect is refused.
 expect 2 "--scalar is for artefacts" -- run new --scalar 3

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Texts that were a scene.yaml, and bytes that were a .npy, until they were
+ * Texts that were a scene.yaml or a kernel_config.py, and bytes that were a .npy, until they were
  * changed at random: each is taken or refused with a sentence. What else could
  * go wrong, the sanitizers see. PTO_FUZZ_INPUTS sets how many, PTO_FUZZ_SEED which ones.
  */
@@ -17,6 +17,7 @@
 #include "scene/bytes.h"
 #include "scene/npy.h"
 #include "scene/scene.h"
+#include "scene/scene_config.h"
 
 enum { COUNT_DEFAULT = 2000, BYTES_MAX = 8192, CHANGES_MAX = 12, SEEDS_MAX = 32 };
 
@@ -118,6 +119,17 @@ static const char *const words[] = {
     "False",
     "4294967295",
     "(65536, 65536, 65536, 65536)",
+    "x = x + x\n",
+    "= [0] * 60000\n",
+    "Path(",
+    ".parent",
+    " / ",
+    " + ",
+    "_D.IN",
+    "__file__",
+    "'\"\"",
+    "\\u12",
+    "0x",
 };
 
 static void change(struct buffer *b, const struct buffer *other)
@@ -214,6 +226,41 @@ static void any_text_is_taken_or_refused(void **state)
     assert_true(taken > count / 100 && taken < count);
 }
 
+/* A manifest and what is beside it, changed one as the other. */
+static void any_manifest_is_taken_or_refused(void **state)
+{
+    enum { CONFIG, META };
+    uint64_t count = setting("PTO_FUZZ_INPUTS", COUNT_DEFAULT) / 2, taken = 0;
+
+    (void)state;
+    random_state = setting("PTO_FUZZ_SEED", 1);
+    read_seed("tests/compiled/axpy/kernel_config.py", &seeds[CONFIG]);
+    read_seed("tests/compiled/axpy/compiled_meta.json", &seeds[META]);
+    for (uint64_t i = 0; i < count; i++) {
+        static struct buffer other;
+        struct fault fault = { .status = 0 };
+        struct scene *scene = NULL;
+        struct scene_config_texts texts;
+
+        changed = seeds[CONFIG];
+        other = seeds[META];
+        for (size_t n = below(CHANGES_MAX); n > 0; n--)
+            change(i % 4 != 0 ? &changed : &other, &seeds[below(2)]);
+        texts = (struct scene_config_texts){ changed.bytes, changed.size,
+                                             i % 8 != 1 ? other.bytes : NULL, other.size };
+        if (scene_config_parse("/f", &texts, &scene, &fault) == PTO_OK) {
+            assert_non_null(scene->name);
+            assert_int_equal(scene->case_count, 1);
+            scene_close(scene);
+            taken++;
+        } else if (strncmp(fault.text, "/f/kernel_config.py:", 20) != 0 &&
+                   strncmp(fault.text, "/f/compiled_meta.json:", 22) != 0) {
+            fail_msg("no place in '%s'", fault.text);
+        }
+    }
+    assert_true(taken > count / 100 && taken < count);
+}
+
 static void any_bytes_are_taken_or_refused(void **state)
 {
     static const char *const headers[] = {
@@ -263,6 +310,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(any_text_is_taken_or_refused),
+        cmocka_unit_test(any_manifest_is_taken_or_refused),
         cmocka_unit_test(any_bytes_are_taken_or_refused),
     };
 
