@@ -34,7 +34,8 @@ enum {
     MEMORY_MIB_MIN = 64,
     MEMORY_MIB_GOOD = 1024,
     CLOCK_READS = 20000,
-    CLOCK_NS_GOOD = 500
+    CLOCK_NS_GOOD = 500,
+    GCC_BFLOAT16 = 14 /* the first GCC with std::bfloat16_t */
 };
 
 enum state { STATE_OK, STATE_INFO, STATE_WARN, STATE_FAIL, STATES };
@@ -57,6 +58,7 @@ struct doctor {
 
 static int do_doctor(void *context, int count, char **operands);
 static void check_compiler(struct doctor *d);
+static void check_bfloat16(struct doctor *d);
 static void check_platforms(struct doctor *d);
 static void check_cpus(struct doctor *d);
 static void check_address_space(struct doctor *d);
@@ -96,6 +98,7 @@ static int do_doctor(void *context, int count, char **operands)
     fflush(stdout); /* children must not inherit what is not yet written */
     cli_machine_read(&d->machine);
     check_compiler(d);
+    check_bfloat16(d);
     check_platforms(d);
     check_cpus(d);
     check_address_space(d);
@@ -202,6 +205,43 @@ static void check_compiler(struct doctor *d)
     }
     add_check(d, STATE_FAIL, "compiler", "apt-get install gcc libc6-dev, or put one into PATH",
               "no cc, gcc or clang in PATH; kernels cannot be built");
+}
+
+/* Of what a GCC prints: "g++ (Debian 14.2.0-19) 14.2.0". */
+static unsigned long read_major(const char *version)
+{
+    const char *bracket = strrchr(version, ')');
+
+    return strtoul(bracket != NULL ? bracket + 1 : version, NULL, 10);
+}
+
+/* Which compiler C++ is compiled with, and whether it can compile all tile kernels. */
+static void check_bfloat16(struct doctor *d)
+{
+    static const char *const names[] = { "g++-17", "g++-16", "g++-15", "g++-14", "g++" };
+    static const char fix[] = "apt-get install g++-14, which Debian has from 13 on, or set CXX";
+    char path[PATH_MAX];
+    char version[MACHINE_LINE_MAX];
+    const char *named = getenv("CXX");
+
+    if (named != NULL && named[0] != '\0') {
+        add_check(d, STATE_INFO, "bfloat16", NULL,
+                  "CXX is %.200s: tile kernels with bfloat16_t need GCC 14 or later", named);
+        return;
+    }
+    for (uint32_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (!cli_machine_find_program(names[i], path) ||
+            !cli_machine_program_version(path, version))
+            continue;
+        if (read_major(version) >= GCC_BFLOAT16)
+            add_check(d, STATE_OK, "bfloat16", NULL, "%.240s (%s) has bfloat16_t", path, version);
+        else
+            add_check(d, STATE_INFO, "bfloat16", fix,
+                      "%.240s (%s) has no bfloat16_t: tile kernels that use it are refused", path,
+                      version);
+        return;
+    }
+    add_check(d, STATE_INFO, "bfloat16", fix, "no g++ in PATH; tile kernels cannot be built");
 }
 
 static void check_mode(struct doctor *d, const char *platform, enum pto_mode mode)

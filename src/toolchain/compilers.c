@@ -17,9 +17,10 @@ extern char **environ;
 static const char *const wrappers[] = { "ccache", "sccache", "distcc",     "icecc",
                                         "icerun", "gomacc",  "buildcache", "cachecc1" };
 
-static const char *const host_names[COMPILER_LANGUAGES][5] = {
+/* Those with std::bfloat16_t come before g++, which may be older. */
+static const char *const host_names[COMPILER_LANGUAGES][7] = {
     { "gcc", "clang", "cc", NULL },
-    { "g++-15", "g++-14", "g++", "clang++", NULL },
+    { "g++-17", "g++-16", "g++-15", "g++-14", "g++", "clang++", NULL },
 };
 
 static const char *const device_names[COMPILER_LANGUAGES][3] = {
@@ -325,8 +326,8 @@ static int tell_missing(struct compiler *compiler, const struct pto_platform *pl
                             compiler->language == COMPILER_C
                                 ? "there is no C compiler: PATH has none of gcc, clang, cc, and CC "
                                   "is not set; install gcc"
-                                : "there is no C++ compiler: PATH has none of g++-15, g++-14, g++, "
-                                  "clang++, and CXX is not set; install g++");
+                                : "there is no C++ compiler: PATH has none of g++-17 to g++-14, "
+                                  "g++, clang++, and CXX is not set; install g++");
     else if (compiler->target == COMPILER_CORE)
         status = error_tell(error, PTO_ENOSUP,
                             "kernels for %s need the vendor's compiler, ccec or bisheng: %s, and "

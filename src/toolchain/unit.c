@@ -324,7 +324,8 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
         return PTO_OK;
     return error_tell(error, PTO_ENOSUP,
                       "%s uses bfloat16_t, and %s has no such type: the tile library would "
-                      "silently compute in fp16. It needs GCC 14 or later: set CXX to one",
+                      "silently compute in fp16. It needs GCC 14 or later: install g++-14, which "
+                      "Debian has from 13 on, or set CXX to one",
                       user, unit->compiler->version);
 }
 

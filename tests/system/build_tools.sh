@@ -102,7 +102,7 @@ for flags in "-I --flag ." "-isystem --flag ." "-include --flag stddef.h" "-DX=1
 done
 mkdir empty
 via="env PATH=$work/empty" expect 1 "there is no C compiler: PATH has none of gcc, clang, cc" $c
-via="env PATH=$work/empty" expect 1 "there is no C++ compiler: PATH has none of g++-15" --orchestration orch.cpp
+via="env PATH=$work/empty" expect 1 "there is no C++ compiler: PATH has none of g++-17" --orchestration orch.cpp
 echo "ok    compilers are found, named, and refused in sentences"
 
 # ---- the vendor's ----

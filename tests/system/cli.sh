@@ -114,6 +114,16 @@ PATH=/nonexistent $pto doctor >"$work/out" && fail "doctor is content without a 
 grep -q '^FAIL  compiler .*fix: ' "$work/out" || fail "doctor does not miss a compiler"
 taskset -c 0 $pto doctor >"$work/out" || fail "doctor fails on one CPU: $(cat "$work/out")"
 grep -q '^warn  cpus .*fix: ' "$work/out" || [ "$(nproc)" = 1 ] || fail "doctor ignores affinity"
+mkdir "$work/gcc"
+printf '#!/bin/sh\necho "g++-16 (A) 16.1.0 20270101"\n' >"$work/gcc/g++-16"
+printf '#!/bin/sh\necho "g++ (A 14) 13.4.0"\n' >"$work/gcc/g++"
+chmod +x "$work"/gcc/*
+(unset CXX; PATH=$work/gcc:$PATH $pto doctor) >"$work/out"
+grep -q '^ok    bfloat16 .*gcc/g++-16 .* has bfloat16_t' "$work/out" || fail "doctor does not see g++-16"
+rm "$work/gcc/g++-16"
+(unset CXX; PATH=$work/gcc $pto doctor) >"$work/out" || true
+grep -q '^info  bfloat16 .*no bfloat16_t.*fix: apt-get install g++-14' "$work/out" ||
+    fail "doctor is content with GCC 13: $(grep bfloat16 "$work/out")"
 echo "ok    info, doctor"
 
 # ---- bench ----
