@@ -129,6 +129,12 @@ struct pto_run_options {
      */
     bool has_guards;
     struct pto_diagnostics diagnostics; /* files for simpler's viewers */
+    /*
+     * With `trace`: a kernel or an orchestration that ends the process by a signal which the
+     * program does not handle (abort, a failed assertion) leaves the timeline here. A child of
+     * the process writes it. Not for isolated devices, whose timelines outlive their process.
+     */
+    const char *trace_path;
 };
 
 #define PTO_GRACE_DEFAULT_NS 500000000ull

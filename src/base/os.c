@@ -234,3 +234,8 @@ struct os_range os_find_code(uintptr_t addr)
     (void)dl_iterate_phdr(search_object, &search);
     return search.found;
 }
+
+int os_fork_quietly(void)
+{
+    return (int)_Fork();
+}

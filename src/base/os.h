@@ -103,4 +103,7 @@ struct os_range os_find_code(uintptr_t addr);
 /* Lets another thread have this CPU. */
 void os_yield(void);
 
+/* As fork, in handlers of signals, too: nobody is told of it, and no lock is taken. */
+int os_fork_quietly(void);
+
 #endif

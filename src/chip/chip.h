@@ -140,6 +140,9 @@ struct chip_request {
     bool has_rings;                         /* one of them is set */
     uint64_t stall_ns;           /* without a kernel that starts or returns before the run fails */
     uint64_t launch_deadline_ns; /* of options->launch_timeout_ns, by os_now_ns; 0: none */
+    /* In a child of fork: the run ends its process, and what it recorded can be had. May be NULL. */
+    void (*last_will)(void *context);
+    void *last_will_context;
 };
 
 /* How long a run may take. */

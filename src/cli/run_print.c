@@ -45,16 +45,24 @@ static void print_report(const struct pto_run_report *report, uint64_t best_ns, 
         printf("  warning  %s\n", report->warning);
 }
 
-static bool write_timeline(const struct session *s, const char *name, enum pto_mode mode)
+static void name_timeline(const struct session *s, const char *name, enum pto_mode mode,
+                          char path[PATH_MAX])
 {
     bool has_cases = s->scene->case_count > 1;
-    char path[PATH_MAX], order[32] = "";
-    struct pto_error error = { .size = sizeof(error) };
+    char order[32] = "";
 
     if (s->order_seed != 0)
         snprintf(order, sizeof(order), "-order%u", s->order_seed);
-    snprintf(path, sizeof(path), "%s-%s%s%s-%s%s.json", name, has_cases ? s->data.kase->name : "",
+    snprintf(path, PATH_MAX, "%s-%s%s%s-%s%s.json", name, has_cases ? s->data.kase->name : "",
              has_cases ? "-" : "", s->platform, pto_mode_name(mode), order);
+}
+
+static bool write_timeline(const struct session *s, const char *name, enum pto_mode mode)
+{
+    char path[PATH_MAX];
+    struct pto_error error = { .size = sizeof(error) };
+
+    name_timeline(s, name, mode, path);
     if (pto_trace_write(s->device, path, &error) < 0) {
         printf("  timeline FAILED: %s\n", error.text);
         return false;
@@ -153,7 +161,13 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     uint64_t best_ns = UINT64_MAX;
     bool is_good = true;
     int status = PTO_OK;
+    char path[PATH_MAX];
 
+    if (request->trace != NULL) {
+        s->order_seed = session_usual_order(s->options);
+        name_timeline(s, request->trace, mode, path);
+        s->trace_path = path;
+    }
     printf("\n%s, %s", s->platform, pto_mode_name(mode));
     if (s->scene->case_count > 1)
         printf(", %s", s->data.kase->name);
@@ -179,5 +193,6 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
         print_failure(s, mode, "result", &fault);
     if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
         is_good = false;
+    s->trace_path = NULL;
     return status == PTO_OK && is_good ? EXIT_OK : EXIT_FAILED;
 }

@@ -170,6 +170,9 @@ int run_publish(struct run *run, struct pto_run **run_out);
 /* Where the options want it said why a run cannot be prepared; NULL: nowhere. */
 struct pto_error *run_error(const struct pto_run_options *options);
 
+/* timeline.c: of the last recorded run. Under the device's lock, or in a child that has no other thread. */
+int timeline_write(struct device *device, const char *path, struct pto_error *error);
+
 /* built_graphs.c */
 /* The run that built it has ended: keeps what the chip made. */
 void host_graph_keep(struct host_graph *b, struct chip_graph *graph);

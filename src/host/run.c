@@ -600,6 +600,21 @@ static void take_result(struct run *run, const struct chip_result *result)
         keep_names(run);
 }
 
+/* In a child, when the process ends in the run. */
+static void leave_timeline(void *context)
+{
+    struct run *run = context;
+    struct pto_error error;
+
+    pto_error_init(&error);
+    run->status = PTO_ECRASH;
+    keep_names(run);
+    if (timeline_write(run->device, run->options.trace_path, &error) < 0)
+        dprintf(STDERR_FILENO, "pto: the timeline of the run cannot be written: %s\n", error.text);
+    else
+        dprintf(STDERR_FILENO, "pto: the timeline of the run is in %s\n", run->options.trace_path);
+}
+
 /* Everything is in place: starts the run and sees it through. NULL: the chip did not take it. */
 static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
 {
@@ -615,6 +630,8 @@ static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
         .has_rings = has_rings,
         .stall_ns = run->stall_ns,
         .launch_deadline_ns = run->launch_deadline_ns,
+        .last_will = run->options.trace_path != NULL ? leave_timeline : NULL,
+        .last_will_context = run,
     };
     int status = chip_start(chip, &request);
 

@@ -20,8 +20,6 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
 {
     int status;
     struct device *device = device_get(handle, &status);
-    struct trace_snapshot snapshot;
-    struct trace_slices slices;
 
     if (!sized_is_valid(error))
         return PTO_EINVAL;
@@ -29,7 +27,19 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
         return error_tell(error, device == NULL ? status : PTO_EINVAL,
                           "no such device, or no path");
     pthread_mutex_lock(&device->lock);
-    status = take_snapshot(device, &snapshot, error);
+    status = device->is_running
+                 ? error_tell(error, PTO_EBUSY, "a run is going on; write the timeline after it")
+                 : timeline_write(device, path, error);
+    pthread_mutex_unlock(&device->lock);
+    return status;
+}
+
+int timeline_write(struct device *device, const char *path, struct pto_error *error)
+{
+    struct trace_snapshot snapshot;
+    struct trace_slices slices;
+    int status = take_snapshot(device, &snapshot, error);
+
     if (status >= 0 && trace_slices_make(&snapshot, &slices) < 0)
         status = error_tell(error, PTO_ENOMEM, "no memory for the timeline of %" PRIu64 " tasks",
                             snapshot.record.tasks);
@@ -37,17 +47,13 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
         status = write_file(&slices, path, error);
         trace_slices_free(&slices);
     }
-    pthread_mutex_unlock(&device->lock);
     return status;
 }
 
-/* Under the device's lock. */
 static int take_snapshot(struct device *device, struct trace_snapshot *out, struct pto_error *error)
 {
     int status;
 
-    if (device->is_running)
-        return error_tell(error, PTO_EBUSY, "a run is going on; write the timeline after it");
     if (device->trace.mode == PTO_TRACE_OFF)
         return error_tell(error, PTO_EINVAL, "no run was recorded; set `trace` of its options");
     *out = (struct trace_snapshot){ .platform = device->platform->name,

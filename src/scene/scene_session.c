@@ -114,7 +114,7 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
 
 int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault)
 {
-    s->order_seed = s->options->orders == 0 ? s->options->order_seed : 0;
+    s->order_seed = session_usual_order(s->options);
     return run_and_compare(s, mode, fault);
 }
 
@@ -285,6 +285,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.order_seed = s->order_seed;
     options.has_guards = !s->options->is_unguarded;
     options.trace = watch == NULL ? s->options->trace : PTO_TRACE_OFF;
+    options.trace_path = s->trace_path;
     for (uint32_t n = s->options->trace_records; n > options.trace_records;)
         options.trace_records = options.trace_records != 0 ? 2 * options.trace_records : 1;
     options.timeout_ns = (uint64_t)(timeout * 1e9);

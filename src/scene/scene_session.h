@@ -30,6 +30,12 @@ struct session_options {
         place; /* what goes on, for whoever finds the process dead: " in the golden"; may be NULL */
 };
 
+/* The seed of a run that is none of `orders`. */
+static inline uint32_t session_usual_order(const struct session_options *options)
+{
+    return options->orders == 0 ? options->order_seed : 0;
+}
+
 struct session {
     const struct scene *scene;
     const char *platform;
@@ -37,9 +43,10 @@ struct session {
     struct pto_callable *callable[PTO_MODE_COUNT]; /* the first is for all modes, or for its own */
     struct scene_golden *golden;
     struct pto_device *device;
-    uint32_t clusters;   /* of the device that is open */
-    uint32_t workers;    /* the same, as it was asked for */
-    uint32_t order_seed; /* of the last run; 0: the usual order */
+    uint32_t clusters;      /* of the device that is open */
+    uint32_t workers;       /* the same, as it was asked for */
+    uint32_t order_seed;    /* of the last run; 0: the usual order */
+    const char *trace_path; /* of runs that end the process; NULL: none */
     struct scene_data data;
     bool has_data;
     struct pto_run_report report;  /* of the last run */

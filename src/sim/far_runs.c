@@ -125,6 +125,7 @@ static struct far_run make_run(const struct chip_request *request)
                            .options = *request->options };
 
     run.options.edge_context = run.options.task_context = NULL;
+    run.options.trace_path = NULL;
     return run;
 }
 

@@ -128,11 +128,13 @@ struct sim {
     const struct image *image;                  /* that it launches; NULL: it builds a graph */
     struct chip_graph *building;
     struct chip_graph *launched;
-    uint64_t deadline_ns; /* UINT64_MAX: none */
-    bool keeps_signals;   /* its code does not change which ones its thread blocks */
-    bool is_refused;      /* it was started, but there is nothing to run */
-    bool is_lost;         /* a run ended without some of its kernels: no more runs */
-    bool has_handler;     /* crashes are caught */
+    uint64_t deadline_ns;             /* UINT64_MAX: none */
+    void (*last_will)(void *context); /* chip_request; so is its argument */
+    void *last_will_context;
+    bool keeps_signals; /* its code does not change which ones its thread blocks */
+    bool is_refused;    /* it was started, but there is nothing to run */
+    bool is_lost;       /* a run ended without some of its kernels: no more runs */
+    bool has_handler;   /* crashes are caught */
     uint64_t begin_ns, begin_cycles;
     uint64_t run_ns, run_cycles;
     uint64_t executions;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is kept of the crash that ended a run, and told when it is over. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sim/sim.h"
@@ -118,11 +120,37 @@ static int describe_place(struct sim *m, const struct thread *th, char *text, si
                     site != NULL ? site->line : 0);
 }
 
+/*
+ * By a child, which has this thread only and a copy of everything. It may allocate, as the
+ * parent may not here; if whatever ended the process has damaged the heap or has the
+ * allocator's lock, the child is ended by another signal or by its alarm.
+ */
+static void leave_will(struct sim *m)
+{
+    enum { SECONDS = 10 };
+    static const int numbers[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM };
+    sigset_t none;
+    int child = os_fork_quietly();
+
+    if (child > 0)
+        while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+        }
+    if (child != 0)
+        return;
+    for (uint32_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        (void)signal(numbers[i], SIG_DFL);
+    sigemptyset(&none);
+    pthread_sigmask(SIG_SETMASK, &none, NULL);
+    alarm(SECONDS);
+    sim_record_end(m);
+    m->last_will(m->last_will_context);
+    _exit(EXIT_SUCCESS);
+}
+
 /* Nothing here allocates or takes a lock: snprintf does not for what it is given. */
 void sim_last_words(struct crash *crash, int number)
 {
-    const struct thread *th =
-        (const struct thread *)(const void *)((char *)crash - offsetof(struct thread, crash));
+    struct thread *th = (struct thread *)(void *)((char *)crash - offsetof(struct thread, crash));
     char text[400], place[320];
     int length = describe_place(th->sim, th, place, sizeof(place));
 
@@ -131,5 +159,7 @@ void sim_last_words(struct crash *crash, int number)
     length = snprintf(text, sizeof(text), "pto: %s in %s\n",
                       number == SIGABRT ? "abort, or a failed assertion," : "a crash", place);
     if (length > 0 && write(STDERR_FILENO, text, (size_t)length) < 0)
-        return; /* nobody listens */
+        length = 0; /* nobody listens */
+    if (th->sim->last_will != NULL)
+        leave_will(th->sim);
 }

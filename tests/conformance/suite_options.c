@@ -164,7 +164,9 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 static void functions_of_this_process_run(void **state)
 {
     static const struct graph_kernel kernel = { count_up, PTO_CORE_TYPES };
-    const struct chip_functions functions = { orchestrate, NULL, &kernel, 1 };
+    const struct chip_functions functions = { .orchestration = orchestrate,
+                                              .kernels = &kernel,
+                                              .kernel_count = 1 };
     const struct chip_properties *can = chip_properties(suite_chip);
     int32_t own[4] = { 37 };
     struct suite_run run;
