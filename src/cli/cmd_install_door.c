@@ -49,11 +49,11 @@ const struct cli_command cmd_install_door = {
 
 /* Below build/lib of the package, and below pto/door beside our library. */
 static const char *const libraries[] = {
-    "libcpu_sim_context.so",
     "a2a3/sim/tensormap_and_ringbuffer/libhost_runtime.so",
     "a2a3/sim/host_build_graph/libhost_runtime.so",
     "a5/sim/tensormap_and_ringbuffer/libhost_runtime.so",
     "a5/sim/host_build_graph/libhost_runtime.so",
+    "libcpu_sim_context.so", /* the last: of no use alone */
 };
 
 enum { LIBRARIES = sizeof(libraries) / sizeof(libraries[0]) };
@@ -191,14 +191,14 @@ static int do_all(const struct request *request, const struct places *p, struct 
         snprintf(from, sizeof(from), "%s/%s", p->from, libraries[i]);
         snprintf(folder, sizeof(folder), "%s", path);
         *strrchr(folder, '/') = '\0';
-        if (!is_folder(folder))
+        if (!is_folder(folder) || (i == LIBRARIES - 1 && done == 0))
             continue;
         status = request->removes ? remove_one(path, kept, fault)
                                   : install_one(p, from, path, kept, fault);
         if (status < 0)
             return status;
         terminal_tell(stdout, "%s %s\n", request->removes ? "put back" : "installed", path);
-        done += strcmp(libraries[i], libraries[0]) != 0;
+        done++;
     }
     if (done == 0)
         return fault_tell(fault, PTO_EINVAL,

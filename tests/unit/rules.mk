@@ -7,3 +7,6 @@ INJECT_WRAPPED = malloc calloc realloc aligned_alloc free mmap munmap mprotect m
 
 $(B)/test/test_inject: tests/unit/rules.mk
 $(B)/test/test_inject: private LDFLAGS_ALL += $(INJECT_WRAPPED:%=-Wl,--wrap=%)
+
+# It loads the libraries that the reference's worker does.
+$(B)/test/test_hostlib: | $(DOOR_LIBS)

@@ -1,0 +1,824 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * libhost_runtime.so, as the reference's worker uses it: each of the four libraries is
+ * loaded from where it was built and called through its functions' names alone. The
+ * callables are ours, in blobs of the reference's layout.
+ */
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+
+#include "hostlib/worker_abi.h"
+#include "pto/door.h"
+#include "wire/chip_callable.h"
+#include "tests/unit/artefact_test.h"
+
+/* X(name): every function that the worker looks up. */
+#define FUNCTIONS(X)                          \
+    X(simpler_host_log_bind_state)            \
+    X(create_device_context)                  \
+    X(destroy_device_context)                 \
+    X(simpler_init)                           \
+    X(finalize_device)                        \
+    X(get_runtime_size)                       \
+    X(get_runtime_alignment)                  \
+    X(device_malloc_ctx)                      \
+    X(device_free_ctx)                        \
+    X(committed_device_memory_ctx)            \
+    X(copy_to_device_ctx)                     \
+    X(copy_from_device_ctx)                   \
+    X(simpler_register_callable)              \
+    X(simpler_unregister_callable)            \
+    X(simpler_prepare_run)                    \
+    X(simpler_launch_run)                     \
+    X(simpler_poll_run)                       \
+    X(simpler_wait_run)                       \
+    X(simpler_finalize_run)                   \
+    X(simpler_run)                            \
+    X(simpler_provision_dma_workspace)        \
+    X(get_aicpu_dlopen_count)                 \
+    X(get_host_dlopen_count)                  \
+    X(get_run_stream_set_create_count)        \
+    X(get_pipeline_contract)                  \
+    X(supports_concurrent_native_prepare_ctx) \
+    X(get_arena_bank_gm_heap_base_ctx)        \
+    X(get_retained_temp_addr_ctx)             \
+    X(ensure_acl_ready_ctx)                   \
+    X(create_comm_stream_ctx)                 \
+    X(destroy_comm_stream_ctx)                \
+    X(comm_init)                              \
+    X(comm_alloc_windows)                     \
+    X(comm_get_local_window_base)             \
+    X(comm_get_window_size)                   \
+    X(comm_derive_context)                    \
+    X(comm_alloc_domain_windows)              \
+    X(comm_release_domain_windows)            \
+    X(comm_global_domain_prepare)             \
+    X(comm_global_domain_import)              \
+    X(comm_global_domain_release)             \
+    X(comm_barrier)                           \
+    X(comm_destroy)
+
+struct library {
+    void *handle;
+#define X(name) __typeof__(&(name)) name;
+    FUNCTIONS(X)
+#undef X
+};
+
+static const struct variant {
+    const char *path;
+    bool is_host;
+    int threads_max;
+} variants[] = {
+    { "a2a3/sim/tensormap_and_ringbuffer", false, 4 },
+    { "a2a3/sim/host_build_graph", true, 4 },
+    { "a5/sim/tensormap_and_ringbuffer", false, 5 },
+    { "a5/sim/host_build_graph", true, 5 },
+};
+
+enum { VARIANTS = sizeof(variants) / sizeof(variants[0]), ELEMENTS = 1000 };
+
+/* What is tested now. */
+static struct library lib;
+static const struct variant *variant;
+static struct log_state threshold = { LOG_STATE_ABI, sizeof(threshold), PTO_LOG_OFF, 0 };
+static struct bytes add_blob, act_blob, bad_blob;
+
+/* ---- fixtures ---- */
+
+/* What scalar 0 says; the flag that a kernel waits for is at the address in scalar 1. */
+static const char act_text[] =
+    "#include <pto/orch.h>\n"
+    "void orchestrate(struct pto_orch *o, const struct pto_entry *e)\n"
+    "{\n"
+    "    struct pto_tensor_info info;\n"
+    "    switch (e->scalar[0]) {\n"
+    "    case 0: /* waits, and adds */\n"
+    "        pto_aiv(o, 0, PTO_IN(&e->tensor[0]), PTO_IN(&e->tensor[1]), "
+    "PTO_WRITE(&e->tensor[2]),\n"
+    "                PTO_INT(e->scalar[1]), PTO_TIMED(3));\n"
+    "        break;\n"
+    "    case 1:\n"
+    "        pto_aiv(o, 0, PTO_IN(&e->tensor[0]), PTO_IN(&e->tensor[1]), "
+    "PTO_WRITE(&e->tensor[2]),\n"
+    "                PTO_INT(0));\n"
+    "        pto_orch_fail(o, PTO_EORCH, \"told to\");\n"
+    "        break;\n"
+    "    case 2: /* more than a window of 4 */\n"
+    "        PTO_SCOPE(o)\n"
+    "            for (int i = 0; i < 8; i++)\n"
+    "                pto_dummy(o, PTO_INT(0));\n"
+    "        break;\n"
+    "    case 3: /* more than a heap of 1024 */\n"
+    "        info = pto_tensor_info_make(PTO_DIMS(8192), 1, PTO_FLOAT32);\n"
+    "        pto_alloc(o, PTO_OUT(&info));\n"
+    "        break;\n"
+    "    }\n"
+    "}\n";
+
+static const char act_kernel_text[] =
+    "#include <pto/kernel.h>\n"
+    "#include <sched.h>\n"
+    "static int *at(int64_t *args, int i)\n"
+    "{ return (int *)pto_tensor_data(pto_arg_tensor(args, i)); }\n"
+    "void kernel_entry(int64_t *args)\n"
+    "{\n"
+    "    while (args[3] != 0 && __atomic_load_n((int *)args[3], __ATOMIC_ACQUIRE) == 0)\n"
+    "        sched_yield();\n"
+    "    for (uint32_t i = 0; i < pto_arg_tensor(args, 0)->shapes[0]; i++)\n"
+    "        at(args, 2)[i] = at(args, 0)[i] + at(args, 1)[i];\n"
+    "}\n";
+
+/* The blob that an artefact contains. */
+static struct bytes make_blob(struct recipe *r)
+{
+    struct bytes artefact = make_artefact(r), blob;
+    struct artefact_header header;
+
+    memcpy(&header, artefact.at, sizeof(header));
+    blob.size = header.callable_size;
+    blob.at = aligned_alloc(64, (blob.size + 63) / 64 * 64); /* as its readers expect */
+    memcpy(blob.at, (char *)artefact.at + header.callable_offset, blob.size);
+    free(artefact.at);
+    return blob;
+}
+
+static struct bytes make_act_blob(void)
+{
+    struct recipe r = { .orchestration_bytes = compile(act_text, ""),
+                        .kernel_bytes = compile(act_kernel_text, "") };
+    struct bytes blob;
+
+    r.kernel = (struct artefact_kernel){ 0, PTO_CORE_AIV, "kernel", r.kernel_bytes.at,
+                                         r.kernel_bytes.size };
+    r.parts = (struct artefact_parts){ .name = "act",
+                                       .platform = "a2a3sim",
+                                       .entry = NULL,
+                                       .signature = in_in_out,
+                                       .signature_count = 3,
+                                       .orchestration = r.orchestration_bytes.at,
+                                       .orchestration_size = r.orchestration_bytes.size,
+                                       .kernel_count = 1 };
+    blob = make_blob(&r);
+    free_recipe(&r);
+    return blob;
+}
+
+static int make_blobs(void **state)
+{
+    struct recipe r;
+
+    if (make_folder(state) != 0)
+        return -1;
+    r = make_recipe("-DOP=+ -DTAG=1");
+    add_blob = make_blob(&r);
+    bad_blob = make_blob(&r);
+    strcpy(((struct chip_callable *)bad_blob.at)->func_name, "orchestrane"); /* there is none */
+    free_recipe(&r);
+    act_blob = make_act_blob();
+    return 0;
+}
+
+static int free_blobs(void **state)
+{
+    free(add_blob.at);
+    free(act_blob.at);
+    free(bad_blob.at);
+    return remove_folder(state);
+}
+
+/* Beside this program's folder, whatever the variant of the build. */
+static void load_library(const struct variant *which)
+{
+    char program[PATH_MAX] = "", path[2 * PATH_MAX];
+
+    assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
+    *strrchr(program, '/') = '\0';
+    snprintf(path, sizeof(path), "%s/../lib/pto/door/%s/libhost_runtime.so", program, which->path);
+    variant = which;
+    lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (lib.handle == NULL)
+        fail_msg("%s", dlerror());
+#define X(name)                                     \
+    *(void **)&lib.name = dlsym(lib.handle, #name); \
+    if (lib.name == NULL)                           \
+        fail_msg("%s has no function %s", which->path, #name);
+    FUNCTIONS(X)
+#undef X
+    assert_int_equal(lib.simpler_host_log_bind_state(&threshold), 0);
+}
+
+static struct worker_device *open_worker_device(void)
+{
+    struct worker_device *d = lib.create_device_context();
+
+    assert_non_null(d);
+    assert_int_equal(lib.simpler_init(d, 0, NULL, 0, NULL, 0, NULL, 0, NULL), 0);
+    return d;
+}
+
+static void close_worker_device(struct worker_device *d)
+{
+    assert_int_equal(lib.finalize_device(d), 0);
+    lib.destroy_device_context(d);
+}
+
+/* ---- the arguments of a run ---- */
+
+struct call {
+    struct worker_args args;
+    struct worker_config config;
+    struct worker_ticket ticket;
+    struct worker_run *storage;
+    int a[ELEMENTS], b[ELEMENTS], out[ELEMENTS];
+    int flag;
+    int32_t accepted;
+};
+
+static void set_tensor(struct pto_tensor *t, const void *at, size_t bytes)
+{
+    uint32_t shape = (uint32_t)(bytes / sizeof(int));
+
+    *t = pto_tensor_external((void *)(uintptr_t)at, &shape, 1, PTO_INT32);
+    t->space = PTO_SPACE_HOST;
+    memset(t->reserved, 0xa5, sizeof(t->reserved)); /* others leave them as they were */
+    t->fault = t->tag = 0xa5;
+}
+
+static struct call *make_call(uint64_t what)
+{
+    struct call *c = aligned_alloc(64, (sizeof(*c) + 63) / 64 * 64);
+    size_t bytes = lib.get_runtime_size();
+
+    memset(c, 0, sizeof(*c));
+    for (int i = 0; i < ELEMENTS; i++) {
+        c->a[i] = i;
+        c->b[i] = 10 * i;
+        c->out[i] = -1;
+    }
+    set_tensor(&c->args.tensor[0], c->a, sizeof(c->a));
+    set_tensor(&c->args.tensor[1], c->b, sizeof(c->b));
+    set_tensor(&c->args.tensor[2], c->out, sizeof(c->out));
+    c->args.tensor_count = 3;
+    c->args.scalar[0] = what;
+    c->args.scalar_count = 2;
+    c->ticket.accepted = &c->accepted;
+    c->ticket.accepted_value = 7;
+    c->ticket.generation = 1;
+    assert_true(bytes >= 8);
+    assert_true(lib.get_runtime_alignment() >= sizeof(void *));
+    c->storage = aligned_alloc(lib.get_runtime_alignment(), bytes);
+    memset((void *)c->storage, 0, bytes);
+    return c;
+}
+
+static void free_call(struct call *c)
+{
+    free(c->storage);
+    free(c);
+}
+
+static int prepare(struct worker_device *d, struct call *c, int32_t id)
+{
+    return lib.simpler_prepare_run(d, c->storage, id, &c->args, &c->config, &c->ticket);
+}
+
+static int run(struct worker_device *d, struct call *c, int32_t id)
+{
+    return lib.simpler_run(d, c->storage, id, &c->args, &c->config, &c->ticket);
+}
+
+static void assert_added(const struct call *c)
+{
+    for (int i = 0; i < ELEMENTS; i++)
+        assert_int_equal(c->out[i], 11 * i);
+}
+
+static void assert_untouched(const struct call *c)
+{
+    for (int i = 0; i < ELEMENTS; i++) {
+        assert_int_equal(c->a[i], i);
+        assert_int_equal(c->out[i], -1);
+    }
+}
+
+/* ---- what is printed ---- */
+
+static int real_stderr;
+
+static void catch_lines(enum pto_log_level from)
+{
+    char path[128];
+    int file;
+
+    fflush(stderr);
+    snprintf(path, sizeof(path), "%s/lines", folder);
+    file = open(path, O_CREAT | O_TRUNC | O_RDWR | O_APPEND, 0600);
+    real_stderr = dup(STDERR_FILENO);
+    assert_true(file >= 0 && real_stderr >= 0 && dup2(file, STDERR_FILENO) >= 0);
+    close(file);
+    threshold.threshold = from;
+}
+
+/* The caller frees it. */
+static char *caught_lines(void)
+{
+    char path[128], *text;
+    size_t size;
+
+    threshold.threshold = PTO_LOG_OFF;
+    assert_true(dup2(real_stderr, STDERR_FILENO) >= 0);
+    close(real_stderr);
+    snprintf(path, sizeof(path), "%s/lines", folder);
+    assert_int_equal(file_read(path, 1 << 20, &text, &size), PTO_OK);
+    return text;
+}
+
+static void assert_line(const char *lines, const char *part)
+{
+    if (strstr(lines, part) == NULL)
+        fail_msg("nothing printed has \"%s\":\n%s", part, lines);
+}
+
+static uint32_t count_lines(const char *lines, const char *part)
+{
+    uint32_t count = 0;
+
+    for (const char *at = strstr(lines, part); at != NULL; at = strstr(at + 1, part))
+        count++;
+    return count;
+}
+
+/* ---- tests; each for every library ---- */
+
+static void runs_compute(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+
+    assert_int_equal(lib.simpler_register_callable(d, 5, add_blob.at), 0);
+    assert_int_equal(run(d, c, 5), 0);
+    assert_added(c);
+    assert_int_equal(c->accepted, 7);
+    memset(c->out, 0, sizeof(c->out));
+    assert_int_equal(run(d, c, 5), 0); /* in the same memory, not cleared */
+    assert_added(c);
+    c->config.aicpu_threads = variant->threads_max;
+    assert_int_equal(run(d, c, 5), 0);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void device_memory_is_used_in_place(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+    size_t before = lib.committed_device_memory_ctx(d);
+    void *out = lib.device_malloc_ctx(d, sizeof(c->out));
+    int result[ELEMENTS];
+
+    assert_non_null(out);
+    assert_int_equal(lib.committed_device_memory_ctx(d), before + sizeof(c->out));
+    assert_int_equal(lib.copy_to_device_ctx(d, out, c->out, sizeof(c->out)), 0);
+    assert_int_equal(lib.simpler_register_callable(d, 0, add_blob.at), 0);
+    set_tensor(&c->args.tensor[2], out, sizeof(c->out));
+    c->args.tensor[2].space = PTO_SPACE_DEVICE;
+    assert_int_equal(run(d, c, 0), 0);
+    assert_untouched(c);
+    assert_int_equal(lib.copy_from_device_ctx(d, result, out, sizeof(result)), 0);
+    memcpy(c->out, result, sizeof(result));
+    assert_added(c);
+    assert_true(lib.copy_from_device_ctx(d, result, (char *)out + 4, sizeof(result)) < 0);
+    assert_true(lib.copy_to_device_ctx(d, NULL, result, 4) < 0);
+    assert_true(lib.committed_device_memory_ctx(d) > before + sizeof(c->out)); /* the slot */
+    before = lib.committed_device_memory_ctx(d);
+    lib.device_free_ctx(d, out);
+    assert_int_equal(lib.committed_device_memory_ctx(d), before - sizeof(c->out));
+    lib.device_free_ctx(d, NULL);
+    free_call(c);
+    close_worker_device(d);
+}
+
+/* An id is taken once; what was loaded is counted; equal blobs live as long as one id has them. */
+static void callables_have_ids(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+    size_t (*loads)(struct worker_device *) =
+        variant->is_host ? lib.get_host_dlopen_count : lib.get_aicpu_dlopen_count;
+    size_t (*others)(struct worker_device *) =
+        variant->is_host ? lib.get_aicpu_dlopen_count : lib.get_host_dlopen_count;
+
+    assert_true(run(d, c, 0) < 0);
+    assert_true(lib.simpler_register_callable(d, -1, add_blob.at) < 0);
+    assert_true(lib.simpler_register_callable(d, 64, add_blob.at) < 0);
+    assert_true(lib.simpler_register_callable(d, 0, NULL) < 0);
+    assert_true(lib.simpler_register_callable(d, 0, bad_blob.at) < 0);
+    assert_int_equal(loads(d), 0);
+    assert_int_equal(lib.simpler_unregister_callable(d, 0), 0); /* nothing is there */
+    assert_int_equal(lib.simpler_register_callable(d, 0, add_blob.at), 0);
+    assert_true(lib.simpler_register_callable(d, 0, act_blob.at) < 0);
+    assert_int_equal(loads(d), 1);
+    assert_int_equal(lib.simpler_register_callable(d, 63, add_blob.at), 0);
+    assert_int_equal(loads(d), 2);
+    assert_int_equal(lib.simpler_unregister_callable(d, 0), 0);
+    assert_true(run(d, c, 0) < 0);
+    assert_int_equal(run(d, c, 63), 0);
+    assert_added(c);
+    assert_int_equal(lib.simpler_unregister_callable(d, 63), 0);
+    assert_int_equal(lib.simpler_register_callable(d, 63, add_blob.at), 0);
+    assert_int_equal(loads(d), 3); /* it only grows */
+    assert_int_equal(others(d), 0);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void a_run_goes_through_its_phases(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0), *other = make_call(0);
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, act_blob.at), 0);
+    c->args.scalar[1] = (uint64_t)(uintptr_t)&c->flag;
+    assert_true(lib.simpler_launch_run(d, c->storage) < 0);
+    assert_true(lib.simpler_wait_run(d, c->storage) < 0);
+    assert_true(lib.simpler_finalize_run(d, c->storage) < 0);
+    assert_int_equal(prepare(d, c, 0), 0);
+    assert_true(prepare(d, c, 0) < 0);     /* in the same memory */
+    assert_true(prepare(d, other, 0) < 0); /* on the same device */
+    assert_true(lib.simpler_register_callable(d, 1, add_blob.at) < 0);
+    assert_true(lib.simpler_unregister_callable(d, 0) < 0);
+    assert_true(lib.finalize_device(d) < 0);
+    lib.destroy_device_context(d); /* refused */
+    assert_int_equal(lib.simpler_poll_run(d, c->storage), WORKER_RUN_FAULTY);
+    assert_true(lib.simpler_wait_run(d, c->storage) < 0);
+    assert_int_equal(c->accepted, 0);
+    assert_int_equal(lib.simpler_launch_run(d, c->storage), 0);
+    assert_int_equal(__atomic_load_n(&c->accepted, __ATOMIC_ACQUIRE), 7);
+    assert_true(lib.simpler_launch_run(d, c->storage) < 0);
+    assert_int_equal(lib.simpler_poll_run(d, c->storage), WORKER_RUN_PENDING); /* for the flag */
+    assert_true(lib.simpler_unregister_callable(d, 0) < 0);
+    __atomic_store_n(&c->flag, 1, __ATOMIC_RELEASE);
+    assert_int_equal(lib.simpler_wait_run(d, c->storage), 0);
+    assert_int_equal(lib.simpler_poll_run(d, c->storage), WORKER_RUN_ENDED);
+    assert_untouched(c); /* results come with the end */
+    assert_int_equal(lib.simpler_finalize_run(d, c->storage), 0);
+    assert_added(c);
+    assert_true(lib.simpler_finalize_run(d, c->storage) < 0);
+    free_call(other);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void a_run_can_be_abandoned(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, add_blob.at), 0);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(prepare(d, c, 0), 0);
+        assert_int_equal(lib.simpler_finalize_run(d, c->storage), 0);
+        assert_untouched(c);
+        assert_int_equal(c->accepted, 0);
+    }
+    assert_int_equal(lib.simpler_unregister_callable(d, 0), 0);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void calls_that_are_wrong_are_refused(void)
+{
+    struct worker_device *d = open_worker_device(), *other = open_worker_device();
+    struct call *c = make_call(0);
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, add_blob.at), 0);
+    assert_true(lib.simpler_prepare_run(d, c->storage, 0, &c->args, NULL, &c->ticket) < 0);
+    assert_true(lib.simpler_prepare_run(d, c->storage, 0, &c->args, &c->config, NULL) < 0);
+    assert_true(lib.simpler_prepare_run(d, NULL, 0, &c->args, &c->config, &c->ticket) < 0);
+    assert_true(lib.simpler_prepare_run(NULL, c->storage, 0, &c->args, &c->config, &c->ticket) < 0);
+    c->ticket.slot = 2;
+    assert_true(prepare(d, c, 0) < 0);
+    c->ticket.slot = 0;
+    c->ticket.bank = 2;
+    assert_true(prepare(d, c, 0) < 0);
+    c->ticket.bank = 0;
+    c->config.aicpu_threads = 1;
+    assert_true(prepare(d, c, 0) < 0);
+    c->config.aicpu_threads = variant->threads_max + 1;
+    assert_true(prepare(d, c, 0) < 0);
+    c->config.aicpu_threads = 0;
+    c->config.dep_gen = 1; /* and no folder */
+    assert_true(prepare(d, c, 0) < 0);
+    c->config.dep_gen = 0;
+    c->args.tensor_count = 257;
+    assert_true(prepare(d, c, 0) < 0);
+    c->args.tensor_count = 3;
+    *(uint64_t *)(void *)c->storage = 1; /* never cleared */
+    assert_true(prepare(d, c, 0) < 0);
+    *(uint64_t *)(void *)c->storage = 0;
+    assert_int_equal(prepare(d, c, 0), 0);
+    assert_true(lib.simpler_launch_run(other, c->storage) < 0);
+    assert_int_equal(lib.simpler_finalize_run(d, c->storage), 0);
+    assert_true(lib.simpler_init(d, 0, NULL, 0, NULL, 0, NULL, 0, NULL) < 0); /* it is open */
+    assert_true(lib.simpler_init(NULL, 0, NULL, 0, NULL, 0, NULL, 0, NULL) < 0);
+    free_call(c);
+    close_worker_device(other);
+    close_worker_device(d);
+}
+
+/* Nothing is copied back, and the device goes on. */
+static void a_failed_run_says_why(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(1);
+    char *lines;
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, act_blob.at), 0);
+    catch_lines(PTO_LOG_ERROR);
+    assert_int_equal(run(d, c, 0), PTO_EORCH);
+    lines = caught_lines();
+    assert_untouched(c);
+    assert_line(lines, "[ERROR] hostlib_tell_failure: PTO2 runtime failed: orch_error_code=9 "
+                       "sched_error_code=0 runtime_status=-9\n");
+    assert_line(lines, "error detail: orch_error_code=9 EXPLICIT_ORCH_FATAL - ");
+    assert_line(lines, "told to");
+    assert_line(lines, "error hint: ");
+    free(lines);
+    c->args.scalar[0] = 0;
+    assert_int_equal(run(d, c, 0), 0);
+    assert_added(c);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void rings_are_as_large_as_they_are_set(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(2);
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, act_blob.at), 0);
+    assert_int_equal(run(d, c, 0), 0); /* not set: no limit */
+    for (int i = 0; i < PTO_RINGS; i++)
+        c->config.rings.task_window[i] = 4;
+    assert_true(run(d, c, 0) < 0);
+    c->args.scalar[0] = 3;
+    memset(&c->config.rings, 0, sizeof(c->config.rings));
+    assert_int_equal(run(d, c, 0), 0);
+    for (int i = 0; i < PTO_RINGS; i++)
+        c->config.rings.heap[i] = 1024;
+    assert_int_equal(run(d, c, 0), PTO_EHEAP);
+    c->args.scalar[0] = 0;
+    assert_int_equal(run(d, c, 0), 0);
+    free_call(c);
+    close_worker_device(d);
+}
+
+/* The slots have memory of their own; what it is called depends on the mode. */
+static void slots_are_apart(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+    uint64_t (*used)(struct worker_device *, uint32_t) =
+        variant->is_host ? lib.get_arena_bank_gm_heap_base_ctx : lib.get_retained_temp_addr_ctx;
+
+    assert_int_equal(lib.get_pipeline_contract()->abi, 1);
+    assert_int_equal(lib.get_pipeline_contract()->depth, 2);
+    assert_int_equal(lib.get_pipeline_contract()->count, variant->is_host ? 4 : 6);
+    assert_int_equal(lib.supports_concurrent_native_prepare_ctx(d), 0);
+    assert_int_equal(lib.simpler_register_callable(d, 0, add_blob.at), 0);
+    assert_int_equal(used(d, 0), 0);
+    assert_int_equal(run(d, c, 0), 0);
+    assert_int_not_equal(used(d, 0), 0);
+    assert_int_equal(used(d, 1), 0);
+    c->ticket.slot = c->ticket.bank = 1;
+    memset(c->out, 0, sizeof(c->out));
+    assert_int_equal(run(d, c, 0), 0);
+    assert_added(c);
+    assert_int_not_equal(used(d, 1), 0);
+    assert_int_not_equal(used(d, 1), used(d, 0));
+    assert_int_equal(used(d, 2), 0);
+    assert_int_equal(lib.get_retained_temp_addr_ctx(d, 0) == 0, variant->is_host);
+    assert_int_not_equal(lib.get_arena_bank_gm_heap_base_ctx(d, 0), 0);
+    assert_int_equal(lib.get_arena_bank_gm_heap_base_ctx(d, 1) == 0, !variant->is_host);
+    assert_int_equal(lib.get_run_stream_set_create_count(d), 0);
+    free_call(c);
+    close_worker_device(d);
+}
+
+/* A part of a buffer: what is not of it stays as it is. */
+static void outputs_may_be_views(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+    uint32_t offset = 1, shape = ELEMENTS - 2;
+    struct pto_tensor whole = c->args.tensor[2];
+
+    whole.fault = 0;
+    for (int i = 0; i < 2; i++) {
+        c->args.tensor[i].fault = 0;
+        c->args.tensor[i] = pto_tensor_view(&c->args.tensor[i], &shape, &offset);
+    }
+    c->args.tensor[2] = pto_tensor_view(&whole, &shape, &offset);
+    assert_int_equal(lib.simpler_register_callable(d, 0, add_blob.at), 0);
+    assert_int_equal(run(d, c, 0), 0);
+    assert_int_equal(c->out[0], -1);
+    assert_int_equal(c->out[1], 11);
+    assert_int_equal(c->out[ELEMENTS - 2], 11 * (ELEMENTS - 2));
+    assert_int_equal(c->out[ELEMENTS - 1], -1);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void spans_tell_of_every_run(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+    char *lines;
+
+    assert_int_equal(lib.simpler_register_callable(d, 9, act_blob.at), 0);
+    catch_lines(PTO_LOG_TIMING);
+    assert_int_equal(run(d, c, 9), 0);
+    assert_int_equal(prepare(d, c, 9), 0);
+    assert_int_equal(lib.simpler_finalize_run(d, c->storage), 0);
+    lines = caught_lines();
+    assert_int_equal(count_lines(lines, "[TIMING] emit_host_span: [STRACE] v=1 pid="), 9);
+    assert_int_equal(count_lines(lines, " hid=9 depth=0 name=chip.run ts="), 2);
+    assert_int_equal(count_lines(lines, " depth=1 name=chip.run.bind ts="), 2);
+    assert_int_equal(count_lines(lines, " depth=1 name=chip.run.runner_run ts="), 1);
+    assert_int_equal(count_lines(lines, " depth=1 name=chip.run.validate ts="), 2);
+    assert_int_equal(count_lines(lines, " depth=2 name=chip.run.runner_run.device_wall ts=0 "), 1);
+    assert_int_equal(
+        count_lines(lines, " depth=3 name=chip.run.runner_run.device_wall.task_slot_3 "), 1);
+    assert_line(lines, " clk=dev\n");
+    free(lines);
+    setenv("SIMPLER_DEVICE_STRACE_ENABLE", "0", 1);
+    catch_lines(PTO_LOG_TIMING);
+    assert_int_equal(run(d, c, 9), 0);
+    lines = caught_lines();
+    unsetenv("SIMPLER_DEVICE_STRACE_ENABLE");
+    assert_int_equal(count_lines(lines, "device_wall"), 0);
+    assert_int_equal(count_lines(lines, "name=chip.run "), 1);
+    free(lines);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void the_threshold_is_the_processes(void)
+{
+    struct log_state wrong = threshold;
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(0);
+    char *lines;
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, add_blob.at), 0);
+    catch_lines(PTO_LOG_ERROR);
+    assert_int_equal(run(d, c, 0), 0);
+    assert_true(run(d, c, 1) < 0);
+    lines = caught_lines();
+    assert_int_equal(count_lines(lines, "\n"), 1);
+    assert_line(lines, "[ERROR] simpler_prepare_run: callable 1 cannot be prepared: it is not "
+                       "registered\n");
+    free(lines);
+    catch_lines(PTO_LOG_OFF);
+    assert_true(run(d, c, 1) < 0);
+    lines = caught_lines();
+    assert_string_equal(lines, "");
+    free(lines);
+    threshold.anchor_pid = 0;
+    catch_lines(PTO_LOG_INFO);
+    assert_int_equal(run(d, c, 0), 0);
+    lines = caught_lines();
+    assert_line(lines, "[INFO] simpler_launch_run: AicpuExecutor: Initializing");
+    assert_int_equal(count_lines(lines, "clock_anchor: [CLOCK_ANCHOR] v=1 pid="), 1);
+    assert_int_equal(threshold.anchor_pid, getpid());
+    free(lines);
+    assert_true(lib.simpler_host_log_bind_state(NULL) < 0);
+    wrong.abi = 2;
+    assert_true(lib.simpler_host_log_bind_state(&wrong) < 0);
+    wrong = threshold;
+    wrong.threshold = 11;
+    assert_true(lib.simpler_host_log_bind_state(&wrong) < 0);
+    free_call(c);
+    close_worker_device(d);
+}
+
+static void what_is_missing_is_unsupported(void)
+{
+    struct worker_device *d = open_worker_device();
+    uint64_t word;
+    size_t size;
+
+    assert_int_equal(lib.simpler_provision_dma_workspace(d, 0, NULL, 0), 0);
+    assert_int_equal(lib.simpler_provision_dma_workspace(d, 1, NULL, 0), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.ensure_acl_ready_ctx(d, 0), 0);
+    assert_null(lib.create_comm_stream_ctx(d));
+    assert_int_equal(lib.destroy_comm_stream_ctx(d, NULL), 0);
+    assert_null(lib.comm_init(0, 1, NULL, "x"));
+    assert_int_equal(lib.comm_alloc_windows(NULL, 1, &word), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_get_local_window_base(NULL, &word), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_get_window_size(NULL, &size), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_derive_context(NULL, NULL, 0, 0, 0, 0, &word), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_alloc_domain_windows(NULL, 0, NULL, 0, 0, 0, &word, &word),
+                     WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_release_domain_windows(NULL, 0, 0, 0), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_global_domain_prepare(0, 0, 1, 1, 0, NULL, &word),
+                     WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_global_domain_import(0, NULL, 0, &word), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_global_domain_release(0), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_barrier(NULL), WORKER_UNSUPPORTED);
+    assert_int_equal(lib.comm_destroy(NULL), WORKER_UNSUPPORTED);
+    close_worker_device(d);
+}
+
+static uint32_t count_files(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    assert_non_null(dir);
+    while (readdir(dir) != NULL)
+        count++;
+    closedir(dir);
+    return count;
+}
+
+/* Devices come and go, with callables that nobody unregistered. */
+static void nothing_is_left_behind(void)
+{
+    uint32_t before = 0;
+
+    for (int i = 0; i < 6; i++) {
+        struct worker_device *d = open_worker_device();
+        struct call *c = make_call(0);
+
+        assert_int_equal(lib.simpler_register_callable(d, 3, add_blob.at), 0);
+        assert_non_null(lib.device_malloc_ctx(d, 1000));
+        assert_int_equal(run(d, c, 3), 0);
+        free_call(c);
+        lib.destroy_device_context(d); /* finalizes it */
+        if (i == 1)
+            before = count_files(); /* what stays for ever is there by now */
+    }
+    assert_int_equal(count_files(), before);
+}
+
+/* ---- all of them, for each library ---- */
+
+static void test_library(const struct variant *which)
+{
+    load_library(which);
+    runs_compute();
+    device_memory_is_used_in_place();
+    callables_have_ids();
+    a_run_goes_through_its_phases();
+    a_run_can_be_abandoned();
+    calls_that_are_wrong_are_refused();
+    a_failed_run_says_why();
+    rings_are_as_large_as_they_are_set();
+    slots_are_apart();
+    outputs_may_be_views();
+    spans_tell_of_every_run();
+    the_threshold_is_the_processes();
+    what_is_missing_is_unsupported();
+    nothing_is_left_behind();
+    dlclose(lib.handle);
+}
+
+static void streamed_a2a3(void **state)
+{
+    (void)state;
+    test_library(&variants[0]);
+}
+
+static void host_built_a2a3(void **state)
+{
+    (void)state;
+    test_library(&variants[1]);
+}
+
+static void streamed_a5(void **state)
+{
+    (void)state;
+    test_library(&variants[2]);
+}
+
+static void host_built_a5(void **state)
+{
+    (void)state;
+    test_library(&variants[VARIANTS - 1]);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(streamed_a2a3),
+        cmocka_unit_test(host_built_a2a3),
+        cmocka_unit_test(streamed_a5),
+        cmocka_unit_test(host_built_a5),
+    };
+
+    return cmocka_run_group_tests(tests, make_blobs, free_blobs);
+}
