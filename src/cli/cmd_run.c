@@ -71,6 +71,15 @@ static const struct cli_option options[] = {
       CLI_COUNT, AT(session.order_seed), .low = 1, .high = ORDERS_MAX },
     { "timeout", 0, "S", "seconds that a run may take (default: the scene's, or 60)", CLI_SECONDS,
       AT(session.timeout) },
+    { "grace", 0, "S",
+      "seconds that kernels and the orchestration have to come back when that time is over "
+      "(default: the scene's, or 0.5)",
+      CLI_SECONDS, AT(session.grace) },
+    { "launch-timeout", 0, "S", "seconds from the launch of a run, the time in the queue included",
+      CLI_SECONDS, AT(session.launch_timeout) },
+    { "keep-thread", 0, NULL,
+      "the orchestration stays on its thread, even if that is stuck in a kernel", CLI_FLAG,
+      AT(session.keeps_thread) },
     { "trace", 0, "NAME",
       "write timelines to NAME-PLATFORM-MODE.json, or NAME-CASE-PLATFORM-MODE.json if the scene "
       "has several cases; ui.perfetto.dev shows them",
@@ -147,6 +156,18 @@ static uint32_t find_clusters_max(const char *name)
     return max;
 }
 
+/* What --debug is for, if something else was asked for; else NULL. */
+static const char *undebuggable(const struct session_options *o)
+{
+    if (o->is_isolated)
+        return "one process, and --isolated makes two";
+    if (o->timeout != 0)
+        return "looking, which takes time, and --timeout ends it";
+    if (o->launch_timeout != 0)
+        return "looking, which takes time, and --launch-timeout ends it";
+    return o->grace != 0 ? "looking, which has no end, and --grace begins there" : NULL;
+}
+
 /* An option that would have no effect is refused. */
 static bool refuse_options(const struct run_request *r)
 {
@@ -162,11 +183,9 @@ static bool refuse_options(const struct run_request *r)
         fprintf(stderr, "pto run: --%s is for %s\n", option,
                 is_file ? "scenes; an artefact is built, and has no cases"
                         : "artefacts (FILE.ptoc); a scene says it in its scene.yaml");
-    else if (is_debugged && (r->session.is_isolated || r->session.timeout != 0))
+    else if (is_debugged && undebuggable(&r->session) != NULL)
         fprintf(stderr, "pto run: --%s is for %s; leave one of them out\n",
-                r->is_gdb ? "gdb" : "debug",
-                r->session.is_isolated ? "one process, and --isolated makes two"
-                                       : "looking, which takes time, and --timeout ends it");
+                r->is_gdb ? "gdb" : "debug", undebuggable(&r->session));
     else if (r->out.count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
         fprintf(stderr, "pto run: --out writes the result of one case; name it with --case\n");
     else if (r->session.clusters > find_clusters_max(r->platform))
@@ -439,6 +458,7 @@ static int run_case(struct session *s, const struct scene_case *kase,
 {
     uint32_t modes = request->modes & kase->modes;
     double seconds = request->session.timeout != 0 ? request->session.timeout : kase->timeout;
+    double each = seconds + session_grace(&request->session, kase);
     struct fault fault = { .status = 0 };
     int code = EXIT_OK;
     int status;
@@ -458,7 +478,7 @@ static int run_case(struct session *s, const struct scene_case *kase,
         if ((modes & (1u << mode)) == 0)
             continue;
         if (seconds != 0)
-            set_alarm(((double)request->rounds + request->session.orders + 1) * seconds +
+            set_alarm(((double)request->rounds + request->session.orders + 1) * each +
                       GRACE_SECONDS); /* a failure is run again */
         if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;

@@ -261,6 +261,7 @@ static uint64_t item_deadline(const struct pool *p, const struct job *job)
     double own = p->item[job->next].kase->timeout, set = p->settings->session.timeout;
     double seconds = set != 0 ? set : own;
 
+    seconds += session_grace(&p->settings->session, p->item[job->next].kase);
     return now_ns() + (uint64_t)((seconds + GRACE_SECONDS) * 1e9);
 }
 

@@ -91,6 +91,7 @@ struct scene_case {
     uint32_t platform_count;
     uint32_t modes; /* bit by enum pto_mode */
     double timeout; /* seconds */
+    double grace;   /* the same, behind that; 0: the default */
     uint64_t seed;
     uint32_t clusters; /* 0: the platform's default */
     const struct node *clusters_at;
@@ -117,6 +118,7 @@ struct scene {
     struct scene_scalar *scalar;
     uint32_t scalar_count;
     struct scene_source golden; /* without a path: the files say what is expected */
+    bool keeps_thread;          /* the orchestration stays on its thread */
     struct scene_case *kase;
     uint32_t case_count;
     struct document *document; /* owns the texts */

@@ -69,6 +69,11 @@ static int take_timeout(struct loader *l, const struct node *value, void *target
     return scene_fields_number(l, value, 0.001, 86400, &((struct scene_case *)target)->timeout);
 }
 
+static int take_grace(struct loader *l, const struct node *value, void *target)
+{
+    return scene_fields_number(l, value, 0.001, 86400, &((struct scene_case *)target)->grace);
+}
+
 static int take_seed(struct loader *l, const struct node *value, void *target)
 {
     int64_t seed;
@@ -411,6 +416,7 @@ static int take_case(struct loader *l, const struct node *value, void *target)
         { "modes", take_modes, false },
         { "clusters", take_clusters, false },
         { "timeout", take_timeout, false },
+        { "grace", take_grace, false },
         { "seed", take_seed, false },
         { "tolerance", take_tolerance, false },
         { "scalars", take_case_scalars, false },
@@ -461,6 +467,20 @@ static int take_deps(struct loader *l, const struct node *value, void *target)
     return PTO_OK;
 }
 
+static int take_keeps_thread(struct loader *l, const struct node *value, void *target)
+{
+    const char *text;
+    int status = scene_fields_text(l, value, &text);
+
+    (void)target;
+    if (status < 0)
+        return status;
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        return REFUSE(l, value, "keeps_thread must be true or false, not '%.80s'", text);
+    l->scene->keeps_thread = text[0] == 't';
+    return PTO_OK;
+}
+
 static const struct field scene_fields[] = {
     { "name", take_scene_name, true },
     { "summary", take_summary, false },
@@ -470,6 +490,8 @@ static const struct field scene_fields[] = {
     { "deps", take_deps, false },
     { "clusters", take_clusters, false },
     { "timeout", take_timeout, false },
+    { "grace", take_grace, false },
+    { "keeps_thread", take_keeps_thread, false },
     { "seed", take_seed, false },
     { "tolerance", take_tolerance, false },
     { "flags", scene_sources_take_flags, false },

@@ -289,8 +289,11 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     for (uint32_t n = s->options->trace_records; n > options.trace_records;)
         options.trace_records = options.trace_records != 0 ? 2 * options.trace_records : 1;
     options.timeout_ns = (uint64_t)(timeout * 1e9);
+    options.launch_timeout_ns = (uint64_t)(s->options->launch_timeout * 1e9);
+    options.grace_ns = (uint64_t)(session_grace(s->options, s->data.kase) * 1e9);
+    options.keeps_thread = s->options->keeps_thread || s->scene->keeps_thread;
     if (s->options->is_debugged) {
-        options.timeout_ns = 0;
+        options.timeout_ns = options.launch_timeout_ns = 0;
         options.stall_timeout_ns = options.data_timeout_ns = 1ull << 62;
     }
     options.task = watch != NULL ? scene_writer_watch_task : NULL;

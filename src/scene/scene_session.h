@@ -14,10 +14,13 @@ enum { SESSION_PLACE_BYTES = 128 };
 
 struct session_options {
     struct scene_build_options build;
-    uint32_t workers;  /* 0: the default */
-    uint32_t clusters; /* 0: the case's */
-    double timeout;    /* seconds; 0: the case's */
-    bool is_isolated;  /* the device is in a process of its own */
+    uint32_t workers;      /* 0: the default */
+    uint32_t clusters;     /* 0: the case's */
+    double timeout;        /* seconds; 0: the case's */
+    double grace;          /* the same */
+    double launch_timeout; /* seconds from the launch; 0: none */
+    bool keeps_thread;     /* or the scene's orchestration does */
+    bool is_isolated;      /* the device is in a process of its own */
     uint32_t
         order_seed;    /* of the order to run in, or of the first of `orders`; 0: the usual, or 1 */
     uint32_t orders;   /* how many are tried after a run in the usual one */
@@ -29,6 +32,15 @@ struct session_options {
     char *
         place; /* what goes on, for whoever finds the process dead: " in the golden"; may be NULL */
 };
+
+/* Seconds that kernels have to come back when the time of a run is over. */
+static inline double session_grace(const struct session_options *options,
+                                   const struct scene_case *kase)
+{
+    double grace = options->grace != 0 ? options->grace : kase->grace;
+
+    return grace != 0 ? grace : PTO_GRACE_DEFAULT_NS / 1e9;
+}
 
 /* The seed of a run that is none of `orders`. */
 static inline uint32_t session_usual_order(const struct session_options *options)

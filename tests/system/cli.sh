@@ -70,6 +70,10 @@ expect 2 "option '-o' needs a value" build -o
 expect 2 "ambiguous option '--is'" build --is=here
 expect 2 "unexpected argument '--list'" drill all -- --list
 expect 2 "--timeout must be from 0.001 to 86400 seconds, not 'soon'" run --timeout soon
+expect 2 "--grace must be from 0.001 to 86400 seconds, not '0'" test --grace 0
+expect 2 "--launch-timeout must be from 0.001 to 86400 seconds, not '-1'" run --launch-timeout -1
+expect 2 "--debug is for looking, which has no end, and --grace begins there" run --debug --grace 1
+expect 2 "--debug is for looking, which takes time, and --launch-timeout ends it" run --debug --launch-timeout 1
 expect 2 "--seed must be a 64-bit number, not '-1'" check --seed -1
 expect 2 "--deps must be safe or simpler, not 'none'" check --deps none
 expect 2 "unexpected argument 'more'" check more

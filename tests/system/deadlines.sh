@@ -42,3 +42,17 @@ for isolated in "" --isolated; do
     grep -q '"had not returned"' trace-*.json || fail "the timeline does not tell of the kernel"
     check looping 'the graph is still being built' $isolated
 done
+
+# The time from the launch; and kernels have as long to come back as is said.
+timeout 60 "$pto" run hung --case small --platform a2a3sim --mode stream --launch-timeout 0.2 >out 2>&1 &&
+    fail "no end: $(cat out)"
+grep -q "the run has not ended 200 ms after its launch" out || fail "--launch-timeout: $(cat out)"
+"$pto" new slow >/dev/null
+sed -i 's/#include <pto\/kernel.h>/#include <time.h>\n&/; s/^    for (/    nanosleep(\&(struct timespec){ 1, 0 }, NULL);\n&/' slow/kernels/*.c
+begin=$(date +%s%N)
+timeout 60 "$pto" run slow --case small --platform a2a3sim --mode stream --timeout 0.2 --grace 600 >out 2>&1 && fail "no end: $(cat out)"
+grep -q "the run has not ended after 200 ms" out || fail "--grace 600: $(cat out)"
+[ $(($(date +%s%N) - begin)) -ge 1000000000 ] || fail "a kernel was not waited for: $(cat out)"
+timeout 60 "$pto" run hung --case small --platform a2a3sim --mode stream --timeout 0.2 --grace 0.05 --keep-thread >out 2>&1 && fail "no end: $(cat out)"
+grep -q "the run has not ended after 200 ms" out || fail "--grace 0.05: $(cat out)"
+echo "ok    --launch-timeout, --grace, --keep-thread"

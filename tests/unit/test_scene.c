@@ -27,6 +27,8 @@ static void reads_everything_that_may_stand_there(void **state)
         "modes: [host]\n"
         "deps: simpler\n"
         "timeout: 2.5\n"
+        "grace: 0.25\n"
+        "keeps_thread: true\n"
         "flags: [-DALL]\n"
         "include: [common, /abs]\n"
         "isa_pin: sha256:00\n"
@@ -52,7 +54,7 @@ static void reads_everything_that_may_stand_there(void **state)
         "  - { name: one }\n"
         "  - { name: two, params: { n: 16, m: 1 }, platforms: [a2a3sim, a2a3], modes: [stream, "
         "host],\n"
-        "      clusters: 3, timeout: 9, seed: 12, tolerance: { int64: { atol: 1 } },\n"
+        "      clusters: 3, timeout: 9, grace: 7, seed: 12, tolerance: { int64: { atol: 1 } },\n"
         "      scalars: { u: 0.25, t: 7 },\n"
         "      inputs: { b: b.npy }, expected: { c: /c.npy } }\n";
     struct fault fault = { .status = 0 };
@@ -91,6 +93,8 @@ static void reads_everything_that_may_stand_there(void **state)
     assert_int_equal(s->kase[0].platform_count, 1);
     assert_int_equal(s->kase[0].modes, 1u << PTO_MODE_HOST);
     assert_true(s->kase[0].timeout == 2.5);
+    assert_true(s->kase[0].grace == 0.25);
+    assert_true(s->keeps_thread);
     assert_true(s->kase[0].tolerance[PTO_BFLOAT16].ulp == 2);
     assert_null(s->kase[0].expected);
     two = &s->kase[1];
@@ -129,6 +133,8 @@ static void has_defaults(void **state)
     assert_int_equal(s->kase[0].platform_count, 2);
     assert_int_equal(s->kase[0].modes, 3);
     assert_true(s->kase[0].timeout == SCENE_TIMEOUT_DEFAULT);
+    assert_true(s->kase[0].grace == 0);
+    assert_false(s->keeps_thread);
     assert_true(s->kase[0].tolerance[PTO_FLOAT32].rtol == 1e-5);
     scene_close(s);
 }
@@ -176,6 +182,8 @@ static const struct {
     { HEAD TAIL "platforms: [a5sim, a5sim]\n", ":7:20: duplicate platform 'a5sim'" },
     { HEAD TAIL "timeout: soon\n", ":7:10: expected a number from 0.001 to 86400" },
     { HEAD TAIL "timeout: nan\n", ":7:10: expected a number" },
+    { HEAD TAIL "grace: 0\n", ":7:8: expected a number from 0.001 to 86400" },
+    { HEAD TAIL "keeps_thread: maybe\n", ":7:15: keeps_thread must be true or false, not 'maybe'" },
     { HEAD TAIL "deps: none\n", ":7:7: deps must be safe or simpler, not 'none'" },
     { HEAD TAIL "tolerance: { float31: { rtol: 1 } }\n",
       ":7:14: 'float31' is not an element type" },
