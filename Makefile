@@ -11,7 +11,7 @@ PUBLIC_HEADERS = build.h callable.h device.h door.h dtype.h error.h graph.h kern
 
 BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
 	program.c sized.c thread_state.c
-GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c \
+GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c region_join.c \
 	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c
 CORE_SRC =
@@ -49,7 +49,7 @@ EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=exampl
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_deadlines test_faults test_fiber test_os test_api test_sim test_runs test_memory \
 	test_lanes test_gangs test_predicate test_deferred test_scan test_build test_callables \
-	test_graph_launch
+	test_graph_launch test_joins
 
 PREFIX ?= /usr/local
 DESTDIR ?=

@@ -272,6 +272,11 @@ static void submit_looks(struct pto_orch *o, const struct point *p)
     fresh_looks(o, p->tasks);
 }
 
+static void submit_rounds(struct pto_orch *o, const struct point *p)
+{
+    fresh_rounds(o, p->tasks);
+}
+
 #define TASK_POINTS "1000 10000 100000 1000000 10000000"
 #define PREDECESSOR_POINTS "1 3 10 30 100 300 1000"
 #define REGION_POINTS "1 10 100 1000 10000 100000"
@@ -308,6 +313,9 @@ static const struct curve curves[] = {
     { "fresh:looks", submit_looks, FRESH_POINTS, STREAMED },
     { "fresh:looks-built", submit_looks, FRESH_POINTS, BUILT },
     { "fresh:looks-kept", submit_looks, FRESH_POINTS, KEPT },
+    { "fresh:rounds", submit_rounds, FRESH_POINTS, STREAMED },
+    { "fresh:rounds-built", submit_rounds, FRESH_POINTS, BUILT },
+    { "fresh:rounds-kept", submit_rounds, FRESH_POINTS, KEPT },
     { "cores:nodep", submit_nodep, CORE_POINTS, STREAMED },
     { "cores:stencil64", submit_stencil, CORE_POINTS, STREAMED },
     { "workers:nodep", submit_nodep, WORKER_POINTS, STREAMED },

@@ -181,6 +181,8 @@ struct pto_run_report {
      * Dependencies wired. A task that has ended when another one is submitted needs no
      * edge to it, so a streamed run has as many as its timing leaves over: other runs of
      * the same graph differ. In PTO_MODE_HOST and in a built graph there are all of them.
+     * Where n tasks wait for the same m there are n + m or 2m + n (docs/ordering.md: joins),
+     * unless `edge` of the options or a recorder asks for each.
      */
     uint64_t edges;
     uint64_t ns;        /* first submit to last completion */

@@ -148,4 +148,21 @@ static inline void fresh_looks(struct pto_orch *o, uint32_t count)
     }
 }
 
+/* All tiles of a buffer are written, then the whole is read as often; twice. */
+static inline void fresh_rounds(struct pto_orch *o, uint32_t count)
+{
+    uint32_t tiles = (count + 3) / 4;
+    const uint32_t shape[1] = { tiles * FRESH_TILE };
+    const uint32_t tile[1] = { FRESH_TILE };
+    struct pto_tensor whole = pto_tensor_external((void *)FRESH_BASE, shape, 1, PTO_FLOAT32);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at[1] = { i % tiles * FRESH_TILE };
+        struct pto_tensor t = pto_tensor_view(&whole, tile, at);
+        bool is_read = i / tiles % 2 != 0;
+
+        fresh_submit(o, is_read ? &whole : &t, is_read);
+    }
+}
+
 #endif

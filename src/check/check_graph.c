@@ -38,7 +38,15 @@ struct profile {
     uint32_t launch; /* timing slots and hints */
 };
 
-enum shape { SHAPE_CHAIN, SHAPE_FAN, SHAPE_STENCIL, SHAPE_DAG, SHAPE_MESS, SHAPE_MIX };
+enum shape {
+    SHAPE_CHAIN,
+    SHAPE_FAN,
+    SHAPE_STENCIL,
+    SHAPE_ROUNDS,
+    SHAPE_DAG,
+    SHAPE_MESS,
+    SHAPE_MIX
+};
 
 struct made {
     uint32_t task;
@@ -60,7 +68,7 @@ struct generator {
     uint32_t scope; /* the innermost open one */
     uint32_t bare_count;
     uint32_t deferred_count;
-    uint32_t step; /* of the stencil or the fan */
+    uint32_t step; /* of the stencil, the fan or the rounds */
 };
 
 static void make_profile(struct generator *gen);
@@ -387,6 +395,34 @@ static void add_stencil(struct generator *gen, struct check_task *task)
     }
 }
 
+/* Tiles of a tensor are written, then all of it is read again and again; several times. */
+static void add_round(struct generator *gen, struct check_task *task)
+{
+    uint32_t step = gen->step++;
+    const struct pto_tensor *t = &gen->frames[step / 80 % gen->frame_count];
+    bool is_read = step / 16 % 2 != 0;
+    uint32_t offsets[PTO_MAX_DIMS] = { 0 }, shapes[PTO_MAX_DIMS];
+    uint32_t longest = 0;
+    struct pto_tensor view;
+    struct check_region region;
+
+    for (uint32_t d = 0; d < t->ndims; d++) {
+        shapes[d] = t->shapes[d];
+        longest = shapes[d] > shapes[longest] ? d : longest;
+    }
+    if (!is_read) {
+        shapes[longest] = (t->shapes[longest] + 15) / 16;
+        offsets[longest] = step % (t->shapes[longest] / shapes[longest]) * shapes[longest];
+    }
+    view = pto_tensor_view(t, shapes, offsets);
+    region = check_region_from_tensor(&view);
+    add_arg(gen, task, &region,
+            is_read                     ? PTO_TAG_INPUT
+            : rng_chance(&gen->rng, 50) ? PTO_TAG_INOUT
+                                        : PTO_TAG_OUTPUT_EXISTING,
+            -1, 0);
+}
+
 static void make_args(struct generator *gen, struct check_task *task, enum shape shape)
 {
     static const enum pto_tag tags[] = { PTO_TAG_INPUT, PTO_TAG_INPUT, PTO_TAG_INPUT,
@@ -407,6 +443,9 @@ static void make_args(struct generator *gen, struct check_task *task, enum shape
         count = 0;
     } else if (shape == SHAPE_STENCIL) {
         add_stencil(gen, task);
+        count = rng_chance(rng, 10) ? 1 : 0;
+    } else if (shape == SHAPE_ROUNDS) {
+        add_round(gen, task);
         count = rng_chance(rng, 10) ? 1 : 0;
     } else if (shape == SHAPE_DAG) {
         count = count > 3 && count < 7 ? count - 3 : count;

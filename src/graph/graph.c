@@ -58,6 +58,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->ordered_from = 1;
     g->scope_count = 0;
     g->edge_total = 0;
+    g->join_total = 0;
     g->has_unlisted = false;
     g->slot_pool.used = g->info_pool.used = 0;
     g->edge_pool.used = g->retained_pool.used = 0;

@@ -28,6 +28,7 @@ enum {
     GRAPH_EDGES_PER_CHUNK = 63,
     GRAPH_RETAINED_PER_CHUNK = 31,
     GRAPH_RECENT = 4096,
+    GRAPH_JOINED_MIN = 8, /* edges that make a join worth while */
 };
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
 enum { GRAPH_GUARD_BYTES = GRAPH_OUTPUT_ALIGN }; /* of a guard: graph/guards.h */
@@ -163,8 +164,9 @@ struct graph {
     uint64_t quick_traits;         /* what tensors have that have a quick way: take_tensor() */
     uint8_t quick[UINT8_MAX + 1];  /* as access, but 0 for tags without one, or that do not exist */
     uint32_t scope_count;
-    uint64_t edge_total;
-    bool has_unlisted; /* a task of this run uses memory that is not recorded for it */
+    uint32_t join_total; /* made, those that have gone included */
+    uint64_t edge_total; /* of joins, too */
+    bool has_unlisted;   /* a task of this run uses memory that is not recorded for it */
     struct slot_info *info;
     uint32_t info_count;
     uint32_t free_slot[SLOT_CLASS_COUNT];
@@ -289,6 +291,22 @@ uint64_t submit_quick_traits(enum pto_deps deps);
 __attribute__((cold)) int submit_refuse_quick(struct graph *g, const struct slot *t,
                                               const struct pto_tensor *x);
 
+/*
+ * submit.c: joins. Where n tasks write tiles and m then read the whole there would be n * m
+ * edges; a join waits for the n, and the m wait for the join. It is a slot that runs
+ * nothing and is no task: it has no id, and `seq` is that of the latest task that it
+ * may stand for, so whoever asks whether it matters gets the right answer. Whoever is
+ * told of edges gets all of them: then there are no joins (g->edges_plain is 0).
+ *
+ * Begins one that t, which is being submitted, will wait for; t itself it does not wait for. What it stands for
+ * is linked behind with graph_wait_for. NULL: memory has run out.
+ */
+struct slot *graph_join_begin(struct graph *g, struct slot *t, uint32_t seq);
+/* It is complete; slot 0: all that it stood for has gone, and so has it. */
+struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join);
+/* How many edges a task has that is being submitted, or a join. */
+uint32_t graph_count_edges(const struct graph *g, const struct slot *t);
+
 /* slots.c */
 struct slot_info *slot_make(struct graph *g, uint32_t size_class);
 /* The place of the current ring's next id, free. NULL: memory has run out. */
@@ -336,6 +354,9 @@ bool region_has_writer_since(const struct regions *x, const struct region *e, ui
 /* The number of the latest reader; 0: none. */
 uint32_t region_latest_reader(const struct regions *x, const struct region *e);
 void region_forget_readers(struct regions *x, struct region *e);
+/* region_join.c: if many readers are recorded, a join takes their place, for t and others that wait. */
+int region_join_readers(struct graph *g, struct slot *t, struct region *e);
+/* regions.c */
 /* The latest living one of the tasks of one record that writes it, or also reads it; slot 0: none. */
 struct ref region_latest_user(struct graph *g, const struct region *e, bool with_readers);
 void region_drop_vector(struct regions *x, struct region *e);

@@ -342,16 +342,32 @@ void image_each_outside(const struct image *image, const struct pto_entry *entry
     }
 }
 
+/* The tasks that wait for s, or for a join that does; no join waits for a join. */
+static void each_successor(const struct image *image, const struct slot *s, uint32_t before,
+                           void (*each)(void *context, uint32_t before, uint32_t after),
+                           void *context)
+{
+    bool is_one = s->span.count == SPAN_IS_ONE;
+    const uint32_t *line = is_one ? &s->span.first : &image->successor[s->span.first];
+
+    for (uint32_t k = 0; k < (is_one ? 1 : s->span.count); k++) {
+        const struct slot *next = image_slot(image, line[k] & ~SPAN_FOLLOWS);
+
+        if (slot_is_join(next))
+            each_successor(image, next, before, each, context);
+        else
+            each(context, before, next->seq - 1);
+    }
+}
+
 void image_each_edge(const struct image *image,
                      void (*each)(void *context, uint32_t before, uint32_t after), void *context)
 {
     for (uint32_t i = 0; i < image->task_count; i++) {
         const struct slot *s = image_slot(image, image->task[i]);
-        bool is_one = s->span.count == SPAN_IS_ONE;
-        const uint32_t *line = is_one ? &s->span.first : &image->successor[s->span.first];
 
-        for (uint32_t k = 0; k < (is_one ? 1 : s->span.count); k++)
-            each(context, s->seq - 1, image_slot(image, line[k] & ~SPAN_FOLLOWS)->seq - 1);
+        if (!slot_is_join(s))
+            each_successor(image, s, s->seq - 1, each, context);
     }
 }
 

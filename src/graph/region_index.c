@@ -132,6 +132,9 @@ int regions_start(struct graph *g)
     x->frame_parked = x->parked_count = 0;
     x->filled = x->scan_next = 0;
     x->vain_cells = 0;
+    if (x->has_joins)
+        memset(x->join, 0, sizeof(x->join));
+    x->has_joins = false;
     return region_tree_start(g) ? PTO_OK : PTO_ENOMEM;
 }
 
@@ -151,10 +154,11 @@ static uint32_t frame_near(const struct regions *x, const struct pto_tensor *ten
  */
 static void query_again(struct probe *p, struct region *e)
 {
-    uint32_t *floor = &shape_of(p->x, e)->floor;
+    struct region_shape *shape = shape_of(p->x, e);
     uint32_t since = p->since;
     uint32_t reader = region_latest_reader(p->x, e);
 
+    e->last = p->t->seq; /* should it get a leaf meanwhile */
     region_touch_leaf(p->g, e);
     if (p->g->deps == PTO_DEPS_SAFE &&
         (p->access & (ACCESS_LOOKUP | ACCESS_WRITE)) == ACCESS_LOOKUP &&
@@ -164,15 +168,23 @@ static void query_again(struct probe *p, struct region *e)
         region_query(p);
         if (p->has_newer) {
             region_forget_readers(p->x, e);
-            *floor = reader + 1;
+            shape->floor = reader + 1;
+            shape->join = 0;
         }
         if (p->has_newer || reader == p->t->seq)
             return;
         p->reader = 0;
-        p->since = *floor > e->writer.seq && *floor > since ? *floor : since;
-    } else {
-        *floor = 0;
+        if (shape->floor > e->writer.seq && shape->floor > since)
+            p->since = shape->floor;
+        else {
+            p->since = since;
+            if (shape->join != REGION_JOIN_WANTED)
+                shape->join = 0;
+        }
+        region_query_joined(p, shape);
+        return;
     }
+    region_forget_floor(shape);
     region_query(p);
 }
 
@@ -220,6 +232,11 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     p.self = e;
     if (e != NULL && g->deps == PTO_DEPS_SAFE && e->writer.seq >= g->ordered_from)
         p.since = e->writer.seq; /* which waited for all that overlaps: docs/ordering.md */
+    if (g->deps != PTO_DEPS_SAFE && *access == ACCESS_LOOKUP) {
+        region_query_unrecorded(&p, e);
+        *status_out = p.status;
+        return NULL;
+    }
     if (e == NULL) {
         if (!region_is_first(g, p.own_frame))
             region_query(&p);
@@ -236,10 +253,12 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
         return NULL;
     if ((p.access & ACCESS_RECORD) != 0) {
         if (p.is_tangled && (e->flags & REGION_TANGLED) == 0)
-            shape_of(x, e)->floor = 0;
+            region_forget_floor(shape_of(x, e));
         e->flags &= ~(uint32_t)REGION_TANGLED;
         if (p.is_tangled)
             e->flags |= REGION_TANGLED;
+        if (p.is_tangled && (p.access & ACCESS_WRITE) == 0)
+            region_want_join(g, t, shape_of(x, e));
     }
     return e;
 }
@@ -348,6 +367,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
         region_try_one_leaf(g, frame);
         return;
     }
+    e->last = g->seq - 1; /* of the task that is being submitted, for its leaf */
     if (f->is_alone && f->class_of[level].count == f->population && !f->class_of[level].is_crossing)
         f->simple = level;
     region_put_leaves(g, frame);
@@ -703,6 +723,7 @@ static void move_record(struct graph *g, struct region *e, struct region_shape *
     if (shape_of(x, to)->serial != shape->serial) /* most have none: their shapes take no memory */
         shape_of(x, to)->serial = shape->serial;
     shape_of(x, to)->floor = shape->floor;
+    shape_of(x, to)->join = shape->join;
     if (e->kind == REGION_CONTIGUOUS)
         return;
     *shape_of(x, to) = *shape;

@@ -25,6 +25,7 @@ struct probe {
     uint32_t reader; /* the latest one of `self`, if it counts for a reader; 0: none */
     bool has_newer;  /* a writer after that overlaps */
     bool is_tangled; /* something that overlaps stays recorded */
+    bool is_joined;  /* a later one will not look at what was recorded before: who records tells */
     bool has_all_frames;
     int status;
     struct ref user;    /* without a task to wait: the latest one that is recorded */
@@ -50,6 +51,7 @@ static inline void probe_init(struct probe *p, struct graph *g, struct slot *t,
     p->reader = 0;
     p->has_newer = false;
     p->is_tangled = false;
+    p->is_joined = false;
     p->has_all_frames = false;
     p->status = PTO_OK;
     p->user = (struct ref){ 0, 0 };
@@ -59,13 +61,22 @@ static inline void probe_init(struct probe *p, struct graph *g, struct slot *t,
 
 /* Deals with all records that overlap the probe's region, but for its own. */
 void region_query(struct probe *p);
+/*
+ * region_join.c: region_query for a reader that waits for what the reader before waited
+ * for, too. If that was much, a join is made of it, for this reader and those after it.
+ */
+void region_query_joined(struct probe *p, struct region_shape *shape);
+/* A reader is recorded: is it worth while for the next one? */
+void region_want_join(const struct graph *g, const struct slot *t, struct region_shape *shape);
+/* The same for a reader that is not recorded, with what is recorded for the same region. */
+void region_query_unrecorded(struct probe *p, struct region *e);
 /* Whether nothing can overlap a new box of the frame, because nothing at all is in its memory. */
 bool region_is_first(struct graph *g, uint32_t frame);
 
 bool region_tree_start(struct graph *g);
 /* Makes the tree anew if most of it is out of date. False: memory has run out. */
 bool region_tree_tidy(struct graph *g);
-/* A record becomes a leaf; an interval in terms of the frame `near`, if that is not 0. */
+/* A new record becomes a leaf; an interval in terms of the frame `near`, if that is not 0. */
 void region_enter_tree(struct graph *g, struct region *e, uint32_t near);
 /* The access of a record that may have a leaf. */
 void region_touch_leaf(struct graph *g, struct region *e);
@@ -101,6 +112,13 @@ static inline struct region_shape *shape_at(const struct regions *x, uint32_t in
 static inline struct region_shape *shape_of(const struct regions *x, const struct region *e)
 {
     return shape_at(x, index_of(x, e));
+}
+
+/* All writers count for the readers of the region. */
+static inline void region_forget_floor(struct region_shape *shape)
+{
+    shape->floor = 0;
+    shape->join = 0;
 }
 
 /* Under the reference's rules each buffer is an address space of its own. */

@@ -177,18 +177,20 @@ static void visit_record(struct probe *p, struct region *e)
             p->user = user;
         return;
     }
+    if ((p->access & ACCESS_WRITE) != 0 && o != OVERLAP_COVERS && e->vector != 0)
+        p->status = region_join_readers(p->g, p->t, e) < 0 ? PTO_ENOMEM : PTO_OK;
     if (p->reader != 0)
         p->has_newer = p->has_newer || region_has_writer_since(x, e, p->reader + 1);
-    if ((p->access & ACCESS_LOOKUP) != 0)
+    if ((p->access & ACCESS_LOOKUP) != 0 && p->status >= 0)
         p->status = region_wait(p->g, p->t, e, p->access, p->since) < 0 ? PTO_ENOMEM : PTO_OK;
     if (o == OVERLAP_COVERS && (p->access & ACCESS_REPLACE) != 0) {
         region_remove(p->g, e);
         return;
     }
-    if ((p->access & ACCESS_RECORD) != 0) {
+    if ((p->access & ACCESS_RECORD) != 0 || p->is_joined) {
         p->is_tangled = true;
         if ((e->flags & REGION_TANGLED) == 0)
-            shape_of(x, e)->floor = 0;
+            region_forget_floor(shape_of(x, e));
         e->flags |= REGION_TANGLED;
         if (e->kind == REGION_BOX && e->frame != 0)
             region_forget_known(x, shape_of(x, e), e);
@@ -361,7 +363,8 @@ static bool has_leaf(const struct regions *x, const struct region *e)
     return x->is_indexed;
 }
 
-static void record_bounds(struct graph *g, struct region *e, struct tree_bounds *b)
+/* `last` is the number of its latest access. */
+static void record_bounds(struct graph *g, struct region *e, uint32_t last, struct tree_bounds *b)
 {
     struct region_shape *shape = region_shape(&g->regions, e);
 
@@ -369,7 +372,7 @@ static void record_bounds(struct graph *g, struct region *e, struct tree_bounds 
     if (g->deps != PTO_DEPS_SAFE)
         b->lo += shape->geom.base;
     b->hi = b->lo + e->length;
-    b->last = e->kind == REGION_FRAME ? UINT32_MAX : g->seq; /* its boxes are used unseen */
+    b->last = e->kind == REGION_FRAME ? UINT32_MAX : last; /* its boxes are used unseen */
     b->frame = e->kind == REGION_CONTIGUOUS ? TREE_PLAIN : TREE_LOOSE;
     b->dims = 0;
     if (e->kind == REGION_BOX && e->frame != 0)
@@ -382,18 +385,18 @@ void region_touch_leaf(struct graph *g, struct region *e)
 
     if (!has_leaf(&g->regions, e))
         return;
-    record_bounds(g, e, &b);
+    record_bounds(g, e, g->seq, &b);
     region_tree_touch(&g->regions.tree, &b, index_of(&g->regions, e));
 }
 
 /* `near` is a frame in whose terms an interval is to be put, or 0. */
-void region_enter_tree(struct graph *g, struct region *e, uint32_t near)
+static void enter_tree(struct graph *g, struct region *e, uint32_t last, uint32_t near)
 {
     struct regions *x = &g->regions;
     struct region_shape *shape = region_shape(x, e);
     struct tree_bounds b;
 
-    record_bounds(g, e, &b);
+    record_bounds(g, e, last, &b);
     if (near != 0 && b.frame == TREE_PLAIN)
         put_in_terms(g, near, &b);
     if (++x->serial == 0)
@@ -402,6 +405,11 @@ void region_enter_tree(struct graph *g, struct region *e, uint32_t near)
     x->leaf_count++;
     if (!region_tree_insert(&x->tree, &b, index_of(x, e), x->serial))
         x->is_short = true;
+}
+
+void region_enter_tree(struct graph *g, struct region *e, uint32_t near)
+{
+    enter_tree(g, e, g->seq, near);
 }
 
 void region_leave_tree(struct regions *x, struct region *e)
@@ -440,7 +448,7 @@ static void spread(struct graph *g, uint32_t frame)
     f->is_spread = true;
     f->look_wait = ALONE_WAIT + f->population;
     for (uint32_t index = f->first; index != 0; index = shape_at(x, index - 1)->frame_next)
-        region_enter_tree(g, record_at(x, index - 1), 0);
+        enter_tree(g, record_at(x, index - 1), record_at(x, index - 1)->last, 0);
 }
 
 void region_put_leaves(struct graph *g, uint32_t frame)
@@ -496,7 +504,7 @@ static bool is_interval(const struct region *e)
 static void enter_interval(struct graph *g, struct region *e)
 {
     if (is_interval(e))
-        region_enter_tree(g, e, 0);
+        enter_tree(g, e, e->last, 0);
 }
 
 /* Puts all intervals into the tree, which from now on has them. */
@@ -509,7 +517,7 @@ static void index_intervals(struct graph *g)
 static void enter_again(struct graph *g, struct region *e)
 {
     if (has_leaf(&g->regions, e))
-        region_enter_tree(g, e, 0);
+        enter_tree(g, e, e->last, 0);
 }
 
 bool region_tree_tidy(struct graph *g)

@@ -43,6 +43,7 @@ enum {
     REGION_CLASSES = 8,      /* box shapes (rounded up) that a frame keeps apart */
     REGION_FRAME_CACHE = 16, /* recently used frames, by hash */
     REGION_KNOWN_BITS = 10,  /* boxes known by their descriptors: 1024 */
+    REGION_JOIN_BITS = 5,    /* regions whose readers have many predecessors: 32 */
     REGION_FRAMES_MAX = UINT16_MAX,
     REGION_TABLE_START = 1024,
     REGION_TABLE_KEPT = 1 << 16, /* between runs, at most */
@@ -116,8 +117,11 @@ struct region_shape {
     uint32_t known;  /* of a frame's box: the only place among the known ones where it can be */
     uint32_t serial; /* of its leaf in the tree, if it is to have one; else not that of any leaf */
     uint32_t floor;  /* while it is tangled, from where on writers count for readers; 0: all */
-    uint32_t reserved;
+    uint32_t join;   /* slot of one for the writers below `floor` that readers wait for; 0: none */
 };
+
+/* Of `join`: the next reader makes one, if the writers are still the same. */
+#define REGION_JOIN_WANTED UINT32_MAX
 
 /*
  * A box by its descriptor, whose bytes say which region it is; those of further
@@ -133,6 +137,18 @@ struct known_box {
     uint64_t stride;
     struct region *record;
     uint64_t reserved;
+};
+
+/*
+ * Under the reference's rules, which record no readers: a region that was read by a task with
+ * many predecessors. From the next reader on a join stands for them.
+ */
+struct region_join {
+    struct geom geom;
+    struct ref ref; /* slot 0: there is none yet */
+    uint32_t floor; /* writers from here on are waited for one by one */
+    uint32_t size;  /* predecessors that it stands for; 0: nothing is here */
+    uint32_t extra; /* edges to others since then: as many as that, and it is made anew */
 };
 
 struct region_class {
@@ -219,6 +235,7 @@ struct regions {
     bool has_versions;    /* a version other than 0 was seen (simpler rules) */
     bool is_indexed;      /* intervals have leaves in the tree, too */
     bool is_short;        /* memory for the tree has run out */
+    bool has_joins;       /* some of `join` are in use */
     struct region_tree tree;
     uint32_t leaf_count;   /* records that have a leaf; the tree's others are to be dropped */
     uint32_t serial;       /* of the latest leaf */
@@ -229,6 +246,7 @@ struct regions {
     uint32_t scan_next;  /* ... and how many it takes until all may be looked through again */
     uint64_t vain_cells; /* of the grids of intervals: looked at, and nothing near was there */
     struct known_box known[1 << REGION_KNOWN_BITS];
+    struct region_join join[1 << REGION_JOIN_BITS];
     struct pool table_pool;
     struct pool table_shape_pool;
     struct pool overflow_pool;

@@ -105,6 +105,47 @@ static struct slot *lack_memory(struct graph *g)
     return SUBMIT_REFUSED;
 }
 
+struct slot *graph_join_begin(struct graph *g, struct slot *t, uint32_t seq)
+{
+    struct slot_info *info = provide_slot(g, 0);
+    struct slot *join;
+
+    if (info == NULL)
+        return NULL;
+    join = graph_slot(g, info->line);
+    g->free_slot[0] = info->next;
+    atomic_note_write(join);
+    aptr_store_relaxed(&join->successors, NULL); /* others learn of it through a release below */
+    a32_store_relaxed(&join->pending, SLOT_BIAS);
+    join->seq = info->seq = seq;
+    join->kernel[0] = SLOT_NO_KERNEL;
+    join->counts = slot_counts(0, 0);
+    join->traits = 0; /* no lanes, no edges */
+    join->buffer = 0;
+    join->block_count = 0;
+    join->site = NULL;
+    join->id = pto_task_id_invalid();
+    g->live++;
+    g->join_total++;
+    aptr_store_relaxed(&t->successors,
+                       SLOT_SEALED); /* for as long as the join is made: nobody else knows t */
+    return join;
+}
+
+struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join)
+{
+    aptr_store_relaxed(&t->successors, NULL); /* as it was: nobody waits for t yet */
+    if (!arm_task(g, join))
+        return slot_ref(join);
+    graph_retire(g, join->number);
+    return (struct ref){ 0, 0 };
+}
+
+uint32_t graph_count_edges(const struct graph *g, const struct slot *t)
+{
+    return t->edge_count + ((t->flags & SLOT_HAS_SPILL) != 0 ? submit_count_spilled(g, t) : 0);
+}
+
 struct slot *graph_submit_closely(struct graph *g, const struct pto_kernels *kernels,
                                   const struct pto_args *args, const struct pto_site *site,
                                   struct pto_outputs *out)
@@ -240,7 +281,8 @@ static inline bool add_edge(struct graph *g, struct slot *p, struct slot *t, voi
 
 /*
  * The submitter is the only one that adds to a list, so if t waits for r
- * already, its edge is the newest of r's list: the head tells.
+ * already, its edge is the newest of r's list: the head tells. A join that is
+ * made in between hides it; then there are two, which are counted as two.
  */
 int graph_link(struct graph *g, struct slot *t, struct ref r)
 {

@@ -145,6 +145,8 @@ static void each_edge(struct teller *t,
 static void note_waiting(struct teller *t, struct slot *before, struct slot *after)
 {
     (void)before;
+    if (slot_is_join(after))
+        return;
     if (t->o->graph->info[after->number].stall_cause == STALL_READY)
         note_cause(t, after, STALL_WAITS);
 }
@@ -153,6 +155,12 @@ static void tell_before(struct teller *t, struct slot *before, struct slot *afte
 {
     if (after != t->about)
         return;
+    if (slot_is_join(before)) { /* so it waits for what that waits for, which are tasks */
+        t->about = before;
+        each_edge(t, tell_before);
+        t->about = after;
+        return;
+    }
     if (t->told->wait_count < STALL_WAITS_TOLD)
         t->told->wait[t->told->wait_count] = before->seq - 1;
     t->told->wait_count++;
@@ -166,6 +174,10 @@ static void tell_idle(struct teller *t, uint32_t number)
 
     if (info->seq == 0 || info->stall_cause == STALL_RUNS || info->stall_cause == STALL_DEFERRED)
         return;
+    if (slot_is_join(s)) { /* which is no task */
+        t->o->stall.live--;
+        return;
+    }
     if (info->stall_cause == STALL_READY)
         note_cause(t, s, port_is_queued(t->o->machine, s) ? STALL_QUEUED : STALL_READY);
     t->told = tell_task(t, s, (enum stall_cause)info->stall_cause);

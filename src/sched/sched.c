@@ -203,6 +203,8 @@ __attribute__((noinline)) static enum step run_nothing(struct worker *w, struct 
 {
     enum trace_nothing why = why_nothing(s);
 
+    if (slot_is_join(s))
+        return STEP_DONE;
     w->nothing[why]++;
     if (w->trace != NULL)
         trace_no_run(w->trace, s->seq, s->kernel[s->kernel[0] == SLOT_NO_KERNEL], why);

@@ -86,6 +86,7 @@ void sharing_builder_goes_on(struct sharing *sh, struct worker *w, uint64_t now_
         sh->cycle.begin_ns = now_ns;
         sh->cycle.seq = g->seq;
         sh->cycle.live = g->live;
+        sh->cycle.joins = g->join_total;
         sh->cycle.executed = sched_executed(w);
         sh->cycle.edges = g->edge_total;
         sh->check_at = g->seq + SHARING_CYCLE; /* others may keep up: there is always room */
@@ -128,7 +129,8 @@ static void judge_edges(struct sharing *sh, const struct graph *g)
 static void end_cycle(struct sharing *sh, struct worker *w, uint64_t now_ns)
 {
     const struct graph *g = w->graph;
-    uint64_t tasks = (uint64_t)(g->seq - sh->cycle.seq) + sh->cycle.live - g->live;
+    uint64_t tasks = (uint64_t)(g->seq - sh->cycle.seq) + (g->join_total - sh->cycle.joins) +
+                     sh->cycle.live - g->live;
     uint64_t own = sched_executed(w) - sh->cycle.executed;
 
     judge_edges(sh, g);

@@ -152,6 +152,7 @@ struct sharing {
         uint32_t live;     /* live ones, then */
         uint64_t executed; /* by the submitter, until then */
         uint64_t edges;    /* of the graph, until then */
+        uint32_t joins;    /* the same */
     } cycle;
 };
 

@@ -246,7 +246,11 @@ static void add_launched(struct sim *m, const struct image *image)
             (const void *)(image->slots + (uint64_t)image->task[i] * SLOT_LINE_BYTES);
         const struct pto_tensor *tensor =
             (const void *)(image->slots + (uint64_t)s->payload * SLOT_LINE_BYTES);
-        struct chip_argument *at = tell_task(
+        struct chip_argument *at;
+
+        if (slot_is_join(s))
+            continue;
+        at = tell_task(
             m, (struct chip_task){ .index = s->seq - 1, .tensor_count = s->tensor_count }, s->site);
 
         for (uint32_t k = 0; at != NULL && k < s->tensor_count; k++)

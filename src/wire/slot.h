@@ -22,6 +22,7 @@
 #define PTO_SLOT_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/atomic.h"
@@ -147,6 +148,12 @@ struct slot {
 static_assert(sizeof(struct slot) == 2 * SLOT_LINE_BYTES, "a slot's header is two lines");
 static_assert(offsetof(struct slot, edge) == SLOT_LINE_BYTES, "line 0 is enough without edges");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "where id and traits have their parts");
+
+/* Not a task, but a node that stands for many edges (graph/graph.h): no task has no blocks. */
+static inline bool slot_is_join(const struct slot *s)
+{
+    return s->block_count == 0;
+}
 
 /* Of a task with one kernel that always runs once, and no edges. */
 static inline uint32_t slot_traits(uint32_t core_type, uint32_t flags)

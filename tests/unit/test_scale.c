@@ -104,7 +104,7 @@ static double time_of(struct pto_device *device, struct pto_callable *callable,
     submit_count = count;
     if (c->how != KEPT) {
         assert_int_equal(pto_run(device, callable, &entry, &options, &report), PTO_OK);
-        assert_true(report.edges <= 2 * count);
+        assert_true(report.edges <= 3 * count);
         return c->submit == look_beside_tasks ? looks_ns / LOOKS : (cpu_ns() - start) / count;
     }
     assert_int_equal(pto_graph_build(device, callable, &entry, &options, &report, &graph), PTO_OK);
@@ -149,6 +149,10 @@ static void a_submit_costs_the_same_among_many(void **state)
         { "whole reads between tiles", fresh_looks, STREAMED, PTO_DEPS_SAFE },
         { "whole reads between tiles, held", fresh_looks, HELD, PTO_DEPS_SAFE },
         { "whole reads between tiles, kept", fresh_looks, KEPT, PTO_DEPS_SAFE },
+        { "rounds of tiles and whole reads", fresh_rounds, STREAMED, PTO_DEPS_SAFE },
+        { "rounds of tiles and whole reads, held", fresh_rounds, HELD, PTO_DEPS_SAFE },
+        { "rounds of tiles and whole reads, held, simpler", fresh_rounds, HELD, PTO_DEPS_SIMPLER },
+        { "rounds of tiles and whole reads, kept", fresh_rounds, KEPT, PTO_DEPS_SAFE },
         { "wide reads, held", fresh_wide, HELD, PTO_DEPS_SAFE },
         { "elements beside tasks", look_beside_tasks, STREAMED, PTO_DEPS_SAFE },
         { "elements while building", set_and_get, KEPT, PTO_DEPS_SAFE },

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where a join (graph.h) takes the place of many edges: for the writers that one
+ * reader of a region after the other waits for, and for the readers that one writer
+ * of a part of it after the other does.
+ */
+#include <string.h>
+
+#include "graph/region_probe.h"
+
+/* ---- many writers ---- */
+
+/* What is recorded for the probe's region itself, in `own`, and what overlaps it, if anything does. */
+static void query_with(struct probe *p, struct region *own)
+{
+    if (own == NULL || (own->flags & REGION_TANGLED) != 0 || p->x->has_versions)
+        region_query(p);
+    if (own != NULL && p->status >= 0 && region_wait(p->g, p->t, own, p->access, p->since) < 0)
+        p->status = PTO_ENOMEM;
+}
+
+/* All that the probe finds is waited for by a join. Slot 0: nothing that is alive, or no memory. */
+static struct ref join_writers(struct probe *p, struct region *own, uint32_t *size_out)
+{
+    struct graph *g = p->g;
+    struct slot *t = p->t;
+    struct slot *join = graph_join_begin(g, t, t->seq - 1);
+    struct ref ref = { 0, 0 };
+
+    *size_out = 0;
+    if (join == NULL) {
+        p->status = PTO_ENOMEM;
+        return ref;
+    }
+    p->t = join;
+    query_with(p, own);
+    p->t = t;
+    *size_out = graph_count_edges(g, join);
+    return graph_join_end(g, t, join);
+}
+
+static void wait_for_join(struct probe *p, struct ref join)
+{
+    if (join.slot != 0 && p->status >= 0 && graph_wait_for(p->g, p->t, join) < 0)
+        p->status = PTO_ENOMEM;
+}
+
+void region_query_joined(struct probe *p, struct region_shape *shape)
+{
+    struct ref join = { shape->join, shape->floor - 1 };
+    uint32_t size;
+
+    if (shape->join != REGION_JOIN_WANTED) {
+        region_query(p);
+    } else {
+        join = join_writers(p, NULL, &size);
+        shape->join = join.slot;
+        shape->floor = p->t->seq;
+    }
+    wait_for_join(p, join);
+}
+
+void region_want_join(const struct graph *g, const struct slot *t, struct region_shape *shape)
+{
+    if (shape->join == 0 && t->edge_count == SLOT_EDGES_INLINE && g->edges_plain != 0 &&
+        graph_count_edges(g, t) >= GRAPH_JOINED_MIN)
+        shape->join = REGION_JOIN_WANTED;
+}
+
+static struct region_join *place_of(struct regions *x, const struct geom *geom)
+{
+    uint64_t key = (geom->base + geom->lo) * 0xff51afd7ed558ccdull + geom->hi;
+
+    return &x->join[(key * 0x9e3779b97f4a7c15ull) >> (64 - REGION_JOIN_BITS)];
+}
+
+/* One that is like the reader before: what that waited for is behind a join, or will be. */
+static void query_like_before(struct probe *p, struct region *e, struct region_join *join)
+{
+    uint32_t before;
+
+    p->is_joined = true;
+    if (join->extra >= join->size) {
+        join->ref = join_writers(p, e, &join->size);
+        join->floor = p->t->seq;
+        join->extra = 0;
+    } else {
+        before = graph_count_edges(p->g, p->t);
+        p->since = join->floor;
+        query_with(p, e);
+        join->extra += graph_count_edges(p->g, p->t) - before;
+    }
+    wait_for_join(p, join->ref);
+}
+
+void region_query_unrecorded(struct probe *p, struct region *e)
+{
+    struct regions *x = p->x;
+    const struct slot *t = p->t;
+    uint32_t before = graph_count_edges(p->g, t), added;
+    struct region_join *join = place_of(x, p->geom);
+
+    if (x->has_joins && join->size != 0 && geom_equal(&join->geom, p->geom)) {
+        query_like_before(p, e, join);
+        return;
+    }
+    query_with(p, e);
+    added = graph_count_edges(p->g, t) - before;
+    if (added >= GRAPH_JOINED_MIN && p->g->edges_plain != 0) {
+        *join = (struct region_join){ .geom = *p->geom, .size = added, .extra = added };
+        x->has_joins = true;
+    }
+}
+
+/* ---- many readers ---- */
+
+static uint32_t count_readers(const struct graph *g, const struct region *e)
+{
+    const struct region_vector *v = region_vector(&g->regions, e->vector);
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < e->reader_count; i++)
+        count += graph_is_alive(g, e->reader[i]);
+    for (uint32_t i = v->count; i-- > 0 && count < GRAPH_JOINED_MIN;)
+        count += (v->ref[i].slot & REGION_REF_WRITE) == 0 && graph_is_alive(g, v->ref[i]);
+    return count;
+}
+
+/* No join waits for a join: those that are there stay, among the readers in the record itself. */
+static bool is_join(const struct graph *g, struct ref r)
+{
+    return graph_is_alive(g, r) && slot_is_join(graph_slot(g, g->info[r.slot].line));
+}
+
+int region_join_readers(struct graph *g, struct slot *t, struct region *e)
+{
+    const struct region_vector *v = region_vector(&g->regions, e->vector);
+    struct ref joined[REGION_READERS_INLINE];
+    uint32_t count = 0, latest;
+    struct slot *join;
+    int status = 0;
+
+    if (e->vector == 0 || v->count + e->reader_count < GRAPH_JOINED_MIN || g->edges_plain == 0 ||
+        count_readers(g, e) < GRAPH_JOINED_MIN)
+        return PTO_OK;
+    for (uint32_t i = 0; i < e->reader_count; i++)
+        if (is_join(g, e->reader[i]))
+            joined[count++] = e->reader[i];
+    latest = region_latest_reader(&g->regions, e);
+    if (latest == t->seq || count == REGION_READERS_INLINE)
+        return PTO_OK; /* t is one of them, for which others have to wait; or there is no room */
+    join = graph_join_begin(g, t, latest);
+    if (join == NULL)
+        return PTO_ENOMEM;
+    for (uint32_t i = 0; i < e->reader_count; i++)
+        if (!is_join(g, e->reader[i]))
+            status |= graph_wait_for(g, join, e->reader[i]);
+    for (uint32_t i = 0; i < v->count; i++)
+        if ((v->ref[i].slot & REGION_REF_WRITE) == 0)
+            status |= graph_wait_for(g, join, v->ref[i]);
+    joined[count++] = graph_join_end(g, t, join);
+    region_forget_readers(&g->regions, e);
+    memcpy(e->reader, joined, count * sizeof(joined[0]));
+    e->reader_count = count & 3;
+    return status;
+}
