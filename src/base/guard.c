@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <unwind.h>
 
+#include "base/program.h"
+
 struct caught {
     struct _Unwind_Exception *exception; /* NULL: nothing was thrown */
     uintptr_t result;                    /* enum guard_result */
@@ -98,11 +100,13 @@ static void describe(struct _Unwind_Exception *exception, char text[GUARD_TEXT])
     static const char cxx[] = "GNUCC++"; /* with its 0: the class, highest byte first */
     void (*take)(struct _Unwind_Exception *, char *, size_t) = NULL;
     bool is_cxx = true;
-    void *library;
+    void *library = NULL;
+    char path[PATH_MAX];
 
     for (uint32_t i = 0; i < sizeof(cxx); i++)
         is_cxx = is_cxx && (exception->exception_class >> (56 - 8 * i) & 0xff) == (uint8_t)cxx[i];
-    library = is_cxx ? dlopen("libptoguard.so.0", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE) : NULL;
+    if (is_cxx && program_find_library("libptoguard.so.0", path))
+        library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library != NULL) {
         *(void **)&take = dlsym(library, "pto_guard_take");
         dlclose(library); /* it stays */
@@ -112,7 +116,7 @@ static void describe(struct _Unwind_Exception *exception, char text[GUARD_TEXT])
         return;
     }
     snprintf(text, GUARD_TEXT, "%s",
-             is_cxx ? "libptoguard.so.0, which would read its text, is not installed"
+             is_cxx ? "libptoguard.so.0, which would read its text, is not beside the library"
                     : "not one of C++");
     _Unwind_DeleteException(exception);
 }

@@ -32,19 +32,32 @@ static bool own_folder(char folder[PATH_MAX])
     return true;
 }
 
-bool program_find(const char *name, char path[PATH_MAX])
+static bool find(const char *const places[3], const char *name, int access_mode,
+                 char path[PATH_MAX])
 {
-    static const char *const places[] = {
-        ".", "../lib/pto", "pto"
-    }; /* of such a program, of another, of the library */
     char folder[PATH_MAX];
 
     path[0] = '\0';
     if (!own_folder(folder))
         return false;
-    for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++)
+    for (uint32_t i = 0; i < 3; i++)
         if (snprintf(path, PATH_MAX, "%s/%s/%s", folder, places[i], name) < PATH_MAX &&
-            access(path, X_OK) == 0)
+            access(path, access_mode) == 0)
             return true;
     return false;
+}
+
+/* Seen from such a program, from another, from the library. */
+bool program_find(const char *name, char path[PATH_MAX])
+{
+    static const char *const places[3] = { ".", "../lib/pto", "pto" };
+
+    return find(places, name, X_OK, path);
+}
+
+bool program_find_library(const char *name, char path[PATH_MAX])
+{
+    static const char *const places[3] = { "..", "../lib", "." };
+
+    return find(places, name, R_OK, path);
 }

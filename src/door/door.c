@@ -48,7 +48,7 @@ static const struct door_host_ops host_ops;
 
 bool door_fits(const struct object *object)
 {
-    return object_is_own(object);
+    return object_symbol(object, OBJECT_OWN_SYMBOL) != NULL;
 }
 
 int door_open(const struct object *object, void *entry, const char *config, struct door **door_out)
@@ -165,6 +165,18 @@ static const char *find_error(const struct door_args *from)
     return NULL;
 }
 
+/* Few tasks are marked. */
+__attribute__((cold, noinline)) static void copy_marks(struct pto_args *to,
+                                                       const struct door_marks *from)
+{
+    uint64_t scalars = (1ull << to->scalar_count) - 1;
+
+    to->is_marked = true;
+    to->marked_tensors = (uint32_t)(from->marked & ((1ull << to->tensor_count) - 1));
+    to->marked_scalars = (uint16_t)(from->marked >> to->tensor_count & scalars);
+    to->ambiguous_scalars = (uint16_t)(from->ambiguous >> to->tensor_count & scalars);
+}
+
 static inline void copy_args(struct pto_args *to, const struct door_args *from, struct tail tail)
 {
     uint32_t tensors = (uint32_t)from->tensor_count, scalars = (uint32_t)from->scalar_count;
@@ -185,6 +197,10 @@ static inline void copy_args(struct pto_args *to, const struct door_args *from, 
     }
     for (uint32_t i = 0; i < scalars; i++)
         to->scalar[i] = from->scalar[i];
+    if (scalars != 0) {
+        to->has_scalar_types = true;
+        memcpy(to->scalar_type, tail.marks->scalar_dtype, sizeof(to->scalar_type));
+    }
     to->tensor_count = tensors;
     to->scalar_count = scalars;
     to->output_count = outputs;
@@ -197,6 +213,8 @@ static inline void copy_args(struct pto_args *to, const struct door_args *from, 
     to->dep_count = tail.dep_count;
     if (from->predicate.op != PTO_PREDICATE_NONE)
         to->predicate = &from->predicate;
+    if (tail.marks->marked != 0)
+        copy_marks(to, tail.marks);
     if (is_wrong)
         to->error = "a tensor argument has no address, or a tag that does not exist";
 }

@@ -584,7 +584,8 @@ static uint64_t watch_progress(struct sim *m)
         sched_attend(&m->sched, ATTEND_LATE, 0);
     } else if (now - m->stall_since_ns >= m->run.stall_ns) {
         m->stall_since_ns = now;
-        m->leave_ns = is_building ? now : m->leave_ns;
+        if (is_building) /* one that only asked is told, and may come back by itself */
+            m->leave_ns = sched_is_stopped(&m->sched) ? now : sim_grace_end(m, now);
         alarm = ALARM_STALL;
     }
     if (alarm != ALARM_NONE)
