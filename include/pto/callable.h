@@ -64,6 +64,7 @@ struct pto_callable_params {
     pto_orch_fn orchestration;
     const struct pto_kernel *kernels; /* indexed by the kernel id of a submit; copied */
     uint32_t kernel_count;            /* at most 1024 */
+    struct pto_error *error;          /* says why it cannot be made; initialised, or NULL */
     /*
      * None of the functions changes which signals its thread blocks. Otherwise each run
      * saves and restores that for its caller, which takes two system calls. Of loaded

@@ -18,18 +18,40 @@ static int load_object(const char *path, const char *whole, const char *symbol,
 static int load_artefact(const char *path, const char *symbol, struct pto_callable **callable_out,
                          struct pto_error *error);
 
+static int check_kernels(const struct pto_callable_params *params, struct pto_error *error)
+{
+    if (params->kernel_count > KERNELS_MAX)
+        return error_tell(error, PTO_EINVAL, "the callable has %u kernels; there may be %d",
+                          params->kernel_count, KERNELS_MAX);
+    if (params->kernels == NULL && params->kernel_count != 0)
+        return error_tell(error, PTO_EINVAL, "the callable has %u kernels, but their array is NULL",
+                          params->kernel_count);
+    for (uint32_t i = 0; i < params->kernel_count; i++) { /* a hole in the ids is allowed */
+        const struct pto_kernel *kernel = &params->kernels[i];
+
+        if (kernel->fn != NULL && (uint32_t)kernel->core >= PTO_CORE_TYPES)
+            return error_tell(error, PTO_EINVAL,
+                              "kernel %u (\"%.60s\") is for core type %u; it must be "
+                              "PTO_CORE_AIC or PTO_CORE_AIV",
+                              i, kernel->name != NULL ? kernel->name : "", (uint32_t)kernel->core);
+    }
+    return PTO_OK;
+}
+
 /* `params` becomes what the caller has given. */
-static bool is_valid(const struct pto_callable_params *given, struct pto_callable_params *params)
+static int check_params(const struct pto_callable_params *given, struct pto_callable_params *params,
+                        struct pto_error *error)
 {
     pto_callable_params_init(params);
-    if (sized_read(params, sizeof(*params), given) < 0 || params->orchestration == NULL ||
-        params->kernel_count > KERNELS_MAX || (uint32_t)params->deps >= PTO_DEPS_COUNT ||
-        (params->kernels == NULL && params->kernel_count != 0))
-        return false;
-    for (uint32_t i = 0; i < params->kernel_count; i++) /* a hole in the ids is allowed */
-        if (params->kernels[i].fn != NULL && (uint32_t)params->kernels[i].core > PTO_CORE_TYPES)
-            return false;
-    return true;
+    if (given == NULL)
+        return error_tell(error, PTO_EINVAL, "there are no parameters: params is NULL");
+    if (sized_read(params, sizeof(*params), given) < 0)
+        return error_tell(error, PTO_EINVAL,
+                          "struct pto_callable_params was not set by pto_callable_params_init, or "
+                          "has what this version of the library does not know");
+    if (params->orchestration == NULL)
+        return error_tell(error, PTO_EINVAL, "the callable has no orchestration: it is NULL");
+    return check_kernels(params, error);
 }
 
 void callable_free(struct callable *c)
@@ -82,25 +104,46 @@ struct callable *callable_make(const struct pto_callable_params *params)
     return c;
 }
 
+static int create(const struct pto_callable_params *params, struct pto_callable **callable_out,
+                  struct pto_error *error)
+{
+    struct callable *c = callable_make(params);
+    void *handle = NULL;
+
+    if (c != NULL) {
+        c->functions.guard = guard_orchestration;
+        handle = handle_create(HANDLE_CALLABLE, c);
+    }
+    if (handle != NULL) {
+        *callable_out = handle;
+        return PTO_OK;
+    }
+    if (c != NULL)
+        callable_free(c);
+    return error_tell(error, PTO_ENOMEM, "there is no memory for the callable");
+}
+
+/* Programs with older headers have no such field. */
+static struct pto_error *error_of(const struct pto_callable_params *params)
+{
+    return params != NULL && sized_is_valid(params) &&
+                   params->size >=
+                       offsetof(struct pto_callable_params, error) + sizeof(params->error) &&
+                   sized_is_valid(params->error)
+               ? params->error
+               : NULL;
+}
+
 int pto_callable_create(const struct pto_callable_params *given, struct pto_callable **callable_out)
 {
+    struct pto_error *error = error_of(given);
     struct pto_callable_params params;
-    struct callable *c;
-    void *handle;
+    int status = check_params(given, &params, error);
 
-    if (callable_out == NULL || !is_valid(given, &params))
-        return PTO_EINVAL;
-    c = callable_make(&params);
-    if (c == NULL)
-        return PTO_ENOMEM;
-    c->functions.guard = guard_orchestration;
-    handle = handle_create(HANDLE_CALLABLE, c);
-    if (handle == NULL) {
-        callable_free(c);
-        return PTO_ENOMEM;
-    }
-    *callable_out = handle;
-    return PTO_OK;
+    if (status >= 0 && callable_out == NULL)
+        status = error_tell(error, PTO_EINVAL,
+                            "there is no place for the callable: callable_out is NULL");
+    return status < 0 ? status : create(&params, callable_out, error);
 }
 
 /* Whether it starts like a shared object. What cannot be read is left to the loader's words. */
@@ -176,7 +219,7 @@ static int load_object(const char *path, const char *whole, const char *symbol,
         dlclose(object);
         return status;
     }
-    if (!is_valid(given, &params)) {
+    if (check_params(given, &params, NULL) < 0) {
         status = error_tell(
             error, PTO_ELOAD,
             "%s: its struct pto_callable_params is not valid; was it built for another version?",
@@ -184,7 +227,7 @@ static int load_object(const char *path, const char *whole, const char *symbol,
         dlclose(object);
         return status;
     }
-    status = pto_callable_create(&params, callable_out);
+    status = create(&params, callable_out, error);
     if (status < 0) {
         dlclose(object);
         return status;

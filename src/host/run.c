@@ -99,6 +99,7 @@ int pto_call(const char *platform, pto_orch_fn orchestration, const struct pto_k
     callable_params.orchestration = orchestration;
     callable_params.kernels = kernels;
     callable_params.kernel_count = kernel_count;
+    callable_params.error = &report.error;
     status = pto_callable_create(&callable_params, &callable);
     if (status >= 0)
         status = pto_device_open(&device_params, &device);

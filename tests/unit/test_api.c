@@ -393,27 +393,43 @@ static void a_callable_that_cannot_be_is_refused(void **state)
                                         (enum pto_core_type)(PTO_CORE_TYPES + 1) } };
     struct pto_callable_params good, params;
     struct pto_callable *callable = NULL;
+    struct pto_error error;
 
     (void)state;
+    pto_error_init(&error);
     pto_callable_params_init(NULL);
     pto_callable_params_init(&good);
     assert_int_equal(good.size, sizeof(good));
     assert_int_equal(pto_callable_create(&good, &callable), PTO_EINVAL); /* no orchestration */
+    good.error = &error;
+    assert_int_equal(pto_callable_create(&good, &callable), PTO_EINVAL);
+    assert_int_equal(error.status, PTO_EINVAL);
+    assert_string_equal(error.text, "the callable has no orchestration: it is NULL");
     good.orchestration = orchestrate_nothing;
     assert_int_equal(pto_callable_create(NULL, &callable), PTO_EINVAL);
     assert_int_equal(pto_callable_create(&good, NULL), PTO_EINVAL);
+    assert_string_equal(error.text, "there is no place for the callable: callable_out is NULL");
     params = good;
     params.size--;
     assert_int_equal(pto_callable_create(&params, &callable), PTO_EINVAL);
     params = good;
     params.kernel_count = 1; /* of none */
     assert_int_equal(pto_callable_create(&params, &callable), PTO_EINVAL);
+    assert_string_equal(error.text, "the callable has 1 kernels, but their array is NULL");
     params.kernels = odd;
     assert_int_equal(pto_callable_create(&params, &callable), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "kernel 0 (\"odd\") is for core type 3; it must be"));
     params.kernels = many;
     params.kernel_count = 1025;
     assert_int_equal(pto_callable_create(&params, &callable), PTO_EINVAL);
+    assert_string_equal(error.text, "the callable has 1025 kernels; there may be 1024");
     assert_null(callable);
+    params.size =
+        offsetof(struct pto_callable_params, error); /* of a program that has no such field */
+    error.text[0] = '\0';
+    assert_int_equal(pto_callable_create(&params, &callable), PTO_EINVAL);
+    assert_string_equal(error.text, "");
+    params.size = sizeof(params);
     params.kernel_count = 1024;
     assert_int_equal(pto_callable_create(&params, &callable), PTO_OK);
     pto_callable_destroy(callable);
