@@ -51,7 +51,7 @@ int ledger_start(struct ledger *l, const struct ledger_limits *limits)
 
     l->is_reference = is_reference;
     l->is_held = limits->is_held;
-    l->has_regions = is_reference;
+    l->has_regions = is_reference || limits->is_measured;
     l->scope_count = l->scope_total = l->walk = l->task_total = 0;
     l->region_max = LEDGER_REGIONS;
     l->region_count = l->region_free = l->retainer_free = 0;
@@ -68,6 +68,7 @@ int ledger_start(struct ledger *l, const struct ledger_limits *limits)
             limits->dep_pool[i] == 0 && is_reference ? LEDGER_DEP_POOL : limits->dep_pool[i];
         ring->head = ring->next = ring->anchor = ring->mask = 0;
         ring->heap_top = ring->heap_tail = 0;
+        ring->heap_given = ring->heap_returned = ring->dep_given = ring->dep_returned = 0;
         ring->dep_used = ring->region_count = 0;
         ring->task = NULL;
         ring->pool.used = 0;
@@ -413,8 +414,25 @@ static void reclaim(struct ledger *l, const struct graph *g, uint32_t number)
         ring->dep_used -= t->dep_entries;
         if (ring->head >= ring->anchor)
             ring->heap_tail = t->heap_end;
+        ring->heap_returned = t->heap_given;
+        ring->dep_returned = t->dep_given;
         ring->head++;
     }
+}
+
+void ledger_measure(struct ledger *l, const struct graph *g, uint32_t number,
+                    struct ledger_use *out)
+{
+    const struct ledger_ring *ring = &l->ring[number];
+
+    reclaim(l, g, number);
+    *out = (struct ledger_use){ .task_start = ring->head,
+                                .task_end = ring->next,
+                                .heap_start = ring->heap_returned,
+                                .heap_end = ring->heap_given,
+                                .dep_start = ring->dep_returned,
+                                .dep_end = ring->dep_given,
+                                .regions = l->region_count };
 }
 
 /*
@@ -482,6 +500,8 @@ int ledger_commit(struct ledger *l, const struct graph *g, const struct pto_args
     if (w.distinct > LEDGER_PREDECESSORS)
         t.dep_entries = w.distinct - LEDGER_PREDECESSORS;
     ring->dep_used += t.dep_entries;
+    t.heap_given = ring->heap_given += bytes;
+    t.dep_given = ring->dep_given += w.distinct;
     if (status >= 0 && l->has_regions && !is_manual(g))
         status = push_regions(l, args, task, &t.region);
     if (status >= 0)

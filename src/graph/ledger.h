@@ -71,7 +71,16 @@ struct ledger_limits {
     uint64_t heap[GRAPH_RINGS];   /* bytes */
     uint32_t dep_pool[GRAPH_RINGS];
     bool is_reference;
-    bool is_held; /* host mode */
+    bool is_measured; /* for ledger_measure: look-ups count, whatever has a size. Not host mode */
+    bool is_held;     /* host mode */
+};
+
+/* What a ring has given out and taken back since the run began, and regions in use in all rings. */
+struct ledger_use {
+    uint32_t task_start, task_end;
+    uint64_t heap_start, heap_end; /* bytes */
+    uint64_t dep_start, dep_end;   /* predecessors, all of a task's */
+    uint32_t regions;
 };
 
 /* What a task could not get; the host makes a sentence of it. */
@@ -91,6 +100,8 @@ struct ledger_refusal {
 /* A task that its ring has not taken back. */
 struct ledger_task {
     uint64_t heap_end;
+    uint64_t heap_given; /* by the ring, this task's included */
+    uint64_t dep_given;
     uint32_t slot; /* 0: complete */
     uint32_t seq;
     uint32_t scope; /* number of its scope */
@@ -110,6 +121,8 @@ struct ledger_ring {
     uint64_t heap_top;
     uint64_t heap_tail;
     uint32_t anchor; /* tasks before this one say nothing about the tail */
+    uint64_t heap_given, heap_returned;
+    uint64_t dep_given, dep_returned;
     uint32_t dep_used;
     uint32_t region_count;
     uint32_t mask; /* of the table of tasks, by local id */
@@ -171,6 +184,9 @@ int ledger_start(struct ledger *l, const struct ledger_limits *limits);
 /* After the graph's. The outermost scope counts, too. */
 void ledger_scope_begin(struct ledger *l);
 void ledger_scope_end(struct ledger *l);
+
+/* Takes back what can be, and says how full a ring is. */
+void ledger_measure(struct ledger *l, const struct graph *g, uint32_t ring, struct ledger_use *out);
 
 /*
  * Before a submit or an allocation: PTO_OK; PTO_EAGAIN, when the task that
