@@ -19,15 +19,15 @@ ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
 DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_arena.c sim_crash.c \
-	sim_device.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
+	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
-HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c handle.c limits.c \
+HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c handle.c limits.c \
 	memory.c register.c run.c sentences.c signature.c staging.c timeline.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
-TRACE_SRC = perfetto.c slices.c
+TRACE_SRC = args_dump.c deps.c perfetto.c pmu.c scope_stats.c slices.c swimlane.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
 	scene_config.c scene_fields.c scene_find.c scene_manifest.c scene_meta.c scene_session.c scene_sources.c \
 	scene_writer.c

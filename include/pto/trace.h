@@ -25,12 +25,12 @@ enum pto_trace {
 
 /*
  * The five diagnostics of simpler, in its file formats and under its file names, for its viewers
- * and whoever has tools for them. Whatever is asked for is recorded as PTO_TRACE_ARGUMENTS does, and written when the run has
- * ended, well or not, before the next one begins.
+ * and whoever has tools for them. docs/diagnostics.md says what is in them. Whatever is asked for is
+ * recorded as PTO_TRACE_ARGUMENTS does, and written when the run has ended, well or not, before the
+ * next one begins. If a file cannot be written, a run that went well fails with PTO_ESYSTEM.
  */
 struct pto_diagnostics {
-    /* Where the files go: made if it is not there. Needed if anything is asked for. */
-    const char *folder; /* has to live until the run has ended */
+    const char *folder; /* where the files go, needed for any; copied, made if it is not there */
     /*
      * chip_swimlane_records.json. 1: when each kernel began and ended; 2: and when its task was
      * handed to a core and taken back; 3: and what the schedulers did; 4: and each submit. 0: none.
@@ -41,10 +41,10 @@ struct pto_diagnostics {
      * orchestration marked (pto_dump); 2: all; 3: all, with bytes of marked ones only. 0: none.
      */
     uint8_t args;
-    /* pmu.csv: which group of counters, 1, 2 or 4 to 8; anything else but 0 is 2. 0: none. */
-    uint8_t pmu;
-    bool has_deps;   /* deps.json: tasks, tensors, and all edges with their reasons */
-    bool has_scopes; /* scope_stats/scope_stats.jsonl: how full the rings were; streamed runs */
+    uint8_t pmu;   /* pmu.csv: which group of counters, 1, 2 or 4 to 8; 2 for any other. 0: none */
+    bool has_deps; /* deps.json: tasks, tensors, and all edges with their reasons */
+    bool has_scopes; /* scope_stats/scope_stats.jsonl: how full the rings were; PTO_MODE_STREAM */
+    uint8_t reserved[3]; /* 0 */
 };
 
 /*

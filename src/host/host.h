@@ -25,6 +25,10 @@ struct trace_names {
     char **kernel_name;  /* one block with the names behind the pointers */
     uint32_t kernel_count;
     int status; /* of the run */
+    enum pto_mode run_mode;
+    enum pto_deps deps;
+    struct pto_ring_limits rings;
+    struct pto_diagnostics diagnostics; /* the folder is the run's */
 };
 
 struct story {
@@ -119,6 +123,7 @@ struct run {
     bool is_launched;            /* for the runner, not for a caller */
     uint64_t launch_deadline_ns; /* by os_now_ns, the time in the queue included; 0: none */
     int descriptor;              /* -1: nobody asked */
+    char *folder;                /* of diagnostics; NULL: none are asked for */
     struct pto_run_report report;
     uint32_t absent; /* of the last tensors, how many are marked as such; kept from run to run */
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];

@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "base/sized.h"
 #include "host/host.h"
+#include "host/diagnostics.h"
 #include "host/limits.h"
 #include "host/sentences.h"
 
@@ -333,12 +334,19 @@ static int check_options(const struct pto_run_options *options, struct pto_error
         { "deps", (uint32_t)options->deps, PTO_DEPS_DEFAULT },
         { "trace", (uint32_t)options->trace, PTO_TRACE_ARGUMENTS },
         { "limits", (uint32_t)options->limits, PTO_LIMITS_REFERENCE },
+        { "diagnostics.swimlane", options->diagnostics.swimlane, DIAGNOSTICS_SWIMLANE_MAX },
+        { "diagnostics.args", options->diagnostics.args, DIAGNOSTICS_ARGS_MAX },
     };
 
     for (uint32_t i = 0; i < sizeof(choice) / sizeof(choice[0]); i++)
         if (choice[i].value > choice[i].max)
             return error_tell(error, PTO_EINVAL, "%s of the options is %u; it may be 0 to %u",
                               choice[i].name, choice[i].value, choice[i].max);
+    if (diagnostics_any(&options->diagnostics) &&
+        (options->diagnostics.folder == NULL || options->diagnostics.folder[0] == '\0'))
+        return error_tell(error, PTO_EINVAL,
+                          "diagnostics of the options are asked for, but `folder` does not say "
+                          "where they are to be written");
     if (options->trace_records > TRACE_RECORDS_MAX ||
         (options->trace_records & (options->trace_records - 1)) != 0)
         return error_tell(error, PTO_EINVAL,
@@ -435,6 +443,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
     struct registration *registration;
     struct pto_run_options options;
     const char *loss;
+    char *folder;
     int status = PTO_OK;
 
     pto_run_options_init(&options);
@@ -451,9 +460,14 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
     if (chip_is_builder(device->chip)) /* it would wait for the run that calls it */
         return error_tell(error, PTO_EBUSY,
                           "an orchestration cannot start a run on the device that runs it");
-    status = registration_acquire(device, callable, &registration, error);
+    status = diagnostics_prepare(&options, &folder);
     if (status < 0)
+        return error_tell(error, status, "no memory for the path of the diagnostics");
+    status = registration_acquire(device, callable, &registration, error);
+    if (status < 0) {
+        free(folder);
         return status;
+    }
     memset(run, 0, offsetof(struct run, report));
     pto_run_report_init(&run->report);
     run->device = device;
@@ -462,6 +476,7 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
     run->descriptor = -1;
     run->options = options;
     resolve_deps(run);
+    run->folder = folder;
     run->stall_ns =
         run->options.stall_timeout_ns != 0 ? run->options.stall_timeout_ns : device->stall_ns;
     run->entry.tensor = run->tensor;
@@ -483,8 +498,10 @@ int run_prepare(struct run *run, struct device *device, struct callable *callabl
         status = PTO_ELOST;
     else
         device->run_count++;
-    if (status < 0)
+    if (status < 0) {
         registration_release(registration);
+        free(folder);
+    }
     pthread_mutex_unlock(&device->lock);
     if (status < 0)
         return error_tell(error, status, "%s", status == PTO_ELOST ? loss : pto_strerror(status));
@@ -501,6 +518,7 @@ static void release_run(struct run *run)
 
     if (run->descriptor >= 0)
         close(run->descriptor);
+    free(run->folder);
     pthread_mutex_lock(&device->lock);
     registration_release(run->registration);
     if (!run->is_part)
@@ -577,11 +595,9 @@ static const char *find_unsupported(const struct run *run)
     if (run->purpose != CHIP_RUN && !can->has_graphs)
         return "the device keeps no graphs; run the callable";
     if (options->trace != PTO_TRACE_OFF && !can->has_recorder)
-        return "the device has no recorder; do without `trace`";
+        return "the device has no recorder; do without `trace` and `diagnostics`";
     if (options->has_guards && !can->has_guards)
         return "the device has no guards; do without `has_guards`";
-    if (options->diagnostics.folder != NULL)
-        return "the device writes no diagnostics; do without `diagnostics`";
     return NULL;
 }
 
@@ -614,6 +630,19 @@ static void leave_timeline(void *context)
         dprintf(STDERR_FILENO, "pto: the timeline of the run cannot be written: %s\n", error.text);
     else
         dprintf(STDERR_FILENO, "pto: the timeline of the run is in %s\n", run->options.trace_path);
+}
+
+/* The last of a run: what it was asked to tell of itself. */
+static void write_diagnostics(struct run *run)
+{
+    struct pto_error error;
+    int status;
+
+    pto_error_init(&error);
+    status = diagnostics_write(run->device, run->folder, &error);
+    if (status < 0 && run->status >= 0)
+        run_fail(run, status, "the run went well, but its diagnostics are not written: %s",
+                 error.text);
 }
 
 /* Everything is in place: starts the run and sees it through. NULL: the chip did not take it. */
@@ -669,6 +698,8 @@ static void execute_run(struct run *run)
         take_result(run, result);
     if (run->status >= 0)
         staging_end(run);
+    if (result != NULL && run->folder != NULL)
+        write_diagnostics(run);
     story_write(&run->device->story, result, run->callable, &run->report.error);
 }
 
@@ -682,6 +713,10 @@ static void keep_names(struct run *run)
 
     trace->mode = run->options.trace;
     trace->status = run->status;
+    trace->run_mode = run->options.mode;
+    trace->deps = run->options.deps;
+    trace->rings = run->options.rings;
+    trace->diagnostics = run->options.diagnostics;
     free(trace->kernel_name);
     for (uint32_t i = 0; i < count; i++)
         bytes += strlen(run->callable->kernel_name[i]) + 1;

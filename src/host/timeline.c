@@ -9,12 +9,9 @@
 
 #include "base/file.h"
 #include "base/sized.h"
-#include "host/host.h"
-#include "trace/snapshot.h"
+#include "host/timeline.h"
 
-static int take_snapshot(struct device *device, struct trace_snapshot *out,
-                         struct pto_error *error);
-static int write_file(const struct trace_slices *slices, const char *path, struct pto_error *error);
+static trace_exporter_fn exporter_for(const char *path);
 
 int pto_trace_write(struct pto_device *handle, const char *path, struct pto_error *error)
 {
@@ -38,13 +35,10 @@ int timeline_write(struct device *device, const char *path, struct pto_error *er
 {
     struct trace_snapshot snapshot;
     struct trace_slices slices;
-    int status = take_snapshot(device, &snapshot, error);
+    int status = timeline_take(device, &snapshot, &slices, error);
 
-    if (status >= 0 && trace_slices_make(&snapshot, &slices) < 0)
-        status = error_tell(error, PTO_ENOMEM, "no memory for the timeline of %" PRIu64 " tasks",
-                            snapshot.record.tasks);
-    else if (status >= 0) {
-        status = write_file(&slices, path, error);
+    if (status >= 0) {
+        status = timeline_export(&slices, exporter_for(path), path, error);
         trace_slices_free(&slices);
     }
     return status;
@@ -60,11 +54,26 @@ static int take_snapshot(struct device *device, struct trace_snapshot *out, stru
                                     .kernel_name = device->trace.kernel_name,
                                     .kernel_count = device->trace.kernel_count,
                                     .mode = device->trace.mode,
-                                    .status = device->trace.status };
+                                    .status = device->trace.status,
+                                    .run_mode = device->trace.run_mode,
+                                    .deps = device->trace.deps,
+                                    .rings = device->trace.rings,
+                                    .diagnostics = device->trace.diagnostics };
     status = chip_record(device->chip, &out->record);
     return status < 0 ? error_tell(error, status, "what was recorded cannot be had: %s",
                                    pto_strerror(status))
                       : PTO_OK;
+}
+
+int timeline_take(struct device *device, struct trace_snapshot *snapshot,
+                  struct trace_slices *slices_out, struct pto_error *error)
+{
+    int status = take_snapshot(device, snapshot, error);
+
+    if (status >= 0 && trace_slices_make(snapshot, slices_out) < 0)
+        status = error_tell(error, PTO_ENOMEM, "no memory for the timeline of %" PRIu64 " tasks",
+                            snapshot->record.tasks);
+    return status;
 }
 
 static trace_exporter_fn exporter_for(const char *path)
@@ -88,7 +97,8 @@ static trace_exporter_fn exporter_for(const char *path)
     return exporter[0].write;
 }
 
-static int write_file(const struct trace_slices *slices, const char *path, struct pto_error *error)
+int timeline_export(const struct trace_slices *slices, trace_exporter_fn write, const char *path,
+                    struct pto_error *error)
 {
     struct file_part part;
     bool is_written;
@@ -100,9 +110,7 @@ static int write_file(const struct trace_slices *slices, const char *path, struc
     file = fcntl(part.file, F_DUPFD_CLOEXEC, 0);
     if (file >= 0 && (out = fdopen(file, "w")) == NULL)
         close(file);
-    if (out != NULL)
-        exporter_for(path)(slices, out);
-    is_written = out != NULL && ferror(out) == 0;
+    is_written = out != NULL && write(slices, out) >= 0 && ferror(out) == 0;
     is_written = out != NULL && fclose(out) == 0 && is_written;
     return file_part_close(&part, is_written) == PTO_OK
                ? PTO_OK

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "orch/built_graph.h"
+#include "port/trace.h"
 
 static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
                        const struct pto_site *site);
@@ -16,6 +17,7 @@ static uint32_t aiv_count(struct pto_orch *handle);
 static uint64_t scalar_at(struct pto_orch *handle, uint32_t index);
 static bool is_streamed(struct pto_orch *handle);
 static void *context_of(struct pto_orch *handle);
+static void tell_scope(struct orch *o, bool is_end);
 static int submit_watched(struct pto_orch *handle, const struct pto_kernels *kernels,
                           const struct pto_args *args, const struct pto_site *site,
                           struct pto_outputs *out);
@@ -79,20 +81,23 @@ static void choose_ops(struct orch *o)
         o->ledger == NULL && !o->is_held ? &streamed_ops : &counted_ops;
 
     o->submit = ops->submit;
-    if (o->run->options->task != NULL || o->run->told_fn != NULL)
+    if (o->run->options->task != NULL || o->run->recorder.tell != NULL ||
+        o->run->recorder.mark != NULL)
         ops = &watched_ops;
     if (o->handle.ops != ops)
         o->handle.ops = ops;
 }
 
-/* Only if somebody set a ring's size. */
+/* Only if somebody set a ring's size, or wants to know how full they are. */
 static int start_ledger(struct orch *o)
 {
     const struct pto_run_options *options = o->run->options;
     struct ledger_limits limits = { .is_reference = options->limits == PTO_LIMITS_REFERENCE,
                                     .is_held = options->mode == PTO_MODE_HOST };
 
-    if (o->run->graph != NULL || (!o->run->has_rings && !limits.is_reference))
+    limits.is_measured = o->run->recorder.scope != NULL && !limits.is_held;
+    if (o->run->graph != NULL ||
+        (!o->run->has_rings && !limits.is_reference && !limits.is_measured))
         return PTO_OK;
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
         limits.window[ring] = (uint32_t)options->rings.task_window[ring];
@@ -145,6 +150,21 @@ static void call_orchestration(struct orch *o)
         (void)orch_fail(o, &thrown);
 }
 
+/* The innermost scope has begun, or is about to end. */
+static void tell_scope(struct orch *o, bool is_end)
+{
+    struct graph *g = o->graph;
+    struct orch_scope told = { .depth = g->scope_count - 1, .ring = g->ring, .is_end = is_end };
+
+    if (o->run->recorder.scope == NULL || o->ledger == NULL || o->is_held)
+        return;
+    if (o->is_shared)
+        sched_collect(o->sched, g);
+    told.site = g->scope[g->scope_count - 1].site;
+    ledger_measure(o->ledger, g, g->ring, &told.use);
+    o->run->recorder.scope(o->run->recorder.context, &told);
+}
+
 /* The orchestration, inside the run's own scope. */
 void orch_build(void *arg)
 {
@@ -161,6 +181,7 @@ void orch_build(void *arg)
         (void)orch_fail(o, &why);
     }
     while (g->scope_count > 0) {
+        tell_scope(o, true);
         (void)graph_scope_end(g);
         if (o->ledger != NULL)
             ledger_scope_end(o->ledger);
@@ -353,6 +374,8 @@ static int scope_begin(struct pto_orch *handle, enum pto_scope_mode mode,
     status = graph_scope_begin(o->graph, mode, site);
     if (status >= 0 && o->ledger != NULL)
         ledger_scope_begin(o->ledger);
+    if (status >= 0)
+        tell_scope(o, false);
     return status < 0 ? orch_refuse(o, status, NULL, NULL, site) : PTO_OK;
 }
 
@@ -366,6 +389,7 @@ static int scope_end(struct pto_orch *handle)
     if (o->graph->scope_count <= 1) /* the last one is the run's own */
         return orch_refuse(o, graph_refuse(o->graph, FAULT_SCOPE_UNDERFLOW, -1, 0), NULL, NULL,
                            NULL);
+    tell_scope(o, true);
     if (o->ledger != NULL)
         ledger_scope_end(o->ledger);
     return graph_scope_end(o->graph);
@@ -442,8 +466,16 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
                           struct pto_outputs *out)
 {
     struct orch *o = orch_of(handle);
-    int status = orch_is_builder(o) ? o->submit(handle, kernels, args, site, out) : PTO_EINVAL;
+    const struct orch_recorder *recorder;
+    uint64_t begin = port_cycles();
+    int status;
 
+    if (!orch_is_builder(o))
+        return PTO_EINVAL;
+    recorder = &o->run->recorder;
+    if (recorder->mark != NULL)
+        recorder->mark(recorder->context, o->graph->seq - 1, args);
+    status = o->submit(handle, kernels, args, site, out);
     if (status >= 0) {
         const struct pto_task_view view = { .index = o->graph->seq - 2, /* seq is the next one */
                                             .task = out->task,
@@ -454,8 +486,12 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
 
         if (o->run->options->task != NULL)
             o->run->options->task(o->run->options->task_context, &view);
-        if (o->run->told_fn != NULL)
-            o->run->told_fn(o->run->told_context, &view);
+        if (recorder->tell != NULL)
+            recorder->tell(recorder->context, &(struct orch_told){ .view = &view,
+                                                                   .out = out,
+                                                                   .is_manual = o->graph->is_manual,
+                                                                   .begin = begin,
+                                                                   .end = port_cycles() });
     }
     return status;
 }

@@ -40,6 +40,31 @@ enum orch_list {
     ORCH_LISTS
 };
 
+/* A task that was submitted, for whoever records. */
+struct orch_told {
+    const struct pto_task_view *view;
+    const struct pto_outputs *out;
+    bool is_manual;      /* its scope */
+    uint64_t begin, end; /* of the submit, in port_cycles */
+};
+
+/* The begin or the end of a scope. */
+struct orch_scope {
+    const struct pto_site *site; /* NULL: the run's own, or unknown */
+    uint32_t depth;
+    uint32_t ring;
+    bool is_end;
+    struct ledger_use use; /* of its ring */
+};
+
+/* Who records a run. The submitter calls these; each may be NULL. */
+struct orch_recorder {
+    void (*mark)(void *context, uint32_t index, const struct pto_args *args); /* before a submit */
+    void (*tell)(void *context, const struct orch_told *told);                /* after it */
+    void (*scope)(void *context, const struct orch_scope *scope); /* streamed, without a graph */
+    void *context;
+};
+
 /* One run, as data. What it points to stays until orch_end. */
 struct orch_run {
     pto_orch_fn function; /* of the orchestration; NULL: a launch */
@@ -59,8 +84,7 @@ struct orch_run {
     struct built_graph *graph; /* that is built to be kept, or launched; NULL: neither */
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
     void *wired_context;
-    pto_task_fn told_fn; /* each task, once submitted; NULL: nobody records */
-    void *told_context;
+    struct orch_recorder recorder;
 };
 
 struct orch {

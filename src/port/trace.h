@@ -22,6 +22,8 @@ enum trace_kind {
     TRACE_DEPTH, /* seq: live tasks; value: ready ones of this worker */
 };
 
+struct slot;
+
 /* Why a task that was recorded on no core ran nothing. */
 enum trace_nothing {
     TRACE_DUMMY,   /* it has no kernel */
@@ -55,6 +57,9 @@ struct trace_ring {
     bool has_each_time; /* every task gets its own stamps */
     uint32_t live;      /* as last recorded */
     uint32_t ready;
+    /* Told of each invocation before it starts and after it has returned; NULL: nobody is. */
+    void (*watch_fn)(void *context, const struct slot *task, enum trace_kind kind);
+    void *watch_context;
 };
 
 /* The machine's cycle counter; its rate is measured by whoever exports. */
@@ -82,6 +87,14 @@ static inline void trace_no_run(struct trace_ring *ring, uint32_t seq, uint32_t 
 {
     trace_put(ring, port_cycles(), TRACE_RUN, seq, TRACE_CORE_NONE, kernel, 0);
     ring->record[(ring->count - 1) & ring->mask].nothing = (uint8_t)why;
+}
+
+/* By the thread that invokes the kernel, which does not hold any lock. */
+static inline void trace_watch(const struct trace_ring *ring, const struct slot *task,
+                               enum trace_kind kind)
+{
+    if (ring->watch_fn != NULL)
+        ring->watch_fn(ring->watch_context, task, kind);
 }
 
 static inline void trace_begin(struct trace_ring *ring, uint32_t seq, uint32_t core,

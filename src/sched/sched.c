@@ -172,13 +172,17 @@ __attribute__((always_inline)) static inline enum step invoke(struct worker *w, 
     struct core *core = w->core;
 
     w->executed[s->core_type]++;
-    if (is_traced && w->trace != NULL)
+    if (is_traced && w->trace != NULL) {
+        trace_watch(w->trace, s, TRACE_BEGIN);
         trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0], block);
+    }
     if (port_core_start(core, s, tensor, w->sched->kernels[s->kernel[0]].fn, block, block_count) ==
         PORT_IN_FLIGHT)
         return STEP_LOST;
-    if (is_traced && w->trace != NULL)
+    if (is_traced && w->trace != NULL) {
         trace_end(w->trace, s->seq, core_number(w, s), block);
+        trace_watch(w->trace, s, TRACE_END);
+    }
     if (is_timed)
         sched_time_end(w->sched, s);
     if (core_has_deferred(core)) {

@@ -76,6 +76,8 @@ static void free_record(struct sim_record *own)
         free(own->ring[i].record);
     free(own->edge);
     free(own->told);
+    free(own->scope);
+    free(own->dumped);
     free(own);
 }
 
@@ -85,28 +87,41 @@ void sim_far_forget_record(struct far *f)
     f->recorded = NULL;
 }
 
+/* So many of a list, into one of the record's; none: it stays NULL. */
+static int copy_list(const struct far *f, const void *theirs, uint64_t count, size_t bytes,
+                     void *list_out)
+{
+    void *list = NULL;
+    int status = count <= FAR_BYTES_MAX ? PTO_OK : PTO_EFORMAT;
+
+    if (status >= 0 && count != 0)
+        status = copy_memory(f, theirs, count * bytes, &list);
+    memcpy(list_out, &list, sizeof(list));
+    return status;
+}
+
 /* What it points to. */
 static int copy_parts(const struct far *f, const struct sim_record *theirs, struct sim_record *own)
 {
-    void *edge = NULL, *told = NULL;
-    int status = theirs->ring_count <= SCHED_WORKERS_MAX + 1 &&
-                         theirs->edge_count <= FAR_BYTES_MAX && theirs->told_bytes <= FAR_BYTES_MAX
-                     ? PTO_OK
-                     : PTO_EFORMAT;
+    int status = theirs->ring_count <= SCHED_WORKERS_MAX + 1 ? PTO_OK : PTO_EFORMAT;
 
     for (uint32_t i = 0; status >= 0 && i < theirs->ring_count; i++) {
         status = copy_ring(f, &theirs->ring[i], &own->ring[i]);
         own->ring_list[i] = &own->ring[i];
         own->ring_count = i + 1;
     }
-    if (status >= 0 && theirs->edge_count != 0)
-        status = copy_memory(f, theirs->edge, theirs->edge_count * sizeof(*own->edge), &edge);
-    own->edge = edge;
-    if (status >= 0 && theirs->told_bytes != 0)
-        status = copy_memory(f, theirs->told, theirs->told_bytes, &told);
-    own->told = told;
+    if (status >= 0)
+        status = copy_list(f, theirs->edge, theirs->edge_count, sizeof(*own->edge), &own->edge);
+    if (status >= 0)
+        status = copy_list(f, theirs->told, theirs->told_bytes, 1, &own->told);
+    if (status >= 0)
+        status = copy_list(f, theirs->scope, theirs->scope_count, sizeof(*own->scope), &own->scope);
+    if (status >= 0)
+        status = copy_list(f, theirs->dumped, theirs->dumped_bytes, 1, &own->dumped);
     own->edge_count = theirs->edge_count;
     own->told_bytes = theirs->told_bytes;
+    own->scope_count = theirs->scope_count;
+    own->dumped_bytes = theirs->dumped_bytes;
     return status;
 }
 
@@ -163,6 +178,8 @@ static int copy_record(struct far *f)
     if (status >= 0) {
         own->edges_lost = theirs->edges_lost;
         own->told_lost = theirs->told_lost;
+        own->scopes_lost = theirs->scopes_lost;
+        own->dumped_lost = theirs->dumped_lost;
         own->begin_cycles = theirs->begin_cycles;
         own->begin_ns = theirs->begin_ns;
         own->end_cycles = theirs->end_cycles;
@@ -197,6 +214,14 @@ int sim_far_record(struct chip *chip, struct chip_record *out)
                                  .told = own->told,
                                  .told_bytes = own->told_bytes,
                                  .told_lost = own->told_lost,
+                                 .dumped = own->dumped,
+                                 .dumped_bytes = own->dumped_bytes,
+                                 .dumped_lost = own->dumped_lost,
+                                 .scope = own->scope,
+                                 .scope_count = own->scope_count,
+                                 .scopes_lost = own->scopes_lost,
+                                 .core_count =
+                                     f->base.properties.aic_count + f->base.properties.aiv_count,
                                  .aic_count = f->base.properties.aic_count,
                                  .begin_cycles = own->begin_cycles,
                                  .end_cycles = own->end_cycles,

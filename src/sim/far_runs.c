@@ -126,6 +126,7 @@ static struct far_run make_run(const struct chip_request *request)
 
     run.options.edge_context = run.options.task_context = NULL;
     run.options.trace_path = NULL;
+    run.options.diagnostics.folder = NULL; /* files are the host's */
     return run;
 }
 

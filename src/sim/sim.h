@@ -107,6 +107,21 @@ struct chip_graph {
     bool is_pinned;      /* a kernel of it never returned, and may use it */
 };
 
+/* What is dumped of a task's arguments. */
+struct sim_mark {
+    uint32_t tensors; /* those whose bytes are wanted */
+    uint32_t is_begun : 1;
+    uint32_t is_wanted : 1;
+    uint32_t ended; /* invocations */
+};
+
+struct sim_dump {
+    pthread_mutex_t lock;  /* what follows, and the dumps of the record */
+    uint32_t level;        /* `args` of struct pto_diagnostics */
+    struct sim_mark *mark; /* by index of the task */
+    uint64_t mark_max;
+};
+
 /* How long a kernel, or a team, may take in a serial run before something else runs beside it. */
 enum { SIM_SERIAL_NS = 50000000 };
 
@@ -160,6 +175,7 @@ struct sim {
     struct thread caller;     /* whoever is in sim_wait */
     struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */
     struct sim_record *record;
+    struct sim_dump dump;
     struct sim_arena *arena; /* where device memory comes from; NULL: the heap */
 
     pthread_mutex_t memory_lock;
@@ -250,6 +266,12 @@ void sim_record_end(struct sim *m);
 /* How much it lost of the run; 0 if nothing is recorded. */
 uint64_t sim_record_lost(const struct sim *m);
 void sim_record_close(struct sim *m);
+/* Makes *list of the record larger; false: it stays as it is. */
+bool sim_record_grow(struct sim *m, void *list, uint64_t used, uint64_t bytes);
+
+/* sim_dump.c: after the rings were prepared. */
+void sim_dump_begin(struct sim *m, uint32_t level, struct orch_run *run);
+void sim_dump_free(struct sim *m);
 
 /* sim_guards.c: has the kernels of a run with guards called with care. PTO_ENOMEM. */
 int sim_guard_kernels(struct sim *m, struct orch_run *run);

@@ -137,6 +137,7 @@ static void set_up(struct sim *m, const struct chip_params *params)
     m->has_fence_all = os_fence_all_init();
     pthread_mutex_init(&m->lock, NULL);
     pthread_mutex_init(&m->memory_lock, NULL);
+    pthread_mutex_init(&m->dump.lock, NULL);
     sched_init(&m->sched, m);
     sim_init_cores(m, params->clusters);
     sim_init_thread(m, &m->caller);
@@ -194,6 +195,7 @@ static bool sim_close(struct chip *chip)
         return false;
     sim_drop_pipes(m);
     sim_record_close(m);
+    sim_dump_free(m);
     free(m->guards);
     sim_release_memory(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++)
@@ -201,6 +203,7 @@ static bool sim_close(struct chip *chip)
     fiber_destroy(m->fiber);
     each_pool(m, release_pool, m);
     pthread_mutex_destroy(&m->memory_lock);
+    pthread_mutex_destroy(&m->dump.lock);
     pthread_mutex_destroy(&m->lock);
     free(m);
     return true;

@@ -22,6 +22,14 @@ struct sim_record {
     uint64_t told_bytes;
     uint64_t told_max;
     uint64_t told_lost;
+    struct chip_scope *scope;
+    uint64_t scope_count;
+    uint64_t scope_max;
+    uint64_t scopes_lost;
+    char *dumped; /* struct chip_dump and what is behind each */
+    uint64_t dumped_bytes;
+    uint64_t dumped_max;
+    uint64_t dumped_lost;
     uint64_t begin_cycles, begin_ns;
     uint64_t end_cycles, end_ns;                   /* whole */
     uint64_t tasks;                                /* whole */

@@ -9,7 +9,6 @@
  *     flow    one edge that was wired, from the end of a slice to the begin of another
  */
 #include <inttypes.h>
-#include <string.h>
 
 #include "trace/snapshot.h"
 
@@ -22,15 +21,15 @@ struct perfetto {
 
 static void write_events(struct perfetto *t);
 static void write_depths(struct perfetto *t);
-static void write_string(FILE *out, const char *text);
 static void write_task(struct perfetto *t, const struct chip_task *task);
 
-void trace_write_perfetto(const struct trace_slices *slices, FILE *out)
+int trace_write_perfetto(const struct trace_slices *slices, FILE *out)
 {
     const struct chip_record *record = &slices->snapshot->record;
     struct perfetto t = { .slices = slices, .record = record, .out = out };
 
     write_events(&t);
+    return PTO_OK;
 }
 
 static double micros(const struct perfetto *t, uint64_t cycles)
@@ -58,7 +57,7 @@ static void name_tracks(struct perfetto *t)
 
     begin_event(t);
     fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":");
-    write_string(t->out, t->slices->snapshot->platform);
+    trace_put_string(t->out, t->slices->snapshot->platform);
     fputs("}}", t->out);
     for (uint64_t i = 0; i < t->slices->count; i++)
         is_used[track(&t->slices->slice[i])] = true;
@@ -91,7 +90,7 @@ static void write_slice(struct perfetto *t, const struct trace_slice *s)
 
     begin_event(t);
     fputs("{\"ph\":\"X\",\"cat\":\"task\",\"name\":", t->out);
-    write_string(t->out, trace_slices_name(t->slices, s));
+    trace_put_string(t->out, trace_slices_name(t->slices, s));
     fprintf(t->out,
             ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
             "\"block\":%u%s",
@@ -108,30 +107,25 @@ static void write_slice(struct perfetto *t, const struct trace_slice *s)
 /* Where it was submitted, and with what: "in float32[16,16]". */
 static void write_task(struct perfetto *t, const struct chip_task *task)
 {
-    const char *file = (const char *)(task + 1);
-    const struct chip_argument *arg = (const void *)(file + task->file_bytes);
-    const char *scalar = (const char *)(arg + task->tensor_count);
+    const char *file = trace_task_file(task);
+    const struct chip_argument *arg = trace_task_arguments(task);
+    const uint64_t *scalar = trace_task_scalars(task);
 
     if (task->file_bytes != 0) {
         fputs(",\"file\":", t->out);
-        write_string(t->out, file);
+        trace_put_string(t->out, file);
         fprintf(t->out, ",\"line\":%u", task->line);
     }
     fputs(",\"arguments\":[", t->out);
     for (uint32_t i = 0; i < task->tensor_count; i++, arg++) {
-        fprintf(t->out, "%s\"%s %s[", i != 0 ? "," : "", pto_tag_name(arg->tag),
+        fprintf(t->out, "%s\"%s %s", i != 0 ? "," : "", pto_tag_name(arg->tag),
                 pto_dtype_text(arg->dtype));
-        for (uint32_t d = 0; d < arg->ndims && d < PTO_MAX_DIMS; d++)
-            fprintf(t->out, "%s%u", d != 0 ? "," : "", arg->shapes[d]);
-        fputs("]\"", t->out);
+        trace_put_numbers(t->out, arg->shapes, arg->ndims, ",");
+        fputs("\"", t->out);
     }
     fputs("],\"scalars\":[", t->out);
-    for (uint32_t i = 0; i < task->scalar_count; i++) {
-        uint64_t value;
-
-        memcpy(&value, scalar + i * sizeof(value), sizeof(value));
-        fprintf(t->out, "%s\"%#" PRIx64 "\"", i != 0 ? "," : "", value);
-    }
+    for (uint32_t i = 0; i < task->scalar_count; i++)
+        fprintf(t->out, "%s\"%#" PRIx64 "\"", i != 0 ? "," : "", scalar[i]);
     fputs("]", t->out);
 }
 
@@ -211,18 +205,4 @@ static void write_depths(struct perfetto *t)
                 "\"ready\":%u}}",
                 micros(t, r->time), r->seq, r->value);
     }
-}
-
-static void write_string(FILE *out, const char *text)
-{
-    fputc('"', out);
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fprintf(out, "\\%c", *text);
-        else if ((unsigned char)*text < 0x20)
-            fprintf(out, "\\u%04x", (unsigned char)*text);
-        else
-            fputc(*text, out);
-    }
-    fputc('"', out);
 }

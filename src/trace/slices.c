@@ -4,10 +4,10 @@
 
 #include "trace/snapshot.h"
 
-static void read_ring(struct trace_slices *t, const struct trace_ring *ring);
+static void read_ring(struct trace_slices *t, uint32_t index);
 static void read_ends(struct trace_slices *t, const struct trace_ring *ring);
-static void read_record(struct trace_slices *t, const struct trace_record *r, uint64_t next_time,
-                        uint32_t position, uint32_t batch);
+static struct trace_slice *read_record(struct trace_slices *t, const struct trace_record *r,
+                                       uint64_t next_time, uint32_t position, uint32_t batch);
 static int compare_slices(const void *a, const void *b);
 static int find_tasks(struct trace_slices *t);
 
@@ -32,7 +32,7 @@ int trace_slices_make(const struct trace_snapshot *snapshot, struct trace_slices
         return PTO_ENOMEM;
     }
     for (uint32_t i = 0; i < record->ring_count; i++)
-        read_ring(&s, record->ring[i]);
+        read_ring(&s, i);
     qsort(s.slice, s.count, sizeof(*s.slice), compare_slices);
     for (uint32_t i = 0; i < record->ring_count; i++)
         read_ends(&s, record->ring[i]);
@@ -49,6 +49,20 @@ void trace_slices_free(struct trace_slices *s)
     free(s->task);
 }
 
+static bool are_tensors_sound(const struct chip_task *task)
+{
+    const struct chip_argument *a = trace_task_arguments(task);
+
+    for (uint32_t i = 0; i < task->tensor_count; i++, a++) {
+        if (a->ndims - 1u >= PTO_MAX_DIMS || a->dtype >= PTO_DTYPE_COUNT)
+            return false;
+        for (uint32_t k = 0; k < a->ndims; k++)
+            if (a->strides[k] == 0)
+                return false;
+    }
+    return true;
+}
+
 /* Whatever does not add up ends it: it may come from another process. */
 static int find_tasks(struct trace_slices *t)
 {
@@ -62,12 +76,13 @@ static int find_tasks(struct trace_slices *t)
         return PTO_ENOMEM;
     for (uint64_t at = 0; record->told_bytes - at >= sizeof(struct chip_task);) {
         const struct chip_task *task = (const void *)(told + at);
-        uint64_t bytes = sizeof(*task) + task->file_bytes +
-                         task->tensor_count * sizeof(struct chip_argument) +
-                         task->scalar_count * sizeof(uint64_t);
+        uint64_t bytes =
+            sizeof(*task) + task->file_bytes + task->tensor_count * sizeof(struct chip_argument) +
+            task->scalar_count * sizeof(uint64_t) + task->dep_count * sizeof(struct chip_dep);
 
         if (bytes > record->told_bytes - at || task->index >= record->tasks ||
-            (task->file_bytes != 0 && ((const char *)(task + 1))[task->file_bytes - 1] != '\0'))
+            (task->file_bytes != 0 && trace_task_file(task)[task->file_bytes - 1] != '\0') ||
+            !are_tensors_sound(task))
             break;
         t->task[task->index] = task;
         at += bytes;
@@ -88,6 +103,45 @@ double trace_slices_us(const struct trace_slices *s, uint64_t cycles)
     return cycles <= begin ? 0.0 : (double)(cycles - begin) * s->ns_per_cycle / 1000.0;
 }
 
+uint64_t trace_slices_ns(const struct trace_slices *s, uint64_t cycles)
+{
+    const struct chip_record *record = &s->snapshot->record;
+
+    if (cycles >= record->end_cycles) /* exact at both ends: nothing is outside of the run */
+        return record->end_ns;
+    return cycles <= record->begin_cycles
+               ? record->begin_ns
+               : record->begin_ns +
+                     (uint64_t)((double)(cycles - record->begin_cycles) * s->ns_per_cycle);
+}
+
+uint64_t trace_slices_id(const struct trace_slices *s, uint32_t index)
+{
+    return s->task != NULL && s->task[index] != NULL ? s->task[index]->id.raw : index;
+}
+
+void trace_put_string(FILE *out, const char *text)
+{
+    fputc('"', out);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\')
+            fprintf(out, "\\%c", *text);
+        else if ((unsigned char)*text < 0x20)
+            fprintf(out, "\\u%04x", (unsigned char)*text);
+        else
+            fputc(*text, out);
+    }
+    fputc('"', out);
+}
+
+void trace_put_numbers(FILE *out, const uint32_t *number, uint32_t count, const char *between)
+{
+    fputc('[', out);
+    for (uint32_t i = 0; i < count; i++)
+        fprintf(out, "%s%u", i != 0 ? between : "", number[i]);
+    fputc(']', out);
+}
+
 const char *trace_slices_core(const struct trace_slices *s, uint32_t core, uint32_t *index_out)
 {
     uint32_t aic_count = s->snapshot->record.aic_count;
@@ -104,8 +158,9 @@ const char *trace_slices_name(const struct trace_slices *s, const struct trace_s
                                                      : "kernel";
 }
 
-static void read_ring(struct trace_slices *t, const struct trace_ring *ring)
+static void read_ring(struct trace_slices *t, uint32_t index)
 {
+    const struct trace_ring *ring = t->snapshot->record.ring[index];
     uint64_t first = trace_ring_first(ring);
     uint64_t run_first;
 
@@ -121,22 +176,29 @@ static void read_ring(struct trace_slices *t, const struct trace_ring *ring)
         }
         if (run_first == ring->count)
             next = t->snapshot->record.end_cycles;
-        for (uint64_t j = k; j < run_first; j++)
-            read_record(t, &ring->record[j & ring->mask], next, (uint32_t)(j - k),
-                        (uint32_t)(run_first - k));
+        for (uint64_t j = k; j < run_first; j++) {
+            struct trace_slice *s = read_record(t, &ring->record[j & ring->mask], next,
+                                                (uint32_t)(j - k), (uint32_t)(run_first - k));
+
+            if (s != NULL)
+                s->ring = (uint8_t)index;
+        }
     }
 }
 
-/* `position` of `batch` records with one stamp: they share the time up to the next one equally. */
-static void read_record(struct trace_slices *t, const struct trace_record *r, uint64_t next_time,
-                        uint32_t position, uint32_t batch)
+/*
+ * `position` of `batch` records with one stamp: they share the time up to the next one equally.
+ * NULL: it is not of an execution.
+ */
+static struct trace_slice *read_record(struct trace_slices *t, const struct trace_record *r,
+                                       uint64_t next_time, uint32_t position, uint32_t batch)
 {
     uint64_t share = next_time > r->time ? (next_time - r->time) / batch : 0;
     struct trace_slice *s = &t->slice[t->count];
 
     if ((r->kind != TRACE_BEGIN && r->kind != TRACE_RUN) || r->seq == 0 ||
         r->seq > t->snapshot->record.tasks)
-        return;
+        return NULL;
     t->count++;
     *s = (struct trace_slice){
         .seq = r->seq, .block = r->block, .core = r->core, .kernel = r->value, .nothing = r->nothing
@@ -146,6 +208,7 @@ static void read_record(struct trace_slices *t, const struct trace_record *r, ui
         s->end = r->core == TRACE_CORE_NONE ? s->begin : s->begin + share;
         s->has_end = true;
     }
+    return s;
 }
 
 /* An end may be in another ring than its begin: a thread may have lost its place between. */

@@ -18,6 +18,11 @@ struct trace_snapshot {
     uint32_t kernel_count;
     enum pto_trace mode;
     int status; /* of the run */
+    /* As the run's options had it. */
+    enum pto_mode run_mode;
+    enum pto_deps deps;
+    struct pto_ring_limits rings;
+    struct pto_diagnostics diagnostics;
 };
 
 /* One execution, put together from its records. */
@@ -30,6 +35,7 @@ struct trace_slice {
     uint64_t end;
     bool has_end;
     uint8_t nothing; /* enum trace_nothing, without a core */
+    uint8_t ring;    /* of the worker, or the last one: of kernels without one */
 };
 
 struct trace_slices {
@@ -54,23 +60,66 @@ uint64_t trace_ring_first(const struct trace_ring *ring);
 double trace_slices_us(const struct trace_slices *s, uint64_t cycles);
 /* Of the core's type: "AIC" or "AIV"; its number among those of that type goes to `index_out`. */
 const char *trace_slices_core(const struct trace_slices *s, uint32_t core, uint32_t *index_out);
+/* By the machine's monotonic clock. */
+uint64_t trace_slices_ns(const struct trace_slices *s, uint64_t cycles);
 /* The name of the kernel, or what stands for it. */
 const char *trace_slices_name(const struct trace_slices *s, const struct trace_slice *slice);
 
-/* What was told of the task of an execution, or NULL; the texts that follow it. */
+/* What was told of the task of an execution, or NULL; then what follows it. */
 const struct chip_task *trace_slices_task(const struct trace_slices *s,
                                           const struct trace_slice *slice);
+static inline const char *trace_task_file(const struct chip_task *task)
+{
+    return (const char *)(task + 1);
+}
+
+static inline const struct chip_argument *trace_task_arguments(const struct chip_task *task)
+{
+    return (const void *)(trace_task_file(task) + task->file_bytes);
+}
+
+static inline const uint64_t *trace_task_scalars(const struct chip_task *task)
+{
+    return (const void *)(trace_task_arguments(task) + task->tensor_count);
+}
+
+static inline const struct chip_dep *trace_task_deps(const struct chip_task *task)
+{
+    return (const void *)(trace_task_scalars(task) + task->scalar_count);
+}
+
+/* The id of a task by submission index; its index, if it was not told of. */
+uint64_t trace_slices_id(const struct trace_slices *s, uint32_t index);
+
+/* A text as JSON has it; a list of numbers. */
+void trace_put_string(FILE *out, const char *text);
+void trace_put_numbers(FILE *out, const uint32_t *number, uint32_t count, const char *between);
 
 /*
  * The exporters, a file each, by the ending of the path that asks for one. The first is for all
- * other paths. They write the whole document; errors are the stream's.
+ * other paths. They write the whole document. PTO_OK or
+ * PTO_ENOMEM; other errors are the stream's.
  */
 #define TRACE_EXPORTER_MAP(X) X(perfetto, ".json")
 
-typedef void (*trace_exporter_fn)(const struct trace_slices *slices, FILE *out);
+typedef int (*trace_exporter_fn)(const struct trace_slices *slices, FILE *out);
 
-#define TRACE_EXPORTER(name, ending) void trace_write_##name(const struct trace_slices *, FILE *);
+/*
+ * The files of struct pto_diagnostics, in simpler's formats: which it is of a folder, and whether
+ * the snapshot `s` is asked for it.
+ */
+#define TRACE_DIAGNOSTIC_MAP(X)                                             \
+    X(swimlane, "chip_swimlane_records.json", s->diagnostics.swimlane != 0) \
+    X(deps, "deps.json", s->diagnostics.has_deps)                           \
+    X(args_dump, "args_dump/args_dump.json", s->diagnostics.args != 0)      \
+    X(args_bytes, "args_dump/args.bin", s->diagnostics.args != 0)           \
+    X(scope_stats, "scope_stats/scope_stats.jsonl",                         \
+      s->diagnostics.has_scopes && s->run_mode == PTO_MODE_STREAM)          \
+    X(pmu, "pmu.csv", s->diagnostics.pmu != 0)
+
+#define TRACE_EXPORTER(name, ...) int trace_write_##name(const struct trace_slices *, FILE *);
 TRACE_EXPORTER_MAP(TRACE_EXPORTER)
+TRACE_DIAGNOSTIC_MAP(TRACE_EXPORTER)
 #undef TRACE_EXPORTER
 
 #endif
