@@ -37,7 +37,7 @@ DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c dril
 BENCH_SRC = bench_measure.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_install_door.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c repeat.c run_artefact.c \
-	run_gdb.c run_print.c test_child.c test_jobs.c usage.c
+	run_diagnose.c run_gdb.c run_print.c test_child.c test_jobs.c usage.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
 HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_device.c hostlib_failure.c hostlib_log.c hostlib_runs.c \
 	hostlib_staging.c

@@ -92,6 +92,14 @@ static const struct cli_option options[] = {
       "up "
       "to a power of two (default: 4194304)",
       CLI_COUNT, AT(session.trace_records), .low = 1, .high = 1 << 24 },
+    { "diagnostics", 0, "NAME",
+      "write diagnostics in simpler's formats to folders NAME-PLATFORM-MODE, or "
+      "NAME-CASE-PLATFORM-MODE if the scene has several cases; its viewers show them",
+      CLI_TEXT, AT(session.diagnostics_name) },
+    { "diagnose", 0, "LIST",
+      "with --diagnostics: which, as swimlane=4,args=2,deps,scopes,pmu=2; swimlane has levels 1 "
+      "to 4, args 1 to 3, pmu groups 1 to 8 (default: all of these)",
+      CLI_CUSTOM, .custom = cli_run_take_diagnoses },
     { "in", 0, "NAME=FILE.npy", "take the data of an argument from a file; its shape follows it",
       CLI_CUSTOM, AT(in), .custom = take_file },
     { "out", 0, "NAME=FILE.npy",
@@ -186,6 +194,8 @@ static bool refuse_options(const struct run_request *r)
     else if (is_debugged && undebuggable(&r->session) != NULL)
         fprintf(stderr, "pto run: --%s is for %s; leave one of them out\n",
                 r->is_gdb ? "gdb" : "debug", undebuggable(&r->session));
+    else if (r->has_diagnoses && r->session.diagnostics_name == NULL)
+        fprintf(stderr, "pto run: --diagnose says what --diagnostics NAME writes; add that\n");
     else if (r->out.count != 0 && r->case_name != NULL && strcmp(r->case_name, "all") == 0)
         fprintf(stderr, "pto run: --out writes the result of one case; name it with --case\n");
     else if (r->session.clusters > find_clusters_max(r->platform))
@@ -335,6 +345,7 @@ static int do_run(void *context, int count, char **operands)
     request->session.trace = request->trace == NULL    ? PTO_TRACE_OFF
                              : request->has_trace_args ? PTO_TRACE_ARGUMENTS
                                                        : PTO_TRACE_TIMES;
+    cli_run_choose_diagnoses(request);
     if (request->is_list)
         return list_examples();
     if (refuse_options(request))

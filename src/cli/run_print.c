@@ -48,13 +48,8 @@ static void print_report(const struct pto_run_report *report, uint64_t best_ns, 
 static void name_timeline(const struct session *s, const char *name, enum pto_mode mode,
                           char path[PATH_MAX])
 {
-    bool has_cases = s->scene->case_count > 1;
-    char order[32] = "";
-
-    if (s->order_seed != 0)
-        snprintf(order, sizeof(order), "-order%u", s->order_seed);
-    snprintf(path, PATH_MAX, "%s-%s%s%s-%s%s.json", name, has_cases ? s->data.kase->name : "",
-             has_cases ? "-" : "", s->platform, pto_mode_name(mode), order);
+    scene_session_name(s, name, mode, path, PATH_MAX - sizeof(".json"));
+    strcat(path, ".json");
 }
 
 static bool write_timeline(const struct session *s, const char *name, enum pto_mode mode)
@@ -73,6 +68,15 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
                "--trace-records keeps more\n",
                s->report.records_lost);
     return true;
+}
+
+/* They are written by the run itself. */
+static void print_diagnostics(const struct session *s, enum pto_mode mode)
+{
+    char folder[PATH_MAX];
+
+    scene_session_name(s, s->options->diagnostics_name, mode, folder, sizeof(folder));
+    printf("  diagnostics in %s\n", folder);
 }
 
 bool cli_run_write_outputs(const struct session *s, const struct run_request *request)
@@ -187,6 +191,8 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     }
     if (status == PTO_OK || status == PTO_EMISMATCH)
         is_good = cli_run_write_outputs(s, request);
+    if (s->options->diagnostics_name != NULL)
+        print_diagnostics(s, mode);
     if (request->trace != NULL && !write_timeline(s, request->trace, mode))
         is_good = false; /* a run that failed has a timeline, too */
     if (status < 0)      /* last: it may run once more */

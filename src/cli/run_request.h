@@ -26,6 +26,7 @@ struct run_request {
     uint32_t modes;        /* bit by enum pto_mode */
     const char *trace;     /* NULL: no timeline */
     bool has_trace_args;   /* in it */
+    bool has_diagnoses;    /* session.diagnostics is the command line's */
     uint32_t rounds;
     struct run_files in;
     struct run_files out;
@@ -48,5 +49,10 @@ int cli_run_gdb(void);
 
 /* run_artefact.c: the exit code. `folder` is a scene whose arguments have no types; NULL: an artefact. */
 int cli_run_artefact(const struct run_request *request, const struct scene *folder);
+
+/* run_diagnose.c: the list of --diagnose; and what it is without one. */
+int cli_run_take_diagnoses(void *context, const struct cli_option *option, char *value,
+                           struct fault *fault);
+void cli_run_choose_diagnoses(struct run_request *request);
 
 #endif

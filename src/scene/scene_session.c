@@ -6,6 +6,7 @@
  */
 #include "scene/scene_session.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -274,7 +275,7 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
     struct session_entry *e = calloc(1, sizeof(*e));
     struct pto_run_options options;
-    char place[64];
+    char place[64], folder[PATH_MAX];
     int status;
 
     if (e == NULL)
@@ -288,6 +289,11 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.trace_path = s->trace_path;
     for (uint32_t n = s->options->trace_records; n > options.trace_records;)
         options.trace_records = options.trace_records != 0 ? 2 * options.trace_records : 1;
+    if (s->options->diagnostics_name != NULL && watch == NULL) {
+        options.diagnostics = s->options->diagnostics;
+        scene_session_name(s, s->options->diagnostics_name, mode, folder, sizeof(folder));
+        options.diagnostics.folder = folder;
+    }
     options.timeout_ns = (uint64_t)(timeout * 1e9);
     options.launch_timeout_ns = (uint64_t)(s->options->launch_timeout * 1e9);
     options.grace_ns = (uint64_t)(session_grace(s->options, s->data.kase) * 1e9);
@@ -318,6 +324,18 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
 }
 
 /* ---- words about it ---- */
+
+void scene_session_name(const struct session *s, const char *name, enum pto_mode mode, char *out,
+                        size_t bytes)
+{
+    bool has_cases = s->scene->case_count > 1;
+    char order[32] = "";
+
+    if (s->order_seed != 0)
+        snprintf(order, sizeof(order), "-order%u", s->order_seed);
+    snprintf(out, bytes, "%s-%s%s%s-%s%s", name, has_cases ? s->data.kase->name : "",
+             has_cases ? "-" : "", s->platform, pto_mode_name(mode), order);
+}
 
 void scene_session_summarize(const struct session *s, FILE *to)
 {

@@ -27,8 +27,10 @@ struct session_options {
     bool is_debugged;  /* nothing is ended for taking too long */
     bool is_unguarded; /* nobody looks after intermediate tensors */
     enum pto_trace trace;
-    uint32_t trace_records;          /* at least so many; 0: the default */
-    const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
+    uint32_t trace_records;             /* at least so many; 0: the default */
+    const char *diagnostics_name;       /* how their folders are called: scene_session_name */
+    struct pto_diagnostics diagnostics; /* without a folder */
+    const struct scene_given *given;    /* as many as the scene has arguments; may be NULL */
     char *
         place; /* what goes on, for whoever finds the process dead: " in the golden"; may be NULL */
 };
@@ -87,6 +89,12 @@ int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault
  */
 int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
                              void *context, struct fault *fault);
+/*
+ * What a file about a run is called: NAME-PLATFORM-MODE, with the case before the platform if the
+ * scene has several, and the order behind the mode if it is not the usual one.
+ */
+void scene_session_name(const struct session *s, const char *name, enum pto_mode mode, char *out,
+                        size_t bytes);
 /* What the last run gave, tensor by tensor, on one line: `f exact (16384 float32)`. */
 void scene_session_summarize(const struct session *s, FILE *to);
 /*
