@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <string>
 #include <type_traits>
 
@@ -171,11 +172,11 @@ inline TaskOutputTensors alloc_tensors(const TensorCreateInfo create_infos[], ui
     return simpler::alloc(args, simpler::site_of(file, line));
 }
 
-template <typename... Infos> inline TaskOutputTensors alloc_tensors(const Infos &...infos)
+template <typename... Infos, typename = std::enable_if_t<
+                                 (sizeof...(Infos) > 0) &&
+                                 (std::is_same_v<std::decay_t<Infos>, TensorCreateInfo> && ...)>>
+inline TaskOutputTensors alloc_tensors(const Infos &...infos)
 {
-    static_assert(
-        sizeof...(infos) > 0 && (std::is_same_v<std::decay_t<Infos>, TensorCreateInfo> && ...),
-        "alloc_tensors takes one or more TensorCreateInfo");
     CoreTaskArgs args;
 
     args.add_output(infos...);
@@ -283,7 +284,8 @@ inline void rt_orchestration_done()
 namespace simpler
 {
 
-// A function for the runtime. What the entry throws is its caller's.
+// A function for the runtime. An exception that is not one of the standard library is its
+// caller's.
 inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
 {
     ChipTaskArgs args;
@@ -293,12 +295,16 @@ inline void orchestrate(struct pto_orch *handle, const struct pto_entry *entry)
     args.create_from_entry(*entry);
     const int given = args.tensor_count() + args.scalar_count();
 
-    if (config_function != nullptr && pto_is_streamed(handle))
-        expected = config_function(args).expected_arg_count;
-    if (expected > given)
-        report_fatal(1, "config", "%d arguments are expected, %d were given", expected, given);
-    else
-        entry_function(args);
+    try {
+        if (config_function != nullptr && pto_is_streamed(handle))
+            expected = config_function(args).expected_arg_count;
+        if (expected > given)
+            report_fatal(1, "config", "%d arguments are expected, %d were given", expected, given);
+        else
+            entry_function(args);
+    } catch (const std::exception &e) {
+        report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "the orchestration threw", "%s", e.what());
+    }
 }
 
 } // namespace simpler

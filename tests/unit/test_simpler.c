@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Orchestrations in the reference's C++ API, tests/simpler/: built with include/simpler/ for both
+ * chips and both modes. Each entry is a test, on one tensor of 64 zeros and one scalar, 7.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pto/build.h"
+#include "pto/door.h"
+#include "pto/pto.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+
+#include <cmocka.h>
+
+#define MS 1000000ull
+
+enum { SIZE = 64, BUILDS = 4, TEXT = 512, SKIPPED = 77 };
+
+struct built {
+    const char *platform;
+    enum pto_mode mode;
+    void *bytes;
+    size_t size;
+};
+
+static struct built builds[BUILDS] = { { .platform = "a2a3sim", .mode = PTO_MODE_STREAM },
+                                       { .platform = "a2a3sim", .mode = PTO_MODE_HOST },
+                                       { .platform = "a5sim", .mode = PTO_MODE_STREAM },
+                                       { .platform = "a5sim", .mode = PTO_MODE_HOST } };
+
+/* One run of an entry. */
+struct trial {
+    int32_t memory[SIZE];
+    struct pto_run_options options;
+    struct pto_run_report report;
+    uint32_t scalar_count;
+    uint32_t workers;
+    char edges[TEXT];
+};
+
+/* ---- building ---- */
+
+static void show_event(void *context, const struct pto_build_event *event)
+{
+    (void)context;
+    if (event->kind == PTO_BUILD_OUTPUT || event->kind == PTO_BUILD_WARNING)
+        fprintf(stderr, "%s: %s", event->source, event->text);
+}
+
+static int build(struct built *b, const char *store)
+{
+    static const char *const flags[] = { "-O0", "-g0", "-Wall", "-Wextra" };
+    static const enum pto_direction signature[] = { PTO_DIR_INOUT, PTO_DIR_SCALAR };
+    struct pto_source source[3] = {
+        { .path = "tests/simpler/orch.cpp", .kind = PTO_SOURCE_ORCHESTRATION },
+        { .path = "tests/simpler/worker.cpp", .func_id = 0, .core = PTO_CORE_AIV, .name = "aiv" },
+        { .path = "tests/simpler/worker.cpp", .func_id = 1, .core = PTO_CORE_AIC, .name = "aic" },
+    };
+    struct pto_error error = { .size = sizeof(error) };
+    struct pto_build_params params;
+    int status;
+
+    for (int i = 0; i < 3; i++) {
+        source[i].flags = flags;
+        source[i].flag_count = 4;
+    }
+    pto_build_params_init(&params);
+    params.platform = b->platform;
+    params.mode = b->mode;
+    params.sources = source;
+    params.source_count = 3;
+    params.entry = "results";
+    params.signature = signature;
+    params.signature_count = 2;
+    params.store = store;
+    params.isa = "";
+    params.event = show_event;
+    status = pto_build(&params, &b->bytes, &b->size, &error);
+    if (status < 0)
+        fprintf(stderr, "%s, %s: %s\n", b->platform, pto_mode_name(b->mode), error.text);
+    return status;
+}
+
+static int build_all(void **state)
+{
+    char folder[] = "/tmp/test_simpler.XXXXXX", command[64];
+    int status = PTO_OK;
+
+    (void)state;
+    unsetenv("PTO_DEPS");
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    for (int i = 0; i < BUILDS && status == PTO_OK; i++)
+        status = build(&builds[i], folder);
+    snprintf(command, sizeof(command), "rm -r %s", folder);
+    return system(command) != 0 || status < 0 ? -1 : 0;
+}
+
+static int free_all(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BUILDS; i++)
+        free(builds[i].bytes);
+    return 0;
+}
+
+/* ---- running ---- */
+
+static void init_trial(struct trial *t, const struct built *b)
+{
+    memset(t, 0, sizeof(*t));
+    pto_run_options_init(&t->options);
+    t->options.mode = b->mode;
+    t->options.timeout_ns = 60000 * MS;
+    t->scalar_count = 1;
+}
+
+static struct pto_callable *load(const struct built *b, const char *entry)
+{
+    struct pto_error error = { .size = sizeof(error) };
+    struct pto_load_options options;
+    struct pto_callable *callable = NULL;
+
+    pto_load_options_init(&options);
+    options.symbol = entry;
+    if (pto_callable_load_memory(b->bytes, b->size, &options, &callable, &error) < 0)
+        fail_msg("%s: %s", entry, error.text);
+    return callable;
+}
+
+static struct pto_device *open_device(const struct built *b, uint32_t workers)
+{
+    struct pto_device_params params;
+    struct pto_device *device = NULL;
+
+    pto_device_params_init(&params);
+    params.platform = b->platform;
+    params.workers = workers;
+    assert_int_equal(pto_device_open(&params, &device), PTO_OK);
+    return device;
+}
+
+static int run_on(struct pto_device *device, struct pto_callable *callable, struct trial *t)
+{
+    static const uint64_t scalar = 7;
+    struct pto_tensor tensor = pto_tensor_external(t->memory, (uint32_t[]){ SIZE }, 1, PTO_INT32);
+    struct pto_entry entry = { 1, t->scalar_count, &tensor, &scalar };
+
+    pto_run_report_init(&t->report);
+    return pto_run(device, callable, &entry, &t->options, &t->report);
+}
+
+static int run(const struct built *b, const char *entry, struct trial *t)
+{
+    struct pto_device *device = open_device(b, t->workers);
+    struct pto_callable *callable = load(b, entry);
+    int status = run_on(device, callable, t);
+
+    pto_device_close(device);
+    assert_int_equal(pto_callable_destroy(callable), PTO_OK);
+    return status;
+}
+
+/* Fails with the entry's name and what the run said. */
+static void expect(const struct built *b, const char *entry, int status, int wanted,
+                   const struct trial *t)
+{
+    if (status != wanted)
+        fail_msg("%s on %s, %s: %d, not %d: %s", entry, b->platform, pto_mode_name(b->mode), status,
+                 wanted, t->report.error.text);
+}
+
+/* ---- the tests ---- */
+
+static void every_name_is_there_and_means_what_it_did(void **state)
+{
+    static const char *const entries[] = {
+        "scalars_and_types", "task_ids", "tensors",           "create_infos", "arguments",
+        "results",           "scopes",   "with_dependencies", "graphs"
+    };
+
+    (void)state;
+    for (int i = 0; i < BUILDS; i++)
+        for (size_t e = 0; e < sizeof(entries) / sizeof(entries[0]); e++) {
+            struct trial t;
+
+            if (strcmp(entries[e], "graphs") == 0 && builds[i].mode != PTO_MODE_HOST)
+                continue;
+            init_trial(&t, &builds[i]);
+            expect(&builds[i], entries[e], run(&builds[i], entries[e], &t), PTO_OK, &t);
+            if (strcmp(entries[e], "graphs") == 0)
+                assert_int_equal(t.memory[0], 4); /* each body was called in place */
+        }
+}
+
+static void note_line(void *context, int level, const char *function, const char *text)
+{
+    char *lines = context;
+
+    snprintf(lines + strlen(lines), TEXT - strlen(lines), "%d %s: %s\n", level, function, text);
+}
+
+static void lines_of_log_have_a_level_and_a_threshold(void **state)
+{
+    char lines[TEXT] = "";
+    struct pto_log log;
+    struct trial t;
+
+    (void)state;
+    pto_log_init(&log);
+    log.fn = note_line;
+    log.context = lines;
+    assert_int_equal(pto_log_set(&log), PTO_OK);
+    init_trial(&t, &builds[0]);
+    expect(&builds[0], "lines_of_log", run(&builds[0], "lines_of_log", &t), PTO_OK, &t);
+    assert_string_equal(lines, "25 lines_of_log: timing here\n"
+                               "30 lines_of_log: warning\n40 lines_of_log: error 2\n");
+    lines[0] = '\0';
+    log.threshold = PTO_LOG_DEBUG;
+    assert_int_equal(pto_log_set(&log), PTO_OK);
+    expect(&builds[0], "lines_of_log", run(&builds[0], "lines_of_log", &t), PTO_OK, &t);
+    assert_non_null(strstr(lines, "10 lines_of_log: debug 1\n20 lines_of_log: info\n"));
+    assert_int_equal(pto_log_set(NULL), PTO_OK);
+}
+
+/* A streamed run with fewer arguments than the configuration expects fails with -1. */
+static void the_configuration_counts_when_tasks_are_streamed(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BUILDS; i++) {
+        bool is_streamed = builds[i].mode == PTO_MODE_STREAM;
+        struct trial t;
+        int status;
+
+        init_trial(&t, &builds[i]);
+        t.scalar_count = 0;
+        status = run(&builds[i], "task_ids", &t);
+        expect(&builds[i], "task_ids", status, is_streamed ? -1 : PTO_OK, &t);
+        if (is_streamed)
+            assert_non_null(strstr(t.report.error.text, "2 arguments are expected, 1 were given"));
+    }
+}
+
+struct outcome {
+    const char *entry;
+    int32_t at[SIZE]; /* what it leaves */
+};
+
+static void make_outcomes(struct outcome o[7])
+{
+    const float f = 3.5f;
+
+    memset(o, 0, 7 * sizeof(*o));
+    o[0].entry = "blocks";
+    for (int i = 0; i < SIZE; i++)
+        o[0].at[i] = i < 40 ? 4000 + i : 2400 + i - 40;
+    o[1] = (struct outcome){ "lanes", { 32, 0, 1, 0, 1, 2 } };
+    o[2] = (struct outcome){ "gang", { 16 } };
+    o[3] = (struct outcome){ "predicates", { 1, 0, 1, 0, 1, 1, 1, 1, [63] = -5 } };
+    o[4] = (struct outcome){ "outputs", { 22, 22, 22, 22, 1122, 1122, 1122, 1122 } };
+    o[5] = (struct outcome){ "elements", { [5] = -7, [10] = 42 } };
+    memcpy(&o[5].at[0], &f, sizeof(f));
+    o[6] = (struct outcome){ "deferred", { 1, 11 } };
+}
+
+static void tasks_do_what_they_did(void **state)
+{
+    struct outcome outcomes[7];
+
+    (void)state;
+    make_outcomes(outcomes);
+    for (int i = 0; i < BUILDS; i++)
+        for (int o = 0; o < 7; o++) {
+            struct trial t;
+
+            init_trial(&t, &builds[i]);
+            expect(&builds[i], outcomes[o].entry, run(&builds[i], outcomes[o].entry, &t), PTO_OK,
+                   &t);
+            for (int k = 0; k < SIZE; k++)
+                if (t.memory[k] != outcomes[o].at[k])
+                    fail_msg("%s on %s, %s: [%d] is %d, not %d", outcomes[o].entry,
+                             builds[i].platform, pto_mode_name(builds[i].mode), k, t.memory[k],
+                             outcomes[o].at[k]);
+        }
+}
+
+static bool note_edge(void *context, uint64_t before, uint64_t after)
+{
+    char *edges = context;
+
+    snprintf(edges + strlen(edges), TEXT - strlen(edges), "%s%d>%d", edges[0] != '\0' ? " " : "",
+             (int)before, (int)after);
+    return true;
+}
+
+static void count_words(const char *text, const char *of, const char *entry, const struct built *b)
+{
+    char copy[TEXT], *rest = NULL;
+
+    snprintf(copy, sizeof(copy), "%s", of);
+    for (char *word = strtok_r(copy, " ", &rest); word != NULL; word = strtok_r(NULL, " ", &rest))
+        if (strstr(text, word) == NULL)
+            fail_msg("%s on %s, %s: %s is in one of \"%s\" and \"%s\" only", entry, b->platform,
+                     pto_mode_name(b->mode), word, of, text);
+}
+
+/* With one thread nothing runs before everything is submitted, so all edges are seen. */
+static void dependencies_are_those_of_the_reference(void **state)
+{
+    static const struct {
+        const char *entry, *edges;
+    } orders[] = { { "order_of_uses", "0>1 0>3 2>3 0>4 2>4 4>5" },
+                   { "order_of_creators", "0>1 0>2 0>3" },
+                   { "order_of_parts", "0>2 1>2 0>3 1>3" },
+                   { "order_by_hand", "0>2 1>2" } };
+
+    (void)state;
+    for (int i = 0; i < BUILDS; i++)
+        for (size_t o = 0; o < sizeof(orders) / sizeof(orders[0]); o++) {
+            struct trial t;
+
+            init_trial(&t, &builds[i]);
+            t.workers = 1;
+            t.options.edge = note_edge;
+            t.options.edge_context = t.edges;
+            expect(&builds[i], orders[o].entry, run(&builds[i], orders[o].entry, &t), PTO_OK, &t);
+            count_words(t.edges, orders[o].edges, orders[o].entry, &builds[i]);
+            count_words(orders[o].edges, t.edges, orders[o].entry, &builds[i]);
+        }
+}
+
+/* The environment, then the run, can ask for our own rules. */
+static void other_rules_can_be_asked_for(void **state)
+{
+    struct trial t;
+
+    (void)state;
+    for (int is_option = 0; is_option < 2; is_option++) {
+        init_trial(&t, &builds[1]);
+        t.options.edge = note_edge;
+        t.options.edge_context = t.edges;
+        if (is_option == 1)
+            t.options.deps = PTO_DEPS_SAFE;
+        else
+            setenv("PTO_DEPS", "safe", 1);
+        expect(&builds[1], "order_of_uses", run(&builds[1], "order_of_uses", &t), PTO_OK, &t);
+        unsetenv("PTO_DEPS");
+        assert_non_null(strstr(t.edges, "1>2")); /* write after read */
+    }
+}
+
+struct failure {
+    const char *entry;
+    int status[PTO_MODE_COUNT]; /* streamed, host-built */
+    const char *text;           /* in the message; NULL: any */
+    uint64_t window, heap, pool;
+};
+
+static void failures_have_the_codes_of_the_reference(void **state)
+{
+    static const struct failure failures[] = {
+        { "fatal", { -9, -9 }, "because of 3", 0, 0, 0 },
+        { "thrown", { -9, -9 }, "tensor_count() == 99", 0, 0, 0 },
+        { "no_lane", { -5, -5 }, "no lane has a kernel", 0, 0, 0 },
+        { "no_blocks", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
+        { "wrong_arguments", { -5, -5 }, "set_dependencies", 0, 0, 0 },
+        { "wrong_dependency", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
+        { "auto_in_manual", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
+        { "alloc_nothing", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
+        { "alloc_scalar", { -5, -5 }, NULL, 0, 0, 0 },
+        { "alloc_input", { -5, -5 }, NULL, 0, 0, 0 },
+        { "gang_too_wide", { -7, -7 }, NULL, 0, 0, 0 },
+        { "read_what_is_made", { 0, -5 }, NULL, 0, 0, 0 },
+        { "wait_for_data", { -8, -5 }, NULL, 0, 0, 0 },
+        { "never_complete", { -100, -100 }, NULL, 0, 0, 0 },
+        { "unknown_condition", { -101, -101 }, NULL, 0, 0, 0 },
+        { "too_many_conditions", { -102, -102 }, NULL, 0, 0, 0 },
+        { "fill_scope", { -1, -3 }, NULL, .window = 4 },
+        { "fill_window", { -3, -3 }, NULL, .window = 4 },
+        { "fill_heap", { -2, -2 }, NULL, .heap = 1024 },
+        { "fill_dependencies", { -4, 0 }, NULL, .pool = 4 },
+        { "fill_dependencies", { 0, 0 }, NULL, 0, 0, 0 },
+    };
+
+    (void)state;
+    for (int i = 0; i < BUILDS; i++)
+        for (size_t f = 0; f < sizeof(failures) / sizeof(failures[0]); f++) {
+            const struct failure *want = &failures[f];
+            int wanted = want->status[builds[i].mode];
+            struct trial t;
+
+            init_trial(&t, &builds[i]);
+            t.options.stall_timeout_ns = wanted == -100 ? 100 * MS : 0;
+            t.options.data_timeout_ns = wanted == -8 ? 100 * MS : 0;
+            for (int ring = 0; ring < 4; ring++) {
+                t.options.rings.task_window[ring] = want->window;
+                t.options.rings.heap[ring] = want->heap;
+                t.options.rings.dep_pool[ring] = want->pool;
+            }
+            expect(&builds[i], want->entry, run(&builds[i], want->entry, &t), wanted, &t);
+            if (wanted < 0 && want->text != NULL && strstr(t.report.error.text, want->text) == NULL)
+                fail_msg("%s: \"%s\" is not in: %s", want->entry, want->text, t.report.error.text);
+        }
+}
+
+/* ---- two devices ---- */
+
+struct user {
+    struct pto_device *device;
+    struct pto_callable *callable;
+    int32_t wrong; /* runs */
+};
+
+enum { RUNS = 50 };
+
+static void *run_often(void *arg)
+{
+    struct user *user = arg;
+
+    for (int32_t i = 1; i <= RUNS; i++) {
+        struct trial t;
+
+        init_trial(&t, &builds[0]);
+        user->wrong += run_on(user->device, user->callable, &t) != PTO_OK || t.memory[0] != 100 * i;
+    }
+    return NULL;
+}
+
+/* Its variables are its own, the handle of its run among them. */
+static void each_device_has_an_object_of_its_own(void **state)
+{
+    struct pto_callable *callable = load(&builds[0], "own_variables");
+    struct user user[2];
+    pthread_t thread[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        user[i] = (struct user){ open_device(&builds[0], 2), callable, 0 };
+        assert_int_equal(pthread_create(&thread[i], NULL, run_often, &user[i]), 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+        assert_int_equal(user[i].wrong, 0);
+        pto_device_close(user[i].device);
+    }
+    assert_int_equal(pto_callable_destroy(callable), PTO_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_is_there_and_means_what_it_did),
+        cmocka_unit_test(lines_of_log_have_a_level_and_a_threshold),
+        cmocka_unit_test(the_configuration_counts_when_tasks_are_streamed),
+        cmocka_unit_test(tasks_do_what_they_did),
+        cmocka_unit_test(dependencies_are_those_of_the_reference),
+        cmocka_unit_test(other_rules_can_be_asked_for),
+        cmocka_unit_test(failures_have_the_codes_of_the_reference),
+        cmocka_unit_test(each_device_has_an_object_of_its_own),
+    };
+
+    if (system("command -v \"${CXX:-g++}\" >/dev/null") != 0) {
+        printf("no C++ compiler here\n");
+        return SKIPPED;
+    }
+    return cmocka_run_group_tests(tests, build_all, free_all);
+}
