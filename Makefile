@@ -253,7 +253,7 @@ $(B)/obj/test/%.o: tests/unit/%.c Makefile
 	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 $(B)/test/test_%: UNIT_LIBS = -lcmocka
-$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(LINES)
+$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(LINES) $(GUARD)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm \
 		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)

@@ -154,15 +154,12 @@ static inline struct tail host_tail(const struct door_args *args)
     return (struct tail){ &a->marks, a->deps, NULL, a->dep_count };
 }
 
-/* The caller's mistake, if it has noticed one; its counts can be relied on otherwise. */
-static const char *find_error(const struct door_args *from)
+/* What is wrong with arguments that are not to be looked at any further. */
+__attribute__((cold, noinline)) static const char *find_error(const struct door_args *from)
 {
-    if (from->has_error)
-        return from->error != NULL ? from->error : "its arguments are wrong; it does not say how";
-    if ((uint32_t)from->tensor_count > PTO_TASK_TENSORS_MAX ||
-        (uint32_t)from->scalar_count > PTO_TASK_SCALARS_MAX)
+    if (!from->has_error)
         return "its arguments have a count that cannot be";
-    return NULL;
+    return from->error != NULL ? from->error : "its arguments are wrong; it does not say how";
 }
 
 /* Few tasks are marked. */
@@ -180,42 +177,45 @@ __attribute__((cold, noinline)) static void copy_marks(struct pto_args *to,
 static inline void copy_args(struct pto_args *to, const struct door_args *from, struct tail tail)
 {
     uint32_t tensors = (uint32_t)from->tensor_count, scalars = (uint32_t)from->scalar_count;
-    uint32_t outputs = 0;
-    bool is_wrong = false;
+    uint32_t outputs = 0, unknown = 0;
 
     pto_args_init(to);
-    to->error = find_error(from);
-    if (to->error != NULL)
+    if (from->has_error || tensors > PTO_TASK_TENSORS_MAX || scalars > PTO_TASK_SCALARS_MAX) {
+        to->error = find_error(from);
         return;
+    }
+    to->tensor_count = tensors;
+    to->scalar_count = scalars;
+    to->block_count = from->launch.block_count;
+    to->timing_slot = from->timing_slot;
+    to->is_sync_start = from->launch.is_sync_start;
+    to->allow_early_resolve = from->allow_early_resolve;
+    to->dep_count = tail.dep_count;
+    to->deps = tail.deps;
+    to->dep_kinds = tail.dep_kinds;
     for (uint32_t i = 0; i < tensors; i++) {
         uint32_t tag = (uint32_t)from->tag[i];
 
         to->tag[i] = (uint8_t)tag;
         to->tensor[i] = from->tensor[i];
         outputs += tag == PTO_TAG_OUTPUT;
-        is_wrong |= tag >= PTO_TAG_COUNT || from->tensor[i] == NULL;
+        unknown |= (uint32_t)(tag >= PTO_TAG_COUNT) | (uint32_t)(from->tensor[i] == NULL);
     }
-    for (uint32_t i = 0; i < scalars; i++)
-        to->scalar[i] = from->scalar[i];
+    to->output_count = outputs;
     if (scalars != 0) {
+        uint32_t i = 0;
+
+        do /* a compiler would call memcpy for an ordinary loop */
+            to->scalar[i] = from->scalar[i];
+        while (++i < scalars);
         to->has_scalar_types = true;
         memcpy(to->scalar_type, tail.marks->scalar_dtype, sizeof(to->scalar_type));
     }
-    to->tensor_count = tensors;
-    to->scalar_count = scalars;
-    to->output_count = outputs;
-    to->block_count = from->launch.block_count;
-    to->is_sync_start = from->launch.is_sync_start;
-    to->allow_early_resolve = from->allow_early_resolve;
-    to->timing_slot = from->timing_slot;
-    to->deps = tail.deps;
-    to->dep_kinds = tail.dep_kinds;
-    to->dep_count = tail.dep_count;
     if (from->predicate.op != PTO_PREDICATE_NONE)
         to->predicate = &from->predicate;
     if (tail.marks->marked != 0)
         copy_marks(to, tail.marks);
-    if (is_wrong)
+    if (unknown != 0)
         to->error = "a tensor argument has no address, or a tag that does not exist";
 }
 
@@ -236,77 +236,91 @@ static inline void clear_infos(struct pto_args *args, struct pto_tensor_info inf
         }
 }
 
-static inline void set_outputs(struct door_outputs *to, const struct pto_outputs *from)
+static inline struct door_outputs *set_outputs(struct door_outputs *to,
+                                               const struct pto_outputs *from)
 {
     to->task = from->task;
     to->count = from->count;
     for (uint32_t i = 0; i < from->count; i++)
         to->tensor[i] = &from->tensor[i];
+    return to;
 }
 
 /* ---- submits ---- */
 
 static const struct pto_kernels no_kernels = { -1, -1, -1 };
+static const struct pto_outputs no_outputs = { { PTO_TASK_ID_INVALID }, 0, NULL };
 
-static inline struct pto_outputs submit(struct door_runtime *rt, const struct pto_kernels *kernels,
-                                        struct pto_args *args)
+static inline void submit(struct door_runtime *rt, const struct pto_kernels *kernels,
+                          struct pto_args *args, struct pto_outputs *out)
 {
-    struct pto_kernels lanes = *kernels;
+    struct pto_orch *o = rt->orch;
 
-    if ((lanes.aic & lanes.aiv0) < 0) { /* a single AIV lane is the first one, wherever it is */
-        if (lanes.aiv1 < 0)
+    if ((kernels->aic & kernels->aiv0) <
+        0) { /* a single AIV lane is the first one, wherever it is */
+        const struct pto_kernels lanes = { -1, kernels->aiv1, -1 };
+
+        if (lanes.aiv0 < 0)
             pto_args_fail(args, "a task needs a kernel; rt_submit_dummy_task takes none");
-        lanes.aiv0 = lanes.aiv1;
-        lanes.aiv1 = -1;
+        (void)o->ops->submit(o, &lanes, args, rt->site, out);
+    } else {
+        (void)o->ops->submit(o, kernels, args, rt->site, out);
     }
-    return pto_submit_at(rt->orch, lanes, args, rt->site);
 }
 
 /* It runs nothing, so that there is nothing to launch. */
-static inline struct pto_outputs submit_dummy(struct door_runtime *rt, struct pto_args *args)
+static inline void submit_dummy(struct door_runtime *rt, struct pto_args *args,
+                                struct pto_outputs *out)
 {
+    struct pto_orch *o = rt->orch;
+
     args->block_count = 1;
     args->is_sync_start = false;
     args->predicate = NULL;
-    return pto_submit_at(rt->orch, no_kernels, args, rt->site);
+    (void)o->ops->submit(o, &no_kernels, args, rt->site, out);
 }
 
-static struct door_outputs stream_submit(struct door_runtime *rt, const struct pto_kernels *kernels,
+static inline void alloc(struct door_runtime *rt, const struct pto_args *args,
+                         struct pto_outputs *out)
+{
+    struct pto_orch *o = rt->orch;
+
+    (void)o->ops->alloc(o, args, rt->site, out);
+}
+
+static struct door_outputs *stream_submit(struct door_outputs *result, struct door_runtime *rt,
+                                          const struct pto_kernels *kernels,
+                                          const struct door_args *from)
+{
+    struct pto_outputs out = no_outputs;
+    struct pto_args args;
+
+    copy_args(&args, from, stream_tail(from));
+    submit(rt, kernels, &args, &out);
+    return set_outputs(result, &out);
+}
+
+static struct door_outputs *stream_submit_dummy(struct door_outputs *result,
+                                                struct door_runtime *rt,
+                                                const struct door_args *from)
+{
+    struct pto_outputs out = no_outputs;
+    struct pto_args args;
+
+    copy_args(&args, from, stream_tail(from));
+    submit_dummy(rt, &args, &out);
+    return set_outputs(result, &out);
+}
+
+static struct door_outputs *stream_alloc(struct door_outputs *result, struct door_runtime *rt,
                                          const struct door_args *from)
 {
-    struct door_outputs result;
-    struct pto_outputs out;
+    struct pto_outputs out = no_outputs;
     struct pto_args args;
 
     copy_args(&args, from, stream_tail(from));
-    out = submit(rt, kernels, &args);
-    set_outputs(&result, &out);
-    return result;
-}
-
-static struct door_outputs stream_submit_dummy(struct door_runtime *rt,
-                                               const struct door_args *from)
-{
-    struct door_outputs result;
-    struct pto_outputs out;
-    struct pto_args args;
-
-    copy_args(&args, from, stream_tail(from));
-    out = submit_dummy(rt, &args);
-    set_outputs(&result, &out);
-    return result;
-}
-
-static struct door_outputs stream_alloc(struct door_runtime *rt, const struct door_args *from)
-{
-    struct door_outputs result;
-    struct pto_outputs out;
-    struct pto_args args;
-
-    copy_args(&args, from, stream_tail(from));
-    out = pto_alloc_at(rt->orch, &args, rt->site);
-    set_outputs(&result, &out);
-    return result;
+    alloc(rt, &args, &out);
+    return set_outputs(result, &out);
 }
 
 /* 32767 executions are the most that a task of the host-built kind may have. */
@@ -318,48 +332,45 @@ static void check_lanes(const struct pto_kernels *kernels, struct pto_args *args
         pto_args_fail(args, "a task has at most 32767 executions, its blocks times its lanes");
 }
 
-static struct door_outputs host_submit(struct door_runtime *rt, const struct pto_kernels *kernels,
-                                       const struct door_args *from)
+static struct door_outputs *host_submit(struct door_outputs *result, struct door_runtime *rt,
+                                        const struct pto_kernels *kernels,
+                                        const struct door_args *from)
 {
     struct pto_tensor_info info[PTO_TASK_TENSORS_MAX];
-    struct door_outputs result;
-    struct pto_outputs out;
+    struct pto_outputs out = no_outputs;
     struct pto_args args;
 
     copy_args(&args, from, host_tail(from));
     clear_infos(&args, info);
     check_lanes(kernels, &args);
-    out = submit(rt, kernels, &args);
-    set_outputs(&result, &out);
-    return result;
+    submit(rt, kernels, &args, &out);
+    return set_outputs(result, &out);
 }
 
-static struct door_outputs host_submit_dummy(struct door_runtime *rt, const struct door_args *from)
+static struct door_outputs *host_submit_dummy(struct door_outputs *result, struct door_runtime *rt,
+                                              const struct door_args *from)
 {
     struct pto_tensor_info info[PTO_TASK_TENSORS_MAX];
-    struct door_outputs result;
-    struct pto_outputs out;
+    struct pto_outputs out = no_outputs;
     struct pto_args args;
 
     copy_args(&args, from, host_tail(from));
     clear_infos(&args, info);
-    out = submit_dummy(rt, &args);
-    set_outputs(&result, &out);
-    return result;
+    submit_dummy(rt, &args, &out);
+    return set_outputs(result, &out);
 }
 
-static struct door_outputs host_alloc(struct door_runtime *rt, const struct door_args *from)
+static struct door_outputs *host_alloc(struct door_outputs *result, struct door_runtime *rt,
+                                       const struct door_args *from)
 {
     struct pto_tensor_info info[PTO_TASK_TENSORS_MAX];
-    struct door_outputs result;
-    struct pto_outputs out;
+    struct pto_outputs out = no_outputs;
     struct pto_args args;
 
     copy_args(&args, from, host_tail(from));
     clear_infos(&args, info);
-    out = pto_alloc_at(rt->orch, &args, rt->site);
-    set_outputs(&result, &out);
-    return result;
+    alloc(rt, &args, &out);
+    return set_outputs(result, &out);
 }
 
 /* ---- scopes ---- */
@@ -495,14 +506,56 @@ static int32_t aiv_count(struct door_runtime *rt)
 
 /* ---- the tables ---- */
 
-#define OPERATIONS(kind)                                                                           \
-    {                                                                                              \
-        .submit = kind##_submit, .scope_begin = scope_begin, .scope_end = scope_end, .done = done, \
-        .is_fatal = is_fatal, .report_fatal = report_fatal, .log_error = log_error,                \
-        .log_warn = log_warn, .log_timing = log_timing, .log_info = log_info,                      \
-        .log_debug = log_debug, .get_data = get_data, .set_data = set_data, .alloc = kind##_alloc, \
-        .submit_dummy = kind##_submit_dummy, .cluster_count = cluster_count,                       \
-        .aiv_count = aiv_count,                                                                    \
+/*
+ * A struct that is returned lies where a hidden argument says. Where that is an ordinary first
+ * argument it is filled in place: compilers of C make such a struct elsewhere and copy all of it.
+ */
+#if defined(__aarch64__)
+#define RESULTS(kind)                                                                             \
+    static struct door_outputs kind##_submit_op(                                                  \
+        struct door_runtime *rt, const struct pto_kernels *kernels, const struct door_args *from) \
+    {                                                                                             \
+        struct door_outputs result;                                                               \
+                                                                                                  \
+        return *kind##_submit(&result, rt, kernels, from);                                        \
+    }                                                                                             \
+    static struct door_outputs kind##_submit_dummy_op(struct door_runtime *rt,                    \
+                                                      const struct door_args *from)               \
+    {                                                                                             \
+        struct door_outputs result;                                                               \
+                                                                                                  \
+        return *kind##_submit_dummy(&result, rt, from);                                           \
+    }                                                                                             \
+    static struct door_outputs kind##_alloc_op(struct door_runtime *rt,                           \
+                                               const struct door_args *from)                      \
+    {                                                                                             \
+        struct door_outputs result;                                                               \
+                                                                                                  \
+        return *kind##_alloc(&result, rt, from);                                                  \
+    }
+RESULTS(stream)
+RESULTS(host)
+#undef RESULTS
+#define RESULT(type, name) name##_op
+#elif defined(__x86_64__)
+#define RESULT(type, name) (type)(void (*)(void)) name
+#else
+#error "where is a struct that a function returns on this processor?"
+#endif
+
+typedef struct door_outputs (*submit_fn)(struct door_runtime *rt, const struct pto_kernels *kernels,
+                                         const struct door_args *args);
+typedef struct door_outputs (*make_fn)(struct door_runtime *rt, const struct door_args *args);
+
+#define OPERATIONS(kind)                                                                          \
+    {                                                                                             \
+        .submit = RESULT(submit_fn, kind##_submit), .scope_begin = scope_begin,                   \
+        .scope_end = scope_end, .done = done, .is_fatal = is_fatal, .report_fatal = report_fatal, \
+        .log_error = log_error, .log_warn = log_warn, .log_timing = log_timing,                   \
+        .log_info = log_info, .log_debug = log_debug, .get_data = get_data, .set_data = set_data, \
+        .alloc = RESULT(make_fn, kind##_alloc),                                                   \
+        .submit_dummy = RESULT(make_fn, kind##_submit_dummy), .cluster_count = cluster_count,     \
+        .aiv_count = aiv_count,                                                                   \
     }
 
 static const struct door_stream_ops stream_ops = { OPERATIONS(stream), scope_site };
