@@ -109,6 +109,10 @@ static const struct cli_option options[] = {
       "the next scalar of an artefact: 3 is an integer, 2.5 a float32; or of a kernel_config.py, "
       "of its own type; may be repeated",
       CLI_TEXTS, AT(scalar), .high = PTO_ENTRY_SCALARS_MAX },
+    { "blank", 0, NULL,
+      "of a kernel_config.py: inputs that no file fills are zero, or beyond 1 MiB not written at "
+      "all; nothing is compared",
+      CLI_FLAG, AT(session.has_blanks) },
     { "expect-isa", 0, "WHAT",
       "refuse an artefact that was made with another tile library: a revision, or the library's "
       "folder",
@@ -183,6 +187,7 @@ static bool refuse_options(const struct run_request *r)
     bool is_debugged = r->is_gdb || r->session.is_debugged;
     const char *option = !is_file && r->expect_isa != NULL          ? "expect-isa"
                          : !is_file && r->require_signature != NULL ? "require-signature"
+                         : is_file && r->session.has_blanks         ? "blank"
                          : is_file && r->case_name != NULL          ? "case"
                          : is_file && r->flag.count != 0            ? "flag"
                                                                     : NULL;
@@ -291,8 +296,12 @@ static int take_file(void *context, const struct cli_option *option, char *value
     return PTO_OK;
 }
 
-static int take_scalars(struct scene *scene, const struct run_request *request, struct fault *fault)
+static int take_values(struct scene *scene, const struct run_request *request, struct fault *fault)
 {
+    if (request->session.has_blanks && (!scene->is_config || scene->is_untyped))
+        return fault_tell(fault, PTO_EINVAL,
+                          "--blank is for folders with a kernel_config.py and a "
+                          "compiled_meta.json, which says what the inputs are");
     if (request->scalar.count == 0 || scene->is_untyped)
         return PTO_OK;
     if (!scene->is_config)
@@ -321,7 +330,7 @@ static int run_target(struct run_request *request)
         fprintf(stderr, "%s\n", fault.text);
         return EXIT_FAILED;
     }
-    if (take_scalars(scene, request, &fault) < 0) {
+    if (take_values(scene, request, &fault) < 0) {
         fprintf(stderr, "pto run: %s\n", fault.text);
         code = EXIT_USAGE;
     } else if (scene->is_untyped) {
@@ -426,6 +435,7 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
                     is_in ? "in" : "out", file->name, is_in ? "input" : "output");
             return false;
         }
+        given[argument].is_wanted = given[argument].is_wanted || !is_in;
         if (!is_in)
             continue;
         if (given[argument].path != NULL)

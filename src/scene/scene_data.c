@@ -7,6 +7,8 @@
 
 #include "scene/scene_config.h"
 
+enum { BLANK_BYTES_MIN = 1 << 20 }; /* smaller ones are zero: orchestrations may read them */
+
 static int bind_given(const struct scene_data_params *params, struct scene_data *data,
                       struct fault *fault);
 static int make_tensor(const struct scene_data_params *params, struct scene_data *data,
@@ -263,6 +265,10 @@ static int fill_inputs(const struct scene_data_params *params, struct scene_data
         } else if (files != NULL && files->path[i] != NULL) {
             status = load_npy(files->path[i], tensor, tensor->data, fault);
             tensor->is_given = true;
+        } else if (params->golden == NULL && params->has_blanks) {
+            tensor->is_blank =
+                tensor->bytes > BLANK_BYTES_MIN && (given == NULL || !given->is_wanted);
+            data->is_compared = false;
         } else if (params->golden == NULL) {
             status = scene_config_refuse_empty(params->scene, i, fault);
         }

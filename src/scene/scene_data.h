@@ -20,6 +20,7 @@ struct scene_tensor {
     void *expected; /* NULL: nothing is, or it is an input */
     void *got;      /* after it; NULL for an input */
     bool is_given;
+    bool is_blank;     /* a large input that nothing fills: device memory that is not written */
     bool has_expected; /* something says what an output should hold */
 };
 
@@ -37,6 +38,7 @@ struct scene_data {
 struct scene_given {
     struct npy npy;
     const char *path; /* NULL: nothing was given */
+    bool is_wanted;   /* --out names it */
 };
 
 typedef int (*scene_golden_fn)(const struct pto_scene *scene);
@@ -47,6 +49,7 @@ struct scene_data_params {
     const char *platform;
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     scene_golden_fn golden;          /* NULL: the scene has none */
+    bool has_blanks;                 /* inputs that nothing fills are no failure */
 };
 
 /* On failure nothing is left to be freed. */

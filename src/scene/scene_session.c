@@ -101,7 +101,8 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
                                               .kase = kase,
                                               .platform = s->platform,
                                               .given = s->options->given,
-                                              .golden = scene_golden_function(s->golden) };
+                                              .golden = scene_golden_function(s->golden),
+                                              .has_blanks = s->options->has_blanks };
     int status;
 
     if (s->has_data)
@@ -224,13 +225,13 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
         void *addr = direction == PTO_DIR_IN ? tensor->data : tensor->got;
         int status = PTO_OK;
 
-        if (direction == PTO_DIR_INOUT)
+        if (direction == PTO_DIR_INOUT && !tensor->is_blank)
             memcpy(tensor->got, tensor->data, tensor->bytes);
         if (direction == PTO_DIR_OUT)
             scene_element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
-        if (direction != PTO_DIR_IN && tensor->bytes != 0) {
+        if ((direction != PTO_DIR_IN || tensor->is_blank) && tensor->bytes != 0) {
             status = pto_mem_alloc(s->device, tensor->bytes, &e->device_addr[i]);
-            if (status == PTO_OK)
+            if (status == PTO_OK && !tensor->is_blank)
                 status = pto_mem_write(s->device, e->device_addr[i], tensor->got, tensor->bytes);
             addr = (void *)(uintptr_t)e->device_addr[i];
         }
@@ -259,7 +260,7 @@ static int end_entry(struct session *s, struct session_entry *e, int status, str
 
         if (e->device_addr[i] == 0)
             continue;
-        if (status == PTO_OK)
+        if (status == PTO_OK && !tensor->is_blank)
             (void)pto_mem_read(s->device, e->device_addr[i], tensor->got, tensor->bytes);
         freed = pto_mem_free(s->device, e->device_addr[i], &error);
         if (freed < 0 && status == PTO_OK)

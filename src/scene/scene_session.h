@@ -25,6 +25,7 @@ struct session_options {
         order_seed;    /* of the order to run in, or of the first of `orders`; 0: the usual, or 1 */
     uint32_t orders;   /* how many are tried after a run in the usual one */
     bool is_debugged;  /* nothing is ended for taking too long */
+    bool has_blanks;   /* inputs that nothing fills are no failure, and nothing is compared */
     bool is_unguarded; /* nobody looks after intermediate tensors */
     enum pto_trace trace;
     uint32_t trace_records;             /* at least so many; 0: the default */

@@ -90,6 +90,8 @@ mv f/data/in/x.npy x.npy
 expect 1 "argument 'x' has a size that the program leaves open" -- run f
 sed -i '0,/-1,/s//5,/' f/compiled_meta.json
 expect 1 "nothing fills argument 'x': put data/in/x.npy into" -- run f
+expect 0 "result   ok: not compared" "written  total to zero.npy" -- run f --blank --out total=zero.npy
+expect 2 "--blank is for folders with a kernel_config.py" -- run vector --blank
 touch f/data/in/x.pt
 expect 1 "x.pt is PyTorch's own format" -- run f
 expect 0 "written  total to total.npy" -- run f --in x=x.npy --out total=total.npy
