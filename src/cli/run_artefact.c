@@ -100,6 +100,7 @@ int cli_run_artefact(const struct run_request *request, const struct scene *fold
         status = pto_callable_info(callable, &info);
     if (status == PTO_OK)
         status = describe(m, callable, &info, request, &fault);
+    m->scene.is_config = folder != NULL;
     if (status == PTO_OK) {
         const char *platform = request->platform != NULL ? request->platform
                                : info.platform != NULL   ? info.platform

@@ -188,6 +188,8 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     struct pto_error error;
     int status;
 
+    if (clusters == 0 && s->scene->is_config) /* compiled for the whole chip */
+        clusters = pto_platform_find(s->platform)->clusters_max;
     if (s->device != NULL && s->clusters == clusters && s->workers == workers &&
         !device_info(s).is_lost)
         return PTO_OK;
