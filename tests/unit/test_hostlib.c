@@ -12,6 +12,7 @@
 #include "hostlib/worker_abi.h"
 #include "pto/door.h"
 #include "wire/chip_callable.h"
+#include "tests/unit/door_plays.h"
 #include "tests/unit/artefact_test.h"
 
 /* X(name): every function that the worker looks up. */
@@ -84,7 +85,7 @@ enum { VARIANTS = sizeof(variants) / sizeof(variants[0]), ELEMENTS = 1000 };
 static struct library lib;
 static const struct variant *variant;
 static struct log_state threshold = { LOG_STATE_ABI, sizeof(threshold), PTO_LOG_OFF, 0 };
-static struct bytes add_blob, act_blob, bad_blob;
+static struct bytes add_blob, act_blob, bad_blob, door_blob[2]; /* of which kind: is_host */
 
 /* ---- fixtures ---- */
 
@@ -145,9 +146,10 @@ static struct bytes make_blob(struct recipe *r)
     return blob;
 }
 
-static struct bytes make_act_blob(void)
+static struct bytes make_blob_of(struct bytes orchestration, const char *entry,
+                                 const enum pto_direction signature[3])
 {
-    struct recipe r = { .orchestration_bytes = compile(act_text, ""),
+    struct recipe r = { .orchestration_bytes = orchestration,
                         .kernel_bytes = compile(act_kernel_text, "") };
     struct bytes blob;
 
@@ -155,8 +157,8 @@ static struct bytes make_act_blob(void)
                                          r.kernel_bytes.size };
     r.parts = (struct artefact_parts){ .name = "act",
                                        .platform = "a2a3sim",
-                                       .entry = NULL,
-                                       .signature = in_in_out,
+                                       .entry = entry,
+                                       .signature = signature,
                                        .signature_count = 3,
                                        .orchestration = r.orchestration_bytes.at,
                                        .orchestration_size = r.orchestration_bytes.size,
@@ -166,8 +168,12 @@ static struct bytes make_act_blob(void)
     return blob;
 }
 
+/* The orchestration of test_door.c, which was compiled as the reference would. */
+#define DOOR_FLAGS "-I\"$OLDPWD/src\" -I\"$OLDPWD\""
+
 static int make_blobs(void **state)
 {
+    static const enum pto_direction inout_in_in[] = { PTO_DIR_INOUT, PTO_DIR_IN, PTO_DIR_IN };
     struct recipe r;
 
     if (make_folder(state) != 0)
@@ -177,7 +183,11 @@ static int make_blobs(void **state)
     bad_blob = make_blob(&r);
     strcpy(((struct chip_callable *)bad_blob.at)->func_name, "orchestrane"); /* there is none */
     free_recipe(&r);
-    act_blob = make_act_blob();
+    act_blob = make_blob_of(compile(act_text, ""), NULL, in_in_out);
+    for (int i = 0; i < 2; i++)
+        door_blob[i] = make_blob_of(compile("#include \"tests/unit/door_orch.h\"\n",
+                                            i == 0 ? DOOR_FLAGS : DOOR_FLAGS " -DKIND_HOST"),
+                                    "door_entry_point", inout_in_in);
     return 0;
 }
 
@@ -186,6 +196,8 @@ static int free_blobs(void **state)
     free(add_blob.at);
     free(act_blob.at);
     free(bad_blob.at);
+    free(door_blob[0].at);
+    free(door_blob[1].at);
     return remove_folder(state);
 }
 
@@ -705,6 +717,36 @@ static void the_threshold_is_the_processes(void)
     close_worker_device(d);
 }
 
+/* It is called as it expects, prints through our lines, and looks at our threshold itself. */
+static void orchestrations_of_the_reference_run(void)
+{
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(DOOR_LOG);
+    char *lines;
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, door_blob[variant->is_host].at), 0);
+    catch_lines(PTO_LOG_WARN);
+    assert_int_equal(run(d, c, 0), 0);
+    lines = caught_lines();
+    assert_int_equal(c->a[0], PTO_LOG_WARN);
+    assert_int_equal(count_lines(lines, "\n"), 2);
+    assert_line(lines, "[ERROR] f: 1\n");
+    assert_line(lines, "[WARN] f: 2\n");
+    free(lines);
+    c->a[0] = 0;
+    c->args.scalar[0] = DOOR_FATAL;
+    catch_lines(PTO_LOG_ERROR);
+    assert_int_equal(run(d, c, 0), -42);
+    lines = caught_lines();
+    assert_line(lines, "PTO2 runtime failed: orch_error_code=42 sched_error_code=0 "
+                       "runtime_status=-42\n");
+    assert_line(lines, "it is 42");
+    assert_int_equal(c->a[0], 0);
+    free(lines);
+    free_call(c);
+    close_worker_device(d);
+}
+
 static void what_is_missing_is_unsupported(void)
 {
     struct worker_device *d = open_worker_device();
@@ -782,6 +824,7 @@ static void test_library(const struct variant *which)
     outputs_may_be_views();
     spans_tell_of_every_run();
     the_threshold_is_the_processes();
+    orchestrations_of_the_reference_run();
     what_is_missing_is_unsupported();
     nothing_is_left_behind();
     dlclose(lib.handle);
