@@ -319,15 +319,19 @@ static void note_crash(struct crash *c, int number, uintptr_t addr, const uconte
     walk_stack(c, u);
 }
 
-/* Whether the thread leaves what it is in. */
-static bool is_to_leave(struct crash *c, int number, const void *context)
+uintptr_t crash_function(uintptr_t pc)
+{
+    return (uintptr_t)_Unwind_FindEnclosingFunction((void *)pc);
+}
+
+/* Whether it may leave what it is in, as far as is known before the frames are. */
+static bool may_leave(const struct crash *c, int number)
 {
     if (c == NULL || number == SIGABRT)
         return false;
     if (a32_load_relaxed(c->depth) % 2 != 0) /* own word */
         return number != SIGURG || a32_load_acquire(&c->is_recalled) != 0;
-    return c->fiber != NULL && (number == SIGURG || is_unhandled(number)) &&
-           c->leave(c, number, pc_of(context));
+    return c->fiber != NULL && (number == SIGURG || is_unhandled(number));
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -340,7 +344,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
         set_pc(context, landing);
         return;
     }
-    if (!is_to_leave(c, number, context)) {
+    if (!may_leave(c, number)) {
         pass_on(number, info, context);
         return;
     }
@@ -349,6 +353,11 @@ static void on_signal(int number, siginfo_t *info, void *context)
                    info->si_code > 0 ? (uintptr_t)info->si_addr : 0, /* else it was sent */
                    context);
     c->is_walking = false;
+    if (a32_load_relaxed(c->depth) % 2 == 0 &&
+        !c->leave(c, number, pc_of(context))) { /* own word */
+        pass_on(number, info, context);
+        return;
+    }
     /* What is blocked here, SIGURG, or more by a race detector, would stay so. */
     mask = ((const ucontext_t *)context)->uc_sigmask;
     sigdelset(&mask, SIGURG); /* of a handler that crashed itself */

@@ -30,7 +30,7 @@ struct crash {
     const struct a32 *depth; /* odd: inside code that may crash, or be left */
     struct a32 is_recalled;  /* a SIGURG means: leave it */
     struct fiber *fiber;     /* may be left from outside of such code, too; NULL: none */
-    /* A signal there that the program does not handle: whether to leave it. */
+    /* A signal there that the program does not handle: whether to leave it. The frames are known. */
     bool (*leave)(struct crash *c, int number, uintptr_t pc);
     /* It ends the process: the last chance to say where; NULL: nothing is known. */
     void (*last_words)(struct crash *c, int number);
@@ -61,6 +61,9 @@ void crash_set_last(void (*handler)(int number));
  */
 void crash_begin(struct crash *c, const struct a32 *depth);
 void crash_end(struct crash *c);
+
+/* Where the function begins that the address lies in; 0: in none that is known. */
+uintptr_t crash_function(uintptr_t pc);
 
 /* For a thread that only uses peek.h: lets the signals through. */
 void crash_unblock(void);

@@ -7,6 +7,7 @@
 #include "base/os.h"
 
 #include <assert.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -233,6 +234,13 @@ struct os_range os_find_code(uintptr_t addr)
 
     (void)dl_iterate_phdr(search_object, &search);
     return search.found;
+}
+
+bool os_is_exported(uintptr_t function)
+{
+    Dl_info info;
+
+    return dladdr((void *)function, &info) != 0 && (uintptr_t)info.dli_saddr == function;
 }
 
 int os_fork_quietly(void)

@@ -100,6 +100,9 @@ static inline bool os_is_in(struct os_range range, uintptr_t addr)
 /* The segment of a loaded object in which the address lies; empty: in none. */
 struct os_range os_find_code(uintptr_t addr);
 
+/* Whether a function that begins there can be found by name, from other objects. */
+bool os_is_exported(uintptr_t function);
+
 /* Lets another thread have this CPU. */
 void os_yield(void);
 

@@ -498,7 +498,10 @@ static void say_crash(const struct chip_result *result, const char *name, struct
     if (f->kernel < 0) {
         char last[100] = "before its first submit";
 
-        if (f->value[2] != 0)
+        if (f->value[3] != 0)
+            snprintf(last, sizeof(last),
+                     "in an operation of the runtime that it gave a bad address");
+        else if (f->value[2] != 0)
             snprintf(last, sizeof(last), "after its submit of task %" PRIu64, f->value[2] - 1);
         SAY("the orchestration %s, %s (%s)%s", what, last, signal, where);
         return;

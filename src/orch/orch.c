@@ -310,15 +310,16 @@ const struct slot *orch_last_submit(const struct orch *o)
     return NULL;
 }
 
-void orch_crashed(struct orch *o, int signal, uint64_t addr)
+void orch_crashed(struct orch *o, int signal, uint64_t addr, bool is_torn)
 {
-    const struct slot *s = orch_last_submit(o);
+    const struct slot *s = is_torn ? NULL : orch_last_submit(o);
     struct failure why = orch_failure(PTO_ECRASH, FAULT_CRASH, s != NULL ? s->site : NULL);
 
     if (s != NULL)
         why.task = slot_id(s);
     why.value[0] = addr;
     why.value[2] = o->graph->seq - 1;
+    why.value[3] = is_torn;
     why.value[4] = (uint64_t)signal;
     (void)orch_fail(o, &why);
     sched_attend(o->sched, ATTEND_FAILED, 0);

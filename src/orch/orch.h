@@ -151,8 +151,11 @@ struct failure orch_late(const struct orch *o, const struct pto_site *site);
 void orch_late_building(struct orch *o);
 /* The scheduler's fault, if there is one, as the failure of the run. */
 void orch_take_fault(struct orch *o);
-/* The orchestration crashed: the run fails, with the place of its last submit. */
-void orch_crashed(struct orch *o, int signal, uint64_t addr);
+/*
+ * The orchestration crashed: the run fails, with the place of its last submit; `is_torn`: in
+ * the middle of an operation, so that nothing is known of that.
+ */
+void orch_crashed(struct orch *o, int signal, uint64_t addr, bool is_torn);
 /* The slot of the last submit, which may have completed; NULL: there was none, or it is not known. */
 const struct slot *orch_last_submit(const struct orch *o);
 

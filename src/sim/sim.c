@@ -183,7 +183,7 @@ static void land_from_builder(struct sim *m, struct thread *th)
         return;
     }
     sim_keep_builder_crash(m, th);
-    orch_crashed(&m->orch, th->crash.signal, th->crash.addr);
+    orch_crashed(&m->orch, th->crash.signal, th->crash.addr, m->is_torn);
 }
 
 bool sim_lead_run(struct sim *m, struct thread *th)
@@ -193,6 +193,10 @@ bool sim_lead_run(struct sim *m, struct thread *th)
             land_from_builder(m, th);
         else if (sim_crash_landed(m, th))
             return false;
+        if (m->is_torn) {
+            sim_end_torn(m);
+            return true;
+        }
     }
     while (sim_call_guarded(th, lead_at_place))
         if (sim_throw_landed(m, th))

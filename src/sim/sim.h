@@ -147,6 +147,7 @@ struct sim {
     void (*last_will)(void *context); /* chip_request; so is its argument */
     void *last_will_context;
     bool keeps_signals; /* its code does not change which ones its thread blocks */
+    bool is_torn;       /* its orchestration crashed in the middle of an operation */
     bool is_refused;    /* it was started, but there is nothing to run */
     bool is_lost;       /* a run ended without some of its kernels: no more runs */
     bool has_handler;   /* crashes are caught */
@@ -345,6 +346,10 @@ bool sim_crash_landed(struct sim *m, struct thread *th);
 void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel);
 /* The same for the orchestration. */
 void sim_keep_builder_crash(struct sim *m, const struct thread *th);
+/* In a handler of signals: which of the frames is an operation that the orchestration called; -1: none. */
+int32_t sim_find_operation(const struct sim *m, const struct crash *crash);
+/* By the thread at place 0: nothing of the graph can be used any more. */
+void sim_end_torn(struct sim *m);
 /* In a handler of signals: the process ends, so where the thread is is written to stderr. */
 void sim_last_words(struct crash *crash, int number);
 /* In a child of fork: it ends when it comes back from the kernel or the orchestration. */

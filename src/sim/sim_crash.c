@@ -47,10 +47,89 @@ void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint
 
 void sim_keep_builder_crash(struct sim *m, const struct thread *th)
 {
+    int32_t operation = m->is_torn ? sim_find_operation(m, &th->crash) : -1;
+
     pthread_mutex_lock(&m->lock);
     m->result.trace.tensor_count = m->result.trace.scalar_count = 0;
     keep_frames(m, &th->crash, (uintptr_t)m->run.code);
+    if (operation >= 0) { /* from where it was called on */
+        m->crash_count -= (uint32_t)operation + 1;
+        memmove(m->crash_frame, m->crash_frame + operation + 1,
+                m->crash_count * sizeof(m->crash_frame[0]));
+    }
     pthread_mutex_unlock(&m->lock);
+}
+
+/* ---- an operation that was given a bad address ---- */
+
+static bool is_operation(const struct sim *m, uintptr_t function)
+{
+    const struct pto_orch_ops *ops = m->orch.handle.ops;
+    const uintptr_t *word = (const uintptr_t *)(const void *)ops;
+
+    for (uint32_t k = offsetof(struct pto_orch_ops, submit) / sizeof(*word);
+         k < sizeof(*ops) / sizeof(*word); k++)
+        if (word[k] == function)
+            return true;
+    return false;
+}
+
+/*
+ * The runtime's frame that the orchestration's own one called. Functions that can be found by
+ * name are no operations but the host's, which has locks that nobody would give back.
+ */
+int32_t sim_find_operation(const struct sim *m, const struct crash *crash)
+{
+    struct os_range own = os_find_code((uintptr_t)sim_find_operation);
+    struct os_range theirs = os_find_code((uintptr_t)m->run.code);
+    bool is_one =
+        own.begin == theirs.begin; /* linked into the program: an operation is one by name */
+    int32_t last = -1;
+
+    for (uint32_t i = 0; i < crash->frame_count; i++) {
+        uintptr_t pc = crash->frame[i] - (i != 0); /* behind a call */
+        uintptr_t function = crash_function(pc);
+
+        if (is_one && is_operation(m, function))
+            return (int32_t)i;
+        if (!is_one && os_is_in(theirs, pc))
+            return last;
+        if (!is_one && os_is_in(own, pc))
+            last = os_is_exported(function) ? -1 : (int32_t)i;
+    }
+    return -1;
+}
+
+/* Under the lock. */
+static bool has_kernels(const struct sim *m)
+{
+    bool has_any = false;
+
+    for (const struct thread *th = m->all; th != NULL; th = th->next)
+        has_any = has_any || th->lane.slot != NULL ||
+                  a32_load_relaxed(&th->core.exec) % 2 != 0; /* a glance */
+    return has_any;
+}
+
+/* Kernels that run have the grace to return; then the run ends as if they had been given up. */
+void sim_end_torn(struct sim *m)
+{
+    enum { LOOK_NS = 1000000 };
+    uint64_t until_ns = sim_grace_end(m, os_now_ns());
+    bool has_any = true;
+
+    m->is_lost = true;
+    sched_signal(&m->sched);
+    sim_drop_teams(m);
+    while (has_any && os_now_ns() < until_ns) {
+        pthread_mutex_lock(&m->lock);
+        has_any = has_kernels(m);
+        pthread_mutex_unlock(&m->lock);
+        if (has_any)
+            os_wait(&m->event, a32_load_relaxed(&m->event), os_now_ns() + LOOK_NS); /* no matter */
+    }
+    a32_store_relaxed(&m->is_abandoned, 1); /* place 0's own word until the run has ended */
+    sim_abandon_kernels(m);
 }
 
 /* The lock is not held meanwhile: looking lines up starts a program. */

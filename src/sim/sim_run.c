@@ -104,6 +104,7 @@ static void begin_run(struct sim *m, uint64_t number)
     m->leave_ns = UINT64_MAX;
     m->leave_tries = 0;
     m->is_builder_gone = false;
+    m->is_torn = false;
     m->home = NULL;
     a32_store_relaxed(&m->is_leaving, 0);
     a32_store_relaxed(&m->may_leave, 0);
@@ -237,7 +238,7 @@ const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *r
     struct sim *m = sim_of(chip);
     struct orch *o = &m->orch;
 
-    if (m->is_lost && o->stall.count == 0) /* else it tells of them already */
+    if (m->is_lost && !m->is_torn && o->stall.count == 0) /* else it tells of them already */
         orch_describe_running(o);
     m->result.failure.status = o->status;
     if (o->status < 0)

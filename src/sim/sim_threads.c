@@ -623,9 +623,25 @@ static void call_builder_back(struct sim *m)
         pthread_kill(th == &m->caller ? m->caller_handle : th->handle, SIGURG);
 }
 
+/* Or soon given back: this thread has not got it. */
+static bool is_lock_free(struct sim *m)
+{
+    enum { LOOKS = 100, LOOK_NS = 1000000 };
+    struct a32 never = { 0 };
+
+    for (uint32_t i = 0; i < LOOKS; i++) {
+        if (pthread_mutex_trylock(&m->lock) == 0) {
+            pthread_mutex_unlock(&m->lock);
+            return true;
+        }
+        os_wait(&never, 0, os_now_ns() + LOOK_NS);
+    }
+    return false;
+}
+
 /*
  * In the handler, on the thread that was called back, or whose orchestration crashed. In the
- * middle of an operation nobody could go on.
+ * middle of an operation nobody could go on: there only a crash ends the run, and the device.
  */
 static bool leave_builder(struct crash *crash, int number, uintptr_t pc)
 {
@@ -634,6 +650,8 @@ static bool leave_builder(struct crash *crash, int number, uintptr_t pc)
 
     if (!orch_is_builder(&m->orch))
         return false;
+    if (number != SIGURG && !m->is_builder_gone && sim_find_operation(m, crash) >= 0)
+        return m->is_torn = is_lock_free(m);
     if (number != SIGURG)
         return !m->is_builder_gone && (os_is_in(os_find_code((uintptr_t)m->run.code), pc) ||
                                        !os_is_in(os_find_code((uintptr_t)leave_builder), pc));

@@ -227,14 +227,27 @@ void sim_tell_crash(struct sim *m)
     (void)m;
 }
 
+int32_t sim_find_operation(const struct sim *m, const struct crash *crash)
+{
+    (void)m;
+    (void)crash;
+    return -1;
+}
+
+void sim_end_torn(struct sim *m)
+{
+    (void)m;
+}
+
 void sim_keep_builder_crash(struct sim *m, const struct thread *th)
 {
     (void)m;
     (void)th;
 }
 
-void orch_crashed(struct orch *o, int signal, uint64_t addr)
+void orch_crashed(struct orch *o, int signal, uint64_t addr, bool is_torn)
 {
+    (void)is_torn;
     (void)o;
     (void)signal;
     (void)addr;

@@ -157,6 +157,8 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
     for (int i = 0; i < 3; i++)
         pto_aiv(o, 0, PTO_IN(&entry->tensor[0]), PTO_INOUT(&entry->tensor[1]), PTO_PASS(0));
+    if (HOW == 's')
+        pto_aiv(o, 0, PTO_IN((const struct pto_tensor *)(uintptr_t)4096));
     stumble(0);
 }
 C
@@ -168,6 +170,12 @@ for way in '' --isolated; do
     done
     has c.log 'the orchestration crashed at address 0x10, after its submit of task 2 .*, in stumble \(orch.c:10\)'
     has o.log 'the orchestration overflowed its stack of .*, in stumble \(orch.c:[0-9]+\)'
+    # A bad address that is only passed on: the process is still there for the second mode.
+    # shellcheck disable=SC2086 # no word, or one
+    if "$pto" run orc --platform a5sim --flag="-DHOW='s'" $way >s.log 2>&1; then fail "$(cat s.log)"; fi
+    has s.log '^a5sim, stream, small$' '^a5sim, host, small$'
+    [ "$(grep -c 'the orchestration crashed at address 0x10.*, in an operation of the runtime that it gave a bad address .*orch.c:20' s.log)" = 2 ] ||
+        fail "$(cat s.log)"
 done
 has a.log 'ended by signal 6 .*, by the orchestration, after this submit'
 rm -rf "$TMPDIR"/*
