@@ -802,6 +802,16 @@ void sim_release_memory(struct sim *m)
     (void)m;
 }
 
+void sim_dump_free(struct sim *m)
+{
+    (void)m;
+}
+
+void os_yield(void)
+{
+    explore_spin();
+}
+
 int sim_record_open(struct sim *m)
 {
     (void)m;
