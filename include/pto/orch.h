@@ -215,6 +215,7 @@ struct pto_orch_ops {
     uint64_t (*scalar)(struct pto_orch *o, uint32_t index);
     bool (*is_streamed)(struct pto_orch *o);
     void *(*context)(struct pto_orch *o);
+    uint64_t (*scalar_at)(struct pto_orch *o, uint32_t index, const struct pto_site *site);
 };
 
 /* The handle of an orchestration. */
@@ -230,13 +231,6 @@ typedef void (*pto_orch_fn)(struct pto_orch *o, const struct pto_entry *entry);
 #define PTO_OUT_OF_LINE __attribute__((noipa, unused)) static
 #else
 #define PTO_OUT_OF_LINE __attribute__((noinline, unused)) static
-#endif
-
-/* A function whose call does not compile, for this reason. */
-#if defined(__has_attribute) && __has_attribute(error)
-#define PTO_COMPILE_ERROR(text) __attribute__((error(text)))
-#else
-#define PTO_COMPILE_ERROR(text)
 #endif
 
 /* The address of a static record of the place where it is written. */
@@ -472,6 +466,16 @@ static inline struct pto_outputs pto_submit_at(struct pto_orch *o, struct pto_ke
     return out;
 }
 
+/* The same for one lane, or none. */
+static inline struct pto_outputs pto_submit_one(struct pto_orch *o, int32_t aic, int32_t aiv,
+                                                const struct pto_args *args,
+                                                const struct pto_site *site)
+{
+    struct pto_kernels kernels = { aic, aiv, -1 };
+
+    return pto_submit_at(o, kernels, args, site);
+}
+
 /* Allocates buffers for a given place in the source. */
 static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct pto_args *args,
                                               const struct pto_site *site)
@@ -482,24 +486,90 @@ static inline struct pto_outputs pto_alloc_at(struct pto_orch *o, const struct p
     return out;
 }
 
-/* Returns output i of a submit. NULL after an error; later submits refuse it without a word. */
+/*
+ * The compiler looks into these functions where they are used, so that a task costs little.
+ * In the middle of thousands of tasks in one function, which only a program writes, that
+ * takes minutes: behind the first of a source they are called. For C.
+ */
+#ifndef __cplusplus
+enum { PTO_LOOKED_INTO_MAX = 64 };
+#define PTO_NEAR_OR_FAR(name) (__COUNTER__ < PTO_LOOKED_INTO_MAX ? name : name##_far)
+#define PTO_FAR(name, parameters, arguments)   \
+    PTO_OUT_OF_LINE void name##_far parameters \
+    {                                          \
+        name arguments;                        \
+    }
+PTO_FAR(pto_args_init, (struct pto_args * a), (a))
+PTO_FAR(pto_add_input, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_FAR(pto_add_inout, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_FAR(pto_add_output, (struct pto_args * a, const struct pto_tensor_info *info), (a, info))
+PTO_FAR(pto_add_output_existing, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_FAR(pto_add_no_dep, (struct pto_args * a, const struct pto_tensor *t), (a, t))
+PTO_FAR(pto_add_scalar, (struct pto_args * a, uint64_t value), (a, value))
+PTO_FAR(pto_pass_scalar, (struct pto_args * a, uint32_t index), (a, index))
+PTO_OUT_OF_LINE struct pto_outputs pto_submit_one_far(struct pto_orch *o, int32_t aic, int32_t aiv,
+                                                      const struct pto_args *args,
+                                                      const struct pto_site *site)
+{
+    return pto_submit_one(o, aic, aiv, args, site);
+}
+#define pto_args_init(a) PTO_NEAR_OR_FAR(pto_args_init)(a)
+#define pto_add_input(a, t) PTO_NEAR_OR_FAR(pto_add_input)((a), (t))
+#define pto_add_inout(a, t) PTO_NEAR_OR_FAR(pto_add_inout)((a), (t))
+#define pto_add_output(a, info) PTO_NEAR_OR_FAR(pto_add_output)((a), (info))
+#define pto_add_output_existing(a, t) PTO_NEAR_OR_FAR(pto_add_output_existing)((a), (t))
+#define pto_add_no_dep(a, t) PTO_NEAR_OR_FAR(pto_add_no_dep)((a), (t))
+#define pto_add_scalar(a, value) PTO_NEAR_OR_FAR(pto_add_scalar)((a), (value))
+#define pto_add_float(a, value) pto_add_scalar((a), pto_float_bits(value))
+#define pto_pass_scalar(a, index) PTO_NEAR_OR_FAR(pto_pass_scalar)((a), (index))
+#define pto_submit_one(...) PTO_APART(PTO_NEAR_OR_FAR(pto_submit_one)(__VA_ARGS__))
+
+/* A call that a compiler does not look across: control might go elsewhere behind it. */
+#define PTO_APART(call)                               \
+    __extension__({                                   \
+        __label__ pto_behind;                         \
+        struct pto_outputs pto_called = call;         \
+        __asm__ goto("" : : : "memory" : pto_behind); \
+pto_behind:                                           \
+        pto_called;                                   \
+    })
+#endif
+
+/*
+ * Returns output i of a submit. If there is none, as after an error, it is a tensor of which
+ * views can be made and that submits refuse. It is never NULL, as `out.tensor` may be.
+ */
 static inline const struct pto_tensor *pto_output(struct pto_outputs out, uint32_t i)
 {
-    return i < out.count ? &out.tensor[i] : NULL;
+    static const struct pto_tensor none = { 0,
+                                            0,
+                                            { PTO_TASK_ID_INVALID },
+                                            0,
+                                            0,
+                                            0,
+                                            0,
+                                            false,
+                                            false,
+                                            0,
+                                            { 0, 0, 0, 0, 0 },
+                                            0,
+                                            { 0, 0, 0, 0, 0 },
+                                            PTO_VIEW_NO_OUTPUT,
+                                            0,
+                                            { 0 } };
+
+    return i < out.count ? &out.tensor[i] : &none;
 }
 
 /* Submits a task for an AIC core. After an error its id is invalid, and the run fails. */
-#define pto_submit_aic(o, id, args) \
-    pto_submit_at((o), (struct pto_kernels){ (id), -1, -1 }, (args), PTO_SITE)
+#define pto_submit_aic(o, id, args) pto_submit_one((o), (id), -1, (args), PTO_SITE)
 /* Submits a task for an AIV core. */
-#define pto_submit_aiv(o, id, args) \
-    pto_submit_at((o), (struct pto_kernels){ -1, (id), -1 }, (args), PTO_SITE)
+#define pto_submit_aiv(o, id, args) pto_submit_one((o), -1, (id), (args), PTO_SITE)
 /* Submits kernels for several lanes of a cluster, PTO_LANES(aic, aiv0, aiv1): they run together. */
 #define pto_submit_mix(o, lanes, args) pto_submit_at((o), (lanes), (args), PTO_SITE)
 #define PTO_LANES(aic, aiv0, aiv1) ((struct pto_kernels){ (aic), (aiv0), (aiv1) })
 /* Submits a task that runs nothing: it orders other tasks and allocates outputs. */
-#define pto_submit_dummy(o, args) \
-    pto_submit_at((o), (struct pto_kernels){ -1, -1, -1 }, (args), PTO_SITE)
+#define pto_submit_dummy(o, args) pto_submit_one((o), -1, -1, (args), PTO_SITE)
 /* Allocates buffers, which are there when the call returns; `args` has outputs only. */
 #define pto_alloc_tensors(o, args) pto_alloc_at((o), (args), PTO_SITE)
 
@@ -540,17 +610,17 @@ enum {
     PTO_ARG_DEPS
 };
 
+/* One argument. Two numbers: a compiler takes longer for a pointer and for small fields. */
 struct pto_arg {
-    uint32_t kind;  /* enum pto_tag, or PTO_ARG_... */
-    uint32_t count; /* of ids */
-    union {
-        uint64_t scalar;
-        const void *tensor; /* or predicate, or ids of tasks */
-    };
+    uint64_t kind;  /* PTO_ARG_MARK with enum pto_tag or PTO_ARG_...; from bit 32: count of ids */
+    uint64_t value; /* a scalar, or an address */
 };
 
-#define PTO_ARG_OF(kind, at) ((struct pto_arg){ (kind), 0, { .tensor = (at) } })
-#define PTO_ARG_VALUE(kind, value) ((struct pto_arg){ (kind), 0, { (uint64_t)(value) } })
+#define PTO_ARG_MARK 0x61726700u /* what is without it was not made by these macros */
+#define PTO_ARG_WORDS(kind, count, value) \
+    ((struct pto_arg){ (uint64_t)(count) << 32 | PTO_ARG_MARK | (kind), (uint64_t)(value) })
+#define PTO_ARG_OF(kind, at) PTO_ARG_WORDS(kind, 0, (uintptr_t)(at))
+#define PTO_ARG_VALUE(kind, value) PTO_ARG_WORDS(kind, 0, value)
 
 #define PTO_IN(t) PTO_ARG_OF(PTO_TAG_INPUT, PTO_CHECK_TENSOR(t))
 #define PTO_INOUT(t) PTO_ARG_OF(PTO_TAG_INOUT, PTO_CHECK_TENSOR(t))
@@ -577,14 +647,14 @@ struct pto_arg {
 #define PTO_TIMED(slot) PTO_ARG_VALUE(PTO_ARG_TIMING, slot)
 
 /* PTO_DEPS(a.task, b.task): waits for these tasks and keeps their outputs; see pto_set_deps. */
-#define PTO_DEPS(...)                                                        \
-    ((struct pto_arg){ PTO_ARG_DEPS,                                         \
-                       sizeof((const struct pto_task_id[]){ __VA_ARGS__ }) / \
-                           sizeof(struct pto_task_id),                       \
-                       { .tensor = (const struct pto_task_id[]){ __VA_ARGS__ } } })
+#define PTO_DEPS(...)                                                                     \
+    PTO_ARG_WORDS(                                                                        \
+        PTO_ARG_DEPS,                                                                     \
+        sizeof((const struct pto_task_id[]){ __VA_ARGS__ }) / sizeof(struct pto_task_id), \
+        (uintptr_t)((const struct pto_task_id[]){ __VA_ARGS__ }))
 /* The same for an array of `count` ids, which may be none. */
 #define PTO_DEPS_OF(ids, count) \
-    ((struct pto_arg){ PTO_ARG_DEPS, (uint32_t)(count), { .tensor = PTO_CHECK_IDS(ids) } })
+    PTO_ARG_WORDS(PTO_ARG_DEPS, (uint32_t)(count), (uintptr_t)PTO_CHECK_IDS(ids))
 
 /* Do not compile with anything but a pointer of the right type. */
 #define PTO_CHECK_TENSOR(t) \
@@ -611,80 +681,108 @@ const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
 #define PTO_DIMS(...) ((const uint32_t[]){ __VA_ARGS__ })
 
 /* Submits a task for an AIC core. */
-#define pto_aic(o, id, ...) PTO_LISTED(pto_submit_list, ((o), (id), -1, -1), __VA_ARGS__)
+#define pto_aic(o, id, ...) PTO_LISTED(pto_aic_list, ((o), (id)), __VA_ARGS__)
 /* Submits a task for an AIV core. */
-#define pto_aiv(o, id, ...) PTO_LISTED(pto_submit_list, ((o), -1, (id), -1), __VA_ARGS__)
+#define pto_aiv(o, id, ...) PTO_LISTED(pto_aiv_list, ((o), (id)), __VA_ARGS__)
 /* Submits several lanes: pto_mix(o, PTO_LANES(MATMUL, EPILOGUE, EPILOGUE), ...). */
 #define pto_mix(o, lanes, ...) PTO_LISTED(pto_mix_list, ((o), (lanes)), __VA_ARGS__)
 /* Submits a task that runs nothing. */
-#define pto_dummy(o, ...) PTO_LISTED(pto_submit_list, ((o), -1, -1, -1), __VA_ARGS__)
+#define pto_dummy(o, ...) PTO_LISTED(pto_dummy_list, ((o)), __VA_ARGS__)
 
 /*
- * The call of a function with a list. Generated code has thousands of them in one
- * function, which takes a compiler minutes if it can see across them. So the list
- * ends with its call, is no constant that would be looked for before it, and control
- * might go elsewhere behind it.
+ * The call of a function with a list. It ends with its call, and is no constant that a
+ * compiler would look for before it.
  */
-#define PTO_LISTED(function, first, ...)                                     \
-    __extension__({                                                          \
-        __label__ pto_behind;                                                \
-        struct pto_arg pto_list[] = { __VA_ARGS__ };                         \
-        struct pto_outputs pto_listed =                                      \
-            function(PTO_UNWRAP first, PTO_SITE, pto_list,                   \
-                     (uint32_t)(sizeof(pto_list) / sizeof(struct pto_arg))); \
-        __asm__ goto("" : : : "memory" : pto_behind);                        \
-pto_behind:                                                                  \
-        pto_listed;                                                          \
+#define PTO_LISTED(function, first, ...)                                            \
+    __extension__({                                                                 \
+        struct pto_arg pto_list[] = { __VA_ARGS__ };                                \
+        PTO_APART(function(PTO_UNWRAP first, PTO_SITE, pto_list,                    \
+                           (uint32_t)(sizeof(pto_list) / sizeof(struct pto_arg)))); \
     })
 #define PTO_UNWRAP(...) __VA_ARGS__
 
-/* Makes arguments from a list. */
-static inline void pto_args_list(struct pto_args *args, const struct pto_arg list[], uint32_t count)
+/* Adds an argument that is neither a tensor nor a scalar. */
+PTO_OUT_OF_LINE void pto_args_set(struct pto_args *args, uint32_t kind, uint32_t count,
+                                  uint64_t value)
 {
-    pto_args_init(args);
+    if (kind == PTO_ARG_PASSED)
+        (pto_pass_scalar)(args, (uint32_t)value);
+    else if (kind == PTO_ARG_PREDICATE)
+        pto_set_predicate(args, (const struct pto_predicate *)(uintptr_t)value);
+    else if (kind == PTO_ARG_TIMING)
+        pto_set_timing_slot(args, (int32_t)value);
+    else if (kind == PTO_ARG_DEPS)
+        pto_set_deps(args, (const struct pto_task_id *)(uintptr_t)value, NULL, count);
+    else if (kind == PTO_ARG_BLOCKS || kind == PTO_ARG_GANG) {
+        pto_set_blocks(args, (int32_t)value);
+        pto_set_sync_start(args, kind == PTO_ARG_GANG);
+    } else
+        pto_args_fail(args, "an argument is not in PTO_IN, PTO_INT or the like");
+}
+
+/* Makes arguments from a list. */
+static inline void pto_args_list(struct pto_args *args, const struct pto_arg *list, uint32_t count)
+{
+    (pto_args_init)(args);
     for (uint32_t i = 0; i < count; i++) {
-        if (list[i].kind < PTO_TAG_COUNT)
-            pto_args_add(args, list[i].tensor, (enum pto_tag)list[i].kind);
-        else if (list[i].kind == PTO_ARG_SCALAR)
-            pto_add_scalar(args, list[i].scalar);
-        else if (list[i].kind == PTO_ARG_PASSED)
-            pto_pass_scalar(args, (uint32_t)list[i].scalar);
-        else if (list[i].kind == PTO_ARG_PREDICATE)
-            pto_set_predicate(args, (const struct pto_predicate *)list[i].tensor);
-        else if (list[i].kind == PTO_ARG_TIMING)
-            pto_set_timing_slot(args, (int32_t)list[i].scalar);
-        else if (list[i].kind == PTO_ARG_DEPS)
-            pto_set_deps(args, (const struct pto_task_id *)list[i].tensor, NULL, list[i].count);
-        else {
-            pto_set_blocks(args, (int32_t)list[i].scalar);
-            pto_set_sync_start(args, list[i].kind == PTO_ARG_GANG);
-        }
+        uint32_t kind = (uint32_t)list[i].kind - PTO_ARG_MARK;
+        uint64_t value = list[i].value;
+
+        if (kind < PTO_TAG_COUNT)
+            pto_args_add(args, (const void *)(uintptr_t)value, (enum pto_tag)kind);
+        else if (kind == PTO_ARG_SCALAR)
+            (pto_add_scalar)(args, value);
+        else
+            pto_args_set(args, kind, (uint32_t)(list[i].kind >> 32), value);
     }
 }
 
-/* Submits a task with a list of arguments. */
-PTO_OUT_OF_LINE struct pto_outputs pto_submit_list(struct pto_orch *o, int32_t aic, int32_t aiv0,
-                                                   int32_t aiv1, const struct pto_site *site,
-                                                   const struct pto_arg list[], uint32_t count)
+/* Submits a task with a list of arguments for an AIC core. */
+PTO_OUT_OF_LINE struct pto_outputs pto_aic_list(struct pto_orch *o, int32_t id,
+                                                const struct pto_site *site,
+                                                const struct pto_arg *list, uint32_t count)
 {
-    struct pto_kernels kernels = { aic, aiv0, aiv1 };
+    struct pto_args args;
+
+    pto_args_list(&args, list, count);
+    return pto_submit_at(o, PTO_LANES(id, -1, -1), &args, site);
+}
+
+/* The same for an AIV core. */
+PTO_OUT_OF_LINE struct pto_outputs pto_aiv_list(struct pto_orch *o, int32_t id,
+                                                const struct pto_site *site,
+                                                const struct pto_arg *list, uint32_t count)
+{
+    struct pto_args args;
+
+    pto_args_list(&args, list, count);
+    return pto_submit_at(o, PTO_LANES(-1, id, -1), &args, site);
+}
+
+/* The same for several lanes. */
+PTO_OUT_OF_LINE struct pto_outputs pto_mix_list(struct pto_orch *o, struct pto_kernels kernels,
+                                                const struct pto_site *site,
+                                                const struct pto_arg *list, uint32_t count)
+{
     struct pto_args args;
 
     pto_args_list(&args, list, count);
     return pto_submit_at(o, kernels, &args, site);
 }
 
-/* The same for several lanes. */
-static inline struct pto_outputs pto_mix_list(struct pto_orch *o, struct pto_kernels kernels,
-                                              const struct pto_site *site,
-                                              const struct pto_arg list[], uint32_t count)
+/* The same for a task that runs nothing. */
+PTO_OUT_OF_LINE struct pto_outputs pto_dummy_list(struct pto_orch *o, const struct pto_site *site,
+                                                  const struct pto_arg *list, uint32_t count)
 {
-    return pto_submit_list(o, kernels.aic, kernels.aiv0, kernels.aiv1, site, list, count);
+    struct pto_args args;
+
+    pto_args_list(&args, list, count);
+    return pto_submit_at(o, PTO_LANES(-1, -1, -1), &args, site);
 }
 
 /* Allocates buffers from a list of arguments. */
 PTO_OUT_OF_LINE struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct pto_site *site,
-                                                  const struct pto_arg list[], uint32_t count)
+                                                  const struct pto_arg *list, uint32_t count)
 {
     struct pto_args args;
 
@@ -713,13 +811,22 @@ static inline uint64_t pto_get_data_at(struct pto_orch *o, const struct pto_tens
 #define PTO_GET(o, tensor, ...)                                                                  \
     pto_get_data_at((o), (tensor), sizeof((const uint32_t[]){ __VA_ARGS__ }) / sizeof(uint32_t), \
                     (const uint32_t[]){ __VA_ARGS__ }, PTO_SITE)
+/* Indices that are visibly more or fewer than `ndims` do not compile, in C. */
+#ifdef __cplusplus
+#define PTO_SAME_INDICES(ndims, indices) ((void)0)
+#else
+#define PTO_SAME_INDICES(ndims, ...) \
+    PTO_SAME_COUNT((ndims) == 0 ? PTO_GIVEN_ROOM : PTO_VISIBLE(__VA_ARGS__), ndims)
+#endif
 /* Returns the bits of one element: see pto_get_data_at. */
-#define pto_get_data(o, tensor, ndims, indices) \
-    pto_get_data_at((o), (tensor), (ndims), (indices), PTO_SITE)
+#define pto_get_data(o, tensor, ndims, ...) \
+    (PTO_SAME_INDICES(ndims, __VA_ARGS__),  \
+     pto_get_data_at((o), (tensor), (ndims), (__VA_ARGS__), PTO_SITE))
 
 /* Sets the bits of one element: as pto_get_data, but it waits for the readers as well. */
 #define pto_set_data(o, tensor, ndims, indices, bits) \
-    ((o)->ops->set_data((o), (tensor), (ndims), (indices), PTO_SITE, (bits)))
+    (PTO_SAME_INDICES(ndims, indices),                \
+     (o)->ops->set_data((o), (tensor), (ndims), (indices), PTO_SITE, (bits)))
 
 /* Returns the number of clusters of the device, each of one AIC and two AIV cores. */
 static inline uint32_t pto_cluster_count(struct pto_orch *o)
@@ -731,9 +838,11 @@ static inline uint32_t pto_cluster_count(struct pto_orch *o)
  * Returns scalar `index` of the entry, as `entry->scalar[index]` is. If there is none
  * the run fails, and it is 0. While a graph is built, a scalar that was declared to vary is refused.
  */
-static inline uint64_t pto_scalar(struct pto_orch *o, uint32_t index)
+#define pto_scalar(o, index) pto_scalar_at((o), (index), PTO_SITE)
+static inline uint64_t pto_scalar_at(struct pto_orch *o, uint32_t index,
+                                     const struct pto_site *site)
 {
-    return o->ops->scalar(o, index);
+    return o->ops->scalar_at(o, index, site);
 }
 
 /* Says whether tasks run while the graph is built, so that pto_get_data can wait for them. */

@@ -7,6 +7,10 @@
  * A view that cannot exist (a shape that exceeds its parent, a reshape of a
  * strided tensor) has `ndims` 0 and the reason in `fault`. A submit that gets it
  * refuses it and names the reason.
+ *
+ * Shapes, offsets and orders are arrays of as many elements as there are dimensions. In C
+ * they are counted where they are known: one with more or fewer is refused as well, or
+ * does not compile. An array of PTO_MAX_DIMS elements is for any number of dimensions.
  */
 #ifndef PTO_API_TENSOR_H
 #define PTO_API_TENSOR_H
@@ -21,6 +25,13 @@
 #define PTO_ALIGNAS(n) alignas(n)
 #else
 #define PTO_ALIGNAS(n) _Alignas(n)
+#endif
+
+/* A function whose call does not compile, for this reason. */
+#if defined(__has_attribute) && __has_attribute(error)
+#define PTO_COMPILE_ERROR(text) __attribute__((error(text)))
+#else
+#define PTO_COMPILE_ERROR(text)
 #endif
 
 enum { PTO_MAX_DIMS = 5 };
@@ -39,8 +50,19 @@ enum pto_view_fault {
     PTO_VIEW_BAD_STEP,     /* slice with step 0 or end before start */
     PTO_VIEW_TOO_LARGE,    /* a stride does not fit 32 bits */
     PTO_VIEW_ZERO_STRIDE,  /* a stride is 0 */
-    PTO_VIEW_NO_ENTRY      /* entry->tensor[] behind the last one that the entry has */
+    PTO_VIEW_NO_ENTRY,     /* entry->tensor[] behind the last one that the entry has */
+    PTO_VIEW_NO_OUTPUT,    /* an output that the submit does not have, or of one that failed */
+    PTO_VIEW_MISCOUNTED    /* an array of shapes, offsets or an order is for other dimensions */
 };
+
+/* What is known of a refused view or create info; in its reserved bytes. */
+struct pto_refusal {
+    uint32_t line;     /* of the source; 0: unknown */
+    uint16_t given;    /* elements of the array, or the index in the entry */
+    uint16_t expected; /* dimensions */
+};
+
+enum { PTO_REFUSAL_AT = 2, PTO_INFO_REFUSAL_AT = 7 }; /* in `reserved` */
 
 /* The identity of a task: its ring and its number there. It is never reused within a run. */
 struct pto_task_id {
@@ -362,5 +384,189 @@ static inline void pto_tensor_info_fill(struct pto_tensor_info *info, uint64_t b
     info->initial_value = bits;
     info->has_initial_value = true;
 }
+
+/*
+ * How many elements an array has: of one that is visible as such exactly, of what a
+ * pointer leads to at most, as far as the compiler knows (PTO_GIVEN_ROOM).
+ */
+#define PTO_GIVEN_ROOM 0x80000000u
+#ifndef __cplusplus
+#define PTO_IS_POINTER(...)                               \
+    __builtin_types_compatible_p(__typeof__(__VA_ARGS__), \
+                                 __typeof__(1 ? (__VA_ARGS__) : (__VA_ARGS__)))
+#define PTO_GIVEN(...)                                                              \
+    (PTO_IS_POINTER(__VA_ARGS__)                                                    \
+         ? PTO_GIVEN_ROOM | (uint32_t)(__builtin_object_size((__VA_ARGS__), 0) / 4) \
+         : (uint32_t)(sizeof(__VA_ARGS__) / 4u))
+#define PTO_VISIBLE(...) \
+    (PTO_IS_POINTER(__VA_ARGS__) ? PTO_GIVEN_ROOM : (uint32_t)(sizeof(__VA_ARGS__) / 4u))
+#endif
+
+/* Says whether an array with so many elements is none for so many dimensions. */
+static inline bool pto_is_miscounted(uint32_t given, uint32_t ndims)
+{
+    uint32_t count = given & ~PTO_GIVEN_ROOM;
+
+    return (given & PTO_GIVEN_ROOM) != 0 ? count < ndims && ndims <= PTO_MAX_DIMS
+                                         : count != ndims && count != PTO_MAX_DIMS;
+}
+
+/* What a refused view or create info is to say. */
+static inline struct pto_refusal pto_refusal_make(uint32_t given, uint32_t ndims, uint32_t line)
+{
+    uint32_t count = given & ~PTO_GIVEN_ROOM;
+    struct pto_refusal refusal = { line, (uint16_t)(count < UINT16_MAX ? count : UINT16_MAX),
+                                   (uint16_t)(ndims < UINT16_MAX ? ndims : UINT16_MAX) };
+
+    return refusal;
+}
+
+/* Returns the tensor that an entry has at an index behind its last one. */
+static inline struct pto_tensor pto_tensor_absent(uint32_t index)
+{
+    struct pto_refusal refusal = pto_refusal_make(index, 0, 0);
+    struct pto_tensor absent;
+
+    memset(&absent, 0, sizeof(absent));
+    absent.fault = PTO_VIEW_NO_ENTRY;
+    memcpy(absent.reserved + PTO_REFUSAL_AT, &refusal, sizeof(refusal));
+    return absent;
+}
+
+/* Returns a view that cannot exist because an array is for another number of dimensions. */
+static inline struct pto_tensor pto_tensor_miscounted(const struct pto_tensor *t, uint32_t given,
+                                                      uint32_t ndims, uint32_t line)
+{
+    struct pto_tensor bad = pto_tensor_invalid(t, PTO_VIEW_MISCOUNTED);
+    struct pto_refusal refusal = pto_refusal_make(given, ndims, line);
+
+    if (bad.fault == PTO_VIEW_MISCOUNTED)
+        memcpy(bad.reserved + PTO_REFUSAL_AT, &refusal, sizeof(refusal));
+    return bad;
+}
+
+/* pto_tensor_external with a count of its shapes. */
+static inline struct pto_tensor pto_tensor_external_of(void *addr, const uint32_t shapes[],
+                                                       uint32_t ndims, enum pto_dtype dtype,
+                                                       uint32_t given, uint32_t line)
+{
+    struct pto_tensor none;
+
+    if (!pto_is_miscounted(given, ndims))
+        return pto_tensor_external(addr, shapes, ndims, dtype);
+    memset(&none, 0, sizeof(none));
+    none.owner = pto_task_id_invalid();
+    return pto_tensor_miscounted(&none, given, ndims, line);
+}
+
+/* pto_tensor_view with counts of its shapes and offsets. */
+static inline struct pto_tensor pto_tensor_view_of(const struct pto_tensor *t,
+                                                   const uint32_t shapes[],
+                                                   const uint32_t offsets[], uint32_t shape_given,
+                                                   uint32_t offset_given, uint32_t line)
+{
+    if (t->ndims != 0 && pto_is_miscounted(shape_given, t->ndims))
+        return pto_tensor_miscounted(t, shape_given, t->ndims, line);
+    if (t->ndims != 0 && pto_is_miscounted(offset_given, t->ndims))
+        return pto_tensor_miscounted(t, offset_given, t->ndims, line);
+    return pto_tensor_view(t, shapes, offsets);
+}
+
+/* pto_tensor_reshape with a count of its shapes. */
+static inline struct pto_tensor pto_tensor_reshape_of(const struct pto_tensor *t,
+                                                      const uint32_t shapes[], uint32_t ndims,
+                                                      uint32_t given, uint32_t line)
+{
+    if (t->ndims != 0 && pto_is_miscounted(given, ndims))
+        return pto_tensor_miscounted(t, given, ndims, line);
+    return pto_tensor_reshape(t, shapes, ndims);
+}
+
+/* pto_tensor_permute with a count of its order. */
+static inline struct pto_tensor pto_tensor_permute_of(const struct pto_tensor *t,
+                                                      const uint32_t order[], uint32_t given,
+                                                      uint32_t line)
+{
+    if (t->ndims != 0 && pto_is_miscounted(given, t->ndims))
+        return pto_tensor_miscounted(t, given, t->ndims, line);
+    return pto_tensor_permute(t, order);
+}
+
+/* pto_tensor_info_make with a count of its shapes. */
+static inline struct pto_tensor_info pto_tensor_info_of(const uint32_t shapes[], uint32_t ndims,
+                                                        enum pto_dtype dtype, uint32_t given,
+                                                        uint32_t line)
+{
+    struct pto_refusal refusal = pto_refusal_make(given, ndims, line);
+    struct pto_tensor_info info;
+
+    if (!pto_is_miscounted(given, ndims))
+        return pto_tensor_info_make(shapes, ndims, dtype);
+    memset(&info, 0, sizeof(info));
+    memcpy(info.reserved + PTO_INFO_REFUSAL_AT, &refusal, sizeof(refusal));
+    return info;
+}
+
+#ifndef __cplusplus
+/* Exists in the compiler's message only. */
+int pto_other_number_of_dimensions(void)
+    PTO_COMPILE_ERROR("an array of shapes, offsets or indices has more or fewer elements than "
+                      "there are dimensions");
+#define PTO_SAME_COUNT(given, ndims)                                                    \
+    ((void)(__builtin_constant_p(ndims) && (given) < PTO_MAX_DIMS && (given) != (ndims) \
+                ? pto_other_number_of_dimensions()                                      \
+                : 0))
+
+/*
+ * The functions above, with their arrays counted. The commas of a compound literal, as
+ * (uint32_t[]){ 2, 3 }, part it into several arguments of a macro: they are put together
+ * again, behind what follows them. Two arrays with such commas stay as they are.
+ */
+#define pto_tensor_external(addr, ...) PTO_EXPAND(PTO_EXTERNAL_OF, addr, PTO_TWO_FIRST(__VA_ARGS__))
+#define PTO_EXTERNAL_OF(addr, ndims, dtype, ...)                                             \
+    (PTO_SAME_COUNT(PTO_VISIBLE(__VA_ARGS__), ndims),                                        \
+     pto_tensor_external_of((addr), (__VA_ARGS__), (ndims), (dtype), PTO_GIVEN(__VA_ARGS__), \
+                            __LINE__))
+#define pto_tensor_info_make(...) PTO_EXPAND(PTO_INFO_OF, PTO_TWO_FIRST(__VA_ARGS__))
+#define PTO_INFO_OF(ndims, dtype, ...)                \
+    (PTO_SAME_COUNT(PTO_VISIBLE(__VA_ARGS__), ndims), \
+     pto_tensor_info_of((__VA_ARGS__), (ndims), (dtype), PTO_GIVEN(__VA_ARGS__), __LINE__))
+#define pto_tensor_reshape(t, ...) PTO_EXPAND(PTO_RESHAPE_OF, t, PTO_ONE_FIRST(__VA_ARGS__))
+#define PTO_RESHAPE_OF(t, ndims, ...)                 \
+    (PTO_SAME_COUNT(PTO_VISIBLE(__VA_ARGS__), ndims), \
+     pto_tensor_reshape_of((t), (__VA_ARGS__), (ndims), PTO_GIVEN(__VA_ARGS__), __LINE__))
+#define pto_tensor_permute(t, ...) \
+    pto_tensor_permute_of((t), (__VA_ARGS__), PTO_GIVEN(__VA_ARGS__), __LINE__)
+#define pto_tensor_view(t, ...) \
+    PTO_EXPAND(PTO_COUNTED(PTO_VIEW_, __VA_ARGS__, M, M, M, M, M, M, M, M, 2, ), t, __VA_ARGS__)
+#define PTO_VIEW_2(t, shapes, offsets)                                                   \
+    (PTO_SAME_COUNT(PTO_VISIBLE(shapes), PTO_VISIBLE(offsets) < PTO_MAX_DIMS             \
+                                             ? PTO_VISIBLE(offsets)                      \
+                                             : PTO_VISIBLE(shapes)),                     \
+     pto_tensor_view_of((t), (shapes), (offsets), PTO_GIVEN(shapes), PTO_GIVEN(offsets), \
+                        __LINE__))
+#define PTO_VIEW_M(t, ...) pto_tensor_view((t), __VA_ARGS__)
+
+/* Up to six elements: one more than there can be dimensions. */
+#define PTO_ONE_FIRST(...) \
+    PTO_EXPAND(PTO_COUNTED(PTO_ONE_, __VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, ), __VA_ARGS__)
+#define PTO_ONE_2(a, x) x, a
+#define PTO_ONE_3(a, b, x) x, a, b
+#define PTO_ONE_4(a, b, c, x) x, a, b, c
+#define PTO_ONE_5(a, b, c, d, x) x, a, b, c, d
+#define PTO_ONE_6(a, b, c, d, e, x) x, a, b, c, d, e
+#define PTO_ONE_7(a, b, c, d, e, f, x) x, a, b, c, d, e, f
+#define PTO_TWO_FIRST(...) \
+    PTO_EXPAND(PTO_COUNTED(PTO_TWO_, __VA_ARGS__, 10, 9, 8, 7, 6, 5, 4, 3, 2, ), __VA_ARGS__)
+#define PTO_TWO_3(a, x, y) x, y, a
+#define PTO_TWO_4(a, b, x, y) x, y, a, b
+#define PTO_TWO_5(a, b, c, x, y) x, y, a, b, c
+#define PTO_TWO_6(a, b, c, d, x, y) x, y, a, b, c, d
+#define PTO_TWO_7(a, b, c, d, e, x, y) x, y, a, b, c, d, e
+#define PTO_TWO_8(a, b, c, d, e, f, x, y) x, y, a, b, c, d, e, f
+#define PTO_EXPAND(macro, ...) macro(__VA_ARGS__)
+#define PTO_COUNTED(...) PTO_TENTH(__VA_ARGS__)
+#define PTO_TENTH(name, a, b, c, d, e, f, g, h, i, j, n, ...) name##n
+#endif
 
 #endif

@@ -52,6 +52,7 @@ static int refuse(struct null *n, const struct call *call, enum fault fault, int
         snprintf(
             why.text, sizeof(why.text), "%s",
             call->args->error != NULL ? call->args->error : "not initialised with pto_args_init");
+    failure_add_refusal(&why, call->args, n->request->entry);
     if (fault == FAULT_SCOPE_ENDED) {
         why.value[3] = n->tasks;
         why.value[4] = call->args->tensor_count;
@@ -561,10 +562,10 @@ static uint32_t aiv_count(struct pto_orch *handle)
     return of(handle)->base.properties.aiv_count;
 }
 
-static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
+static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct pto_site *site)
 {
     const struct pto_entry *entry = of(handle)->request->entry;
-    const struct call call = { .kernel = -1 };
+    const struct call call = { .kernel = -1, .site = site };
 
     if (enter(of(handle)) < 0)
         return 0;
@@ -572,6 +573,11 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
         return entry->scalar[index];
     (void)refuse(of(handle), &call, FAULT_PASSED, (int32_t)entry->scalar_count, index);
     return 0;
+}
+
+static uint64_t scalar(struct pto_orch *handle, uint32_t index)
+{
+    return scalar_at(handle, index, NULL);
 }
 
 /* Tasks have run when they are submitted, whatever the mode. */
@@ -597,7 +603,8 @@ static const struct pto_orch_ops operations = {
     .aiv_count = aiv_count,
     .get_data = get_data,
     .set_data = set_data,
-    .scalar = scalar_at,
+    .scalar = scalar,
     .is_streamed = is_streamed,
+    .scalar_at = scalar_at,
     .context = context_of,
 };

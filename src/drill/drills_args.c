@@ -107,6 +107,43 @@ static void view_of_no_entry_tensor(struct pto_orch *o, const struct pto_entry *
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
 }
 
+static void miscounted_view(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = pto_tensor_view(entry->tensor, PTO_DIMS(1, 1), PTO_DIMS(0, 0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
+static void miscounted_pointer(struct pto_orch *o, const struct pto_entry *entry)
+{
+    const uint32_t *shape = PTO_DIMS(2);
+    struct pto_tensor all = pto_tensor_reshape(entry->tensor, PTO_DIMS(1, 16), 2);
+    struct pto_tensor t = pto_tensor_view(&all, shape, PTO_DIMS(0, 0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
+static void miscounted_output(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info =
+        pto_tensor_info_make(PTO_DIMS(1, 16), entry->tensor->ndims, PTO_UINT32);
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_OUT(&info));
+}
+
+static void no_such_output(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_outputs out = pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor));
+    struct pto_tensor t = pto_tensor_view(pto_output(out, 0), PTO_DIMS(1), PTO_DIMS(0));
+
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_IN(&t));
+}
+
+static void bare_argument(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), { 5, 6 });
+}
+
 static void pass_scalar_128(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_PASS(PTO_ENTRY_SCALARS_MAX));
@@ -283,7 +320,7 @@ static void element_of_an_ended_scope(struct pto_orch *o, const struct pto_entry
 
 static void output_without_shape(struct pto_orch *o, const struct pto_entry *entry)
 {
-    struct pto_tensor_info info = pto_tensor_info_make(PTO_DIMS(1), 0, PTO_UINT32);
+    struct pto_tensor_info info = (pto_tensor_info_make)(PTO_DIMS(1), 0, PTO_UINT32);
 
     pto_aiv(o, KERNEL_ADD, PTO_INOUT(entry->tensor), PTO_OUT(&info));
 }
@@ -749,11 +786,23 @@ const struct drill drills_args[] = {
          "a view that was moved beyond its buffer", "reaches to byte 68", .kernel = KERNEL_ADD,
          .argument = 2),
     ARGS("no-such-entry-tensor", no_such_entry_tensor, "a tensor behind the last one of the entry",
-         "the entry has fewer tensors", .kernel = KERNEL_ADD, .argument = 2),
+         "is entry->tensor[2] or a view of it, but the entry has 2 tensors", .kernel = KERNEL_ADD,
+         .argument = 2),
     ARGS("view-of-no-entry-tensor", view_of_no_entry_tensor, "a view of one behind the last one",
-         "the entry has fewer tensors", .kernel = KERNEL_ADD, .argument = 2),
-    { PTO_EARGS, "read-no-scalar", "a scalar behind the last one of the entry is read", NULL,
-      read_no_scalar, "scalar 2 of the entry was asked for", .flags = 0 },
+         "is entry->tensor[255] or a view of it, but the entry has 2 tensors", .kernel = KERNEL_ADD,
+         .argument = 2),
+    ARGS("miscounted-view", miscounted_view, "a box of two dimensions in a tensor of one",
+         "an array of 2 elements is used for 1 dimensions", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("miscounted-pointer", miscounted_pointer, "a pointer to fewer shapes than dimensions",
+         "an array of 1 elements is used for 2 dimensions", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("miscounted-output", miscounted_output, "an output with more shapes than dimensions",
+         "an array of 2 elements is used for 1 dimensions", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("no-such-output", no_such_output, "a view of an output that the submit does not have",
+         "the submit has no such output", .kernel = KERNEL_ADD, .argument = 2),
+    ARGS("bare-argument", bare_argument, "an argument that no macro of the short form has made",
+         "not in PTO_IN, PTO_INT or the like", .kernel = KERNEL_ADD),
+    ARGS("read-no-scalar", read_no_scalar, "a scalar behind the last one of the entry is read",
+         "scalar 2 of the entry was asked for"),
     ARGS("view-that-wraps", view_that_wraps, "a view with an extent beyond 64 bits of bytes",
          "beyond any buffer", .kernel = KERNEL_ADD, .argument = 2),
     { PTO_EARGS, "shape-by-hand", "a shape that was enlarged by hand, in a run with guards", NULL,

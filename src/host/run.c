@@ -414,7 +414,7 @@ static int prepare_run(const struct pto_device *device_handle,
 static void mark_absent(struct run *run)
 {
     for (uint32_t i = run->entry.tensor_count; i < PTO_ENTRY_TENSORS_MAX - run->absent; i++)
-        run->tensor[i] = (struct pto_tensor){ .fault = PTO_VIEW_NO_ENTRY };
+        run->tensor[i] = pto_tensor_absent(i);
     run->absent = PTO_ENTRY_TENSORS_MAX - run->entry.tensor_count;
 }
 

@@ -137,10 +137,36 @@ static const char *view_reason(uint64_t reason)
         [PTO_VIEW_TOO_LARGE] = "a stride does not fit 32 bits",
         [PTO_VIEW_ZERO_STRIDE] = "a stride is 0",
         [PTO_VIEW_NO_ENTRY] = "the entry has fewer tensors; look at entry->tensor_count",
+        [PTO_VIEW_NO_OUTPUT] = "the submit has no such output; look at its count",
+        [PTO_VIEW_MISCOUNTED] = "an array of shapes, offsets or an order is for other dimensions",
         [PTO_VIEW_BAD_STEP] = "a slice needs a step above 0 and an end not before its start",
     };
 
     return reason < sizeof(text) / sizeof(text[0]) ? text[reason] : "unknown reason";
+}
+
+/* A view, or a create info, that cannot exist. */
+static void say_view(const struct failure *f, struct pto_error *error)
+{
+    char where[40] = "";
+
+    if (f->value[3] != 0)
+        snprintf(where, sizeof(where), ", made in line %" PRIu64, f->value[3]);
+    if (f->fault == FAULT_INFO && f->value[2] == 0)
+        SAY("argument %d is a new output without a valid shape or data type; use "
+            "pto_tensor_info_make with 1 to 5 dimensions",
+            f->argument);
+    else if (f->fault == FAULT_INFO || f->value[0] == PTO_VIEW_MISCOUNTED)
+        SAY("argument %d is not a valid %s%s: an array of %" PRIu64 " elements is used for %" PRIu64
+            " dimensions",
+            f->argument, f->fault == FAULT_INFO ? "new output" : "view", where, f->value[1],
+            f->value[2]);
+    else if (f->value[0] == PTO_VIEW_NO_ENTRY)
+        SAY("argument %d is entry->tensor[%" PRIu64 "] or a view of it, but the entry has %" PRIu64
+            " tensors",
+            f->argument, f->value[1], f->value[2]);
+    else
+        SAY("argument %d is not a valid view: %s", f->argument, view_reason(f->value[0]));
 }
 
 /* An output, or a view of it, was used too late. */
@@ -179,7 +205,8 @@ static bool say_argument(const struct failure *f, const struct callable *c, stru
         SAY("argument %d has the unknown tag %llu", f->argument, value);
         return true;
     case FAULT_VIEW:
-        SAY("argument %d is not a valid view: %s", f->argument, view_reason(value));
+    case FAULT_INFO:
+        say_view(f, error);
         return true;
     case FAULT_BOUNDS:
         if (value == UINT64_MAX)
@@ -193,11 +220,6 @@ static bool say_argument(const struct failure *f, const struct callable *c, stru
         return true;
     case FAULT_NULL_ADDRESS:
         SAY("argument %d has no storage: its address is 0", f->argument);
-        return true;
-    case FAULT_INFO:
-        SAY("argument %d is a new output without a valid shape or data type; use "
-            "pto_tensor_info_make with 1 to 5 dimensions",
-            f->argument);
         return true;
     case FAULT_TOO_LARGE:
         SAY("the outputs of one task take %llu bytes; the most is 2^40", value);

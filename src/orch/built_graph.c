@@ -65,9 +65,10 @@ static bool has_bit(const uint64_t bits[PTO_SCALAR_WORDS], uint32_t index)
     return (bits[index / 64] >> index % 64 & 1) != 0;
 }
 
-int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index)
+int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index,
+                            const struct pto_site *site)
 {
-    struct failure why = orch_failure(PTO_EARGS, FAULT_VARYING_READ, NULL);
+    struct failure why = orch_failure(PTO_EARGS, FAULT_VARYING_READ, site);
 
     why.value[0] = index;
     return has_bit(b->varying, index) ? orch_fail(o, &why) : PTO_OK;

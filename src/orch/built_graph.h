@@ -54,7 +54,8 @@ void built_graph_note_read(struct built_graph *b, struct orch *o, uint64_t addr,
 void built_graph_note_write(struct built_graph *b, struct orch *o, uint64_t addr, uint32_t bytes,
                             uint64_t bits);
 /* It asks for a scalar, which must not be one that varies: else the run fails. */
-int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index);
+int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t index,
+                            const struct pto_site *site);
 
 /* The graph is built and nothing was run: the bytes that built_graph_fill needs. */
 uint64_t built_graph_measure(struct built_graph *b, struct orch *o);

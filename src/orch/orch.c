@@ -14,7 +14,8 @@ static int report(struct pto_orch *handle, int status, const char *text);
 static int status_of(struct pto_orch *handle);
 static uint32_t cluster_count(struct pto_orch *handle);
 static uint32_t aiv_count(struct pto_orch *handle);
-static uint64_t scalar_at(struct pto_orch *handle, uint32_t index);
+static uint64_t scalar(struct pto_orch *handle, uint32_t index);
+static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct pto_site *site);
 static bool is_streamed(struct pto_orch *handle);
 static void *context_of(struct pto_orch *handle);
 static void tell_scope(struct orch *o, bool is_end);
@@ -28,8 +29,8 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
         .size = sizeof(struct pto_orch_ops), .submit = (submit_fn), .alloc = orch_alloc,           \
         .scope_begin = scope_begin, .scope_end = scope_end, .report = report, .status = status_of, \
         .cluster_count = cluster_count, .aiv_count = aiv_count, .get_data = orch_get_data,         \
-        .set_data = orch_set_data, .scalar = scalar_at, .is_streamed = is_streamed,                \
-        .context = context_of,                                                                     \
+        .set_data = orch_set_data, .scalar = scalar, .is_streamed = is_streamed,                   \
+        .scalar_at = scalar_at, .context = context_of,                                             \
     }
 
 static const struct pto_orch_ops streamed_ops = OPERATIONS(orch_submit_streamed);
@@ -250,6 +251,7 @@ int orch_refuse(struct orch *o, int status, const struct pto_kernels *kernels,
         why.kernel = (int32_t)r->value;
     if (r->fault == FAULT_ARGS_ERROR && args != NULL)
         copy_text(why.text, args->error, "not initialised with pto_args_init");
+    failure_add_refusal(&why, args, o->run->entry);
     if (r->fault == FAULT_SCOPE_ENDED) {
         copy_text(why.text, r->scope != NULL ? r->scope->file : NULL, "");
         why.value[1] = r->scope != NULL ? (uint64_t)r->scope->line : 0;
@@ -435,7 +437,7 @@ static uint32_t aiv_count(struct pto_orch *handle)
     return 2 * orch_of(handle)->clusters;
 }
 
-static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
+static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct pto_site *site)
 {
     struct orch *o = orch_of(handle);
 
@@ -443,12 +445,17 @@ static uint64_t scalar_at(struct pto_orch *handle, uint32_t index)
         return 0;
     if (index >= o->run->entry->scalar_count) {
         (void)graph_refuse(o->graph, FAULT_PASSED, (int32_t)o->run->entry->scalar_count, index);
-        (void)orch_refuse(o, PTO_EARGS, NULL, NULL, NULL);
+        (void)orch_refuse(o, PTO_EARGS, NULL, NULL, site);
         return 0;
     }
-    if (o->run->graph != NULL && built_graph_note_scalar(o->run->graph, o, index) < 0)
+    if (o->run->graph != NULL && built_graph_note_scalar(o->run->graph, o, index, site) < 0)
         return 0;
     return o->run->entry->scalar[index];
+}
+
+static uint64_t scalar(struct pto_orch *handle, uint32_t index)
+{
+    return scalar_at(handle, index, NULL);
 }
 
 static bool is_streamed(struct pto_orch *handle)

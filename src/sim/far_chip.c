@@ -273,7 +273,7 @@ static int take_run(struct far_chip *p, struct far_bytes *in, struct far_bytes *
     sim_bytes_take_to(in, p->tensor, run.tensor_count * sizeof(p->tensor[0]));
     sim_bytes_take_to(in, p->scalar, run.scalar_count * sizeof(p->scalar[0]));
     for (uint32_t i = run.tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++) /* as the host marks them */
-        p->tensor[i] = (struct pto_tensor){ .fault = PTO_VIEW_NO_ENTRY };
+        p->tensor[i] = pto_tensor_absent(i);
     entry = (struct pto_entry){ run.tensor_count, run.scalar_count, p->tensor, p->scalar };
     request = (struct chip_request){ .number = run.number,
                                      .purpose = (enum chip_purpose)run.purpose,

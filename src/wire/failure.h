@@ -20,22 +20,25 @@ enum fault {
     FAULT_NONE,
 
     /* What the graph refuses: graph/. */
-    FAULT_ARGS_ERROR,   /* text: args->error */
-    FAULT_TAG,          /* argument; value: an unknown tag */
-    FAULT_VIEW,         /* argument is an invalid view; value: enum pto_view_fault */
+    FAULT_ARGS_ERROR, /* text: args->error */
+    FAULT_TAG,        /* argument; value: an unknown tag */
+    /* argument is an invalid view; value: enum pto_view_fault; elements given, or index in the
+       entry; dimensions, or tensors of the entry; line of the source */
+    FAULT_VIEW,
     FAULT_BOUNDS,       /* argument leaves its buffer; value: the byte it reaches */
     FAULT_NULL_ADDRESS, /* argument has no storage */
-    FAULT_INFO,         /* argument: a create info that describes nothing */
-    FAULT_TOO_LARGE,    /* outputs of one task exceed 2^40 bytes; value: bytes */
-    FAULT_KERNEL,       /* no such kernel; value: id */
-    FAULT_CORE_TYPE,    /* an AIC kernel on an AIV lane or the other way round; value: id */
-    FAULT_BLOCK_COUNT,  /* value: blocks */
-    FAULT_GANG,         /* a gang larger than the chip; value: blocks, argument: the most */
-    FAULT_PREDICATE,    /* value: enum data_fault */
-    FAULT_TIMING_SLOT,  /* value: the slot */
-    FAULT_PASSED,       /* or read; value: index of a scalar, argument: how many the entry has */
-    FAULT_DATA,         /* get or set; value: enum data_fault */
-    FAULT_DEP_INVALID,  /* value: index of the dependency */
+    /* argument: a create info that describes nothing; value: its ndims, then as FAULT_VIEW */
+    FAULT_INFO,
+    FAULT_TOO_LARGE,   /* outputs of one task exceed 2^40 bytes; value: bytes */
+    FAULT_KERNEL,      /* no such kernel; value: id */
+    FAULT_CORE_TYPE,   /* an AIC kernel on an AIV lane or the other way round; value: id */
+    FAULT_BLOCK_COUNT, /* value: blocks */
+    FAULT_GANG,        /* a gang larger than the chip; value: blocks, argument: the most */
+    FAULT_PREDICATE,   /* value: enum data_fault */
+    FAULT_TIMING_SLOT, /* value: the slot */
+    FAULT_PASSED,      /* or read; value: index of a scalar, argument: how many the entry has */
+    FAULT_DATA,        /* get or set; value: enum data_fault */
+    FAULT_DEP_INVALID, /* value: index of the dependency */
     FAULT_DEP_UNKNOWN,
     FAULT_DEP_KIND,
     FAULT_SCOPE_DEPTH,
@@ -159,6 +162,31 @@ struct failure {
     uint64_t value[FAILURE_VALUES];
     char text[FAILURE_TEXT];
 };
+
+/* Adds what the refused view or create info knows of itself. */
+static inline void failure_add_refusal(struct failure *f, const struct pto_args *args,
+                                       const struct pto_entry *entry)
+{
+    struct pto_refusal refusal = { 0, 0, 0 };
+
+    if ((f->fault != FAULT_VIEW && f->fault != FAULT_INFO) || args == NULL || f->argument < 0 ||
+        (uint32_t)f->argument >= args->tensor_count)
+        return; /* the operand of a predicate is none of its arguments */
+    if (args->tag[f->argument] == PTO_TAG_OUTPUT)
+        memcpy(&refusal,
+               ((const struct pto_tensor_info *)args->tensor[f->argument])->reserved +
+                   PTO_INFO_REFUSAL_AT,
+               sizeof(refusal));
+    else
+        memcpy(&refusal,
+               ((const struct pto_tensor *)args->tensor[f->argument])->reserved + PTO_REFUSAL_AT,
+               sizeof(refusal));
+    f->value[1] = refusal.given;
+    f->value[2] = refusal.expected;
+    f->value[3] = refusal.line;
+    if (f->fault == FAULT_VIEW && f->value[0] == PTO_VIEW_NO_ENTRY)
+        f->value[2] = entry != NULL ? entry->tensor_count : 0;
+}
 
 enum { BACKTRACE_ARGS = 8 };
 

@@ -985,7 +985,7 @@ static void submit_outputs(struct pto_orch *o, const struct pto_tensor_info *inf
 static void output_without_shape(struct pto_orch *o)
 {
     const uint32_t shape[] = { 1 };
-    struct pto_tensor_info info = pto_tensor_info_make(shape, 0, PTO_UINT32);
+    struct pto_tensor_info info = (pto_tensor_info_make)(shape, 0, PTO_UINT32);
 
     submit_outputs(o, &info);
 }

@@ -273,7 +273,7 @@ static void impossible_views_say_why(void **state)
     struct pto_tensor part = pto_tensor_view(&t, U32(2, 2), U32(1, 1));
 
     (void)state;
-    CHECK_FAULT(pto_tensor_external(tensor_memory, U32(4), 0, PTO_INT8), PTO_VIEW_BAD_NDIMS);
+    CHECK_FAULT((pto_tensor_external)(tensor_memory, U32(4), 0, PTO_INT8), PTO_VIEW_BAD_NDIMS);
     CHECK_FAULT(pto_tensor_external(tensor_memory, U32(1, 1, 1, 1, 1, 1), 6, PTO_INT8),
                 PTO_VIEW_BAD_NDIMS);
     CHECK_FAULT(pto_tensor_external(tensor_memory, U32(4), 1, PTO_DTYPE_COUNT), PTO_VIEW_BAD_DTYPE);
@@ -282,7 +282,7 @@ static void impossible_views_say_why(void **state)
     CHECK_FAULT(pto_tensor_view(&t, U32(2, 2), U32(UINT32_MAX, 0)), PTO_VIEW_OUT_OF_RANGE);
     CHECK_FAULT(pto_tensor_reshape(&part, U32(4), 1), PTO_VIEW_STRIDED);
     CHECK_FAULT(pto_tensor_reshape(&t, U32(4, 5), 2), PTO_VIEW_NUMEL);
-    CHECK_FAULT(pto_tensor_reshape(&t, U32(16), 0), PTO_VIEW_BAD_NDIMS);
+    CHECK_FAULT((pto_tensor_reshape)(&t, U32(16), 0), PTO_VIEW_BAD_NDIMS);
     CHECK_FAULT(pto_tensor_reshape(&t, U32(16, 1, 1, 1, 1, 1), 6), PTO_VIEW_BAD_NDIMS);
     CHECK_FAULT(pto_tensor_permute(&t, U32(0, 2)), PTO_VIEW_BAD_DIM);
     CHECK_FAULT(pto_tensor_permute(&t, U32(1, 1)), PTO_VIEW_BAD_DIM);
@@ -309,6 +309,70 @@ static void a_view_of_an_impossible_view_keeps_the_first_reason(void **state)
     CHECK_FAULT(pto_tensor_slice(&bad, 0, 0, 1, 0), PTO_VIEW_OUT_OF_RANGE);
 }
 
+/* What is known of a refused view. */
+static struct pto_refusal refusal_of(struct pto_tensor v)
+{
+    struct pto_refusal refusal;
+
+    assert_int_equal(v.ndims, 0);
+    assert_int_equal(v.fault, PTO_VIEW_MISCOUNTED);
+    memcpy(&refusal, v.reserved + PTO_REFUSAL_AT, sizeof(refusal));
+    return refusal;
+}
+
+#define CHECK_COUNTED(view, elements, dimensions)       \
+    do {                                                \
+        struct pto_refusal refusal = refusal_of(view);  \
+                                                        \
+        assert_int_equal(refusal.given, elements);      \
+        assert_int_equal(refusal.expected, dimensions); \
+        assert_int_equal(refusal.line, __LINE__);       \
+    } while (0)
+
+static void arrays_for_other_dimensions_are_refused(void **state)
+{
+    struct pto_tensor t = pto_tensor_external(tensor_memory, U32(4, 4), 2, PTO_FLOAT32);
+    const uint32_t pair[] = { 2, 2 }, three[] = { 1, 1, 1 };
+    volatile uint32_t ndims = 2; /* not known when it is compiled */
+    struct pto_tensor bad = pto_tensor_view(&t, U32(1), U32(0));
+    struct pto_tensor_info info;
+
+    (void)state;
+    CHECK_COUNTED(pto_tensor_view(&t, U32(2), U32(0)), 1, 2);
+    CHECK_COUNTED(pto_tensor_view(&t, U32(2, 2, 1), U32(0, 0, 0)), 3, 2);
+    CHECK_COUNTED(pto_tensor_view(&t, three, three), 3, 2);
+    CHECK_COUNTED(pto_tensor_permute(&t, (const uint32_t[]){ 1, 0, 2 }), 3, 2);
+    CHECK_COUNTED(pto_tensor_permute(&t, U32(0)), 1, 2);
+    CHECK_COUNTED(pto_tensor_reshape(&t, (const uint32_t[]){ 4, 2, 2 }, ndims), 3, 2);
+    CHECK_COUNTED(pto_tensor_reshape(&t, U32(16), ndims), 1, 2);
+    CHECK_COUNTED(pto_tensor_external(tensor_memory, U32(4), ndims, PTO_INT8), 1, 2);
+    CHECK_COUNTED(pto_tensor_external(tensor_memory, (uint32_t[]){ 4, 2, 1 }, ndims, PTO_INT8), 3,
+                  2);
+    assert_int_equal(refusal_of(pto_tensor_view(&bad, U32(1, 1), U32(0, 0))).given, 1);
+    info = pto_tensor_info_make(three, ndims, PTO_INT8);
+    assert_int_equal(info.ndims, 0);
+    assert_int_equal(pto_tensor_view(&t, pair, pair).ndims, 2);
+}
+
+static void arrays_of_five_and_pointers_are_for_any_dimensions(void **state)
+{
+    struct pto_tensor t = pto_tensor_external(tensor_memory, (uint32_t[]){ 4, 4 }, 2, PTO_FLOAT32);
+    struct pto_tensor five = pto_tensor_reshape(&t, (uint32_t[]){ 2, 2, 1, 2, 2 }, 5);
+    uint32_t any[PTO_MAX_DIMS] = { 1, 0 }, table[] = { 9, 2, 2, 7 }, *inside = table + 1;
+    const uint32_t zeros[PTO_MAX_DIMS] = { 0 };
+
+    (void)state;
+    assert_int_equal(five.ndims, 5);
+    assert_int_equal(pto_tensor_permute(&t, any).ndims, 2);
+    assert_int_equal(pto_tensor_view(&t, t.shapes, zeros).ndims, 2);
+    assert_int_equal(pto_tensor_view(&t, inside, zeros).shapes[0], 2);
+    assert_int_equal(pto_tensor_view(&t, (uint32_t[]){ 2, 2 }, (uint32_t[]){ 1, 1 }).shapes[0], 2);
+    assert_int_equal(
+        pto_tensor_view(&five, (uint32_t[]){ 1, 1, 1, 1, 1 }, (uint32_t[]){ 1, 1, 0, 1, 1 }).ndims,
+        5);
+    assert_int_equal(pto_tensor_info_make(t.shapes, t.ndims, PTO_INT8).ndims, 2);
+}
+
 static void a_create_info_describes_a_row_major_output(void **state)
 {
     struct pto_tensor_info info = pto_tensor_info_make(U32(3, 5), 2, PTO_INT64);
@@ -326,7 +390,7 @@ static void a_create_info_describes_a_row_major_output(void **state)
     pto_tensor_info_fill(&info, 0x1122334455667788ull);
     assert_true(info.has_initial_value);
     assert_true(info.initial_value == 0x1122334455667788ull);
-    assert_int_equal(pto_tensor_info_make(U32(3), 0, PTO_INT8).ndims, 0);
+    assert_int_equal((pto_tensor_info_make)(U32(3), 0, PTO_INT8).ndims, 0);
     assert_int_equal(pto_tensor_info_make(U32(1, 1, 1, 1, 1, 1), 6, PTO_INT8).ndims, 0);
     assert_int_equal(pto_tensor_info_make(U32(3), 1, PTO_DTYPE_COUNT).ndims, 0);
 }
@@ -480,6 +544,8 @@ static const struct CMUnitTest tensor_tests[] = {
     cmocka_unit_test(every_view_forgets_manual_dep_and_keeps_the_rest),
     cmocka_unit_test(impossible_views_say_why),
     cmocka_unit_test(a_view_of_an_impossible_view_keeps_the_first_reason),
+    cmocka_unit_test(arrays_for_other_dimensions_are_refused),
+    cmocka_unit_test(arrays_of_five_and_pointers_are_for_any_dimensions),
     cmocka_unit_test(a_create_info_describes_a_row_major_output),
     cmocka_unit_test(chains_of_views_name_the_elements_they_should),
 };
