@@ -13,7 +13,7 @@
 #include "scene/scene_fields.h"
 #include "scene/scene_meta.h"
 
-enum { CONFIG_ARGUMENTS_MAX = 32, CONFIG_INDEX_BYTES = 12 };
+enum { CONFIG_ARGUMENTS_MAX = 32, CONFIG_INDEX_BYTES = 12, CONFIG_NAME_BYTES = 128 };
 
 /* A text in quotes, not a number. */
 static int take_text(struct loader *l, const struct node *value, const char **text_out)
@@ -187,9 +187,19 @@ static int take_orchestration(struct loader *l, const struct node *value, void *
     return scene_fields_take(l, value, "ORCHESTRATION", fields, &l->scene->orchestration);
 }
 
+/* Compilers make longer ones than people do. */
 static int take_kernel_name(struct loader *l, const struct node *value, void *target)
 {
-    return take_text(l, value, &((struct scene_kernel *)target)->name);
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+    const char *text = NULL;
+    int status = take_text(l, value, &text);
+
+    if (status == PTO_OK &&
+        (strspn(text, letters) != strlen(text) || strlen(text) >= CONFIG_NAME_BYTES))
+        return REFUSE(l, value, "'%.80s' is not a name: letters, digits and _, up to %d of them",
+                      text, CONFIG_NAME_BYTES - 1);
+    ((struct scene_kernel *)target)->name = text;
+    return status;
 }
 
 static int take_kernel_source(struct loader *l, const struct node *value, void *target)

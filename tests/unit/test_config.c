@@ -331,6 +331,9 @@ static void refuses_wrong_folders(void **state)
     static const char *const configs[][2] = {
         { HEAD "KERNELS = []\n", "/f/kernel_config.py:1:1: there is no ORCHESTRATION" },
         { HEAD ORCH, "there is no KERNELS" },
+        { HEAD ORCH "KERNELS = [{'func_id': 0, 'name': '../k', 'source': 'k.cpp', 'core_type': "
+                    "'aiv'}]\n",
+          "'../k' is not a name" },
         { HEAD ORCH "KERNELS = {}\n", ":5:11: expected a list of dicts" },
         { HEAD ORCH "KERNELS = [" KERNEL ", " KERNEL "]\n", "duplicate kernel id 0" },
         { HEAD ORCH "KERNELS = [{'func_id': 0}]\n", "an entry of KERNELS needs 'name'" },
