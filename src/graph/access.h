@@ -109,15 +109,6 @@ static inline int region_apply_known(struct graph *g, struct slot *t, struct reg
     return PTO_OK;
 }
 
-static inline bool tile_is_like(const struct region_tile *tile, const struct pto_tensor *tensor)
-{
-    return ((tile->common[0] ^ tensor->addr) | (tile->common[1] ^ tensor->size) |
-            (tile->common[2] ^ tensor_word(tensor, TENSOR_FORM)) |
-            (tile->common[3] ^ tensor_word(tensor, TENSOR_SHAPE)) |
-            (tile->common[4] ^ tensor->extent) |
-            (tile->common[5] ^ tensor_word(tensor, TENSOR_STRIDE))) == 0;
-}
-
 static inline uint32_t tile_row(const struct region_tile *tile, const struct pto_tensor *tensor)
 {
     return (uint32_t)(((unsigned __int128)tile->inverse * tensor->start) >> 64);

@@ -8,8 +8,6 @@ static struct region *find_exact(struct probe *p, uint32_t bucket);
 static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out);
 static struct region *insert_record(struct probe *p, uint32_t bucket, uint32_t level);
 static int grow_table(struct graph *g);
-static void drop_dead_records(struct graph *g);
-static void move_record(struct graph *g, struct region *e, struct region_shape *shape);
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
 
 /* Of a box of a flat frame: rows without gaps, so what its interval says is all there is. */
@@ -71,11 +69,11 @@ static uint32_t table_count_next(const struct regions *x)
 {
     uint32_t count = x->table_count;
 
-    if (count < REGION_TABLE_START || count > REGION_TABLE_KEPT)
+    if (count < REGION_TABLE_START)
         return REGION_TABLE_START;
     while (count > REGION_TABLE_START && x->touched_count < count / 8)
         count /= 2;
-    return count;
+    return count < REGION_TABLE_KEPT ? count : REGION_TABLE_KEPT;
 }
 
 /* A run with few regions does not pay for the whole table. */
@@ -210,7 +208,7 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     }
     if (geom.lo >= geom.hi)
         return NULL;
-    if ((x->overflow_live * 8 > x->table_count && grow_table(g) < 0) || !region_tree_tidy(g)) {
+    if ((regions_are_crowded(x) && grow_table(g) < 0) || !region_tree_tidy(g)) {
         *status_out = PTO_ENOMEM;
         return NULL;
     }
@@ -312,6 +310,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     struct region_frame *f = &x->frame[frame];
     struct region_shape *shape;
     uint32_t index;
+    bool is_simple;
 
     region_touch(x, e);
     if (x->top < geom->hi)
@@ -361,14 +360,17 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
         if (geom->offset[d] >> bits != (geom->offset[d] + geom->shape[d] - 1) >> bits)
             f->class_of[level].is_crossing = 1;
     }
-    region_roughen(f);
+    is_simple = !f->is_spread && f->is_alone && f->class_of[level].count == f->population &&
+                f->class_of[level].is_crossing == 0;
+    if (!is_simple || f->simple != level)
+        region_roughen(f); /* else what is known of its tiles holds for one more */
     if (f->is_spread) {
         region_enter_tree(g, e, 0);
         region_try_one_leaf(g, frame);
         return;
     }
     e->last = g->seq - 1; /* of the task that is being submitted, for its leaf */
-    if (f->is_alone && f->class_of[level].count == f->population && !f->class_of[level].is_crossing)
+    if (is_simple)
         f->simple = level;
     region_put_leaves(g, frame);
     if (geom->ndims == 2 && geom->stride[1] == 1 && geom->stride[0] > 1 &&
@@ -603,6 +605,8 @@ void region_note_tile(struct regions *x, const struct region *e, const struct pt
     uint64_t row_cell = 1ull << c->level[0];
     uint64_t column_cell = 1ull << c->level[1];
 
+    if (tile_is_like(&f->tile, tensor))
+        return;
     if (class != f->flat || tensor->strides[0] != f->geom.stride[0] ||
         tensor->strides[1] != f->geom.stride[1] || start_max > UINT32_MAX)
         return;
@@ -631,46 +635,15 @@ void region_note_tile(struct regions *x, const struct region *e, const struct pt
 
 /* ---- growth ---- */
 
-/* Doubles the table and puts every living record where it now belongs. */
-static int grow_table(struct graph *g)
-{
-    struct regions *x = &g->regions;
-    struct region *old = x->table, *chained = x->overflow;
-    struct region_shape *old_shape = x->table_shape, *chained_shape = x->overflow_shape;
-    uint32_t old_count = x->table_count, chained_count = x->overflow_count;
-    uint64_t count = 2ull * old_count;
-    char *overflow = pool_take(&x->overflow_pool, chained_count * sizeof(struct region));
-    char *overflow_shape =
-        pool_take(&x->overflow_shape_pool, chained_count * sizeof(struct region_shape));
-    void *table = pool_take(&x->table_pool, count * sizeof(struct region));
-    void *table_shape = pool_take(&x->table_shape_pool, count * sizeof(struct region_shape));
+/* Where each record is from now on; scratch memory while a table grows. */
+struct moves {
+    uint32_t *head;    /* by index in the table */
+    uint32_t *chained; /* by index in the overflow array */
+};
 
-    if (overflow == NULL || overflow_shape == NULL || table == NULL || table_shape == NULL)
-        return PTO_ENOMEM;
-    drop_dead_records(g);
-    forget_known(x);
-    memset(table, 0, count * sizeof(struct region));
-    x->table = table;
-    x->table_shape = table_shape;
-    x->table_count = (uint32_t)count;
-    x->table_shift--;
-    x->touched_count = 0;
-    x->overflow = (struct region *)(void *)overflow;
-    x->overflow_shape = (struct region_shape *)(void *)overflow_shape;
-    x->overflow_count = 1;
-    x->overflow_free = x->overflow_live = 0;
-    x->overflow_pool.used -= (uint64_t)(chained_count - 1) * sizeof(struct region);
-    x->overflow_shape_pool.used -= (uint64_t)(chained_count - 1) * sizeof(struct region_shape);
-    for (uint32_t f = 1; f < x->frame_count; f++)
-        x->frame[f].first = 0;
-    for (uint32_t i = 0; i < old_count; i++)
-        if ((old[i].flags & REGION_USED) != 0)
-            move_record(g, &old[i], &old_shape[i]);
-    for (uint32_t i = 1; i < chained_count; i++)
-        if ((chained[i].flags & REGION_USED) != 0)
-            move_record(g, &chained[i], &chained_shape[i]);
-    region_tree_follow(x, old, old_shape, chained, chained_shape);
-    return PTO_OK;
+static uint32_t moved(const struct moves *m, uint32_t index)
+{
+    return index & OVERFLOW_BIT ? m->chained[index & ~OVERFLOW_BIT] : m->head[index];
 }
 
 /* Before the table grows, while indices still hold. Those that stay get their shape. */
@@ -690,51 +663,150 @@ static void drop_dead_records(struct graph *g)
     }
 }
 
-/* Into the table that has grown. There is room: at most as many are chained as before. */
-static void move_record(struct graph *g, struct region *e, struct region_shape *shape)
+/* The bucket of a record whose shape is there. */
+static uint32_t bucket_of(const struct graph *g, const struct region *e,
+                          const struct region_shape *shape)
+{
+    const struct regions *x = &g->regions;
+    uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(&shape->geom) : 0;
+
+    if (e->kind == REGION_BOX && e->frame != 0)
+        return box_bucket(x, &shape->geom, e->frame, e->level);
+    if (e->kind == REGION_FRAME)
+        return frame_bucket(x, &shape->geom);
+    return region_bucket(x, salt, e->level, e->start >> e->level);
+}
+
+/* Most intervals have nothing beside their record, and then take no memory for it. */
+static void move_shape(const struct regions *x, const struct region *e, struct region_shape *to,
+                       const struct region_shape *from)
+{
+    if (e->kind != REGION_CONTIGUOUS || x->is_indexed || (e->flags & REGION_TANGLED) != 0)
+        *to = *from;
+}
+
+/* A record of a bucket that was split goes to one of the two. */
+static void move_head(struct graph *g, const struct region *e, uint32_t index, struct moves *m)
 {
     struct regions *x = &g->regions;
-    bool is_framed = e->kind == REGION_BOX && e->frame != 0;
-    uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(&shape->geom) : 0;
-    uint32_t bucket = is_framed ? box_bucket(x, &shape->geom, e->frame, e->level)
-                      : e->kind == REGION_FRAME
-                          ? frame_bucket(x, &shape->geom)
-                          : region_bucket(x, salt, e->level, e->start >> e->level);
+    uint32_t bucket = bucket_of(g, e, &x->table_shape[index]);
     struct region *to = &x->table[bucket];
-    uint32_t next;
+
+    port_assert(bucket >> 1 == index);
+    if (bucket != index)
+        move_shape(x, e, &x->table_shape[bucket], &x->table_shape[index]);
+    *to = *e;
+    to->next = 0;
+    m->head[index] = bucket;
+    x->touched_count++;
+}
+
+/* The same for one in its chain, which becomes a head if there is none yet. */
+static void move_chained(struct graph *g, uint32_t index, struct moves *m)
+{
+    struct regions *x = &g->regions;
+    struct region *e = &x->overflow[index];
+    uint32_t bucket = bucket_of(g, e, &x->overflow_shape[index]);
+    struct region *to = &x->table[bucket];
 
     if ((to->flags & REGION_USED) != 0) {
-        uint32_t index = x->overflow_count++;
-
-        x->overflow_pool.used += sizeof(struct region);
-        x->overflow_shape_pool.used += sizeof(struct region_shape);
-        x->overflow_live++;
-        to = &x->overflow[index];
-        to->next = x->table[bucket].next;
-        x->table[bucket].next = index;
-    }
-    region_touch(x, to);
-    next = to->next;
-    *to = *e;
-    to->next = next;
-    e->next = index_of(x, to); /* for those that know where it was */
-    if (e->kind == REGION_FRAME)
-        x->frame[e->frame].record = e->next;
-    if (shape_of(x, to)->serial != shape->serial) /* most have none: their shapes take no memory */
-        shape_of(x, to)->serial = shape->serial;
-    shape_of(x, to)->floor = shape->floor;
-    shape_of(x, to)->join = shape->join;
-    if (e->kind == REGION_CONTIGUOUS)
+        e->next = to->next;
+        to->next = index;
+        m->chained[index] = index | OVERFLOW_BIT;
         return;
-    *shape_of(x, to) = *shape;
-    if (is_framed) {
-        struct region_frame *f = &x->frame[e->frame];
-        uint32_t index = index_of(x, to);
-
-        shape_of(x, to)->frame_prev = 0;
-        shape_of(x, to)->frame_next = f->first;
-        if (f->first != 0)
-            shape_at(x, f->first - 1)->frame_prev = index + 1;
-        f->first = index + 1;
     }
+    move_shape(x, e, &x->table_shape[bucket], &x->overflow_shape[index]);
+    *to = *e;
+    to->next = 0;
+    m->chained[index] = bucket;
+    e->flags = 0;
+    x->touched_count++;
+}
+
+static void free_chained(struct regions *x, uint32_t index)
+{
+    x->overflow[index].next = x->overflow_free;
+    x->overflow_free = index;
+    x->overflow_live--;
+}
+
+/*
+ * Each bucket becomes two, at twice its index and behind, from the last one to the
+ * first: what lies there has moved on already.
+ */
+static void split_buckets(struct graph *g, uint32_t count, struct moves *m)
+{
+    struct regions *x = &g->regions;
+
+    for (uint32_t b = count; b-- > 0;) {
+        struct region head = x->table[b];
+        uint32_t index = head.next;
+
+        memset(&x->table[2 * (uint64_t)b], 0, 2 * sizeof(struct region));
+        if ((head.flags & REGION_USED) != 0)
+            move_head(g, &head, b, m);
+        while (index != 0) {
+            uint32_t next = x->overflow[index].next;
+
+            if ((x->overflow[index].flags & REGION_USED) != 0)
+                move_chained(g, index, m);
+            if ((x->overflow[index].flags & REGION_USED) == 0)
+                free_chained(x, index);
+            index = next;
+        }
+    }
+}
+
+/* The lists of the frames' boxes, and where their own records are. */
+static void follow_moves(struct regions *x, const struct moves *m)
+{
+    for (uint32_t f = 1; f < x->frame_count; f++) {
+        struct region_frame *frame = &x->frame[f];
+
+        if (!frame->is_used)
+            continue;
+        frame->record = moved(m, frame->record);
+        if (frame->population == 0)
+            continue;
+        frame->first = moved(m, frame->first - 1) + 1;
+        for (uint32_t index = frame->first; index != 0;) {
+            struct region_shape *shape = shape_at(x, index - 1);
+
+            if (shape->frame_prev != 0)
+                shape->frame_prev = moved(m, shape->frame_prev - 1) + 1;
+            if (shape->frame_next != 0)
+                shape->frame_next = moved(m, shape->frame_next - 1) + 1;
+            index = shape->frame_next;
+        }
+    }
+}
+
+/* Doubles the table, which is all that lies in its pool, and drops what has gone. */
+static int grow_table(struct graph *g)
+{
+    struct regions *x = &g->regions;
+    uint32_t count = x->table_count;
+    uint64_t scratch = ((uint64_t)count + x->overflow_count) * sizeof(uint32_t);
+    struct region *more = pool_take(&x->table_pool, count * sizeof(struct region));
+    void *more_shape = pool_take(&x->table_shape_pool, count * sizeof(struct region_shape));
+    uint32_t *memory = pool_take(&x->table_pool, scratch);
+    struct moves m = { memory, memory + count };
+
+    if (more == NULL || more_shape == NULL || memory == NULL)
+        return PTO_ENOMEM;
+    port_assert(more == x->table + count);
+    drop_dead_records(g);
+    forget_known(x);
+    for (uint32_t i = 0; i < count; i++) /* of those that have gone: nobody's */
+        m.head[i] = 2 * i;
+    for (uint32_t i = 0; i < x->overflow_count; i++)
+        m.chained[i] = i | OVERFLOW_BIT;
+    x->touched_count = REGION_TOUCHED + 1; /* more than are noted */
+    x->table_count = 2 * count;
+    x->table_shift--;
+    split_buckets(g, count, &m);
+    follow_moves(x, &m);
+    region_tree_follow(x, m.head, m.chained);
+    x->table_pool.used -= scratch;
+    return PTO_OK;
 }

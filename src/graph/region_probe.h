@@ -86,10 +86,8 @@ void region_leave_tree(struct regions *x, struct region *e);
 void region_put_leaves(struct graph *g, uint32_t frame);
 /* A frame whose boxes have a leaf each got another one: from time to time, whether one will do. */
 void region_try_one_leaf(struct graph *g, uint32_t frame);
-/* The table has grown; `next` of each old record that was moved says where it is. */
-void region_tree_follow(struct regions *x, const struct region *old,
-                        const struct region_shape *old_shape, const struct region *chained,
-                        const struct region_shape *chained_shape);
+/* The table has grown; records are where these say, by index in the table and in the overflow array. */
+void region_tree_follow(struct regions *x, const uint32_t *head, const uint32_t *chained);
 
 static inline struct region *record_at(const struct regions *x, uint32_t index)
 {

@@ -542,31 +542,26 @@ bool region_tree_tidy(struct graph *g)
     return !x->is_short;
 }
 
-/* Where the records of a table that has grown were before. */
-struct old_places {
-    const struct region *table;
-    const struct region_shape *table_shape;
-    const struct region *overflow;
-    const struct region_shape *overflow_shape;
+/* Where the records of a table that has grown are now. */
+struct new_places {
+    const struct regions *x;
+    const uint32_t *head;
+    const uint32_t *chained;
 };
 
 static bool find_moved(void *context, uint32_t *leaf, uint32_t serial)
 {
-    const struct old_places *old = context;
-    uint32_t index = *leaf & ~OVERFLOW_BIT;
-    bool is_chained = (*leaf & OVERFLOW_BIT) != 0;
-    const struct region *e = is_chained ? &old->overflow[index] : &old->table[index];
+    const struct new_places *now = context;
+    uint32_t index = *leaf & OVERFLOW_BIT ? now->chained[*leaf & ~OVERFLOW_BIT] : now->head[*leaf];
+    const struct region *e = record_at(now->x, index);
 
-    *leaf = e->next;
-    return is_leaf_of(e, is_chained ? &old->overflow_shape[index] : &old->table_shape[index],
-                      serial);
+    *leaf = index;
+    return has_leaf(now->x, e) && is_leaf_of(e, shape_at(now->x, index), serial);
 }
 
-void region_tree_follow(struct regions *x, const struct region *old,
-                        const struct region_shape *old_shape, const struct region *chained,
-                        const struct region_shape *chained_shape)
+void region_tree_follow(struct regions *x, const uint32_t *head, const uint32_t *chained)
 {
-    struct old_places places = { old, old_shape, chained, chained_shape };
+    struct new_places places = { x, head, chained };
 
     region_tree_renumber(&x->tree, find_moved, &places);
 }

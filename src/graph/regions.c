@@ -187,7 +187,7 @@ static inline struct region *find_place(struct graph *g, struct region *head)
         if (e->next == 0)
             break;
     }
-    if (x->overflow_live * 8 > x->table_count)
+    if (regions_are_crowded(x))
         return NULL; /* the table has to grow first */
     return region_place(g, (uint32_t)(head - x->table));
 }
@@ -369,7 +369,7 @@ __attribute__((noinline)) static struct region *add_box(struct graph *g, const s
     struct geom geom = x->frame[box->frame].geom;
     struct region *e;
 
-    if (x->overflow_live * 8 > x->table_count)
+    if (regions_are_crowded(x))
         return NULL; /* the table has to grow first */
     x->frame_pinned = box->frame;
     e = region_place(g, box->bucket);

@@ -46,7 +46,7 @@ enum {
     REGION_JOIN_BITS = 5,    /* regions whose readers have many predecessors: 32 */
     REGION_FRAMES_MAX = UINT16_MAX,
     REGION_TABLE_START = 1024,
-    REGION_TABLE_KEPT = 1 << 16, /* between runs, at most */
+    REGION_TABLE_KEPT = 1 << 17, /* between runs, at most */
     REGION_TOUCHED = 64,
     REGION_VECTOR_UNIT = 64, /* bytes */
     REGION_EPOCH_SHIFT = 40, /* in a word: flags that no box that is looked for has set */
@@ -297,6 +297,13 @@ static inline void region_touch(struct regions *x, const struct region *e)
     x->touched_count += x->touched_count != UINT32_MAX; /* "many" stays many */
 }
 
+/* Whether the table has to grow: many are behind others, and not only because they share a cell. */
+static inline bool regions_are_crowded(const struct regions *x)
+{
+    return x->overflow_live * 8 > x->table_count &&
+           2 * ((uint64_t)x->touched_count + x->overflow_live) > x->table_count;
+}
+
 /* The grid whose cells are as long as the region or up to twice that; of an empty one, any. */
 static inline uint32_t region_level(uint64_t length)
 {
@@ -369,6 +376,15 @@ static inline uint64_t tensor_word(const struct pto_tensor *t, size_t at)
 
     memcpy(&word, (const char *)t + at, sizeof(word));
     return word;
+}
+
+static inline bool tile_is_like(const struct region_tile *tile, const struct pto_tensor *tensor)
+{
+    return ((tile->common[0] ^ tensor->addr) | (tile->common[1] ^ tensor->size) |
+            (tile->common[2] ^ tensor_word(tensor, TENSOR_FORM)) |
+            (tile->common[3] ^ tensor_word(tensor, TENSOR_SHAPE)) |
+            (tile->common[4] ^ tensor->extent) |
+            (tile->common[5] ^ tensor_word(tensor, TENSOR_STRIDE))) == 0;
 }
 
 /* The frame is not flat any more, or may not be: its tiles are not found as such. */

@@ -221,7 +221,7 @@ __attribute__((always_inline)) static inline int take_tensors(struct graph *g, s
                                                               uint32_t count,
                                                               const struct pto_outputs *out)
 {
-    const struct region *table = g->regions.table;
+    uint32_t shift = g->regions.table_shift;
     struct record_at at, next;
     int status = PTO_OK;
 
@@ -229,7 +229,8 @@ __attribute__((always_inline)) static inline int take_tensors(struct graph *g, s
         return PTO_OK;
     next = locate_record(g, args->tensor[0], args->tag[0]);
     for (uint32_t i = 0;;) {
-        if (i != 0 && table != g->regions.table) /* it grew when the tensor before was taken */
+        if (i != 0 &&
+            shift != g->regions.table_shift) /* it grew when the tensor before was taken */
             next = locate_record(g, args->tensor[i], args->tag[i]);
         at = next;
         if (i + 1 < count) {

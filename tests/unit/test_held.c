@@ -83,6 +83,39 @@ static void a_task_of_an_image_has_no_more_than_a_launch_needs(void **state)
     }
 }
 
+/* Each task writes `length` bytes of its own and perhaps some of the next one's. */
+static void submit_regions(struct rig *rig, uint64_t length)
+{
+    static char memory[64 * TASKS + 128];
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < TASKS; i++) {
+        struct pto_tensor t =
+            pto_tensor_external(&memory[64 * i], PTO_DIMS((uint32_t)length), 1, PTO_UINT8);
+
+        pto_args_init(&args);
+        pto_add_output_existing(&args, &t);
+        (void)rig_submit(rig, &args, NULL);
+    }
+}
+
+/* At most four records for each region, whether or not they share cells, and no table but one. */
+static void the_index_keeps_one_table(void **state)
+{
+    (void)state;
+    for (uint64_t length = 64; length <= 128; length += 32) {
+        struct rig *rig = rig_open(PTO_DEPS_SAFE);
+        const struct regions *x = &rig->g.regions;
+
+        submit_regions(rig, length);
+        assert_in_range(x->table_count, TASKS / 2, 4 * TASKS);
+        assert_int_equal(x->table_pool.used, x->table_count * sizeof(struct region));
+        assert_int_equal(x->table_shape_pool.used, x->table_count * sizeof(struct region_shape));
+        assert_in_range(x->overflow_pool.used, 0, TASKS * sizeof(struct region));
+        rig_close(rig);
+    }
+}
+
 /* ---- time ---- */
 
 enum way { WAY_STREAMED, WAY_HELD, WAY_BUILT, WAYS };
@@ -175,6 +208,7 @@ static void a_held_graph_takes_a_few_times_as_long_as_a_streamed_one(void **stat
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_held_task_has_a_slot_of_its_size),
     cmocka_unit_test(a_task_of_an_image_has_no_more_than_a_launch_needs),
+    cmocka_unit_test(the_index_keeps_one_table),
     cmocka_unit_test(a_held_graph_takes_a_few_times_as_long_as_a_streamed_one),
 };
 
