@@ -34,7 +34,7 @@ SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python
 CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_oracle.c \
 	check_orch.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_view.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
-BENCH_SRC = bench_measure.c
+BENCH_SRC = bench_measure.c bench_simpler.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_install_door.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_print.c test_child.c test_jobs.c usage.c

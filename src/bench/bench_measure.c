@@ -16,6 +16,7 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "bench/bench_simpler.h"
 #include "scene/now.h"
 #include "scene/terminal.h"
 
@@ -33,6 +34,7 @@ struct bench {
     struct bench_results *results;
     struct pto_device *device[BENCH_WORKER_COUNTS_MAX];
     struct pto_callable *callable;
+    struct pto_callable *door; /* NULL: nothing is compared */
     struct pto_run_report report;
     uint32_t runs_done;
 };
@@ -148,6 +150,28 @@ static int run_load(struct bench *b, struct pto_device *device, const struct ben
     return status;
 }
 
+/* The same tasks by simpler's rules, submitted by us or by an orchestration of its kind. */
+static int run_compared(struct bench *b, struct pto_device *device, const struct bench_load *load,
+                        enum bench_way way)
+{
+    const uint64_t own = (uint64_t)(uintptr_t)load;
+    const uint64_t doors[3] = { (uint64_t)(uintptr_t)load->task, (uint64_t)(uintptr_t)load->item,
+                                load->task_count };
+    struct pto_entry entry = { .scalar_count = way == BENCH_DOOR ? 3 : 1,
+                               .scalar = way == BENCH_DOOR ? doors : &own };
+    struct pto_run_options options;
+    int status;
+
+    pto_run_options_init(&options);
+    options.deps = PTO_DEPS_SIMPLER;
+    pto_run_report_init(&b->report);
+    status =
+        pto_run(device, way == BENCH_DOOR ? b->door : b->callable, &entry, &options, &b->report);
+    if (status < 0)
+        fprintf(stderr, "pto bench: a run failed: %s\n", b->report.error.text);
+    return status;
+}
+
 static int warm_up(struct bench *b, struct pto_device *device)
 {
     struct bench_load load;
@@ -173,6 +197,8 @@ static int open_devices(struct bench *b)
     callable_params.kernel_count = 1;
     callable_params.keeps_signals = true;
     status = pto_callable_create(&callable_params, &b->callable);
+    if (status == PTO_OK && b->settings->is_compared)
+        status = bench_simpler_load(&b->door);
     for (uint32_t i = 0; i < b->settings->worker_count_count && status == PTO_OK; i++) {
         uint32_t workers = b->settings->worker_counts[i];
         struct pto_device_params params;
@@ -198,6 +224,8 @@ static void close_devices(struct bench *b)
     for (uint32_t i = 0; i < BENCH_WORKER_COUNTS_MAX; i++)
         pto_device_close(b->device[i]);
     pto_callable_destroy(b->callable);
+    if (b->door != NULL)
+        pto_callable_destroy(b->door);
 }
 
 /* ---- patterns ---- */
@@ -210,7 +238,8 @@ static void list_rows(const struct bench_settings *settings, struct bench_result
                 struct bench_row *row = &results->row[results->row_count];
 
                 if ((settings->pattern >= 0 && settings->pattern != p) ||
-                    (settings->layout >= 0 && settings->layout != l))
+                    (settings->layout >= 0 && settings->layout != l) ||
+                    (settings->is_compared && l == LAYOUT_AGAIN)) /* nothing is submitted there */
                     continue;
                 row->pattern = (enum pattern)p;
                 row->layout = (enum layout)l;
@@ -229,18 +258,24 @@ static int measure_row(struct bench *b, struct bench_row *row, struct pto_device
                 b->results->row_count * s->repeat, pattern_name[row->pattern],
                 layout_name[row->layout]);
 
-    int status = run_load(b, device, load, row->layout == LAYOUT_AGAIN);
+    for (int way = 0; way < (s->is_compared ? BENCH_WAYS : 1); way++) {
+        int status = way == BENCH_OWN ? run_load(b, device, load, row->layout == LAYOUT_AGAIN)
+                                      : run_compared(b, device, load, (enum bench_way)way);
 
-    if (status < 0 || is_interrupted) /* an interrupted run is incomplete */
-        return status;
-    if (b->report.executions != load->task_count) {
-        fprintf(stderr, "pto bench: %" PRIu64 " of %" PRIu32 " tasks ran\n", b->report.executions,
-                load->task_count);
-        return PTO_EKERNEL;
+        if (status < 0 || is_interrupted) /* an interrupted run is incomplete */
+            return status;
+        if (b->report.executions != load->task_count) {
+            fprintf(stderr, "pto bench: %" PRIu64 " of %" PRIu32 " tasks ran\n",
+                    b->report.executions, load->task_count);
+            return PTO_EKERNEL;
+        }
+        row->ns[way][row->samples] = (double)b->report.ns / load->task_count;
+        if (way == BENCH_OWN) {
+            row->executions += b->report.executions;
+            row->stolen += b->report.stolen;
+        }
     }
-    row->ns[row->samples++] = (double)b->report.ns / load->task_count;
-    row->executions += b->report.executions;
-    row->stolen += b->report.stolen;
+    row->samples++;
     b->runs_done++;
     return PTO_OK;
 }

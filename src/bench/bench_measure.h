@@ -17,12 +17,21 @@ enum {
     BENCH_TASKS_MAX = 10000000
 };
 
+/* Who submits, and by which rules the tasks are ordered. */
+enum bench_way {
+    BENCH_OWN,   /* pto/orch.h, ours */
+    BENCH_RULES, /* pto/orch.h, simpler's */
+    BENCH_DOOR,  /* include/simpler/, simpler's */
+    BENCH_WAYS
+};
+
 struct bench_settings {
     uint32_t tasks;
     uint32_t repeat;
     uint32_t one_task_runs;
-    int pattern; /* enum pattern, or -1: all */
-    int layout;  /* enum layout, or -1: all */
+    int pattern;      /* enum pattern, or -1: all */
+    int layout;       /* enum layout, or -1: all */
+    bool is_compared; /* with simpler's API and rules; else there is BENCH_OWN only */
     uint32_t worker_count_count;
     uint32_t worker_counts[BENCH_WORKER_COUNTS_MAX];
 };
@@ -31,9 +40,9 @@ struct bench_row {
     enum pattern pattern;
     enum layout layout;
     uint32_t workers;
-    uint32_t samples;            /* repetitions that were measured */
-    double ns[BENCH_REPEAT_MAX]; /* per task, of each */
-    uint64_t executions;         /* of all repetitions together */
+    uint32_t samples;                        /* repetitions that were measured */
+    double ns[BENCH_WAYS][BENCH_REPEAT_MAX]; /* per task, of each */
+    uint64_t executions;                     /* of all repetitions together */
     uint64_t stolen;
 };
 

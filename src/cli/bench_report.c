@@ -19,12 +19,17 @@
 
 static double row_min(struct bench_row *row)
 {
-    return bench_quantile(row->ns, row->samples, 0);
+    return bench_quantile(row->ns[BENCH_OWN], row->samples, 0);
+}
+
+static double way_median(struct bench_row *row, enum bench_way way)
+{
+    return bench_quantile(row->ns[way], row->samples, 0.5);
 }
 
 static double row_median(struct bench_row *row)
 {
-    return bench_quantile(row->ns, row->samples, 0.5);
+    return way_median(row, BENCH_OWN);
 }
 
 static double row_stolen(const struct bench_row *row)
@@ -64,6 +69,27 @@ static void print_pattern(struct bench_row *row)
         printf("%6.0f %%", 100 * row_stolen(row));
 }
 
+static void print_compared(const struct bench_settings *settings, struct bench_results *results)
+{
+    printf("nanoseconds per empty task: %" PRIu32 " tasks, median of %" PRIu32 "\n\n",
+           settings->tasks, settings->repeat);
+    printf("%s%-10s %-8s %7s  %10s %14s %10s %7s%s\n", terminal_code(stdout, TERMINAL_BOLD),
+           "pattern", "layout", "workers", "own", "simpler's rules", "and API", "ratio",
+           terminal_code(stdout, TERMINAL_PLAIN));
+    for (uint32_t i = 0; i < results->row_count; i++) {
+        struct bench_row *row = &results->row[i];
+        double rules = way_median(row, BENCH_RULES), door = way_median(row, BENCH_DOOR);
+
+        if (row->samples != 0)
+            printf("%-10s %-8s %7" PRIu32 "  %10.1f %15.1f %10.1f %7.2f\n",
+                   pattern_name[row->pattern], layout_name[row->layout], row->workers,
+                   row_median(row), rules, door, door / rules);
+    }
+    printf("\nratio: what the API costs, by the same rules\n");
+    if (results->is_interrupted)
+        printf("interrupted: this is what was measured so far\n");
+}
+
 static void print_pingpong(const char *when, double ns)
 {
     if (isfinite(ns))
@@ -76,6 +102,10 @@ void cli_bench_print_table(const struct bench_settings *settings, struct bench_r
 {
     uint32_t counts = settings->worker_count_count;
 
+    if (settings->is_compared) {
+        print_compared(settings, results);
+        return;
+    }
     print_columns(settings);
     for (uint32_t i = 0; i < results->row_count; i += counts) {
         struct bench_row *row = &results->row[i];
@@ -126,6 +156,10 @@ static void write_json(const struct bench_settings *settings, struct bench_resul
         cli_json_number(&j, "ns_min", row_min(row), 1);
         cli_json_number(&j, "ns_median", row_median(row), 1);
         cli_json_number(&j, "stolen", row_stolen(row), 4);
+        if (settings->is_compared) {
+            cli_json_number(&j, "ns_simpler_rules", way_median(row, BENCH_RULES), 1);
+            cli_json_number(&j, "ns_simpler_api", way_median(row, BENCH_DOOR), 1);
+        }
         cli_json_close(&j, '}');
     }
     cli_json_close(&j, ']');

@@ -23,6 +23,7 @@ struct request {
     uint32_t workers;               /* 0: one, then two */
     const char *json;               /* NULL: none */
     bool is_quick;
+    int api; /* 0: own; 1: simpler's beside it */
 };
 
 static int do_bench(void *context, int count, char **operands);
@@ -32,6 +33,13 @@ static void stop_bench(int number);
 static const char *name_of_pattern(uint32_t pattern)
 {
     return pattern_name[pattern];
+}
+
+static const char *name_of_api(uint32_t api)
+{
+    static const char *const names[] = { "own", "simpler" };
+
+    return names[api];
 }
 
 static const char *name_of_layout(uint32_t layout)
@@ -57,6 +65,10 @@ static const struct cli_option options[] = {
       "(parts of a matrix) or again (buffers, in a graph that was built before and is launched)",
       CLI_CHOICES, AT(settings.layout), .initial = "all", .choices = name_of_layout,
       .choice_count = LAYOUT_COUNT },
+    { "api", 0, "own|simpler",
+      "simpler: also by its rules of ordering, and by these from an orchestration in its C++ API, "
+      "which needs a C++ compiler",
+      CLI_CHOICE, AT(api), .initial = "own", .choices = name_of_api, .choice_count = 2 },
     { "workers", 0, "K", "only with K threads (default: with 1, then with 2)", CLI_COUNT,
       AT(workers), .low = 1, .high = WORKERS_MAX },
     { "json", 0, "FILE",
@@ -111,6 +123,7 @@ static void complete_request(struct request *request)
 {
     struct bench_settings *s = &request->settings;
 
+    s->is_compared = request->api == 1;
     if (s->tasks == 0)
         s->tasks = request->is_quick ? TASKS_QUICK : TASKS_DEFAULT;
     if (s->repeat == 0)

@@ -55,6 +55,7 @@ expect 2 "option '--tasks' needs a value" bench --tasks
 expect 2 "--tasks must be a number from 1 to 10000000, not '0'" bench --tasks 0
 expect 2 "--repeat must be a number from 1 to 100, not '1x'" bench --repeat 1x
 expect 2 "--pattern must be nodep, indep, chain, fan64, stencil64, random3 or all, not 'tree'" bench --pattern tree
+expect 2 "--api must be own or simpler, not 'other'" bench --api other
 expect 2 "--layout must be buffers, tiles, tiles2d, again or all, not 'heap'" bench --layout heap
 expect 1 "cannot be opened: too many workers" bench --quick --workers 1000
 expect 1 "cannot be written: No such file" bench --quick --json "$work/no/where.json"
@@ -142,6 +143,11 @@ json "$work/bench.json" 'all(0 < p["ns_min"] <= p["ns_median"] for p in d["patte
 json "$work/bench.json" 'all(0 <= p["stolen"] <= 1 for p in d["patterns"])'
 json "$work/bench.json" 'all(p["stolen"] == 0 for p in d["patterns"] if p["workers"] == 1)'
 json "$work/bench.json" '0 < d["one_task"]["p50_us"] <= d["one_task"]["p99_us"]'
+if command -v "${CXX:-g++}" >/dev/null; then
+    $pto bench --quick --tasks 500 --repeat 1 --api simpler --pattern stencil64 --json "$work/bench.json" >"$work/out"
+    json "$work/bench.json" 'len(d["patterns"]) == 6 and all(0 < p["ns_simpler_rules"] and 0 < p["ns_simpler_api"] for p in d["patterns"])'
+    grep -q "^stencil64 *tiles2d *2 .*[0-9]$" "$work/out" || fail "bench --api simpler: $(cat "$work/out")"
+fi
 json "$work/bench.json" 'set(d["pingpong_ns"]) == {"before", "after"}'
 [ "$(echo "$work"/bench.json*)" = "$work/bench.json" ] || fail "bench leaves a temporary file"
 $pto bench --quick --tasks 100 --pattern chain --layout tiles --workers 3 --json - >"$work/out"
