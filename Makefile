@@ -185,6 +185,7 @@ pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
 
 $(PURE_OBJ): CFLAGS_ALL += $(PURE_FLAGS)
+$(call objects,door,$(DOOR_SRC)): CFLAGS_ALL += -fno-tree-slp-vectorize
 
 $(B)/obj/%.o: src/%.c Makefile
 	@mkdir -p $(@D)

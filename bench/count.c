@@ -5,7 +5,8 @@
  *     count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]
  *
  * LAYOUT is buffers, tiles, tiles2d, or again: buffers, in a graph that was
- * built and launched before; or simpler: buffers, submitted through include/simpler/.
+ * built and launched before; or simpler: buffers, submitted through include/simpler/; or
+ * door: the same through the binary door, by the object that is beside this program.
  * Under callgrind with --collect-atstart=no only the run itself is counted.
  */
 #include <stdio.h>
@@ -13,6 +14,7 @@
 #include <valgrind/callgrind.h>
 
 #include "bench/bench_patterns.h"
+#include "wire/chip_callable.h"
 
 static struct bench_load load;
 static struct pto_device *device;
@@ -69,6 +71,54 @@ static bool open_device(uint32_t workers, pto_orch_fn orchestration)
            !is_failed("no callable", pto_callable_create(&callable_params, &callable));
 }
 
+static size_t read_object(const char *program, char *to, size_t room)
+{
+    char path[4096];
+    FILE *file;
+    size_t size = 0;
+
+    snprintf(path, sizeof(path), "%s_door.so", program);
+    file = fopen(path, "rb");
+    if (file != NULL) {
+        size = fread(to, 1, room, file);
+        fclose(file);
+    }
+    return size;
+}
+
+/* A chip callable with the object twice: as the orchestration and as kernel 0. Our rules, to compare. */
+static bool load_door(const char *program)
+{
+    enum { ROOM = 1 << 20 };
+    char *bytes = calloc(1, 2 * ROOM);
+    struct chip_callable *head = (struct chip_callable *)(void *)bytes;
+    struct core_callable *core;
+    struct pto_load_options how;
+    size_t size = bytes != NULL ? read_object(program, bytes + sizeof(*head), ROOM / 2) : 0;
+    size_t at = (size + CHIP_CALLABLE_CHILD_ALIGN - 1) / CHIP_CALLABLE_CHILD_ALIGN *
+                CHIP_CALLABLE_CHILD_ALIGN;
+    int status = PTO_ELOAD;
+
+    if (size != 0) {
+        head->binary_size = (uint32_t)size;
+        head->func_name_length = (uint32_t)strlen(strcpy(head->func_name, "submit_all"));
+        head->child_count = 1;
+        head->child_offsets[0] = (uint32_t)at;
+        core = (struct core_callable *)(void *)(bytes + sizeof(*head) + at);
+        core->binary_size = (uint32_t)size;
+        memcpy(core + 1, bytes + sizeof(*head), size);
+        pto_load_options_init(&how);
+        how.deps = PTO_DEPS_SAFE;
+        (void)pto_callable_destroy(callable);
+        status = pto_callable_load_memory(bytes, sizeof(*head) + at + sizeof(*core) + size, &how,
+                                          &callable, &report.error);
+    }
+    if (status >= 0)
+        status = pto_register(device, callable, &report.error);
+    free(bytes);
+    return !is_failed("no object for the door", status);
+}
+
 /* A new run, or the graph launched once more. False: it failed. */
 static bool run_once(void)
 {
@@ -85,7 +135,7 @@ int main(int argc, char **argv)
     enum pattern pattern;
     enum layout layout;
     double best = 1e30;
-    bool is_simpler;
+    bool is_simpler, is_door;
 
     if (argc < 6) {
         fprintf(stderr, "usage: count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]\n");
@@ -93,8 +143,9 @@ int main(int argc, char **argv)
     }
     pattern = (enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT);
     is_simpler = strcmp(argv[2], "simpler") == 0;
-    layout =
-        is_simpler ? LAYOUT_BUFFERS : (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
+    is_door = strcmp(argv[2], "door") == 0;
+    layout = is_simpler || is_door ? LAYOUT_BUFFERS
+                                   : (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
     if (!bench_make(pattern, layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : layout,
                     (uint32_t)atoi(argv[3]), &load)) {
         fprintf(stderr, "count: out of memory\n");
@@ -107,6 +158,8 @@ int main(int argc, char **argv)
     scalar[1] = (uint64_t)(uintptr_t)load.item;
     scalar[2] = load.task_count;
     if (!open_device((uint32_t)atoi(argv[4]), is_simpler ? count_bind_simpler() : submit_all))
+        return 1;
+    if (is_door && !load_door(argv[0]))
         return 1;
     if (layout == LAYOUT_AGAIN &&
         (is_failed("no graph",

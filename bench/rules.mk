@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Programs that measure; never part of a test of correctness.
 
-$(B)/bench/count: bench/count.c bench/count_simpler.cc src/bench/bench_patterns.h $(LIB) $(LIB_LINK) \
+$(B)/bench/count_door.so: bench/count_door.c src/bench/bench_patterns.h src/door/layout.h Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) -O3 -fvisibility=default -shared -o $@ $<
+
+$(B)/bench/count: bench/count.c bench/count_simpler.cc src/bench/bench_patterns.h $(LIB) $(LIB_LINK) $(B)/bench/count_door.so \
 		$(wildcard include/simpler/*.h) Makefile
 	@mkdir -p $(@D) $(B)/obj/bench
 	$(call quiet,CXX)$(CXX) -std=c++17 -O3 -g -fPIC $(ARCH_FLAGS) -Wall -Wextra $(WERROR) -Iinclude -Iinclude/simpler \

@@ -179,11 +179,12 @@ static inline void copy_args(struct pto_args *to, const struct door_args *from, 
     uint32_t tensors = (uint32_t)from->tensor_count, scalars = (uint32_t)from->scalar_count;
     uint32_t outputs = 0, unknown = 0;
 
-    pto_args_init(to);
     if (from->has_error || tensors > PTO_TASK_TENSORS_MAX || scalars > PTO_TASK_SCALARS_MAX) {
+        pto_args_init(to);
         to->error = find_error(from);
         return;
     }
+    pto_args_init(to); /* behind the branch: what is set below is not stored twice */
     to->tensor_count = tensors;
     to->scalar_count = scalars;
     to->block_count = from->launch.block_count;
@@ -203,11 +204,9 @@ static inline void copy_args(struct pto_args *to, const struct door_args *from, 
     }
     to->output_count = outputs;
     if (scalars != 0) {
-        uint32_t i = 0;
-
-        do /* a compiler would call memcpy for an ordinary loop */
-            to->scalar[i] = from->scalar[i];
-        while (++i < scalars);
+        to->scalar[0] = from->scalar[0];
+        if (scalars > 1)
+            memcpy(&to->scalar[1], &from->scalar[1], (scalars - 1) * sizeof(to->scalar[0]));
         to->has_scalar_types = true;
         memcpy(to->scalar_type, tail.marks->scalar_dtype, sizeof(to->scalar_type));
     }
