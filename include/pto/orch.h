@@ -507,6 +507,7 @@ PTO_FAR(pto_add_output_existing, (struct pto_args * a, const struct pto_tensor *
 PTO_FAR(pto_add_no_dep, (struct pto_args * a, const struct pto_tensor *t), (a, t))
 PTO_FAR(pto_add_scalar, (struct pto_args * a, uint64_t value), (a, value))
 PTO_FAR(pto_pass_scalar, (struct pto_args * a, uint32_t index), (a, index))
+/* pto_submit_one, called. */
 PTO_OUT_OF_LINE struct pto_outputs pto_submit_one_far(struct pto_orch *o, int32_t aic, int32_t aiv,
                                                       const struct pto_args *args,
                                                       const struct pto_site *site)
@@ -838,12 +839,13 @@ static inline uint32_t pto_cluster_count(struct pto_orch *o)
  * Returns scalar `index` of the entry, as `entry->scalar[index]` is. If there is none
  * the run fails, and it is 0. While a graph is built, a scalar that was declared to vary is refused.
  */
-#define pto_scalar(o, index) pto_scalar_at((o), (index), PTO_SITE)
 static inline uint64_t pto_scalar_at(struct pto_orch *o, uint32_t index,
                                      const struct pto_site *site)
 {
     return o->ops->scalar_at(o, index, site);
 }
+/* The same for the place where it is written. */
+#define pto_scalar(o, index) pto_scalar_at((o), (index), PTO_SITE)
 
 /* Says whether tasks run while the graph is built, so that pto_get_data can wait for them. */
 static inline bool pto_is_streamed(struct pto_orch *o)

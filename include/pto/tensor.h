@@ -62,7 +62,8 @@ struct pto_refusal {
     uint16_t expected; /* dimensions */
 };
 
-enum { PTO_REFUSAL_AT = 2, PTO_INFO_REFUSAL_AT = 7 }; /* in `reserved` */
+/* Where it is in `reserved` of a tensor, and of a create info. */
+enum { PTO_REFUSAL_AT = 2, PTO_INFO_REFUSAL_AT = 7 };
 
 /* The identity of a task: its ring and its number there. It is never reused within a run. */
 struct pto_task_id {
