@@ -23,7 +23,7 @@ SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c po
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c handle.c limits.c \
-	memory.c register.c run.c sentences.c signature.c staging.c timeline.c
+	memory.c register.c run.c sentences.c sentences_crash.c signature.c staging.c timeline.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c

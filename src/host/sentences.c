@@ -3,15 +3,12 @@
 #include "host/sentences.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#define SAY(...) say(error, __VA_ARGS__)
+#define SAY(...) sentence_say(error, __VA_ARGS__)
 
-static void say(struct pto_error *error, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
 static bool say_refusal(const struct failure *f, const struct callable *c, struct pto_error *error);
 static bool say_orchestration(const struct failure *f, struct pto_error *error);
 static bool say_launch(const struct failure *f, struct pto_error *error);
@@ -20,7 +17,6 @@ static void say_thrown(const struct failure *f, const char *name, struct pto_err
 static void say_kernel(const struct failure *f, const char *name, struct pto_error *error);
 static void say_unwritten(const struct failure *f, const char *name, struct pto_error *error);
 static void say_overrun(const struct failure *f, const char *name, struct pto_error *error);
-static void say_crash(const struct chip_result *result, const char *name, struct pto_error *error);
 static void say_stall(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_late(const struct failure *f, const struct callable *c, struct pto_error *error);
 static void say_peer(const struct failure *f, const struct callable *c, struct pto_error *error);
@@ -30,8 +26,7 @@ static const char *kernel_name(const struct callable *c, int32_t kernel)
     return kernel >= 0 && (uint32_t)kernel < c->kernel_count ? c->kernel_name[kernel] : "none";
 }
 
-/* Behind the place in the source, if there is one. */
-static void say(struct pto_error *error, const char *format, ...)
+void sentence_say(struct pto_error *error, const char *format, ...)
 {
     int used = 0;
     va_list args;
@@ -65,7 +60,7 @@ void sentence_write(const struct chip_result *result, const struct callable *c,
     else if (f->fault == FAULT_THREW || f->fault == FAULT_KERNEL_EXITED)
         say_thrown(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_CRASH)
-        say_crash(result, kernel_name(c, f->kernel), error);
+        sentence_crash(result, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_ENDED_RUN)
         say_kernel(f, kernel_name(c, f->kernel), error);
     else if (f->fault == FAULT_OVERRUN)
@@ -397,14 +392,6 @@ static void say_ring(const struct failure *f, struct pto_error *error)
 
 /* ---- what kernels do ---- */
 
-static const char *signal_name(uint64_t number)
-{
-    return number == SIGSEGV  ? "SIGSEGV: it used memory that is not there"
-           : number == SIGBUS ? "SIGBUS: it used memory that cannot be had, or is not aligned"
-           : number == SIGFPE ? "SIGFPE: a division by zero, or an overflow"
-                              : "SIGILL: what it ran is no code of this processor";
-}
-
 /* Guards tell that bytes around a tensor were written, and when it was noticed. */
 static void say_overrun(const struct failure *f, const char *name, struct pto_error *error)
 {
@@ -427,110 +414,6 @@ static void say_overrun(const struct failure *f, const char *name, struct pto_er
             (flags & OVERRUN_UNSURE) != 0
                 ? " of which it was given another part, unless it was a task that ran beside it"
                 : "");
-}
-
-static const char *last_part(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-
-    return slash != NULL ? slash + 1 : path;
-}
-
-static bool is_same_line(const struct source_line *a, const struct source_line *b)
-{
-    return a->line == b->line && strcmp(a->function, b->function) == 0 &&
-           strcmp(a->file, b->file) == 0;
-}
-
-/* ", in f (a.c:3), called from g (a.c:9)", as far as there is room. A recursion is told once. */
-static void describe_lines(const struct source_lines *lines, char *text, size_t size)
-{
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (uint32_t i = 0; i < lines->count && used < size; i++) {
-        const struct source_line *line = &lines->line[i];
-        const char *function = line->function[0] != '\0' ? line->function : "?";
-
-        if (i != 0 && is_same_line(line, line - 1))
-            continue;
-        used +=
-            (size_t)snprintf(text + used, size - used, "%s%s (%s",
-                             i == 0 ? ", in " : ", called from ", function, last_part(line->file));
-        if (used < size && line->line != 0)
-            used += (size_t)snprintf(text + used, size - used, ":%d)", line->line);
-        else if (used < size)
-            used += (size_t)snprintf(text + used, size - used, ")");
-    }
-}
-
-static int describe_tensor(const struct pto_tensor *t, char *text, size_t size)
-{
-    int used = snprintf(text, size, "%s[", pto_dtype_text(t->dtype));
-
-    for (uint32_t i = 0; i < t->ndims && i < PTO_MAX_DIMS && (size_t)used < size; i++)
-        used += snprintf(text + used, size - (size_t)used, i == 0 ? "%u" : ",%u", t->shapes[i]);
-    if ((size_t)used < size)
-        used += snprintf(text + used, size - (size_t)used, "] at %#" PRIx64,
-                         (uint64_t)(uintptr_t)pto_tensor_data(t));
-    return used;
-}
-
-/* "; arguments: int32[8] at 0x1000, 3". What does not fit is left to the story. */
-static void describe_arguments(const struct backtrace *t, char *text, size_t size)
-{
-    uint32_t count = t->tensor_count + t->scalar_count;
-    size_t used = 0;
-
-    text[0] = '\0';
-    for (uint32_t i = 0; i < count; i++) {
-        uint32_t scalar = i - t->tensor_count;
-        bool is_tensor = i < t->tensor_count;
-        char one[100];
-
-        if (is_tensor && i < BACKTRACE_ARGS)
-            (void)describe_tensor(&t->tensor[i], one, sizeof(one));
-        else if (!is_tensor && scalar < BACKTRACE_ARGS)
-            snprintf(one, sizeof(one), "%#" PRIx64, t->scalar[scalar]);
-        else
-            snprintf(one, sizeof(one), "...");
-        if (used + strlen(one) + 16 > size)
-            return;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i == 0 ? "; arguments: " : ", ",
-                                 one);
-        if (strcmp(one, "...") == 0)
-            return;
-    }
-}
-
-static void say_crash(const struct chip_result *result, const char *name, struct pto_error *error)
-{
-    static const char *const lanes[] = { "AIC", "AIV0", "AIV1" };
-    const struct failure *f = &result->failure;
-    const char *signal = signal_name(f->value[4]);
-    char what[160], where[180], with[160];
-
-    if (result->trace.overflow_bytes != 0) {
-        snprintf(what, sizeof(what), "overflowed its stack of %" PRIu64 " KiB",
-                 result->trace.overflow_bytes >> 10);
-        signal = "SIGSEGV: its calls are nested too deep, or its variables too large";
-    } else
-        snprintf(what, sizeof(what), "crashed at address %#" PRIx64, f->value[0]);
-    describe_lines(&result->trace.lines, where, sizeof(where));
-    if (f->kernel < 0) {
-        char last[100] = "before its first submit";
-
-        if (f->value[3] != 0)
-            snprintf(last, sizeof(last),
-                     "in an operation of the runtime that it gave a bad address");
-        else if (f->value[2] != 0)
-            snprintf(last, sizeof(last), "after its submit of task %" PRIu64, f->value[2] - 1);
-        SAY("the orchestration %s, %s (%s)%s", what, last, signal, where);
-        return;
-    }
-    describe_arguments(&result->trace, with, sizeof(with));
-    SAY("kernel \"%s\" %s in block %" PRIu64 " of task %" PRIu64 ", lane %s (%s)%s%s", name, what,
-        f->value[1], f->value[2], lanes[f->value[3] % 3], signal, where, with);
 }
 
 static void say_thrown(const struct failure *f, const char *name, struct pto_error *error)
@@ -787,11 +670,7 @@ static void say_peer(const struct failure *f, const struct callable *c, struct p
 
 /* ---- tasks that do not move, a line each ---- */
 
-static void tell(struct story *story, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-/* As far as there is room. */
-static void tell(struct story *story, const char *format, ...)
+void story_tell(struct story *story, const char *format, ...)
 {
     size_t left = sizeof(story->text) - story->length;
     va_list args;
@@ -807,33 +686,34 @@ static void tell(struct story *story, const char *format, ...)
 
 static void tell_task(struct story *story, const struct stall_task *task, const struct callable *c)
 {
-    tell(story, "task %u, kernel \"%s\"", task->index, kernel_name(c, task->kernel));
+    story_tell(story, "task %u, kernel \"%s\"", task->index, kernel_name(c, task->kernel));
     if (task->site.file != NULL)
-        tell(story, " (%s:%d)", task->site.file, task->site.line);
+        story_tell(story, " (%s:%d)", task->site.file, task->site.line);
     switch (task->cause) {
     case STALL_RUNS:
-        tell(story, ": runs block %u on %s %u\n", task->block, task->is_aiv ? "AIV" : "AIC",
-             task->core);
+        story_tell(story, ": runs block %u on %s %u\n", task->block, task->is_aiv ? "AIV" : "AIC",
+                   task->core);
         return;
     case STALL_DEFERRED:
-        tell(story, ": waits for the counter at %#" PRIx64 ", which is %u and has to reach %u\n",
-             task->addr, task->counter, task->expected);
+        story_tell(story,
+                   ": waits for the counter at %#" PRIx64 ", which is %u and has to reach %u\n",
+                   task->addr, task->counter, task->expected);
         return;
     case STALL_QUEUED:
-        tell(story, ": waits for cores that are free together\n");
+        story_tell(story, ": waits for cores that are free together\n");
         return;
     case STALL_WAITS:
         for (uint32_t i = 0; i < task->wait_count && i < STALL_WAITS_TOLD; i++)
-            tell(story, "%s %u", i == 0 ? ": waits for task" : ",", task->wait[i]);
+            story_tell(story, "%s %u", i == 0 ? ": waits for task" : ",", task->wait[i]);
         if (task->wait_count > STALL_WAITS_TOLD)
-            tell(story, " and %u more", task->wait_count - STALL_WAITS_TOLD);
-        tell(story, "\n");
+            story_tell(story, " and %u more", task->wait_count - STALL_WAITS_TOLD);
+        story_tell(story, "\n");
         return;
     case STALL_RAN:
-        tell(story, ": ran block %u, and nothing after it on its thread\n", task->block);
+        story_tell(story, ": ran block %u, and nothing after it on its thread\n", task->block);
         return;
     default:
-        tell(story, ": is ready\n");
+        story_tell(story, ": is ready\n");
     }
 }
 
@@ -845,26 +725,6 @@ const char *sentence_of_loss(const struct chip_result *result)
                : "the device is lost: a kernel never returned";
 }
 
-/* Where a kernel was, a line for each function, and its arguments. */
-static void tell_crash(struct story *story, const struct backtrace *trace)
-{
-    for (uint32_t i = 0; i < trace->lines.count; i++) {
-        const struct source_line *line = &trace->lines.line[i];
-
-        tell(story, "#%u %s (%s", i, line->function[0] != '\0' ? line->function : "?", line->file);
-        tell(story, line->line != 0 ? ":%d)\n" : ")\n", line->line);
-    }
-    for (uint32_t i = 0; i < trace->tensor_count && i < BACKTRACE_ARGS; i++) {
-        char text[100];
-
-        (void)describe_tensor(&trace->tensor[i], text, sizeof(text));
-        tell(story, "argument %u: %s\n", i, text);
-    }
-    for (uint32_t i = 0; i < trace->scalar_count && i < BACKTRACE_ARGS; i++)
-        tell(story, "argument %u: scalar %" PRIu64 " (%#" PRIx64 ")\n", trace->tensor_count + i,
-             trace->scalar[i], trace->scalar[i]);
-}
-
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
                  const struct pto_error *error)
 {
@@ -873,12 +733,12 @@ void story_write(struct story *story, const struct chip_result *result, const st
     if (error->status >= 0)
         return;
     if (result != NULL && result->failure.fault == FAULT_CRASH)
-        tell_crash(story, &result->trace);
+        story_crash(story, &result->trace);
     for (uint32_t i = 0; result != NULL && i < result->stall.count; i++)
         tell_task(story, &result->stall.task[i], c);
     if (result != NULL && result->stall.count != 0 && result->stall.live > result->stall.count)
-        tell(story, "... and %u more\n", result->stall.live - result->stall.count);
-    tell(story, "%s (%d)\n%s\n", pto_strerror(error->status), error->status, error->text);
+        story_tell(story, "... and %u more\n", result->stall.live - result->stall.count);
+    story_tell(story, "%s (%d)\n%s\n", pto_strerror(error->status), error->status, error->text);
     if (result != NULL && result->is_lost)
-        tell(story, "%s; close it and open another one\n", sentence_of_loss(result));
+        story_tell(story, "%s; close it and open another one\n", sentence_of_loss(result));
 }

@@ -20,4 +20,15 @@ void sentence_time(uint64_t ns, char text[SENTENCE_TIME]);
 /* Why a device takes no more runs after this one; the text is static. */
 const char *sentence_of_loss(const struct chip_result *result);
 
+/* ---- between the files of sentences ---- */
+
+/* Behind the place in the source, if there is one. */
+void sentence_say(struct pto_error *error, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* As far as there is room. */
+void story_tell(struct story *story, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* sentences_crash.c: of a kernel with this name, or of an orchestration. */
+void sentence_crash(const struct chip_result *result, const char *name, struct pto_error *error);
+void story_crash(struct story *story, const struct backtrace *trace);
+
 #endif
