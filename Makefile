@@ -27,7 +27,7 @@ HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c 
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
-TRACE_SRC = args_dump.c deps.c perfetto.c pmu.c scope_stats.c slices.c swimlane.c
+TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c scope_stats.c slices.c swimlane.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
 	scene_config.c scene_fields.c scene_find.c scene_manifest.c scene_meta.c scene_session.c scene_sources.c \
 	scene_writer.c

@@ -44,7 +44,8 @@ struct pto_diagnostics {
     uint8_t pmu;   /* pmu.csv: which group of counters, 1, 2 or 4 to 8; 2 for any other. 0: none */
     bool has_deps; /* deps.json: tasks, tensors, and all edges with their reasons */
     bool has_scopes; /* scope_stats/scope_stats.jsonl: how full the rings were; PTO_MODE_STREAM */
-    uint8_t reserved[3]; /* 0 */
+    bool has_names;  /* name_map.json: names of kernels, which the other files lack */
+    uint8_t reserved[2]; /* 0 */
 };
 
 /*

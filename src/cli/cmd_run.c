@@ -97,7 +97,8 @@ static const struct cli_option options[] = {
       "NAME-CASE-PLATFORM-MODE if the scene has several cases; its viewers show them",
       CLI_TEXT, AT(session.diagnostics_name) },
     { "diagnose", 0, "LIST",
-      "with --diagnostics: which, as swimlane=4,args=2,deps,scopes,pmu=2; swimlane has levels 1 "
+      "with --diagnostics: which, as swimlane=4,args=2,deps,scopes,pmu=2,names; swimlane has "
+      "levels 1 "
       "to 4, args 1 to 3, pmu groups 1 to 8 (default: all of these)",
       CLI_CUSTOM, .custom = cli_run_take_diagnoses },
     { "in", 0, "NAME=FILE.npy", "take the data of an argument from a file; its shape follows it",

@@ -17,6 +17,7 @@ static const struct diagnosis {
     { "deps", offsetof(struct pto_diagnostics, has_deps), 1, 1 },
     { "scopes", offsetof(struct pto_diagnostics, has_scopes), 1, 1 },
     { "pmu", offsetof(struct pto_diagnostics, pmu), 2, 8 },
+    { "names", offsetof(struct pto_diagnostics, has_names), 1, 1 },
 };
 
 enum { DIAGNOSES = sizeof(diagnoses) / sizeof(diagnoses[0]) };
@@ -55,11 +56,12 @@ int cli_run_take_diagnoses(void *context, const struct cli_option *option, char 
     for (char *word = strtok_r(value, ",", &next); word != NULL;
          word = strtok_r(NULL, ",", &next)) {
         if (!take_diagnosis(&request->session.diagnostics, word))
-            return fault_tell(fault, PTO_EINVAL,
-                              "--diagnose takes swimlane (1 to 4), args (1 to 3), deps, scopes and "
-                              "pmu (1 to 8) with commas between them, as swimlane=4,deps; not "
-                              "'%.100s'",
-                              word);
+            return fault_tell(
+                fault, PTO_EINVAL,
+                "--diagnose takes swimlane (1 to 4), args (1 to 3), deps, scopes, "
+                "pmu (1 to 8) and names with commas between them, as swimlane=4,deps; not "
+                "'%.100s'",
+                word);
         request->has_diagnoses = true;
     }
     return PTO_OK;

@@ -33,7 +33,7 @@ static const struct row rows[] = {
 bool diagnostics_any(const struct pto_diagnostics *asked)
 {
     return asked->swimlane != 0 || asked->args != 0 || asked->pmu != 0 || asked->has_deps ||
-           asked->has_scopes;
+           asked->has_scopes || asked->has_names;
 }
 
 int diagnostics_prepare(struct pto_run_options *options, char **folder_out)

@@ -115,7 +115,8 @@ typedef int (*trace_exporter_fn)(const struct trace_slices *slices, FILE *out);
     X(args_bytes, "args_dump/args.bin", s->diagnostics.args != 0)           \
     X(scope_stats, "scope_stats/scope_stats.jsonl",                         \
       s->diagnostics.has_scopes && s->run_mode == PTO_MODE_STREAM)          \
-    X(pmu, "pmu.csv", s->diagnostics.pmu != 0)
+    X(pmu, "pmu.csv", s->diagnostics.pmu != 0)                              \
+    X(name_map, "name_map.json", s->diagnostics.has_names)
 
 #define TRACE_EXPORTER(name, ...) int trace_write_##name(const struct trace_slices *, FILE *);
 TRACE_EXPORTER_MAP(TRACE_EXPORTER)

@@ -37,12 +37,19 @@ for way in '' --isolated; do
 ./args_dump/args_dump.json
 ./chip_swimlane_records.json
 ./deps.json
+./name_map.json
 ./pmu.csv
 ./scope_stats/scope_stats.jsonl
 TEXT
     # 13 tensors of 64 KiB, before or after their tasks.
     [ "$(stat -c %s "$work/all-default-a5sim-stream/args_dump/args.bin")" = $((13 * 65536)) ]
     [ "$(wc -l <"$work/all-default-a5sim-stream/pmu.csv")" = 6 ]
+    python3 - "$work/all-default-a5sim-stream/name_map.json" <<'PY'
+import json, sys
+names = json.load(open(sys.argv[1]))
+assert names["level"] == 2 and len(names["callable_id_to_name"]) == 3, names
+assert names["callable_id_to_name"]["0"] == "add", names
+PY
     rm -r "$work/all-default-a5sim-stream"
 done
 "$pto" run vector --platform a2a3sim --mode stream --diagnostics "$work/some" \
