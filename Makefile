@@ -130,7 +130,7 @@ LIB_LINK = $(B)/lib/libpto.so
 HOOKS = $(B)/lib/libptosim.so.$(SOVERSION)
 HOOKS_OBJ = $(call objects,sim,hooks.c)
 # What reads the text of C++ exceptions; only where there is a compiler for it.
-ifneq ($(shell command -v $(CXX)),)
+ifneq ($(shell [ "$(VARIANT)" = arm ] || command -v $(CXX)),)
 GUARD = $(B)/lib/libptoguard.so.$(SOVERSION)
 endif
 CLI = $(B)/bin/pto
