@@ -230,9 +230,9 @@ template <size_t MaxT, size_t MaxS> struct Arg {
     // Scalars come behind the tensors. dump() knows those that are no temporaries.
     template <typename... Args> void add_scalar(Args &&...args)
     {
-        static_assert(sizeof...(Args) >= 1, "add_scalar: at least one argument required");
+        static_assert(sizeof...(Args) >= 1, "add_scalar takes one or more values");
         static_assert((is_supported_scalar_arg_v<Args> && ...),
-                      "add_scalar: all types must be arithmetic or enum");
+                      "add_scalar takes numbers and enumerators");
         if (has_scalar_room(sizeof...(Args)))
             (add_one_scalar<Args>(args), ...);
     }
@@ -417,7 +417,7 @@ template <size_t MaxT, size_t MaxS> struct Arg {
 
     template <typename... Args> static constexpr void check_lvalues()
     {
-        static_assert(sizeof...(Args) >= 1, "at least one argument required");
+        static_assert(sizeof...(Args) >= 1, "takes one or more arguments");
         static_assert((std::is_lvalue_reference_v<Args> && ...),
                       "temporaries are not allowed: their addresses are kept until the submit");
     }

@@ -143,7 +143,7 @@ struct alignas(64) ChipTensor {
         return v;
     }
 
-    bool valid_reshape(const uint32_t new_shapes[], uint32_t new_ndims) const
+    bool can_reshape(const uint32_t new_shapes[], uint32_t new_ndims) const
     {
         uint64_t count = 1;
 
@@ -159,7 +159,7 @@ struct alignas(64) ChipTensor {
 
         always_assert(is_contiguous);
         always_assert(new_ndims > 0 && new_ndims <= MAX_TENSOR_DIMS);
-        debug_assert(valid_reshape(new_shapes, new_ndims));
+        debug_assert(can_reshape(new_shapes, new_ndims));
         v.ndims = new_ndims;
         v.manual_dep = in_manual_dep;
         for (uint32_t d = 0; d < new_ndims; d++)
@@ -168,7 +168,7 @@ struct alignas(64) ChipTensor {
         return v;
     }
 
-    bool valid_transpose(uint32_t x, uint32_t y) const
+    bool can_transpose(uint32_t x, uint32_t y) const
     {
         return x < ndims && y < ndims;
     }
@@ -177,7 +177,7 @@ struct alignas(64) ChipTensor {
     {
         ChipTensor v = *this;
 
-        debug_assert(valid_transpose(x, y));
+        debug_assert(can_transpose(x, y));
         std::swap(v.shapes[x], v.shapes[y]);
         std::swap(v.strides[x], v.strides[y]);
         v.manual_dep = in_manual_dep;
