@@ -518,7 +518,8 @@ static void release_run(struct run *run)
 
     if (run->descriptor >= 0)
         close(run->descriptor);
-    free(run->folder);
+    if (run->folder != NULL)
+        free(run->folder);
     pthread_mutex_lock(&device->lock);
     registration_release(run->registration);
     if (!run->is_part)

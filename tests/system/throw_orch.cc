@@ -37,4 +37,4 @@ static const pto_kernel kernels[] = { { "add", add, PTO_CORE_AIV } };
 
 extern "C" __attribute__((visibility("default"))) const pto_callable_params pto_callable;
 const pto_callable_params pto_callable = { sizeof(pto_callable_params), "throws", orchestrate,
-                                           kernels, 1, false, nullptr, PTO_DEPS_SAFE };
+                                           kernels, 1, nullptr, false, nullptr, PTO_DEPS_SAFE };
