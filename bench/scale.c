@@ -417,7 +417,7 @@ static void make_whole(void)
 {
     bool is_strided = strstr(point.curve->name, "strided") != NULL;
     uint32_t width = point.x * TILE + (strstr(point.curve->name, "overlap") != NULL ? TILE / 2 : 0);
-    uint32_t shape[2] = { is_strided ? TILE : width, width };
+    uint32_t shape[PTO_MAX_DIMS] = { is_strided ? TILE : width, width };
 
     point.whole = pto_tensor_external((void *)ITEM_BASE, shape, is_strided ? 2 : 1, PTO_FLOAT32);
 }
