@@ -222,11 +222,11 @@ static void submit_gather_same(struct pto_orch *o, const struct point *p)
 /* Every task writes one of X regions; neighbours are not taken one after the other. */
 static void submit_regions(struct pto_orch *o, const struct point *p, uint32_t dims, uint32_t width)
 {
-    uint32_t shape[2] = { dims == 1 ? width : TILE, width };
+    uint32_t shape[PTO_MAX_DIMS] = { dims == 1 ? width : TILE, width };
     struct pto_args args;
 
     for (uint32_t i = 0; i < p->tasks; i++) {
-        uint32_t at[2] = { 0, 0 };
+        uint32_t at[PTO_MAX_DIMS] = { 0 };
         struct pto_tensor t;
 
         at[dims - 1] = (uint32_t)((uint64_t)i * 7919 % p->x) * TILE;
