@@ -221,6 +221,7 @@ struct pto_orch_ops {
 /* The handle of an orchestration. */
 struct pto_orch {
     const struct pto_orch_ops *ops;
+    struct pto_outputs called; /* what the last submit with a list returned */
 };
 
 /* An orchestration. */
@@ -508,11 +509,13 @@ PTO_FAR(pto_add_no_dep, (struct pto_args * a, const struct pto_tensor *t), (a, t
 PTO_FAR(pto_add_scalar, (struct pto_args * a, uint64_t value), (a, value))
 PTO_FAR(pto_pass_scalar, (struct pto_args * a, uint32_t index), (a, index))
 /* pto_submit_one, called. */
-PTO_OUT_OF_LINE struct pto_outputs pto_submit_one_far(struct pto_orch *o, int32_t aic, int32_t aiv,
-                                                      const struct pto_args *args,
-                                                      const struct pto_site *site)
+PTO_OUT_OF_LINE const struct pto_outputs *pto_submit_one_far(struct pto_orch *o, int32_t aic,
+                                                             int32_t aiv,
+                                                             const struct pto_args *args,
+                                                             const struct pto_site *site)
 {
-    return pto_submit_one(o, aic, aiv, args, site);
+    o->called = pto_submit_one(o, aic, aiv, args, site);
+    return &o->called;
 }
 #define pto_args_init(a) PTO_NEAR_OR_FAR(pto_args_init)(a)
 #define pto_add_input(a, t) PTO_NEAR_OR_FAR(pto_add_input)((a), (t))
@@ -523,16 +526,16 @@ PTO_OUT_OF_LINE struct pto_outputs pto_submit_one_far(struct pto_orch *o, int32_
 #define pto_add_scalar(a, value) PTO_NEAR_OR_FAR(pto_add_scalar)((a), (value))
 #define pto_add_float(a, value) pto_add_scalar((a), pto_float_bits(value))
 #define pto_pass_scalar(a, index) PTO_NEAR_OR_FAR(pto_pass_scalar)((a), (index))
-#define pto_submit_one(...) PTO_APART(PTO_NEAR_OR_FAR(pto_submit_one)(__VA_ARGS__))
-
-/* A call that a compiler does not look across: control might go elsewhere behind it. */
-#define PTO_APART(call)                               \
-    __extension__({                                   \
-        __label__ pto_behind;                         \
-        struct pto_outputs pto_called = call;         \
-        __asm__ goto("" : : : "memory" : pto_behind); \
-pto_behind:                                           \
-        pto_called;                                   \
+/* A compiler does not look across it: control might go elsewhere behind it. */
+#define pto_submit_one(...)                                                     \
+    __extension__({                                                             \
+        __label__ pto_behind;                                                   \
+        struct pto_outputs pto_called = __COUNTER__ < PTO_LOOKED_INTO_MAX       \
+                                            ? (pto_submit_one)(__VA_ARGS__)     \
+                                            : *pto_submit_one_far(__VA_ARGS__); \
+        __asm__ goto("" : : : "memory" : pto_behind);                           \
+pto_behind:                                                                     \
+        pto_called;                                                             \
     })
 #endif
 
@@ -691,14 +694,14 @@ const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
 #define pto_dummy(o, ...) PTO_LISTED(pto_dummy_list, ((o)), __VA_ARGS__)
 
 /*
- * The call of a function with a list. It ends with its call, and is no constant that a
- * compiler would look for before it.
+ * The call of a function with a list. It is no constant that a compiler would look for
+ * before it, and the result has no memory of its own where nobody uses it.
  */
-#define PTO_LISTED(function, first, ...)                                            \
-    __extension__({                                                                 \
-        struct pto_arg pto_list[] = { __VA_ARGS__ };                                \
-        PTO_APART(function(PTO_UNWRAP first, PTO_SITE, pto_list,                    \
-                           (uint32_t)(sizeof(pto_list) / sizeof(struct pto_arg)))); \
+#define PTO_LISTED(function, first, ...)                                  \
+    __extension__({                                                       \
+        struct pto_arg pto_list[] = { __VA_ARGS__ };                      \
+        *function(PTO_UNWRAP first, PTO_SITE, pto_list,                   \
+                  (uint32_t)(sizeof(pto_list) / sizeof(struct pto_arg))); \
     })
 #define PTO_UNWRAP(...) __VA_ARGS__
 
@@ -739,56 +742,64 @@ static inline void pto_args_list(struct pto_args *args, const struct pto_arg *li
 }
 
 /* Submits a task with a list of arguments for an AIC core. */
-PTO_OUT_OF_LINE struct pto_outputs pto_aic_list(struct pto_orch *o, int32_t id,
-                                                const struct pto_site *site,
-                                                const struct pto_arg *list, uint32_t count)
+PTO_OUT_OF_LINE const struct pto_outputs *pto_aic_list(struct pto_orch *o, int32_t id,
+                                                       const struct pto_site *site,
+                                                       const struct pto_arg *list, uint32_t count)
 {
     struct pto_args args;
 
     pto_args_list(&args, list, count);
-    return pto_submit_at(o, PTO_LANES(id, -1, -1), &args, site);
+    o->called = pto_submit_at(o, PTO_LANES(id, -1, -1), &args, site);
+    return &o->called;
 }
 
 /* The same for an AIV core. */
-PTO_OUT_OF_LINE struct pto_outputs pto_aiv_list(struct pto_orch *o, int32_t id,
-                                                const struct pto_site *site,
-                                                const struct pto_arg *list, uint32_t count)
+PTO_OUT_OF_LINE const struct pto_outputs *pto_aiv_list(struct pto_orch *o, int32_t id,
+                                                       const struct pto_site *site,
+                                                       const struct pto_arg *list, uint32_t count)
 {
     struct pto_args args;
 
     pto_args_list(&args, list, count);
-    return pto_submit_at(o, PTO_LANES(-1, id, -1), &args, site);
+    o->called = pto_submit_at(o, PTO_LANES(-1, id, -1), &args, site);
+    return &o->called;
 }
 
 /* The same for several lanes. */
-PTO_OUT_OF_LINE struct pto_outputs pto_mix_list(struct pto_orch *o, struct pto_kernels kernels,
-                                                const struct pto_site *site,
-                                                const struct pto_arg *list, uint32_t count)
+PTO_OUT_OF_LINE const struct pto_outputs *pto_mix_list(struct pto_orch *o,
+                                                       struct pto_kernels kernels,
+                                                       const struct pto_site *site,
+                                                       const struct pto_arg *list, uint32_t count)
 {
     struct pto_args args;
 
     pto_args_list(&args, list, count);
-    return pto_submit_at(o, kernels, &args, site);
+    o->called = pto_submit_at(o, kernels, &args, site);
+    return &o->called;
 }
 
 /* The same for a task that runs nothing. */
-PTO_OUT_OF_LINE struct pto_outputs pto_dummy_list(struct pto_orch *o, const struct pto_site *site,
-                                                  const struct pto_arg *list, uint32_t count)
+PTO_OUT_OF_LINE const struct pto_outputs *pto_dummy_list(struct pto_orch *o,
+                                                         const struct pto_site *site,
+                                                         const struct pto_arg *list, uint32_t count)
 {
     struct pto_args args;
 
     pto_args_list(&args, list, count);
-    return pto_submit_at(o, PTO_LANES(-1, -1, -1), &args, site);
+    o->called = pto_submit_at(o, PTO_LANES(-1, -1, -1), &args, site);
+    return &o->called;
 }
 
 /* Allocates buffers from a list of arguments. */
-PTO_OUT_OF_LINE struct pto_outputs pto_alloc_list(struct pto_orch *o, const struct pto_site *site,
-                                                  const struct pto_arg *list, uint32_t count)
+PTO_OUT_OF_LINE const struct pto_outputs *pto_alloc_list(struct pto_orch *o,
+                                                         const struct pto_site *site,
+                                                         const struct pto_arg *list, uint32_t count)
 {
     struct pto_args args;
 
     pto_args_list(&args, list, count);
-    return pto_alloc_at(o, &args, site);
+    o->called = pto_alloc_at(o, &args, site);
+    return &o->called;
 }
 #endif
 

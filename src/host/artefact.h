@@ -25,7 +25,7 @@
 #include "wire/chip_callable.h"
 
 /* Of what crosses between the runtime and compiled code. Old artefacts are refused after a change. */
-enum { ARTEFACT_ABI = 2 };
+enum { ARTEFACT_ABI = 3 };
 
 enum { ARTEFACT_FILES_MAX = 1 << 20, ARTEFACT_BYTES_MAX = 1 << 30 };
 

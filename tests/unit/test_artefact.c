@@ -271,7 +271,7 @@ static void each_kind_of_damage_has_its_sentence(void **state)
         FIELD(version), 2, false,
         "it has version 2 of the format, and this library reads version 1; build it again");
     assert_field(FIELD(abi), 9, false,
-                 "it was made for ABI 9, and this library has ABI 2; build it again");
+                 "it was made for ABI 9, and this library has ABI 3; build it again");
     assert_field(file.size - 4, 0x12345678, false,
                  "it was altered: its content does not have the hash that it states" AGAIN);
     free(file.at);
