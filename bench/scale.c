@@ -8,6 +8,7 @@
  *     scale fixed            one-task run, device, graph: times in microseconds
  *
  * Tasks are made while they are submitted; nothing here grows with their number.
+ * Under callgrind with --instr-atstart=no only the last run of a point is counted.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -19,6 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#include <valgrind/callgrind.h>
 
 #include "bench/bench_fresh.h"
 #include "pto/pto.h"
@@ -252,6 +255,11 @@ static void submit_strided(struct pto_orch *o, const struct point *p)
     submit_regions(o, p, 2, TILE);
 }
 
+static void submit_tiles(struct pto_orch *o, const struct point *p)
+{
+    fresh_tiles(o, p->tasks);
+}
+
 static void submit_ragged(struct pto_orch *o, const struct point *p)
 {
     fresh_ragged(o, p->tasks);
@@ -301,6 +309,9 @@ static const struct curve curves[] = {
     { "regions:disjoint-built", submit_disjoint, REGION_POINTS, BUILT },
     { "regions:overlapping-built", submit_overlapping, REGION_POINTS, BUILT },
     { "regions:strided-built", submit_strided, REGION_POINTS, BUILT },
+    { "fresh:tiles", submit_tiles, FRESH_POINTS, STREAMED },
+    { "fresh:tiles-built", submit_tiles, FRESH_POINTS, BUILT },
+    { "fresh:tiles-kept", submit_tiles, FRESH_POINTS, KEPT },
     { "fresh:ragged", submit_ragged, FRESH_POINTS, STREAMED },
     { "fresh:ragged-built", submit_ragged, FRESH_POINTS, BUILT },
     { "fresh:ragged-kept", submit_ragged, FRESH_POINTS, KEPT },
@@ -465,13 +476,17 @@ static int measure_point(int runs)
         return 1;
     before = memory_bytes("VmRSS");
     for (int i = 0; i < runs; i++) {
-        uint64_t ns = run_once(device, &options);
+        uint64_t ns;
 
+        if (i == runs - 1)
+            CALLGRIND_START_INSTRUMENTATION;
+        ns = run_once(device, &options);
         if (ns == 0)
             return 1;
         if (i == 0 || ns < best)
             best = ns;
     }
+    CALLGRIND_STOP_INSTRUMENTATION;
     printf("{\"curve\": \"%s\", \"x\": %" PRIu32 ", \"tasks\": %" PRIu32 ", \"edges\": %" PRIu64
            ", \"ns_per_task\": %.2f, \"memory_before\": %" PRIu64 ", \"memory_peak\": %" PRIu64
            "}\n",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tasks that each write a region of their own, which none of the others overlaps, in
+ * Tasks that each write a region of their own, which none of the others overlaps, most in
  * shapes that no grid fits: for bench/scale.c, and for the test that the cost of a
  * submit does not grow with their number. Nothing lies behind the addresses.
  */
@@ -43,6 +43,22 @@ static inline void fresh_submit(struct pto_orch *o, const struct pto_tensor *t, 
     else
         pto_add_inout(&args, t);
     pto_submit_aiv(o, 0, &args);
+}
+
+/* Tiles of one matrix, all alike, row by row. */
+static inline void fresh_tiles(struct pto_orch *o, uint32_t count)
+{
+    const uint32_t shape[2] = { FRESH_TILE, FRESH_TILE };
+    const uint32_t columns = 128;
+    const uint32_t whole_shape[2] = { (count / columns + 1) * FRESH_TILE, columns * FRESH_TILE };
+    struct pto_tensor whole = pto_tensor_external((void *)FRESH_BASE, whole_shape, 2, PTO_FLOAT32);
+
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t at[2] = { i / columns * FRESH_TILE, i % columns * FRESH_TILE };
+        struct pto_tensor t = pto_tensor_view(&whole, shape, at);
+
+        fresh_submit(o, &t, false);
+    }
 }
 
 /* Tiles of one matrix, no two alike, as ragged batches have them; some are one row. */

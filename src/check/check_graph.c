@@ -373,7 +373,7 @@ static void add_stencil(struct generator *gen, struct check_task *task)
     uint32_t step = gen->step++;
     const struct pto_tensor *from = &gen->frames[step / 8 % gen->frame_count];
     const struct pto_tensor *to = &gen->frames[(step / 8 + 1) % gen->frame_count];
-    uint32_t shapes[PTO_MAX_DIMS], offsets[PTO_MAX_DIMS];
+    uint32_t shapes[PTO_MAX_DIMS] = { 0 }, offsets[PTO_MAX_DIMS] = { 0 };
     struct pto_tensor view;
     struct check_region region;
 

@@ -122,6 +122,23 @@ static inline struct region *tile_head(const struct regions *x, const struct reg
     return &x->table[region_cell_bucket(x, tile->salt + cell + (column >> tile->column_level))];
 }
 
+/* The head of the bucket of a tensor that is like the tile. NULL: it is no tile, or in several cells. */
+static inline struct region *tile_place(const struct regions *x, const struct region_tile *tile,
+                                        const struct pto_tensor *tensor)
+{
+    uint64_t start = tensor->start;
+    uint32_t row, column;
+
+    if (start > tile->start_max)
+        return NULL;
+    row = tile_row(tile, tensor);
+    column = (uint32_t)start - row * tensor->strides[0];
+    if ((row & tile->row_mask) > tile->row_slack ||
+        (column & tile->column_mask) > tile->column_slack || column > tile->column_max)
+        return NULL;
+    return tile_head(x, tile, row, column);
+}
+
 /*
  * The first record in the bucket of a tile of a matrix all of whose tiles have been
  * alike: it is one of them, untangled. *lo_out and *length_out are this one's: in a
@@ -133,8 +150,6 @@ static inline struct region *region_find_tile(struct regions *x, const struct pt
 {
     const uint32_t known = REGION_STATE_KNOWN | 0xffff0000; /* and the frame */
     const struct region_tile *tile = x->tile_now;
-    uint64_t start = tensor->start;
-    uint32_t row, column;
     struct region *e;
 
     if (!tile_is_like(tile, tensor)) {
@@ -143,15 +158,10 @@ static inline struct region *region_find_tile(struct regions *x, const struct pt
             return NULL;
         x->tile_now = tile;
     }
-    if (start > tile->start_max)
+    e = tile_place(x, tile, tensor);
+    if (e == NULL)
         return NULL;
-    row = tile_row(tile, tensor);
-    column = (uint32_t)start - row * tensor->strides[0];
-    if ((row & tile->row_mask) > tile->row_slack ||
-        (column & tile->column_mask) > tile->column_slack || column > tile->column_max)
-        return NULL; /* it reaches into another cell, or is no tile */
-    e = tile_head(x, tile, row, column);
-    *lo_out = tensor->addr + (start << tile->elem_log);
+    *lo_out = tensor->addr + (tensor->start << tile->elem_log);
     *length_out = tile->length;
     return ((region_tag(e) ^ tile->state) & known) == 0 ? e : NULL;
 }
@@ -166,6 +176,12 @@ static inline void region_ask_for_tile(const struct regions *x, const struct pto
         __builtin_prefetch(
             tile_head(x, tile, row, (uint32_t)tensor->start - row * tensor->strides[0]), 1, 3);
 }
+
+/*
+ * region_index.c: records a tile whose bucket is empty, in a frame that has boxes: these are all
+ * alike and each in a cell, so nothing can overlap it. NULL: it is not that simple.
+ */
+struct region *region_add_tile(struct graph *g, const struct pto_tensor *tensor);
 
 /* Makes the record that of the tile, if its own one has gone and is alone in its bucket. */
 static inline bool region_take_tile(struct graph *g, struct region *e, uint64_t lo)

@@ -24,6 +24,8 @@ void graph_each_pool(struct graph *g,
     each(&g->guard_pool, 4, context);
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++)
         each(&g->ids[ring].pool, 4, context);
+    for (uint32_t i = 0; i < 2; i++)
+        each(&g->users.tree[i].pool, 16, context);
     regions_each_pool(&g->regions, each, context);
 }
 
@@ -60,6 +62,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->edge_total = 0;
     g->join_total = 0;
     g->has_unlisted = false;
+    g->users.is_made = false;
     g->slot_pool.used = g->info_pool.used = 0;
     g->edge_pool.used = g->retained_pool.used = 0;
     g->descriptor_pool.used = g->chunk_link_pool.used = 0;

@@ -123,6 +123,17 @@ struct passed_scalar {
     uint16_t entry;
 };
 
+/*
+ * The memory of living tasks, where the index of regions does not tell who uses an element:
+ * what they write, and what they only read. It is made when an element is first looked for.
+ */
+struct graph_users {
+    struct region_tree tree[2];
+    uint32_t next_local[GRAPH_RINGS]; /* ids before it were looked at */
+    uint32_t leaves_max;              /* with more it is made anew */
+    bool is_made;
+};
+
 /* What a refused call was about; the host makes a sentence of it. */
 struct graph_refusal {
     enum fault fault;
@@ -187,6 +198,7 @@ struct graph {
     void (*fill_fn)(void *context, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype);
     void *fill_context;
     struct regions regions;
+    struct graph_users users;
     struct pool slot_pool;
     struct pool info_pool;
     struct pool edge_pool;

@@ -161,7 +161,10 @@ void guards_note_write(struct graph *g, const struct pto_tensor *x)
         add_span(r, region_start(x), region_end(x));
 }
 
-/* Whatever is not declared as read only may be written: by INOUT in parts, by NO_DEP anyhow. */
+/*
+ * Whatever is not declared as read only may be written: by INOUT in parts, by NO_DEP anyhow. Code
+ * that was made for the reference's rules has kernels that write what is declared as read only.
+ */
 void guards_note(struct graph *g, struct pto_tensor *x)
 {
     struct guard_record *r = pto_task_id_is_valid(x->owner) ? find_record(g, x) : NULL;
@@ -172,7 +175,7 @@ void guards_note(struct graph *g, struct pto_tensor *x)
         if (r->tensor[i].addr == x->addr)
             note = get_note(&r->tensor[i]);
     note.is_suspect = r != NULL && r->is_tracked && x->tag == PTO_TAG_INPUT &&
-                      !is_written(r, region_start(x), region_end(x));
+                      g->deps != PTO_DEPS_SIMPLER && !is_written(r, region_start(x), region_end(x));
     set_note(x, note);
     if (r != NULL && r->is_tracked && may_write && x->extent != 0)
         add_span(r, region_start(x), region_end(x));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The region index: the record of a region, made if there is none, and the frames of boxes. */
+#include "graph/access.h"
 #include "graph/region_probe.h"
 
 #include <string.h>
@@ -347,12 +348,7 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
             region_enter_tree(g, e, 0);
         return;
     }
-    shape->frame_prev = 0;
-    shape->frame_next = f->first;
-    if (f->first != 0)
-        shape_at(x, f->first - 1)->frame_prev = index + 1;
-    f->first = index + 1;
-    f->population++;
+    region_list_box(x, f, index, shape);
     f->class_of[level].count++;
     for (uint32_t d = 0; d < geom->ndims; d++) {
         uint32_t bits = f->class_of[level].level[d];
@@ -376,6 +372,37 @@ void region_fill(struct graph *g, struct region *e, const struct geom *geom, uin
     if (geom->ndims == 2 && geom->stride[1] == 1 && geom->stride[0] > 1 &&
         f->class_of[level].level[0] < 31 && f->class_of[level].level[1] < 31) /* sums do not wrap */
         f->flat = f->simple;
+}
+
+struct region *region_add_tile(struct graph *g, const struct pto_tensor *tensor)
+{
+    struct regions *x = &g->regions;
+    const struct region_tile *tile = x->tile_now;
+    uint32_t class = tile->state >> REGION_LEVEL_SHIFT & REGION_CLASS;
+    struct region_frame *f = &x->frame[tile->state >> 16];
+    struct region_shape *shape;
+    struct region *e;
+
+    if (!tile_is_like(tile, tensor) || f->population == 0 || regions_are_crowded(x))
+        return NULL;
+    e = tile_place(x, tile, tensor);
+    if (e == NULL || (e->flags & REGION_USED) != 0 || e->next != 0)
+        return NULL;
+    region_touch(x, e);
+    x->filled++;
+    e->start = tensor->addr + (tensor->start << tile->elem_log);
+    e->length = tile->length;
+    e->writer = (struct ref){ 0, 0 };
+    e->last = 0;
+    e->vector = 0;
+    region_set_tag(e, (uint16_t)tile->state, tile->state >> 16);
+    if (x->top < e->start + e->length)
+        x->top = e->start + e->length;
+    shape = &x->table_shape[e - x->table];
+    shape->known = 0;
+    region_list_box(x, f, (uint32_t)(e - x->table), shape);
+    f->class_of[class].count++;
+    return e;
 }
 
 /* Room in a bucket: its head if that is free or dead, else a place in the chain. */

@@ -112,6 +112,18 @@ static inline struct region_shape *shape_of(const struct regions *x, const struc
     return shape_at(x, index_of(x, e));
 }
 
+/* A box joins its frame. */
+static inline void region_list_box(const struct regions *x, struct region_frame *f, uint32_t index,
+                                   struct region_shape *shape)
+{
+    shape->frame_prev = 0;
+    shape->frame_next = f->first;
+    if (f->first != 0)
+        shape_at(x, f->first - 1)->frame_prev = index + 1;
+    f->first = index + 1;
+    f->population++;
+}
+
 /* All writers count for the readers of the region. */
 static inline void region_forget_floor(struct region_shape *shape)
 {

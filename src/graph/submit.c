@@ -500,6 +500,8 @@ __attribute__((noinline)) static int take_known_box(struct graph *g, struct slot
     const struct pto_tensor *from = args->tensor[index];
     struct region *e = region_find_known(&g->regions, from);
 
+    if (e == NULL && (e = region_add_tile(g, from)) != NULL)
+        return take_box_at(g, t, args, index, e);
     if (e == NULL || from->manual_dep || /* which the known ones do not tell from others */
         (from->start + from->extent) * pto_dtype_size(from->dtype) > from->size)
         return take_any_tensor(g, t, args, index, NULL);

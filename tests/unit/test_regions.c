@@ -1181,6 +1181,148 @@ static void a_new_run_finds_no_ids(void **state)
     rig_close(rig);
 }
 
+/* What a tile is like stays known when all tiles have gone, and so has what was known of their matrix. */
+static void a_tile_of_a_matrix_that_was_forgotten_waits(void **state)
+{
+    enum { OTHERS = 5000 };
+    struct rig *rig = rig_open(PTO_DEPS_SAFE);
+    struct pto_tensor matrix =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(64, 64), 2, PTO_FLOAT32);
+    struct pto_tensor whole =
+        pto_tensor_external((void *)(uintptr_t)BUFFER, SHAPE(64 * 64), 1, PTO_FLOAT32);
+    struct pto_outputs out;
+    struct pto_args args;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct pto_tensor tile = pto_tensor_view(&matrix, SHAPE(16, 16), SHAPE(0, 16 * i));
+
+        pto_args_init(&args);
+        pto_add_inout(&args, &tile);
+        assert_true(rig_submit(rig, &args, &out));
+        (void)rig_complete(rig, out.task);
+    }
+    for (uint32_t i = 0; i < OTHERS; i++) { /* the table grows, and leaves behind who has gone */
+        struct pto_tensor other = pto_tensor_external(
+            (void *)(uintptr_t)(2 * BUFFER + 65536ull * i), SHAPE(64), 1, PTO_FLOAT32);
+
+        pto_args_init(&args);
+        pto_add_inout(&args, &other);
+        assert_true(rig_submit(rig, &args, NULL));
+    }
+    pto_args_init(&args);
+    pto_add_inout(&args, &whole);
+    assert_true(rig_submit(rig, &args, NULL));
+    for (uint32_t i = 0; i < 16; i++) {
+        struct pto_tensor tile =
+            pto_tensor_view(&matrix, SHAPE(16, 16), SHAPE(i / 4 * 16, i % 4 * 16));
+
+        pto_args_init(&args);
+        pto_add_input(&args, &tile);
+        assert_false(rig_submit(rig, &args, NULL));
+    }
+    rig_close(rig);
+}
+
+/* ---- users of an element, where the index does not tell ---- */
+
+enum { USERS_LIVE = 600, USERS_STEPS = 3000 };
+
+struct user {
+    struct slot *slot;
+    uint32_t seq;
+    struct geom geom;
+    bool is_used;
+    bool is_written;
+};
+
+static void submit_user(struct rig *rig, struct rng *r, const struct pto_tensor *whole,
+                        struct user *u)
+{
+    struct pto_tensor t = random_view(r, whole);
+    struct pto_outputs out;
+    struct pto_args args;
+    uint32_t kind = rng_below(r, 8);
+
+    t.manual_dep = kind == 7;
+    pto_args_init(&args);
+    if (kind < 3)
+        pto_add_input(&args, &t);
+    else if (kind < 5)
+        pto_add_inout(&args, &t);
+    else if (kind == 5)
+        pto_add_output_existing(&args, &t);
+    else
+        pto_add_no_dep(&args, &t);
+    (void)rig_submit(rig, &args, &out);
+    u->slot = rig_slot(rig, out.task);
+    u->seq = u->slot->seq;
+    geom_init_safe(&u->geom, &t);
+    u->is_used = kind < 6;
+    u->is_written = kind >= 3;
+}
+
+static const struct user *expect_user(const struct user *user, uint32_t count,
+                                      const struct pto_tensor *element, bool with_readers)
+{
+    struct geom geom;
+
+    geom_init_safe(&geom, element);
+    for (uint32_t i = 0; i < count; i++)
+        if (user[i].is_used && (user[i].is_written || with_readers) &&
+            overlap_safe(&geom, &user[i].geom) != OVERLAP_NONE)
+            return &user[i];
+    return NULL;
+}
+
+static bool is_among(const struct user *user, uint32_t count, uint32_t number, uint32_t seq)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (user[i].slot->number == number && user[i].seq == seq)
+            return true;
+    return false;
+}
+
+/* Tasks come and go, so that what was listed is mostly out of date again and again. */
+static void users_of_an_element_are_found_among_many(void **state)
+{
+    static struct user user[USERS_LIVE];
+    struct rig *rig = rig_open(PTO_DEPS_SIMPLER);
+    struct rng r = { 14 };
+    uint32_t count = 0, found_count = 0;
+
+    (void)state;
+    rig->is_denied = true;
+    for (uint32_t step = 0; step < USERS_STEPS; step++) {
+        struct pto_tensor whole = pto_tensor_external(
+            (void *)(uintptr_t)(BUFFER + 8192 * rng_below(&r, 400)), SHAPE(32, 32), 2, PTO_FLOAT32);
+        uint32_t at[2] = { rng_below(&r, 32), rng_below(&r, 32) }, seq = 0;
+        bool with_readers = rng_below(&r, 2) != 0;
+        struct pto_tensor element;
+        enum data_fault why;
+        uint32_t number;
+
+        if (count == USERS_LIVE) {
+            uint32_t gone = rng_below(&r, count);
+
+            (void)rig_complete_slot(rig, user[gone].slot, NULL);
+            user[gone] = user[--count];
+        }
+        submit_user(rig, &r, &whole, &user[count++]);
+        if (step % 8 == 7) {
+            assert_int_equal(graph_scope_end(&rig->g), PTO_OK);
+            assert_int_equal(graph_scope_begin(&rig->g, PTO_SCOPE_AUTO, NULL), PTO_OK);
+        }
+        assert_true(graph_find_element(&whole, 2, at, &element, &why));
+        number = graph_find_user(&rig->g, &element, with_readers, 1, &seq);
+        assert_int_equal(number != 0, expect_user(user, count, &element, with_readers) != NULL);
+        assert_true(number == 0 || is_among(user, count, number, seq));
+        found_count += number != 0;
+    }
+    assert_in_range(found_count, USERS_STEPS / 10, USERS_STEPS * 9 / 10);
+    rig_close(rig);
+}
+
 static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(aligned_tiles_find_what_the_list_finds),
     cmocka_unit_test(unaligned_stretches_find_what_the_list_finds),
@@ -1233,6 +1375,8 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(a_manual_writer_stands_for_nobody),
     cmocka_unit_test(a_new_run_finds_a_clean_table),
     cmocka_unit_test(a_new_run_finds_no_ids),
+    cmocka_unit_test(a_tile_of_a_matrix_that_was_forgotten_waits),
+    cmocka_unit_test(users_of_an_element_are_found_among_many),
 };
 
 TEST_MAIN(regions_tests)
