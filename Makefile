@@ -9,8 +9,8 @@ SOVERSION = 0
 PUBLIC_HEADERS = build.h callable.h device.h door.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
 	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h
 
-BASE_SRC = status.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
-	program.c sized.c thread_state.c
+BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
+	program.c sized.c spawn.c thread_state.c
 GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c region_query.c region_join.c \
 	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c
@@ -18,7 +18,7 @@ CORE_SRC =
 ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
 DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
-SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_arena.c sim_crash.c \
+SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_crash.c \
 	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c

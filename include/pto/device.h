@@ -49,7 +49,8 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
 
 /*
  * Closes a device: ends its threads and frees its memory. PTO_EBUSY, and nothing
- * happens, while it has runs that are not finished or graphs.
+ * happens, while it has runs that are not finished or graphs, or a communicator is open
+ * whose windows are its memory, too (pto/comm.h).
  */
 int pto_device_close(struct pto_device *device);
 

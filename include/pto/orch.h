@@ -176,8 +176,9 @@ struct pto_outputs {
 
 /*
  * The arguments of the orchestration itself. A tensor from behind the last one, up to
- * PTO_ENTRY_TENSORS_MAX, is refused by the submit that gets it. Nothing notices an
- * `entry->scalar[]` behind the last one: pto_scalar does.
+ * PTO_ENTRY_TENSORS_MAX, is refused by the submit that gets it. An `entry->scalar[]` behind
+ * the last one is a crash in runs with guards, which is told with index and line, and else
+ * goes unnoticed: pto_scalar always tells.
  */
 struct pto_entry {
     uint32_t tensor_count; /* at most PTO_ENTRY_TENSORS_MAX */

@@ -101,6 +101,24 @@ inline TaskOutputTensors submit(struct pto_kernels kernels, const CoreTaskArgs &
     return TaskOutputTensors(pto_submit_at(runtime, kernels, args.launched(), site));
 }
 
+// Ends the run.
+__attribute__((cold, noinline)) inline TaskOutputTensors refuse(const char *why, const char *file,
+                                                                int line)
+{
+    report_fatal(PTO2_ERROR_INVALID_ARGS, "rt_submit_task", "%s, %s:%d", why, file, line);
+    return TaskOutputTensors();
+}
+
+#ifdef PTO_FOR_HOST
+// A host-built task may have that many executions. One lane cannot have more blocks.
+inline bool has_too_many(const struct pto_kernels &kernels, const CoreTaskArgs &args)
+{
+    const int32_t lanes = (kernels.aic >= 0) + (kernels.aiv0 >= 0) + (kernels.aiv1 >= 0);
+
+    return lanes * args.launch_spec.block_num() > INT16_MAX;
+}
+#endif
+
 inline TaskOutputTensors alloc(const CoreTaskArgs &args, const struct pto_site *site)
 {
     return TaskOutputTensors(pto_alloc_at(runtime, args.launched(), site));
@@ -122,12 +140,14 @@ inline TaskOutputTensors rt_submit_task(const MixedKernels &mixed_kernels, const
     if (kernels.aic < 0 && kernels.aiv0 < 0) {
         kernels.aiv0 = kernels.aiv1;
         kernels.aiv1 = INVALID_KERNEL_ID;
-        if (kernels.aiv0 < 0) {
-            simpler::report_fatal(PTO2_ERROR_INVALID_ARGS, __func__, "no lane has a kernel, %s:%d",
-                                  file, line);
-            return TaskOutputTensors();
-        }
+        if (kernels.aiv0 < 0)
+            return simpler::refuse("no lane has a kernel", file, line);
     }
+#ifdef PTO_FOR_HOST
+    if (simpler::has_too_many(kernels, args))
+        return simpler::refuse("a task has at most 32767 executions, its blocks times its lanes",
+                               file, line);
+#endif
     return simpler::submit(kernels, args, simpler::site_of(file, line));
 }
 

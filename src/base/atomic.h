@@ -90,6 +90,16 @@ static inline uint64_t a64_load_relaxed(const struct a64 *a)
     return __atomic_load_n(&a->v, __ATOMIC_RELAXED);
 }
 
+static inline uint64_t a64_load_acquire(const struct a64 *a)
+{
+    return __atomic_load_n(&a->v, __ATOMIC_ACQUIRE);
+}
+
+static inline void a64_store_release(struct a64 *a, uint64_t v)
+{
+    __atomic_store_n(&a->v, v, __ATOMIC_RELEASE);
+}
+
 static inline void a64_store_relaxed(struct a64 *a, uint64_t v)
 {
     __atomic_store_n(&a->v, v, __ATOMIC_RELAXED);

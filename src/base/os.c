@@ -84,7 +84,7 @@ size_t os_page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
+static bool wait_on(struct a32 *word, int flags, uint32_t expected, uint64_t deadline_ns)
 {
     struct timespec deadline = {
         .tv_sec = (time_t)(deadline_ns / NS_PER_S),
@@ -93,7 +93,7 @@ bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
     const struct timespec *until = deadline_ns == UINT64_MAX ? NULL : &deadline;
 
     /* The bitset form is the one whose timeout is absolute; its clock is CLOCK_MONOTONIC. */
-    if (syscall(SYS_futex, &word->v, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, expected, until, NULL,
+    if (syscall(SYS_futex, &word->v, FUTEX_WAIT_BITSET | flags, expected, until, NULL,
                 FUTEX_BITSET_MATCH_ANY) == 0)
         return true;
 
@@ -101,11 +101,31 @@ bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
     return errno != ETIMEDOUT;
 }
 
-void os_wake(struct a32 *word, uint32_t count)
+static void wake_on(struct a32 *word, int flags, uint32_t count)
 {
     int woken_max = count > INT_MAX ? INT_MAX : (int)count;
 
-    syscall(SYS_futex, &word->v, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, woken_max, NULL, NULL, 0);
+    syscall(SYS_futex, &word->v, FUTEX_WAKE | flags, woken_max, NULL, NULL, 0);
+}
+
+bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+    return wait_on(word, FUTEX_PRIVATE_FLAG, expected, deadline_ns);
+}
+
+void os_wake(struct a32 *word, uint32_t count)
+{
+    wake_on(word, FUTEX_PRIVATE_FLAG, count);
+}
+
+bool os_wait_shared(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+    return wait_on(word, 0, expected, deadline_ns);
+}
+
+void os_wake_shared(struct a32 *word, uint32_t count)
+{
+    wake_on(word, 0, count);
 }
 
 int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg)
@@ -161,6 +181,13 @@ uint32_t os_cpu_count(void)
     return count > 0 ? (uint32_t)count : 1;
 }
 
+uint32_t os_machine_cpu_count(void)
+{
+    long count = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return count > 0 ? (uint32_t)count : 1;
+}
+
 bool os_fence_all_init(void)
 {
     return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
@@ -170,6 +197,17 @@ void os_fence_all(void)
 {
     /* Going on without the fence is a silent race, so this is no assert. */
     if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) != 0)
+        abort();
+}
+
+bool os_fence_processes_init(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+}
+
+void os_fence_processes(void)
+{
+    if (syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
         abort();
 }
 
@@ -241,6 +279,22 @@ bool os_is_exported(uintptr_t function)
     Dl_info info;
 
     return dladdr((void *)function, &info) != 0 && (uintptr_t)info.dli_saddr == function;
+}
+
+/* A page that the kernel empties in a child: no call is needed to know the process. */
+uint32_t *os_own_process(void)
+{
+    size_t bytes = os_page_bytes();
+    uint32_t *page = os_reserve(bytes);
+
+    if (page == NULL)
+        return NULL;
+    if (os_commit(page, bytes) < 0 || madvise(page, bytes, MADV_WIPEONFORK) != 0) {
+        os_release(page, bytes);
+        return NULL;
+    }
+    *page = 1;
+    return page;
 }
 
 int os_fork_quietly(void)

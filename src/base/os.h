@@ -51,6 +51,9 @@ void os_use_large_pages(void *addr, size_t bytes);
 bool os_wait(struct a32 *word, uint32_t expected, uint64_t deadline_ns);
 /* Wakes at most `count` of the threads in os_wait on the word. */
 void os_wake(struct a32 *word, uint32_t count);
+/* The same for a word in memory that processes share; wakes come from any of them. */
+bool os_wait_shared(struct a32 *word, uint32_t expected, uint64_t deadline_ns);
+void os_wake_shared(struct a32 *word, uint32_t count);
 
 /* A thread with every signal blocked: they are the application's. PTO_OK or PTO_ESYSTEM. */
 int os_thread_start(pthread_t *handle_out, void *(*fn)(void *), void *arg);
@@ -67,6 +70,8 @@ bool os_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t deadline
 
 /* CPUs this process may use; at least 1. */
 uint32_t os_cpu_count(void);
+/* CPUs of the machine, whichever of them this process may use; at least 1. */
+uint32_t os_machine_cpu_count(void);
 
 /*
  * A full fence on every running thread of the process, the expensive side of
@@ -76,6 +81,9 @@ uint32_t os_cpu_count(void);
  */
 bool os_fence_all_init(void);
 void os_fence_all(void);
+/* The same for all processes that have registered: those that share memory with each other. */
+bool os_fence_processes_init(void);
+void os_fence_processes(void);
 
 /* For loops that look again and again: tells the CPU, makes no call. */
 static inline void os_pause(void)
@@ -105,6 +113,12 @@ bool os_is_exported(uintptr_t function);
 
 /* Lets another thread have this CPU. */
 void os_yield(void);
+
+/*
+ * A word that is 1, and 0 in a child after a fork: what belongs to the parent has no
+ * threads there. NULL: no memory. os_release gives its page back.
+ */
+uint32_t *os_own_process(void);
 
 /* As fork, in handlers of signals, too: nobody is told of it, and no lock is taken. */
 int os_fork_quietly(void);

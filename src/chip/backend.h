@@ -36,6 +36,10 @@ struct chip_memory_ops {
 
     /* Optional: NULL means that there are no guards to look at. */
     int (*check)(struct chip *chip, struct pto_error *error);
+
+    /* Optional, both: NULL means that memory of this process cannot become the chip's. */
+    int (*adopt)(struct chip *chip, uint64_t addr, uint64_t bytes);
+    void (*disown)(struct chip *chip, uint64_t addr);
 };
 
 struct chip_run_ops {

@@ -97,6 +97,24 @@ int chip_check(struct chip *chip, struct pto_error *error)
                                                 : PTO_OK;
 }
 
+bool chip_can_adopt(const struct chip *chip)
+{
+    return chip->backend->memory->adopt != NULL;
+}
+
+int chip_adopt(struct chip *chip, uint64_t addr, uint64_t bytes)
+{
+    if (!chip_can_adopt(chip))
+        return PTO_ENOSUP;
+    return bytes != 0 && bytes <= BYTES_MAX ? chip->backend->memory->adopt(chip, addr, bytes)
+                                            : PTO_EINVAL;
+}
+
+void chip_disown(struct chip *chip, uint64_t addr)
+{
+    chip->backend->memory->disown(chip, addr);
+}
+
 /* ---- code and runs ---- */
 
 int chip_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,

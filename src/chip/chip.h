@@ -8,7 +8,7 @@
  * struct chip. A run crosses this border as data, and so does what comes of it: the
  * orchestration may run in another process, or on another processor.
  *
- * Threads: alloc, free, write, read, contains, check, cancel, poll, progress and drop may
+ * Threads: alloc, free, write, read, contains, check, adopt, disown, cancel, poll, progress and drop may
  * be called from any thread at any time; load and unload from any thread while no run
  * uses the code. start, wait, report and record belong to one run at a time:
  * whoever calls them sees to that.
@@ -78,6 +78,16 @@ bool chip_contains(struct chip *chip, uint64_t addr);
 /* Looks at every guard: PTO_EMEMORY with a sentence. */
 int chip_check(struct chip *chip, struct pto_error *error);
 
+/*
+ * Memory of this process, or of others that have it mapped, becomes the chip's until it is
+ * disowned: as an allocation, but without guards, and nobody frees it. It overlaps no
+ * allocation. PTO_ENOSUP; PTO_ENOMEM.
+ */
+bool chip_can_adopt(const struct chip *chip);
+int chip_adopt(struct chip *chip, uint64_t addr, uint64_t bytes);
+/* With the address that was adopted, while no run uses it. */
+void chip_disown(struct chip *chip, uint64_t addr);
+
 /* ---- code ---- */
 
 /* Bytes of a shared object, for the cores or for what runs orchestrations. */
@@ -112,6 +122,7 @@ struct chip_functions {
     const struct graph_kernel *kernels; /* by func_id */
     uint32_t kernel_count;
     bool keeps_signals; /* none of them changes which signals its thread blocks */
+    bool is_whole_only; /* a host-built graph runs only if its orchestration has not failed */
 };
 
 /* PTO_ELOAD, PTO_ENOMEM with a sentence. */

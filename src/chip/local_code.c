@@ -89,7 +89,8 @@ static int set_orchestration(struct chip_code *code, const struct chip_program *
     bound = door_source_bind(code->object[0], function, program->config);
     if (bound != NULL)
         code->functions.orchestration = bound;
-    if (bound != NULL || !door_fits(code->object[0]))
+    code->functions.is_whole_only = bound != NULL || door_fits(code->object[0]);
+    if (bound != NULL || !code->functions.is_whole_only)
         return PTO_OK;
     if (door_open(code->object[0], function, program->config, &code->door) < 0)
         return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",

@@ -2,7 +2,6 @@
 /* Devices: opened by platform name. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 #include "base/os.h"
 #include "base/sized.h"
@@ -17,7 +16,6 @@ static int check_params(const struct pto_device_params *params,
 static int open_device(const struct pto_platform *platform, const struct chip_params *chip,
                        struct pto_error *error, struct pto_device **device_out);
 static uint64_t default_stall_ns(void);
-static uint32_t *map_own_process(void);
 static void destroy_device(struct device *device);
 
 /* Programs with older headers have no such field. */
@@ -60,7 +58,7 @@ static int open_device(const struct pto_platform *platform, const struct chip_pa
     device->platform = platform;
     pthread_mutex_init(&device->lock, NULL);
     os_cond_init(&device->changed);
-    device->own_process = map_own_process();
+    device->own_process = os_own_process();
     status = device->own_process != NULL ? chip_open(chip, &device->chip, error) : PTO_ENOMEM;
     if (status < 0)
         goto destroy;
@@ -154,22 +152,6 @@ static int check_params(const struct pto_device_params *given,
     return PTO_OK;
 }
 
-/* A page that the kernel empties in a child: no call is needed to know the process. */
-static uint32_t *map_own_process(void)
-{
-    size_t bytes = os_page_bytes();
-    uint32_t *page = os_reserve(bytes);
-
-    if (page == NULL)
-        return NULL;
-    if (os_commit(page, bytes) < 0 || madvise(page, bytes, MADV_WIPEONFORK) != 0) {
-        os_release(page, bytes);
-        return NULL;
-    }
-    *page = 1;
-    return page;
-}
-
 struct device *device_get(const struct pto_device *handle, int *status_out)
 {
     struct device *device = handle_get(HANDLE_DEVICE, handle);
@@ -214,7 +196,8 @@ int pto_device_close(struct pto_device *handle)
     if (device == NULL)
         return status;
     pthread_mutex_lock(&device->lock);
-    if (device->run_count != 0 || device->is_running || device->is_closing)
+    if (device->run_count != 0 || device->lender_count != 0 || device->is_running ||
+        device->is_closing)
         status = PTO_EBUSY;
     else
         device->is_closing = true;

@@ -4,6 +4,10 @@
  *
  *     63 .. 32     31 .. 4     3 .. 0
  *     generation   index       kind
+ *
+ * Looking one up takes no lock, because some calls are made millions of times:
+ *   the count is raised after the chunk is there, and loaded before it is used;
+ *   an entry's tag is written after its object, and loaded before it.
  */
 #include "host/handle.h"
 
@@ -11,19 +15,21 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/atomic.h"
+
 enum { CHUNK_ENTRIES = 1024, CHUNKS = 1024, KIND_BITS = 4 };
 
 struct entry {
-    uint64_t tag; /* the handle's number; 0: free */
+    struct a64 tag; /* the handle's number; 0: free */
     void *object;
     uint32_t generation;
     uint32_t next_free; /* index + 1 */
 };
 
 static struct {
-    pthread_mutex_t lock;        /* everything */
+    pthread_mutex_t lock;        /* of those who change it */
     struct entry *chunk[CHUNKS]; /* never freed: a stale handle may point into any of them */
-    uint32_t count;
+    struct a32 count;
     uint32_t first_free; /* index + 1 */
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
@@ -49,14 +55,14 @@ static struct entry *entry_at(uint64_t index)
     return &table.chunk[index / CHUNK_ENTRIES][index % CHUNK_ENTRIES];
 }
 
-/* The entry that the handle names, or NULL. Under the lock. */
+/* The entry that the handle names, or NULL. */
 static struct entry *find_entry(enum handle_kind kind, const void *handle)
 {
     uint64_t tag = (uint64_t)(uintptr_t)handle;
     uint64_t index = (uint32_t)tag >> KIND_BITS;
 
-    if (index >= table.count || tag % (1 << KIND_BITS) != (uint64_t)kind ||
-        entry_at(index)->tag != tag)
+    if (index >= a32_load_acquire(&table.count) || tag % (1 << KIND_BITS) != (uint64_t)kind ||
+        a64_load_acquire(&entry_at(index)->tag) != tag)
         return NULL;
     return entry_at(index);
 }
@@ -64,7 +70,7 @@ static struct entry *find_entry(enum handle_kind kind, const void *handle)
 /* A free index, or -1. Under the lock. */
 static int64_t take_index(void)
 {
-    uint32_t index = table.count;
+    uint32_t index = a32_load_relaxed(&table.count);
 
     if (table.first_free != 0) {
         index = table.first_free - 1;
@@ -78,7 +84,7 @@ static int64_t take_index(void)
         if (table.chunk[index / CHUNK_ENTRIES] == NULL)
             return -1;
     }
-    table.count++;
+    a32_store_release(&table.count, index + 1);
     return index;
 }
 
@@ -97,8 +103,8 @@ void *handle_create(enum handle_kind kind, void *object)
         e->generation++;
         e->generation += e->generation == 0; /* no handle is NULL */
         tag = (uint64_t)e->generation << 32 | (uint64_t)index << KIND_BITS | (uint64_t)kind;
-        e->tag = tag;
         e->object = object;
+        a64_store_release(&e->tag, tag);
     }
     pthread_mutex_unlock(&table.lock);
     return (void *)(uintptr_t)tag;
@@ -106,14 +112,9 @@ void *handle_create(enum handle_kind kind, void *object)
 
 void *handle_get(enum handle_kind kind, const void *handle)
 {
-    struct entry *e;
-    void *object;
+    struct entry *e = find_entry(kind, handle);
 
-    pthread_mutex_lock(&table.lock);
-    e = find_entry(kind, handle);
-    object = e != NULL ? e->object : NULL;
-    pthread_mutex_unlock(&table.lock);
-    return object;
+    return e != NULL ? e->object : NULL;
 }
 
 void *handle_destroy(enum handle_kind kind, const void *handle)
@@ -125,7 +126,7 @@ void *handle_destroy(enum handle_kind kind, const void *handle)
     e = find_entry(kind, handle);
     if (e != NULL) {
         object = e->object;
-        e->tag = 0;
+        a64_store_relaxed(&e->tag, 0);
         e->next_free = table.first_free;
         table.first_free = ((uint32_t)(uintptr_t)handle >> KIND_BITS) + 1;
     }

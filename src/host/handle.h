@@ -11,7 +11,17 @@
 #ifndef PTO_HANDLE_H
 #define PTO_HANDLE_H
 
-enum handle_kind { HANDLE_DEVICE = 1, HANDLE_CALLABLE, HANDLE_RUN, HANDLE_GRAPH };
+enum handle_kind {
+    HANDLE_DEVICE = 1,
+    HANDLE_CALLABLE,
+    HANDLE_RUN,
+    HANDLE_GRAPH,
+    HANDLE_COMM,
+    HANDLE_DOMAIN,
+    HANDLE_WORKER,
+    HANDLE_WORKER_RUN,
+    HANDLE_LEVEL
+};
 
 /* NULL when memory has run out. */
 void *handle_create(enum handle_kind kind, void *object);

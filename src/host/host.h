@@ -65,6 +65,7 @@ struct device {
     bool has_watcher;
     pthread_t watcher;        /* of launched runs that wait for their turn and may be late for it */
     uint32_t run_count;       /* prepared and not finished */
+    uint32_t lender_count;    /* communicators whose windows are the device's memory, too */
     struct trace_names trace; /* written by the run that is going on */
     struct story story;       /* of the last run that failed; written by the run that is going on */
     uint64_t run_number;      /* of the latest run that began */
@@ -133,6 +134,13 @@ struct run {
 
 /* NULL: no such device, or not of this process; *status_out says which. */
 struct device *device_get(const struct pto_device *handle, int *status_out);
+
+/*
+ * memory.c: somebody will lend memory to the device, with chip_adopt, and keeps it open until
+ * he is done. PTO_ENOSUP and others, with a sentence.
+ */
+int device_hold(struct pto_device *handle, struct device **device_out, struct pto_error *error);
+void device_release(struct device *device);
 /* callable.c */
 /* The callable gets the artefact, which it frees. NULL: no memory. */
 struct callable *callable_make(const struct pto_callable_params *params);

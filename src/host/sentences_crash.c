@@ -100,7 +100,11 @@ void sentence_crash(const struct chip_result *result, const char *name, struct p
         snprintf(what, sizeof(what), "overflowed its stack of %" PRIu64 " KiB",
                  result->trace.overflow_bytes >> 10);
         signal = "SIGSEGV: its calls are nested too deep, or its variables too large";
-    } else
+    } else if (f->kernel < 0 && f->value[1] != 0)
+        snprintf(what, sizeof(what),
+                 "used entry->scalar[%" PRIu64 "], but the entry has %" PRIu64 " scalars",
+                 f->value[0] + f->value[1] - 1, f->value[0]);
+    else
         snprintf(what, sizeof(what), "crashed at address %#" PRIx64, f->value[0]);
     describe_lines(&result->trace.lines, where, sizeof(where));
     if (f->kernel < 0) {

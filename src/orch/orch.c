@@ -187,6 +187,8 @@ void orch_build(void *arg)
         if (o->ledger != NULL)
             ledger_scope_end(o->ledger);
     }
+    if (o->status < 0 && o->is_held && o->run->is_whole_only)
+        sched_attend(o->sched, ATTEND_FAILED, 0); /* what was submitted goes without running */
 }
 
 int orch_end(struct orch *o, uint64_t executions)
@@ -312,14 +314,15 @@ const struct slot *orch_last_submit(const struct orch *o)
     return NULL;
 }
 
-void orch_crashed(struct orch *o, int signal, uint64_t addr, bool is_torn)
+void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_behind, bool is_torn)
 {
     const struct slot *s = is_torn ? NULL : orch_last_submit(o);
     struct failure why = orch_failure(PTO_ECRASH, FAULT_CRASH, s != NULL ? s->site : NULL);
 
     if (s != NULL)
         why.task = slot_id(s);
-    why.value[0] = addr;
+    why.value[0] = scalar_behind != 0 ? o->run->entry->scalar_count : addr;
+    why.value[1] = scalar_behind;
     why.value[2] = o->graph->seq - 1;
     why.value[3] = is_torn;
     why.value[4] = (uint64_t)signal;

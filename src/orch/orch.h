@@ -77,6 +77,7 @@ struct orch_run {
     const struct pto_run_options *options;
     bool has_rings; /* a ring's size is set: options->rings */
     bool has_guards;
+    bool is_whole_only; /* a host-built graph runs only if its orchestration has not failed */
     uint64_t stall_ns;
     uint64_t time_ns;          /* how long it may take, for whoever says that it has taken longer */
     bool is_from_launch;       /* the same: the time in the queue is included */
@@ -152,10 +153,11 @@ void orch_late_building(struct orch *o);
 /* The scheduler's fault, if there is one, as the failure of the run. */
 void orch_take_fault(struct orch *o);
 /*
- * The orchestration crashed: the run fails, with the place of its last submit; `is_torn`: in
- * the middle of an operation, so that nothing is known of that.
+ * The orchestration crashed: the run fails, with the place of its last submit. `scalar_behind`:
+ * at which scalar behind the entry's last, from 1 on; 0: at none. `is_torn`: in the middle of
+ * an operation, so that nothing is known of its last submit.
  */
-void orch_crashed(struct orch *o, int signal, uint64_t addr, bool is_torn);
+void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_behind, bool is_torn);
 /* The slot of the last submit, which may have completed; NULL: there was none, or it is not known. */
 const struct slot *orch_last_submit(const struct orch *o);
 

@@ -20,7 +20,7 @@ struct pool {
 };
 
 /* What the pools of one device share. One thread at a time. */
-enum { POOL_COUNT_MAX = 32 };
+enum { POOL_COUNT_MAX = 40 };
 
 struct pool_budget {
     struct pool *pool[POOL_COUNT_MAX]; /* all that share it */

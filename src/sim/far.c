@@ -82,8 +82,8 @@ static int say_hello(struct far *f, struct far_hello *hello)
     int status = PTO_EAGAIN;
 
     for (uint32_t i = 0; i < ATTEMPTS && status == PTO_EAGAIN; i++) {
-        sim_range_give(f->range, f->range_bytes);
-        f->range = sim_range_take(f->range_bytes, i);
+        arena_range_give(f->range, f->range_bytes);
+        f->range = arena_range_take(f->range_bytes, i);
         if (f->range == NULL)
             return PTO_ENOMEM;
         hello->device_addr = (uint64_t)(uintptr_t)f->range;
@@ -150,7 +150,7 @@ static void free_far(struct far *f)
     sim_bytes_free(&f->side.in);
     sim_bytes_free(&f->side.out);
     sim_process_close(&f->process);
-    sim_range_give(f->range, f->range_bytes);
+    arena_range_give(f->range, f->range_bytes);
     pthread_mutex_destroy(&f->name_lock);
     pthread_mutex_destroy(&f->end_lock);
     pthread_mutex_destroy(&f->memory_lock);

@@ -22,6 +22,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "base/arena.h"
 #include "base/atomic.h"
 #include "chip/backend.h"
 #include "sim/far_wire.h"
@@ -104,9 +105,6 @@ int sim_process_start(uint64_t memory_bytes, struct far_process *out, struct pto
 /* Kills it if it is still there, waits for its end; true: *status_out is waitpid's. */
 bool sim_process_end(struct far_process *process, bool is_killed, int *status_out);
 void sim_process_close(struct far_process *process); /* the descriptors */
-/* Addresses that nothing of this process can have; another stretch for each attempt. NULL: none. */
-char *sim_range_take(uint64_t bytes, uint32_t attempt);
-void sim_range_give(char *range, uint64_t bytes); /* accepts NULL */
 
 /*
  * far.c: a request and its answer, under the channel's lock. The payload of the request

@@ -26,7 +26,7 @@
 
 struct far_chip {
     struct chip *chip; /* NULL: the host has not said hello */
-    struct sim_arena *arena;
+    struct arena *arena;
     int host;         /* descriptor of its process; -1: the system has none */
     struct a32 turns; /* of the two threads that serve: what one made the other sees */
     pthread_t side;
@@ -131,8 +131,8 @@ static int open_chip(struct far_chip *p, const struct far_hello *hello)
                                         .clusters = hello->clusters,
                                         .workers = hello->workers,
                                         .memory_max = hello->memory_max };
-    int status = sim_arena_open(FAR_MEMORY_FD, (void *)(uintptr_t)hello->device_addr,
-                                hello->device_bytes, &p->arena);
+    int status = arena_open(FAR_MEMORY_FD, (void *)(uintptr_t)hello->device_addr,
+                            hello->device_bytes, &p->arena);
 
     if (status < 0)
         return status;

@@ -10,6 +10,7 @@ enum {
     POLL_NS = 20000, /* between two looks at conditions, at first; it doubles up to */
     POLL_NS_MAX = 1000000,
     HOME_NS = 20000000,    /* without anything to do before an orchestration changes its thread */
+    HOME_POLL_NS = 500000, /* the same, for one that polls */
     HOME_LOOK_NS = 500000, /* between two looks at whether its thread is back */
     HELD_NS = 100000,      /* between two looks at whether the run is late for good */
     PAUSE_NS_MAX = 64 * SHARING_PATIENCE_NS, /* of an orchestration for want of room */
@@ -183,7 +184,8 @@ static void land_from_builder(struct sim *m, struct thread *th)
         return;
     }
     sim_keep_builder_crash(m, th);
-    orch_crashed(&m->orch, th->crash.signal, th->crash.addr, m->is_torn);
+    orch_crashed(&m->orch, th->crash.signal, th->crash.addr,
+                 m->is_torn ? 0 : sim_scalar_behind(m, th->crash.addr), m->is_torn);
 }
 
 bool sim_lead_run(struct sim *m, struct thread *th)
@@ -224,6 +226,7 @@ static bool lead(struct sim *m, struct thread *th)
             if (m->is_builder_gone)
                 break;
             m->home = th;
+            m->is_builder_polling = false;
             sched_look_away(w);
             aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer()); /* only compared */
             fiber_resume(m->fiber);
@@ -235,7 +238,7 @@ static bool lead(struct sim *m, struct thread *th)
             : m->is_builder_polling ? !run_for_poll(m, w)
                                     : !run_for_room(m, w))
             return false;
-        m->is_builder_waiting = m->is_builder_polling = false;
+        m->is_builder_waiting = false;
     }
     if (m->is_forked)
         sim_end_child();
@@ -348,7 +351,8 @@ static bool run_for_poll(struct sim *m, struct worker *w)
 static bool run_for_home(struct sim *m, struct thread *th)
 {
     bool is_kept = m->run.options->keeps_thread;
-    uint64_t until_ns = is_kept ? UINT64_MAX : os_now_ns() + HOME_NS;
+    uint64_t patience_ns = m->is_builder_polling ? HOME_POLL_NS : HOME_NS;
+    uint64_t until_ns = is_kept ? UINT64_MAX : os_now_ns() + patience_ns;
     struct sharing_sample sample;
     struct worker *w = th->place;
     uint32_t spins = 0;

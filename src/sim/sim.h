@@ -38,7 +38,7 @@
 #include "chip/local_code.h"
 #include "orch/built_graph.h"
 #include "pto/sim.h"
-#include "sim/sim_arena.h"
+#include "base/arena.h"
 #include "sim/sim_record.h"
 #include "sim/port_sim.h"
 
@@ -81,6 +81,7 @@ struct observation {
     struct thread *thread;
     uint32_t exec;
     uint32_t ticks;
+    uint32_t haste; /* looks to come since the place was given away, not to wait long in between */
 };
 
 /* State that the cores of a cluster share under a key, for models of cross-core pipes. */
@@ -140,7 +141,9 @@ struct sim {
     struct orch_run run;                        /* that is going on */
     const struct graph_kernel *guarded_kernels; /* the real ones of a run with guards */
     struct graph_kernel *guards;                /* what is called in their place */
-    const struct image *image;                  /* that it launches; NULL: it builds a graph */
+    char *fence; /* with guards: a page at whose end the entry's scalars are, and none */
+    struct pto_entry fenced;   /* that has these */
+    const struct image *image; /* that it launches; NULL: it builds a graph */
     struct chip_graph *building;
     struct chip_graph *launched;
     uint64_t deadline_ns;             /* UINT64_MAX: none */
@@ -161,7 +164,7 @@ struct sim {
     uint32_t spins;
     uint64_t poll_ns;        /* between two looks at the conditions of deferred tasks */
     bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
-    bool is_builder_polling; /* the same: some tasks are enough for it */
+    bool is_builder_polling; /* the same, until it goes on: some tasks are enough for it */
     struct a32 polls;        /* how often it was so, in the run: the monitor looks */
     struct thread
         *home; /* place 0's: the thread on which the orchestration is; NULL: it has not begun */
@@ -177,7 +180,7 @@ struct sim {
     struct trace_ring *trace; /* of invocations without a worker; NULL: nothing is recorded */
     struct sim_record *record;
     struct sim_dump dump;
-    struct sim_arena *arena; /* where device memory comes from; NULL: the heap */
+    struct arena *arena; /* where device memory comes from; NULL: the heap */
 
     pthread_mutex_t memory_lock;
     struct sim_allocation *allocation; /* list */
@@ -187,6 +190,7 @@ struct sim {
     pthread_mutex_t lock; /* places, threads, cores, teams, pipes, the last ring */
     struct thread *at_place[SCHED_WORKERS_MAX];
     struct observation observed[SCHED_WORKERS_MAX];
+    uint32_t stuck_seq; /* of the task in which a thread was set aside last */
     struct thread *idle;
     struct thread *all;
     uint32_t thread_count;
@@ -242,7 +246,7 @@ static inline struct sim *sim_of(struct chip *chip)
 }
 
 /* sim_device.c: as the backend's open, with device memory from an arena; NULL: from the heap. */
-int sim_open_in(const struct chip_params *params, struct sim_arena *arena, struct chip **chip_out);
+int sim_open_in(const struct chip_params *params, struct arena *arena, struct chip **chip_out);
 /* Gives back what the run before took more of than is usual. */
 void sim_trim_pools(struct sim *m);
 
@@ -276,6 +280,11 @@ void sim_dump_free(struct sim *m);
 
 /* sim_guards.c: has the kernels of a run with guards called with care. PTO_ENOMEM. */
 int sim_guard_kernels(struct sim *m, struct orch_run *run);
+/* Has the scalars of its entry end where memory does, so that reading on is a crash. */
+void sim_guard_scalars(struct sim *m, struct orch_run *run);
+void sim_guard_free(struct sim *m);
+/* Which one behind the last, from 1 on, an orchestration crashed at; 0: it was something else. */
+uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr);
 
 /* sim_graphs.c */
 struct chip_graph *sim_graph_create(void); /* NULL: no memory */

@@ -143,7 +143,7 @@ static void set_up(struct sim *m, const struct chip_params *params)
     sim_init_thread(m, &m->caller);
 }
 
-int sim_open_in(const struct chip_params *params, struct sim_arena *arena, struct chip **chip_out)
+int sim_open_in(const struct chip_params *params, struct arena *arena, struct chip **chip_out)
 {
     struct sim *m = aligned_alloc(128, (sizeof(*m) + 127) / 128 * 128);
     bool is_missing = false;
@@ -196,7 +196,7 @@ static bool sim_close(struct chip *chip)
     sim_drop_pipes(m);
     sim_record_close(m);
     sim_dump_free(m);
-    free(m->guards);
+    sim_guard_free(m);
     sim_release_memory(m);
     for (uint32_t i = 0; i < m->sched.worker_count; i++)
         free(m->sched.worker[i]);

@@ -5,6 +5,7 @@
  * that others pay nothing, whichever way a kernel is started.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "graph/guards.h"
 #include "sim/sim.h"
@@ -29,6 +30,44 @@ int sim_guard_kernels(struct sim *m, struct orch_run *run)
     }
     run->kernels = guarded;
     return PTO_OK;
+}
+
+/* If they cannot be moved they stay where they are. */
+void sim_guard_scalars(struct sim *m, struct orch_run *run)
+{
+    size_t page = os_page_bytes(), bytes = run->entry->scalar_count * sizeof(uint64_t);
+    char *end;
+
+    if (!run->has_guards || run->function == NULL)
+        return;
+    if (m->fence == NULL && (m->fence = os_reserve(2 * page)) != NULL &&
+        os_commit(m->fence, page) < 0) {
+        os_release(m->fence, 2 * page);
+        m->fence = NULL;
+    }
+    if (m->fence == NULL)
+        return;
+    end = m->fence + page;
+    if (bytes != 0)
+        memcpy(end - bytes, run->entry->scalar, bytes);
+    m->fenced = *run->entry;
+    m->fenced.scalar = (const uint64_t *)(const void *)(end - bytes);
+    run->entry = &m->fenced;
+}
+
+void sim_guard_free(struct sim *m)
+{
+    free(m->guards);
+    os_release(m->fence, 2 * os_page_bytes());
+}
+
+uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr)
+{
+    uint64_t end = (uint64_t)(uintptr_t)m->fence + os_page_bytes();
+
+    if (m->run.entry != &m->fenced || addr < end || addr >= end + os_page_bytes())
+        return 0;
+    return (uint32_t)((addr - end) / sizeof(uint64_t)) + 1;
 }
 
 static const struct pto_tensor *argument(const int64_t *args, uint32_t i)

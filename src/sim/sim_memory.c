@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory of the simulated chip: each allocation has a pattern before and behind
- * it, and the chip knows which addresses are its own and which were freed lately.
+ * it, and the chip knows which addresses are its own and which were freed lately. Memory
+ * that was adopted is in the same list, and nothing more is done to it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ struct sim_allocation {
     struct sim_allocation *next;
     uint64_t addr;
     uint64_t bytes;
+    bool is_adopted;
 };
 
 static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
@@ -25,6 +27,8 @@ static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_
 static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
 static bool sim_contains(struct chip *chip, uint64_t addr);
 static int sim_check(struct chip *chip, struct pto_error *error);
+static int sim_adopt(struct chip *chip, uint64_t addr, uint64_t bytes);
+static void sim_disown(struct chip *chip, uint64_t addr);
 
 const struct chip_memory_ops sim_memory_ops = {
     .alloc = sim_alloc,
@@ -33,8 +37,11 @@ const struct chip_memory_ops sim_memory_ops = {
     .read = sim_read,
     .contains = sim_contains,
     .check = sim_check,
+    .adopt = sim_adopt,
+    .disown = sim_disown,
 };
 
+static void enlist(struct sim *m, struct sim_allocation *a);
 static struct sim_allocation **find_containing(struct sim *m, uint64_t addr);
 static int tell_damage(const struct sim_allocation *a, struct pto_error *error);
 static void free_allocation(struct sim *m, struct sim_allocation *a);
@@ -45,29 +52,49 @@ static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
     struct sim *m = sim_of(chip);
     uint64_t whole = (bytes + 2 * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
     struct sim_allocation *a = malloc(sizeof(*a));
-    char *memory = m->arena != NULL ? sim_arena_take(m->arena, whole) : aligned_alloc(ALIGN, whole);
+    char *memory = m->arena != NULL ? arena_take(m->arena, whole) : aligned_alloc(ALIGN, whole);
 
     if (a == NULL || memory == NULL) {
         free(a);
         if (m->arena == NULL)
             free(memory);
         else if (memory != NULL)
-            sim_arena_give(m->arena, memory);
+            arena_give(m->arena, memory);
         return PTO_ENOMEM;
     }
     memset(memory, GUARD, GUARD_BYTES);
     memset(memory + GUARD_BYTES + bytes, GUARD, GUARD_BYTES);
     a->addr = (uint64_t)(uintptr_t)(memory + GUARD_BYTES);
     a->bytes = bytes;
-    pthread_mutex_lock(&m->memory_lock);
-    a->next = m->allocation;
-    m->allocation = a;
-    for (uint32_t i = 0; i < SIM_FREED; i++)
-        if (m->freed[i] == a->addr)
-            m->freed[i] = 0; /* in use again */
-    pthread_mutex_unlock(&m->memory_lock);
+    a->is_adopted = false;
+    enlist(m, a);
     *addr_out = a->addr;
     return PTO_OK;
+}
+
+static int sim_adopt(struct chip *chip, uint64_t addr, uint64_t bytes)
+{
+    struct sim_allocation *a = malloc(sizeof(*a));
+
+    if (a == NULL)
+        return PTO_ENOMEM;
+    *a = (struct sim_allocation){ .addr = addr, .bytes = bytes, .is_adopted = true };
+    enlist(sim_of(chip), a);
+    return PTO_OK;
+}
+
+static void sim_disown(struct chip *chip, uint64_t addr)
+{
+    struct sim *m = sim_of(chip);
+    struct sim_allocation **link, *a;
+
+    pthread_mutex_lock(&m->memory_lock);
+    link = find_containing(m, addr);
+    a = *link;
+    if (a != NULL)
+        *link = a->next;
+    pthread_mutex_unlock(&m->memory_lock);
+    free(a);
 }
 
 static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error)
@@ -79,7 +106,7 @@ static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     pthread_mutex_lock(&m->memory_lock);
     link = find_containing(m, addr);
     a = *link;
-    if (a == NULL || a->addr != addr) {
+    if (a == NULL || a->addr != addr || a->is_adopted) {
         status = explain_free(m, addr, error);
         pthread_mutex_unlock(&m->memory_lock);
         return status;
@@ -159,6 +186,17 @@ void sim_release_memory(struct sim *m)
     }
 }
 
+static void enlist(struct sim *m, struct sim_allocation *a)
+{
+    pthread_mutex_lock(&m->memory_lock);
+    a->next = m->allocation;
+    m->allocation = a;
+    for (uint32_t i = 0; i < SIM_FREED; i++)
+        if (m->freed[i] == a->addr)
+            m->freed[i] = 0; /* in use again */
+    pthread_mutex_unlock(&m->memory_lock);
+}
+
 /* The link to the allocation that the address lies in, or to NULL. Under the lock. */
 static struct sim_allocation **find_containing(struct sim *m, uint64_t addr)
 {
@@ -173,9 +211,9 @@ static void free_allocation(struct sim *m, struct sim_allocation *a)
 {
     void *memory = (void *)(uintptr_t)(a->addr - GUARD_BYTES);
 
-    if (m->arena != NULL)
-        sim_arena_give(m->arena, memory);
-    else
+    if (m->arena != NULL && !a->is_adopted)
+        arena_give(m->arena, memory);
+    else if (!a->is_adopted) /* else it is somebody else's */
         free(memory);
     free(a);
 }
@@ -193,7 +231,8 @@ static bool is_intact(uint64_t addr)
 /* Whether, and on which side, somebody wrote to memory that is not the caller's. */
 static int tell_damage(const struct sim_allocation *a, struct pto_error *error)
 {
-    const char *where = !is_intact(a->addr + a->bytes)      ? "beyond its end"
+    const char *where = a->is_adopted                       ? NULL
+                        : !is_intact(a->addr + a->bytes)    ? "beyond its end"
                         : !is_intact(a->addr - GUARD_BYTES) ? "before its beginning"
                                                             : NULL;
 
@@ -207,6 +246,11 @@ static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error)
 {
     const struct sim_allocation *a = *find_containing(m, addr);
 
+    if (a != NULL && a->is_adopted)
+        return error_tell(error, PTO_EMEMORY,
+                          "%#llx lies in memory that was lent to the device, such as a window; "
+                          "close its domain instead",
+                          (unsigned long long)addr);
     if (a != NULL)
         return error_tell(error, PTO_EMEMORY,
                           "%#llx lies inside an allocation; free its start, %#llx",

@@ -19,7 +19,7 @@ static void add_launched(struct sim *m, const struct image *image);
 
 static void *take(struct sim *m, uint64_t bytes)
 {
-    return m->arena != NULL ? sim_arena_take(m->arena, bytes) : malloc(bytes);
+    return m->arena != NULL ? arena_take(m->arena, bytes) : malloc(bytes);
 }
 
 static void give(struct sim *m, void *memory)
@@ -27,7 +27,7 @@ static void give(struct sim *m, void *memory)
     if (m->arena == NULL)
         free(memory);
     else if (memory != NULL)
-        sim_arena_give(m->arena, memory);
+        arena_give(m->arena, memory);
 }
 
 bool sim_record_grow(struct sim *m, void *list, uint64_t used, uint64_t bytes)
@@ -48,8 +48,7 @@ int sim_record_open(struct sim *m)
 {
     size_t bytes = (sizeof(*m->record) + 127) / 128 * 128;
 
-    m->record =
-        m->arena != NULL ? (void *)sim_arena_take(m->arena, bytes) : aligned_alloc(128, bytes);
+    m->record = m->arena != NULL ? (void *)arena_take(m->arena, bytes) : aligned_alloc(128, bytes);
     if (m->record == NULL)
         return PTO_ENOMEM;
     memset(m->record, 0, bytes);

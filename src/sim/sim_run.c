@@ -37,6 +37,7 @@ int sim_start(struct chip *chip, const struct chip_request *request)
         m->building = NULL;
         return PTO_ENOMEM;
     }
+    sim_guard_scalars(m, &m->run);
     a32_store_relaxed(&m->has_ended, 0);
     begin_run(m, request->number);
     m->result.graph = NULL;
@@ -72,6 +73,7 @@ static void set_run(struct sim *m, const struct chip_request *request)
         .options = request->options,
         .has_rings = request->has_rings,
         .has_guards = is_launch ? request->graph->built.has_guards : request->options->has_guards,
+        .is_whole_only = f->is_whole_only,
         .stall_ns = request->stall_ns,
         .time_ns = time.ns,
         .is_from_launch = time.is_from_launch,

@@ -8,6 +8,8 @@
 
 enum {
     TICK_NS = 1000000,       /* of the monitor */
+    HASTE_NS = 200000,       /* between its looks while one place after the other is stuck */
+    HASTY_LOOKS = 50,        /* at a place, since it was given away */
     POLLING_NS = 1000000000, /* since a builder's last poll, before it builds again */
     TICKS_STUCK = 2,         /* in one kernel before its thread is set aside */
     TICKS_STUCK_SERIAL = SIM_SERIAL_NS / TICK_NS,
@@ -20,11 +22,11 @@ enum {
 static struct thread *start_thread(struct sim *m);
 static void *thread_main(void *arg);
 static void *monitor_main(void *arg);
-static void watch_places(struct sim *m);
+static bool watch_places(struct sim *m);
 static uint64_t watch_progress(struct sim *m);
 static void call_builder_back(struct sim *m);
 static uint32_t lane_of(const struct thread *th);
-static void give_place_away(struct sim *m, uint32_t index, uint32_t exec);
+static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool is_next);
 
 int sim_start_threads(struct sim *m, uint32_t workers)
 {
@@ -504,6 +506,21 @@ bool port_is_queued(void *machine, const struct slot *slot)
 
 /* ---- the monitor ---- */
 
+/* Until the next tick. Places that one long kernel after the other comes to are looked at more often. */
+static void wait_for_tick(struct sim *m, uint32_t word, uint64_t until_ns, bool is_hasty)
+{
+    uint64_t now = os_now_ns();
+
+    while (is_hasty && now + HASTE_NS < until_ns) {
+        os_wait(&m->monitor, word, now + HASTE_NS);
+        if (a32_load_relaxed(&m->monitor) != word) /* whoever is told loads it again */
+            return;
+        is_hasty = watch_places(m);
+        now = os_now_ns();
+    }
+    os_wait(&m->monitor, word, until_ns);
+}
+
 static void *monitor_main(void *arg)
 {
     struct sim *m = arg;
@@ -513,11 +530,12 @@ static void *monitor_main(void *arg)
     while (a32_load_relaxed(&m->is_closing) == 0) {    /* after A14 */
         uint32_t word = a32_load_acquire(&m->monitor); /* A14 */
         uint64_t next_ns = UINT64_MAX;
+        bool is_hasty = false;
 
         if (a32_load_relaxed(&m->is_running) != 0) { /* the lock orders */
             quiet = 0;
             a32_add_relaxed(&m->ticks, 1); /* a count */
-            watch_places(m);
+            is_hasty = watch_places(m);
             sim_watch_teams(m);
             next_ns = watch_progress(m);
             (void)sched_poll(&m->sched, &m->graph);
@@ -527,7 +545,7 @@ static void *monitor_main(void *arg)
         if (quiet <= TICKS_LINGER) {
             uint64_t tick_ns = os_now_ns() + TICK_NS;
 
-            os_wait(&m->monitor, word, next_ns < tick_ns ? next_ns : tick_ns);
+            wait_for_tick(m, word, next_ns < tick_ns ? next_ns : tick_ns, is_hasty);
             continue;
         }
         a32_store_relaxed(&m->is_monitor_asleep, 1);
@@ -661,8 +679,20 @@ static bool leave_builder(struct crash *crash, int number, uintptr_t pc)
     return os_is_in(m->builder_code, pc) || a32_load_relaxed(&m->may_leave) != 0; /* a hint */
 }
 
-static void watch_places(struct sim *m)
+/* Of looks: a place that was given away just now may have the next block of the same task. */
+static uint32_t patience_with(const struct sim *m, const struct observation *last)
 {
+    return m->is_serial ? TICKS_STUCK_SERIAL : last->haste != 0 ? 1 : TICKS_STUCK;
+}
+
+/*
+ * Blocks of a task may wait for each other, so the first ones cannot return before all have
+ * a thread. Returns whether it is worth looking again soon.
+ */
+static bool watch_places(struct sim *m)
+{
+    bool is_hasty = false;
+
     pthread_mutex_lock(&m->lock);
     for (uint32_t i = 0; i < m->sched.worker_count; i++) {
         struct thread *th = m->at_place[i];
@@ -673,23 +703,32 @@ static void watch_places(struct sim *m)
             continue;
         exec = a32_load_relaxed(&th->core.exec); /* F3 follows */
         if (th == last->thread && exec == last->exec && exec % 2 != 0) {
-            if (++last->ticks >= (m->is_serial ? TICKS_STUCK_SERIAL : TICKS_STUCK)) {
-                give_place_away(m, i, exec);
-                last->ticks = 0;
+            if (++last->ticks >= patience_with(m, last)) {
+                bool is_next = last->haste != 0 && last->ticks < TICKS_STUCK;
+
+                last->haste = give_place_away(m, i, exec, is_next) ? HASTY_LOOKS : 0;
+                last->ticks = last->haste == 0 && is_next ? last->ticks : 0;
             }
         } else {
-            *last = (struct observation){ th, exec, 0 };
+            last->thread = th;
+            last->exec = exec;
+            last->ticks = 0;
         }
+        if (last->haste != 0)
+            last->haste--;
+        is_hasty = is_hasty || last->haste != 0;
     }
     pthread_mutex_unlock(&m->lock);
+    return is_hasty;
 }
 
 /*
  * The thread is told first; then, if every thread has passed a fence and it is
  * still seen in the same kernel, it will see that it was told when the kernel
- * returns, and will not touch the place again.
+ * returns, and will not touch the place again. With is_next, only a block of the task that was
+ * found stuck last is set aside. Returns whether more blocks of it are to be expected.
  */
-static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
+static bool give_place_away(struct sim *m, uint32_t index, uint32_t exec, bool is_next)
 {
     struct thread *old = m->at_place[index];
     struct worker *w = m->sched.worker[index];
@@ -697,7 +736,7 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
     uint32_t type;
 
     if (th == NULL)
-        return; /* as many threads as cores are in kernels: nothing more could run */
+        return false; /* as many threads as cores are in kernels: nothing more could run */
     core_set_lost(&old->core, true); /* F3 */
     if (m->has_fence_all)
         os_fence_all(); /* F3 */
@@ -707,7 +746,11 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
     if (a32_load_acquire(&old->core.exec) != exec) { /* it has returned: it may keep the place */
         core_set_lost(&old->core, false);
         sim_put_idle(m, th);
-        return;
+        return false;
+    }
+    if (is_next && old->core.slot->seq != m->stuck_seq) {
+        sim_put_idle(m, th); /* it stays told: by the lock its next kernel is after this look */
+        return false;
     }
     old->is_lost = true;
     old->place = NULL;
@@ -722,4 +765,6 @@ static void give_place_away(struct sim *m, uint32_t index, uint32_t exec)
         graph_share(&m->graph); /* and any place may complete it */
     m->takeovers++;
     sim_bind_thread(m, th, w);
+    m->stuck_seq = old->core.slot->seq;
+    return old->core.slot->block_count > 1 && !m->is_serial;
 }

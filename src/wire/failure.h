@@ -65,7 +65,9 @@ enum fault {
     FAULT_CANCELLED_EARLY, /* while the graph was built */
     FAULT_CANCELLED,       /* value: kernels run, tasks submitted */
 
-    /* What kernels do: sched/. `kernel`; status says which. value: address, block, task, lane, signal */
+    /* What kernels do: sched/. `kernel`; status says which. value: address, block, task, lane, signal;
+       of an orchestration: address or scalars of the entry, which one behind these, submits,
+       whether in an operation, signal */
     FAULT_CRASH,
     FAULT_THREW,         /* text: an exception's */
     FAULT_KERNEL_EXITED, /* it called pthread_exit */

@@ -214,6 +214,17 @@ int sim_guard_kernels(struct sim *m, struct orch_run *run)
     return PTO_OK;
 }
 
+void sim_guard_scalars(struct sim *m, struct orch_run *run)
+{
+    (void)m;
+    (void)run;
+}
+
+void sim_guard_free(struct sim *m)
+{
+    (void)m;
+}
+
 void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel)
 {
     (void)m;
@@ -245,9 +256,17 @@ void sim_keep_builder_crash(struct sim *m, const struct thread *th)
     (void)th;
 }
 
-void orch_crashed(struct orch *o, int signal, uint64_t addr, bool is_torn)
+uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr)
+{
+    (void)m;
+    (void)addr;
+    return 0;
+}
+
+void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_behind, bool is_torn)
 {
     (void)is_torn;
+    (void)scalar_behind;
     (void)o;
     (void)signal;
     (void)addr;

@@ -33,6 +33,8 @@ static_assert(CHIP_MAX_TENSOR_ARGS == 256 && CHIP_MAX_SCALAR_ARGS == 128, "");
 static_assert(MAX_TENSOR_DIMS == 5 && INVALID_KERNEL_ID == -1, "");
 static_assert(NUM_TASK_TIMING_SLOTS == 16 && TASK_TIMING_SLOT_NONE == -1, "");
 static_assert(COMM_MAX_RANK_NUM == 64, "");
+static_assert(AddressSpace::HOST == AddressSpace(0) && AddressSpace::DEVICE == AddressSpace(1), "");
+static_assert(sizeof(DataType) == 1 && sizeof(AddressSpace) == 1, "");
 static_assert(SIMPLER_ORCH_PROFILING == 0, "");
 #ifdef PTO_FOR_A5
 static_assert(PLATFORM_PROF_SYS_CNT_FREQ == 1000000000 && PLATFORM_MAX_CORES == 108, "");
@@ -67,13 +69,17 @@ void scalars_and_types(const ChipTaskArgs &entry)
 {
     enum class Color : int16_t { RED = -2 };
     const uint64_t sizes[] = { 4, 2, 4, 2, 1, 1, 2, 8, 8, 2, 4, 1, 1, 1, 1 };
+    const DataType types[] = { DataType::FLOAT32,   DataType::FLOAT16, DataType::INT32,
+                               DataType::INT16,     DataType::INT8,    DataType::UINT8,
+                               DataType::BFLOAT16,  DataType::INT64,   DataType::UINT64,
+                               DataType::UINT16,    DataType::UINT32,  DataType::BOOL,
+                               DataType::FP8E4M3FN, DataType::FP8E8M0, DataType::FP4E2M1 };
 
     CHECK(entry.tensor_count() == 1 && entry.scalar_count() == 1);
     CHECK(from_u64<int32_t>(entry.scalar(0)) == 7);
-    CHECK(static_cast<int>(DataType::BFLOAT16) == 6 && static_cast<int>(DataType::FP4E2M1) == 14);
-    CHECK(static_cast<int>(DataType::DATA_TYPE_NUM) == 15);
     for (int i = 0; i < 15; i++)
-        CHECK(get_element_size(static_cast<DataType>(i)) == sizes[i]);
+        CHECK(static_cast<int>(types[i]) == i && get_element_size(types[i]) == sizes[i]);
+    CHECK(static_cast<int>(DataType::DATA_TYPE_NUM) == 15);
     CHECK(get_element_size(DataType::DATA_TYPE_NUM) == 0);
     CHECK(std::string(get_dtype_name(DataType::FP8E8M0)) == "FP8E8M0");
     CHECK(to_u64(int32_t{ -1 }) == 0xffffffffu && to_u64(Color::RED) == 0xfffe);

@@ -1,58 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What tasks do, and each way to fail. The entry has one tensor, int32 [64], all zero.
-#include "pto_orchestration_api.h"
-
-#include "what.h"
-
-namespace
-{
-
-// A task with (to, from; what, value).
-struct Task : CoreTaskArgs {
-    Task(const ChipTensor &to, const ChipTensor &from, enum what what, int32_t value,
-         TensorArgType use = TensorArgType::INOUT)
-    {
-        if (use == TensorArgType::INPUT)
-            add_input(to);
-        else if (use == TensorArgType::OUTPUT_EXISTING)
-            add_output(to);
-        else if (use == TensorArgType::NO_DEP)
-            add_no_dep(to);
-        else
-            add_inout(to);
-        add_no_dep(from);
-        add_scalar(static_cast<int32_t>(what), value);
-    }
-    TaskOutputTensors run()
-    {
-        return rt_submit_aiv_task(ON_AIV, *this);
-    }
-};
-
-void set_blocks(CoreTaskArgs &args, int16_t count)
-{
-#if defined(SRC_A5_RUNTIME_TENSORMAP_AND_RINGBUFFER_RUNTIME_PTO_TYPES_H_)
-    args.launch_spec.set_core_num(count);
-#else
-    args.launch_spec.set_block_num(count);
-#endif
-}
-
-ChipTensor part(const ChipTensor &t, uint32_t at, uint32_t count)
-{
-    return t.view(&count, &at);
-}
-
-TaskOutputTensors create(uint32_t count, int32_t value)
-{
-    TensorCreateInfo info(&count, 1, DataType::INT32);
-
-    info.set_initial_value(value);
-    return alloc_tensors(info);
-}
-
-} // namespace
+#include "task.h"
 
 extern "C" {
 
@@ -99,6 +48,24 @@ void gang(const ChipTaskArgs &entry)
     meet.run();
 }
 
+// All blocks are running before any may return, which the orchestration sees and says. Its own
+// thread may well be in one of them.
+void polling(const ChipTaskArgs &entry)
+{
+    const ChipTensor &t = entry.tensor(0).ref();
+    const int32_t count = rt_available_aiv_count();
+    int32_t *counter = t.data_as<int32_t>() + t.start_offset;
+    Task hold(t, t, HOLD, 0);
+
+    set_blocks(hold, static_cast<int16_t>(count));
+    hold.run();
+#ifdef PTO_FOR_STREAM
+    while (__atomic_load_n(counter, __ATOMIC_ACQUIRE) < count && !rt_is_fatal())
+        SPIN_WAIT_HINT();
+#endif
+    __atomic_store_n(counter + 1, 1, __ATOMIC_RELEASE);
+}
+
 // Elements are sign-extended; one without storage does not count.
 void predicates(const ChipTaskArgs &entry)
 {
@@ -111,7 +78,7 @@ void predicates(const ChipTaskArgs &entry)
     const ChipTensor &t = entry.tensor(0).ref();
     ChipTensor flag = part(t, 63, 1), nowhere = flag;
     CoreTaskPredicate p;
-    PTO2TaskId last;
+    PTO2TaskId last, ids[7];
 
     last = Task(flag, flag, SET, -5).run().task_id();
     p.operand.tensor = &flag;
@@ -124,8 +91,12 @@ void predicates(const ChipTaskArgs &entry)
         p.target = when[i].target;
         task.set_predicate(p);
         task.set_dependencies(&last, 1);
-        task.run();
+        ids[i] = task.run().task_id();
     }
+    ChipTensor behind = part(t, 8, 1);
+    Task after(behind, behind, SET, 1); // a task that does not run has completed, too
+    after.set_dependencies(&ids[1], 1);
+    after.run();
     ChipTensor to = part(t, 7, 1);
     Task task(to, to, SET, 1);
     nowhere.buffer.addr = 0;
@@ -159,6 +130,42 @@ void outputs(const ChipTaskArgs &entry)
     rt_submit_aiv_task(ON_AIV, args);
 }
 
+// Compilers have kernels that write what is declared as an input, if it is new.
+void seed(const ChipTaskArgs &entry)
+{
+    const uint32_t count = 1;
+    TensorCreateInfo info(&count, 1, DataType::INT32);
+    TaskOutputTensors fresh = alloc_tensors(info);
+    PTO2TaskId writer =
+        Task(fresh.get_ref(0), fresh.get_ref(0), SET, 3, TensorArgType::INPUT).run().task_id();
+    Task reader(entry.tensor(0).ref(), fresh.get_ref(0), COPY, 1);
+
+    reader.set_dependencies(&writer, 1);
+    reader.run();
+}
+
+// The scope of a task has ended, and where tasks are streamed the task itself; its id can be named.
+void gone(const ChipTaskArgs &entry)
+{
+    ChipTensor low = part(entry.tensor(0).ref(), 0, 1), high = part(entry.tensor(0).ref(), 1, 1);
+    PTO2TaskId id;
+
+    PTO2_SCOPE()
+    {
+        id = Task(low, low, SET, 1).run().task_id();
+    }
+#ifdef PTO_FOR_STREAM
+    (void)get_tensor_data(low, 0, nullptr);
+#endif
+    PTO2_SCOPE(PTO2ScopeMode::MANUAL)
+    {
+        Task after(high, low, COPY, 1);
+
+        after.set_dependencies(&id, 1);
+        after.run();
+    }
+}
+
 // Elements of memory from outside. What streams also waits for a task.
 void elements(const ChipTaskArgs &entry)
 {
@@ -166,6 +173,11 @@ void elements(const ChipTaskArgs &entry)
     const uint32_t at[1] = { 5 };
     ChipTensor tail = part(t, 10, 4);
 
+    ChipTensor nowhere = t;
+    nowhere.buffer.addr = 0;
+    set_tensor_data(nowhere, 1, at, int32_t{ 1 });
+    if (get_tensor_data(nowhere, 1, at) != 0)
+        rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "an element without memory");
     set_tensor_data(t, 1, at, int32_t{ -7 });
     set_tensor_data(t, 0, nullptr, 3.5f);
     if (get_tensor_data<int32_t>(t, 1, at) != -7 || get_tensor_data<float>(t, 0, nullptr) != 3.5f)
@@ -196,75 +208,6 @@ void deferred(const ChipTaskArgs &entry)
     }
 }
 
-// ---- edges: which there are is in the test, by the positions of the submits ----
-
-// 0 writes; 1 reads; 2 writes without reading; 3 reads; 4 reads and writes; 5 reads.
-void order_of_uses(const ChipTaskArgs &entry)
-{
-    ChipTensor t = part(entry.tensor(0).ref(), 0, 4);
-
-    Task(t, t, COUNT, 1).run();
-    Task(t, t, COUNT, 1, TensorArgType::INPUT).run();
-    Task(t, t, COUNT, 1, TensorArgType::OUTPUT_EXISTING).run();
-    Task(t, t, COUNT, 1, TensorArgType::INPUT).run();
-    Task(t, t, COUNT, 1).run();
-    Task(t, t, COUNT, 1, TensorArgType::INPUT).run();
-}
-
-// 0 creates; whoever names it waits, as often as it is named, even NO_DEP and manual_dep.
-void order_of_creators(const ChipTaskArgs &entry)
-{
-    const ChipTensor &t = entry.tensor(0).ref();
-    const uint32_t count = 4, zero = 0;
-    TensorCreateInfo info(&count, 1, DataType::INT32);
-    CoreTaskArgs make;
-
-    make.add_output(info);
-    make.add_no_dep(t);
-    make.add_scalar(static_cast<int32_t>(SET), 0);
-    TaskOutputTensors made = rt_submit_aiv_task(ON_AIV, make);
-    ChipTensor manual = made.get_ref(0).view(&count, &zero, true);
-    Task(manual, manual, COUNT, 1).run();
-    Task(manual, manual, COUNT, 1).run();
-    Task(made.get_ref(0), t, COUNT, 1, TensorArgType::NO_DEP).run();
-}
-
-// Parts that touch but do not meet; one that meets both; another type, by elements.
-void order_of_parts(const ChipTaskArgs &entry)
-{
-    const ChipTensor &t = entry.tensor(0).ref();
-    const uint32_t rows[2] = { 8, 8 }, box[2] = { 8, 2 }, left[2] = { 0, 0 }, right[2] = { 0, 2 };
-    ChipTensor matrix = t.reshape(rows, 2);
-    ChipTensor one = matrix.view(box, left), other = matrix.view(box, right), row = part(t, 0, 8);
-
-    Task(one, one, COUNT, 1).run();
-    Task(other, other, COUNT, 1).run();
-    Task(row, row, COUNT, 1, TensorArgType::INPUT).run();
-    ChipTensor newer = row;
-    newer.version = 1;
-    newer.start_offset = 60;
-    newer.shapes[0] = 4;
-    newer.extent_elem_cache = 4;
-    Task(newer, newer, COUNT, 1, TensorArgType::INPUT).run();
-}
-
-// In a MANUAL scope nothing is looked up; what is named counts; ids that are gone do, too.
-void order_by_hand(const ChipTaskArgs &entry)
-{
-    ChipTensor t = part(entry.tensor(0).ref(), 0, 4);
-    PTO2TaskId ids[2];
-
-    PTO2_SCOPE(PTO2ScopeMode::MANUAL)
-    {
-        ids[0] = Task(t, t, COUNT, 1).run().task_id();
-        ids[1] = Task(t, t, COUNT, 1).run().task_id();
-        Task named(t, t, COUNT, 1);
-        named.set_dependencies(ids, 2);
-        named.run();
-    }
-    Task(t, t, COUNT, 1).run(); // what was written there is not known
-}
-
 // ---- failures: the status is in the test ----
 
 void fatal(const ChipTaskArgs &entry)
@@ -290,6 +233,27 @@ void fatal(const ChipTaskArgs &entry)
         abort();
 }
 
+// After a task that counts, and one that would never complete unless the other one has run.
+static void submit_two(const ChipTaskArgs &entry)
+{
+    const ChipTensor &t = entry.tensor(0).ref();
+
+    Task(t, t, DEFER, 0, TensorArgType::NO_DEP).run();
+    Task(t, t, COUNT, 1).run();
+}
+
+void fatal_after_tasks(const ChipTaskArgs &entry)
+{
+    submit_two(entry);
+    rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "after two tasks");
+}
+
+void thrown_after_tasks(const ChipTaskArgs &entry)
+{
+    submit_two(entry);
+    always_assert(entry.tensor_count() == 99);
+}
+
 void thrown(const ChipTaskArgs &entry)
 {
     PTO2_SCOPE()
@@ -311,6 +275,32 @@ void no_blocks(const ChipTaskArgs &entry)
 
     set_blocks(task, 0);
     task.run();
+}
+
+// On three lanes. The predicate does not hold: only the submit is of interest.
+static void run_on_all_lanes(const ChipTaskArgs &entry, int16_t blocks)
+{
+    const ChipTensor &t = entry.tensor(0).ref();
+    Task task(t, t, COUNT, 1);
+    CoreTaskPredicate p;
+
+    p.operand.tensor = &t;
+    p.operand.ndims = 1;
+    p.op = PredicateOp::EQ;
+    p.target = 99;
+    task.set_predicate(p);
+    set_blocks(task, blocks);
+    rt_submit_task({ ON_AIC, ON_AIV, ON_AIV }, task);
+}
+
+void most_executions(const ChipTaskArgs &entry)
+{
+    run_on_all_lanes(entry, 32767 / 3);
+}
+
+void too_many_executions(const ChipTaskArgs &entry)
+{
+    run_on_all_lanes(entry, 32767 / 3 + 1);
 }
 
 void wrong_arguments(const ChipTaskArgs &entry)
@@ -364,13 +354,34 @@ void alloc_input(const ChipTaskArgs &entry)
     alloc_tensors(args);
 }
 
-void gang_too_wide(const ChipTaskArgs &entry)
+static void run_wide(const ChipTaskArgs &entry, const MixedKernels &kernels, int32_t cores)
 {
     Task task(entry.tensor(0).ref(), entry.tensor(0).ref(), SET, 1);
 
-    set_blocks(task, static_cast<int16_t>(rt_available_aiv_count() + 1));
+    set_blocks(task, static_cast<int16_t>(cores + 1));
     task.launch_spec.set_require_sync_start(true);
-    task.run();
+    rt_submit_task(kernels, task);
+}
+
+void gang_too_wide(const ChipTaskArgs &entry)
+{
+    run_wide(entry, { INVALID_KERNEL_ID, ON_AIV, INVALID_KERNEL_ID }, rt_available_aiv_count());
+}
+
+void gang_too_wide_for_cubes(const ChipTaskArgs &entry)
+{
+    run_wide(entry, { ON_AIC, INVALID_KERNEL_ID, INVALID_KERNEL_ID }, rt_available_cluster_count());
+}
+
+void gang_too_wide_for_clusters(const ChipTaskArgs &entry)
+{
+    run_wide(entry, { INVALID_KERNEL_ID, ON_AIV, ON_AIV }, rt_available_cluster_count());
+}
+
+void scope_too_deep(const ChipTaskArgs &)
+{
+    for (int i = 0; i < 65; i++)
+        rt_scope_begin();
 }
 
 void read_what_is_made(const ChipTaskArgs &)
@@ -389,11 +400,30 @@ void wait_for_data(const ChipTaskArgs &entry)
 {
     never_complete(entry);
     (void)get_tensor_data(entry.tensor(0).ref(), 0, nullptr);
+    *entry.tensor(0).ref().data_as<int32_t>() = 1; // too late, but it ends the task
 }
 
 void too_many_conditions(const ChipTaskArgs &entry)
 {
     Task(entry.tensor(0).ref(), entry.tensor(0).ref(), DEFER, DEFER_TOO_MANY).run();
+}
+
+// Two blocks of one task have 64 each; or 65 tasks wait.
+void too_many_together(const ChipTaskArgs &entry)
+{
+    Task task(entry.tensor(0).ref(), entry.tensor(0).ref(), DEFER, DEFER_MANY);
+
+    set_blocks(task, 2);
+    task.run();
+}
+
+void too_many_waiting(const ChipTaskArgs &entry)
+{
+    PTO2_SCOPE(PTO2ScopeMode::MANUAL)
+    {
+        for (int i = 0; i < 65; i++)
+            Task(entry.tensor(0).ref(), entry.tensor(0).ref(), DEFER, 0).run();
+    }
 }
 
 void unknown_condition(const ChipTaskArgs &entry)
@@ -439,14 +469,71 @@ void fill_window(const ChipTaskArgs &)
     nest(8);
 }
 
+// A task is kept while its scope is open or another task retains it; here until the counter
+// is raised, after eight tasks that need its place. To be waited for keeps nothing.
+static void keep(const ChipTensor &t, DepFlags kind)
+{
+    ChipTensor counter = part(t, 0, 1);
+    CoreTaskArgs none;
+    PTO2TaskId kept;
+
+    PTO2_SCOPE(PTO2ScopeMode::MANUAL)
+    {
+        kept = rt_submit_dummy_task(none).task_id();
+        PTO2_SCOPE(PTO2ScopeMode::MANUAL)
+        {
+            Task user(counter, counter, DEFER, 0);
+
+            user.set_dependencies_with_kinds(&kept, &kind, 1);
+            user.run();
+        }
+    }
+    for (int i = 0; i < 8; i++)
+        PTO2_SCOPE()
+        {
+            rt_submit_dummy_task(none);
+        }
+    *counter.data_as<int32_t>() = 1;
+}
+
+void keep_by_waiting(const ChipTaskArgs &entry)
+{
+    keep(entry.tensor(0).ref(), DEP_WAIT);
+}
+
+void keep_by_retaining(const ChipTaskArgs &entry)
+{
+    keep(entry.tensor(0).ref(), DEP_WAIT | DEP_RETAIN);
+}
+
+// With all limits of the reference.
+void fill_regions(const ChipTaskArgs &entry)
+{
+    const ChipTensor &t = entry.tensor(0).ref();
+    CoreTaskArgs args;
+
+    for (int i = 0; i < CORE_MAX_TENSOR_ARGS; i++)
+        args.add_output(t);
+    for (int i = 0; i < 2100 && !rt_is_fatal(); i++)
+        rt_submit_dummy_task(args);
+}
+
+void fill_ready(const ChipTaskArgs &)
+{
+    CoreTaskArgs args;
+
+    for (int i = 0; i < 8193 && !rt_is_fatal(); i++)
+        rt_submit_dummy_task(args);
+}
+
 void fill_dependencies(const ChipTaskArgs &)
 {
-    static PTO2TaskId ids[128];
+    static PTO2TaskId ids[129];
     CoreTaskArgs args, last;
 
     for (PTO2TaskId &id : ids)
         id = rt_submit_dummy_task(args).task_id();
-    last.set_dependencies(ids, 128);
+    last.set_dependencies(ids, 129);
     rt_submit_dummy_task(last);
 }
 

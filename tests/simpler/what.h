@@ -10,10 +10,11 @@ enum what {
     BLOCK, /* to[block] = blocks * 100 + block */
     LANE,  /* to[value] = lane + 1, by an AIV */
     MEET,  /* waits until `value` blocks have counted in to[0] */
+    HOLD,  /* counts in to[0], waits until to[1] is set */
     DEFER  /* completes when to[0] is at least 1; the value may be one of these */
 };
 
-enum { DEFER_TOO_MANY = 1, DEFER_UNKNOWN = 2 };
+enum { DEFER_TOO_MANY = 1, DEFER_UNKNOWN = 2, DEFER_MANY = 3 };
 
 /* Kernels by core. */
 enum { ON_AIV, ON_AIC };

@@ -38,14 +38,21 @@ static void meet(int32_t *counter, int32_t count)
         SPIN_WAIT_HINT();
 }
 
+static void hold(int32_t *counter)
+{
+    __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL);
+    while (__atomic_load_n(counter + 1, __ATOMIC_ACQUIRE) == 0)
+        SPIN_WAIT_HINT();
+}
+
 static void defer(int64_t *args, int32_t *counter, int32_t value)
 {
     AsyncCtx ctx = get_async_ctx(args);
 
     if (!async_ctx_is_deferred(ctx))
         return;
-    if (value == DEFER_TOO_MANY)
-        for (int i = 0; i < MAX_COMPLETIONS_PER_TASK; i++)
+    if (value == DEFER_TOO_MANY || value == DEFER_MANY)
+        for (int i = value == DEFER_MANY; i < MAX_COMPLETIONS_PER_TASK; i++)
             save_expected_notification_counter(ctx, counter, 0);
     if (value == DEFER_UNKNOWN)
         (void)register_completion_condition(
@@ -76,6 +83,8 @@ extern "C" __aicore__ void kernel_entry(__gm__ int64_t *args)
                            (get_dma_workspace(args, DMA_WORKSPACE_KIND_COUNT) != nullptr ? 200 : 0);
     else if (what == MEET)
         meet(first(to), value);
+    else if (what == HOLD)
+        hold(first(to));
     else if (what == DEFER)
         defer(args, first(to), value);
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# pto run and pto test name the kernel that leaves its intermediate tensor, also on an isolated
-# device, and let it pass with --no-guards.
+# pto run and pto test name the kernel that leaves its intermediate tensor, and the line of an
+# orchestration that reads scalars which it does not have, also on an isolated device, and let both
+# pass with --no-guards.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/${PTO:-build/bin/pto}
@@ -64,3 +65,23 @@ done
 "$pto" test mine --platform a2a3sim --name mine/odd >out 2>&1 && fail "pto test lets it pass"
 grep -q "$says" out || fail "pto test does not tell it"
 "$pto" test mine --platform a2a3sim --name mine/odd --no-guards >out 2>&1 || fail "pto test --no-guards looks"
+
+cat >mine/orch.c <<'C'
+#include <pto/orch.h>
+
+void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    for (uint32_t i = 0; i < entry->scalar_count; i++)
+        pto_aiv(o, 0, PTO_IN(&entry->tensor[0]), PTO_INOUT(&entry->tensor[1]), PTO_INT(0 * entry->scalar[i]));
+    volatile uint64_t last = entry->scalar[entry->scalar_count + 2]; /* line 7 */
+    (void)last;
+}
+C
+sed -i 's/2 \* x\[i\] + y/x[i] + y/' mine/golden.c
+says='orch.c:6: the orchestration used entry->scalar\[3\], but the entry has 1 scalars, after its submit of task 0 .*, in orchestrate (orch.c:7)'
+for how in '' --isolated; do
+    # shellcheck disable=SC2086
+    "$pto" run mine --case odd --platform a2a3sim $how >out 2>&1 && fail "a scalar that is not there ($how)"
+    [ "$(grep -c "$says" out)" -eq 2 ] || fail "not told in both modes ($how)"
+done
+"$pto" run mine --case odd --platform a2a3sim --no-guards >out 2>&1 || fail "--no-guards looks at scalars"

@@ -248,8 +248,11 @@ static void play_data(void)
 #endif
 }
 
+/* After as many tasks as scalar 1 says. */
 static void play_fatal(void)
 {
+    for (uint64_t i = 0; i < entry->scalar[1]; i++)
+        (void)submit_add(tensor(1), 1);
     rt->ops->report_fatal(rt, 42, "play_fatal", "%s %d", "it is", 42);
     noticed[0] = rt->ops->is_fatal(rt);
     rt->ops->report_fatal(rt, 43, "play_fatal", NULL); /* the first one stays */

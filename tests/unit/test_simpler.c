@@ -148,9 +148,9 @@ static struct pto_device *open_device(const struct built *b, uint32_t workers)
 
 static int run_on(struct pto_device *device, struct pto_callable *callable, struct trial *t)
 {
-    static const uint64_t scalar = 7;
+    static const uint64_t scalar[2] = { 7, 8 };
     struct pto_tensor tensor = pto_tensor_external(t->memory, (uint32_t[]){ SIZE }, 1, PTO_INT32);
-    struct pto_entry entry = { 1, t->scalar_count, &tensor, &scalar };
+    struct pto_entry entry = { 1, t->scalar_count, &tensor, scalar };
 
     pto_run_report_init(&t->report);
     return pto_run(device, callable, &entry, &t->options, &t->report);
@@ -244,6 +244,8 @@ static void the_configuration_counts_when_tasks_are_streamed(void **state)
         expect(&builds[i], "task_ids", status, is_streamed ? -1 : PTO_OK, &t);
         if (is_streamed)
             assert_non_null(strstr(t.report.error.text, "2 arguments are expected, 1 were given"));
+        t.scalar_count = 2; /* more may be given */
+        expect(&builds[i], "task_ids", run(&builds[i], "task_ids", &t), PTO_OK, &t);
     }
 }
 
@@ -252,34 +254,40 @@ struct outcome {
     int32_t at[SIZE]; /* what it leaves */
 };
 
-static void make_outcomes(struct outcome o[7])
+enum { OUTCOMES = 10 };
+
+static void make_outcomes(struct outcome o[OUTCOMES])
 {
     const float f = 3.5f;
 
-    memset(o, 0, 7 * sizeof(*o));
+    memset(o, 0, OUTCOMES * sizeof(*o));
     o[0].entry = "blocks";
     for (int i = 0; i < SIZE; i++)
         o[0].at[i] = i < 40 ? 4000 + i : 2400 + i - 40;
     o[1] = (struct outcome){ "lanes", { 32, 0, 1, 0, 1, 2 } };
     o[2] = (struct outcome){ "gang", { 16 } };
-    o[3] = (struct outcome){ "predicates", { 1, 0, 1, 0, 1, 1, 1, 1, [63] = -5 } };
+    o[3] = (struct outcome){ "predicates", { 1, 0, 1, 0, 1, 1, 1, 1, 1, [63] = -5 } };
     o[4] = (struct outcome){ "outputs", { 22, 22, 22, 22, 1122, 1122, 1122, 1122 } };
     o[5] = (struct outcome){ "elements", { [5] = -7, [10] = 42 } };
     memcpy(&o[5].at[0], &f, sizeof(f));
     o[6] = (struct outcome){ "deferred", { 1, 11 } };
+    o[7] = (struct outcome){ "gone", { 1, 2 } };
+    o[8] = (struct outcome){ "polling", { 16, 1 } };
+    o[9] = (struct outcome){ "seed", { 4 } };
 }
 
 static void tasks_do_what_they_did(void **state)
 {
-    struct outcome outcomes[7];
+    struct outcome outcomes[OUTCOMES];
 
     (void)state;
     make_outcomes(outcomes);
     for (int i = 0; i < BUILDS; i++)
-        for (int o = 0; o < 7; o++) {
+        for (int o = 0; o < OUTCOMES; o++) {
             struct trial t;
 
             init_trial(&t, &builds[i]);
+            t.options.has_guards = true; /* as `pto run` has them */
             expect(&builds[i], outcomes[o].entry, run(&builds[i], outcomes[o].entry, &t), PTO_OK,
                    &t);
             for (int k = 0; k < SIZE; k++)
@@ -316,9 +324,12 @@ static void dependencies_are_those_of_the_reference(void **state)
     static const struct {
         const char *entry, *edges;
     } orders[] = { { "order_of_uses", "0>1 0>3 2>3 0>4 2>4 4>5" },
-                   { "order_of_creators", "0>1 0>2 0>3" },
+                   { "order_of_creators", "0>1 0>2 0>3 0>4 0>5 0>7 5>7" },
                    { "order_of_parts", "0>2 1>2 0>3 1>3" },
-                   { "order_by_hand", "0>2 1>2" } };
+                   { "order_of_elements", "0>2" },
+                   { "order_of_boxes", "0>1 0>2 0>3 2>3 0>4 2>4 4>5" },
+                   { "order_of_predicates", "" },
+                   { "order_by_hand", "0>2 1>2 0>3" } };
 
     (void)state;
     for (int i = 0; i < BUILDS; i++)
@@ -332,6 +343,7 @@ static void dependencies_are_those_of_the_reference(void **state)
             expect(&builds[i], orders[o].entry, run(&builds[i], orders[o].entry, &t), PTO_OK, &t);
             count_words(t.edges, orders[o].edges, orders[o].entry, &builds[i]);
             count_words(orders[o].edges, t.edges, orders[o].entry, &builds[i]);
+            assert_int_equal(strlen(t.edges), strlen(orders[o].edges)); /* each once */
         }
 }
 
@@ -360,32 +372,45 @@ struct failure {
     int status[PTO_MODE_COUNT]; /* streamed, host-built */
     const char *text;           /* in the message; NULL: any */
     uint64_t window, heap, pool;
+    enum pto_limits limits;
 };
 
 static void failures_have_the_codes_of_the_reference(void **state)
 {
     static const struct failure failures[] = {
-        { "fatal", { -9, -9 }, "because of 3", 0, 0, 0 },
-        { "thrown", { -9, -9 }, "tensor_count() == 99", 0, 0, 0 },
-        { "no_lane", { -5, -5 }, "no lane has a kernel", 0, 0, 0 },
-        { "no_blocks", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
-        { "wrong_arguments", { -5, -5 }, "set_dependencies", 0, 0, 0 },
-        { "wrong_dependency", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
-        { "auto_in_manual", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
-        { "alloc_nothing", { -5, -5 }, "rules.cpp:", 0, 0, 0 },
-        { "alloc_scalar", { -5, -5 }, NULL, 0, 0, 0 },
-        { "alloc_input", { -5, -5 }, NULL, 0, 0, 0 },
-        { "gang_too_wide", { -7, -7 }, NULL, 0, 0, 0 },
-        { "read_what_is_made", { 0, -5 }, NULL, 0, 0, 0 },
-        { "wait_for_data", { -8, -5 }, NULL, 0, 0, 0 },
-        { "never_complete", { -100, -100 }, NULL, 0, 0, 0 },
-        { "unknown_condition", { -101, -101 }, NULL, 0, 0, 0 },
-        { "too_many_conditions", { -102, -102 }, NULL, 0, 0, 0 },
-        { "fill_scope", { -1, -3 }, NULL, .window = 4 },
-        { "fill_window", { -3, -3 }, NULL, .window = 4 },
-        { "fill_heap", { -2, -2 }, NULL, .heap = 1024 },
-        { "fill_dependencies", { -4, 0 }, NULL, .pool = 4 },
-        { "fill_dependencies", { 0, 0 }, NULL, 0, 0, 0 },
+        { .entry = "fatal", { -9, -9 }, "because of 3" },
+        { .entry = "thrown", { -9, -9 }, "tensor_count() == 99" },
+        { .entry = "no_lane", { -5, -5 }, "no lane has a kernel" },
+        { .entry = "no_blocks", { -5, -5 }, "task.h:" },
+        { .entry = "most_executions", { 0, 0 } },
+        { .entry = "too_many_executions", { 0, -5 }, "rules.cpp:" },
+        { .entry = "wrong_arguments", { -5, -5 }, "set_dependencies" },
+        { .entry = "wrong_dependency", { -5, -5 }, "task.h:" },
+        { .entry = "auto_in_manual", { -5, -5 }, "rules.cpp:" },
+        { .entry = "alloc_nothing", { -5, -5 }, "rules.cpp:" },
+        { .entry = "alloc_scalar", { -5, -5 } },
+        { .entry = "alloc_input", { -5, -5 } },
+        { .entry = "gang_too_wide", { -7, -7 } },
+        { .entry = "gang_too_wide_for_cubes", { -7, -7 } },
+        { .entry = "gang_too_wide_for_clusters", { -7, -7 } },
+        { .entry = "scope_too_deep", { -5, -5 }, "64" },
+        { .entry = "read_what_is_made", { 0, -5 } },
+        { .entry = "wait_for_data", { -8, -5 } },
+        { .entry = "never_complete", { -100, -100 } },
+        { .entry = "unknown_condition", { -101, -101 } },
+        { .entry = "too_many_conditions", { -102, -102 } },
+        { .entry = "too_many_waiting", { -102, -102 } },
+        { .entry = "too_many_together", { -103, -103 } },
+        { .entry = "keep_by_waiting", { 0, -3 }, NULL, .window = 4 },
+        { .entry = "keep_by_retaining", { -3, -3 }, NULL, .window = 4 },
+        { .entry = "fill_regions", { -11, -11 }, NULL, .limits = PTO_LIMITS_REFERENCE },
+        { .entry = "fill_ready", { 0, -104 }, NULL, .limits = PTO_LIMITS_REFERENCE },
+        { .entry = "fill_dependencies", { 0, -4 }, NULL, .limits = PTO_LIMITS_REFERENCE },
+        { .entry = "fill_scope", { -1, -3 }, NULL, .window = 4 },
+        { .entry = "fill_window", { -3, -3 }, NULL, .window = 4 },
+        { .entry = "fill_heap", { -2, -2 }, NULL, .heap = 1024 },
+        { .entry = "fill_dependencies", { -4, -4 }, NULL, .pool = 4 },
+        { .entry = "fill_dependencies", { 0, 0 } },
     };
 
     (void)state;
@@ -398,6 +423,7 @@ static void failures_have_the_codes_of_the_reference(void **state)
             init_trial(&t, &builds[i]);
             t.options.stall_timeout_ns = wanted == -100 ? 100 * MS : 0;
             t.options.data_timeout_ns = wanted == -8 ? 100 * MS : 0;
+            t.options.limits = want->limits;
             for (int ring = 0; ring < 4; ring++) {
                 t.options.rings.task_window[ring] = want->window;
                 t.options.rings.heap[ring] = want->heap;
@@ -406,6 +432,25 @@ static void failures_have_the_codes_of_the_reference(void **state)
             expect(&builds[i], want->entry, run(&builds[i], want->entry, &t), wanted, &t);
             if (wanted < 0 && want->text != NULL && strstr(t.report.error.text, want->text) == NULL)
                 fail_msg("%s: \"%s\" is not in: %s", want->entry, want->text, t.report.error.text);
+        }
+}
+
+/* What was submitted before an orchestration failed runs if tasks are streamed, and only then. */
+static void a_graph_that_is_not_whole_is_not_launched(void **state)
+{
+    static const char *const entries[] = { "fatal_after_tasks", "thrown_after_tasks" };
+
+    (void)state;
+    for (int i = 0; i < BUILDS; i++)
+        for (int e = 0; e < 2; e++) {
+            uint64_t executions = builds[i].mode == PTO_MODE_HOST ? 0 : 2;
+            struct trial t;
+
+            init_trial(&t, &builds[i]);
+            expect(&builds[i], entries[e], run(&builds[i], entries[e], &t), -9, &t);
+            assert_int_equal(t.report.tasks, 2);
+            assert_int_equal(t.report.executions, executions);
+            assert_int_equal(t.report.stopped, 2 - executions);
         }
 }
 
@@ -462,6 +507,7 @@ int main(void)
         cmocka_unit_test(dependencies_are_those_of_the_reference),
         cmocka_unit_test(other_rules_can_be_asked_for),
         cmocka_unit_test(failures_have_the_codes_of_the_reference),
+        cmocka_unit_test(a_graph_that_is_not_whole_is_not_launched),
         cmocka_unit_test(each_device_has_an_object_of_its_own),
     };
 

@@ -8,7 +8,7 @@
 #define _GNU_SOURCE
 #endif
 
-#include "sim/sim_arena.h"
+#include "base/arena.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -19,6 +19,12 @@
 #include "base/os.h"
 #include "pto/status.h"
 
+enum {
+    RANGES = 64, /* stretches of addresses that are tried */
+    RANGE_ALIGN = 1 << 30,
+};
+#define RANGE_FIRST (1ull << 45) /* far from programs, libraries, stacks and shadows of memory */
+
 /* Pieces lie in the order of their addresses and cover all of it. */
 struct piece {
     struct piece *next;
@@ -27,7 +33,7 @@ struct piece {
     bool is_taken;
 };
 
-struct sim_arena {
+struct arena {
     int file;
     char *base;
     uint64_t bytes;
@@ -38,9 +44,9 @@ struct sim_arena {
 static bool split(struct piece *p, uint64_t bytes);
 static void join(struct piece *p);
 
-int sim_arena_open(int file, void *addr, uint64_t bytes, struct sim_arena **arena_out)
+int arena_open(int file, void *addr, uint64_t bytes, struct arena **arena_out)
 {
-    struct sim_arena *a = calloc(1, sizeof(*a));
+    struct arena *a = calloc(1, sizeof(*a));
     struct piece *whole = calloc(1, sizeof(*whole));
     int status = PTO_ENOMEM;
 
@@ -68,7 +74,7 @@ free_arena:
     return status;
 }
 
-void sim_arena_close(struct sim_arena *a)
+void arena_close(struct arena *a)
 {
     if (a == NULL)
         return;
@@ -83,7 +89,7 @@ void sim_arena_close(struct sim_arena *a)
     free(a);
 }
 
-char *sim_arena_take(struct sim_arena *a, uint64_t bytes)
+char *arena_take(struct arena *a, uint64_t bytes)
 {
     uint64_t page = os_page_bytes();
     uint64_t rounded = (bytes + page - 1) / page * page;
@@ -101,7 +107,7 @@ char *sim_arena_take(struct sim_arena *a, uint64_t bytes)
     return p != NULL ? a->base + p->at : NULL;
 }
 
-void sim_arena_give(struct sim_arena *a, char *memory)
+void arena_give(struct arena *a, char *memory)
 {
     uint64_t at = (uint64_t)(memory - a->base);
     struct piece *before = NULL, *p;
@@ -145,4 +151,43 @@ static void join(struct piece *p)
     p->bytes += next->bytes;
     p->next = next->next;
     free(next);
+}
+
+/* ---- addresses ---- */
+
+/* NULL: there is something else, or no room. */
+static char *take_at(uint64_t addr, uint64_t bytes)
+{
+    char *range = mmap((void *)(uintptr_t)addr, bytes, PROT_NONE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (range == MAP_FAILED)
+        return NULL;
+    if (addr == 0 || (uint64_t)(uintptr_t)range == addr)
+        return range;
+    munmap(range, bytes);
+    return NULL;
+}
+
+/* Where nothing is by itself, in this process or in the program; else below what the system has. */
+char *arena_range_take(uint64_t bytes, uint32_t attempt)
+{
+    uint64_t step = (bytes + RANGE_ALIGN - 1) / RANGE_ALIGN * RANGE_ALIGN;
+    char *range = NULL;
+
+    for (uint32_t i = attempt; i < RANGES && range == NULL; i++)
+        range = take_at(RANGE_FIRST + i * step, bytes);
+    if (range != NULL)
+        return range;
+    range = take_at(0, bytes);
+    if (range == NULL || attempt == 0)
+        return range;
+    munmap(range, bytes);
+    return take_at((uint64_t)(uintptr_t)range - attempt * step, bytes);
+}
+
+void arena_range_give(char *range, uint64_t bytes)
+{
+    if (range != NULL)
+        munmap(range, bytes);
 }
