@@ -38,7 +38,7 @@ const struct cli_command cmd_install_door = {
         "Replaces the libraries of simpler's simulated platforms, below build/lib of DIR, by ours: "
         "its worker, its binding and its tests then run on this runtime, unchanged.\n\n"
         "DIR is simpler's source tree, the folder that its package is installed in, or the package "
-        "simpler_setup itself. What was there is kept beside it, as *.simpler.",
+        "simpler_setup itself. What was there is kept beside it, as simpler-*.",
     .notes = "The copies need this installation: they name its folder. Call it again when that has "
              "moved, or when simpler was built anew.",
     .options = options,
@@ -187,10 +187,11 @@ static int do_all(const struct request *request, const struct places *p, struct 
         int status;
 
         snprintf(path, sizeof(path), "%s/%s", p->to, libraries[i]);
-        snprintf(kept, sizeof(kept), "%s.simpler", path);
         snprintf(from, sizeof(from), "%s/%s", p->from, libraries[i]);
         snprintf(folder, sizeof(folder), "%s", path);
         *strrchr(folder, '/') = '\0';
+        /* Not as libhost_runtime.*, of which simpler expects one. */
+        snprintf(kept, sizeof(kept), "%s/simpler-%s", folder, strrchr(path, '/') + 1);
         if (!is_folder(folder) || (i == LIBRARIES - 1 && done == 0))
             continue;
         status = request->removes ? remove_one(path, kept, fault)

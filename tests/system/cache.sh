@@ -10,11 +10,6 @@ writers=
 trap 'kill -9 $writers 2>/dev/null || true; rm -rf "$work"' EXIT
 unset PTO_STORE PTO_STORE_MAX
 
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
 # Runs pto cache, expects an exit code and a phrase in what it prints.
 expect() {
     local code=$1 phrase=$2 got=0

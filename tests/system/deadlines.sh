@@ -8,14 +8,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 cd "$work"
-
-fail() {
-    echo "FAIL  $*"
-    exit 1
-}
 
 "$pto" new hung >/dev/null
 cp -r hung looping

@@ -10,16 +10,10 @@ tsan=$(realpath build/tsan/bin/pto)
 include=$(realpath include)
 lib=$(realpath build/lib)
 program=$(realpath tests/system/debug_run.c)
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp XDG_CACHE_HOME=$work/cache DEBUGINFOD_URLS='' HOME=$work
 cd "$work"
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
 
 has() { # file phrase...
     local file=$1

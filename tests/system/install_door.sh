@@ -41,7 +41,9 @@ for time in first second; do
     $pto install-door "$work/tree" >"$work/out"
     [ "$(grep -c '^installed ' "$work/out")" = 5 ]
     for name in $names; do
-        grep -qx "theirs: $name" "$work/tree/build/lib/$name.simpler" # also the second time
+        kept=$work/tree/build/lib/$(dirname "$name")/simpler-$(basename "$name")
+        grep -qx "theirs: $name" "$kept" # also the second time
+        [ "$(find "$work/tree/build/lib/$name"* | wc -l)" = 1 ]
         ldd "$work/tree/build/lib/$name" >"$work/needed"
         if grep 'not found' "$work/needed"; then
             exit 1

@@ -7,15 +7,9 @@
 # and none makes the formatter complain.
 set -eu
 cd "$(dirname "$0")/../.."
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 make -s --no-print-directory man
 pages=build/man/man3
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
 
 # What there is, apart from the way in which the pages are made: the compiler lists functions.
 cat include/pto/*.h >"$work/headers"

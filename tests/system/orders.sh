@@ -7,32 +7,10 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 export XDG_CACHE_HOME=$work/cache
 PATH=$(dirname "$pto"):$PATH
 cd "$work"
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
-# Runs pto, expects an exit code and phrases in what it prints.
-expect() { # code phrase... -- arguments
-    local code=$1 got=0 phrases=()
-    shift
-    while [ "$1" != -- ]; do
-        phrases+=("$1")
-        shift
-    done
-    shift
-    "$pto" "$@" >out 2>&1 </dev/null || got=$?
-    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat out)"
-    for phrase in "${phrases[@]}"; do
-        grep -qF -- "$phrase" out || fail "pto $*: no '$phrase' in: $(cat out)"
-    done
-}
 
 # y = x + 4, where `fill` makes x and a chain of four tasks makes the 4. The last task, `join`, reads
 # both.
@@ -128,8 +106,8 @@ END
 
 # ---- found ----
 
-expect 0 "6 passed, 0 failed" -- test rely --threads 1
-expect 1 "2 passed, 4 failed" "y[0]: expected 14, got 4" "(join, orch.c:45)" \
+expect_all 0 "6 passed, 0 failed" -- test rely --threads 1
+expect_all 1 "2 passed, 4 failed" "y[0]: expected 14, got 4" "(join, orch.c:45)" \
     "a task relies on another one without depending on it" -- \
     test rely --orders 6 --threads 1
 sed -n 's/.*To repeat it: //p' out >commands
@@ -143,12 +121,12 @@ while read -r command; do
     grep -q "order seed" again || fail "$command: $(cat again)"
     grep -qF "y[0]: expected 14, got 4" again || fail "$command: $(cat again)"
 done <commands
-expect 0 "orders   ok: 40, the last one is 46" -- run rely --mode stream --orders 40 --order-seed 7
-expect 1 "FAILED with order seed" "--isolated" "timeline t-tag-a5sim-stream.json" \
+expect_all 0 "orders   ok: 40, the last one is 46" -- run rely --mode stream --orders 40 --order-seed 7
+expect_all 1 "FAILED with order seed" "--isolated" "timeline t-tag-a5sim-stream.json" \
     "timeline t-tag-a5sim-stream-order" -- \
     run rely --case tag --mode stream --isolated --threads 1 --orders 6 --trace t
-expect 2 "orders" -- run rely --orders 0
-expect 2 "order-seed" -- test rely --order-seed 0
+expect_all 2 "orders" -- run rely --orders 0
+expect_all 2 "order-seed" -- test rely --order-seed 0
 echo "ok    found and repeated"
 
 # ---- repeated exactly ----
@@ -179,13 +157,13 @@ kernel trail clear 'int32_t *t = pto_tensor_data(pto_arg_tensor(args, 0));
 kernel trail note 'int32_t *t = pto_tensor_data(pto_arg_tensor(args, 0));
     if (pto_block_index(args) == 0)
         t[++t[0]] = (int32_t)args[2];'
-expect 0 -- build --orchestration trail/orch.c --kernel 0:aiv:trail/kernels/note.c \
+expect_all 0 -- build --orchestration trail/orch.c --kernel 0:aiv:trail/kernels/note.c \
     --kernel 1:aic:trail/kernels/note.c --kernel 2:aiv:trail/kernels/clear.c --signature out \
     --platform a5sim -o trail.ptoc
 for mode in stream host; do
     for seed in 1 2 3 4 5 6 7 13; do
         for twice in a b; do
-            expect 0 "order seed $seed" -- run trail.ptoc --mode $mode --order-seed $seed \
+            expect_all 0 "order seed $seed" -- run trail.ptoc --mode $mode --order-seed $seed \
                 --out "0=$mode-$seed-$twice.npy:int32[201]"
         done
         cmp -s $mode-$seed-a.npy $mode-$seed-b.npy || fail "$mode: seed $seed gives two orders"
@@ -194,6 +172,6 @@ for mode in stream host; do
         fail "$mode: different seeds give the same order"
 done
 # Nothing says what is expected: all orders have to give what the usual one gives.
-expect 1 "result   ok: not compared" "orders   FAILED with order seed 1" "--out 0=any.npy" -- \
+expect_all 1 "result   ok: not compared" "orders   FAILED with order seed 1" "--out 0=any.npy" -- \
     run trail.ptoc --mode host --threads 1 --orders 6 --out '0=any.npy:int32[201]'
 echo "ok    repeated exactly"

@@ -6,27 +6,18 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/build/bin/pto
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 cd "$work"
 export PTO_STORE=$work/store
 export TERM=xterm
 
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
-# Runs pto, expects an exit code and a phrase, and no control character but line ends and tabs.
-expect() { # code phrase arguments...
-    local code=$1 phrase=$2 got=0
-    shift 2
-    "$pto" "$@" >out 2>&1 </dev/null || got=$?
-    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat -v out)"
-    grep -qaF -- "$phrase" out || fail "pto $*: no '$phrase' in: $(cat -v out)"
-    ! LC_ALL=C grep -qa "[$(printf '\001')-$(printf '\010')$(printf '\013')-$(printf '\037')$(printf '\177')]" out ||
-        fail "pto $*: control characters: $(cat -v out)"
-    ! LC_ALL=C grep -qa "$(printf '\302\233')" out || fail "pto $*: a control sequence in UTF-8: $(cat -v out)"
+# As expect; and what is printed has no control character but line ends and tabs.
+expect_clean() { # code phrase arguments...
+    expect "$@"
+    ! LC_ALL=C grep -qa "[$(printf '\001')-$(printf '\010')$(printf '\013')-$(printf '\037')$(printf '\177')]" "$work/out" ||
+        fail "pto ${*:3}: control characters: $(cat -v "$work/out")"
+    ! LC_ALL=C grep -qa "$(printf '\302\233')" "$work/out" ||
+        fail "pto ${*:3}: a control sequence in UTF-8: $(cat -v "$work/out")"
 }
 
 # ---- names ----
@@ -42,20 +33,20 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 C
 printf '#include <pto/orch.h>\nvoid kernel_entry(int64_t *args) { *(volatile int *)8 = (int)args[0]; }\n' >"$esc.c"
 printf 'nonsense\033[2J;\n' >"bad$esc.c"
-expect 0 "compiled" build --orchestration orch.c --kernel "0:aiv:$esc.c" --name "$esc" -o a.ptoc
-expect 0 'k?[2J?]0;owned?' inspect a.ptoc --files
-expect 1 'k?[2J?]0;owned?' run a.ptoc --mode stream
-expect 1 'k?[2J?]0;owned?' run a.ptoc --mode stream --isolated
+expect_clean 0 "compiled" build --orchestration orch.c --kernel "0:aiv:$esc.c" --name "$esc" -o a.ptoc
+expect_clean 0 'k?[2J?]0;owned?' inspect a.ptoc --files
+expect_clean 1 'k?[2J?]0;owned?' run a.ptoc --mode stream
+expect_clean 1 'k?[2J?]0;owned?' run a.ptoc --mode stream --isolated
 grep -qa '^result ok' out && fail "a name makes a line of its own: $(cat -v out)"
-expect 1 'nonsense' build --orchestration orch.c --kernel "0:aiv:bad$esc.c" -o b.ptoc
+expect_clean 1 'nonsense' build --orchestration orch.c --kernel "0:aiv:bad$esc.c" -o b.ptoc
 mkdir "scene$esc"
 printf 'name: x\nsummary: "\\e[2Jgone"\n' >"scene$esc/scene.yaml"
-expect 1 "a text must not contain control characters" test .
+expect_clean 1 "a text must not contain control characters" test .
 rm -r "scene$esc"
-expect 1 "cannot be read" inspect "no$esc"
-expect 2 "unknown option" run "--$esc"
-expect 2 "unknown scene" run "$esc"
-expect 2 "unknown command" "$esc"
+expect_clean 1 "cannot be read" inspect "no$esc"
+expect_clean 2 "unknown option" run "--$esc"
+expect_clean 2 "unknown scene" run "$esc"
+expect_clean 2 "unknown command" "$esc"
 echo "ok    no name reaches the terminal as it is"
 
 # ---- sizes ----
@@ -90,30 +81,30 @@ fi
 
 # ---- scenes ----
 
-expect 0 "made layer-norm.2" new layer-norm.2
-expect 2 "is not a name" new ./-x
+expect_clean 0 "made layer-norm.2" new layer-norm.2
+expect_clean 2 "is not a name" new ./-x
 cd layer-norm.2
-expect 0 "layer-norm.2: y = alpha" run --platform a2a3sim --mode stream
-expect 0 "compiled" build . -o ../n.ptoc
-expect 0 "       1  inout   y float32 [n]" inspect ../n.ptoc
-grep -q "       2  scalar  alpha float32" out || fail "inspect tells no names: $(cat out)"
+expect_clean 0 "layer-norm.2: y = alpha" run --platform a2a3sim --mode stream
+expect_clean 0 "compiled" build . -o ../n.ptoc
+expect_clean 0 "       1  inout   y float32 [n]" inspect ../n.ptoc
+grep -q "       2  scalar  alpha float32" "$work/out" || fail "inspect tells no names: $(cat "$work/out")"
 "$pto" inspect ../n.ptoc --json | python3 -c '
 import json, sys
 assert json.load(sys.stdin)["arguments"][0] == {
     "direction": "in", "name": "x", "type": "float32", "shape": "[n]"}' || fail "inspect --json"
 cp scene.yaml ../good.yaml
 sed 's/, params: { n: 1024/, clusters: 1000, params: { n: 1024/' ../good.yaml >scene.yaml
-expect 1 "scene.yaml:19:30: 1000 clusters, but a2a3sim has at most 24" run
+expect_clean 1 "scene.yaml:19:30: 1000 clusters, but a2a3sim has at most 24" run
 sed 's/, params: { n: 1024/, clusters: 30, params: { n: 1024/' ../good.yaml >scene.yaml
-expect 1 "30 clusters, but a2a3sim has at most 24" run --platform a5sim
+expect_clean 1 "30 clusters, but a2a3sim has at most 24" run --platform a5sim
 sed 's/, params: { n: 1024/, clusters: 30, platforms: [a5sim], params: { n: 1024/' ../good.yaml >scene.yaml
-expect 0 "result   ok" run --platform a5sim --mode stream
+expect_clean 0 "result   ok" run --platform a5sim --mode stream
 cp ../good.yaml scene.yaml
-expect 2 "--clusters 25, but a2a3sim has at most 24" run --platform a2a3sim --clusters 25
-expect 2 "--clusters 37, but the largest chip has at most 36" run --clusters 37
-expect 1 "30 clusters, but a2a3sim has at most 24" run --clusters 30 --mode stream
+expect_clean 2 "--clusters 25, but a2a3sim has at most 24" run --platform a2a3sim --clusters 25
+expect_clean 2 "--clusters 37, but the largest chip has at most 36" run --clusters 37
+expect_clean 1 "30 clusters, but a2a3sim has at most 24" run --clusters 30 --mode stream
 printf 'name: x\ncases:\n\t- { name: a }\n' >scene.yaml
-expect 1 "scene.yaml:3:1: the line begins with a tab; indent it with blanks" run
+expect_clean 1 "scene.yaml:3:1: the line begins with a tab; indent it with blanks" run
 cd ..
-expect 0 "vector" run --platform a2a3sim --mode stream # no scene is here
+expect_clean 0 "vector" run --platform a2a3sim --mode stream # no scene is here
 echo "ok    scenes of this folder, their names, clusters and tabs"

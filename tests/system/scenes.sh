@@ -7,33 +7,11 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 platforms=$(PTO=$pto tests/system/platforms.sh | wc -l)
 runs=$((2 * 2 * platforms)) # of a new scene: cases, modes, platforms
 export XDG_CACHE_HOME=$work/cache
 cd "$work"
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
-# Runs pto, expects an exit code and phrases in what it prints.
-expect() { # code phrase... -- arguments
-    local code=$1 got=0 phrases=()
-    shift
-    while [ "$1" != -- ]; do
-        phrases+=("$1")
-        shift
-    done
-    shift
-    "$pto" "$@" >out 2>&1 </dev/null || got=$?
-    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat out)"
-    for phrase in "${phrases[@]}"; do
-        grep -qF -- "$phrase" out || fail "pto $*: no '$phrase' in: $(cat out)"
-    done
-}
 
 # A copy of the new scene, with a change to one of its files.
 variant() { # name file sed-script
@@ -45,16 +23,16 @@ variant() { # name file sed-script
 
 # ---- new ----
 
-expect 0 "made new; next: pto test new" -- new new
-expect 0 "$runs passed, 0 failed, 0 skipped" -- test new
-expect 0 "result   ok: y " "written  y to y.npy" -- run new --case odd --out y=y.npy
-expect 1 "File exists" -- new new
-expect 2 "'a b' is not a name" -- new "a b"
-expect 2 "usage: pto new" -- new
-expect 2 "unexpected argument 'b'" -- new a b
-expect 1 "No such file" -- new no/where
+expect_all 0 "made new; next: pto test new" -- new new
+expect_all 0 "$runs passed, 0 failed, 0 skipped" -- test new
+expect_all 0 "result   ok: y " "written  y to y.npy" -- run new --case odd --out y=y.npy
+expect_all 1 "File exists" -- new new
+expect_all 2 "'a b' is not a name" -- new "a b"
+expect_all 2 "usage: pto new" -- new
+expect_all 2 "unexpected argument 'b'" -- new a b
+expect_all 1 "No such file" -- new no/where
 variant no_scalar golden.c 's/"alpha")/"beta")/'
-expect 1 "the golden asks for the scalar 'beta', which scene.yaml does not have" -- run no_scalar --platform a5sim
+expect_all 1 "the golden asks for the scalar 'beta', which scene.yaml does not have" -- run no_scalar --platform a5sim
 echo "ok    new"
 
 # ---- what a kernel may use ----
@@ -65,47 +43,47 @@ s/^    for/    volatile char room[7 << 20];\n    for (unsigned i = 0; i < sizeof
 s/alpha \* x\[i\]/(float)(room[0] * log(exp((double)(alpha * x[i]))))/'
 sed -i 's/PTO_PASS(0)/&, PTO_GANG(2)/' deep/orch.c
 sed -i 's/rtol: 1e-6, atol: 1e-6/rtol: 1e-5, atol: 1e-5/' deep/scene.yaml
-expect 0 "$runs passed" -- test deep
-(ulimit -s 1024 && expect 0 "$runs passed" -- test deep)
+expect_all 0 "$runs passed" -- test deep
+(ulimit -s 1024 && expect_all 0 "$runs passed" -- test deep)
 echo "ok    libm and the stack"
 
 # ---- a wrong result ----
 
 variant wrong kernels/axpy.c 's/y\[i\] = alpha/if (i == 7) y[i] = 0.0f \/ (y[i] - y[i]); else if (i != 9) y[i] = alpha/'
-expect 1 "4 failed" -- test wrong --platform a5sim
+expect_all 1 "4 failed" -- test wrong --platform a5sim
 [ "$(grep -c 'y: 8 of 10[02][04] elements differ (float32, rtol 1e-06, atol 1e-06)' out)" = 4 ] || fail "$(cat out)"
 [ "$(grep -c 'NaN: 4, of which 4 are not expected' out)" = 4 ] || fail "$(cat out)"
 grep -qE 'y\[7\]: expected -?[0-9.]+, got -?nan; last written by task 0 \(axpy, orch.c:[0-9]+\)$' out || fail "$(cat out)"
 grep -qE 'y\[265\]: expected [-0-9.e]+, got [-0-9.e]+ \([0-9]+ ULP\); last written by task 1 \(axpy, ' out || fail "$(cat out)"
 grep -qE 'largest error: [0-9.]+ at y\[[0-9]+\]; relative: [0-9.]+ at y\[[0-9]+\]; [0-9]+ ULP at most' out || fail "$(cat out)"
 grep -qx '        and 3 more' out || fail "$(cat out)"
-expect 1 "FAILED: the result is not the expected one (-220)" "y[7]: expected" -- run wrong --mode host
+expect_all 1 "FAILED: the result is not the expected one (-220)" "y[7]: expected" -- run wrong --mode host
 # What no task writes shows, in each round, though the run before left the right numbers in the buffer.
 variant part orch.c 's/at < n; at/at + TILE < n; at/'
 sed -i 's/direction: inout/direction: out/' part/scene.yaml
 sed -i 's/pto_scene_data(s, "y")/pto_scene_data(s, "x")/; /random(s, "y"/d' part/golden.c
 sed -i 's/y\[i\] = alpha.*/y[i] = alpha * x[i] + x[i];/' part/kernels/axpy.c
 sed -i 's/PTO_INOUT(&to)/PTO_WRITE(\&to)/' part/orch.c
-expect 1 "y: 256 of 1024 elements differ" "NaN: 256, of which 256" "got nan; no task has it as an output" -- test part --rounds 3
+expect_all 1 "y: 256 of 1024 elements differ" "NaN: 256, of which 256" "got nan; no task has it as an output" -- test part --rounds 3
 grep -q 'in round 1 of 3: ' out || fail "$(cat out)"
 # Beyond the end of an output.
 variant beyond kernels/axpy.c 's/y\[i\] = alpha.*/y[i] = 3 * x[i]; y[tensor->shapes[0]] = 1;/'
 sed -i 's/direction: inout/direction: out/' beyond/scene.yaml
 sed -i 's/pto_scene_data(s, "y")/pto_scene_data(s, "x")/; /random(s, "y"/d' beyond/golden.c
 sed -i 's/PTO_INOUT(&to)/PTO_WRITE(\&to)/' beyond/orch.c
-expect 1 "argument 'y'" "(-211)" -- test beyond --name '*/small' --platform a5sim
+expect_all 1 "argument 'y'" "(-211)" -- test beyond --name '*/small' --platform a5sim
 variant over kernels/axpy.c 's/y\[i\] = alpha/y[i == 231 ? i + 1 : i] = alpha/' # 1000 = 3 * 256 + 232
-expect 1 "argument 'y'" "(-211)" -- test over --name '*/odd' --platform a5sim
+expect_all 1 "argument 'y'" "(-211)" -- test over --name '*/odd' --platform a5sim
 # A process that says 0 without a result has not passed.
 variant leaves kernels/axpy.c '1a #include <stdlib.h>
 s/y\[i\] = alpha/if (i == 9) exit(0); else y[i] = alpha/'
-expect 1 "the process ended in the run, with code 0" -- run leaves --platform a5sim
-expect 1 "the process ended in the run, with code 0" -- test leaves --platform a5sim
+expect_all 1 "the process ended in the run, with code 0" -- run leaves --platform a5sim
+expect_all 1 "the process ended in the run, with code 0" -- test leaves --platform a5sim
 variant quits golden.c '1a #include <stdlib.h>
 s/return 0/exit(0)/'
-expect 1 "the process ended in the golden, with code 0" -- run quits --platform a5sim
+expect_all 1 "the process ended in the golden, with code 0" -- run quits --platform a5sim
 variant endless golden.c 's/return 0/for (volatile int i = 0;; i = 1) {} return 0/'
-expect 1 "it did not finish in time in the golden and was killed" -- run endless --platform a5sim --timeout 0.5
+expect_all 1 "it did not finish in time in the golden and was killed" -- run endless --platform a5sim --timeout 0.5
 echo "ok    a wrong result"
 
 # ---- crashes, hangs, refusals ----
@@ -120,7 +98,7 @@ variant orch_bad orch.c 's/pto_aiv(o, AXPY/pto_aiv(o, 5/'
 variant no_compile kernels/axpy.c 's/y\[i\] = alpha/y[i] = beta/'
 variant bad_yaml scene.yaml 's/^golden:/goldne:/'
 variant printing kernels/axpy.c 's/^void/#include <stdio.h>\nvoid/; s/y\[i\] = alpha.*/if (i == 0) printf("hello from a kernel\\n");/'
-expect 1 "FAIL  bad_yaml" "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'" \
+expect_all 1 "FAIL  bad_yaml" "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'" \
     "FAIL  golden_crash/small a5sim stream" "the process died in the golden: Segmentation fault" \
     "ok    golden_crash/odd a5sim host" \
     "FAIL  golden_exit/odd a5sim stream" "the golden returned 1000" \
@@ -145,28 +123,28 @@ assert len(failed) == int(root.get("failures")) == int(said[2]), len(failed)
 assert any("hello from a kernel" in (c.findtext("system-out") or "") for c in failed)
 assert {s.get("name") for s in root} >= {"new", "wrong", "bad_yaml"}
 PY
-expect 1 "pto run: the process died in the golden: Segmentation fault" -- run golden_crash
-expect 1 "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'" -- run bad_yaml
-expect 1 "build    FAILED" "beta" -- run no_compile --platform a5sim
+expect_all 1 "pto run: the process died in the golden: Segmentation fault" -- run golden_crash
+expect_all 1 "bad_yaml/scene.yaml:15:1: a scene has no key 'goldne'" -- run bad_yaml
+expect_all 1 "build    FAILED" "beta" -- run no_compile --platform a5sim
 rm kernel_hang golden_hang -r
 echo "ok    crashes, hangs, refusals"
 
 # ---- filters ----
 
-expect 0 "new/odd a2a3sim stream" -- test new --list
+expect_all 0 "new/odd a2a3sim stream" -- test new --list
 [ "$(wc -l <out)" = $runs ] || fail "not $runs lines: $(cat out)"
-expect 0 "$platforms passed, 0 failed" -- test . --name 'new/o*' --mode host
-expect 0 "1 passed, 0 failed" -- test new --name new/odd --mode stream --platform a5sim --rounds 20
-expect 0 "$runs passed" -- test new new/scene.yaml ./new/
-expect 2 "no case matches" -- test new --name nothing
-expect 2 "'nowhere' does not exist" -- test nowhere
-expect 2 "no scene.yaml or kernel_config.py in or below 'cache'" -- test cache
-expect 2 "--rounds must be a number from 1 to 1000000, not '0'" -- test new --rounds 0
-expect 2 "--mode must be stream, host or all" -- test new --mode fast
-expect 2 "unknown platform 'nochip'" -- test new --platform nochip
-expect 1 "1 failed" "not reached" -- test wrong --jobs 1 -x
-expect 1 "cannot be written: No such file" -- test new --mode host --junit no/where.xml
-expect 2 "its cases: small odd" -- run new --case large
+expect_all 0 "$platforms passed, 0 failed" -- test . --name 'new/o*' --mode host
+expect_all 0 "1 passed, 0 failed" -- test new --name new/odd --mode stream --platform a5sim --rounds 20
+expect_all 0 "$runs passed" -- test new new/scene.yaml ./new/
+expect_all 2 "no case matches" -- test new --name nothing
+expect_all 2 "'nowhere' does not exist" -- test nowhere
+expect_all 2 "no scene.yaml or kernel_config.py in or below 'cache'" -- test cache
+expect_all 2 "--rounds must be a number from 1 to 1000000, not '0'" -- test new --rounds 0
+expect_all 2 "--mode must be stream, host or all" -- test new --mode fast
+expect_all 2 "unknown platform 'nochip'" -- test new --platform nochip
+expect_all 1 "1 failed" "not reached" -- test wrong --jobs 1 -x
+expect_all 1 "cannot be written: No such file" -- test new --mode host --junit no/where.xml
+expect_all 2 "its cases: small odd" -- run new --case large
 echo "ok    filters"
 
 # ---- the user's own data ----
@@ -185,43 +163,43 @@ PY
 value() { # file: its numbers
     python3 -c 'import struct, sys; b = open(sys.argv[1], "rb").read(); b = b[10 + b[8] + 256 * b[9]:]; print(*struct.unpack("<%df" % (len(b) // 4), b))' "$1"
 }
-expect 0 "result   ok: y exact (5 float32)" -- run new --in x=x.npy --in y=y.npy --out y=out.npy
+expect_all 0 "result   ok: y exact (5 float32)" -- run new --in x=x.npy --in y=y.npy --out y=out.npy
 [ "$(value out.npy)" = "12.0 24.0 36.0 48.0 60.0" ] || fail "out.npy: $(value out.npy)"
-expect 1 "makes n 6, and another file made it 5" -- run new --in x=x.npy --in y=z.npy
-expect 1 "has the shape [5, 1], but argument 'x' has [1024]" -- run new --in x=flat.npy
-expect 2 "the scene has no input of that name" -- run new --in q=x.npy
-expect 2 "cannot be read: No such file" -- run new --in x=none.npy
-expect 2 "--in must be NAME=FILE.npy" -- run new --in x
-expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,inout,scalar -o new.ptoc
-expect 0 "written  1 to out.npy" "result   ok: not compared" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
+expect_all 1 "makes n 6, and another file made it 5" -- run new --in x=x.npy --in y=z.npy
+expect_all 1 "has the shape [5, 1], but argument 'x' has [1024]" -- run new --in x=flat.npy
+expect_all 2 "the scene has no input of that name" -- run new --in q=x.npy
+expect_all 2 "cannot be read: No such file" -- run new --in x=none.npy
+expect_all 2 "--in must be NAME=FILE.npy" -- run new --in x
+expect_all 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,inout,scalar -o new.ptoc
+expect_all 0 "written  1 to out.npy" "result   ok: not compared" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
 [ "$(value out.npy)" = "13.0 26.0 39.0 52.0 65.0" ] || fail "out.npy: $(value out.npy)"
-expect 1 "argument 1 is an inout; give it with --in 1=FILE.npy" -- run new.ptoc --in 0=x.npy --scalar 3.0
-expect 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc --in 0=x.npy --in 1=y.npy
-expect 1 "there is no argument 2: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
-expect 1 "the arguments have no names here, but numbers" -- run new.ptoc --in x=x.npy
-expect 1 "--scalar must be a number that fits its type, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
+expect_all 1 "argument 1 is an inout; give it with --in 1=FILE.npy" -- run new.ptoc --in 0=x.npy --scalar 3.0
+expect_all 1 "the entry has 1 scalars; give each with --scalar" -- run new.ptoc --in 0=x.npy --in 1=y.npy
+expect_all 1 "there is no argument 2: the entry has 2" -- run new.ptoc --in 0=x.npy --in 1=y.npy --in 2=y.npy --scalar 1
+expect_all 1 "the arguments have no names here, but numbers" -- run new.ptoc --in x=x.npy
+expect_all 1 "--scalar must be a number that fits its type, not '9223372036854775808'" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 9223372036854775808
 # What would have no effect is refused.
-expect 2 "--scalar is for artefacts" -- run new --scalar 3
-expect 2 "--expect-isa is for artefacts" -- run new --expect-isa "$work"
-expect 2 "--case is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --case odd
-expect 2 "--flag is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --flag=-DX
-expect 0 "new.ptoc: 0 compiled, 2 from the store" -- build new
-expect 0 "written  1 to out.npy" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
-expect 2 "a scene names its sources" -- build new --signature in
-expect 2 "--out writes the result of one case" -- run new --case all --out y=out.npy
-expect 2 "--in names 'x' twice" -- run new --in x=x.npy --in x=x.npy
+expect_all 2 "--scalar is for artefacts" -- run new --scalar 3
+expect_all 2 "--expect-isa is for artefacts" -- run new --expect-isa "$work"
+expect_all 2 "--case is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --case odd
+expect_all 2 "--flag is for scenes" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --flag=-DX
+expect_all 0 "new.ptoc: 0 compiled, 2 from the store" -- build new
+expect_all 0 "written  1 to out.npy" -- run new.ptoc --in 0=x.npy --in 1=y.npy --scalar 3.0 --out 1=out.npy
+expect_all 2 "a scene names its sources" -- build new --signature in
+expect_all 2 "--out writes the result of one case" -- run new --case all --out y=out.npy
+expect_all 2 "--in names 'x' twice" -- run new --in x=x.npy --in x=x.npy
 mkdir -p twins
 cp -r new twins/a
 cp -r new twins/b
-expect 1 "twins/b has the same name as the scene in twins/a: new" "1 failed" -- test twins --mode host
-expect 2 "unknown scene 'old'" -- build old
-expect 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,out,scalar -o out.ptoc
-expect 1 "nothing says its type and shape" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
-expect 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out '1=none.npy:float32[5]' --scalar 1.5 --mode host
+expect_all 1 "twins/b has the same name as the scene in twins/a: new" "1 failed" -- test twins --mode host
+expect_all 2 "unknown scene 'old'" -- build old
+expect_all 0 -- build --orchestration new/orch.c --kernel 0:aiv:new/kernels/axpy.c --signature in,out,scalar -o out.ptoc
+expect_all 1 "nothing says its type and shape" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
+expect_all 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out '1=none.npy:float32[5]' --scalar 1.5 --mode host
 [ "$(value none.npy)" = "nan nan nan nan nan" ] || fail "an output begins as something: $(value none.npy)"
-expect 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
+expect_all 0 "written  1 to none.npy" -- run out.ptoc --in 0=x.npy --out 1=none.npy --scalar 1.5
 truncate -s 100 new.ptoc
-expect 1 "pto run: " -- run new.ptoc --in 0=x.npy
+expect_all 1 "pto run: " -- run new.ptoc --in 0=x.npy
 echo "ok    the user's own data"
 
 # ---- Ctrl-C ----

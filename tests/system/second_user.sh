@@ -8,15 +8,9 @@ set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/build/bin/pto
 export TMPDIR=/tmp # where the other user may look and write
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 unset PTO_STORE PTO_STORE_MAX PTO_ISA_ROOT
 umask 022
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
 
 if [ "$(id -u)" != 0 ] || ! command -v setpriv >/dev/null; then
     echo "skip  only root can be a second user as well (setpriv)"

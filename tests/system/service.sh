@@ -6,14 +6,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 export XDG_CACHE_HOME=$work/cache
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
 
 "$pto" build examples/gang -o "$work/gang.ptoc" >"$work/out"
 gcc -std=gnu11 -Wall -Wextra -Werror -Iinclude examples/service/service.c -o "$work/service" \

@@ -5,23 +5,9 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$PWD/build/bin/pto
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+source tests/system/expect.sh
 cd "$work"
 export PTO_STORE=$work/store
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
-expect() { # code phrase arguments...
-    local code=$1 phrase=$2 got=0
-    shift 2
-    "$pto" "$@" >out 2>&1 </dev/null || got=$?
-    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat out)"
-    grep -qF -- "$phrase" out || fail "pto $*: no '$phrase' in: $(cat out)"
-}
 
 printf '#include <pto/orch.h>\nvoid orchestrate(struct pto_orch *o, const struct pto_entry *e) { (void)o; (void)e; }\n' >orch.c
 expect 0 "compiled" build --orchestration orch.c -o a.ptoc

@@ -7,13 +7,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
+source tests/system/expect.sh
 
 make -s --no-print-directory lib cli build/obj/units.a
 ${CC:-gcc} -std=gnu11 -Wall -Wextra -Werror -Iinclude -Isrc -o "$work/make_artefact" tests/system/make_artefact.c \

@@ -13,32 +13,8 @@
 #endif
 
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "pto/pto.h"
-
-/* Last: its macro fail() would rewrite a member of that name in pto.h. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-enum { HAS_HANDLER = 0 };
-/* What an orchestration that was left had allocated stays, on purpose. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-#else
-enum { HAS_HANDLER = 1 };
-#endif
+#include "gate_test.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { IS_SLOWED = 1 };
@@ -46,7 +22,6 @@ enum { IS_SLOWED = 1 };
 enum { IS_SLOWED = 0 };
 #endif
 
-#define MS 1000000ull
 #define NEVER_NS (600000 * MS)
 
 enum { CHAIN = 1000, ROUND = 64, TRIES = 10 };
@@ -62,40 +37,8 @@ enum kernel {
 };
 
 static float values[16];
-static uint32_t is_gate_open, standing;
 
 /* ---- kernels ---- */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 * MS + (uint64_t)now.tv_nsec;
-}
-
-static void rest(void)
-{
-    nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
-}
-
-static void pass_time(uint64_t ns)
-{
-    uint64_t end = now_ns() + ns;
-
-    while (now_ns() < end)
-        rest();
-}
-
-static uint32_t load(const uint32_t *word)
-{
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-static void store(uint32_t *word, uint32_t value)
-{
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
 
 static void take_half(int64_t *args)
 {
@@ -348,12 +291,6 @@ static int call(struct pto_device *device, pto_orch_fn orchestration, struct tim
 
     pto_run_report_init(report);
     return pto_run(device, p->callable, &p->entry, &p->options, report);
-}
-
-static void assert_in(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("\"%s\" is not in \"%s\"", part, text);
 }
 
 static void assert_works(struct pto_device *device)

@@ -17,29 +17,17 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "pto/pto.h"
-
-/* Last: its macro fail() would rewrite a member of that name in pto.h. */
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "gate_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-enum { HAS_HANDLER = 0, CRASHES = 0, ROUNDS = 20 };
+enum { CRASHES = 0, ROUNDS = 20 };
 #elif defined(__SANITIZE_THREAD__)
-enum { HAS_HANDLER = 1, CRASHES = 100, ROUNDS = 20 };
+enum { CRASHES = 100, ROUNDS = 20 };
 #else
-enum { HAS_HANDLER = 1, CRASHES = 1000, ROUNDS = 200 };
+enum { CRASHES = 1000, ROUNDS = 200 };
 #endif
 
 #if defined(__SANITIZE_THREAD__)
@@ -47,17 +35,6 @@ enum { HAS_CHILD_THREADS = 0 }; /* TSan cannot follow threads that a child start
 #else
 enum { HAS_CHILD_THREADS = 1 };
 #endif
-
-#if defined(__SANITIZE_ADDRESS__)
-/* What the kernels of a lost device may use stays, on purpose. */
-__attribute__((visibility("default"))) const char *__asan_default_options(void);
-const char *__asan_default_options(void)
-{
-    return "detect_leaks=0";
-}
-#endif
-
-#define MS 1000000ull
 
 /* What a kernel does is in its last scalar. */
 enum act {
@@ -80,44 +57,11 @@ enum { KERNEL_AIV, KERNEL_AIC, KERNELS };
 
 static uint32_t words[16];
 static uint32_t counted;
-static uint32_t standing;
-static uint32_t is_gate_open;
 static uint32_t has_crashed;
 static uint32_t was_on_caller;
 static uint32_t counter;
 static uint64_t caller;      /* its pthread_t */
 static uint32_t signal_next; /* ACT_CRASH: 0 SIGSEGV, else raised */
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static void rest(void)
-{
-    nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
-}
-
-static void pass_time(uint64_t ns)
-{
-    uint64_t end = now_ns() + ns;
-
-    while (now_ns() < end)
-        rest();
-}
-
-static uint32_t load(const uint32_t *word)
-{
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-static void store(uint32_t *word, uint32_t value)
-{
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
 
 static bool await(const uint32_t *word, uint32_t value)
 {
@@ -322,12 +266,6 @@ static void assert_works(struct pto_device *device)
     store(&counted, 0);
     assert_int_equal(run(device, orchestrate_well, (struct times){ 0 }, &report), PTO_OK);
     assert_int_equal(load(&counted), 3);
-}
-
-static void assert_in(const char *text, const char *part)
-{
-    if (strstr(text, part) == NULL)
-        fail_msg("\"%s\" is not in \"%s\"", part, text);
 }
 
 static void assert_in_story(struct pto_device *device, const char *part)

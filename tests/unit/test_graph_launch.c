@@ -691,9 +691,10 @@ static void launch_short(void)
     struct pto_graph *graph = build(callable, entry_for(&room[0], 1, 3));
     bool was_kept = false;
 
-    for (int i = 0; i < LAUNCHES; i++)
+    /* That it is tried depends on times, and so on what else the machine does. */
+    for (int i = 0; i < LAUNCHES || (!was_kept && !IS_SANITIZED && i < 1000 * LAUNCHES); i++)
         was_kept = launch_short_once(graph) == 0 || was_kept;
-    assert_true(was_kept || IS_SANITIZED); /* it was tried, at least */
+    assert_true(was_kept || IS_SANITIZED);
     __atomic_store_n(&fail_at, KERNEL_DOUBLE, __ATOMIC_RELAXED);
     __atomic_store_n(&fail_how, HOW_SLOW, __ATOMIC_RELAXED);
     assert_true(launch_short_once(graph) != 0 || workers == 1);

@@ -4,87 +4,13 @@
  * loaded from where it was built and called through its functions' names alone. The
  * callables are ours, in blobs of the reference's layout.
  */
-#include <dirent.h>
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <limits.h>
 
-#include "hostlib/worker_abi.h"
 #include "pto/door.h"
 #include "wire/chip_callable.h"
 #include "tests/unit/door_plays.h"
-#include "tests/unit/artefact_test.h"
+#include "tests/unit/hostlib_call.h"
 
-/* X(name): every function that the worker looks up. */
-#define FUNCTIONS(X)                          \
-    X(simpler_host_log_bind_state)            \
-    X(create_device_context)                  \
-    X(destroy_device_context)                 \
-    X(simpler_init)                           \
-    X(finalize_device)                        \
-    X(get_runtime_size)                       \
-    X(get_runtime_alignment)                  \
-    X(device_malloc_ctx)                      \
-    X(device_free_ctx)                        \
-    X(committed_device_memory_ctx)            \
-    X(copy_to_device_ctx)                     \
-    X(copy_from_device_ctx)                   \
-    X(simpler_register_callable)              \
-    X(simpler_unregister_callable)            \
-    X(simpler_prepare_run)                    \
-    X(simpler_launch_run)                     \
-    X(simpler_poll_run)                       \
-    X(simpler_wait_run)                       \
-    X(simpler_finalize_run)                   \
-    X(simpler_run)                            \
-    X(simpler_provision_dma_workspace)        \
-    X(get_aicpu_dlopen_count)                 \
-    X(get_host_dlopen_count)                  \
-    X(get_run_stream_set_create_count)        \
-    X(get_pipeline_contract)                  \
-    X(supports_concurrent_native_prepare_ctx) \
-    X(get_arena_bank_gm_heap_base_ctx)        \
-    X(get_retained_temp_addr_ctx)             \
-    X(ensure_acl_ready_ctx)                   \
-    X(create_comm_stream_ctx)                 \
-    X(destroy_comm_stream_ctx)                \
-    X(comm_init)                              \
-    X(comm_alloc_windows)                     \
-    X(comm_get_local_window_base)             \
-    X(comm_get_window_size)                   \
-    X(comm_derive_context)                    \
-    X(comm_alloc_domain_windows)              \
-    X(comm_release_domain_windows)            \
-    X(comm_global_domain_prepare)             \
-    X(comm_global_domain_import)              \
-    X(comm_global_domain_release)             \
-    X(comm_barrier)                           \
-    X(comm_destroy)
-
-struct library {
-    void *handle;
-#define X(name) __typeof__(&(name)) name;
-    FUNCTIONS(X)
-#undef X
-};
-
-static const struct variant {
-    const char *path;
-    bool is_host;
-    int threads_max;
-} variants[] = {
-    { "a2a3/sim/tensormap_and_ringbuffer", false, 4 },
-    { "a2a3/sim/host_build_graph", true, 4 },
-    { "a5/sim/tensormap_and_ringbuffer", false, 5 },
-    { "a5/sim/host_build_graph", true, 5 },
-};
-
-enum { VARIANTS = sizeof(variants) / sizeof(variants[0]), ELEMENTS = 1000 };
-
-/* What is tested now. */
-static struct library lib;
-static const struct variant *variant;
-static struct log_state threshold = { LOG_STATE_ABI, sizeof(threshold), PTO_LOG_OFF, 0 };
 static struct bytes add_blob, act_blob, bad_blob, door_blob[2]; /* of which kind: is_host */
 
 /* ---- fixtures ---- */
@@ -132,42 +58,6 @@ static const char act_kernel_text[] =
     "        at(args, 2)[i] = at(args, 0)[i] + at(args, 1)[i];\n"
     "}\n";
 
-/* The blob that an artefact contains. */
-static struct bytes make_blob(struct recipe *r)
-{
-    struct bytes artefact = make_artefact(r), blob;
-    struct artefact_header header;
-
-    memcpy(&header, artefact.at, sizeof(header));
-    blob.size = header.callable_size;
-    blob.at = aligned_alloc(64, (blob.size + 63) / 64 * 64); /* as its readers expect */
-    memcpy(blob.at, (char *)artefact.at + header.callable_offset, blob.size);
-    free(artefact.at);
-    return blob;
-}
-
-static struct bytes make_blob_of(struct bytes orchestration, const char *entry,
-                                 const enum pto_direction signature[3])
-{
-    struct recipe r = { .orchestration_bytes = orchestration,
-                        .kernel_bytes = compile(act_kernel_text, "") };
-    struct bytes blob;
-
-    r.kernel = (struct artefact_kernel){ 0, PTO_CORE_AIV, "kernel", r.kernel_bytes.at,
-                                         r.kernel_bytes.size };
-    r.parts = (struct artefact_parts){ .name = "act",
-                                       .platform = "a2a3sim",
-                                       .entry = entry,
-                                       .signature = signature,
-                                       .signature_count = 3,
-                                       .orchestration = r.orchestration_bytes.at,
-                                       .orchestration_size = r.orchestration_bytes.size,
-                                       .kernel_count = 1 };
-    blob = make_blob(&r);
-    free_recipe(&r);
-    return blob;
-}
-
 /* The orchestration of test_door.c, which was compiled as the reference would. */
 #define DOOR_FLAGS "-I\"$OLDPWD/src\" -I\"$OLDPWD\""
 
@@ -183,11 +73,11 @@ static int make_blobs(void **state)
     bad_blob = make_blob(&r);
     strcpy(((struct chip_callable *)bad_blob.at)->func_name, "orchestrane"); /* there is none */
     free_recipe(&r);
-    act_blob = make_blob_of(compile(act_text, ""), NULL, in_in_out);
+    act_blob = make_blob_of(compile(act_text, ""), act_kernel_text, NULL, in_in_out);
     for (int i = 0; i < 2; i++)
         door_blob[i] = make_blob_of(compile("#include \"tests/unit/door_orch.h\"\n",
                                             i == 0 ? DOOR_FLAGS : DOOR_FLAGS " -DKIND_HOST"),
-                                    "door_entry_point", inout_in_in);
+                                    act_kernel_text, "door_entry_point", inout_in_in);
     return 0;
 }
 
@@ -201,105 +91,9 @@ static int free_blobs(void **state)
     return remove_folder(state);
 }
 
-/* Beside this program's folder, whatever the variant of the build. */
-static void load_library(const struct variant *which)
-{
-    char program[PATH_MAX] = "", path[2 * PATH_MAX];
-
-    assert_true(readlink("/proc/self/exe", program, sizeof(program) - 1) > 0);
-    *strrchr(program, '/') = '\0';
-    snprintf(path, sizeof(path), "%s/../lib/pto/door/%s/libhost_runtime.so", program, which->path);
-    variant = which;
-    lib.handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (lib.handle == NULL)
-        fail_msg("%s", dlerror());
-#define X(name)                                     \
-    *(void **)&lib.name = dlsym(lib.handle, #name); \
-    if (lib.name == NULL)                           \
-        fail_msg("%s has no function %s", which->path, #name);
-    FUNCTIONS(X)
-#undef X
-    assert_int_equal(lib.simpler_host_log_bind_state(&threshold), 0);
-}
-
-static struct worker_device *open_worker_device(void)
-{
-    struct worker_device *d = lib.create_device_context();
-
-    assert_non_null(d);
-    assert_int_equal(lib.simpler_init(d, 0, NULL, 0, NULL, 0, NULL, 0, NULL), 0);
-    return d;
-}
-
-static void close_worker_device(struct worker_device *d)
-{
-    assert_int_equal(lib.finalize_device(d), 0);
-    lib.destroy_device_context(d);
-}
-
-/* ---- the arguments of a run ---- */
-
-struct call {
-    struct worker_args args;
-    struct worker_config config;
-    struct worker_ticket ticket;
-    struct worker_run *storage;
-    int a[ELEMENTS], b[ELEMENTS], out[ELEMENTS];
-    int flag;
-    int32_t accepted;
-};
-
-static void set_tensor(struct pto_tensor *t, const void *at, size_t bytes)
-{
-    uint32_t shape = (uint32_t)(bytes / sizeof(int));
-
-    *t = pto_tensor_external((void *)(uintptr_t)at, &shape, 1, PTO_INT32);
-    t->space = PTO_SPACE_HOST;
-    memset(t->reserved, 0xa5, sizeof(t->reserved)); /* others leave them as they were */
-    t->fault = t->tag = 0xa5;
-}
-
-static struct call *make_call(uint64_t what)
-{
-    struct call *c = aligned_alloc(64, (sizeof(*c) + 63) / 64 * 64);
-    size_t bytes = lib.get_runtime_size();
-
-    memset(c, 0, sizeof(*c));
-    for (int i = 0; i < ELEMENTS; i++) {
-        c->a[i] = i;
-        c->b[i] = 10 * i;
-        c->out[i] = -1;
-    }
-    set_tensor(&c->args.tensor[0], c->a, sizeof(c->a));
-    set_tensor(&c->args.tensor[1], c->b, sizeof(c->b));
-    set_tensor(&c->args.tensor[2], c->out, sizeof(c->out));
-    c->args.tensor_count = 3;
-    c->args.scalar[0] = what;
-    c->args.scalar_count = 2;
-    c->ticket.accepted = &c->accepted;
-    c->ticket.accepted_value = 7;
-    c->ticket.generation = 1;
-    assert_true(bytes >= 8);
-    assert_true(lib.get_runtime_alignment() >= sizeof(void *));
-    c->storage = aligned_alloc(lib.get_runtime_alignment(), bytes);
-    memset((void *)c->storage, 0, bytes);
-    return c;
-}
-
-static void free_call(struct call *c)
-{
-    free(c->storage);
-    free(c);
-}
-
 static int prepare(struct worker_device *d, struct call *c, int32_t id)
 {
     return lib.simpler_prepare_run(d, c->storage, id, &c->args, &c->config, &c->ticket);
-}
-
-static int run(struct worker_device *d, struct call *c, int32_t id)
-{
-    return lib.simpler_run(d, c->storage, id, &c->args, &c->config, &c->ticket);
 }
 
 static void assert_added(const struct call *c)
@@ -750,41 +544,13 @@ static void orchestrations_of_the_reference_run(void)
 static void what_is_missing_is_unsupported(void)
 {
     struct worker_device *d = open_worker_device();
-    uint64_t word;
-    size_t size;
 
     assert_int_equal(lib.simpler_provision_dma_workspace(d, 0, NULL, 0), 0);
     assert_int_equal(lib.simpler_provision_dma_workspace(d, 1, NULL, 0), WORKER_UNSUPPORTED);
     assert_int_equal(lib.ensure_acl_ready_ctx(d, 0), 0);
     assert_null(lib.create_comm_stream_ctx(d));
     assert_int_equal(lib.destroy_comm_stream_ctx(d, NULL), 0);
-    assert_null(lib.comm_init(0, 1, NULL, "x"));
-    assert_int_equal(lib.comm_alloc_windows(NULL, 1, &word), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_get_local_window_base(NULL, &word), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_get_window_size(NULL, &size), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_derive_context(NULL, NULL, 0, 0, 0, 0, &word), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_alloc_domain_windows(NULL, 0, NULL, 0, 0, 0, &word, &word),
-                     WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_release_domain_windows(NULL, 0, 0, 0), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_global_domain_prepare(0, 0, 1, 1, 0, NULL, &word),
-                     WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_global_domain_import(0, NULL, 0, &word), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_global_domain_release(0), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_barrier(NULL), WORKER_UNSUPPORTED);
-    assert_int_equal(lib.comm_destroy(NULL), WORKER_UNSUPPORTED);
     close_worker_device(d);
-}
-
-static uint32_t count_files(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    uint32_t count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    closedir(dir);
-    return count;
 }
 
 /* Devices come and go, with callables that nobody unregistered. */
