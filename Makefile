@@ -6,8 +6,8 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h callable.h device.h door.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
-	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h
+PUBLIC_HEADERS = build.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
+	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h window.h
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c
@@ -24,6 +24,9 @@ SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c po
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c handle.c limits.c \
 	memory.c register.c run.c sentences.c sentences_crash.c signature.c staging.c timeline.c
+# Ranks.
+COMM_SRC = collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_null.c \
+	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
@@ -39,8 +42,8 @@ CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c 
 	cmd_inspect.c cmd_install_door.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_print.c test_child.c test_jobs.c usage.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
-HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_device.c hostlib_failure.c hostlib_log.c hostlib_runs.c \
-	hostlib_staging.c
+HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_comm.c hostlib_device.c hostlib_failure.c hostlib_global.c \
+	hostlib_log.c hostlib_runs.c hostlib_staging.c hostlib_windows.c
 # Scenes: what `pto run` finds by name.
 EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene.yaml)))
 EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*) \
@@ -49,7 +52,7 @@ EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=exampl
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_deadlines test_faults test_fiber test_os test_api test_sim test_runs test_memory \
 	test_lanes test_gangs test_predicate test_deferred test_scan test_build test_callables test_door \
-	test_graph_launch test_joins
+	test_graph_launch test_joins test_collective test_dispatch
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -119,7 +122,7 @@ PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
 	$(call objects,sim,$(SIM_SRC)) \
-	$(call objects,host,$(HOST_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
+	$(call objects,host,$(HOST_SRC)) $(call objects,comm,$(COMM_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
 	$(call objects,trace,$(TRACE_SRC))
 CLI_OBJ = $(call objects,scene,$(SCENE_SRC)) $(call objects,check,$(CHECK_SRC)) \
 	$(call objects,drill,$(DRILL_SRC)) $(call objects,bench,$(BENCH_SRC)) $(call objects,cli,$(CLI_SRC))
@@ -186,6 +189,8 @@ units: $(UNIT_PROGRAMS)
 
 $(PURE_OBJ): CFLAGS_ALL += $(PURE_FLAGS)
 $(call objects,door,$(DOOR_SRC)): CFLAGS_ALL += -fno-tree-slp-vectorize
+# Loops become vectors; a product and a sum are rounded apart, on every machine.
+$(call objects,comm,reduce.c): CFLAGS_ALL += -O3 -ffp-contract=off
 
 $(B)/obj/%.o: src/%.c Makefile
 	@mkdir -p $(@D)

@@ -12,6 +12,9 @@
  *     hostlib_staging.c      the arguments of a run in device memory
  *     hostlib_failure.c      what a failed run prints
  *     hostlib_log.c          lines and spans
+ *     hostlib_comm.c         ranks, their windows and domains
+ *     hostlib_global.c       domains across workers
+ *     hostlib_windows.c      contexts, and copies to windows
  *     hostlib_absent.c       what simulated chips do not have
  *     hostlib_variant.c      platform and mode; the one file that is compiled for each library
  *
@@ -26,6 +29,7 @@
 
 #include "hostlib/worker_abi.h"
 #include "pto/door.h"
+#include "pto/window.h"
 
 /* What differs between the libraries. */
 struct hostlib_variant {
@@ -108,6 +112,26 @@ int hostlib_unstage(struct worker_run *run);
 
 /* Makes a block at least so large. */
 int hostlib_reserve(struct pto_device *device, struct hostlib_block *block, uint64_t bytes);
+
+/* ---- hostlib_windows.c ---- */
+
+/* What kernels get the address of; without a workspace, so nothing but the windows is in it. */
+struct hostlib_context {
+    struct pto_comm_context context;
+    struct hostlib_context *next;
+};
+
+/* `rank_count` is at most PTO_CONTEXT_RANKS. NULL: no memory. */
+struct hostlib_context *hostlib_context_create(uint32_t rank, uint32_t rank_count, uint64_t bytes);
+/* Where the window of a rank is; 0: nowhere. */
+void hostlib_context_set(struct hostlib_context *c, uint32_t rank, uint64_t window);
+void hostlib_context_destroy(struct hostlib_context *c); /* accepts NULL */
+
+/*
+ * Copies, if `window`, which is `to` or `from`, lies in a window of a context with all of the
+ * bytes; from a context itself, too. Returns whether it does.
+ */
+bool hostlib_window_copy(const void *window, void *to, const void *from, uint64_t bytes);
 
 /* ---- hostlib_failure.c ---- */
 

@@ -148,6 +148,8 @@ int copy_to_device_ctx(struct worker_device *d, void *to, const void *from, size
     if (d == NULL || d->device == NULL || to == NULL || from == NULL)
         return WORKER_FAILED;
     status = pto_mem_write(d->device, (uint64_t)(uintptr_t)to, from, bytes);
+    if (status == PTO_EMEMORY && hostlib_window_copy(to, to, from, bytes))
+        return 0;
     if (status < 0)
         LOG(PTO_LOG_ERROR, "%zu bytes cannot be copied to %p: %s", bytes, to, pto_strerror(status));
     return status;
@@ -160,6 +162,8 @@ int copy_from_device_ctx(struct worker_device *d, void *to, const void *from, si
     if (d == NULL || d->device == NULL || to == NULL || from == NULL)
         return WORKER_FAILED;
     status = pto_mem_read(d->device, (uint64_t)(uintptr_t)from, to, bytes);
+    if (status == PTO_EMEMORY && hostlib_window_copy(from, to, from, bytes))
+        return 0;
     if (status < 0)
         LOG(PTO_LOG_ERROR, "%zu bytes cannot be copied from %p: %s", bytes, from,
             pto_strerror(status));

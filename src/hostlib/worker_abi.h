@@ -115,6 +115,30 @@ struct log_state {
 
 static_assert(sizeof(struct log_state) == 16, "an ABI");
 
+/* A window of one rank of a domain across workers; another process may have filled it in. */
+enum { WORKER_DOMAIN_VERSION = 2, WORKER_DOMAIN_SIM = 1, WORKER_HANDLE_BYTES = 256 };
+#define WORKER_WINDOW_MAX (1ull << 46)
+
+struct worker_domain {
+    uint32_t version;
+    uint32_t profile; /* WORKER_DOMAIN_SIM */
+    uint32_t rank;
+    uint32_t rank_count;
+    uint64_t bytes;
+    uint32_t handle_bytes;
+    uint32_t reserved; /* 0 */
+    uint8_t handle[WORKER_HANDLE_BYTES];
+};
+
+static_assert(offsetof(struct worker_domain, profile) == 4, "an ABI");
+static_assert(offsetof(struct worker_domain, rank) == 8, "an ABI");
+static_assert(offsetof(struct worker_domain, rank_count) == 12, "an ABI");
+static_assert(offsetof(struct worker_domain, bytes) == 16, "an ABI");
+static_assert(offsetof(struct worker_domain, handle_bytes) == 24, "an ABI");
+static_assert(offsetof(struct worker_domain, reserved) == 28, "an ABI");
+static_assert(offsetof(struct worker_domain, handle) == 32, "an ABI");
+static_assert(sizeof(struct worker_domain) == 288, "an ABI");
+
 struct worker_device; /* hostlib/hostlib.h */
 struct worker_run;
 
@@ -175,7 +199,7 @@ int ensure_acl_ready_ctx(struct worker_device *d, int device_id);
 void *create_comm_stream_ctx(struct worker_device *d);
 int destroy_comm_stream_ctx(struct worker_device *d, void *stream);
 
-struct worker_domain; /* 288 bytes, which another process may have filled in */
+/* ---- ranks; streams may be NULL ---- */
 
 void *comm_init(int rank, int ranks, void *stream, const char *rendezvous);
 int comm_alloc_windows(void *comm, size_t bytes, uint64_t *context_out);
@@ -188,7 +212,7 @@ int comm_alloc_domain_windows(void *comm, uint64_t id, const uint32_t *ranks, si
                               uint64_t *base_out);
 int comm_release_domain_windows(void *comm, uint64_t id, size_t rank_count, uint32_t domain_rank);
 int comm_global_domain_prepare(uint64_t id, uint32_t rank, uint32_t ranks, size_t bytes,
-                               uint32_t flags, struct worker_domain *domain_out,
+                               uint32_t profile, struct worker_domain *domain_out,
                                uint64_t *base_out);
 int comm_global_domain_import(uint64_t id, const struct worker_domain *domains, size_t count,
                               uint64_t *context_out);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# One suite for the contract of a backend, over all that are registered.
+# A suite for each contract of backends, over all that are registered: of chips, and of communication.
 
 CONFORMANCE_SRC = $(sort $(wildcard tests/conformance/*.c))
 
@@ -8,7 +8,15 @@ $(B)/conformance/chip: $(CONFORMANCE_SRC) tests/conformance/suite.h $(UNIT_LIB) 
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ \
 		$(CONFORMANCE_SRC) $(UNIT_LIB) -lcmocka $(LIB_LIBS) $(LDLIBS_ALL)
 
-conformance: $(B)/conformance/chip ## run the suite of the chip's contract over every backend
+COMM_SUITE_SRC = $(sort $(wildcard tests/conformance/comm/*.c))
+
+$(B)/conformance/comm: $(COMM_SUITE_SRC) tests/conformance/comm/rank_suite.h $(UNIT_LIB) Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ \
+		$(COMM_SUITE_SRC) $(UNIT_LIB) -lcmocka $(LIB_LIBS) $(LDLIBS_ALL)
+
+conformance: $(B)/conformance/chip $(B)/conformance/comm ## run the suites of both contracts, of chips and of communication, over every backend
 	$(B)/conformance/chip
+	$(B)/conformance/comm
 
 .PHONY: conformance

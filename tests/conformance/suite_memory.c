@@ -85,6 +85,40 @@ static void the_chip_knows_its_memory(void **state)
     assert_false(chip_contains(suite_chip, addr));
 }
 
+/* A window, for instance: somebody else's memory, which is used in place and left alone. */
+static void memory_of_others_is_adopted(void **state)
+{
+    static uint32_t lent[3 * BYTES / sizeof(uint32_t)], before[3 * BYTES / sizeof(uint32_t)];
+    uint64_t addr = (uint64_t)(uintptr_t)lent + BYTES;
+    uint32_t word = 7;
+
+    (void)state;
+    memset(lent, 0x5a, sizeof(lent));
+    if (!chip_can_adopt(suite_chip))
+        assert_int_equal(chip_adopt(suite_chip, addr, BYTES), PTO_ENOSUP);
+    suite_skip_unless(chip_can_adopt(suite_chip), "adopts no memory");
+    assert_int_equal(chip_adopt(suite_chip, addr, 0), PTO_EINVAL);
+    assert_int_equal(chip_adopt(suite_chip, addr, BYTES), PTO_OK);
+    assert_true(chip_contains(suite_chip, addr));
+    assert_true(chip_contains(suite_chip, addr + BYTES - 1));
+    assert_false(chip_contains(suite_chip, addr - 1));
+    assert_false(chip_contains(suite_chip, addr + BYTES));
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 4, &word, sizeof(word)), PTO_OK);
+    assert_int_equal(lent[2 * BYTES / sizeof(uint32_t) - 1], 7);
+    lent[BYTES / sizeof(uint32_t)] = 9;
+    assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word)), PTO_OK);
+    assert_int_equal(word, 9);
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 2, &word, sizeof(word)), PTO_EMEMORY);
+    assert_free_refused(addr);
+    assert_int_equal(chip_check(suite_chip, NULL), PTO_OK); /* there are no guards around it */
+    memcpy(before, lent, sizeof(lent));
+    chip_disown(suite_chip, addr);
+    assert_false(chip_contains(suite_chip, addr));
+    assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word)), PTO_EMEMORY);
+    assert_memory_equal(before, lent, sizeof(lent));
+    assert_int_equal(chip_adopt(suite_chip, addr, BYTES), PTO_OK); /* and it is closed with it */
+}
+
 static void only_what_was_allocated_is_freed(void **state)
 {
     uint64_t addr = allocate(BYTES), kept = allocate(BYTES);
@@ -199,6 +233,7 @@ const struct CMUnitTest suite_memory[] = {
     SUITE_TEST(what_is_written_can_be_read),
     SUITE_TEST(copies_stay_inside_one_allocation),
     SUITE_TEST(the_chip_knows_its_memory),
+    SUITE_TEST(memory_of_others_is_adopted),
     SUITE_TEST(only_what_was_allocated_is_freed),
     SUITE_TEST(too_much_memory_is_refused),
     SUITE_TEST(guards_notice_what_kernels_write_beyond),

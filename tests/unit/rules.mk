@@ -10,3 +10,7 @@ $(B)/test/test_inject: private LDFLAGS_ALL += $(INJECT_WRAPPED:%=-Wl,--wrap=%)
 
 # It loads the libraries that the reference's worker does.
 $(B)/test/test_hostlib: | $(DOOR_LIBS)
+$(B)/test/test_hostlib_comm $(B)/test/test_hostlib_global: | $(DOOR_LIBS)
+# The libraries call its pto_comm_open.
+$(B)/test/test_hostlib_comm: tests/unit/rules.mk
+$(B)/test/test_hostlib_comm: private LDFLAGS_ALL += -Wl,--export-dynamic-symbol=pto_comm_open

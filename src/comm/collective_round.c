@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rounds, and whether ranks agree on what they do: src/comm/collective.h. */
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/sized.h"
+#include "comm/collective.h"
+#include "comm/reduce.h"
+
+static int check_how(struct collective *c);
+static int compare_notes(struct collective *c);
+
+static const char *const kind_names[] = {
+    [COLLECTIVE_ALL_REDUCE] = "all-reduce", [COLLECTIVE_REDUCE_SCATTER] = "reduce-scatter",
+    [COLLECTIVE_ALL_GATHER] = "all-gather", [COLLECTIVE_BROADCAST] = "broadcast",
+    [COLLECTIVE_ALL_TO_ALL] = "all-to-all", [COLLECTIVE_DISPATCH] = "dispatch",
+    [COLLECTIVE_COMBINE] = "combine",
+};
+
+static const char *const reduce_names[] = { "sum", "max", "min" };
+static const char *const algorithm_names[] = { "auto", "one-shot", "two-phase", "ring" };
+
+static_assert(sizeof(struct direct_note) == DIRECT_LINE, "a note is one line");
+static_assert(offsetof(struct direct_note, word) == 4, "number and word are one store");
+static_assert(sizeof(kind_names) / sizeof(kind_names[0]) == COLLECTIVE_COMBINE + 1, "one each");
+
+static bool has_reduction(enum collective_kind kind)
+{
+    return kind == COLLECTIVE_ALL_REDUCE || kind == COLLECTIVE_REDUCE_SCATTER;
+}
+
+int collective_open(struct collective *c, struct pto_domain *handle, enum collective_kind kind,
+                    uint64_t count, const struct pto_collective *given)
+{
+    int status, read = PTO_OK;
+
+    /* Field by field: a call takes less time than it would to empty all of it. */
+    c->kind = kind;
+    c->count = count;
+    c->element_bytes = c->extra = 0;
+    c->status = PTO_OK;
+    c->is_begun = c->is_inline = c->is_word = false;
+    c->deadline_ns = 0;
+    memset(&c->own, 0, sizeof(c->own));
+    pto_collective_init(&c->how);
+    if (given != NULL)
+        read = sized_read(&c->how, sizeof(c->how), given);
+    c->domain = comm_domain_of(handle, &status);
+    if (c->domain == NULL)
+        return error_tell(c->how.error, status, "there is no such domain in this process");
+    c->rank = c->domain->rank;
+    c->rank_count = c->domain->rank_count;
+    if (c->how.timeout_ns == 0)
+        c->how.timeout_ns = c->domain->comm->timeout_ns;
+    if (c->rank_count > 1 && !c->domain->comm->ops->has_rounds)
+        return comm_tell(c->how.error, PTO_ENOSUP, UINT32_MAX,
+                         "the backend %s has no collectives: its ranks share no memory",
+                         c->domain->comm->ops->name);
+    if (c->rank_count > 1 && a32_load_relaxed(&collective_control(c, c->rank)->torn) != 0)
+        return comm_tell(c->how.error, PTO_EPEER, UINT32_MAX,
+                         "a collective of domain %llu has failed half-way before, so there can be "
+                         "no %s: close the domain and open another one",
+                         (unsigned long long)c->domain->id, kind_names[kind]);
+    if (read < 0)
+        (void)collective_refuse(c, read,
+                                "how it is done is not initialised: call pto_collective_init");
+    else
+        (void)check_how(c);
+    return PTO_OK;
+}
+
+int collective_refuse(struct collective *c, int status, const char *format, ...)
+{
+    char text[PTO_ERROR_TEXT_MAX];
+    va_list args;
+
+    if (c->status < 0)
+        return c->status;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    c->status = status;
+    return comm_tell(c->how.error, status, c->domain->comm->rank, "%s: %s", kind_names[c->kind],
+                     text);
+}
+
+void collective_check(struct collective *c, const void *at, uint64_t bytes, const char *name)
+{
+    if (c->status < 0 || bytes == 0)
+        return;
+    if (at == NULL)
+        (void)collective_refuse(c, PTO_EINVAL, "'%s' is NULL", name);
+    else if ((uintptr_t)at % c->element_bytes != 0)
+        (void)collective_refuse(c, PTO_EINVAL, "'%s' is not aligned to elements of %u bytes", name,
+                                c->element_bytes);
+}
+
+/* What does not matter to the call is not compared. */
+static int check_how(struct collective *c)
+{
+    c->element_bytes = pto_dtype_size((uint32_t)c->how.dtype);
+    if (c->kind != COLLECTIVE_BROADCAST && c->kind < COLLECTIVE_DISPATCH)
+        c->how.root = 0;
+    if (!has_reduction(c->kind)) {
+        c->how.reduce = PTO_REDUCE_SUM;
+        c->how.algorithm = PTO_ALGORITHM_AUTO;
+    }
+    if (c->element_bytes == 0)
+        return collective_refuse(c, PTO_EINVAL, "there is no data type %d", (int)c->how.dtype);
+    if (c->kind == COLLECTIVE_BROADCAST && c->how.root >= c->rank_count)
+        return collective_refuse(c, PTO_EINVAL, "the root is %u, and there are %u ranks",
+                                 c->how.root, c->rank_count);
+    if ((uint32_t)c->how.algorithm > PTO_ALGORITHM_RING)
+        return collective_refuse(c, PTO_EINVAL, "there is no algorithm %d", (int)c->how.algorithm);
+    if ((uint32_t)c->how.reduce > PTO_REDUCE_MIN)
+        return collective_refuse(c, PTO_EINVAL, "there is no reduction %d", (int)c->how.reduce);
+    if (has_reduction(c->kind) && !reduce_has(c->how.dtype, c->how.reduce))
+        return collective_refuse(c, PTO_EINVAL,
+                                 "elements of %s cannot be reduced: it is for float32, float16, "
+                                 "bfloat16 and int32",
+                                 pto_dtype_text((uint32_t)c->how.dtype));
+    if (c->kind < COLLECTIVE_DISPATCH &&
+        c->count > COMM_WINDOW_MAX / c->element_bytes / c->rank_count)
+        return collective_refuse(c, PTO_EINVAL, "%llu elements are too many",
+                                 (unsigned long long)c->count);
+    return PTO_OK;
+}
+
+/* ---- rounds ---- */
+
+/* What fits a note has one round, and looks at no clock unless it has to wait. */
+static uint64_t time_left(struct collective *c)
+{
+    uint64_t now;
+
+    if (c->deadline_ns == 0 && !c->is_inline)
+        c->deadline_ns = comm_deadline(c->how.timeout_ns, 0);
+    if (!c->is_begun)
+        return c->how.timeout_ns;
+    now = os_now_ns();
+    return c->deadline_ns > now ? c->deadline_ns - now : 1;
+}
+
+/* Those who wait for this rank look, and see that it comes no more. */
+static int tear(const struct collective *c, int status)
+{
+    a32_store_release(&collective_control(c, c->rank)->torn, 1); /* R2 */
+    direct_alarm(direct_of(c->domain->comm), c->domain);
+    return status;
+}
+
+int collective_give_up(struct collective *c, int status, const char *why)
+{
+    (void)comm_tell(c->how.error, status, c->domain->comm->rank, "%s: %s", kind_names[c->kind],
+                    why);
+    return c->rank_count > 1 ? tear(c, status) : status;
+}
+
+/* What the call is, if its parity had another one. */
+static void put_call(const struct collective *c, struct direct_call *call)
+{
+    uint64_t args[2] = { c->count,
+                         (uint64_t)c->kind | (uint64_t)c->how.dtype << 4 |
+                             (uint64_t)c->how.reduce << 12 | (uint64_t)c->how.algorithm << 14 |
+                             (uint64_t)(c->how.root & 0xffffff) << 16 | (uint64_t)c->extra << 40 };
+
+    if (call->status == c->status && call->args[0] == args[0] && call->args[1] == args[1])
+        return;
+    call->status = c->status;
+    memcpy(call->args, args, sizeof(args));
+}
+
+/* The number, and what goes with it. */
+static void publish(const struct collective *c, struct direct_note *note, uint32_t number)
+{
+    if (c->is_inline && c->is_word) {
+        a64_store_release((struct a64 *)(void *)note,
+                          (uint64_t)c->own.word << 32 | number); /* R5 */
+        return;
+    }
+    if (c->is_inline)
+        memcpy(note->bytes, c->own.bytes, sizeof(note->bytes));
+    a32_store_release(&note->number, number); /* R5 */
+}
+
+int collective_round(struct collective *c)
+{
+    struct direct_domain *dd = direct_domain_of(c->domain);
+    struct direct_control *own = dd->peer[c->rank].control;
+    uint32_t number = ++dd->number;
+    int status;
+
+    if (!c->is_begun)
+        put_call(c, &own->call[number % 2]);
+    publish(c, &own->note[number % 2], number);
+    status =
+        direct_arrive(dd, &(struct direct_arrival){ .word = offsetof(struct direct_control, note) +
+                                                            number % 2 * sizeof(struct direct_note),
+                                                    .number = number,
+                                                    .is_round = true,
+                                                    .what = kind_names[c->kind],
+                                                    .timeout_ns = time_left(c),
+                                                    .error = c->how.error });
+    if (status < 0)
+        return tear(c, status);
+    if (c->is_begun)
+        return PTO_OK;
+    c->is_begun = true;
+    return compare_notes(c);
+}
+
+int collective_agree(struct collective *c)
+{
+    c->is_inline = c->is_word = true;
+    return collective_round(c);
+}
+
+/* ---- agreement ---- */
+
+/* "all-reduce of 12 float32 (sum, auto)" */
+static void describe(const struct direct_call *call, char *text, size_t size)
+{
+    enum collective_kind kind = call->args[1] & 0xf;
+    const char *dtype = pto_dtype_text((uint32_t)(call->args[1] >> 4 & 0xff));
+    unsigned root = (unsigned)(call->args[1] >> 16 & 0xffffff);
+    unsigned long long count = (unsigned long long)call->args[0];
+    int used;
+
+    if (kind >= COLLECTIVE_DISPATCH) {
+        snprintf(text, size, "%s of rows of %llu %s to %u of %u experts", kind_names[kind], count,
+                 dtype, (unsigned)(call->args[1] >> 40), root);
+        return;
+    }
+    used = snprintf(text, size, "%s of %llu %s", kind_names[kind], count, dtype);
+    if (has_reduction(kind))
+        snprintf(text + used, size - (size_t)used, " (%s, %s)",
+                 reduce_names[call->args[1] >> 12 & 3], algorithm_names[call->args[1] >> 14 & 3]);
+    if (kind == COLLECTIVE_BROADCAST)
+        snprintf(text + used, size - (size_t)used, " from rank %u", root);
+}
+
+static int tell_refused(struct collective *c, uint32_t rank, int status)
+{
+    return comm_tell(c->how.error, status, c->domain->ranks[rank],
+                     "%s: rank %u cannot take part: %s; its own error says why",
+                     kind_names[c->kind], c->domain->ranks[rank], pto_strerror(status));
+}
+
+static int tell_difference(struct collective *c, uint32_t rank)
+{
+    uint32_t slot = direct_domain_of(c->domain)->number % 2;
+    char first[128], other[128];
+
+    describe(&collective_control(c, 0)->call[slot], first, sizeof(first));
+    describe(&collective_control(c, rank)->call[slot], other, sizeof(other));
+    return comm_tell(c->how.error, PTO_EINVAL, c->domain->ranks[rank],
+                     "ranks do different things: rank %u calls %s, rank %u %s", c->domain->ranks[0],
+                     first, c->domain->ranks[rank], other);
+}
+
+/* Every rank comes to the same conclusion, from the same notes. */
+static int compare_notes(struct collective *c)
+{
+    uint32_t slot = direct_domain_of(c->domain)->number % 2;
+    const struct direct_call *first = &collective_control(c, 0)->call[slot];
+
+    if (c->status < 0)
+        return c->status;
+    for (uint32_t i = 0; i < c->rank_count; i++) {
+        const struct direct_call *call = &collective_control(c, i)->call[slot];
+
+        if (call->status < 0)
+            return tell_refused(c, i, call->status);
+    }
+    for (uint32_t i = 1; i < c->rank_count; i++) {
+        const struct direct_call *call = &collective_control(c, i)->call[slot];
+
+        if (call->args[0] != first->args[0] || call->args[1] != first->args[1])
+            return tell_difference(c, i);
+    }
+    return PTO_OK;
+}

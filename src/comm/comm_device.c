@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows as memory of a device: lent to its chip while their domain is open, and tensors in them. */
+#include "comm/comm.h"
+#include "host/host.h"
+
+/* Those of a domain that is a part of another one are lent already. */
+static bool is_lent(const struct domain *domain)
+{
+    return domain->comm->device != NULL && domain->parent == NULL && domain->window != NULL &&
+           domain->window_bytes != 0;
+}
+
+static void take_back(struct domain *domain, uint32_t count)
+{
+    while (count-- > 0)
+        chip_disown(domain->comm->device->chip, (uint64_t)(uintptr_t)domain->window[count]);
+}
+
+int comm_lend(struct domain *domain, struct pto_error *error)
+{
+    for (uint32_t i = 0; is_lent(domain) && i < domain->rank_count; i++) {
+        int status = chip_adopt(domain->comm->device->chip, (uint64_t)(uintptr_t)domain->window[i],
+                                domain->window_bytes);
+
+        if (status < 0) {
+            take_back(domain, i);
+            return error_tell(error, status, "the windows cannot become memory of the device: %s",
+                              pto_strerror(status));
+        }
+    }
+    return PTO_OK;
+}
+
+void comm_take_back(struct domain *domain)
+{
+    if (is_lent(domain))
+        take_back(domain, domain->rank_count);
+}
+
+int pto_domain_tensor(struct pto_domain *handle, uint32_t rank, uint64_t offset,
+                      const uint32_t *shapes, uint32_t ndims, enum pto_dtype dtype,
+                      struct pto_tensor *tensor_out)
+{
+    int status;
+    const struct domain *domain = comm_domain_of(handle, &status);
+    uint64_t bytes = pto_dtype_size((uint32_t)dtype);
+    struct pto_tensor tensor;
+
+    if (domain == NULL)
+        return status;
+    if (rank >= domain->rank_count || shapes == NULL || ndims == 0 || ndims > PTO_MAX_DIMS ||
+        tensor_out == NULL || bytes == 0 || offset % bytes != 0 || offset > domain->window_bytes)
+        return PTO_EINVAL;
+    for (uint32_t i = 0; i < ndims; i++)
+        if (__builtin_mul_overflow(bytes, (uint64_t)shapes[i], &bytes))
+            return PTO_EINVAL;
+    if (bytes > domain->window_bytes - offset)
+        return PTO_EINVAL;
+    if (domain->window == NULL)
+        return PTO_ENOSUP;
+    tensor = (pto_tensor_external)(domain->window[rank] + offset, shapes, ndims, dtype);
+    if (domain->comm->device != NULL)
+        tensor.space = PTO_SPACE_DEVICE;
+    *tensor_out = tensor;
+    return PTO_OK;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One rank, by itself: nobody to wait for. The backend to copy.
+ *
+ * Its windows are memory of the process. With more than one rank a backend would
+ * exchange in open how ranks reach each other, and in open_domain where the windows
+ * are; what takes place inside one call here would then wait for peers, until the
+ * deadline or until one of them has gone.
+ */
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "comm/comm.h"
+
+static int null_open(const struct comm_request *request, struct comm **comm_out,
+                     struct pto_error *error);
+static void null_close(struct comm *comm);
+static void null_abort(struct comm *comm, int status);
+static bool null_is_lost(struct comm *comm, uint32_t rank);
+static int null_open_domain(struct comm *comm, const struct domain_request *request,
+                            struct domain **domain_out, struct pto_error *error);
+static int null_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
+static int null_quiet(struct domain *domain);
+static int null_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                       int32_t *before_out);
+static int null_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+                     struct pto_error *error);
+static int null_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
+
+const struct comm_ops comm_null_ops = {
+    .name = "null",
+    .has_addresses = true,
+    .open = null_open,
+    .close = null_close,
+    .abort = null_abort,
+    .is_lost = null_is_lost,
+    .open_domain = null_open_domain,
+    .close_domain = null_close_domain,
+    .quiet = null_quiet,
+    .signal = null_signal,
+    .wait = null_wait,
+    .barrier = null_barrier,
+};
+
+enum { NULL_POLL_NS = 1000000 };
+
+struct null_comm {
+    struct comm base;
+    struct a32 aborted; /* the status; 0: not */
+};
+
+struct null_domain {
+    struct domain base;
+    struct pto_comm_context context;
+};
+
+static struct null_comm *null_of(struct comm *comm)
+{
+    return (struct null_comm *)(void *)comm;
+}
+
+static int null_open(const struct comm_request *request, struct comm **comm_out,
+                     struct pto_error *error)
+{
+    struct null_comm *n;
+
+    if (request->rank_count != 1)
+        return error_tell(error, PTO_ENOSUP, "the backend null has one rank, not %u",
+                          request->rank_count);
+    n = calloc(1, sizeof(*n));
+    if (n == NULL)
+        return PTO_ENOMEM;
+    n->base.ops = &comm_null_ops;
+    n->base.rank_count = 1;
+    *comm_out = &n->base;
+    return PTO_OK;
+}
+
+static void null_close(struct comm *comm)
+{
+    free(comm);
+}
+
+static void null_abort(struct comm *comm, int status)
+{
+    a32_store_release(&null_of(comm)->aborted, (uint32_t)status);
+}
+
+static bool null_is_lost(struct comm *comm, uint32_t rank)
+{
+    (void)rank;
+    return a32_load_acquire(&null_of(comm)->aborted) != 0;
+}
+
+/* Waiting, which nobody else can end, ends when the communicator was given up. */
+static int check_aborted(struct comm *comm, struct pto_error *error)
+{
+    int status = (int)a32_load_acquire(&null_of(comm)->aborted);
+
+    return status == 0
+               ? PTO_OK
+               : comm_tell(error, PTO_EPEER, 0, "rank 0 has given up: %s", pto_strerror(status));
+}
+
+static int null_open_domain(struct comm *comm, const struct domain_request *request,
+                            struct domain **domain_out, struct pto_error *error)
+{
+    struct domain *domain = comm_domain_make(sizeof(struct null_domain), comm, request);
+    struct null_domain *n = (struct null_domain *)(void *)domain;
+    int status = check_aborted(comm, error);
+
+    if (domain == NULL)
+        return PTO_ENOMEM;
+    if (status >= 0 && request->parent != NULL)
+        domain->own = request->parent->own + request->parent_offset;
+    else if (status >= 0)
+        domain->own = calloc(1, request->window_bytes + 1);
+    if (domain->own == NULL) {
+        comm_domain_free(domain);
+        return status < 0
+                   ? status
+                   : error_tell(error, PTO_ENOMEM, "there is no memory for a window of %llu bytes",
+                                (unsigned long long)request->window_bytes);
+    }
+    domain->window[0] = domain->own;
+    domain->context = &n->context;
+    comm_context_fill(domain, domain->context);
+    *domain_out = domain;
+    return PTO_OK;
+}
+
+static int null_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
+{
+    (void)deadline_ns;
+    (void)error;
+    if (domain->parent == NULL)
+        free(domain->own);
+    comm_domain_free(domain);
+    return PTO_OK;
+}
+
+static int null_quiet(struct domain *domain)
+{
+    (void)domain;
+    return PTO_OK;
+}
+
+static int null_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                       int32_t *before_out)
+{
+    struct a32 *word = (struct a32 *)(void *)(domain->window[rank] + signal->offset);
+    uint32_t before = 0;
+
+    if (signal->how == PTO_SIGNAL_ADD)
+        before = a32_add_acq_rel(word, (uint32_t)signal->value);
+    else
+        a32_store_release(word, (uint32_t)signal->value);
+    if (before_out != NULL)
+        *before_out = (int32_t)before;
+    return PTO_OK;
+}
+
+static int null_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+                     struct pto_error *error)
+{
+    const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
+    uint64_t deadline_ns = comm_deadline(timeout_ns, 0);
+    struct a32 nobody = { 0 };
+    uint64_t now;
+    int status;
+
+    while (!pto_compare_holds(word->how, (int32_t)a32_load_acquire(at), word->value)) {
+        status = check_aborted(domain->comm, error);
+        if (status < 0)
+            return status;
+        now = os_now_ns();
+        if (now >= deadline_ns)
+            return comm_tell(error, PTO_ETIMEOUT, 0,
+                             "no signal has come: the word at %llu is %d, and nobody but this rank "
+                             "can change it",
+                             (unsigned long long)word->offset, (int32_t)a32_load_relaxed(at));
+        (void)os_wait(&nobody, 0,
+                      now + NULL_POLL_NS < deadline_ns ? now + NULL_POLL_NS : deadline_ns);
+    }
+    return PTO_OK;
+}
+
+static int null_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
+{
+    (void)timeout_ns;
+    return check_aborted(domain->comm, error);
+}

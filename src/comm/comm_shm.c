@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Processes of one machine. Each rank has a memory file without a name, which the
+ * others got when the ranks met (src/comm/meet.h): its head, and behind it the blocks
+ * of its domains, which peers map one by one. Nothing of it outlives the processes.
+ *
+ * A thread waits for the end of peers' processes, which a descriptor tells at once,
+ * and sleeps otherwise.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "comm/direct.h"
+#include "comm/meet.h"
+
+static int shm_open_comm(const struct comm_request *request, struct comm **comm_out,
+                         struct pto_error *error);
+static void shm_close(struct comm *comm);
+static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out);
+static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes);
+static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+
+const struct comm_ops comm_shm_ops = {
+    .name = "shm",
+    .has_addresses = true,
+    .has_rounds = true,
+    .open = shm_open_comm,
+    .close = shm_close,
+    .abort = direct_abort,
+    .is_lost = direct_is_lost,
+    .open_domain = direct_open_domain,
+    .close_domain = direct_close_domain,
+    .quiet = direct_quiet,
+    .signal = direct_signal,
+    .wait = direct_wait,
+    .barrier = direct_barrier,
+};
+
+static const struct direct_memory shm_memory = {
+    .take = take,
+    .give = give,
+    .map = map,
+    .unmap = unmap,
+    .fence = os_fence_processes,
+};
+
+/* A stretch of the own file that is in use. */
+struct extent {
+    uint64_t offset, bytes;
+};
+
+/* More than domains: those that somebody may still write to stay. */
+enum { EXTENTS_MAX = 4 * DIRECT_ENTRIES };
+
+struct shm {
+    struct direct direct;
+    int *memory;  /* by rank */
+    int *process; /* by rank; -1 for the own one, and for those that have ended */
+    uint64_t file_bytes;
+    struct extent extent[EXTENTS_MAX]; /* by offset; this and the size: under the lock */
+    uint32_t extent_count;
+    pthread_mutex_t lock;
+    bool has_watcher;
+    pthread_t watcher;
+    int stop; /* eventfd: the watcher is to end */
+};
+
+static struct shm *shm_of(struct direct *d)
+{
+    return (struct shm *)(void *)d;
+}
+
+static uint64_t head_bytes(void)
+{
+    uint64_t page = os_page_bytes();
+
+    return (sizeof(struct direct_head) + page - 1) / page * page;
+}
+
+/* ---- open, close ---- */
+
+static void destroy(struct shm *s)
+{
+    uint32_t count = s->direct.base.rank_count;
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (s->direct.head != NULL && s->direct.head[i] != NULL)
+            (void)munmap(s->direct.head[i], head_bytes());
+        if (s->memory != NULL)
+            meet_close_fds(&s->memory[i], 1);
+        if (s->process != NULL)
+            meet_close_fds(&s->process[i], 1);
+    }
+    meet_close_fds(&s->stop, 1);
+    free(s->memory);
+    free(s->process);
+    direct_fini(&s->direct);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+/* As many descriptors, none of them open. */
+static int *make_fds(uint32_t count)
+{
+    int *fds = malloc(count * sizeof(*fds));
+
+    for (uint32_t i = 0; fds != NULL && i < count; i++)
+        fds[i] = -1;
+    return fds;
+}
+
+static struct shm *create(const struct comm_request *request)
+{
+    struct shm *s = calloc(1, sizeof(*s));
+
+    if (s == NULL)
+        return NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    s->stop = -1;
+    s->direct.base.ops = &comm_shm_ops;
+    s->direct.memory = &shm_memory;
+    s->file_bytes = head_bytes();
+    s->memory = make_fds(request->rank_count);
+    s->process = make_fds(request->rank_count);
+    if (direct_init(&s->direct, request->rank, request->rank_count) >= 0 && s->memory != NULL &&
+        s->process != NULL)
+        return s;
+    destroy(s);
+    return NULL;
+}
+
+/* The own file, which nobody can make shorter: what is mapped stays readable. */
+static int make_file(void)
+{
+    int file = memfd_create("pto-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+    if (file >= 0 && (ftruncate(file, (off_t)head_bytes()) != 0 ||
+                      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0)) {
+        close(file);
+        return -1;
+    }
+    return file;
+}
+
+static int map_heads(struct shm *s, struct pto_error *error)
+{
+    for (uint32_t i = 0; i < s->direct.base.rank_count; i++) {
+        int seals = fcntl(s->memory[i], F_GET_SEALS);
+        off_t bytes = lseek(s->memory[i], 0, SEEK_END);
+        void *head = MAP_FAILED;
+
+        /* What came from outside may be anything: a shorter file would end this process. */
+        if (seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && bytes >= (off_t)head_bytes())
+            head = mmap(NULL, head_bytes(), PROT_READ | PROT_WRITE, MAP_SHARED, s->memory[i], 0);
+        if (head == MAP_FAILED)
+            return comm_tell(error, PTO_ESYSTEM, i, "the memory of rank %u cannot be mapped", i);
+        s->direct.head[i] = head;
+    }
+    s->direct.own = s->direct.head[s->direct.base.rank];
+    return PTO_OK;
+}
+
+static void *watch_main(void *context);
+
+static int start_watcher(struct shm *s, struct pto_error *error)
+{
+    if (s->direct.base.rank_count == 1)
+        return PTO_OK;
+    s->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    s->has_watcher = s->stop >= 0 && os_thread_start(&s->watcher, watch_main, s) >= 0;
+    return s->has_watcher
+               ? PTO_OK
+               : error_tell(error, PTO_ESYSTEM, "no thread can be started: %s", strerror(errno));
+}
+
+static int meet_others(struct shm *s, const struct comm_request *request, int memory, int process,
+                       struct pto_error *error)
+{
+    struct meet_request meeting = { .comm = request,
+                                    .head_bytes = sizeof(struct direct_head),
+                                    .has_fence = os_fence_processes_init(),
+                                    .memory = memory,
+                                    .process = process };
+    struct meet_result result = { .memory = s->memory, .process = s->process };
+    int status;
+
+    if (request->rank_count == 1) {
+        s->memory[0] = fcntl(memory, F_DUPFD_CLOEXEC, 3);
+        s->direct.has_fence = meeting.has_fence;
+        return s->memory[0] >= 0 ? PTO_OK : PTO_ESYSTEM;
+    }
+    status = meet_ranks(&meeting, &result, error);
+    s->direct.has_fence = result.has_fence;
+    return status;
+}
+
+static int shm_open_comm(const struct comm_request *request, struct comm **comm_out,
+                         struct pto_error *error)
+{
+    struct shm *s = create(request);
+    int memory, process, status;
+
+    if (s == NULL)
+        return PTO_ENOMEM;
+    memory = make_file();
+    process = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    status = memory >= 0 && process >= 0
+                 ? meet_others(s, request, memory, process, error)
+                 : error_tell(error, PTO_ESYSTEM, "no memory can be shared: %s", strerror(errno));
+    meet_close_fds(&memory, 1);
+    meet_close_fds(&process, 1);
+    if (status >= 0)
+        status = map_heads(s, error);
+    if (status >= 0)
+        status = start_watcher(s, error);
+    if (status < 0) {
+        if (s->direct.own != NULL)
+            direct_leave(&s->direct);
+        destroy(s);
+        return status;
+    }
+    *comm_out = &s->direct.base;
+    return PTO_OK;
+}
+
+static void shm_close(struct comm *comm)
+{
+    struct shm *s = shm_of(direct_of(comm));
+    uint64_t one = 1;
+
+    if (s->has_watcher) {
+        (void)!write(s->stop, &one, sizeof(one));
+        pthread_join(s->watcher, NULL);
+    }
+    direct_leave(&s->direct);
+    destroy(s);
+}
+
+/* ---- the watcher ---- */
+
+/* Until it is told to stop: buries whoever has ended. */
+static void *watch_main(void *context)
+{
+    struct shm *s = context;
+    uint32_t count = s->direct.base.rank_count;
+    struct pollfd look[COMM_RANKS_MAX + 1];
+
+    for (uint32_t i = 0; i < count; i++)
+        look[i] = (struct pollfd){ .fd = i == s->direct.base.rank ? -1 : s->process[i],
+                                   .events = POLLIN };
+    look[count] = (struct pollfd){ .fd = s->stop, .events = POLLIN };
+    for (;;) {
+        if (poll(look, count + 1, -1) < 0)
+            continue; /* a signal; they are blocked here */
+        if (look[count].revents != 0)
+            return NULL;
+        for (uint32_t i = 0; i < count; i++)
+            if (look[i].revents != 0) {
+                look[i].fd = -1;
+                direct_bury(&s->direct, i);
+            }
+    }
+}
+
+/* ---- memory ---- */
+
+/* The first gap that is large enough; extents are in order. Under the lock. */
+static uint32_t find_gap(const struct shm *s, uint64_t bytes, uint64_t *offset_out)
+{
+    uint64_t at = head_bytes();
+    uint32_t i;
+
+    for (i = 0; i < s->extent_count && s->extent[i].offset - at < bytes; i++)
+        at = s->extent[i].offset + s->extent[i].bytes;
+    *offset_out = at;
+    return i;
+}
+
+static void remove_extent(struct shm *s, uint64_t offset)
+{
+    pthread_mutex_lock(&s->lock);
+    for (uint32_t i = 0; i < s->extent_count; i++)
+        if (s->extent[i].offset == offset) {
+            memmove(&s->extent[i], &s->extent[i + 1],
+                    (--s->extent_count - i) * sizeof(s->extent[0]));
+            break;
+        }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out)
+{
+    struct shm *s = shm_of(d);
+    int file = s->memory[d->base.rank];
+    void *at = MAP_FAILED;
+    uint64_t offset = 0;
+    uint32_t index;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->extent_count < EXTENTS_MAX) {
+        index = find_gap(s, bytes, &offset);
+        if (offset + bytes <= s->file_bytes || ftruncate(file, (off_t)(offset + bytes)) == 0) {
+            if (offset + bytes > s->file_bytes)
+                s->file_bytes = offset + bytes;
+            at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);
+        }
+        if (at != MAP_FAILED) {
+            memmove(&s->extent[index + 1], &s->extent[index],
+                    (s->extent_count++ - index) * sizeof(s->extent[0]));
+            s->extent[index] = (struct extent){ offset, bytes };
+        }
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (at == MAP_FAILED)
+        return PTO_ENOMEM;
+    *offset_out = offset;
+    *at_out = at;
+    return PTO_OK;
+}
+
+/*
+ * Its pages go back to the system, and are zero when they are used again. Of a block that a peer
+ * may still look at they stay as they are: it may not have noticed yet that this rank came.
+ */
+static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free)
+{
+    struct shm *s = shm_of(d);
+
+    (void)munmap(at, bytes);
+    if (is_free && fallocate(s->memory[d->base.rank], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                             (off_t)offset, (off_t)bytes) == 0)
+        remove_extent(s, offset);
+}
+
+/* What a peer says of its file may be wrong: beyond its end there is nothing to map. */
+static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes)
+{
+    struct shm *s = shm_of(d);
+    off_t end = lseek(s->memory[rank], 0, SEEK_END);
+    void *at;
+
+    if (end < 0 || offset > (uint64_t)end || bytes > (uint64_t)end - offset)
+        return NULL;
+    at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory[rank], (off_t)offset);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes)
+{
+    (void)d;
+    (void)rank;
+    (void)munmap(at, bytes);
+}

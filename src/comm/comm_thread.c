@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that are threads of this process: for tests under ThreadSanitizer, and for
+ * programs that try out what will be processes. Memory is the process's own, so
+ * "mapping" a peer's block is knowing where it is.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "comm/direct.h"
+
+static void thread_close(struct comm *comm);
+static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out);
+static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes);
+static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+
+static const struct comm_ops comm_thread_ops = {
+    .name = "thread",
+    .has_addresses = true,
+    .has_rounds = true,
+    .close = thread_close,
+    .abort = direct_abort,
+    .is_lost = direct_is_lost,
+    .open_domain = direct_open_domain,
+    .close_domain = direct_close_domain,
+    .quiet = direct_quiet,
+    .signal = direct_signal,
+    .wait = direct_wait,
+    .barrier = direct_barrier,
+};
+
+static const struct direct_memory thread_memory = {
+    .take = take,
+    .give = give,
+    .map = map,
+    .unmap = unmap,
+    .fence = os_fence_all,
+};
+
+/* A block that somebody may still use: it stays until the last rank has closed. */
+struct kept_block {
+    struct kept_block *next;
+    char *at;
+    uint64_t bytes;
+};
+
+/* What the ranks share. The last one to close frees it. */
+struct team {
+    pthread_mutex_t lock;
+    uint32_t open_count;
+    struct kept_block *kept;
+    struct direct_head *head; /* by rank */
+};
+
+struct thread_rank {
+    struct direct direct;
+    struct team *team;
+};
+
+static struct thread_rank *thread_of(struct direct *d)
+{
+    return (struct thread_rank *)(void *)d;
+}
+
+static void free_team(struct team *team)
+{
+    while (team->kept != NULL) {
+        struct kept_block *k = team->kept;
+
+        team->kept = k->next;
+        (void)munmap(k->at, k->bytes);
+        free(k);
+    }
+    pthread_mutex_destroy(&team->lock);
+    free(team->head);
+    free(team);
+}
+
+static int open_rank(struct team *team, uint32_t rank, uint32_t rank_count, struct comm **comm_out)
+{
+    struct thread_rank *t = calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        return PTO_ENOMEM;
+    if (direct_init(&t->direct, rank, rank_count) < 0) {
+        direct_fini(&t->direct);
+        free(t);
+        return PTO_ENOMEM;
+    }
+    t->direct.base.ops = &comm_thread_ops;
+    t->direct.memory = &thread_memory;
+    t->direct.has_fence = os_fence_all_init();
+    t->team = team;
+    for (uint32_t i = 0; i < rank_count; i++)
+        t->direct.head[i] = &team->head[i];
+    t->direct.own = &team->head[rank];
+    team->open_count++;
+    *comm_out = &t->direct.base;
+    return PTO_OK;
+}
+
+int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_error *error)
+{
+    struct team *team = calloc(1, sizeof(*team));
+    uint32_t count = 0;
+    int status = PTO_OK;
+
+    if (team == NULL)
+        return error_tell(error, PTO_ENOMEM, "%s", pto_strerror(PTO_ENOMEM));
+    pthread_mutex_init(&team->lock, NULL);
+    team->head = aligned_alloc(DIRECT_LINE, rank_count * sizeof(*team->head));
+    if (team->head == NULL)
+        status = PTO_ENOMEM;
+    else
+        memset(team->head, 0, rank_count * sizeof(*team->head));
+    for (; count < rank_count && status >= 0; count++) {
+        status = open_rank(team, count, rank_count, &comms_out[count]);
+        if (status < 0)
+            break;
+    }
+    if (status >= 0)
+        return PTO_OK;
+    team->open_count++; /* so that the last rank to go leaves it to us */
+    while (count-- > 0)
+        thread_close(comms_out[count]);
+    free_team(team);
+    return error_tell(error, status, "%s", pto_strerror(status));
+}
+
+static void thread_close(struct comm *comm)
+{
+    struct direct *d = direct_of(comm);
+    struct team *team = thread_of(d)->team;
+    bool is_last;
+
+    direct_leave(d);
+    pthread_mutex_lock(&team->lock);
+    is_last = --team->open_count == 0;
+    pthread_mutex_unlock(&team->lock);
+    if (is_last)
+        free_team(team);
+    direct_fini(d);
+    free(d);
+}
+
+/* Its offset is its address. */
+static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out)
+{
+    char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    (void)d;
+    if (at == MAP_FAILED)
+        return PTO_ENOMEM;
+    *offset_out = (uint64_t)(uintptr_t)at;
+    *at_out = at;
+    return PTO_OK;
+}
+
+static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free)
+{
+    struct team *team = thread_of(d)->team;
+    struct kept_block *k;
+
+    (void)offset;
+    if (is_free) {
+        (void)munmap(at, bytes);
+        return;
+    }
+    k = malloc(sizeof(*k));
+    if (k == NULL)
+        return; /* it is leaked, because a peer may use it */
+    k->at = at;
+    k->bytes = bytes;
+    pthread_mutex_lock(&team->lock);
+    k->next = team->kept;
+    team->kept = k;
+    pthread_mutex_unlock(&team->lock);
+}
+
+static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes)
+{
+    (void)d;
+    (void)rank;
+    (void)bytes;
+    return (char *)(uintptr_t)offset;
+}
+
+static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes)
+{
+    (void)d;
+    (void)rank;
+    (void)at;
+    (void)bytes;
+}

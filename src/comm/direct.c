@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting, signals, barriers and what happens when a rank goes: src/comm/direct.h. */
+#include "comm/direct.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    SPIN_NS = 50000,        /* looks without a pause, if each rank can have a CPU */
+    YIELD_NS = 50000,       /* then lets others run */
+    CROWD_YIELD_NS = 60000, /* the latter, and nothing before it, where CPUs are shared */
+    LOOKS_A_PAUSE = 8,      /* at first: a pause is as long as what is waited for */
+    LOOKS = 64,             /* between two looks at the clock */
+    POLL_NS = 20000,        /* of what nobody rings for, at first */
+    POLL_NS_MAX = 10000000,
+    POLL_PART = 8, /* of the time waited so far */
+};
+
+static_assert(sizeof(struct direct_control) <= DIRECT_CONTROL_BYTES, "a block's control fits");
+
+int direct_init(struct direct *d, uint32_t rank, uint32_t rank_count)
+{
+    bool is_crowded = rank_count > os_machine_cpu_count();
+
+    d->base.rank = rank;
+    d->base.rank_count = rank_count;
+    d->looks = is_crowded ? 1 : LOOKS;
+    d->spin_ns = is_crowded ? 0 : SPIN_NS;
+    d->yield_ns = is_crowded ? CROWD_YIELD_NS : YIELD_NS;
+    d->head = calloc(rank_count, sizeof(struct direct_head *));
+    d->dead = calloc(rank_count, sizeof(*d->dead));
+    d->seen = calloc((size_t)rank_count * DIRECT_ENTRIES, sizeof(*d->seen));
+    if (d->head != NULL && d->dead != NULL && d->seen != NULL)
+        return PTO_OK;
+    return PTO_ENOMEM;
+}
+
+void direct_fini(struct direct *d)
+{
+    free(d->head);
+    free(d->dead);
+    free(d->seen);
+}
+
+/* ---- waiting ---- */
+
+/* A rank that gives up ends what all others wait for, whether it takes part in that or not. */
+static int check_aborted(struct direct *d, const struct direct_wait *wait)
+{
+    for (uint32_t i = 0; i < d->base.rank_count; i++)
+        if (a32_load_acquire(&d->head[i]->state) == RANK_ABORTED) /* A4 */
+            return direct_tell_lost(
+                d, i, wait->what != NULL ? wait->what : "this cannot be waited for", wait->error);
+    return PTO_OK;
+}
+
+/* When to look again at what nobody rings for. */
+static uint64_t next_look(const struct direct_wait *wait, uint64_t begin_ns, uint64_t now,
+                          uint64_t deadline_ns)
+{
+    uint64_t pause_ns = (now - begin_ns) / POLL_PART;
+
+    if (!wait->is_polled)
+        return deadline_ns;
+    if (pause_ns < POLL_NS)
+        pause_ns = POLL_NS;
+    if (pause_ns > POLL_NS_MAX)
+        pause_ns = POLL_NS_MAX;
+    return now + pause_ns < deadline_ns ? now + pause_ns : deadline_ns;
+}
+
+/* Until the bell rings, or it is time to look. */
+static void sleep_once(struct direct *d, const struct direct_wait *wait, uint32_t trouble,
+                       uint64_t until_ns)
+{
+    struct direct_head *own = d->own;
+    uint32_t bell = a32_load_acquire(&own->bell);
+
+    (void)a32_add_acq_rel(&own->asleep, 1);
+    if (d->has_fence)
+        d->memory->fence(); /* F1 */
+    else
+        fence_full();
+    if (!wait->holds(wait->context) && a32_load_relaxed(&own->trouble) == trouble)
+        (void)os_wait_shared(&own->bell, bell, until_ns);
+    (void)a32_sub_relaxed(&own->asleep, 1);
+}
+
+int direct_await(struct direct *d, const struct direct_wait *wait)
+{
+    uint32_t trouble = 0;
+    uint64_t begin_ns, deadline_ns, now;
+
+    for (uint32_t i = 0; i < d->looks; i++) {
+        if (wait->holds(wait->context))
+            return PTO_OK;
+        if (i % LOOKS_A_PAUSE == LOOKS_A_PAUSE - 1)
+            os_pause();
+    }
+    begin_ns = now = os_now_ns();
+    deadline_ns = comm_deadline(wait->timeout_ns, 0);
+    for (;;) {
+        uint32_t count = a32_load_acquire(&d->own->trouble); /* A4 */
+
+        if (count != trouble) {
+            int status = wait->judge(wait->context);
+
+            if (status >= 0)
+                status = check_aborted(d, wait);
+            trouble = count;
+            /* Who goes after what was waited for has done its part. */
+            if (status < 0)
+                return wait->holds(wait->context) ? PTO_OK : status;
+        }
+        if (now - begin_ns < d->spin_ns)
+            for (uint32_t i = 0; i < LOOKS && !wait->holds(wait->context); i++)
+                os_pause();
+        else if (now - begin_ns < d->spin_ns + (uint64_t)d->yield_ns)
+            os_yield();
+        else
+            sleep_once(d, wait, trouble, next_look(wait, begin_ns, now, deadline_ns));
+        if (wait->holds(wait->context))
+            return PTO_OK;
+        now = os_now_ns();
+        if (now >= deadline_ns)
+            return PTO_ETIMEOUT;
+    }
+}
+
+/* ---- who goes ---- */
+
+/* Its threads look who has gone, asleep or not. */
+static void raise_trouble(struct direct *d, uint32_t rank)
+{
+    struct direct_head *head = d->head[rank];
+
+    (void)a32_add_acq_rel(&head->trouble, 1); /* R4 */
+    (void)a32_add_acq_rel(&head->bell, 1);
+    os_wake_shared(&head->bell, UINT32_MAX);
+}
+
+void direct_alarm(struct direct *d, const struct domain *domain)
+{
+    for (uint32_t i = 0; i < domain->rank_count; i++)
+        if (i != domain->rank)
+            raise_trouble(d, domain->ranks[i]);
+}
+
+void direct_leave(struct direct *d)
+{
+    if (a32_load_relaxed(&d->own->state) == RANK_OPEN)
+        a32_store_release(&d->own->state, RANK_CLOSED); /* R4 */
+    for (uint32_t i = 0; i < d->base.rank_count; i++)
+        if (i != d->base.rank)
+            raise_trouble(d, i);
+}
+
+void direct_bury(struct direct *d, uint32_t rank)
+{
+    a32_store_release(&d->dead[rank], 1); /* R4 */
+    if (a32_load_acquire(&d->head[rank]->state) != RANK_CLOSED)
+        a32_store_relaxed(&d->own->lost, 1);
+    raise_trouble(d, d->base.rank);
+}
+
+void direct_abort(struct comm *comm, int status)
+{
+    struct direct *d = direct_of(comm);
+
+    a32_store_relaxed(&d->own->status, (uint32_t)status);
+    a32_store_release(&d->own->state, RANK_ABORTED); /* R4 */
+    for (uint32_t i = 0; i < comm->rank_count; i++) {
+        a32_store_relaxed(&d->head[i]->lost, 1);
+        raise_trouble(d, i);
+    }
+}
+
+bool direct_is_lost(struct comm *comm, uint32_t rank)
+{
+    struct direct *d = direct_of(comm);
+
+    return a32_load_acquire(&d->dead[rank]) != 0 ||
+           a32_load_acquire(&d->head[rank]->state) != RANK_OPEN; /* A4 */
+}
+
+int direct_tell_lost(struct direct *d, uint32_t rank, const char *what, struct pto_error *error)
+{
+    switch (a32_load_acquire(&d->head[rank]->state)) {
+    case RANK_ABORTED:
+        return comm_tell(error, PTO_EPEER, rank, "%s: rank %u has given up: %s", what, rank,
+                         pto_strerror((int)a32_load_relaxed(&d->head[rank]->status)));
+    case RANK_CLOSED:
+        return comm_tell(error, PTO_EPEER, rank, "%s: rank %u has closed its communicator", what,
+                         rank);
+    default:
+        return comm_tell(error, PTO_EPEER, rank,
+                         a32_load_acquire(&d->dead[rank]) != 0
+                             ? "%s: the process of rank %u has ended"
+                             : "%s: rank %u has closed the domain",
+                         what, rank);
+    }
+}
+
+/* ---- signals ---- */
+
+int direct_quiet(struct domain *domain)
+{
+    (void)domain;
+    fence_full(); /* stores are complete when they are made */
+    return PTO_OK;
+}
+
+int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                  int32_t *before_out)
+{
+    struct a32 *word = (struct a32 *)(void *)(domain->window[rank] + signal->offset);
+    uint32_t before = 0;
+
+    if (signal->how == PTO_SIGNAL_ADD)
+        before = a32_add_acq_rel(word, (uint32_t)signal->value); /* R3 */
+    else
+        a32_store_release(word, (uint32_t)signal->value); /* R3 */
+    direct_ring(direct_of(domain->comm), domain->ranks[rank]);
+    if (before_out != NULL)
+        *before_out = (int32_t)before;
+    return PTO_OK;
+}
+
+static const char NO_SIGNAL[] = "no signal can be waited for";
+
+struct signal_wait {
+    struct direct_domain *domain;
+    const struct a32 *word;
+    const struct pto_wait_for *what;
+    struct pto_error *error;
+};
+
+static bool has_signal(void *context)
+{
+    const struct signal_wait *w = context;
+
+    return pto_compare_holds(w->what->how, (int32_t)a32_load_acquire(w->word), /* A3 */
+                             w->what->value);
+}
+
+/* Any of them may be the one that would signal; so one that has closed is not missed, unless all have. */
+static int judge_signal(void *context)
+{
+    const struct signal_wait *w = context;
+    struct domain *domain = &w->domain->base;
+    struct direct *d = direct_of(domain->comm);
+    uint32_t left = 0, last = domain->rank;
+
+    for (uint32_t i = 0; i < domain->rank_count; i++) {
+        uint32_t rank = domain->ranks[i], state = a32_load_acquire(&d->head[rank]->state); /* A4 */
+
+        if (state != RANK_CLOSED && a32_load_acquire(&d->dead[rank]) != 0)
+            return direct_tell_lost(d, rank, NO_SIGNAL, w->error);
+        if (i != domain->rank && direct_has_left(w->domain, i)) {
+            left++;
+            last = rank;
+        }
+    }
+    if (left > 0 && left == domain->rank_count - 1)
+        return direct_tell_lost(d, last, "nobody is left who could signal", w->error);
+    return PTO_OK;
+}
+
+int direct_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+                struct pto_error *error)
+{
+    struct signal_wait w = { .domain = direct_domain_of(domain),
+                             .word = (const struct a32 *)(const void *)(domain->own + word->offset),
+                             .what = word,
+                             .error = error };
+    int status =
+        direct_await(direct_of(domain->comm), &(struct direct_wait){ .holds = has_signal,
+                                                                     .judge = judge_signal,
+                                                                     .context = &w,
+                                                                     .is_polled = true,
+                                                                     .timeout_ns = timeout_ns,
+                                                                     .what = NO_SIGNAL,
+                                                                     .error = error });
+
+    if (status == PTO_ETIMEOUT)
+        return comm_tell(error, status, UINT32_MAX,
+                         "no signal came within %llu ms: the word at %llu of the window is %d",
+                         (unsigned long long)(timeout_ns / 1000000),
+                         (unsigned long long)word->offset, (int32_t)a32_load_relaxed(w.word));
+    return status;
+}
+
+/* ---- barriers ---- */
+
+struct arrival_wait {
+    struct direct_domain *domain;
+    const struct direct_arrival *arrival;
+    uint32_t next; /* ranks before it have come */
+    char what[64]; /* what cannot be done without one of them; once somebody has gone */
+};
+
+/* Numbers wrap. */
+static bool has_come(const struct arrival_wait *w, uint32_t rank)
+{
+    const char *control = (const char *)w->domain->peer[rank].control;
+    uint32_t come =
+        a32_load_acquire((const struct a32 *)(const void *)(control + w->arrival->word)); /* A2 */
+
+    return (int32_t)(come - w->arrival->number) >= 0;
+}
+
+static bool have_all_come(void *context)
+{
+    struct arrival_wait *w = context;
+
+    while (w->next < w->domain->base.rank_count && has_come(w, w->next))
+        w->next++;
+    return w->next == w->domain->base.rank_count;
+}
+
+static int judge_arrival(void *context)
+{
+    struct arrival_wait *w = context;
+    struct domain *domain = &w->domain->base;
+
+    snprintf(w->what, sizeof(w->what), "the %s cannot be complete", w->arrival->what);
+    for (uint32_t i = w->next; i < domain->rank_count; i++) {
+        if (has_come(w, i))
+            continue;
+        if (direct_has_left(w->domain, i))
+            return direct_tell_lost(direct_of(domain->comm), domain->ranks[i], w->what,
+                                    w->arrival->error);
+        if (w->arrival->is_round && a32_load_acquire(&w->domain->peer[i].control->torn) != 0)
+            return comm_tell(w->arrival->error, PTO_EPEER, domain->ranks[i],
+                             "%s: rank %u has given up collectives of the domain", w->what,
+                             domain->ranks[i]);
+    }
+    return PTO_OK;
+}
+
+/* Who has not come in time. */
+static int tell_missing(const struct arrival_wait *w)
+{
+    struct comm_names names = { 0 };
+
+    for (uint32_t i = w->next; i < w->domain->base.rank_count; i++)
+        if (!has_come(w, i))
+            comm_names_add(&names, w->domain->base.ranks[i]);
+    if (names.count == 0)
+        return PTO_OK; /* the last one came meanwhile */
+    return comm_tell(w->arrival->error, PTO_ETIMEOUT, names.first,
+                     "rank%s %s did not come to the %s within %llu ms", names.count == 1 ? "" : "s",
+                     names.text, w->arrival->what,
+                     (unsigned long long)(w->arrival->timeout_ns / 1000000));
+}
+
+int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival)
+{
+    struct direct *d = direct_of(dd->base.comm);
+    struct arrival_wait w;
+    int status;
+
+    w.domain = dd;
+    w.arrival = arrival;
+    w.next = 0;
+
+    for (uint32_t i = 0; i < dd->base.rank_count; i++)
+        if (i != dd->base.rank)
+            direct_ring(d, dd->base.ranks[i]);
+    status = direct_await(d, &(struct direct_wait){ .holds = have_all_come,
+                                                    .judge = judge_arrival,
+                                                    .context = &w,
+                                                    .timeout_ns = arrival->timeout_ns,
+                                                    .what = w.what,
+                                                    .error = arrival->error });
+    return status == PTO_ETIMEOUT ? tell_missing(&w) : status;
+}
+
+int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
+{
+    struct direct_domain *dd = direct_domain_of(domain);
+    uint32_t number = ++dd->barriers;
+
+    a32_store_release(&dd->peer[domain->rank].control->arrived, number); /* R2 */
+    return direct_arrive(dd,
+                         &(struct direct_arrival){ .word = offsetof(struct direct_control, arrived),
+                                                   .number = number,
+                                                   .what = "barrier",
+                                                   .timeout_ns = timeout_ns,
+                                                   .error = error });
+}

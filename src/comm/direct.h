@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that share memory: all that the backends shm and thread have in common. They
+ * differ in where the memory comes from, which is a table of its own below.
+ *
+ * Each rank has memory that the others can map. It begins with a head, which all of
+ * them have mapped; behind it are blocks, one for each domain:
+ *
+ *     head     state, bell, and a directory: which domains this rank has opened
+ *     block    control | scratch | window
+ *
+ * A rank writes its own head and its own blocks. Of a peer it writes only into
+ * windows and scratch, rings its bell, and counts up its `trouble`. So whoever dies in
+ * the middle of something leaves nobody else's structures half-changed.
+ *
+ * Ordering
+ *   R1 entry state    -> A1 entry state     a domain's entry is filled, its block zero
+ *   R2 arrived        -> A2 arrived         what a rank did before a barrier
+ *   R3 signal         -> A3 the waiter      what was put before the signal
+ *   R4 rank's state   -> A4 rank's state    what a rank did before it closed or gave up
+ *   F1 asleep, fence, look   against   store, (fence), asleep: either the sleeper sees
+ *      what was stored, or the poster sees the sleeper and rings. Where the sleeper can
+ *      fence for all (`fence` below), the poster needs none.
+ */
+#ifndef PTO_DIRECT_H
+#define PTO_DIRECT_H
+
+#include <stdalign.h>
+
+#include "base/atomic.h"
+#include "base/os.h"
+#include "comm/comm.h"
+
+enum {
+    DIRECT_LINE = 64,
+    DIRECT_ENTRIES = 256,                  /* domains of a rank that are open at a time */
+    DIRECT_CONTROL_BYTES = 8192,           /* of a block: struct direct_control */
+    DIRECT_SCRATCH_BYTES = 2 * 512 * 1024, /* of a block: for collectives */
+    DIRECT_MEMBER_WORDS = COMM_RANKS_MAX / 64,
+};
+
+enum entry_state {
+    ENTRY_FREE,
+    ENTRY_PUBLISHED, /* this rank is opening it */
+    ENTRY_READY,     /* and has mapped the others' blocks */
+    ENTRY_REFUSED,   /* it has found that ranks do not agree; or it gave up */
+    ENTRY_LEAVING,   /* it is closing it, and uses no peer's window any more */
+};
+
+/* A domain that a rank has opened. Written by that rank only. */
+struct direct_entry {
+    struct a32 state; /* enum entry_state */
+    struct a32
+        other; /* ENTRY_REFUSED: the rank that it does not agree with; UINT32_MAX: it gave up */
+    struct a64 serial; /* of this rank: another one for each domain */
+    struct a64 id;
+    struct a64 digest; /* of the ranks, in order, and of what else has to be equal */
+    struct a64 window_bytes;
+    struct a64 offset;                      /* of its block */
+    struct a64 other_bytes;                 /* ENTRY_REFUSED */
+    struct a64 member[DIRECT_MEMBER_WORDS]; /* a bit for each rank of the communicator */
+};
+
+enum rank_state { RANK_OPEN, RANK_CLOSED, RANK_ABORTED };
+
+struct direct_head {
+    alignas(DIRECT_LINE) struct a32 state;   /* enum rank_state; written by its rank */
+    struct a32 status;                       /* RANK_ABORTED: why */
+    struct a32 published;                    /* counts changes of the directory */
+    alignas(DIRECT_LINE) struct a32 trouble; /* counted up by anyone who goes, or sees one gone */
+    struct a32 lost;                         /* not 0: a rank has died or given up; for kernels */
+    alignas(DIRECT_LINE) struct a32 asleep;  /* threads of the rank that sleep, or are about to */
+    alignas(DIRECT_LINE) struct a32 bell;    /* they sleep on it */
+    alignas(DIRECT_LINE) struct direct_entry entry[DIRECT_ENTRIES];
+};
+
+/*
+ * What a rank publishes in a round of a collective. The number and a word of data are one
+ * store, and so one way of a line from CPU to CPU.
+ */
+struct direct_note {
+    alignas(DIRECT_LINE) struct a32 number; /* of the round; low half of an a64 */
+    uint32_t word;                          /* its high half */
+    uint8_t bytes[DIRECT_LINE - 8];         /* of more data than a word */
+};
+
+/* Which call a round begins: written only if it is another one than before, so that it stays shared. */
+struct direct_call {
+    alignas(DIRECT_LINE) int32_t status;
+    uint64_t args[2];
+};
+
+struct direct_control {
+    alignas(DIRECT_LINE) struct a32 arrived; /* barriers that the rank has come to */
+    struct direct_note note[2];              /* of even and odd rounds */
+    struct direct_call call[2];              /* the same */
+    alignas(DIRECT_LINE) struct a32 torn;    /* not 0: it takes part in no more collectives */
+};
+
+struct direct;
+
+/* Where memory comes from. */
+struct direct_memory {
+    /* Zeroed memory of this rank that peers can map. PTO_ENOMEM. */
+    int (*take)(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out);
+    /* `is_free`: no peer has it mapped. */
+    void (*give)(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
+    char *(*map)(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
+    void (*unmap)(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+    void (*fence)(void); /* on every rank; NULL: there is none, so posters need one */
+};
+
+/* First member of the struct of a backend. */
+struct direct {
+    struct comm base;
+    const struct direct_memory *memory;
+    bool has_fence; /* all ranks can use memory->fence */
+    struct direct_head *own;
+    struct direct_head **head;  /* by rank */
+    struct a32 *dead;           /* by rank: its process has ended; of this process only */
+    struct a64 *seen;           /* serials by rank and entry: domains that were joined */
+    uint64_t serial;            /* this and the directory: under the communicator's lock */
+    uint32_t looks;             /* before a wait looks at the clock */
+    uint32_t spin_ns, yield_ns; /* before it sleeps */
+};
+
+struct direct_domain {
+    struct domain base;
+    uint32_t entry; /* of the own directory */
+    uint64_t offset, block_bytes;
+    uint32_t barriers; /* that this rank has come to */
+    uint32_t number;   /* rounds of collectives that this rank has come to */
+    /* Not in memory that peers can write: kernels follow what is in them. */
+    struct pto_comm_context context;
+    struct pto_comm_bells bells;
+    struct direct_peer {
+        struct direct_control *control;
+        uint32_t entry;
+        uint64_t serial; /* 0: not joined */
+        uint64_t offset;
+    } * peer; /* by rank of the domain, the own one included */
+};
+
+static inline struct direct *direct_of(struct comm *comm)
+{
+    return (struct direct *)(void *)comm;
+}
+
+static inline struct direct_domain *direct_domain_of(struct domain *domain)
+{
+    return (struct direct_domain *)(void *)domain;
+}
+
+static inline char *direct_scratch(const struct direct_domain *d, uint32_t rank)
+{
+    return (char *)d->peer[rank].control + DIRECT_CONTROL_BYTES;
+}
+
+/* direct.c: `head` and `own` are filled in by the caller. PTO_ENOMEM; direct_fini is to be called then, too. */
+int direct_init(struct direct *d, uint32_t rank, uint32_t rank_count);
+void direct_fini(struct direct *d);
+/* This rank goes: tells the others. */
+void direct_leave(struct direct *d);
+/* A rank has died; any thread. */
+void direct_bury(struct direct *d, uint32_t rank);
+/* This rank leaves a domain: those who wait for it look. */
+void direct_alarm(struct direct *d, const struct domain *domain);
+/* PTO_EPEER with a sentence: what cannot be done, and why the rank is lost. */
+int direct_tell_lost(struct direct *d, uint32_t rank, const char *what, struct pto_error *error);
+
+/* Operations of a backend's table. */
+void direct_abort(struct comm *comm, int status);
+bool direct_is_lost(struct comm *comm, uint32_t rank);
+int direct_quiet(struct domain *domain);
+int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                  int32_t *before_out);
+int direct_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+                struct pto_error *error);
+int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
+
+/*
+ * Waits until a word of every rank's control has come to a number, this rank's having been
+ * stored with release: R2. `is_round`: not for a rank that has given up collectives.
+ */
+struct direct_arrival {
+    size_t word; /* where it is in struct direct_control */
+    uint32_t number;
+    bool is_round;
+    const char *what; /* "barrier" */
+    uint64_t timeout_ns;
+    struct pto_error *error;
+};
+int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival);
+
+/* direct_domain.c */
+int direct_open_domain(struct comm *comm, const struct domain_request *request,
+                       struct domain **domain_out, struct pto_error *error);
+int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
+/* Whether a member can still do something in the domain. */
+bool direct_has_left(const struct direct_domain *d, uint32_t rank);
+
+/*
+ * Waiting. `holds` looks at memory, and is called often, also after it was true: until it
+ * is, the deadline has passed, or `judge`, which is called when somebody has gone, returns a status.
+ */
+struct direct_wait {
+    bool (*holds)(void *context);
+    int (*judge)(void *context); /* PTO_OK: go on waiting */
+    void *context;
+    bool is_polled; /* what is waited for may be stored without a bell */
+    uint64_t timeout_ns;
+    const char *what; /* for the sentence when a rank gives up: what cannot be done */
+    struct pto_error *error;
+};
+/* PTO_OK, PTO_ETIMEOUT, what `judge` says, or PTO_EPEER because a rank, of the domain or not, gave up. */
+int direct_await(struct direct *d, const struct direct_wait *wait);
+
+/* After a store that threads of the rank may wait for. */
+static inline void direct_ring(struct direct *d, uint32_t rank)
+{
+    struct direct_head *head = d->head[rank];
+
+    if (d->has_fence)
+        fence_light(); /* F1 */
+    else
+        fence_full();
+    if (a32_load_relaxed(&head->asleep) != 0) {
+        (void)a32_add_acq_rel(&head->bell, 1);
+        os_wake_shared(&head->bell, UINT32_MAX);
+    }
+}
+
+#endif

@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Domains of ranks that share memory. Opening one goes in two steps, so that no rank
+ * has it before all have mapped each other's blocks:
+ *
+ *     publish an entry with the own block    wait for the entry of every member
+ *     map their blocks, say ready            wait until every member is ready
+ *
+ * A rank that finds that they do not agree says so in its entry, and leaves it there:
+ * the others find it, whenever they look, and fail as well. Each entry has a serial;
+ * one that was joined before is not looked at again, so ids can be used again while a
+ * slow rank still has an old entry. Nor is one of a domain that this rank is not
+ * listed for: it may have the same id.
+ *
+ * A rank does not use an id again that it could not open: whoever came to that
+ * attempt late would take the next one for it.
+ */
+#include <stdlib.h>
+
+#include "comm/direct.h"
+
+struct open_wait {
+    struct direct *direct;
+    struct direct_domain *domain;
+    const struct domain_request *request;
+    uint64_t digest;
+    uint32_t next;      /* of the domain: those before it have published, or are ready */
+    uint32_t published; /* changes of the next one's directory that were looked at */
+    bool is_new;        /* none were */
+    int status;         /* negative: the ranks do not agree, or one gave up */
+    struct pto_error *error;
+};
+
+static int publish(struct open_wait *w);
+static int await_members(struct open_wait *w, bool (*holds)(void *));
+static bool have_all_published(void *context);
+static bool are_all_ready(void *context);
+static int map_members(struct open_wait *w);
+static void place_windows(struct direct_domain *dd, const struct domain_request *request);
+static void refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes);
+static void release_block(struct direct_domain *dd, bool is_free);
+
+static const char NO_DOMAIN[] = "the domain cannot be opened";
+
+static uint64_t page_up(uint64_t bytes)
+{
+    uint64_t page = os_page_bytes();
+
+    return (bytes + page - 1) / page * page;
+}
+
+/* What has to be the same on all ranks, but for the size, which is told apart. */
+static uint64_t digest_request(const struct domain_request *request)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    uint64_t words[3] = { request->rank_count,
+                          request->parent != NULL ? request->parent->id : UINT64_MAX,
+                          request->parent != NULL ? request->parent_offset : UINT64_MAX };
+
+    for (uint32_t i = 0; i < 3; i++)
+        hash = (hash ^ words[i]) * 0x100000001b3ull;
+    for (uint32_t i = 0; i < request->rank_count; i++)
+        hash = (hash ^ request->ranks[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+static struct direct_entry *own_entry(struct direct *d, const struct direct_domain *dd)
+{
+    return &d->own->entry[dd->entry];
+}
+
+/*
+ * The state of a member that was joined; ENTRY_FREE: it has closed the domain, and may have another
+ * one in its place. The serial comes second: with the state of a later domain it is that domain's.
+ */
+static uint32_t peer_state(const struct direct_domain *dd, uint32_t rank)
+{
+    struct direct *d = direct_of(dd->base.comm);
+    const struct direct_entry *e = &d->head[dd->base.ranks[rank]]->entry[dd->peer[rank].entry];
+    uint32_t state = a32_load_acquire(&e->state); /* A1 */
+
+    return a64_load_acquire(&e->serial) == dd->peer[rank].serial ? state : ENTRY_FREE;
+}
+
+static bool is_open(uint32_t state)
+{
+    return state == ENTRY_PUBLISHED || state == ENTRY_READY;
+}
+
+bool direct_has_left(const struct direct_domain *dd, uint32_t rank)
+{
+    return !is_open(peer_state(dd, rank)) || direct_is_lost(dd->base.comm, dd->base.ranks[rank]);
+}
+
+/* The directory has changed: members look, if they are waiting for that. */
+static void tell_members(struct direct *d, const struct domain *domain)
+{
+    (void)a32_add_acq_rel(&d->own->published, 1); /* R1 */
+    for (uint32_t i = 0; i < domain->rank_count; i++)
+        if (i != domain->rank)
+            direct_ring(d, domain->ranks[i]);
+}
+
+int direct_open_domain(struct comm *comm, const struct domain_request *request,
+                       struct domain **domain_out, struct pto_error *error)
+{
+    struct domain *domain = comm_domain_make(sizeof(struct direct_domain), comm, request);
+    struct open_wait w = { .direct = direct_of(comm),
+                           .domain = (struct direct_domain *)(void *)domain,
+                           .request = request,
+                           .digest = digest_request(request),
+                           .is_new = true,
+                           .error = error };
+    int status;
+
+    if (domain == NULL)
+        return PTO_ENOMEM;
+    w.domain->peer = calloc(request->rank_count, sizeof(*w.domain->peer));
+    status = w.domain->peer != NULL ? publish(&w) : PTO_ENOMEM;
+    if (status < 0)
+        goto free_domain;
+    status = await_members(&w, have_all_published);
+    if (status >= 0)
+        status = map_members(&w);
+    if (status >= 0) {
+        a32_store_release(&own_entry(w.direct, w.domain)->state, ENTRY_READY); /* R1 */
+        tell_members(w.direct, domain);
+        w.next = 0;
+        status = await_members(&w, are_all_ready);
+    }
+    if (status < 0)
+        goto withdraw;
+    place_windows(w.domain, request);
+    *domain_out = domain;
+    return PTO_OK;
+
+withdraw:
+    refuse(&w, UINT32_MAX, 0);
+    release_block(w.domain, false);
+free_domain:
+    free(w.domain->peer);
+    comm_domain_free(domain);
+    return status;
+}
+
+/* ---- the own entry ---- */
+
+/* An entry of the own directory for a new domain. Those that were refused are kept for as long as
+ * possible: a slow rank may still want to know. Under the lock. NULL: all are in use. */
+static struct direct_entry *find_place(struct direct *d)
+{
+    struct direct_entry *oldest = NULL;
+
+    for (uint32_t i = 0; i < DIRECT_ENTRIES; i++) {
+        struct direct_entry *e = &d->own->entry[i];
+        uint32_t state = a32_load_relaxed(&e->state); /* own */
+
+        if (state == ENTRY_FREE &&
+            (oldest == NULL || a32_load_relaxed(&oldest->state) != ENTRY_FREE))
+            oldest = e;
+        if (state == ENTRY_REFUSED &&
+            (oldest == NULL || (a32_load_relaxed(&oldest->state) == ENTRY_REFUSED &&
+                                a64_load_relaxed(&e->serial) < a64_load_relaxed(&oldest->serial))))
+            oldest = e;
+    }
+    return oldest;
+}
+
+/* Whether this rank could not open it before. */
+static bool is_spent(struct direct *d, uint64_t id)
+{
+    bool is_found = false;
+
+    pthread_mutex_lock(&d->base.lock);
+    for (uint32_t i = 0; i < DIRECT_ENTRIES && !is_found; i++)
+        is_found = a32_load_relaxed(&d->own->entry[i].state) == ENTRY_REFUSED && /* own */
+                   a64_load_relaxed(&d->own->entry[i].id) == id;
+    pthread_mutex_unlock(&d->base.lock);
+    return is_found;
+}
+
+/* Takes an entry and fills it. Under the lock. False: all are in use. */
+static bool fill_entry(struct open_wait *w, enum entry_state state)
+{
+    struct direct *d = w->direct;
+    struct direct_domain *dd = w->domain;
+    const struct domain_request *r = w->request;
+    struct direct_entry *e = find_place(d);
+
+    if (e == NULL)
+        return false;
+    dd->entry = dd->peer[r->rank].entry = (uint32_t)(e - d->own->entry);
+    dd->peer[r->rank].serial = ++d->serial;
+    a32_store_release(&e->state, ENTRY_FREE);
+    a64_store_release(&e->serial, d->serial);
+    fence_full(); /* R1: who reads something of the new domain below finds the new serial */
+    a64_store_relaxed(&e->id, r->id);
+    a64_store_relaxed(&e->digest, w->digest);
+    a64_store_relaxed(&e->window_bytes, r->window_bytes);
+    a64_store_relaxed(&e->offset, dd->offset);
+    a32_store_relaxed(&e->other, UINT32_MAX);
+    for (uint32_t i = 0; i < DIRECT_MEMBER_WORDS; i++)
+        a64_store_relaxed(&e->member[i], 0);
+    for (uint32_t i = 0; i < r->rank_count; i++) {
+        struct a64 *word = &e->member[r->ranks[i] / 64];
+
+        a64_store_relaxed(word, a64_load_relaxed(word) | 1ull << r->ranks[i] % 64);
+    }
+    a32_store_release(&e->state, state); /* R1 */
+    return true;
+}
+
+static void fill_bells(const struct direct *d, struct direct_domain *dd)
+{
+    dd->bells.lost = (uint64_t)(uintptr_t)&d->own->lost;
+    for (uint32_t i = 0; i < dd->base.rank_count && i < PTO_CONTEXT_RANKS; i++) {
+        struct direct_head *head = d->head[dd->base.ranks[i]];
+
+        dd->bells.rank[i].asleep = (uint64_t)(uintptr_t)&head->asleep.v;
+        dd->bells.rank[i].bell = (uint64_t)(uintptr_t)&head->bell.v;
+    }
+    dd->context.work_space = (uint64_t)(uintptr_t)&dd->bells;
+    dd->context.work_space_bytes = sizeof(dd->bells);
+}
+
+/* Without memory for a block, what is published is that it cannot be opened. */
+static int publish(struct open_wait *w)
+{
+    struct direct *d = w->direct;
+    struct direct_domain *dd = w->domain;
+    const struct domain_request *r = w->request;
+    char *block = NULL;
+    bool is_filled;
+    int status;
+
+    if (is_spent(d, r->id))
+        return error_tell(w->error, PTO_EBUSY,
+                          "domain %llu could not be opened before; all ranks have to take another "
+                          "id for another attempt",
+                          (unsigned long long)r->id);
+    dd->block_bytes = DIRECT_CONTROL_BYTES + DIRECT_SCRATCH_BYTES +
+                      (r->parent == NULL ? page_up(r->window_bytes) : 0);
+    status = d->memory->take(d, dd->block_bytes, &dd->offset, &block);
+    dd->peer[r->rank].control = (struct direct_control *)(void *)block;
+    pthread_mutex_lock(&d->base.lock);
+    is_filled = fill_entry(w, status >= 0 ? ENTRY_PUBLISHED : ENTRY_REFUSED);
+    pthread_mutex_unlock(&d->base.lock);
+    if (is_filled)
+        tell_members(d, &dd->base);
+    if (status < 0) {
+        direct_alarm(d, &dd->base);
+        return error_tell(w->error, status, "there is no memory for a window of %llu bytes",
+                          (unsigned long long)r->window_bytes);
+    }
+    if (!is_filled) {
+        d->memory->give(d, dd->offset, dd->block_bytes, block, true);
+        return error_tell(w->error, PTO_ENOMEM, "%d domains are open, and that is all there can be",
+                          DIRECT_ENTRIES);
+    }
+    fill_bells(d, dd);
+    return PTO_OK;
+}
+
+/* The first reason counts. */
+static void refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes)
+{
+    struct direct_entry *e = own_entry(w->direct, w->domain);
+
+    if (a32_load_relaxed(&e->state) == ENTRY_REFUSED) /* own */
+        return;
+    a32_store_relaxed(&e->other, other);
+    a64_store_relaxed(&e->other_bytes, other_bytes);
+    a32_store_release(&e->state, ENTRY_REFUSED); /* R1 */
+    tell_members(w->direct, &w->domain->base);
+    direct_alarm(w->direct, &w->domain->base);
+}
+
+/* ---- the entries of others ---- */
+
+/* A copy of an entry, taken while its owner may change it. */
+struct entry_copy {
+    uint32_t state, other;
+    uint64_t serial, id, digest, window_bytes, offset, other_bytes;
+    bool is_for_us;
+};
+
+/* False: it is changing, or empty. */
+static bool copy_entry(const struct direct *d, const struct direct_entry *e,
+                       struct entry_copy *copy)
+{
+    uint32_t own = d->base.rank;
+
+    copy->state = a32_load_acquire(&e->state); /* A1 */
+    if (copy->state == ENTRY_FREE)
+        return false;
+    copy->serial = a64_load_acquire(&e->serial);
+    copy->other = a32_load_relaxed(&e->other);
+    copy->id = a64_load_relaxed(&e->id);
+    copy->digest = a64_load_relaxed(&e->digest);
+    copy->window_bytes = a64_load_relaxed(&e->window_bytes);
+    copy->offset = a64_load_relaxed(&e->offset);
+    copy->other_bytes = a64_load_relaxed(&e->other_bytes);
+    copy->is_for_us = (a64_load_relaxed(&e->member[own / 64]) >> own % 64 & 1) != 0;
+    fence_full(); /* A1 */
+    return a64_load_relaxed(&e->serial) == copy->serial &&
+           a32_load_relaxed(&e->state) != ENTRY_FREE;
+}
+
+static struct a64 *seen_of(struct direct *d, uint32_t rank, uint32_t entry)
+{
+    return &d->seen[(size_t)rank * DIRECT_ENTRIES + entry];
+}
+
+/* The entry of a member for this id that was not looked at before. */
+static bool find_entry(struct open_wait *w, uint32_t member, struct entry_copy *copy)
+{
+    struct direct *d = w->direct;
+    uint32_t rank = w->request->ranks[member];
+
+    for (uint32_t i = 0; i < DIRECT_ENTRIES; i++)
+        if (copy_entry(d, &d->head[rank]->entry[i], copy) && copy->id == w->request->id &&
+            copy->is_for_us && copy->state != ENTRY_LEAVING &&
+            copy->serial != a64_load_relaxed(seen_of(d, rank, i))) {
+            w->domain->peer[member].entry = i;
+            return true;
+        }
+    return false;
+}
+
+/* The ranks do not agree: the others are told, and so is the caller. */
+static int tell_difference(struct open_wait *w, uint32_t rank, uint64_t bytes)
+{
+    uint32_t own = w->direct->base.rank;
+
+    refuse(w, rank, bytes);
+    if (bytes == w->request->window_bytes)
+        return comm_tell(w->error, PTO_EINVAL, rank,
+                         "rank %u opens domain %llu with other ranks, or inside another domain, "
+                         "than rank %u",
+                         rank, (unsigned long long)w->request->id, own);
+    return comm_tell(w->error, PTO_EINVAL, rank,
+                     "windows of domain %llu have %llu bytes on rank %u and %llu on rank %u: they "
+                     "have to be equal",
+                     (unsigned long long)w->request->id,
+                     (unsigned long long)w->request->window_bytes, own, (unsigned long long)bytes,
+                     rank);
+}
+
+/* What the entry of a member says. */
+static int agree(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
+{
+    uint32_t rank = w->request->ranks[member];
+
+    if (copy->digest != w->digest || copy->window_bytes != w->request->window_bytes)
+        return tell_difference(w, rank, copy->window_bytes);
+    if (copy->state != ENTRY_REFUSED)
+        return PTO_OK;
+    if (copy->other == UINT32_MAX && direct_is_lost(&w->direct->base, rank))
+        return direct_tell_lost(w->direct, rank, NO_DOMAIN, w->error);
+    if (copy->other == UINT32_MAX)
+        return comm_tell(w->error, PTO_EPEER, rank, "rank %u gave up opening domain %llu", rank,
+                         (unsigned long long)w->request->id);
+    return tell_difference(w, copy->other, copy->other_bytes);
+}
+
+/* Notes the entry that was found, and what it says. */
+static void join(struct open_wait *w, uint32_t member, const struct entry_copy *copy)
+{
+    struct direct *d = w->direct;
+    struct direct_peer *peer = &w->domain->peer[member];
+    uint32_t rank = w->request->ranks[member];
+
+    peer->serial = copy->serial;
+    peer->offset = copy->offset;
+    a64_store_relaxed(seen_of(d, rank, peer->entry), copy->serial);
+    w->status = agree(w, member, copy);
+}
+
+/* Looks only if something has changed. */
+static bool has_published(struct open_wait *w)
+{
+    const struct direct_head *head = w->direct->head[w->request->ranks[w->next]];
+    uint32_t published = a32_load_acquire(&head->published); /* A1 */
+    struct entry_copy copy;
+
+    if (w->next == w->request->rank)
+        return true;
+    if (!w->is_new && published == w->published)
+        return false;
+    w->is_new = false;
+    w->published = published;
+    if (!find_entry(w, w->next, &copy))
+        return false;
+    join(w, w->next, &copy);
+    return true;
+}
+
+static bool have_all_published(void *context)
+{
+    struct open_wait *w = context;
+
+    while (w->status >= 0 && w->next < w->request->rank_count) {
+        if (!has_published(w))
+            return false;
+        w->next++;
+        w->is_new = true;
+    }
+    return true;
+}
+
+/* The state of one that was joined. A refusal ends the opening. */
+static uint32_t look_at_member(struct open_wait *w, uint32_t member)
+{
+    const struct direct_peer *peer = &w->domain->peer[member];
+    const struct direct_head *head = w->direct->head[w->request->ranks[member]];
+    uint32_t state = peer_state(w->domain, member);
+    struct entry_copy copy;
+
+    if (state == ENTRY_REFUSED && copy_entry(w->direct, &head->entry[peer->entry], &copy) &&
+        copy.serial == peer->serial)
+        w->status = agree(w, member, &copy);
+    return state;
+}
+
+/* One that has opened and closed it since has been ready, too. */
+static bool are_all_ready(void *context)
+{
+    struct open_wait *w = context;
+
+    for (; w->status >= 0 && w->next < w->request->rank_count; w->next++)
+        if (look_at_member(w, w->next) == ENTRY_PUBLISHED)
+            return false;
+    return true;
+}
+
+/* Somebody has gone, or refuses: that counts, whoever is waited for. */
+static int judge_open(void *context)
+{
+    struct open_wait *w = context;
+
+    w->is_new = true; /* look again before it is given up */
+    for (uint32_t i = 0; i < w->request->rank_count && w->status >= 0; i++) {
+        uint32_t rank = w->request->ranks[i], state = ENTRY_PUBLISHED; /* as far as it is known */
+        struct entry_copy copy;
+
+        if (i == w->request->rank)
+            continue;
+        if (w->domain->peer[i].serial != 0)
+            state = look_at_member(w, i);
+        else if (find_entry(w, i, &copy))
+            state = copy.state;
+        if (w->domain->peer[i].serial == 0 && state == ENTRY_REFUSED)
+            join(w, i, &copy);
+        if (w->status >= 0 && state == ENTRY_PUBLISHED && direct_is_lost(&w->direct->base, rank))
+            return direct_tell_lost(w->direct, rank, NO_DOMAIN, w->error);
+    }
+    return w->status;
+}
+
+static int await_members(struct open_wait *w, bool (*holds)(void *))
+{
+    uint64_t now = os_now_ns(), deadline_ns = w->request->deadline_ns;
+    uint32_t rank;
+    int status = direct_await(
+        w->direct, &(struct direct_wait){ .holds = holds,
+                                          .judge = judge_open,
+                                          .context = w,
+                                          .timeout_ns = deadline_ns > now ? deadline_ns - now : 1,
+                                          .what = NO_DOMAIN,
+                                          .error = w->error });
+
+    if (w->status < 0)
+        return w->status;
+    if (status != PTO_ETIMEOUT)
+        return status;
+    rank = w->request->ranks[w->next];
+    return comm_tell(w->error, PTO_ETIMEOUT, rank, "rank %u did not open domain %llu in time", rank,
+                     (unsigned long long)w->request->id);
+}
+
+static int map_members(struct open_wait *w)
+{
+    struct direct *d = w->direct;
+
+    for (uint32_t i = 0; i < w->request->rank_count; i++) {
+        struct direct_peer *peer = &w->domain->peer[i];
+        uint32_t rank = w->request->ranks[i];
+
+        if (i == w->request->rank)
+            continue;
+        peer->control = (struct direct_control *)(void *)d->memory->map(d, rank, peer->offset,
+                                                                        w->domain->block_bytes);
+        if (peer->control == NULL)
+            return comm_tell(w->error, PTO_ENOMEM, rank,
+                             "the window of rank %u, %llu bytes, cannot be mapped", rank,
+                             (unsigned long long)w->request->window_bytes);
+    }
+    return PTO_OK;
+}
+
+/* Behind the scratch of each block; or in the parent's, whose ranks have other numbers. */
+static void place_windows(struct direct_domain *dd, const struct domain_request *request)
+{
+    struct domain *domain = &dd->base;
+
+    for (uint32_t i = 0; i < domain->rank_count; i++) {
+        if (domain->parent == NULL)
+            domain->window[i] =
+                (char *)dd->peer[i].control + DIRECT_CONTROL_BYTES + DIRECT_SCRATCH_BYTES;
+        for (uint32_t k = 0; domain->parent != NULL && k < domain->parent->rank_count; k++)
+            if (domain->parent->ranks[k] == domain->ranks[i])
+                domain->window[i] = domain->parent->window[k] + request->parent_offset;
+    }
+    domain->own = domain->window[domain->rank];
+    if (domain->rank_count > PTO_CONTEXT_RANKS)
+        return;
+    domain->context = &dd->context;
+    comm_context_fill(domain, domain->context);
+}
+
+/* ---- the end ---- */
+
+/* Unmaps what is others', gives back what is ours. */
+static void release_block(struct direct_domain *dd, bool is_free)
+{
+    struct direct *d = direct_of(dd->base.comm);
+
+    for (uint32_t i = 0; i < dd->base.rank_count; i++)
+        if (i != dd->base.rank && dd->peer[i].control != NULL)
+            d->memory->unmap(d, dd->base.ranks[i], (char *)dd->peer[i].control, dd->block_bytes);
+    d->memory->give(d, dd->offset, dd->block_bytes, (char *)dd->peer[dd->base.rank].control,
+                    is_free);
+}
+
+static bool have_all_left(void *context)
+{
+    const struct direct_domain *dd = context;
+
+    for (uint32_t i = 0; i < dd->base.rank_count; i++)
+        if (!direct_has_left(dd, i))
+            return false;
+    return true;
+}
+
+static int judge_close(void *context)
+{
+    (void)context;
+    return PTO_OK; /* who has gone has left */
+}
+
+static const char NOT_ALL[] = "the domain was closed without all ranks";
+
+/* Whether every member left by closing the domain. */
+static int tell_left(struct direct_domain *dd, int status, struct pto_error *error)
+{
+    struct comm_names missing = { 0 };
+    struct direct *d = direct_of(dd->base.comm);
+
+    for (uint32_t i = 0; i < dd->base.rank_count; i++) {
+        if (!is_open(peer_state(dd, i)))
+            continue;
+        if (status >= 0)
+            return direct_tell_lost(d, dd->base.ranks[i], NOT_ALL, error);
+        comm_names_add(&missing, dd->base.ranks[i]);
+    }
+    if (missing.count == 0)
+        return PTO_OK; /* the last one left meanwhile */
+    if (status != PTO_ETIMEOUT)
+        return status;
+    return comm_tell(error, status, missing.first, "rank%s %s did not close domain %llu in time",
+                     missing.count == 1 ? "" : "s", missing.text, (unsigned long long)dd->base.id);
+}
+
+int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
+{
+    struct direct_domain *dd = direct_domain_of(domain);
+    struct direct *d = direct_of(domain->comm);
+    uint64_t now = os_now_ns();
+    int status = PTO_OK;
+
+    a32_store_release(&own_entry(d, dd)->state, ENTRY_LEAVING); /* R1 */
+    direct_alarm(d, domain);
+    if (deadline_ns != 0) {
+        status = direct_await(
+            d, &(struct direct_wait){ .holds = have_all_left,
+                                      .judge = judge_close,
+                                      .context = dd,
+                                      .timeout_ns = deadline_ns > now ? deadline_ns - now : 1,
+                                      .what = NOT_ALL,
+                                      .error = error });
+        status = tell_left(dd, status, error);
+    }
+    /* Memory that somebody may still write to is not used again. */
+    release_block(dd, deadline_ns != 0 && status >= 0);
+    pthread_mutex_lock(&domain->comm->lock);
+    a32_store_release(&own_entry(d, dd)->state, ENTRY_FREE); /* R1 */
+    pthread_mutex_unlock(&domain->comm->lock);
+    free(dd->peer);
+    comm_domain_free(domain);
+    return status;
+}

@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The meeting of src/comm/meet.h: rank 0, and those who come to it. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "comm/meet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/os.h"
+
+enum {
+    PART_RANKS = MEET_FDS_MAX / 2,
+    LOOK_MS = 5, /* between two looks for rank 0 */
+    VERDICT_NS = 500000000,
+    GUARD_MS = 200,     /* between two looks at the own file */
+    CALLERS_SPARE = 64, /* connections that have not said which rank they are */
+};
+
+static int host_meeting(const struct meet_request *request, struct meet_result *result,
+                        struct pto_error *error);
+static int attend_meeting(const struct meet_request *request, struct meet_result *result,
+                          struct pto_error *error);
+
+int meet_ranks(const struct meet_request *request, struct meet_result *result,
+               struct pto_error *error)
+{
+    const struct comm_request *c = request->comm;
+    int status;
+
+    if (strlen(c->token) >= MEET_TOKEN_BYTES)
+        return error_tell(error, PTO_EINVAL, "the token has more than %d characters",
+                          MEET_TOKEN_BYTES - 1);
+    status = c->rank == 0 ? host_meeting(request, result, error)
+                          : attend_meeting(request, result, error);
+    if (status < 0)
+        for (uint32_t i = 0; i < c->rank_count; i++) {
+            meet_close_fds(&result->memory[i], 1);
+            meet_close_fds(&result->process[i], 1);
+            result->memory[i] = result->process[i] = -1;
+        }
+    return status;
+}
+
+/* ---- messages ---- */
+
+static bool is_message(const void *bytes, size_t size, void *out, size_t out_size)
+{
+    uint32_t magic;
+
+    if (size != out_size)
+        return false;
+    memcpy(out, bytes, out_size);
+    memcpy(&magic, out, sizeof(magic));
+    return magic == MEET_MAGIC;
+}
+
+bool meet_is_root(const void *bytes, size_t size, struct meet_root *out)
+{
+    return is_message(bytes, size, out, sizeof(*out)) && out->version == MEET_VERSION &&
+           memchr(out->token, '\0', sizeof(out->token)) != NULL;
+}
+
+/* Another version has to be told, not refused. */
+bool meet_is_hello(const void *bytes, size_t size, struct meet_hello *out)
+{
+    return is_message(bytes, size, out, sizeof(*out)) &&
+           memchr(out->token, '\0', sizeof(out->token)) != NULL;
+}
+
+bool meet_is_answer(const void *bytes, size_t size, struct meet_answer *out)
+{
+    return is_message(bytes, size, out, sizeof(*out)) && out->status <= 0 &&
+           memchr(out->text, '\0', sizeof(out->text)) != NULL;
+}
+
+bool meet_is_part(const void *bytes, size_t size, uint32_t rank_count, struct meet_part *out)
+{
+    return is_message(bytes, size, out, sizeof(*out)) && out->count > 0 &&
+           out->count <= PART_RANKS && out->first < rank_count &&
+           out->count <= rank_count - out->first;
+}
+
+static struct meet_hello make_hello(const struct meet_request *request)
+{
+    struct meet_hello hello = { .magic = MEET_MAGIC,
+                                .version = MEET_VERSION,
+                                .rank = request->comm->rank,
+                                .rank_count = request->comm->rank_count,
+                                .head_bytes = request->head_bytes,
+                                .has_fence = request->has_fence,
+                                .pid = (uint32_t)getpid() };
+
+    snprintf(hello.token, sizeof(hello.token), "%s", request->comm->token);
+    return hello;
+}
+
+/* ---- rank 0 ---- */
+
+struct caller {
+    int socket;    /* -1: nobody */
+    bool is_known; /* it has said hello */
+    uint32_t pid;
+};
+
+struct meeting {
+    const struct meet_request *request;
+    struct meet_result *result;
+    struct meet_root root;
+    int listener;
+    struct caller *caller; /* by rank; those who have not said hello behind them */
+    uint32_t known_count;
+    bool has_fence;
+    struct pto_error *error;
+};
+
+static bool is_trusted(const struct stat *info)
+{
+    return info->st_uid == geteuid() || info->st_uid == 0;
+}
+
+/* What lies at the path; false: nothing that one of us has left. */
+static bool read_root(const char *path, struct meet_root *out)
+{
+    char bytes[sizeof(*out) + 1];
+    struct stat info;
+    ssize_t size;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+    if (file < 0)
+        return false;
+    size = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && is_trusted(&info)
+               ? read(file, bytes, sizeof(bytes))
+               : -1;
+    close(file);
+    return size > 0 && meet_is_root(bytes, (size_t)size, out);
+}
+
+/* Another job meets there: a living rank 0, which is not told that somebody looked. */
+static bool is_in_use(const char *path)
+{
+    struct meet_root root;
+    int socket;
+
+    if (!read_root(path, &root))
+        return false;
+    socket = meet_connect(root.name);
+    if (socket >= 0)
+        close(socket);
+    return socket >= 0;
+}
+
+/* Whether a file may lie there that is replaced: one of ours, an empty one, or none. */
+static bool is_replaceable(const char *path)
+{
+    uint32_t magic = MEET_MAGIC;
+    struct stat info;
+    ssize_t size;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+
+    if (file < 0)
+        return errno == ENOENT || errno == ENOTDIR; /* the latter is told when it is written */
+    size = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && is_trusted(&info)
+               ? read(file, &magic, sizeof(magic))
+               : -1;
+    close(file);
+    return size == 0 || (size == (ssize_t)sizeof(magic) && magic == MEET_MAGIC);
+}
+
+static int announce(struct meeting *m)
+{
+    const char *path = m->request->comm->path;
+
+    m->root.magic = MEET_MAGIC;
+    m->root.version = MEET_VERSION;
+    snprintf(m->root.token, sizeof(m->root.token), "%s", m->request->comm->token);
+    if (!is_replaceable(path))
+        return error_tell(m->error, PTO_EINVAL,
+                          "what is at %s was not left by ranks, or is not this user's; remove it, "
+                          "or let the ranks meet at another path",
+                          path);
+    if (is_in_use(path))
+        return error_tell(m->error, PTO_EBUSY,
+                          "another job is meeting at %s; give each job a path of its own", path);
+    if (getrandom(m->root.name, sizeof(m->root.name), 0) != (ssize_t)sizeof(m->root.name))
+        return error_tell(m->error, PTO_ESYSTEM, "no random numbers: %s", strerror(errno));
+    m->listener = meet_listen(m->root.name);
+    if (m->listener < 0)
+        return error_tell(m->error, PTO_ESYSTEM, "rank 0 cannot listen: %s", strerror(errno));
+    if (file_write_private(path, &m->root, sizeof(m->root)) < 0)
+        return error_tell(m->error, PTO_ESYSTEM, "rank 0 cannot write %s: %s", path,
+                          strerror(errno));
+    return PTO_OK;
+}
+
+static bool is_own_file(const struct meeting *m)
+{
+    struct meet_root root;
+
+    return read_root(m->request->comm->path, &root) &&
+           memcmp(root.name, m->root.name, sizeof(root.name)) == 0;
+}
+
+static void answer(const struct meeting *m, int socket, int status, const struct pto_error *why)
+{
+    struct meet_answer a = {
+        .magic = MEET_MAGIC, .status = status, .rank = -1, .has_fence = m->has_fence
+    };
+
+    if (why != NULL) {
+        a.rank = why->rank;
+        snprintf(a.text, sizeof(a.text), "%.*s", (int)sizeof(a.text) - 1, why->text);
+    }
+    /* Who has gone, or does not read, is noticed elsewhere. */
+    (void)meet_send(socket, 0, &(struct meet_letter){ .bytes = &a, .size = sizeof(a) });
+}
+
+/* Why somebody who says hello cannot take part; PTO_OK: it can. */
+static int check_hello(const struct meeting *m, const struct meet_hello *hello, uint32_t fd_count,
+                       struct pto_error *why)
+{
+    const struct comm_request *c = m->request->comm;
+
+    if (hello->version != MEET_VERSION || hello->head_bytes != m->request->head_bytes ||
+        fd_count != 2)
+        return comm_tell(why, PTO_EINVAL, hello->rank,
+                         "rank %u (process %u) uses another version of the library", hello->rank,
+                         hello->pid);
+    if (hello->rank_count != c->rank_count)
+        return comm_tell(why, PTO_EINVAL, hello->rank,
+                         "rank %u expects %u ranks, and rank 0 expects %u", hello->rank,
+                         hello->rank_count, c->rank_count);
+    if (hello->rank == 0 || hello->rank >= c->rank_count)
+        return comm_tell(why, PTO_EINVAL, hello->rank, "process %u says that it is rank %u of %u",
+                         hello->pid, hello->rank, c->rank_count);
+    if (m->caller[hello->rank].is_known)
+        return comm_tell(why, PTO_EINVAL, hello->rank,
+                         "processes %u and %u both say that they are rank %u",
+                         m->caller[hello->rank].pid, hello->pid, hello->rank);
+    return PTO_OK;
+}
+
+static struct comm_names find_missing(const struct meeting *m)
+{
+    struct comm_names missing = { 0 };
+
+    for (uint32_t i = 1; i < m->request->comm->rank_count; i++)
+        if (!m->caller[i].is_known)
+            comm_names_add(&missing, i);
+    return missing;
+}
+
+static int tell_missing(const struct meeting *m)
+{
+    const struct comm_request *c = m->request->comm;
+    struct comm_names missing = find_missing(m);
+
+    return comm_tell(m->error, PTO_ETIMEOUT, missing.first,
+                     "rank%s %s of %u did not come to %s in time", missing.count == 1 ? "" : "s",
+                     missing.text, c->rank_count, c->path);
+}
+
+/* One that was there has ended, or waits no longer. */
+static int tell_gone(const struct meeting *m, uint32_t rank)
+{
+    struct comm_names missing = find_missing(m);
+
+    return comm_tell(m->error, PTO_EPEER, rank,
+                     "rank %u (process %u) has gone before rank%s %s had come", rank,
+                     m->caller[rank].pid, missing.count == 1 ? "" : "s", missing.text);
+}
+
+/* Reads what a caller says: one that is of another job, or says nothing, is let go. */
+static int hear(struct meeting *m, struct caller *from)
+{
+    const struct comm_request *c = m->request->comm;
+    struct meet_message message;
+    struct meet_hello hello;
+    struct pto_error why;
+    int status = meet_receive(from->socket, 0, &message);
+
+    if (from->is_known) { /* before all have come it has nothing to say */
+        if (status >= 0)
+            meet_close_fds(message.fd, message.fd_count);
+        return tell_gone(m, (uint32_t)(from - m->caller));
+    }
+    if (status == PTO_ETIMEOUT)
+        return PTO_OK;
+    if (status < 0 || !meet_is_hello(message.bytes, message.size, &hello) ||
+        strcmp(hello.token, c->token) != 0) {
+        if (status >= 0)
+            meet_close_fds(message.fd, message.fd_count);
+        close(from->socket);
+        from->socket = -1;
+        return PTO_OK;
+    }
+    pto_error_init(&why);
+    status = check_hello(m, &hello, message.fd_count, &why);
+    if (status < 0) {
+        meet_close_fds(message.fd, message.fd_count);
+        return comm_tell(m->error, status, hello.rank, "%s", why.text);
+    }
+    m->caller[hello.rank] = (struct caller){ from->socket, true, hello.pid };
+    from->socket = -1;
+    m->result->memory[hello.rank] = message.fd[0];
+    m->result->process[hello.rank] = message.fd[1];
+    m->has_fence = m->has_fence && hello.has_fence != 0;
+    m->known_count++;
+    return PTO_OK;
+}
+
+/* For one more who has not said who it is. */
+static bool has_room(const struct meeting *m)
+{
+    uint32_t count = m->request->comm->rank_count;
+
+    for (uint32_t i = count; i < count + CALLERS_SPARE; i++)
+        if (m->caller[i].socket < 0)
+            return true;
+    return false;
+}
+
+static void admit(struct meeting *m)
+{
+    uint32_t count = m->request->comm->rank_count;
+    int socket;
+
+    for (uint32_t i = count; i < count + CALLERS_SPARE; i++) {
+        if (m->caller[i].socket >= 0)
+            continue;
+        socket = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (socket < 0)
+            return;
+        if (!meet_is_trusted(socket)) {
+            close(socket);
+            continue;
+        }
+        m->caller[i] = (struct caller){ .socket = socket };
+    }
+}
+
+/* Until all have said hello. */
+static int gather(struct meeting *m)
+{
+    const struct comm_request *c = m->request->comm;
+    uint32_t total = c->rank_count + CALLERS_SPARE;
+    struct pollfd *look = calloc(total + 1, sizeof(*look));
+    int status = look != NULL ? PTO_OK : PTO_ENOMEM;
+
+    while (status >= 0 && m->known_count < c->rank_count) {
+        for (uint32_t i = 0; i < total; i++)
+            look[i] = (struct pollfd){ .fd = m->caller[i].socket, .events = POLLIN };
+        look[total] = (struct pollfd){ .fd = has_room(m) ? m->listener : -1, .events = POLLIN };
+        if (poll(look, total + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0 && !is_own_file(m))
+            status =
+                error_tell(m->error, PTO_EBUSY,
+                           "another job has taken %s; give each job a path of its own", c->path);
+        for (uint32_t i = 0; i < total && status >= 0; i++)
+            if (look[i].revents != 0 && m->caller[i].socket == look[i].fd)
+                status = hear(m, &m->caller[i]);
+        if (status >= 0 && look[total].revents != 0)
+            admit(m);
+        if (status >= 0 && m->known_count < c->rank_count && os_now_ns() >= c->deadline_ns)
+            status = tell_missing(m);
+    }
+    free(look);
+    return status;
+}
+
+static int tell_broken(const struct meeting *m, uint32_t rank, int status)
+{
+    return comm_tell(m->error, status, rank, "rank %u (process %u) has %s while the ranks met",
+                     rank, m->caller[rank].pid, status == PTO_EPEER ? "ended" : "stopped");
+}
+
+/* Everybody's descriptors, to everybody. */
+static int hand_out(struct meeting *m)
+{
+    uint32_t count = m->request->comm->rank_count;
+    int status = PTO_OK;
+
+    for (uint32_t i = 1; i < count && status >= 0; i++) {
+        answer(m, m->caller[i].socket, PTO_OK, NULL);
+        for (uint32_t first = 0; first < count && status >= 0; first += PART_RANKS) {
+            struct meet_part part = { MEET_MAGIC, first,
+                                      count - first < PART_RANKS ? count - first : PART_RANKS };
+            int fds[MEET_FDS_MAX];
+
+            for (uint32_t k = 0; k < part.count; k++) {
+                fds[2 * k] = m->result->memory[first + k];
+                fds[2 * k + 1] = m->result->process[first + k];
+            }
+            status = meet_send(m->caller[i].socket, m->request->comm->deadline_ns,
+                               &(struct meet_letter){ &part, sizeof(part), fds, 2 * part.count });
+        }
+        if (status < 0)
+            return tell_broken(m, i, status);
+    }
+    return status;
+}
+
+/* Each says that it has them; then it is told that all have. */
+static int conclude(struct meeting *m)
+{
+    const struct comm_request *c = m->request->comm;
+    struct meet_message message;
+
+    for (uint32_t i = 1; i < c->rank_count; i++) {
+        int status = meet_receive(m->caller[i].socket, c->deadline_ns, &message);
+
+        if (status < 0)
+            return tell_broken(m, i, status);
+        meet_close_fds(message.fd, message.fd_count);
+    }
+    for (uint32_t i = 1; i < c->rank_count; i++)
+        answer(m, m->caller[i].socket, PTO_OK, NULL);
+    return PTO_OK;
+}
+
+static int copy_own(const struct meet_request *request, struct meet_result *result)
+{
+    uint32_t rank = request->comm->rank;
+
+    result->memory[rank] = fcntl(request->memory, F_DUPFD_CLOEXEC, 3);
+    result->process[rank] = fcntl(request->process, F_DUPFD_CLOEXEC, 3);
+    return result->memory[rank] >= 0 && result->process[rank] >= 0 ? PTO_OK : PTO_ESYSTEM;
+}
+
+static int host_meeting(const struct meet_request *request, struct meet_result *result,
+                        struct pto_error *error)
+{
+    uint32_t total = request->comm->rank_count + CALLERS_SPARE;
+    struct meeting m = { .request = request,
+                         .result = result,
+                         .listener = -1,
+                         .known_count = 1,
+                         .has_fence = request->has_fence };
+    struct pto_error why;
+    int status;
+
+    pto_error_init(&why);
+    m.error = &why;
+    m.caller = calloc(total, sizeof(*m.caller));
+    if (m.caller == NULL)
+        return PTO_ENOMEM;
+    for (uint32_t i = 0; i < total; i++)
+        m.caller[i].socket = -1;
+    status = copy_own(request, result);
+    if (status >= 0)
+        status = announce(&m);
+    if (status >= 0)
+        status = gather(&m);
+    if (m.listener >= 0 && is_own_file(&m))
+        (void)unlink(request->comm->path);
+    if (status >= 0)
+        status = hand_out(&m);
+    if (status >= 0)
+        status = conclude(&m);
+    for (uint32_t i = 0; i < total; i++) {
+        if (status < 0 && m.caller[i].socket >= 0)
+            answer(&m, m.caller[i].socket, status, &why);
+        meet_close_fds(&m.caller[i].socket, 1);
+    }
+    meet_close_fds(&m.listener, 1);
+    free(m.caller);
+    result->has_fence = m.has_fence;
+    return status < 0 ? comm_tell(error, status, why.rank < 0 ? UINT32_MAX : (uint32_t)why.rank,
+                                  "%s", why.text)
+                      : status;
+}
+
+/* ---- the others ---- */
+
+/* A socket to the living rank 0 of this job. */
+static int find_host(const struct comm_request *c, struct pto_error *error)
+{
+    struct meet_root root = { 0 };
+    bool is_stale = false, is_other = false;
+
+    for (;;) {
+        if (read_root(c->path, &root)) {
+            is_other = strcmp(root.token, c->token) != 0;
+            if (!is_other) {
+                int socket = meet_connect(root.name);
+
+                if (socket >= 0 && meet_is_trusted(socket))
+                    return socket;
+                if (socket >= 0)
+                    close(socket);
+                is_stale = true;
+            }
+        }
+        if (os_now_ns() >= c->deadline_ns)
+            return comm_tell(error, PTO_ETIMEOUT, 0, "rank 0 did not come to %s in time%s", c->path,
+                             is_other   ? ": what is there is of a job with another token"
+                             : is_stale ? ": what is there was left by a job that has ended"
+                                        : "");
+        (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ 0, LOOK_MS * 1000000 }, NULL);
+    }
+}
+
+/* Rank 0 knows who is missing: it has a moment to say so after its own time is over. */
+static uint64_t verdict_deadline(const struct comm_request *c)
+{
+    return c->deadline_ns > UINT64_MAX - VERDICT_NS ? UINT64_MAX : c->deadline_ns + VERDICT_NS;
+}
+
+/* What rank 0 answers: PTO_OK, or why there is no meeting. */
+static int hear_answer(const struct comm_request *c, int socket, struct meet_answer *answer,
+                       struct pto_error *error)
+{
+    struct meet_message message;
+    int status = meet_receive(socket, verdict_deadline(c), &message);
+
+    if (status >= 0)
+        meet_close_fds(message.fd, message.fd_count);
+    if (status == PTO_ETIMEOUT)
+        return comm_tell(error, status, UINT32_MAX, "the ranks did not all come to %s in time",
+                         c->path);
+    if (status < 0 || !meet_is_answer(message.bytes, message.size, answer))
+        return comm_tell(error, PTO_EPEER, 0, "rank 0 has ended before all ranks had come");
+    if (answer->status < 0)
+        return comm_tell(error, answer->status,
+                         answer->rank < 0 ? UINT32_MAX : (uint32_t)answer->rank, "%s",
+                         answer->text);
+    return PTO_OK;
+}
+
+/* Everybody's descriptors. */
+static int take_all(const struct comm_request *c, int socket, struct meet_result *result,
+                    struct pto_error *error)
+{
+    struct meet_message message;
+    struct meet_part part;
+
+    for (uint32_t have = 0; have < c->rank_count; have += part.count) {
+        int status = meet_receive(socket, c->deadline_ns, &message);
+
+        if (status < 0)
+            return comm_tell(error, status, 0, "rank 0 %s while the ranks met",
+                             status == PTO_EPEER ? "has ended" : "has stopped");
+        if (!meet_is_part(message.bytes, message.size, c->rank_count, &part) ||
+            part.first != have || message.fd_count != 2 * part.count) {
+            meet_close_fds(message.fd, message.fd_count);
+            return comm_tell(error, PTO_ESYSTEM, 0,
+                             "rank 0 sent %u descriptors where two for each rank are needed; is "
+                             "there a limit of open files?",
+                             message.fd_count);
+        }
+        for (uint32_t k = 0; k < part.count; k++) {
+            result->memory[have + k] = message.fd[2 * k];
+            result->process[have + k] = message.fd[2 * k + 1];
+        }
+    }
+    return PTO_OK;
+}
+
+static int attend_meeting(const struct meet_request *request, struct meet_result *result,
+                          struct pto_error *error)
+{
+    const struct comm_request *c = request->comm;
+    struct meet_hello hello = make_hello(request);
+    int fds[2] = { request->memory, request->process };
+    struct meet_answer a = { 0 };
+    int socket = find_host(c, error);
+    int status;
+
+    if (socket < 0)
+        return socket;
+    status =
+        meet_send(socket, c->deadline_ns, &(struct meet_letter){ &hello, sizeof(hello), fds, 2 });
+    if (status < 0)
+        (void)comm_tell(error, status, 0, "rank 0 has ended before all ranks had come");
+    if (status >= 0)
+        status = hear_answer(c, socket, &a, error);
+    if (status >= 0)
+        status = take_all(c, socket, result, error);
+    if (status >= 0 &&
+        meet_send(socket, c->deadline_ns,
+                  &(struct meet_letter){ .bytes = &hello, .size = sizeof(hello) }) < 0)
+        status = comm_tell(error, PTO_EPEER, 0, "rank 0 has ended while the ranks met");
+    if (status >= 0)
+        status = hear_answer(c, socket, &a, error);
+    close(socket);
+    result->has_fence = a.has_fence != 0;
+    return status;
+}

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The suite of the contract of a communication backend: build/conformance/comm [NAME...]
+ *
+ * Runs it over every backend, or over those that are named.
+ */
+#include "tests/conformance/comm/rank_suite.h"
+
+#include <dirent.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/os.h"
+
+#include <cmocka.h>
+
+enum { HANG_SECONDS = 300, RANKS_USUAL = 3, RANKS_LARGE = 70 };
+
+struct backend {
+    const char *name;
+    uint32_t ranks_max;
+    bool has_processes;
+};
+
+static const struct backend backends[] = {
+    { "null", 1, false },
+    { "thread", RANKS_MAX, false },
+    { "shm", RANKS_MAX, true },
+};
+
+/* A test over a backend. */
+struct job {
+    const struct backend *backend;
+    const struct rank_test *test;
+    uint32_t count;
+    struct ranks_shared *shared;
+    char path[256];
+};
+
+/* ---- for tests ---- */
+
+void rank_fail(struct rank *r, const char *format, ...)
+{
+    char *why = r->shared->why[r->rank];
+    va_list args;
+
+    va_start(args, format);
+    if (why[0] == '\0')
+        vsnprintf(why, sizeof(r->shared->why[0]), format, args);
+    va_end(args);
+    __atomic_store_n(&r->shared->failed, 1, __ATOMIC_RELEASE);
+    longjmp(*r->end, 1);
+}
+
+void rank_check_equal(struct rank *r, int64_t got, int64_t expected, const char *what,
+                      const char *file, int line)
+{
+    if (got != expected)
+        rank_fail(r, "%s:%d: %s is %lld (%s), not %lld; the last error: %s", file, line, what,
+                  (long long)got, pto_strerror((int)got), (long long)expected, r->error.text);
+}
+
+void rank_check_says(struct rank *r, const char *needle, int32_t about, const char *file, int line)
+{
+    if (strstr(r->error.text, needle) == NULL || r->error.rank != about)
+        rank_fail(r, "%s:%d: '%s', about rank %d, does not say '%s' about rank %d", file, line,
+                  r->error.text, r->error.rank, needle, about);
+}
+
+/* Between two looks at shared memory. */
+static void look_later(struct rank *r, uint64_t begin_ns)
+{
+    if (__atomic_load_n(&r->shared->failed, __ATOMIC_ACQUIRE) != 0)
+        rank_fail(r, "another rank has failed");
+    if (os_now_ns() - begin_ns > LATE_NS)
+        rank_fail(r, "the other ranks do not come");
+    nanosleep(&(struct timespec){ 0, 100000 }, NULL);
+}
+
+void rank_meet(struct rank *r)
+{
+    uint64_t begin_ns = os_now_ns();
+
+    __atomic_store_n(&r->shared->arrived[r->rank], ++r->meetings, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < r->count; i++)
+        while ((int32_t)(__atomic_load_n(&r->shared->arrived[i], __ATOMIC_ACQUIRE) - r->meetings) <
+               0)
+            look_later(r, begin_ns);
+}
+
+void rank_await_word(struct rank *r, uint32_t index, int64_t value)
+{
+    uint64_t begin_ns = os_now_ns();
+
+    while (rank_word(r, index) != value)
+        look_later(r, begin_ns);
+}
+
+void rank_set_word(struct rank *r, uint32_t index, int64_t value)
+{
+    __atomic_store_n(&r->shared->word[index], value, __ATOMIC_RELEASE);
+}
+
+int64_t rank_word(struct rank *r, uint32_t index)
+{
+    return __atomic_load_n(&r->shared->word[index], __ATOMIC_ACQUIRE);
+}
+
+struct pto_error *rank_error(struct rank *r)
+{
+    pto_error_init(&r->error);
+    return &r->error;
+}
+
+struct pto_comm_params rank_comm_params(struct rank *r)
+{
+    struct pto_comm_params params;
+
+    pto_comm_params_init(&params);
+    params.backend = r->backend;
+    params.rank = (int32_t)r->rank;
+    params.rank_count = r->count;
+    params.path = r->path;
+    params.token = "suite";
+    params.timeout_ns = LATE_NS;
+    params.error = rank_error(r);
+    return params;
+}
+
+struct pto_domain_params rank_domain_params(struct rank *r, uint64_t id, uint64_t window_bytes)
+{
+    struct pto_domain_params params;
+
+    pto_domain_params_init(&params);
+    params.id = id;
+    params.window_bytes = window_bytes;
+    params.error = rank_error(r);
+    return params;
+}
+
+struct pto_domain *rank_open_domain(struct rank *r, uint64_t id, uint64_t window_bytes)
+{
+    struct pto_domain_params params = rank_domain_params(r, id, window_bytes);
+    struct pto_domain *domain = NULL;
+
+    check_ok(r, pto_domain_open(r->comm, &params, &domain));
+    return domain;
+}
+
+void rank_close_domain(struct rank *r, struct pto_domain *domain)
+{
+    check_ok(r, pto_domain_close(domain, 0, rank_error(r)));
+}
+
+uint32_t count_entries(const char *folder)
+{
+    DIR *list = opendir(folder);
+    uint32_t count = 0;
+
+    while (list != NULL && readdir(list) != NULL)
+        count++;
+    if (list != NULL)
+        closedir(list);
+    return count;
+}
+
+uint32_t count_mappings(const char *text)
+{
+    FILE *file = fopen("/proc/self/maps", "re");
+    char line[512];
+    uint32_t count = 0;
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        count += strstr(line, text) != NULL;
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+uint64_t cpu_ns(bool is_thread)
+{
+    struct timespec used;
+
+    clock_gettime(is_thread ? CLOCK_THREAD_CPUTIME_ID : CLOCK_PROCESS_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000 * MS + (uint64_t)used.tv_nsec;
+}
+
+bool is_sanitized(void)
+{
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    return true;
+#else
+    return false;
+#endif
+}
+
+uint32_t times(uint32_t usual)
+{
+    return is_sanitized() && usual > 1000 ? usual / 20 : usual;
+}
+
+/* ---- ranks ---- */
+
+static void open_comm(struct rank *r)
+{
+    struct pto_comm_params params = rank_comm_params(r);
+
+    check_ok(r, pto_comm_open(&params, &r->comm));
+}
+
+static void go_through(const struct job *job, struct rank *r)
+{
+    uint32_t files = count_entries("/proc/self/fd");
+
+    if (r->comm == NULL && (job->test->needs & OPENS_ITSELF) == 0)
+        open_comm(r);
+    job->test->run(r);
+    if (r->comm != NULL)
+        check_ok(r, pto_comm_close(r->comm));
+    r->comm = NULL;
+    if (job->backend->has_processes) {
+        check_equal(r, count_entries("/proc/self/fd"), files);
+        check_equal(r, count_mappings("pto-comm"), 0);
+        check_equal(r, count_entries("/proc/self/task"), 3); /* ., .. and this one */
+    }
+}
+
+/* The test on one rank; `comm` is NULL if the rank opens one. */
+static void run_rank(const struct job *job, uint32_t rank, struct pto_comm *comm)
+{
+    struct rank *r = calloc(1, sizeof(*r));
+    jmp_buf end;
+
+    if (r == NULL)
+        abort();
+    r->backend = job->backend->name;
+    r->rank = rank;
+    r->count = job->count;
+    r->shared = job->shared;
+    r->end = &end;
+    r->comm = comm;
+    snprintf(r->path, sizeof(r->path), "%s", job->path);
+    pto_error_init(&r->error);
+    if (setjmp(end) == 0) {
+        go_through(job, r);
+    } else if (r->comm != NULL) {
+        (void)pto_comm_abort(r->comm, PTO_ECANCELED);
+        (void)pto_comm_close(r->comm);
+    }
+    free(r);
+}
+
+struct thread_rank {
+    const struct job *job;
+    uint32_t rank;
+    struct pto_comm *comm;
+    pthread_t thread;
+};
+
+static void *thread_main(void *context)
+{
+    struct thread_rank *t = context;
+
+    run_rank(t->job, t->rank, t->comm);
+    return NULL;
+}
+
+/* A process with a thread for each rank. */
+static void run_threads(const struct job *job)
+{
+    struct pto_comm *comms[RANKS_MAX] = { NULL };
+    struct thread_rank ranks[RANKS_MAX];
+    struct pto_comm_params params;
+
+    pto_comm_params_init(&params);
+    params.timeout_ns = LATE_NS;
+    if (pto_comm_open_team(&params, job->count, comms) < 0)
+        snprintf(job->shared->why[0], sizeof(job->shared->why[0]), "the team cannot be opened");
+    for (uint32_t i = 0; i < job->count; i++) {
+        ranks[i] = (struct thread_rank){ .job = job, .rank = i, .comm = comms[i] };
+        if (pthread_create(&ranks[i].thread, NULL, thread_main, &ranks[i]) != 0)
+            abort();
+    }
+    for (uint32_t i = 0; i < job->count; i++)
+        pthread_join(ranks[i].thread, NULL);
+}
+
+static pid_t start_process(const struct job *job, uint32_t rank, bool is_team)
+{
+    pid_t child = fork();
+
+    if (child != 0)
+        return child;
+    alarm(HANG_SECONDS);
+    if (is_team)
+        run_threads(job);
+    else
+        run_rank(job, rank, NULL);
+    exit(0); /* where a sanitizer looks for leaks */
+}
+
+/* ---- the runner ---- */
+
+static const char *unmet_need(const struct job *job)
+{
+    uint32_t needs = job->test->needs;
+
+    if ((needs & (NEEDS_PEERS | IS_LARGE)) != 0 && job->backend->ranks_max == 1)
+        return "it has one rank";
+    if ((needs & NEEDS_PROCESSES) != 0 && !job->backend->has_processes)
+        return "its ranks are not processes";
+    if ((needs & OPENS_ITSELF) != 0 && strcmp(job->backend->name, "thread") == 0)
+        return "its ranks are opened together";
+    if ((needs & IS_LARGE) != 0 && job->backend->has_processes)
+        return "so many ranks are tried as threads";
+    return NULL;
+}
+
+static void run_job(void **state)
+{
+    struct job *job = *state;
+    const char *unmet = unmet_need(job);
+    char folder[200], text[8192] = "";
+    const char *room = getenv("TMPDIR");
+    bool is_team = strcmp(job->backend->name, "thread") == 0;
+    pid_t child[RANKS_MAX];
+    int code, failed = 0;
+
+    if (unmet != NULL) {
+        print_message("             skipped: %s\n", unmet);
+        skip();
+    }
+    snprintf(folder, sizeof(folder), "%s/pto-ranks-XXXXXX", room != NULL ? room : "/tmp");
+    assert_non_null(mkdtemp(folder));
+    snprintf(job->path, sizeof(job->path), "%s/meet", folder);
+    job->shared =
+        mmap(NULL, sizeof(*job->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_true(job->shared != MAP_FAILED);
+    fflush(NULL);
+    for (uint32_t i = 0; i < (is_team ? 1 : job->count); i++)
+        child[i] = start_process(job, i, is_team);
+    for (uint32_t i = 0; i < (is_team ? 1 : job->count); i++) {
+        assert_int_equal(waitpid(child[i], &code, 0), child[i]);
+        if (code != 0)
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "\n  process %u: %s %d", i,
+                     WIFSIGNALED(code) ? "signal" : "exit",
+                     WIFSIGNALED(code) ? WTERMSIG(code) : WEXITSTATUS(code));
+        failed += code != 0;
+    }
+    for (uint32_t i = 0; i < job->count; i++)
+        if (job->shared->why[i][0] != '\0') {
+            failed++;
+            snprintf(text + strlen(text), sizeof(text) - strlen(text), "\n  rank %u: %s", i,
+                     job->shared->why[i]);
+        }
+    munmap(job->shared, sizeof(*job->shared));
+    if (rmdir(folder) != 0) /* nothing is left in it */
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "\n  something is left in %s",
+                 folder);
+    if (text[0] != '\0')
+        fail_msg("%s over %s:%s", job->test->name, job->backend->name, text);
+    assert_int_equal(failed, 0);
+}
+
+static int run_suite(const struct backend *backend)
+{
+    static const struct {
+        const struct rank_test *test;
+        const size_t *count;
+    } parts[] = {
+        { ranks_open, &ranks_open_count },       { ranks_domains, &ranks_domains_count },
+        { ranks_windows, &ranks_windows_count }, { ranks_data, &ranks_data_count },
+        { ranks_waits, &ranks_waits_count },
+    };
+    enum { TESTS_MAX = 96 };
+    static struct job jobs[TESTS_MAX];
+    static struct CMUnitTest tests[TESTS_MAX];
+    const char *only = getenv("PTO_SUITE_ONLY"); /* one test */
+    size_t count = 0;
+
+    for (uint32_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        for (size_t k = 0; k < *parts[i].count && count < TESTS_MAX; k++) {
+            const struct rank_test *test = &parts[i].test[k];
+            uint32_t ranks = (test->needs & IS_LARGE) != 0 ? RANKS_LARGE
+                             : test->ranks != 0            ? test->ranks
+                                                           : RANKS_USUAL;
+
+            if (only != NULL && strcmp(only, test->name) != 0)
+                continue;
+            jobs[count] = (struct job){ .backend = backend, .test = test };
+            jobs[count].count = ranks < backend->ranks_max ? ranks : backend->ranks_max;
+            tests[count] = (struct CMUnitTest){ .name = test->name,
+                                                .test_func = run_job,
+                                                .initial_state = &jobs[count] };
+            count++;
+        }
+    return _cmocka_run_group_tests(backend->name, tests, count, NULL, NULL);
+}
+
+static bool is_wanted(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return true;
+    return argc < 2;
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t count = 0;
+    int failed = 0;
+
+    for (uint32_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
+        if (is_wanted(backends[i].name, argc, argv)) {
+            failed += run_suite(&backends[i]) != 0;
+            count++;
+        }
+    if (count == 0 || (argc > 1 && count != (uint32_t)argc - 1)) {
+        fprintf(stderr, "conformance: no such backend\n");
+        return 2;
+    }
+    printf("%u backends, %d failed\n", count, failed);
+    return failed != 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Data and signals: what is put, got and counted; bytes before their signal. */
+#include <stdlib.h>
+
+#include "tests/conformance/comm/rank_suite.h"
+
+static void what_is_put_can_be_got(struct rank *r)
+{
+    enum { BYTES = 30000, PIECES = 50 };
+    struct pto_domain *domain = rank_open_domain(r, 1, (uint64_t)BYTES * r->count);
+    uint32_t next = (r->rank + 1) % r->count, before = (r->rank + r->count - 1) % r->count;
+    uint8_t *bytes = malloc(BYTES), *got = calloc(1, BYTES);
+
+    check(r, bytes != NULL && got != NULL);
+    for (uint32_t i = 0; i < BYTES; i++)
+        bytes[i] = (uint8_t)(i * 7 + i / 256 + r->rank);
+    for (uint32_t i = 0; i < PIECES; i++) { /* of all lengths, at odd places */
+        uint32_t from = BYTES * i / PIECES, to = BYTES * (i + 1) / PIECES;
+
+        check_ok(r, pto_comm_put(domain, next, (uint64_t)BYTES * r->rank + from, bytes + from,
+                                 to - from));
+    }
+    check_ok(r, pto_comm_fence(domain));
+    check_ok(r, pto_comm_quiet(domain));
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    check_ok(r, pto_comm_get(domain, next, (uint64_t)BYTES * r->rank, got, BYTES));
+    check(r, memcmp(got, bytes, BYTES) == 0);
+    check_ok(r, pto_comm_get(domain, r->rank, (uint64_t)BYTES * before + 1, got, BYTES - 1));
+    for (uint32_t i = 1; i < BYTES; i++)
+        if (got[i - 1] != (uint8_t)(i * 7 + i / 256 + before))
+            rank_fail(r, "byte %u is %u", i, got[i - 1]);
+    rank_close_domain(r, domain);
+    free(bytes);
+    free(got);
+}
+
+static void wrong_calls_are_refused(struct rank *r)
+{
+    const struct pto_signal_at good = { 0, PTO_SIGNAL_SET, 1 }, odd = { 2, PTO_SIGNAL_SET, 1 };
+    const struct pto_signal_at beyond = { 64, PTO_SIGNAL_SET, 1 };
+    const struct pto_signal_at half = { 61, PTO_SIGNAL_ADD, 1 };
+    const struct pto_signal_at unknown = { 0, (enum pto_signal)7, 1 };
+    struct pto_domain *domain = rank_open_domain(r, 1, 64), *empty = rank_open_domain(r, 2, 0);
+    int32_t value = 5;
+
+    check_equal(r, pto_comm_put(domain, 0, 0, NULL, 1), PTO_EINVAL);
+    check_equal(r, pto_comm_get(domain, 0, 0, NULL, 1), PTO_EINVAL);
+    check_ok(r, pto_comm_put(domain, 0, 64, NULL, 0));
+    check_ok(r, pto_comm_get(domain, 0, 64, NULL, 0));
+    check_equal(r, pto_comm_get(domain, r->count, 0, &value, 4), PTO_EINVAL);
+    check_equal(r, pto_comm_get(domain, 0, 61, &value, 4), PTO_EMEMORY);
+    check_equal(r, pto_comm_signal(domain, r->count, good), PTO_EINVAL);
+    check_equal(r, pto_comm_signal(domain, 0, odd), PTO_EINVAL);
+    check_equal(r, pto_comm_signal(domain, 0, beyond), PTO_EMEMORY);
+    check_equal(r, pto_comm_signal(domain, 0, half), PTO_EMEMORY);
+    check_equal(r, pto_comm_signal(domain, 0, unknown), PTO_EINVAL);
+    check_equal(r, pto_comm_signal(empty, 0, good), PTO_EMEMORY);
+    check_equal(r, pto_comm_fetch_add(domain, 0, 62, 1, &value), PTO_EMEMORY);
+    check_equal(r, pto_comm_fetch_add(domain, 0, 1, 1, &value), PTO_EINVAL);
+    /* Half of a put with a signal is not done. */
+    check_equal(r, pto_comm_put_signal(domain, 0, 8, &value, 4, odd), PTO_EINVAL);
+    check_equal(r, pto_comm_put_signal(domain, 0, 8, &value, 4, unknown), PTO_EINVAL);
+    check_equal(r, pto_comm_put_signal(domain, 0, 61, &value, 4, good), PTO_EMEMORY);
+    check_equal(r, pto_comm_put_signal(domain, 0, 8, NULL, 4, good), PTO_EINVAL);
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    for (uint32_t at = 0; at < 64; at += 4) {
+        check_ok(r, pto_comm_get(domain, 0, at, &value, 4));
+        check_equal(r, value, 0);
+    }
+    rank_close_domain(r, empty);
+    rank_close_domain(r, domain);
+}
+
+/* Adds of all ranks are one sequence: each sees another value before its own. */
+static void additions_are_atomic(struct rank *r)
+{
+    enum { ADDS = 3000 };
+    struct pto_domain *domain = rank_open_domain(r, 1, 4 * (ADDS * RANKS_MAX + 1));
+    uint32_t total = ADDS * r->count;
+    int32_t before = 0, latest = -1, got = 0;
+
+    for (uint32_t i = 0; i < ADDS; i++) {
+        check_ok(r, pto_comm_fetch_add(domain, 0, 0, 1, &before));
+        check(r, before > latest && before < (int32_t)total);
+        latest = before;
+        check_ok(r, pto_comm_signal(
+                        domain, 0,
+                        (struct pto_signal_at){ 4 + 4 * (uint64_t)before, PTO_SIGNAL_ADD, 1 }));
+    }
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    for (uint32_t i = 0; i < total; i++) {
+        check_ok(r, pto_comm_get(domain, 0, 4 + 4 * i, &got, 4));
+        check_equal(r, got, 1); /* each number was given once */
+    }
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    rank_close_domain(r, domain);
+}
+
+/* A counter is used again and again, beyond the largest number. */
+static void counters_are_used_again(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 64);
+    uint32_t next = (r->rank + 1) % r->count;
+
+    for (int32_t i = 1; i <= 500; i++) {
+        check_ok(r, pto_comm_signal(domain, next, (struct pto_signal_at){ 8, PTO_SIGNAL_ADD, 3 }));
+        check_ok(r, pto_comm_wait(domain, (struct pto_wait_for){ 8, PTO_COMPARE_GE, 3 }, 0,
+                                  rank_error(r)));
+        check_ok(r, pto_comm_fetch_add(domain, r->rank, 8, -3, NULL));
+    }
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    check_ok(r, pto_comm_signal(domain, next,
+                                (struct pto_signal_at){ 8, PTO_SIGNAL_SET, INT32_MAX - 1 }));
+    check_ok(r, pto_comm_signal(domain, next, (struct pto_signal_at){ 8, PTO_SIGNAL_ADD, 3 }));
+    check_ok(r, pto_comm_wait(domain, (struct pto_wait_for){ 8, PTO_COMPARE_EQ, INT32_MIN + 1 }, 0,
+                              rank_error(r)));
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    rank_close_domain(r, domain);
+}
+
+/*
+ * Each rank sends to the next one: bytes into a slot, then that slot's signal. The slot is used
+ * again when a signal has come back that says so. Whoever sees the signal sees the bytes.
+ */
+enum { SLOTS = 64, LINE = 64, SLOT_BYTES = 2 * LINE, ACK = SLOTS * SLOT_BYTES };
+
+static void send_one(struct rank *r, struct pto_domain *domain, uint32_t to, int32_t number)
+{
+    uint64_t slot = (uint64_t)((uint32_t)number % SLOTS) * SLOT_BYTES;
+    struct pto_signal_at signal = { slot + LINE, PTO_SIGNAL_SET, number };
+    int32_t bytes[LINE / 4];
+
+    for (uint32_t i = 0; i < LINE / 4; i++)
+        bytes[i] = number + (int32_t)i;
+    if (number % 3 == 0) {
+        check_ok(r, pto_comm_put(domain, to, slot, bytes, LINE));
+        check_ok(r, pto_comm_signal(domain, to, signal));
+        return;
+    }
+    if (number % 3 == 1 && number > SLOTS) { /* from what it was the last time */
+        signal.how = PTO_SIGNAL_ADD;
+        signal.value = SLOTS;
+    }
+    check_ok(r, pto_comm_put_signal(domain, to, slot, bytes, LINE, signal));
+}
+
+static void bytes_come_before_their_signal(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, ACK + 4);
+    uint32_t next = (r->rank + 1) % r->count, before = (r->rank + r->count - 1) % r->count;
+    int32_t total = (int32_t)times(1000000), sent = 0, bytes[LINE / 4];
+
+    for (int32_t got = 1; got <= total; got++) {
+        uint64_t slot = (uint64_t)((uint32_t)got % SLOTS) * SLOT_BYTES;
+
+        if (sent < got) { /* as many as there is room for */
+            check_ok(r, pto_comm_wait(
+                            domain, (struct pto_wait_for){ ACK, PTO_COMPARE_GE, sent - SLOTS / 2 },
+                            0, rank_error(r)));
+            for (uint32_t i = 0; i < SLOTS / 2 && sent < total; i++)
+                send_one(r, domain, next, ++sent);
+        }
+        check_ok(r, pto_comm_wait(domain, (struct pto_wait_for){ slot + LINE, PTO_COMPARE_EQ, got },
+                                  0, rank_error(r)));
+        check_ok(r, pto_comm_get(domain, r->rank, slot, bytes, LINE));
+        for (uint32_t i = 0; i < LINE / 4; i++)
+            if (bytes[i] != got + (int32_t)i)
+                rank_fail(r, "signal %d came before its bytes: %d instead of %d", got, bytes[i],
+                          got + (int32_t)i);
+        if (got % (SLOTS / 4) == 0)
+            check_ok(r, pto_comm_signal(domain, before,
+                                        (struct pto_signal_at){ ACK, PTO_SIGNAL_SET, got }));
+    }
+    rank_close_domain(r, domain);
+}
+
+const struct rank_test ranks_data[] = {
+    { "what_is_put_can_be_got", what_is_put_can_be_got, 0, 0 },
+    { "wrong_calls_are_refused", wrong_calls_are_refused, 0, 0 },
+    { "additions_are_atomic", additions_are_atomic, 0, 0 },
+    { "counters_are_used_again", counters_are_used_again, 0, 0 },
+    { "bytes_come_before_their_signal", bytes_come_before_their_signal, 0, 2 },
+};
+RANK_COUNT(ranks_data);

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows and contexts: their sizes, and whose memory each address is. */
+#include "tests/conformance/comm/rank_suite.h"
+
+#define GIB (1ull << 30)
+
+static const struct pto_comm_context *context_of(struct rank *r, struct pto_domain *domain)
+{
+    struct pto_domain_info info;
+
+    pto_domain_info_init(&info);
+    check_ok(r, pto_domain_info(domain, &info));
+    check(r, info.context != 0);
+    return (const struct pto_comm_context *)(uintptr_t)info.context;
+}
+
+static void windows_have_any_size(struct rank *r)
+{
+    const uint64_t sizes[] = { 0, 1, 3, 4095, 4096, 4097, 1 << 20, GIB };
+
+    for (uint32_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        struct pto_domain *domain = rank_open_domain(r, i, sizes[i]);
+        uint32_t next = (r->rank + 1) % r->count, before = (r->rank + r->count - 1) % r->count;
+        uint8_t byte = (uint8_t)(100 + r->rank), got = 77;
+
+        for (uint32_t k = 0; k < 8 && sizes[i] != 0; k++)
+            check_ok(r, pto_comm_put(domain, next, (sizes[i] - 1) / 7 * k, &byte, 1));
+        check_ok(r, pto_comm_put(domain, next, sizes[i], &byte, 0));
+        check_equal(r, pto_comm_put(domain, next, sizes[i], &byte, 1), PTO_EMEMORY);
+        check_equal(r, pto_comm_get(domain, next, sizes[i], &got, 1), PTO_EMEMORY);
+        check_equal(r, pto_comm_put(domain, next, 1, &byte, UINT64_MAX), PTO_EMEMORY);
+        check_equal(r, pto_comm_put(domain, next, UINT64_MAX, &byte, 1), PTO_EMEMORY);
+        check_equal(r, pto_comm_put(domain, r->count, 0, &byte, 0), PTO_EINVAL);
+        check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+        for (uint32_t k = 0; k < 8 && sizes[i] != 0; k++) {
+            check_ok(r, pto_comm_get(domain, r->rank, (sizes[i] - 1) / 7 * k, &got, 1));
+            check_equal(r, got, 100 + before);
+        }
+        rank_close_domain(r, domain);
+    }
+}
+
+/* The own base stands at the own place; both arrays are filled. */
+static void contexts_are_filled(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 4096);
+    const struct pto_comm_context *c = context_of(r, domain);
+    struct pto_domain_info info;
+    uint64_t addr;
+
+    pto_domain_info_init(&info);
+    check_ok(r, pto_domain_info(domain, &info));
+    check_equal(r, c->rank, r->rank);
+    check_equal(r, c->rank_count, r->count);
+    check_equal(r, c->window_bytes, 4096);
+    check_equal(r, c->window_in[r->rank], info.window);
+    check_equal(r, info.rank, r->rank);
+    check_equal(r, info.id, 1);
+    for (uint32_t i = 0; i < PTO_CONTEXT_RANKS; i++) {
+        check_equal(r, c->window_in[i], c->window_out[i]);
+        check(r, (c->window_in[i] != 0) == (i < r->count));
+    }
+    for (uint32_t i = 0; i < r->count; i++) {
+        check_ok(r, pto_domain_window(domain, i, &addr));
+        check_equal(r, addr, c->window_in[i]);
+        for (uint32_t k = 0; k < i; k++)
+            check(r, c->window_in[i] != c->window_in[k]);
+    }
+    check_equal(r, pto_domain_window(domain, r->count, &addr), PTO_EINVAL);
+    check_equal(r, pto_domain_window(domain, 0, NULL), PTO_EINVAL);
+    check_equal(r, pto_domain_info(domain, NULL), PTO_EINVAL);
+    rank_meet(r);
+    rank_close_domain(r, domain);
+}
+
+/* A byte that anybody wrote through any [i] is read by all through theirs. */
+static void all_see_the_same_windows(struct rank *r)
+{
+    enum { CELLS = 64 };
+    struct pto_domain *domain = rank_open_domain(r, 1, CELLS * RANKS_MAX);
+    const struct pto_comm_context *c = context_of(r, domain);
+
+    for (uint32_t i = 0; i < r->count; i++)
+        memset((char *)(uintptr_t)c->window_in[i] + CELLS * r->rank,
+               (int)(1 + r->rank * r->count + i), CELLS);
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    for (uint32_t i = 0; i < r->count; i++)
+        for (uint32_t from = 0; from < r->count; from++)
+            for (uint32_t k = 0; k < CELLS; k += 63)
+                check_equal(r, ((uint8_t *)(uintptr_t)c->window_out[i])[CELLS * from + k],
+                            1 + from * r->count + i);
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    rank_close_domain(r, domain);
+}
+
+/* As kernels do it: put, get, signal, add and wait through a context. */
+static void kernels_reach_windows(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 4096);
+    const struct pto_comm_context *c = context_of(r, domain);
+    char *own = (char *)(uintptr_t)c->window_in[c->rank];
+    int32_t *ready = (int32_t *)(void *)own, *count = ready + 1, *data = ready + 16;
+    uint32_t next = (r->rank + 1) % r->count, before = (r->rank + r->count - 1) % r->count;
+    int32_t value = 1000 + (int32_t)r->rank, got = 0;
+
+    pto_window_put_signal(c, next, data, &value, sizeof(value), ready, PTO_SIGNAL_SET, 3);
+    check_equal(r, pto_window_wait(c, ready, PTO_COMPARE_GE, 3), PTO_OK);
+    check_equal(r, *data, 1000 + before);
+    pto_window_get(c, next, data, &got, sizeof(got));
+    check(r, got == 0 || got == value);
+    for (uint32_t i = 0; i < r->count; i++)
+        check(r, pto_window_fetch_add(c, i, count, 2) % 2 == 0);
+    check_equal(r, pto_window_wait(c, count, PTO_COMPARE_EQ, 2 * (int32_t)r->count), PTO_OK);
+    /* One side kernel, the other side host. */
+    pto_window_signal(c, next, ready, PTO_SIGNAL_ADD, 4);
+    check_ok(
+        r, pto_comm_wait(domain, (struct pto_wait_for){ 0, PTO_COMPARE_EQ, 7 }, 0, rank_error(r)));
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    if (r->count > 1) {
+        if (r->rank == 0)
+            check_ok(r, pto_comm_abort(r->comm, PTO_ECRASH));
+        else
+            check_equal(r, pto_window_wait(c, ready, PTO_COMPARE_EQ, -1), PTO_EPEER);
+        rank_meet(r);
+        return;
+    }
+    rank_close_domain(r, domain);
+}
+
+const struct rank_test ranks_windows[] = {
+    { "windows_have_any_size", windows_have_any_size, 0, 2 },
+    { "contexts_are_filled", contexts_are_filled, 0, 0 },
+    { "all_see_the_same_windows", all_see_the_same_windows, 0, 4 },
+    { "kernels_reach_windows", kernels_reach_windows, 0, 0 },
+};
+RANK_COUNT(ranks_windows);
