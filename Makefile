@@ -32,15 +32,15 @@ TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.
 	words.c work.c
 TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c scope_stats.c slices.c swimlane.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
-	scene_config.c scene_fields.c scene_find.c scene_manifest.c scene_meta.c scene_session.c scene_sources.c \
+	scene_config.c scene_fields.c scene_find.c scene_manifest.c scene_meta.c scene_rank_fields.c scene_ranks.c scene_session.c scene_sources.c \
 	scene_writer.c
 CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_oracle.c \
 	check_orch.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_view.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
-BENCH_SRC = bench_measure.c bench_simpler.c
+BENCH_SRC = bench_comm.c bench_link.c bench_measure.c bench_simpler.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_install_door.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c repeat.c run_artefact.c \
-	run_diagnose.c run_gdb.c run_print.c test_child.c test_jobs.c usage.c
+	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
+	run_diagnose.c run_gdb.c run_print.c run_ranks.c test_child.c test_jobs.c usage.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
 HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_comm.c hostlib_device.c hostlib_failure.c hostlib_global.c \
 	hostlib_log.c hostlib_runs.c hostlib_staging.c hostlib_windows.c

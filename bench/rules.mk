@@ -74,6 +74,16 @@ $(B)/bench/pingpong: bench/pingpong.c Makefile
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -pthread
 
+# Open MPI, for communication.
+$(B)/bench/comm_mpi: bench/comm_mpi.c src/bench/bench_link.c src/bench/bench_link.h
+	@mkdir -p $(@D)
+	$(call quiet,PEER)mpicc $(PEER_FLAGS) -Wno-cast-function-type -o $@ $(filter %.c,$^)
+
+bench-comm: ## measure communication beside Open MPI (QUICK=1: a look)
+	@tools/setup.sh bench
+	@+$(MAKE) --no-print-directory all $(B)/bench/comm_mpi
+	@bench/comm.py $(if $(QUICK),--quick) $(BENCH_OPTIONS)
+
 # What is missing is left out, and said: a peer is never required.
 bench: ## measure beside other task systems (QUICK=1: two minutes; TASKFLOW_DIR=, SUPERGLUE_DIR=: header-only ones)
 	@tools/setup.sh bench || echo "bench: goes on with what is there"
@@ -90,4 +100,4 @@ bench-verify: ## see that every task system compared with runs each task after i
 	@+$(MAKE) --no-print-directory all
 	@bench/run.py --verify $(BENCH_OPTIONS)
 
-.PHONY: instructions bench bench-publish bench-verify
+.PHONY: instructions bench bench-comm bench-publish bench-verify

@@ -56,6 +56,7 @@ if [ "$level" = bench ]; then
     echo '#include <omp.h>' | clang -fopenmp -E - >/dev/null 2>&1 || need libomp-dev
     [ -e /usr/include/oneapi/tbb/flow_graph.h ] || need libtbb-dev
     pkg-config --exists starpu-1.3 2>/dev/null || need libstarpu-dev
+    has mpicc && has mpirun || need 'openmpi-bin libopenmpi-dev'
 fi
 
 [ -n "$missing" ] || exit 0

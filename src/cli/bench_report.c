@@ -207,8 +207,9 @@ bool cli_bench_can_write(const char *path)
     return true;
 }
 
-bool cli_bench_write_json(const struct bench_settings *settings, struct bench_results *results,
-                          const char *path)
+/* Calls `write` for stdout, or for a file, which is there complete or as it was before. */
+static bool write_whole(const char *path, void (*write)(const void *context, FILE *to),
+                        const void *context)
 {
     struct fault fault = { .status = 0 };
     char *text = NULL;
@@ -216,12 +217,12 @@ bool cli_bench_write_json(const struct bench_settings *settings, struct bench_re
     FILE *to;
 
     if (strcmp(path, "-") == 0) {
-        write_json(settings, results, stdout);
+        write(context, stdout);
         return true; /* main looks at stdout */
     }
     to = open_memstream(&text, &size);
     if (to != NULL) {
-        write_json(settings, results, to);
+        write(context, to);
         if (fclose(to) == 0)
             (void)scene_bytes_write(path, text, size, &fault);
     }
@@ -229,4 +230,80 @@ bool cli_bench_write_json(const struct bench_settings *settings, struct bench_re
     if (to == NULL || fault.status != 0)
         fprintf(stderr, "pto bench: %s\n", to != NULL ? fault.text : "out of memory");
     return to != NULL && fault.status == 0;
+}
+
+struct tasks_report {
+    const struct bench_settings *settings;
+    struct bench_results *results;
+};
+
+static void write_tasks(const void *context, FILE *to)
+{
+    const struct tasks_report *report = context;
+
+    write_json(report->settings, report->results, to);
+}
+
+bool cli_bench_write_json(const struct bench_settings *settings, struct bench_results *results,
+                          const char *path)
+{
+    return write_whole(path, write_tasks, &(struct tasks_report){ settings, results });
+}
+
+/* ---- ranks ---- */
+
+void cli_bench_print_comm(const struct bench_comm_run *runs, uint32_t count)
+{
+    printf("microseconds, p50 and p99\n\n%s%-20s", terminal_code(stdout, TERMINAL_BOLD), "");
+    for (uint32_t i = 0; i < count; i++)
+        printf("%15" PRIu32 " ranks", runs[i].rank_count);
+    printf("%s\n", terminal_code(stdout, TERMINAL_PLAIN));
+    for (uint32_t c = 0; c < BENCH_LINK_CASES; c++) {
+        printf("%-20s", bench_link_case[c].name);
+        for (uint32_t i = 0; i < count; i++)
+            printf("  %9.2f %9.2f", runs[i].result[c].p50_ns / 1000,
+                   runs[i].result[c].p99_ns / 1000);
+        printf("\n");
+    }
+}
+
+struct comm_report {
+    const struct bench_comm_run *runs;
+    uint32_t count;
+};
+
+static void write_comm(const void *context, FILE *to)
+{
+    const struct comm_report *report = context;
+    struct json j = cli_json_start(to);
+
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "version", pto_version());
+    cli_json_open(&j, "runs", '[');
+    for (uint32_t i = 0; i < report->count; i++) {
+        const struct bench_comm_run *run = &report->runs[i];
+
+        cli_json_open(&j, NULL, '{');
+        cli_json_integer(&j, "ranks", run->rank_count);
+        cli_json_open(&j, "cases", '[');
+        for (uint32_t c = 0; c < BENCH_LINK_CASES; c++) {
+            cli_json_open(&j, NULL, '{');
+            cli_json_string(&j, "name", bench_link_case[c].name);
+            cli_json_integer(&j, "bytes", bench_link_case[c].bytes);
+            cli_json_number(&j, "p50_ns", run->result[c].p50_ns, 1);
+            cli_json_number(&j, "p99_ns", run->result[c].p99_ns, 1);
+            cli_json_integer(&j, "samples", run->result[c].samples);
+            cli_json_number(&j, "at_most", bench_link_case[c].at_most[run->rank_count > 2], 2);
+            cli_json_close(&j, '}');
+        }
+        cli_json_close(&j, ']');
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, ']');
+    cli_json_close(&j, '}');
+}
+
+bool cli_bench_write_comm(const struct bench_comm_run *runs, uint32_t count, const char *path)
+{
+    return write_whole(path, write_comm, &(struct comm_report){ runs, count });
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto bench`: what an empty task costs. Options and signals; bench_measure.c has the clock. */
+/*
+ * `pto bench`: what an empty task costs, and what ranks pay to talk to each other. Options and
+ * signals; bench_measure.c and bench_link.c have the clocks.
+ */
 #include <stdio.h>
 #include <string.h>
 
+#include "bench/bench_comm.h"
 #include "bench/bench_measure.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
@@ -15,7 +19,8 @@ enum {
     REPEAT_QUICK = 3,
     RUNS_DEFAULT = 2000,
     RUNS_QUICK = 200,
-    WORKERS_MAX = 1024 /* that the option accepts; the device may refuse fewer */
+    WORKERS_MAX = 1024, /* that the option accepts; the device may refuse fewer */
+    RANKS_MAX = 64
 };
 
 struct request {
@@ -23,10 +28,12 @@ struct request {
     uint32_t workers;               /* 0: one, then two */
     const char *json;               /* NULL: none */
     bool is_quick;
-    int api; /* 0: own; 1: simpler's beside it */
+    int api;        /* 0: own; 1: simpler's beside it */
+    uint32_t ranks; /* 0: two, then four */
 };
 
 static int do_bench(void *context, int count, char **operands);
+static int do_bench_comm(const struct request *request);
 static void complete_request(struct request *request);
 static void stop_bench(int number);
 
@@ -71,21 +78,26 @@ static const struct cli_option options[] = {
       CLI_CHOICE, AT(api), .initial = "own", .choices = name_of_api, .choice_count = 2 },
     { "workers", 0, "K", "only with K threads (default: with 1, then with 2)", CLI_COUNT,
       AT(workers), .low = 1, .high = WORKERS_MAX },
+    { "ranks", 0, "N", "of comm: only with N ranks (default: with 2, then with 4)", CLI_COUNT,
+      AT(ranks), .low = 2, .high = RANKS_MAX },
     { "json", 0, "FILE",
       "also write the results to a file, completely or not at all; - prints them instead of the "
       "table",
       CLI_TEXT, AT(json) },
-    { "quick", 0, NULL, "10000 tasks, 3 runs of each kind: a look, not a measurement", CLI_FLAG,
-      AT(is_quick) },
+    { "quick", 0, NULL,
+      "10000 tasks, 3 runs of each kind, or a tenth of the samples: a look, not a measurement",
+      CLI_FLAG, AT(is_quick) },
     CLI_OPTIONS_END,
 };
 
 const struct cli_command cmd_bench = {
     .name = "bench",
-    .summary = "measure the cost of empty tasks",
-    .synopsis = "[OPTION...]",
+    .summary = "measure the cost of empty tasks, or of communication",
+    .synopsis = "[OPTION...]\ncomm [--ranks N] [--quick] [--json FILE]",
     .description = "Measures nanoseconds per empty task, from the first submit to the last "
-                   "completion.",
+                   "completion.\n\nWith comm: what ranks, which are processes of this machine, pay "
+                   "for copies to each other, barriers, signals and sums.",
+    .operands_max = 1,
     .notes = "Ctrl-C stops it; what was measured so far is printed (exit code 130).",
     .options = options,
     .request_bytes = sizeof(struct request),
@@ -97,8 +109,14 @@ static int do_bench(void *context, int count, char **operands)
     static struct bench_results results; /* too large for the stack */
     struct request *request = context;
 
-    (void)count;
-    (void)operands;
+    if (count > 0 && strcmp(operands[0], "comm") != 0)
+        return cli_refuse_operand(&cmd_bench, operands[0]);
+    if (count > 0)
+        return do_bench_comm(request);
+    if (request->ranks != 0) {
+        fprintf(stderr, "pto bench: --ranks is of `pto bench comm`\n");
+        return EXIT_USAGE;
+    }
     complete_request(request);
     if (request->json != NULL && !cli_bench_can_write(request->json))
         return EXIT_FAILED;
@@ -111,6 +129,33 @@ static int do_bench(void *context, int count, char **operands)
     if (request->json == NULL || strcmp(request->json, "-") != 0)
         cli_bench_print_table(&request->settings, &results);
     return results.is_interrupted ? EXIT_INTERRUPTED : EXIT_OK;
+}
+
+/* One run for each number of ranks. Ctrl-C ends it, and the ranks with it. */
+static int do_bench_comm(const struct request *request)
+{
+    static const uint32_t usual[] = { 2, 4 };
+    const uint32_t count = request->ranks != 0 ? 1 : 2;
+    const struct bench_settings *s = &request->settings;
+    struct bench_comm_run runs[2] = { { 0 } };
+
+    if (s->tasks != 0 || s->repeat != 0 || request->workers != 0 || s->pattern >= 0 ||
+        s->layout >= 0 || request->api != 0) {
+        fprintf(stderr, "pto bench comm: takes --ranks, --quick and --json only\n");
+        return EXIT_USAGE;
+    }
+    if (request->json != NULL && !cli_bench_can_write(request->json))
+        return EXIT_FAILED;
+    for (uint32_t i = 0; i < count; i++) {
+        runs[i].rank_count = request->ranks != 0 ? request->ranks : usual[i];
+        if (bench_comm(runs[i].rank_count, request->is_quick, runs[i].result) < 0)
+            return EXIT_FAILED;
+    }
+    if (request->json != NULL && !cli_bench_write_comm(runs, count, request->json))
+        return EXIT_FAILED;
+    if (request->json == NULL || strcmp(request->json, "-") != 0)
+        cli_bench_print_comm(runs, count);
+    return EXIT_OK;
 }
 
 static void stop_bench(int number)

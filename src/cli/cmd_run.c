@@ -475,8 +475,9 @@ static bool is_once(const struct run_request *request)
     return request->out.count != 0 || request->session.is_debugged;
 }
 
-static int run_case(struct session *s, const struct scene_case *kase,
-                    const struct run_request *request)
+/* In this process, which may be one of several ranks. */
+static int run_case_here(struct session *s, const struct scene_case *kase,
+                         const struct run_request *request)
 {
     uint32_t modes = request->modes & kase->modes;
     double seconds = request->session.timeout != 0 ? request->session.timeout : kase->timeout;
@@ -489,7 +490,8 @@ static int run_case(struct session *s, const struct scene_case *kase,
         modes = 1u << PTO_MODE_STREAM;
     if (request->session.is_debugged)
         seconds = 0;
-    set_alarm(seconds);
+    /* The other ranks say who is missing, if this one is not late itself. */
+    set_alarm(kase->ranks > 1 && seconds != 0 ? 2 * seconds + 1 : seconds);
     status = scene_session_prepare(s, kase, &fault);
     set_alarm(0);
     if (status < 0) {
@@ -504,9 +506,18 @@ static int run_case(struct session *s, const struct scene_case *kase,
                       GRACE_SECONDS); /* a failure is run again */
         if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
+        if (s->ranks.status != 0)
+            break;
     }
     set_alarm(0);
     return code;
+}
+
+static int run_case(struct session *s, const struct scene_case *kase,
+                    const struct run_request *request)
+{
+    return kase->ranks > 1 ? cli_run_ranks(s, kase, request, run_case_here)
+                           : run_case_here(s, kase, request);
 }
 
 /* All cases that were asked for, on one platform. -1: none matches. */

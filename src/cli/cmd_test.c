@@ -206,6 +206,9 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
         if (platform->missing != NULL) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup(platform->missing);
+        } else if (kase->ranks != 0 && request->settings.session.is_isolated) {
+            item->outcome = TEST_SKIPPED;
+            item->text = strdup("a chip in a process of its own does not see windows of ranks");
         }
     }
 }

@@ -102,14 +102,16 @@ static int parse_words(struct parser *p)
     for (p->at = 1; p->at < p->argc && p->fault.status == 0 && !p->wants_help; p->at++) {
         char *word = p->argv[p->at];
 
-        if (is_rest || word[0] != '-' || word[1] == '\0' || isdigit((unsigned char)word[1]))
+        if (is_rest || word[0] != '-' || word[1] == '\0' || isdigit((unsigned char)word[1])) {
             p->argv[count++] = word;
-        else if (strcmp(word, "--") == 0)
+            is_rest = is_rest || p->command->is_prefix;
+        } else if (strcmp(word, "--") == 0) {
             is_rest = true;
-        else if (word[1] == '-')
+        } else if (word[1] == '-') {
             parse_long(p, word + 2);
-        else
+        } else {
             parse_letters(p, word + 1);
+        }
     }
     return count;
 }

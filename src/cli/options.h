@@ -99,6 +99,7 @@ struct cli_command {
     const struct cli_option *options; /* may be NULL */
     uint32_t operands_min;            /* with fewer, the usage is printed */
     uint32_t operands_max;
+    bool is_prefix; /* what follows the first operand belongs to it: another program's words */
     size_t request_bytes;
     /* The request is freed afterwards. Returns the exit code. */
     int (*run)(void *request, int count, char **operands);

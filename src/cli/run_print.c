@@ -159,8 +159,23 @@ static bool run_orders(struct session *s, const struct run_request *request, enu
     return false;
 }
 
+static void print_head(const struct session *s, enum pto_mode mode)
+{
+    printf("%s%s, %s", s->data.kase->ranks > 1 ? "" : "\n", s->platform, pto_mode_name(mode));
+    if (s->scene->case_count > 1)
+        printf(", %s", s->data.kase->name);
+    if (s->data.kase->ranks > 1)
+        printf(", %u ranks", s->data.kase->ranks);
+    if (s->options->orders == 0 && s->options->order_seed != 0)
+        printf(", order seed %u", s->options->order_seed);
+    printf("\n");
+    fflush(stdout); /* the process may end in the run */
+}
+
+/* Ranks but the first print only what went wrong. */
 int cli_run_and_print(struct session *s, const struct run_request *request, enum pto_mode mode)
 {
+    bool is_first = s->rank == 0;
     struct fault fault = { .status = 0 };
     uint64_t best_ns = UINT64_MAX;
     bool is_good = true;
@@ -172,18 +187,15 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
         name_timeline(s, request->trace, mode, path);
         s->trace_path = path;
     }
-    printf("\n%s, %s", s->platform, pto_mode_name(mode));
-    if (s->scene->case_count > 1)
-        printf(", %s", s->data.kase->name);
-    if (s->options->orders == 0 && s->options->order_seed != 0)
-        printf(", order seed %u", s->options->order_seed);
-    printf("\n");
-    fflush(stdout); /* the process may end in the run */
+    if (is_first)
+        print_head(s, mode);
     for (uint32_t round = 0; round < request->rounds && status == PTO_OK; round++) {
         status = scene_session_run(s, mode, &fault);
         best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
     }
-    if (status == PTO_OK) {
+    if (!is_first && status < 0)
+        print_head(s, mode);
+    if (is_first && status == PTO_OK) {
         printf("  result   ok: ");
         scene_session_summarize(s, stdout);
         printf("\n");

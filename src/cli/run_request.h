@@ -44,6 +44,12 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
 /* Writes the outputs that were asked for; false: a sentence is on stdout. */
 bool cli_run_write_outputs(const struct session *s, const struct run_request *request);
 
+/* run_ranks.c: the case in as many processes as it has ranks, each of which calls `run`. The exit code. */
+int cli_run_ranks(struct session *s, const struct scene_case *kase,
+                  const struct run_request *request,
+                  int (*run)(struct session *s, const struct scene_case *kase,
+                             const struct run_request *request));
+
 /* run_gdb.c: becomes gdb on this command with --debug for --gdb. Returns the exit code if it cannot. */
 int cli_run_gdb(void);
 

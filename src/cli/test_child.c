@@ -3,9 +3,11 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
+#include "cli/ranks.h"
 #include "cli/repeat.h"
 #include "cli/test_jobs.h"
 #include "scene/now.h"
@@ -21,6 +23,13 @@ struct child {
     uint64_t begin_ns;  /* since when, */
     uint64_t ticked_ns; /* and when the parent heard of it last */
     struct session session;
+};
+
+/* How an item, or a rank of it, went. */
+struct verdict {
+    int status;
+    uint64_t run_ns;  /* the shortest */
+    char text[16384]; /* what is wrong */
 };
 
 /* Dies with its parent. */
@@ -87,24 +96,22 @@ static void tick(void *context)
 {
     struct child *c = context;
 
-    if (now_ns() - c->ticked_ns <= TICK_NS)
+    if (c->session.rank != 0 || now_ns() - c->ticked_ns <= TICK_NS)
         return;
     c->ticked_ns = now_ns();
     send_message(c, TEST_TICK, c->now, TEST_WAITING, 0, "");
 }
 
-static void run_item(struct child *c, uint32_t index)
+/* Makes the data, and runs the item as often as asked for. */
+static void play(struct child *c, const struct test_item *item, struct verdict *verdict)
 {
-    const struct test_item *item = &c->items[index];
     struct session *s = &c->session;
     struct fault fault = { .status = 0 };
-    uint64_t best_ns = UINT64_MAX;
     uint32_t round = 0;
     char *text = NULL;
     int status = PTO_OK;
 
-    c->now = index;
-    c->ticked_ns = now_ns();
+    verdict->run_ns = UINT64_MAX;
     if (!s->has_data || s->data.kase != item->kase || s->device == NULL)
         status = scene_session_prepare(s, item->kase, &fault);
     if (status == PTO_OK && item->scene->is_config && !s->data.is_compared)
@@ -116,17 +123,107 @@ static void run_item(struct child *c, uint32_t index)
         round++;
         tick(c);
         status = scene_session_run(s, item->mode, &fault);
-        best_ns = s->report.ns < best_ns ? s->report.ns : best_ns;
+        verdict->run_ns = s->report.ns < verdict->run_ns ? s->report.ns : verdict->run_ns;
         if (status == PTO_OK)
             status = scene_session_run_orders(s, item->mode, tick, c, &fault);
     }
     if (status < 0)
         text = tell_failure(c, item, &fault, round);
-    send_message(c, TEST_END, index, status == PTO_OK ? TEST_PASSED : TEST_FAILED, best_ns,
-                 status == PTO_OK ? ""
-                 : text != NULL   ? text
-                                  : fault.text);
+    snprintf(verdict->text, sizeof(verdict->text), "%s",
+             status == PTO_OK ? ""
+             : text != NULL   ? text
+                              : fault.text);
+    verdict->status = status;
     free(text);
+}
+
+/* ---- several ranks ---- */
+
+struct ranks_work {
+    struct child *child;
+    const struct test_item *item;
+    struct verdict *verdict; /* by rank, shared with them */
+};
+
+/* In the rank. */
+static int play_rank(void *context, uint32_t rank)
+{
+    struct ranks_work *w = context;
+    struct verdict *verdict = &w->verdict[rank];
+
+    w->child->session.rank = rank;
+    play(w->child, w->item, verdict);
+    scene_session_close(&w->child->session);
+    return verdict->status == PTO_OK      ? EXIT_OK
+           : verdict->status == PTO_EPEER ? EXIT_PEER
+                                          : EXIT_FAILED;
+}
+
+/* What ranks say that failed; those that noticed that another one was gone only if no other did. */
+static void gather(const struct ranks_work *w, const struct ranks_result *result,
+                   struct verdict *verdict)
+{
+    char ended[RANKS_TEXT_MAX];
+    size_t used = 0;
+
+    verdict->status = PTO_EPEER;
+    if (result->end != RANKS_FAILED || w->verdict[result->rank].status == 0) /* it could not say */
+        used = (size_t)snprintf(verdict->text, sizeof(verdict->text), "%s\n",
+                                cli_ranks_tell(result, ended));
+    for (int is_about_peers = 0; is_about_peers < 2 && used == 0; is_about_peers++)
+        for (uint32_t i = 0; i < w->item->kase->ranks && used < sizeof(verdict->text) / 2; i++)
+            if (w->verdict[i].status < 0 &&
+                (w->verdict[i].status == PTO_EPEER) == (is_about_peers != 0)) {
+                verdict->status = w->verdict[i].status;
+                used += (size_t)snprintf(verdict->text + used, sizeof(verdict->text) - used,
+                                         "rank %u: %s", i, w->verdict[i].text);
+            }
+    if (used == 0)
+        snprintf(verdict->text, sizeof(verdict->text), "%s\n", cli_ranks_tell(result, ended));
+}
+
+static void play_ranks(struct child *c, const struct test_item *item, struct verdict *verdict)
+{
+    size_t bytes = item->kase->ranks * sizeof(*verdict);
+    struct ranks_work work = {
+        c, item, mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)
+    };
+    const struct ranks_params params = { .count = item->kase->ranks,
+                                         .binding = RANKS_ANY,
+                                         .has_prefix = true,
+                                         .grace = 0.1,
+                                         .peer_code = EXIT_PEER,
+                                         .enter = play_rank,
+                                         .context = &work };
+    struct ranks_result result;
+
+    if (work.verdict == MAP_FAILED) {
+        *verdict = (struct verdict){ .status = PTO_ENOMEM, .text = "out of memory" };
+        return;
+    }
+    scene_session_rest(&c->session);
+    cli_ranks_run(&params, &result);
+    if (c->session.options->place != NULL)
+        c->session.options->place[0] = '\0'; /* what a rank was doing when it ended */
+    *verdict = work.verdict[0];
+    if (result.end != RANKS_DONE)
+        gather(&work, &result, verdict);
+    munmap(work.verdict, bytes);
+}
+
+static void run_item(struct child *c, uint32_t index)
+{
+    const struct test_item *item = &c->items[index];
+    static struct verdict verdict;
+
+    c->now = index;
+    c->ticked_ns = now_ns();
+    if (item->kase->ranks > 1)
+        play_ranks(c, item, &verdict);
+    else
+        play(c, item, &verdict);
+    send_message(c, TEST_END, index, verdict.status == PTO_OK ? TEST_PASSED : TEST_FAILED,
+                 verdict.run_ns, verdict.text);
 }
 
 /* What cannot be built fails with all its cases. */

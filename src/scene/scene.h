@@ -14,6 +14,7 @@
 #define SCENE_FILE "scene.yaml"
 
 enum { SCENE_FACTORS_MAX = 4, SCENE_PARAMS_MAX = 64, SCENE_PLATFORMS_MAX = 32 };
+enum { SCENE_DOMAINS_MAX = 16, SCENE_RANKS_MAX = 64 };
 enum { SCENE_KERNELS_MAX = 1024, SCENE_CASES_MAX = 1024, SCENE_FLAGS_MAX = 64 };
 
 #define SCENE_TIMEOUT_DEFAULT 60 /* seconds */
@@ -46,12 +47,23 @@ struct scene_kernel {
     struct scene_source source;
 };
 
+/* Windows of some or all ranks: from, from + step, ... to. */
+struct scene_domain {
+    const char *name;
+    struct scene_product window; /* bytes */
+    struct scene_product from;   /* here and below without a count: the default */
+    struct scene_product to;     /* the last rank */
+    struct scene_product step;   /* 1 */
+};
+
 struct scene_argument {
     const char *name;
     enum pto_direction direction; /* of a tensor */
     enum pto_dtype dtype;
     uint32_t ndims;
     struct scene_product shape[PTO_MAX_DIMS];
+    uint32_t domain;             /* 1 + its index: it lies in a window; 0: it does not */
+    struct scene_product offset; /* there, in bytes; without a count: 0 */
 };
 
 enum scene_scalar_type { SCENE_FLOAT32, SCENE_FLOAT64, SCENE_INTEGER };
@@ -64,6 +76,7 @@ struct scene_scalar {
     double number;
     struct scene_product product; /* with a count, or the number counts */
     bool is_open;                 /* the scene does not say its value */
+    uint32_t domain;              /* 1 + its index: the address of its context */
 };
 
 /* How far a value may be off: atol + rtol * |expected|, or so many ULP. */
@@ -95,6 +108,7 @@ struct scene_case {
     uint64_t seed;
     uint32_t clusters; /* 0: the platform's default */
     const struct node *clusters_at;
+    uint32_t ranks; /* processes; 0: it does not communicate */
     struct scene_tolerance tolerance[PTO_DTYPE_COUNT];
     struct scene_files *inputs; /* NULL: none */
     struct scene_files *expected;
@@ -113,6 +127,8 @@ struct scene {
     enum pto_deps deps;
     struct scene_kernel *kernel;
     uint32_t kernel_count;
+    struct scene_domain *domain;
+    uint32_t domain_count;
     struct scene_argument *argument;
     uint32_t argument_count;
     struct scene_scalar *scalar;

@@ -77,7 +77,7 @@ static int take_count(struct loader *l, const struct node *value, void *target)
 
 static int take_sdma(struct loader *l, const struct node *value, void *target)
 {
-    bool is_wanted;
+    bool is_wanted = false;
     int status = take_bool(l, value, &is_wanted);
 
     (void)target;

@@ -53,6 +53,9 @@ int scene_data_make(const struct scene_data_params *params, struct scene_data *d
     data->is_compared = true;
     memcpy(data->param, params->kase->param, sizeof(data->param));
     data->param_count = params->kase->param_count;
+    for (uint32_t i = 0; params->kase->ranks != 0 && i < data->param_count; i++)
+        if (strcmp(data->param[i].name, "rank") == 0)
+            data->param[i].value = params->rank;
     data->tensor = calloc(scene->argument_count + 1, sizeof(*data->tensor));
     if (data->tensor == NULL)
         return fault_tell(fault, PTO_ENOMEM, "out of memory");

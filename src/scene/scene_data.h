@@ -50,6 +50,7 @@ struct scene_data_params {
     const struct scene_given *given; /* as many as the scene has arguments; may be NULL */
     scene_golden_fn golden;          /* NULL: the scene has none */
     bool has_blanks;                 /* inputs that nothing fills are no failure */
+    uint32_t rank;                   /* whose data; 0 where there are no ranks */
 };
 
 /* On failure nothing is left to be freed. */

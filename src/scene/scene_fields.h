@@ -77,4 +77,12 @@ int scene_sources_take_path(struct loader *l, const struct node *value, void *ta
 int scene_sources_take_id(struct loader *l, const struct node *value, void *target);
 int scene_sources_take_core(struct loader *l, const struct node *value, void *target);
 
+/* The fields of scene_rank_fields.c, and what they have to fulfil in a case. */
+int scene_ranks_take_count(struct loader *l, const struct node *value, void *target);
+int scene_ranks_take_domains(struct loader *l, const struct node *value, void *target);
+int scene_ranks_take_window(struct loader *l, const struct node *value, void *target);
+int scene_ranks_take_offset(struct loader *l, const struct node *value, void *target);
+int scene_ranks_take_context(struct loader *l, const struct node *value, void *target);
+int scene_ranks_check(struct loader *l, const struct node *root, const struct scene_case *kase);
+
 #endif

@@ -115,6 +115,8 @@ static int take_params(struct loader *l, const struct node *value, void *target)
             status = scene_fields_integer(l, part, INT64_MIN / 2, INT64_MAX / 2, &number);
         if (status < 0)
             return status;
+        if (kase->ranks != 0 && (strcmp(name, "rank") == 0 || strcmp(name, "ranks") == 0))
+            return REFUSE(l, part, "where there are ranks, '%s' is set automatically", name);
         for (uint32_t i = 0; i < kase->param_count; i++)
             if (strcmp(kase->param[i].name, name) == 0)
                 param = &kase->param[i];
@@ -250,6 +252,8 @@ static int take_argument(struct loader *l, const struct node *value, void *targe
         { "direction", take_direction, true },
         { "type", take_dtype, true },
         { "shape", take_shape, true },
+        { "window", scene_ranks_take_window, false },
+        { "offset", scene_ranks_take_offset, false },
         { NULL, NULL, false },
     };
 
@@ -306,8 +310,15 @@ static int take_scalar(struct loader *l, const struct node *value, void *target)
         { "value", take_scalar_value, true },
         { NULL, NULL, false },
     };
+    static const struct field context_fields[] = {
+        { "name", take_scalar_name, true },
+        { "domain", scene_ranks_take_context, true },
+        { NULL, NULL, false },
+    };
+    bool is_context = value->kind == NODE_MAP && scene_document_find(value, "domain") != NULL;
 
-    return scene_fields_take(l, value, "a scalar", fields, target);
+    return scene_fields_take(l, value, is_context ? "a scalar with a domain" : "a scalar",
+                             is_context ? context_fields : fields, target);
 }
 
 static int take_scalars(struct loader *l, const struct node *value, void *target)
@@ -395,6 +406,8 @@ static int take_case_scalars(struct loader *l, const struct node *value, void *t
 
         while (i < l->scene->scalar_count && strcmp(copy[i].name, part->key) != 0)
             i++;
+        if (i < l->scene->scalar_count && copy[i].domain != 0)
+            return REFUSE(l, part, "scalar '%s' is the context of a domain", part->key);
         if (i == l->scene->scalar_count)
             return scene_document_refuse_key(l->document, part, l->fault,
                                              "unknown scalar '%.80s'; the scene lists its scalars",
@@ -412,6 +425,7 @@ static int take_case(struct loader *l, const struct node *value, void *target)
     static const struct field fields[] = {
         { "name", take_case_name, true },
         { "params", take_params, false },
+        { "ranks", scene_ranks_take_count, false },
         { "platforms", take_platforms, false },
         { "modes", take_modes, false },
         { "clusters", take_clusters, false },
@@ -485,6 +499,8 @@ static const struct field scene_fields[] = {
     { "name", take_scene_name, true },
     { "summary", take_summary, false },
     { "params", take_params, false },
+    { "ranks", scene_ranks_take_count, false },
+    { "domains", scene_ranks_take_domains, false },
     { "platforms", take_platforms, false },
     { "modes", take_modes, false },
     { "deps", take_deps, false },
@@ -635,6 +651,8 @@ static int check_scene(struct loader *l, const struct node *root)
             status = check_shapes(l, kase);
         if (status == PTO_OK)
             status = check_scalars(l, kase);
+        if (status == PTO_OK)
+            status = scene_ranks_check(l, root, kase);
         if (status == PTO_OK)
             status = check_data_sources(l, root, kase);
     }

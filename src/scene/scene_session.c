@@ -2,7 +2,9 @@
 /*
  * Inputs are host memory, which the run stages. Outputs and inouts are device
  * memory with a guard behind it that is looked at afterwards; outputs are
- * poisoned before each run, so that what no task has written shows.
+ * poisoned before each run, so that what no task has written shows. What lies in a
+ * window stays there. Ranks begin each run together, when all windows are filled, and
+ * none looks at its results before all have ended.
  */
 #include "scene/scene_session.h"
 
@@ -18,6 +20,7 @@ struct session_entry {
     struct pto_entry entry;
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     uint64_t device_addr[PTO_ENTRY_TENSORS_MAX]; /* 0: host memory */
+    bool is_in_window[PTO_ENTRY_TENSORS_MAX];
 };
 
 static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *fault);
@@ -79,14 +82,21 @@ void scene_session_close(struct session *s)
 {
     if (s->has_data)
         scene_data_free(&s->data);
-    if (s->device != NULL)
-        (void)pto_device_close(s->device);
+    scene_session_rest(s);
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++)
         if (s->callable[mode] != NULL)
             (void)pto_callable_destroy(s->callable[mode]);
     scene_golden_close(s->golden);
     free(s->comparison);
     memset(s, 0, sizeof(*s));
+}
+
+void scene_session_rest(struct session *s)
+{
+    scene_ranks_close(&s->ranks);
+    if (s->device != NULL)
+        (void)pto_device_close(s->device);
+    s->device = NULL;
 }
 
 static void set_place(const struct session *s, const char *text)
@@ -102,9 +112,11 @@ int scene_session_prepare(struct session *s, const struct scene_case *kase, stru
                                               .platform = s->platform,
                                               .given = s->options->given,
                                               .golden = scene_golden_function(s->golden),
-                                              .has_blanks = s->options->has_blanks };
+                                              .has_blanks = s->options->has_blanks,
+                                              .rank = s->rank };
     int status;
 
+    scene_ranks_close(&s->ranks); /* another case has other ones */
     if (s->has_data)
         scene_data_free(&s->data);
     set_place(s, s->golden != NULL ? " in the golden" : "");
@@ -179,11 +191,36 @@ static struct pto_device_info device_info(const struct session *s)
     return info;
 }
 
-static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)
+/* Joins the other ranks, if there are any to be and it has not. */
+static int open_ranks(struct session *s, const struct scene_case *kase, struct fault *fault)
+{
+    const struct scene_ranks_params params = { .scene = s->scene,
+                                               .kase = kase,
+                                               .param = s->data.param,
+                                               .rank = s->rank,
+                                               .timeout = s->options->timeout != 0
+                                                              ? s->options->timeout
+                                                              : kase->timeout,
+                                               .device = s->device };
+    int status;
+
+    if (kase->ranks == 0 || s->ranks.comm != NULL)
+        return PTO_OK;
+    status = scene_ranks_open(&s->ranks, &params, fault);
+    for (uint32_t i = 0; i < s->scene->scalar_count && status == PTO_OK; i++)
+        if (s->scene->scalar[i].domain != 0) /* 0 where this rank is not of the domain */
+            s->data.scalar[i] = s->ranks.about[s->scene->scalar[i].domain - 1].context;
+    return status;
+}
+
+/* One that is lost, or of another size, makes room. */
+static int open_fitting_device(struct session *s, const struct scene_case *kase,
+                               struct fault *fault)
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
-    /* With one worker an order can be repeated. */
-    uint32_t workers = s->options->workers == 0 && s->order_seed != 0 ? 1 : s->options->workers;
+    /* With one worker an order can be repeated, and ranks are many already. */
+    bool is_one = s->order_seed != 0 || kase->ranks > 1;
+    uint32_t workers = s->options->workers == 0 && is_one ? 1 : s->options->workers;
     struct pto_device_params params;
     struct pto_error error;
     int status;
@@ -196,9 +233,7 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     if (clusters > pto_platform_find(s->platform)->clusters_max)
         return fault_tell(fault, PTO_EINVAL, "%u clusters, but %s has at most %u", clusters,
                           s->platform, pto_platform_find(s->platform)->clusters_max);
-    if (s->device != NULL)
-        (void)pto_device_close(s->device);
-    s->device = NULL;
+    scene_session_rest(s);
     pto_device_params_init(&params);
     params.platform = s->platform;
     params.clusters = clusters;
@@ -217,24 +252,63 @@ static int open_device(struct session *s, const struct scene_case *kase, struct 
     return PTO_OK;
 }
 
+static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)
+{
+    int status = open_fitting_device(s, kase, fault);
+
+    return status == PTO_OK ? open_ranks(s, kase, fault) : status;
+}
+
 /* ---- one run ---- */
+
+/* Where the argument is to be on the device; 0 in `addr_out`: in host memory. */
+static int place_tensor(struct session *s, struct session_entry *e, uint32_t index,
+                        uint64_t *addr_out)
+{
+    const struct scene_tensor *tensor = &s->data.tensor[index];
+    const struct scene_argument *argument = tensor->argument;
+    const char *missing;
+    int64_t offset = 0;
+
+    *addr_out = 0;
+    if (argument->domain != 0 && s->ranks.domain[argument->domain - 1] != NULL) {
+        const struct pto_domain_info *about = &s->ranks.about[argument->domain - 1];
+
+        if (argument->offset.count != 0)
+            (void)scene_evaluate(&argument->offset, s->data.param, s->data.param_count, &offset,
+                                 &missing);
+        if ((uint64_t)offset > about->window_bytes ||
+            tensor->bytes > about->window_bytes - (uint64_t)offset)
+            return PTO_EINVAL; /* only where a size depends on the rank: the scene was checked */
+        e->is_in_window[index] = true;
+        *addr_out = about->window + (uint64_t)offset;
+        return PTO_OK;
+    }
+    if ((argument->direction == PTO_DIR_IN && !tensor->is_blank) || tensor->bytes == 0)
+        return PTO_OK;
+    return pto_mem_alloc(s->device, tensor->bytes, addr_out);
+}
 
 static int make_entry(struct session *s, struct session_entry *e, struct fault *fault)
 {
+    int cleared = scene_ranks_clear(&s->ranks, s->device, fault);
+
+    if (cleared < 0)
+        return cleared;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
         enum pto_direction direction = tensor->argument->direction;
         void *addr = direction == PTO_DIR_IN ? tensor->data : tensor->got;
-        int status = PTO_OK;
+        int status;
 
         if (direction == PTO_DIR_INOUT && !tensor->is_blank)
             memcpy(tensor->got, tensor->data, tensor->bytes);
         if (direction == PTO_DIR_OUT)
             scene_element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
-        if ((direction != PTO_DIR_IN || tensor->is_blank) && tensor->bytes != 0) {
-            status = pto_mem_alloc(s->device, tensor->bytes, &e->device_addr[i]);
-            if (status == PTO_OK && !tensor->is_blank)
-                status = pto_mem_write(s->device, e->device_addr[i], tensor->got, tensor->bytes);
+        status = place_tensor(s, e, i, &e->device_addr[i]);
+        if (status == PTO_OK && e->device_addr[i] != 0) {
+            if (!tensor->is_blank)
+                status = pto_mem_write(s->device, e->device_addr[i], addr, tensor->bytes);
             addr = (void *)(uintptr_t)e->device_addr[i];
         }
         if (status < 0)
@@ -262,8 +336,10 @@ static int end_entry(struct session *s, struct session_entry *e, int status, str
 
         if (e->device_addr[i] == 0)
             continue;
-        if (status == PTO_OK && !tensor->is_blank)
+        if (status == PTO_OK && tensor->got != NULL && !tensor->is_blank)
             (void)pto_mem_read(s->device, e->device_addr[i], tensor->got, tensor->bytes);
+        if (e->is_in_window[i])
+            continue;
         freed = pto_mem_free(s->device, e->device_addr[i], &error);
         if (freed < 0 && status == PTO_OK)
             status =
@@ -309,6 +385,8 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
     options.task_context = watch;
     snprintf(place, sizeof(place), " in the run with --order-seed %u", s->order_seed);
     status = make_entry(s, e, fault);
+    if (status == PTO_OK)
+        status = scene_ranks_meet(&s->ranks, fault);
     if (status == PTO_OK) {
         pto_run_report_init(&s->report);
         set_place(s, s->order_seed != 0 ? place : " in the run");
@@ -320,6 +398,10 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
                 fault, status, "%s",
                 s->report.error.text[0] != '\0' ? s->report.error.text : pto_strerror(status));
     }
+    if (status == PTO_OK)
+        status = scene_ranks_meet(&s->ranks, fault);
+    if (status < 0 && s->data.kase->ranks > 1)
+        scene_ranks_abort(&s->ranks, status);
     if (status != PTO_ELOST && !device_info(s).is_lost) /* else it stays for its timeline */
         status = end_entry(s, e, status, fault);
     free(e);
@@ -332,12 +414,14 @@ void scene_session_name(const struct session *s, const char *name, enum pto_mode
                         size_t bytes)
 {
     bool has_cases = s->scene->case_count > 1;
-    char order[32] = "";
+    char order[32] = "", rank[32] = "";
 
     if (s->order_seed != 0)
         snprintf(order, sizeof(order), "-order%u", s->order_seed);
-    snprintf(out, bytes, "%s-%s%s%s-%s%s", name, has_cases ? s->data.kase->name : "",
-             has_cases ? "-" : "", s->platform, pto_mode_name(mode), order);
+    if (s->data.kase->ranks > 1)
+        snprintf(rank, sizeof(rank), "-rank%u", s->rank);
+    snprintf(out, bytes, "%s-%s%s%s-%s%s%s", name, has_cases ? s->data.kase->name : "",
+             has_cases ? "-" : "", s->platform, pto_mode_name(mode), order, rank);
 }
 
 void scene_session_summarize(const struct session *s, FILE *to)
@@ -453,7 +537,9 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
     const struct pto_run_report report = s->report;
     struct fault fault = { .status = 0 };
     struct writer_watch watch;
-    bool is_watched = s->device == NULL || device_info(s).has_observers;
+    /* Ranks run together or not at all. */
+    bool is_watched =
+        s->data.kase->ranks <= 1 && (s->device == NULL || device_info(s).has_observers);
 
     if (wish == NULL)
         return;

@@ -9,6 +9,7 @@
 #include "scene/compare.h"
 #include "scene/scene_build.h"
 #include "scene/scene_data.h"
+#include "scene/scene_ranks.h"
 
 enum { SESSION_PLACE_BYTES = 128 };
 
@@ -58,8 +59,10 @@ struct session {
     struct pto_callable *callable[PTO_MODE_COUNT]; /* the first is for all modes, or for its own */
     struct scene_golden *golden;
     struct pto_device *device;
-    uint32_t clusters;      /* of the device that is open */
-    uint32_t workers;       /* the same, as it was asked for */
+    uint32_t clusters; /* of the device that is open */
+    uint32_t workers;  /* the same, as it was asked for */
+    uint32_t rank;     /* which one this process is; 0 where there are no others */
+    struct scene_ranks ranks;
     uint32_t order_seed;    /* of the last run; 0: the usual order */
     const char *trace_path; /* of runs that end the process; NULL: none */
     struct scene_data data;
@@ -76,6 +79,8 @@ int scene_session_adopt(struct session *s, const struct scene *scene, struct pto
                         const char *platform, const struct session_options *options,
                         struct fault *fault);
 void scene_session_close(struct session *s);
+/* Closes the device, so that no thread is left: before a fork. It is opened again when needed. */
+void scene_session_rest(struct session *s);
 
 /* Makes the data of a case and opens a device for it, or reuses the last one if it fits. */
 int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);
@@ -92,7 +97,8 @@ int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)
                              void *context, struct fault *fault);
 /*
  * What a file about a run is called: NAME-PLATFORM-MODE, with the case before the platform if the
- * scene has several, and the order behind the mode if it is not the usual one.
+ * scene has several, the order behind the mode if it is not the usual one, and the rank if there
+ * are several.
  */
 void scene_session_name(const struct session *s, const char *name, enum pto_mode mode, char *out,
                         size_t bytes);

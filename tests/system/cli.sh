@@ -6,23 +6,8 @@
 set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-commands="run test new build check bench cache info doctor inspect sign drill install-door"
-
-fail() {
-    echo "FAIL  $1"
-    exit 1
-}
-
-# Runs pto, expects an exit code and a phrase in what it prints.
-expect() {
-    local code=$1 phrase=$2 got=0
-    shift 2
-    $pto "$@" >"$work/out" 2>&1 </dev/null || got=$?
-    [ "$got" = "$code" ] || fail "pto $*: exit $got instead of $code: $(cat "$work/out")"
-    grep -qF -- "$phrase" "$work/out" || fail "pto $*: no '$phrase' in: $(cat "$work/out")"
-}
+source tests/system/expect.sh
+commands="run test launch new build check bench cache info doctor inspect sign drill install-door"
 
 # Wants the JSON in a file to fulfil a condition on `d`.
 json() { # file condition
@@ -57,6 +42,9 @@ expect 2 "--repeat must be a number from 1 to 100, not '1x'" bench --repeat 1x
 expect 2 "--pattern must be nodep, indep, chain, fan64, stencil64, random3 or all, not 'tree'" bench --pattern tree
 expect 2 "--api must be own or simpler, not 'other'" bench --api other
 expect 2 "--layout must be buffers, tiles, tiles2d, again or all, not 'heap'" bench --layout heap
+expect 2 "unexpected argument 'chat'" bench chat
+expect 2 "takes --ranks, --quick and --json only" bench comm --tasks 5
+expect 2 "ranks is of" bench --ranks 2
 expect 1 "cannot be opened: too many workers" bench --quick --workers 1000
 expect 1 "cannot be written: No such file" bench --quick --json "$work/no/where.json"
 expect 2 "usage: pto drill" drill
@@ -75,6 +63,11 @@ expect 2 "--grace must be from 0.001 to 86400 seconds, not '0'" test --grace 0
 expect 2 "--launch-timeout must be from 0.001 to 86400 seconds, not '-1'" run --launch-timeout -1
 expect 2 "--debug is for looking, which has no end, and --grace begins there" run --debug --grace 1
 expect 2 "--debug is for looking, which takes time, and --launch-timeout ends it" run --debug --launch-timeout 1
+expect 2 "usage: pto launch" launch -n 2
+expect 2 "--ranks must be a number from 1 to 1024, not '0'" launch -n 0 true
+expect 2 "--bind must be auto, cpu or none, not 'core'" launch --bind core true
+expect 127 "there is no program 'nowhere' in PATH" launch nowhere
+expect 127 "there is no program './nowhere'" launch ./nowhere --help
 expect 2 "--seed must be a 64-bit number, not '-1'" check --seed -1
 expect 2 "--deps must be safe or simpler, not 'none'" check --deps none
 expect 2 "unexpected argument 'more'" check more
@@ -143,6 +136,9 @@ json "$work/bench.json" 'all(0 < p["ns_min"] <= p["ns_median"] for p in d["patte
 json "$work/bench.json" 'all(0 <= p["stolen"] <= 1 for p in d["patterns"])'
 json "$work/bench.json" 'all(p["stolen"] == 0 for p in d["patterns"] if p["workers"] == 1)'
 json "$work/bench.json" '0 < d["one_task"]["p50_us"] <= d["one_task"]["p99_us"]'
+$pto bench comm --quick --ranks 2 --json "$work/bench.json" >"$work/out" || fail "bench comm"
+grep -q "^barrier  *[0-9]" "$work/out" || fail "bench comm: $(cat "$work/out")"
+json "$work/bench.json" 'len(d["runs"][0]["cases"]) == 9 and all(0 < c["p50_ns"] <= c["p99_ns"] for c in d["runs"][0]["cases"])'
 if command -v "${CXX:-g++}" >/dev/null; then
     $pto bench --quick --tasks 500 --repeat 1 --api simpler --pattern stencil64 --json "$work/bench.json" >"$work/out"
     json "$work/bench.json" 'len(d["patterns"]) == 6 and all(0 < p["ns_simpler_rules"] and 0 < p["ns_simpler_api"] for p in d["patterns"])'

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "scene/scene.h"
+#include "scene/scene_ranks.h"
 
 #define HEAD "name: x\norchestration: o.c\n"
 #define TAIL                                                                           \
@@ -139,6 +140,52 @@ static void has_defaults(void **state)
     scene_close(s);
 }
 
+static void reads_ranks_and_domains(void **state)
+{
+    static const char text[] =
+        HEAD "ranks: 4\n"
+             "params: { n: 4, mid: 1 }\n"
+             "domains:\n"
+             "  - { name: world, window: 16*ranks*n }\n"
+             "  - { name: some, window: 0, from: mid, to: 3, step: 2 }\n"
+             "arguments:\n"
+             "  - { name: a, direction: in, type: float32, shape: [n], window: world, offset: 8 }\n"
+             "  - { name: f, direction: out, type: float32, shape: [ranks, n] }\n"
+             "scalars:\n"
+             "  - { name: rank, type: uint32, value: rank }\n"
+             "  - { name: context, domain: some }\n"
+             "golden: g.c\n"
+             "cases:\n"
+             "  - { name: four }\n"
+             "  - { name: eight, ranks: 8, params: { mid: 2 } }\n";
+    struct fault fault = { .status = 0 };
+    struct scene_members members;
+    struct scene *s;
+
+    (void)state;
+    if (scene_parse(".", text, sizeof(text) - 1, &s, &fault) < 0)
+        fail_msg("%s", fault.text);
+    assert_int_equal(s->kase[0].ranks, 4);
+    assert_int_equal(s->kase[1].ranks, 8);
+    assert_int_equal(scene_find_param(s->kase[1].param, s->kase[1].param_count, "ranks")->value, 8);
+    assert_int_equal(scene_find_param(s->kase[1].param, s->kase[1].param_count, "rank")->value, 0);
+    assert_int_equal(s->argument[0].domain, 1);
+    assert_int_equal(s->argument[1].domain, 0);
+    assert_int_equal(s->scalar[0].domain, 0);
+    assert_int_equal(s->scalar[1].domain, 2);
+    assert_int_equal(s->scalar[1].bytes, 8);
+    assert_true(scene_domain_members(&s->domain[0], &s->kase[1], s->kase[1].param, &members));
+    assert_int_equal(members.window_bytes, 16 * 8 * 4);
+    assert_int_equal(members.count, 8);
+    assert_true(scene_domain_members(&s->domain[1], &s->kase[0], s->kase[0].param, &members));
+    assert_int_equal(members.count, 2);
+    assert_int_equal(members.rank[0], 1);
+    assert_int_equal(members.rank[1], 3);
+    scene_close(s);
+}
+
+#define RANKED HEAD "ranks: 2\n" TAIL
+
 /* Each text, and what is said about it: the place first. */
 static const struct {
     const char *text;
@@ -195,6 +242,34 @@ static const struct {
     { HEAD TAIL "cases:\n  - { name: a, params: { n: 99999999999 } }\n",
       ":4:55: not a valid tensor size in case 'a'" },
     { HEAD TAIL "cases:\n  - { name: a, params: { n: -1 } }\n", ":4:55: not a valid tensor size" },
+    { HEAD TAIL "ranks: 0\n", ":7:8: expected a whole number from 1 to 64" },
+    { HEAD TAIL "ranks: 65\n", ":7:8: expected a whole number from 1 to 64" },
+    { HEAD "ranks: 2\nparams: { rank: 1 }\n",
+      ":3:8: where there are ranks, 'rank' is set automatically; call the parameter" },
+    { RANKED "cases:\n  - { name: a, params: { ranks: 3 } }\n",
+      ":9:33: where there are ranks, 'ranks' is set automatically" },
+    { HEAD TAIL "domains:\n  - { name: d, window: 4 }\n",
+      ":1:1: the scene has domains, but case 'default' does not say how many ranks" },
+    { RANKED "domains:\n  - { name: d, window: 4 }\n  - { name: d, window: 8 }\n",
+      ":10:13: duplicate domain 'd'" },
+    { RANKED "domains:\n  - { name: d }\n", ":9:5: a domain needs 'window'" },
+    { RANKED "domains:\n  - { name: d, window: 4, to: 2 }\n",
+      ":9:24: domain 'd' has no valid window or ranks in case 'default': ranks are 0 to 1" },
+    { RANKED "domains:\n  - { name: d, window: m }\n", ":9:24: domain 'd' has no valid window" },
+    { RANKED "scalars:\n  - { name: c, domain: d }\n", ":9:24: unknown domain 'd'" },
+    { RANKED "scalars:\n  - { name: c, domain: d, value: 3 }\n",
+      ":9:27: a scalar with a domain has no key 'value'" },
+    { HEAD "ranks: 2\nparams: { n: 4 }\ngolden: g.c\ndomains:\n  - { name: d, window: 8 }\n"
+           "arguments:\n"
+           "  - { name: f, direction: out, type: float32, shape: [n], window: d }\n",
+      ":7:24: argument 'f' needs 16 bytes at 0, but windows of 'd' have 8 in case 'default'" },
+    { HEAD "ranks: 2\nparams: { n: 1 }\ngolden: g.c\ndomains:\n  - { name: d, window: 8 }\n"
+           "arguments:\n"
+           "  - { name: f, direction: out, type: float32, shape: [n], window: d, offset: 2 }\n",
+      ":9:78: not an offset for elements of float32 in case 'default'" },
+    { HEAD "params: { n: 1 }\ngolden: g.c\narguments:\n"
+           "  - { name: f, direction: out, type: float32, shape: [n], offset: 4 }\n",
+      ":6:67: an offset is that of an argument in a window" },
     { HEAD TAIL "params2: {}\n", ":7:1: a scene has no key 'params2'" },
     { HEAD TAIL "inputs: { f: f.npy }\n", ":7:11: argument 'f' is an output" },
     { HEAD TAIL "inputs: { g: f.npy }\n", ":7:11: unknown argument 'g'" },
@@ -270,6 +345,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_everything_that_may_stand_there),
         cmocka_unit_test(has_defaults),
+        cmocka_unit_test(reads_ranks_and_domains),
         cmocka_unit_test(says_what_is_wrong_and_where),
         cmocka_unit_test(misses_files),
     };

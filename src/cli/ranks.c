@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Signals are blocked but for two places, before a look around and in ppoll, so that
+ * none is missed between the look and the sleep. Handlers only leave a note. A rank is waited for only after the rest of its group was killed: until then
+ * the number is not given to anybody else.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "cli/ranks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "pto/device.h"
+#include "scene/now.h"
+
+enum { LINE_BYTES = 16 << 10, WRITE_BYTES = 4096, TOKEN_BYTES = 16, PATH_BYTES = 200 };
+enum { DROP_NS = 1000000000 };
+#define PATIENCE_NS 2000000000ull /* for whoever is to blame to say so */
+
+/* One of the two that a rank prints to. */
+struct stream {
+    int pipe; /* -1: it has ended */
+    uint32_t used;
+    char *bytes; /* a line that is not complete */
+};
+
+struct rank {
+    pid_t process; /* 0: it has ended */
+    struct stream stream[2];
+};
+
+enum ending { GOING_ON, ASKED, KILLED };
+
+struct ranks {
+    const struct ranks_params *params;
+    struct ranks_result *result;
+    uint32_t living;
+    bool is_echo; /* the failure in `result` is that of a rank that missed another one */
+    enum ending ending;
+    uint64_t end_ns; /* when time is over; 0: never */
+    uint64_t
+        ask_ns; /* when the others are asked to end, though none of them has failed; 0: never */
+    uint64_t kill_ns; /* when those that were asked to end are killed */
+    uint64_t drop_ns; /* KILLED: when what nobody reads is dropped */
+    char folder[PATH_BYTES];
+    char token[2 * TOKEN_BYTES + 1];
+    int lost_output; /* an errno */
+    int keeper_pipe;
+    pid_t keeper;
+    sigset_t mask; /* of the signals, before */
+    struct rlimit files;
+    struct rank *rank;
+    struct pollfd *poll;
+};
+
+static const int watched[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+enum { WATCHED = sizeof(watched) / sizeof(watched[0]) };
+
+/* What the handlers leave. */
+static volatile sig_atomic_t interrupts;
+static volatile sig_atomic_t last_signal;
+static volatile sig_atomic_t first_to_fail; /* a process; 0: none yet */
+
+static void prepare(struct ranks *r, struct sigaction old[WATCHED]);
+static void restore(struct ranks *r, const struct sigaction old[WATCHED]);
+static int start_keeper(struct ranks *r);
+static void end_keeper(struct ranks *r);
+static int start_rank(struct ranks *r, uint32_t index);
+static void wait_for_event(struct ranks *r);
+static void end_all(struct ranks *r, int number);
+static void kill_all(struct ranks *r);
+
+const char *cli_ranks_binding_name(uint32_t binding)
+{
+    static const char *const names[RANKS_BINDINGS] = { "auto", "cpu", "none" };
+
+    return binding < RANKS_BINDINGS ? names[binding] : NULL;
+}
+
+void cli_ranks_run(const struct ranks_params *params, struct ranks_result *result)
+{
+    struct sigaction old[WATCHED];
+    struct ranks r = { .params = params, .result = result, .keeper_pipe = -1 };
+    int status = 0;
+
+    *result = (struct ranks_result){ .end = RANKS_DONE };
+    r.rank = calloc(params->count, sizeof(*r.rank));
+    r.poll = calloc(2 * params->count + 1, sizeof(*r.poll));
+    if (r.rank == NULL || r.poll == NULL) {
+        *result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = ENOMEM };
+        free(r.rank);
+        free(r.poll);
+        return;
+    }
+    prepare(&r, old);
+    status = start_keeper(&r);
+    for (uint32_t i = 0; i < params->count && status == 0; i++)
+        status = start_rank(&r, i);
+    if (status != 0) {
+        *result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = status };
+        kill_all(&r);
+    }
+    if (params->timeout != 0)
+        r.end_ns = now_ns() + (uint64_t)(params->timeout * 1e9);
+    while (r.living != 0)
+        wait_for_event(&r);
+    end_keeper(&r);
+    result->lost_output = r.lost_output;
+    restore(&r, old);
+    free(r.rank);
+    free(r.poll);
+}
+
+/* ---- signals and limits ---- */
+
+static void note_signal(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (number == SIGCHLD) {
+        if (first_to_fail == 0 && (info->si_code != CLD_EXITED || info->si_status != 0))
+            first_to_fail = info->si_pid;
+        return;
+    }
+    last_signal = number;
+    interrupts++;
+}
+
+static void prepare(struct ranks *r, struct sigaction old[WATCHED])
+{
+    struct sigaction action = { .sa_sigaction = note_signal,
+                                .sa_flags = SA_SIGINFO | SA_NOCLDSTOP };
+    struct rlimit more;
+    sigset_t set;
+
+    interrupts = last_signal = first_to_fail = 0;
+    fflush(stdout); /* a rank must not inherit what is not yet written */
+    fflush(stderr);
+    sigemptyset(&set);
+    sigfillset(&action.sa_mask);
+    for (int i = 0; i < WATCHED; i++) {
+        sigaddset(&set, watched[i]);
+        (void)sigaction(watched[i], NULL, &old[i]);
+        if (watched[i] == SIGCHLD || old[i].sa_handler != SIG_IGN)
+            (void)sigaction(watched[i], &action, NULL);
+    }
+    sigprocmask(SIG_BLOCK, &set, &r->mask);
+    getrlimit(RLIMIT_NOFILE, &r->files);
+    more = r->files;
+    more.rlim_cur = more.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &more); /* two pipes for each rank */
+}
+
+static void restore(struct ranks *r, const struct sigaction old[WATCHED])
+{
+    for (int i = 0; i < WATCHED; i++)
+        (void)sigaction(watched[i], &old[i], NULL);
+    sigprocmask(SIG_SETMASK, &r->mask, NULL);
+    (void)setrlimit(RLIMIT_NOFILE, &r->files);
+}
+
+/* ---- the keeper ---- */
+
+/* A folder that only this user can look into, and a token that nobody can guess. */
+static int make_meeting(struct ranks *r)
+{
+    const char *tmp = getenv("TMPDIR");
+    uint8_t random[TOKEN_BYTES];
+
+    if (tmp == NULL || tmp[0] != '/' || strlen(tmp) > PATH_BYTES - 32)
+        tmp = "/tmp";
+    if (getrandom(random, sizeof(random), 0) != (ssize_t)sizeof(random))
+        return errno;
+    for (int i = 0; i < TOKEN_BYTES; i++)
+        snprintf(r->token + 2 * i, 3, "%02x", random[i]);
+    snprintf(r->folder, sizeof(r->folder), "%s/pto-ranks-XXXXXX", tmp);
+    return mkdtemp(r->folder) != NULL ? 0 : errno;
+}
+
+static void remove_meeting(const struct ranks *r)
+{
+    char path[PATH_BYTES + 16];
+
+    snprintf(path, sizeof(path), "%s/meet", r->folder);
+    (void)unlink(path);
+    (void)rmdir(r->folder);
+}
+
+/*
+ * Reads which ranks there are, until the pipe is closed because the caller has ended.
+ * A zero instead: all have ended, and their numbers may be somebody else's by now.
+ */
+_Noreturn static void keep(struct ranks *r, int pipe)
+{
+    pid_t *group = calloc(r->params->count + 1, sizeof(*group)), next;
+    uint32_t count = 0;
+    sigset_t all;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    (void)setpgid(0, 0);
+    for (int file = 0; file <= STDERR_FILENO; file++) {
+        close(file);
+        (void)!open("/dev/null", O_RDWR);
+    }
+    while (read(pipe, &next, sizeof(next)) == (ssize_t)sizeof(next)) {
+        if (next == 0)
+            count = 0;
+        else if (group != NULL && count < r->params->count)
+            group[count++] = next;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        (void)kill(-group[i], SIGKILL);
+    remove_meeting(r);
+    _exit(0);
+}
+
+static int start_keeper(struct ranks *r)
+{
+    int status = make_meeting(r);
+    int ends[2];
+
+    if (status != 0)
+        return status;
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        status = errno;
+        remove_meeting(r);
+        return status;
+    }
+    r->keeper = fork();
+    if (r->keeper == 0) {
+        close(ends[1]);
+        keep(r, ends[0]);
+    }
+    close(ends[0]);
+    r->keeper_pipe = ends[1];
+    if (r->keeper > 0)
+        return 0;
+    status = errno;
+    remove_meeting(r);
+    return status;
+}
+
+static void tell_keeper(struct ranks *r, pid_t process)
+{
+    (void)!write(r->keeper_pipe, &process, sizeof(process));
+}
+
+static void end_keeper(struct ranks *r)
+{
+    if (r->keeper_pipe < 0)
+        return;
+    tell_keeper(r, 0);
+    close(r->keeper_pipe);
+    while (r->keeper > 0 && waitpid(r->keeper, NULL, 0) < 0 && errno == EINTR) {
+    }
+}
+
+/* ---- a rank ---- */
+
+/* The CPUs of this process, shared out. */
+static void bind(const struct ranks *r, uint32_t rank)
+{
+    uint32_t count = r->params->count, cpus, share, first, at = 0;
+    cpu_set_t all, own;
+
+    CPU_ZERO(&own);
+    if (r->params->binding == RANKS_ANY || sched_getaffinity(0, sizeof(all), &all) != 0)
+        return;
+    cpus = (uint32_t)CPU_COUNT(&all);
+    if (r->params->binding == RANKS_AUTO && cpus < count)
+        return;
+    share = r->params->binding == RANKS_AUTO ? cpus / count : 1;
+    first = rank * share % cpus;
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &all)) {
+            if (at >= first && at < first + share)
+                CPU_SET(cpu, &own);
+            at++;
+        }
+    (void)sched_setaffinity(0, sizeof(own), &own);
+}
+
+static void set_number(const char *name, uint32_t value)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%u", value);
+    (void)setenv(name, text, 1);
+}
+
+static void set_environment(const struct ranks *r, uint32_t rank)
+{
+    char path[PATH_BYTES + 16];
+
+    snprintf(path, sizeof(path), "%s/meet", r->folder);
+    set_number("PTO_RANK", rank);
+    set_number("PTO_RANKS", r->params->count);
+    (void)setenv("PTO_MEET", path, 1);
+    (void)setenv("PTO_TOKEN", r->token, 1);
+}
+
+static void close_streams(struct rank *rank)
+{
+    for (int i = 0; i < 2; i++) {
+        if (rank->stream[i].pipe >= 0)
+            close(rank->stream[i].pipe);
+        rank->stream[i].pipe = -1;
+        free(rank->stream[i].bytes);
+        rank->stream[i].bytes = NULL;
+    }
+}
+
+/* In the rank. It ends when the caller does, also if that has ended meanwhile. */
+_Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[2], pid_t caller)
+{
+    bool has_input = r->params->has_input && index == 0 && !isatty(STDIN_FILENO);
+    int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int code;
+
+    for (int i = 0; i < WATCHED; i++) {
+        struct sigaction now;
+
+        if (sigaction(watched[i], NULL, &now) == 0 && now.sa_sigaction == note_signal)
+            (void)signal(watched[i], SIG_DFL); /* what was ignored stays so */
+    }
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    (void)setpgid(0, 0);
+    if (getppid() != caller || (!has_input && dup2(null, STDIN_FILENO) < 0) ||
+        dup2(out[0], STDOUT_FILENO) < 0 || dup2(out[1], STDERR_FILENO) < 0)
+        _exit(EXIT_FAILURE);
+    for (uint32_t i = 0; i < index; i++) /* one that does not exec has all of them */
+        close_streams(&r->rank[i]);
+    close(r->keeper_pipe);
+    close(out[0]);
+    close(out[1]);
+    close(null);
+    bind(r, index);
+    set_environment(r, index);
+    (void)setrlimit(RLIMIT_NOFILE, &r->files);
+    sigprocmask(SIG_SETMASK, &r->mask, NULL);
+    code = r->params->enter(r->params->context, index);
+    if (pto_stuck_threads() == 0)
+        exit(code);
+    fflush(NULL);
+    _exit(code); /* threads may still run code that an orderly exit would unmap */
+}
+
+static int start_rank(struct ranks *r, uint32_t index)
+{
+    struct rank *rank = &r->rank[index];
+    pid_t caller = getpid();
+    int out[2] = { -1, -1 };
+    int status = 0;
+
+    for (int i = 0; i < 2; i++) {
+        int ends[2] = { -1, -1 };
+
+        rank->stream[i] = (struct stream){ .pipe = -1, .bytes = malloc(LINE_BYTES) };
+        if (rank->stream[i].bytes == NULL || pipe2(ends, O_CLOEXEC) != 0)
+            status = errno;
+        rank->stream[i].pipe = ends[0];
+        out[i] = ends[1];
+        if (ends[0] >= 0)
+            (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    }
+    if (status == 0) {
+        rank->process = fork();
+        if (rank->process == 0)
+            enter_rank(r, index, out, caller);
+        if (rank->process < 0)
+            status = errno;
+    }
+    for (int i = 0; i < 2; i++)
+        if (out[i] >= 0)
+            close(out[i]);
+    if (status != 0) {
+        rank->process = 0;
+        close_streams(rank);
+        return status;
+    }
+    (void)setpgid(rank->process, rank->process); /* whoever is first */
+    tell_keeper(r, rank->process);
+    r->living++;
+    return 0;
+}
+
+/* ---- ending them ---- */
+
+static void signal_all(const struct ranks *r, int number)
+{
+    for (uint32_t i = 0; i < r->params->count; i++)
+        if (r->rank[i].process != 0)
+            (void)kill(-r->rank[i].process, number);
+}
+
+static void kill_all(struct ranks *r)
+{
+    r->ending = KILLED;
+    r->drop_ns = now_ns() + DROP_NS;
+    signal_all(r, SIGKILL);
+}
+
+/* Asks those that are left, once. */
+static void end_all(struct ranks *r, int number)
+{
+    if (r->ending != GOING_ON)
+        return;
+    r->ending = ASKED;
+    if (first_to_fail == 0)
+        first_to_fail = -1; /* whoever fails from now on was made to */
+    r->kill_ns = now_ns() + (uint64_t)(r->params->grace * 1e9);
+    r->result->ended_count = r->living;
+    signal_all(r, number);
+}
+
+/* What time and signals ask for. Returns when to look again; UINT64_MAX: no need to. */
+static uint64_t look_around(struct ranks *r)
+{
+    uint64_t now = now_ns();
+    sigset_t blocked;
+
+    sigprocmask(SIG_SETMASK, &r->mask, &blocked); /* ppoll lets none in while there is work */
+    sigprocmask(SIG_SETMASK, &blocked, NULL);
+    if (interrupts > 0 && r->ending == GOING_ON) {
+        if (r->result->end == RANKS_DONE)
+            *r->result = (struct ranks_result){ .end = RANKS_INTERRUPTED, .state = last_signal };
+        end_all(r, last_signal);
+    }
+    if (interrupts > 1 && r->ending != KILLED)
+        kill_all(r);
+    if (r->ending == GOING_ON && r->end_ns != 0 && now >= r->end_ns) {
+        *r->result = (struct ranks_result){ .end = RANKS_LATE };
+        end_all(r, SIGTERM);
+    }
+    if (r->ask_ns != 0 && now >= r->ask_ns)
+        end_all(r, SIGTERM);
+    if (r->ending == ASKED && now >= r->kill_ns)
+        kill_all(r);
+    if (r->ending == ASKED)
+        return r->kill_ns;
+    if (r->ending == KILLED || (r->end_ns == 0 && r->ask_ns == 0))
+        return UINT64_MAX;
+    return r->end_ns == 0 || (r->ask_ns != 0 && r->ask_ns < r->end_ns) ? r->ask_ns : r->end_ns;
+}
+
+/* ---- what they print ---- */
+
+/* Sleeps until a file is ready, a signal comes, or it is time to look again. */
+static int sleep_until(const struct ranks *r, struct pollfd *files, nfds_t count, uint64_t when_ns)
+{
+    uint64_t now = now_ns(), left = when_ns > now ? when_ns - now : 0;
+    struct timespec time = { .tv_sec = (time_t)(left / 1000000000),
+                             .tv_nsec = (long)(left % 1000000000) };
+
+    return ppoll(files, count, when_ns == UINT64_MAX ? NULL : &time, &r->mask);
+}
+
+/* Whoever reads may be slow: time and signals count meanwhile. */
+static void emit(struct ranks *r, int file, const char *bytes, size_t size)
+{
+    while (size > 0) {
+        struct pollfd to = { .fd = file, .events = POLLOUT };
+        ssize_t put;
+
+        if (sleep_until(r, &to, 1, r->ending == KILLED ? r->drop_ns : look_around(r)) <= 0) {
+            if (r->ending == KILLED && now_ns() >= r->drop_ns)
+                return;
+            continue;
+        }
+        put = write(file, bytes, size < WRITE_BYTES ? size : WRITE_BYTES);
+        if (put < 0 && errno != EINTR && errno != EAGAIN) {
+            r->lost_output = errno;
+            return;
+        }
+        if (put > 0) {
+            bytes += put;
+            size -= (size_t)put;
+        }
+    }
+}
+
+static void emit_line(struct ranks *r, uint32_t rank, int stream, const char *line, size_t size)
+{
+    char text[LINE_BYTES + 32];
+    int prefix = r->params->has_prefix ? snprintf(text, 32, "[%u] ", rank) : 0;
+
+    memcpy(text + prefix, line, size);
+    text[(size_t)prefix + size] = '\n';
+    emit(r, stream == 0 ? STDOUT_FILENO : STDERR_FILENO, text, (size_t)prefix + size + 1);
+}
+
+/* A line that is too long becomes several. False: there is nothing more to read now. */
+static bool forward(struct ranks *r, uint32_t rank, int index)
+{
+    struct stream *s = &r->rank[rank].stream[index];
+    ssize_t got = read(s->pipe, s->bytes + s->used, LINE_BYTES - s->used);
+    uint32_t begin = 0;
+
+    if (got <= 0)
+        return got < 0 && errno == EINTR;
+    s->used += (uint32_t)got;
+    for (;;) {
+        const char *end = memchr(s->bytes + begin, '\n', s->used - begin);
+
+        if (end == NULL)
+            break;
+        emit_line(r, rank, index, s->bytes + begin, (size_t)(end - s->bytes) - begin);
+        begin = (uint32_t)(end - s->bytes) + 1;
+    }
+    memmove(s->bytes, s->bytes + begin, s->used - begin);
+    s->used -= begin;
+    if (s->used == LINE_BYTES) {
+        emit_line(r, rank, index, s->bytes, s->used);
+        s->used = 0;
+    }
+    return true;
+}
+
+/* ---- the loop ---- */
+
+/* The first that failed is told; one that ends because of another only if there is no other. */
+static void judge(struct ranks *r, uint32_t rank, int state)
+{
+    bool is_first = first_to_fail == r->rank[rank].process;
+    bool was_made_to = WIFSIGNALED(state) && r->ending != GOING_ON;
+    bool is_echo = WIFEXITED(state) && WEXITSTATUS(state) == r->params->peer_code;
+
+    if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
+        return;
+    if (r->result->end == RANKS_DONE || (r->result->end == RANKS_FAILED && !was_made_to &&
+                                         (is_echo == r->is_echo ? is_first : r->is_echo))) {
+        r->result->end = RANKS_FAILED;
+        r->result->rank = rank;
+        r->result->state = state;
+        r->is_echo = is_echo;
+    }
+}
+
+/* All of its group goes, then what it has printed is passed on. False: it has not ended. */
+static bool bury(struct ranks *r, uint32_t index)
+{
+    struct rank *rank = &r->rank[index];
+    siginfo_t info = { .si_pid = 0 };
+    int state = 0;
+
+    if (waitid(P_PID, (id_t)rank->process, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
+        info.si_pid == 0)
+        return false;
+    (void)kill(-rank->process, SIGKILL);
+    while (waitpid(rank->process, &state, 0) < 0 && errno == EINTR) {
+    }
+    judge(r, index, state);
+    rank->process = 0;
+    for (int i = 0; i < 2; i++) {
+        while (forward(r, index, i)) {
+        }
+        if (rank->stream[i].used != 0)
+            emit_line(r, index, i, rank->stream[i].bytes, rank->stream[i].used);
+    }
+    close_streams(rank);
+    r->living--;
+    return true;
+}
+
+static void wait_for_event(struct ranks *r)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < r->params->count; i++)
+        for (int k = 0; k < 2; k++)
+            if (r->rank[i].process != 0 && r->rank[i].stream[k].pipe >= 0)
+                r->poll[count++] =
+                    (struct pollfd){ .fd = r->rank[i].stream[k].pipe, .events = POLLIN };
+    if (sleep_until(r, r->poll, count, look_around(r)) > 0) {
+        uint32_t at = 0;
+
+        for (uint32_t i = 0; i < r->params->count; i++)
+            for (int k = 0; k < 2; k++) {
+                struct stream *s = &r->rank[i].stream[k];
+
+                if (r->rank[i].process == 0 || s->pipe < 0)
+                    continue;
+                if ((r->poll[at].revents & POLLIN) != 0) {
+                    (void)forward(r, i, k);
+                } else if (r->poll[at].revents != 0) { /* closed, and nothing in it */
+                    close(s->pipe);
+                    s->pipe = -1;
+                }
+                at++;
+            }
+    }
+    for (uint32_t i = 0; i < r->params->count; i++)
+        if (r->rank[i].process != 0 && bury(r, i) && r->result->end != RANKS_DONE) {
+            if (!r->is_echo)
+                end_all(r, SIGTERM);
+            else if (r->ask_ns == 0)
+                r->ask_ns = now_ns() + PATIENCE_NS;
+        }
+}
+
+const char *cli_ranks_tell(const struct ranks_result *result, char text[RANKS_TEXT_MAX])
+{
+    char others[64] = "";
+
+    if (result->ended_count == 1)
+        snprintf(others, sizeof(others), "; the other one was ended");
+    else if (result->ended_count > 1)
+        snprintf(others, sizeof(others), "; the %u others were ended", result->ended_count);
+    if (result->end == RANKS_NOT_STARTED)
+        snprintf(text, RANKS_TEXT_MAX, "no process can be started: %s", strerror(result->state));
+    else if (WIFSIGNALED(result->state))
+        snprintf(text, RANKS_TEXT_MAX, "rank %u died: %s%s", result->rank,
+                 strsignal(WTERMSIG(result->state)), others);
+    else
+        snprintf(text, RANKS_TEXT_MAX, "rank %u ended with code %d%s", result->rank,
+                 WEXITSTATUS(result->state), others);
+    return text;
+}

@@ -1,0 +1,196 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# `pto launch`: what ranks find, what is passed on, how one that fails ends the others,
+# signals, time-outs, and that nothing is left behind, whoever is killed. PTO names the
+# command, PTO_LIB the folder of the library.
+set -eu
+cd "$(dirname "$0")/../.."
+pto=$(realpath "${PTO:-build/bin/pto}")
+lib=$(realpath "${PTO_LIB:-build/lib}")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/tmp"
+export TMPDIR=$work/tmp
+
+fail() {
+    echo "FAIL  $1"
+    exit 1
+}
+
+# Waits for a condition; the machine may be slow.
+until_true() { # what command...
+    local what=$1 i
+    shift
+    for ((i = 0; i < 600; i++)); do
+        if "$@"; then return; fi
+        sleep 0.05
+    done
+    fail "$what did not happen"
+}
+
+# Nothing of a launch is there any more: no folder, no process with the mark.
+is_clean() {
+    [ -z "$(ls "$TMPDIR")" ] && ! grep -qs "$1" /proc/[0-9]*/cmdline
+}
+
+# Runs pto launch, expects an exit code and a phrase in what it prints.
+expect() {
+    local code=$1 phrase=$2 got=0
+    shift 2
+    $pto launch "$@" >"$work/out" 2>&1 </dev/null || got=$?
+    [ "$got" = "$code" ] || fail "pto launch $*: exit $got instead of $code: $(cat "$work/out")"
+    grep -qF -- "$phrase" "$work/out" || fail "pto launch $*: no '$phrase' in: $(cat "$work/out")"
+    [ -z "$(ls "$TMPDIR")" ] || fail "pto launch $*: left $(ls "$TMPDIR")"
+}
+
+# ---- what ranks find, and what is passed on ----
+
+expect 0 "[2] 2 of 3" -n 3 -- sh -c 'echo $PTO_RANK of $PTO_RANKS'
+[ "$(sort "$work/out" | tr '\n' ' ')" = "[0] 0 of 3 [1] 1 of 3 [2] 2 of 3 " ] || fail "lines: $(cat "$work/out")"
+expect 0 "same" -n 4 --no-prefix -- sh -c 'echo "$PTO_MEET $PTO_TOKEN"; [ -d "${PTO_MEET%/*}" ] && echo same'
+[ "$(grep -v same "$work/out" | sort -u | wc -l)" = 1 ] || fail "ranks meet at several places: $(cat "$work/out")"
+grep -qE '^/.*/meet [0-9a-f]{32}$' "$work/out" || fail "no place and token: $(cat "$work/out")"
+token=$(head -1 "$work/out")
+expect 0 "/meet" -n 1 --no-prefix -- sh -c 'echo "$PTO_MEET $PTO_TOKEN"'
+[ "$(cat "$work/out")" != "$token" ] || fail "two jobs have one token"
+expect 0 "[0] x -n 7 --bind" -n 1 echo x -n 7 --bind # words behind the program are its own
+expect 0 "[0] no end" -n 1 -- printf 'no end'
+printf 'a\nb\n' | $pto launch -n 2 -- cat >"$work/out"
+[ "$(cat "$work/out")" = "$(printf '[0] a\n[0] b')" ] || fail "input: $(cat "$work/out")"
+$pto launch -n 2 -- sh -c 'echo out; echo err >&2' 2>"$work/err" >"$work/out"
+[ "$(sort "$work/err" | tr '\n' ' ')" = "[0] err [1] err " ] || fail "stderr: $(cat "$work/err")"
+# Long lines, and many of them, from both at once: nothing is lost or torn.
+$pto launch -n 2 -- sh -c 'yes $PTO_RANK$PTO_RANK$PTO_RANK | head -20000' >"$work/out"
+[ "$(sort "$work/out" | uniq -c | tr -s ' ' | tr '\n' ';')" = " 20000 [0] 000; 20000 [1] 111;" ] ||
+    fail "lines are torn: $(sort "$work/out" | uniq -c | head)"
+$pto launch -n 1 --no-prefix -- sh -c 'head -c 100000 /dev/zero | tr "\0" x' | tr -d '\n' | wc -c | grep -qx 100000 ||
+    fail "a long line lost something"
+got=0
+$pto launch -n 1 -- echo lost >/dev/full 2>"$work/err" || got=$?
+[ "$got" = 1 ] && grep -q 'No space left' "$work/err" || fail "lost output: exit $got: $(cat "$work/err")"
+echo "ok    ranks, environment, input, lines"
+
+# ---- CPUs ----
+
+cpus=$(nproc)
+expect 0 "1" -n "$cpus" --no-prefix -- nproc
+[ "$(sort -u "$work/out")" = 1 ] || fail "as many ranks as CPUs share some: $(cat "$work/out")"
+expect 0 "$cpus" -n $((cpus + 1)) --no-prefix -- nproc
+[ "$(sort -u "$work/out")" = "$cpus" ] || fail "too many ranks for pinning: $(cat "$work/out")"
+expect 0 "1" -n $((cpus + 1)) --bind cpu --no-prefix -- nproc
+[ "$(sort -u "$work/out")" = 1 ] || fail "--bind cpu: $(cat "$work/out")"
+expect 0 "$cpus" -n 1 --bind none --no-prefix -- nproc
+echo "ok    CPUs"
+
+# ---- failures ----
+
+expect 3 "rank 2 ended with code 3; the 3 others were ended" -n 4 -- \
+    sh -c '[ $PTO_RANK = 2 ] || exec sleep 3217; exit 3'
+expect 139 "rank 1 died: Segmentation fault; the other one was ended" -n 2 -- \
+    sh -c '[ $PTO_RANK = 1 ] || exec sleep 3217; kill -SEGV $$'
+expect 5 "rank 0 ended with code 5" -n 2 -- sh -c 'exit $((5 - 5 * PTO_RANK))'
+# Whoever does not listen is killed.
+expect 9 "rank 0 ended with code 9; the other one was ended" -n 2 --grace 0.05 -- \
+    sh -c 'trap "" TERM; [ $PTO_RANK = 1 ] || exit 9; while :; do sleep 3217; done'
+expect 124 "0.2 seconds are over; 3 ranks were ended" -n 3 --timeout 0.2 -- sleep 3217
+expect 124 "seconds are over" -n 1 --timeout 0.1 --grace 0.05 -- sh -c 'kill -STOP $$; echo never'
+# What a rank started ends with it.
+expect 0 "up" -n 2 -- sh -c 'sleep 3217 & echo up'
+is_clean 3217 || fail "a process is left: $(grep -ls 3217 /proc/[0-9]*/cmdline)"
+: >"$work/broken"
+expect 126 "broken cannot be run" -n 2 -- "$work/broken"
+echo "ok    failures and time-outs"
+
+# ---- signals ----
+
+# Starts ranks that say so, in the background with signals as at a terminal.
+start() { # words of the launch
+    rm -f "$work"/up.*
+    python3 - "$pto" launch "$@" >"$work/out" 2>&1 <<'PY' &
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+PY
+    launcher=$!
+    until_true "the start of both ranks" ranks_are_up
+}
+ranks_are_up() { [ -e "$work/up.0" ] && [ -e "$work/up.1" ]; }
+ends_with() { # code
+    local got=0
+    wait "$launcher" || got=$?
+    [ "$got" = "$1" ] || fail "exit $got instead of $1: $(cat "$work/out")"
+    until_true "the end of everything" is_clean "$work/up"
+}
+
+polite="trap 'echo bye; exit 0' INT; touch $work/up.\$PTO_RANK; while :; do sleep 0.05; done"
+deaf="trap '' INT TERM; touch $work/up.\$PTO_RANK; while :; do sleep 0.05; done"
+plain="touch $work/up.\$PTO_RANK; sleep 3217"
+start -n 2 -- sh -c "$polite"
+kill -INT "$launcher"
+ends_with 130
+[ "$(grep -c bye "$work/out")" = 2 ] || fail "Ctrl-C did not reach both: $(cat "$work/out")"
+start -n 2 --grace 3217 -- sh -c "$deaf"
+is_killed() { ! kill -INT "$launcher" 2>/dev/null; }
+until_true "the end by a second Ctrl-C" is_killed
+ends_with 130
+start -n 2 -- sh -c "$plain"
+kill -TERM "$launcher"
+ends_with 143
+# The launcher has no time for anything.
+start -n 2 -- sh -c "sleep 3217 & $deaf"
+kill -KILL "$launcher"
+ends_with 137
+until_true "the end of what ranks started" is_clean 3217
+# A rank is killed from outside.
+start -n 2 -- sh -c "echo \$\$ >$work/pid.\$PTO_RANK; $plain"
+kill -KILL "$(cat "$work/pid.1")"
+ends_with 137
+grep -q "rank 1 died: Killed" "$work/out" || fail "$(cat "$work/out")"
+# Ranks that print without end.
+start -n 2 --timeout 60 -- sh -c "touch $work/up.\$PTO_RANK; yes"
+kill -INT "$launcher"
+ends_with 130
+echo "ok    signals"
+
+# ---- ranks that communicate ----
+
+cat >"$work/sum.c" <<'C'
+#include <stdio.h>
+#include <pto/comm.h>
+int main(void)
+{
+    struct pto_comm_params params;
+    struct pto_domain_params about;
+    struct pto_comm_info info;
+    struct pto_error error;
+    struct pto_comm *comm;
+    struct pto_domain *domain;
+    int32_t got = 0;
+
+    pto_error_init(&error);
+    pto_comm_params_init(&params);
+    params.error = &error;
+    if (pto_comm_open(&params, &comm) < 0)
+        return fprintf(stderr, "%s\n", error.text), 1;
+    pto_comm_info_init(&info);
+    pto_domain_params_init(&about);
+    about.window_bytes = 4096;
+    if (pto_comm_info(comm, &info) < 0 || pto_domain_open(comm, &about, &domain) < 0)
+        return 1;
+    for (uint32_t i = 0; i < info.rank_count; i++)
+        if (pto_comm_fetch_add(domain, i, 0, (int32_t)info.rank + 1, NULL) < 0)
+            return 1;
+    if (pto_comm_barrier(domain, 0, &error) < 0 ||
+        pto_comm_get(domain, info.rank, 0, &got, sizeof(got)) < 0)
+        return fprintf(stderr, "%s\n", error.text), 1;
+    printf("sum %d\n", got);
+    return pto_domain_close(domain, 0, &error) < 0 || pto_comm_close(comm) < 0;
+}
+C
+${CC:-cc} -Iinclude -o "$work/sum" "$work/sum.c" -L"$lib" -lpto -Wl,-rpath,"$lib" ${PTO_TEST_FLAGS:-}
+expect 0 "[3] sum 10" -n 4 -- "$work/sum"
+[ "$(grep -c 'sum 10' "$work/out")" = 4 ] || fail "$(cat "$work/out")"
+expect 0 "[0] sum 1" -n 1 -- "$work/sum"
+echo "ok    ranks that communicate"
