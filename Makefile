@@ -7,7 +7,7 @@ VERSION = 0.1.0
 SOVERSION = 0
 
 PUBLIC_HEADERS = build.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h kernel.h memory.h orch.h platform.h \
-	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h window.h
+	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h window.h worker.h
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c
@@ -27,6 +27,10 @@ HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c 
 # Ranks.
 COMM_SRC = collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
+# Workers of level 3.
+TREE_SRC = bell.c channel.c tree_children.c tree_dispatch.c tree_memory.c tree_register.c tree_run.c tree_submit.c worker.c
+# The program that they start for each child: all of the library, and these.
+CHILD_MAIN_SRC = child_main.c child_serve.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
@@ -52,7 +56,7 @@ EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=exampl
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_deadlines test_faults test_fiber test_os test_api test_sim test_runs test_memory \
 	test_lanes test_gangs test_predicate test_deferred test_scan test_build test_callables test_door \
-	test_graph_launch test_joins test_collective test_dispatch
+	test_graph_launch test_joins test_collective test_dispatch test_channel test_tree
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -123,7 +127,7 @@ LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
 	$(call objects,sim,$(SIM_SRC)) \
 	$(call objects,host,$(HOST_SRC)) $(call objects,comm,$(COMM_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
-	$(call objects,trace,$(TRACE_SRC))
+	$(call objects,trace,$(TRACE_SRC)) $(call objects,tree,$(TREE_SRC))
 CLI_OBJ = $(call objects,scene,$(SCENE_SRC)) $(call objects,check,$(CHECK_SRC)) \
 	$(call objects,drill,$(DRILL_SRC)) $(call objects,bench,$(BENCH_SRC)) $(call objects,cli,$(CLI_SRC))
 
@@ -141,6 +145,8 @@ MAN3 = build/man/man3
 # A simulated chip in a process of its own, found beside the library.
 ifneq ($(VARIANT),arm)
 CHIP = $(B)/lib/pto/pto-chip
+# A child of a worker, found in the same way.
+CHILD = $(B)/lib/pto/pto-child
 # Reads debug information for the library when a kernel has crashed.
 LINES = $(B)/lib/pto/pto-lines
 endif
@@ -182,7 +188,7 @@ endif
 
 all: lib cli ## build the library and the command (default)
 	@:
-lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP) $(LINES) $(DOOR_LIBS)
+lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP) $(CHILD) $(LINES) $(DOOR_LIBS)
 cli: $(CLI)
 pure: $(PURE_OBJ)
 units: $(UNIT_PROGRAMS)
@@ -220,6 +226,11 @@ $(B)/lib/pto/pto-chip: $(CHIP_OBJ) $(HOOKS)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CHIP_OBJ) $(HOOKS) \
 		-Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
+
+$(B)/lib/pto/pto-child: $(LIB_OBJ) $(call objects,tree,$(CHILD_MAIN_SRC)) $(HOOKS)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(LIB_OBJ) $(call objects,tree,$(CHILD_MAIN_SRC)) \
+		$(HOOKS) -Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
 
 $(B)/lib/pto/pto-lines: $(call objects,base,pto_lines.c)
 	@mkdir -p $(@D)
@@ -259,7 +270,7 @@ $(B)/obj/test/%.o: tests/unit/%.c Makefile
 	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
 $(B)/test/test_%: UNIT_LIBS = -lcmocka
-$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(LINES) $(GUARD)
+$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(CHILD) $(LINES) $(GUARD)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm \
 		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
@@ -328,7 +339,7 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 	for file in $(SIMPLER_HEADERS); do \
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 	install -m 755 $(LIB) $(HOOKS) $(GUARD) $(DESTDIR)$(PREFIX)/lib
-	install -m 755 $(CHIP) $(LINES) $(DESTDIR)$(PREFIX)/lib/pto
+	install -m 755 $(CHIP) $(CHILD) $(LINES) $(DESTDIR)$(PREFIX)/lib/pto
 	for file in $(DOOR_LIBS:$(B)/%=%); do \
 		install -m 755 $(B)/$$file $(DESTDIR)$(PREFIX)/$$file || exit 1; done
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
@@ -343,7 +354,7 @@ uninstall: man ## remove what install copied
 		$(DESTDIR)$(PREFIX)/lib/$(notdir $(HOOKS)) \
 		$(DESTDIR)$(PREFIX)/lib/libptoguard.so.$(SOVERSION) \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc \
-		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
+		$(DESTDIR)$(PREFIX)/lib/pto/pto-chip $(DESTDIR)$(PREFIX)/lib/pto/pto-child $(DESTDIR)$(PREFIX)/lib/pto/pto-lines \
 		$(DOOR_LIBS:$(B)/%=$(DESTDIR)$(PREFIX)/%) \
 		$(DESTDIR)$(PREFIX)/share/man/man1/pto.1
 	cd $(MAN3) && for page in *.3; do rm -f $(DESTDIR)$(PREFIX)/share/man/man3/$$page; done
@@ -374,4 +385,4 @@ print-pure:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)
+-include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)

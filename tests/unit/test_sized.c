@@ -16,6 +16,7 @@
 #include "pto/build.h"
 #include "pto/collective.h"
 #include "pto/comm.h"
+#include "pto/worker.h"
 #include "pto/door.h"
 #include "pto/pto.h"
 #include "pto/store.h"
@@ -33,6 +34,7 @@ static struct pto_device *device;
 static struct pto_callable *functions, *packed;
 static struct pto_comm *comm;
 static struct pto_domain *domain;
+static struct pto_worker *worker;
 static char folder[] = "/tmp/pto-sized-XXXXXX";
 
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
@@ -118,6 +120,44 @@ static int use_comm_info(void *given)
 static int use_domain_info(void *given)
 {
     return pto_domain_info(domain, given);
+}
+
+static int use_worker_params(void *given)
+{
+    struct pto_worker *opened = NULL;
+    int status = pto_worker_open(given, &opened);
+
+    pto_worker_close(opened);
+    return status;
+}
+
+static int use_child_info(void *given)
+{
+    return pto_worker_child(worker, 0, given);
+}
+
+static void fill_worker_callable(void *given)
+{
+    ((struct pto_worker_callable *)given)->path = "/nowhere";
+}
+
+static int use_worker_callable(void *given)
+{
+    uint64_t callable;
+    int status = pto_worker_register(worker, given, &callable);
+
+    return status == PTO_ELOAD ? PTO_OK : status;
+}
+
+static void submit_nothing(struct pto_level *level, void *context)
+{
+    (void)level;
+    (void)context;
+}
+
+static int use_worker_report(void *given)
+{
+    return pto_worker_run(worker, submit_nothing, NULL, given);
 }
 
 static int use_collective(void *given)
@@ -206,6 +246,10 @@ INIT(pto_comm_info)
 INIT(pto_domain_info)
 INIT(pto_collective)
 INIT(pto_routing)
+INIT(pto_worker_params)
+INIT(pto_child_info)
+INIT(pto_worker_callable)
+INIT(pto_worker_report)
 
 #define SIZED(type, ...)                                             \
     {                                                                \
@@ -234,6 +278,11 @@ static const struct row rows[] = {
     SIZED(pto_domain_info, .use = use_domain_info),
     SIZED(pto_collective, .use = use_collective, .is_input = true),
     SIZED(pto_routing, .use = use_routing, .is_input = true),
+    SIZED(pto_worker_params, .use = use_worker_params, .is_input = true),
+    SIZED(pto_child_info, .use = use_child_info),
+    SIZED(pto_worker_callable, .use = use_worker_callable, .is_input = true,
+          .fill = fill_worker_callable, .least = offsetof(struct pto_worker_callable, path) + WORD),
+    SIZED(pto_worker_report, .use = use_worker_report),
 };
 
 #define EACH_ROW(row) \
@@ -306,8 +355,8 @@ static void an_older_struct_gets_the_fields_that_it_has(void **state)
     {
         char whole[AREA];
 
-        if (row->is_input || row->use == use_run_report)
-            continue; /* it has times */
+        if (row->is_input || row->use == use_run_report || row->use == use_worker_report)
+            continue; /* these have times */
         memcpy(whole, place(row, row->size), row->size);
         assert_int_equal(row->use(whole), PTO_OK);
         for (size_t size = WORD; size < row->size; size += WORD) {
@@ -411,6 +460,7 @@ static int set_up(void **state)
     struct pto_callable_params params;
     struct pto_comm_params comm_params;
     struct pto_domain_params domain_params;
+    struct pto_worker_params worker_params;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t size;
     void *bytes;
@@ -434,8 +484,10 @@ static int set_up(void **state)
     pto_comm_params_init(&comm_params);
     pto_domain_params_init(&domain_params);
     domain_params.id = 1;
+    pto_worker_params_init(&worker_params);
     return pto_comm_open(&comm_params, &comm) < 0 ||
-                   pto_domain_open(comm, &domain_params, &domain) < 0
+                   pto_domain_open(comm, &domain_params, &domain) < 0 ||
+                   pto_worker_open(&worker_params, &worker) < 0
                ? -1
                : 0;
 }
@@ -443,6 +495,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    pto_worker_close(worker);
     pto_comm_close(comm);
     pto_callable_destroy(packed);
     pto_callable_destroy(functions);

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Workers of level 3: a worker owns chips and SUB workers, each of them a process of its own,
+ * and runs graphs whose tasks are whole callables on them.
+ *
+ *     pto_worker_open        starts the children
+ *     pto_worker_register    makes a callable known to them
+ *     pto_worker_alloc       memory that all of them share
+ *     pto_worker_run         calls an orchestration, which submits, and waits for its tasks
+ *     pto_worker_close       ends the children
+ *
+ * Dependencies are inferred from tensors as on a chip (docs/ordering.md), also between runs.
+ * A tensor of a task is memory of the worker: from pto_worker_alloc, of a chip, or an output
+ * of another task. All processes have it at the same address, so nothing is copied.
+ *
+ * Any thread may use a worker. After fork() it is the parent's: PTO_EFORKED. A child that dies
+ * ends its tasks with PTO_EPEER: whether they did anything is not known, and they are not
+ * repeated. docs/workers.md says more.
+ */
+#ifndef PTO_API_WORKER_H
+#define PTO_API_WORKER_H
+
+#include "pto/callable.h"
+#include "pto/error.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#pragma GCC visibility push(default)
+
+struct pto_worker;
+struct pto_level;      /* of an orchestration */
+struct pto_worker_run; /* of a run that was launched */
+
+enum { PTO_CHILDREN_MAX = 64 };
+
+/* What a child is. */
+enum pto_child_kind { PTO_CHILD_CHIP, PTO_CHILD_SUB };
+
+#define PTO_WORKER_STARTUP_DEFAULT_NS 30000000000ull
+
+/* Which children. They are numbered: first the chips, then the SUB workers. */
+struct pto_worker_params {
+    size_t size;
+    const char *platform; /* of the chips */
+    uint32_t chip_count;
+    uint32_t sub_count;
+    uint32_t clusters;     /* of each chip; 0: the platform's default */
+    uint32_t chip_workers; /* threads of each; 0: the CPUs, divided among the chips */
+    uint64_t memory_max;   /* bytes that the processes share; 0: 32 GiB. It is used as it fills */
+    uint64_t startup_timeout_ns; /* for all children together; 0: 30 s */
+    struct pto_error *error;     /* says why it cannot be opened; initialised, or NULL */
+};
+
+/* Sets the defaults: one chip. */
+static inline void pto_worker_params_init(struct pto_worker_params *params)
+{
+    if (params == NULL)
+        return;
+    memset(params, 0, sizeof(*params));
+    params->size = sizeof(*params);
+    params->platform = pto_platform_at(0)->name;
+    params->chip_count = 1;
+}
+
+/* Opens a worker; its children are ready on return. On failure nothing is left of them. */
+int pto_worker_open(const struct pto_worker_params *params, struct pto_worker **worker_out);
+
+/*
+ * Closes a worker: ends its children, those that do not listen by force, and frees its memory.
+ * PTO_EBUSY, and nothing happens, while it has runs that are not finished.
+ */
+int pto_worker_close(struct pto_worker *worker);
+
+/* What a child does. */
+enum pto_child_state { PTO_CHILD_READY, PTO_CHILD_DEAD };
+
+/* One child of a worker. */
+struct pto_child_info {
+    size_t size;
+    enum pto_child_kind kind;
+    enum pto_child_state state;
+    int32_t pid;
+    uint32_t generation; /* 1, and one more each time that it was opened again */
+    uint32_t in_flight;  /* tasks that it was given and has not ended */
+    uint64_t tasks;      /* that it has ended */
+};
+
+/* Sets the size. */
+static inline void pto_child_info_init(struct pto_child_info *info)
+{
+    if (info == NULL)
+        return;
+    memset(info, 0, sizeof(*info));
+    info->size = sizeof(*info);
+}
+
+/* Describes a child. PTO_EINVAL: past the last one. */
+int pto_worker_child(struct pto_worker *worker, uint32_t child, struct pto_child_info *info);
+
+/*
+ * Starts a dead child anew, with the callables that it had. PTO_EBUSY: it is alive. `error` may be NULL.
+ */
+int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_error *error);
+
+/* ---- callables ---- */
+
+/* What a function for SUB workers gets. */
+struct pto_sub_call {
+    size_t size; /* set by the runtime */
+    uint32_t child;
+    uint32_t tensor_count;
+    uint32_t scalar_count;
+    const struct pto_tensor *tensor;
+    const uint64_t *scalar;
+    char *text; /* a sentence for people, if it fails */
+    size_t text_size;
+};
+
+/* A function for SUB workers. Returns PTO_OK, or a negative status: its task fails with it. */
+typedef int (*pto_sub_fn)(const struct pto_sub_call *call);
+
+/*
+ * What to register: an artefact or a chip callable for chips, or a shared object, which exports a
+ * struct pto_callable_params for chips or a pto_sub_fn for SUB workers. What it is
+ * is its content: a file is read once, by this call.
+ */
+struct pto_worker_callable {
+    size_t size;
+    enum pto_child_kind kind;
+    const char *name;  /* in messages; NULL: the symbol */
+    const void *bytes; /* or NULL: those of the file */
+    size_t byte_count;
+    const char *path;
+    const char *symbol; /* NULL: of an artefact the one that it names, else "pto_callable" */
+    uint64_t children;  /* bits; 0: all of the kind */
+    struct pto_error *error;
+};
+
+/* Sets the defaults. */
+static inline void pto_worker_callable_init(struct pto_worker_callable *callable)
+{
+    if (callable == NULL)
+        return;
+    memset(callable, 0, sizeof(*callable));
+    callable->size = sizeof(*callable);
+}
+
+/*
+ * Makes a callable known to children, all of them or none, also while runs are going on.
+ * Its identity is the digest of its content, kind, symbol and children: what is equal is
+ * registered once and counted, and gets the same number. PTO_EPEER: one of the children
+ * is dead. PTO_EAGAIN: there are 1024.
+ */
+int pto_worker_register(struct pto_worker *worker, const struct pto_worker_callable *callable,
+                        uint64_t *callable_out);
+
+/* Takes back one registration. PTO_EBUSY: the last one of a callable that tasks use. */
+int pto_worker_unregister(struct pto_worker *worker, uint64_t callable);
+
+/* ---- memory ---- */
+
+/* Allocates memory that the worker and all its children share, at any time. It is zero. */
+int pto_worker_alloc(struct pto_worker *worker, uint64_t bytes, void **addr_out);
+
+/*
+ * Allocates memory of a chip: only tasks on this one may have it as a tensor. On a simulated
+ * chip the caller can use it, too.
+ */
+int pto_worker_alloc_on(struct pto_worker *worker, uint32_t child, uint64_t bytes, void **addr_out);
+
+/*
+ * Frees either. PTO_EBUSY: a task that is not over uses it. PTO_EMEMORY: the address was
+ * freed before, lies inside an allocation, or is none; `error`, which may be NULL, says which.
+ */
+int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *error);
+
+/* ---- orchestrations ---- */
+
+/* Submits tasks; on the thread that called, before the call returns. */
+typedef void (*pto_level_fn)(struct pto_level *level, void *context);
+
+/*
+ * Submits a task: the callable, with these arguments, on one of the `children`, which are bits: the
+ * first that is free. 0: any that has the callable. The arguments are as on a
+ * chip, but without blocks, predicates and timing. Those of a SUB function, and of an
+ * orchestration, are the tensors in their order, then the scalars.
+ */
+struct pto_outputs pto_level_submit_at(struct pto_level *level, uint64_t callable,
+                                       uint64_t children, const struct pto_args *args,
+                                       const struct pto_site *site);
+/* The same for the place where it is written. */
+#define pto_level_submit(level, callable, children, args) \
+    pto_level_submit_at((level), (callable), (children), (args), PTO_SITE)
+/* One child by its number, for pto_level_submit. */
+#define PTO_ON(child) (1ull << (child))
+
+/*
+ * Submits a group: `count` tasks that start together, each on a child of its own, when all of
+ * them are ready; so they may wait for each other. `children` has their numbers; NULL: any. None
+ * may use what another one writes. `outputs`, an array of `count`, may be NULL.
+ */
+int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const uint32_t *children,
+                              const struct pto_args *args, uint32_t count,
+                              struct pto_outputs *outputs, const struct pto_site *site);
+/* The same for the place where it is written. */
+#define pto_level_submit_group(level, callable, children, args, count, outputs) \
+    pto_level_submit_group_at((level), (callable), (children), (args), (count), (outputs), PTO_SITE)
+
+/* Allocates buffers, which are there when the call returns; `args` has outputs only. */
+struct pto_outputs pto_level_alloc(struct pto_level *level, const struct pto_args *args);
+
+/* Begins a scope: outputs of its tasks live until it has ended and their users are done. */
+int pto_level_scope_begin(struct pto_level *level, enum pto_scope_mode mode);
+/* Ends the innermost scope. */
+int pto_level_scope_end(struct pto_level *level);
+
+/* Returns the first error of the run so far, or 0. After one, nothing more is submitted. */
+int pto_level_status(struct pto_level *level);
+/* Ends the run with an error of the orchestration's own; `text` is copied. */
+int pto_level_fail(struct pto_level *level, int status, const char *text);
+
+/* ---- runs ---- */
+
+/* How a run of a worker went. */
+struct pto_worker_report {
+    size_t size;
+    uint64_t tasks;   /* submitted; allocations are none */
+    uint64_t done;    /* that ran and succeeded */
+    uint64_t failed;  /* that ran and failed, or whose child died */
+    uint64_t skipped; /* that never ran: what they depend on failed, or the run was cancelled */
+    uint64_t ns;      /* from the beginning of the run to its end */
+    int32_t child;    /* where the first error happened; -1: no child */
+    struct pto_error error; /* the first one */
+};
+
+/* Prepares a report for the call that fills it in. */
+static inline void pto_worker_report_init(struct pto_worker_report *report)
+{
+    if (report == NULL)
+        return;
+    memset(report, 0, sizeof(*report));
+    report->size = sizeof(*report);
+    report->child = -1;
+    pto_error_init(&report->error);
+}
+
+/*
+ * Calls the orchestration and waits for its tasks. Returns the first error, which the report, which
+ * may be NULL, explains. A task that fails does not stop those that do not depend on it. The
+ * worker stays usable. PTO_EBUSY: called by an orchestration of the same worker.
+ */
+int pto_worker_run(struct pto_worker *worker, pto_level_fn orchestration, void *context,
+                   struct pto_worker_report *report);
+
+/* The same without waiting: the tasks have been submitted when it returns. Runs overlap. */
+int pto_worker_launch(struct pto_worker *worker, pto_level_fn orchestration, void *context,
+                      struct pto_worker_run **run_out);
+
+/* Says whether a run has ended: PTO_RUN_ENDED, PTO_RUN_PENDING, or an error of the call itself. */
+int pto_worker_run_poll(struct pto_worker_run *run);
+/* Waits until a run has ended, and returns its status. PTO_ETIMEOUT: it has not, and goes on. 0: a minute. */
+int pto_worker_run_wait(struct pto_worker_run *run, uint64_t timeout_ns);
+/* Ends a run early: no further task starts, and those that run are waited for. Its status is PTO_ECANCELED. */
+int pto_worker_run_cancel(struct pto_worker_run *run);
+/* Returns a descriptor that becomes readable when the run ends. It belongs to the run. Negative: an error. */
+int pto_worker_run_fd(struct pto_worker_run *run);
+/* Frees a run. Returns its status and fills in the report, which may be NULL. PTO_EBUSY: it has not ended. */
+int pto_worker_run_finish(struct pto_worker_run *run, struct pto_worker_report *report);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

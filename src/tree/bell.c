@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tree/bell.h"
+
+#include "base/os.h"
+
+enum {
+    SPIN_NS = 60000,
+    YIELD_NS = 40000,
+    CROWD_YIELD_NS = 60000, /* where processes outnumber CPUs */
+    LOOKS = 64,             /* between two looks at the clock */
+};
+
+void bell_ring(struct bell *b)
+{
+    fence_full(); /* F1 */
+    if (a32_load_relaxed(&b->asleep) != 0)
+        bell_wake(b);
+}
+
+void bell_wake(struct bell *b)
+{
+    (void)a32_add_acq_rel(&b->count, 1);
+    os_wake_shared(&b->count, UINT32_MAX);
+}
+
+struct patience bell_patience(uint32_t processes)
+{
+    bool is_crowded = processes > os_machine_cpu_count();
+
+    return (struct patience){ is_crowded ? 0 : SPIN_NS, is_crowded ? CROWD_YIELD_NS : YIELD_NS };
+}
+
+static bool bell_sleep(struct bell *b, bool (*holds)(void *context), void *context,
+                       uint64_t deadline_ns)
+{
+    uint32_t count = a32_load_acquire(&b->count);
+    bool is_there;
+
+    (void)a32_add_acq_rel(&b->asleep, 1);
+    fence_full(); /* F1 */
+    is_there = holds(context);
+    if (!is_there) {
+        (void)os_wait_shared(&b->count, count, deadline_ns);
+        is_there = holds(context);
+    }
+    (void)a32_sub_relaxed(&b->asleep, 1);
+    return is_there;
+}
+
+bool bell_await(struct bell *b, bool (*holds)(void *context), void *context,
+                struct patience patience, uint64_t deadline_ns)
+{
+    uint64_t begin_ns = 0, now = 0;
+
+    for (;;) {
+        if (begin_ns == 0 || now - begin_ns < patience.spin_ns) {
+            for (uint32_t i = 0; i < (patience.spin_ns != 0 ? LOOKS : 1); i++) {
+                if (holds(context))
+                    return true;
+                os_pause();
+            }
+        } else if (now - begin_ns < (uint64_t)patience.spin_ns + patience.yield_ns) {
+            os_yield();
+            if (holds(context))
+                return true;
+        } else if (bell_sleep(b, holds, context, deadline_ns)) {
+            return true;
+        }
+        now = os_now_ns();
+        if (begin_ns == 0)
+            begin_ns = now;
+        if (now >= deadline_ns)
+            return false;
+    }
+}

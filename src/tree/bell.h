@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bells: how a process of a worker of level 3 sleeps until another one has something for it.
+ *
+ * Ordering
+ *   F1 bell_ring: store, fence, look for sleepers   against   bell_sleep: announce, fence, look
+ *      again: one of the two sees the other.
+ */
+#ifndef PTO_BELL_H
+#define PTO_BELL_H
+
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+
+enum { BELL_LINE = 64 };
+
+struct bell {
+    alignas(BELL_LINE) struct a32 asleep; /* threads that sleep, or are about to */
+    alignas(BELL_LINE) struct a32 count;  /* they sleep on it */
+};
+
+/* After a store that somebody may sleep for. */
+void bell_ring(struct bell *b);
+/* The same for whoever did not see to F1: wakes in any case. */
+void bell_wake(struct bell *b);
+
+/* How long to look before sleeping. */
+struct patience {
+    uint32_t spin_ns;  /* without a pause */
+    uint32_t yield_ns; /* then letting others run */
+};
+struct patience bell_patience(uint32_t processes);
+
+/*
+ * Looks again and again until `holds` does or the deadline has passed (UINT64_MAX: none):
+ * false. At first without a pause, then it sleeps on the bell.
+ */
+bool bell_await(struct bell *b, bool (*holds)(void *context), void *context,
+                struct patience patience, uint64_t deadline_ns);
+
+#endif

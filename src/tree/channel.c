@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Streams of records between processes: src/tree/channel.h. */
+#include "tree/channel.h"
+
+#include <string.h>
+
+static_assert((CHANNEL_BYTES & (CHANNEL_BYTES - 1)) == 0, "positions are masked");
+static_assert(RECORD_BYTES_MAX <= CHANNEL_BYTES / 4, "a record fits, with a pad before it");
+
+static uint32_t record_bytes(uint32_t body_bytes)
+{
+    return CHANNEL_UNIT + (body_bytes + CHANNEL_UNIT - 1) / CHANNEL_UNIT * CHANNEL_UNIT;
+}
+
+static unsigned char *at(const struct channel *c, uint64_t position)
+{
+    return c->stream->bytes + (position & (CHANNEL_BYTES - 1));
+}
+
+/* Bytes up to the end of the stream, where a record cannot go on. */
+static uint32_t until_end(uint64_t position)
+{
+    return CHANNEL_BYTES - (uint32_t)(position & (CHANNEL_BYTES - 1));
+}
+
+void channel_init(struct channel *c, struct stream *stream, uint32_t generation)
+{
+    *c = (struct channel){ .stream = stream, .generation = generation };
+}
+
+/* ---- writing ---- */
+
+bool channel_has_room(struct channel *c, uint32_t body_bytes)
+{
+    uint32_t bytes = record_bytes(body_bytes);
+    uint32_t rest = until_end(c->position);
+    uint64_t need = bytes <= rest ? bytes : (uint64_t)rest + bytes;
+
+    if (CHANNEL_BYTES - (c->position - c->other) < need)
+        c->other = a64_load_acquire(&c->stream->head); /* A2 */
+    return c->position - c->other <= CHANNEL_BYTES &&
+           CHANNEL_BYTES - (c->position - c->other) >= need;
+}
+
+static void put_head(struct channel *c, const struct record_head *head)
+{
+    memcpy(at(c, c->position), head, sizeof(*head));
+}
+
+bool channel_write(struct channel *c, const struct record_head *head,
+                   const struct record_part *parts, uint32_t count)
+{
+    struct record_head whole = *head;
+    unsigned char *body;
+
+    whole.body_bytes = 0;
+    for (uint32_t i = 0; i < count; i++)
+        whole.body_bytes += parts[i].size;
+    assert(whole.body_bytes <= RECORD_BODY_MAX);
+    if (!channel_has_room(c, whole.body_bytes))
+        return false;
+    whole.bytes = record_bytes(whole.body_bytes);
+    whole.generation = c->generation;
+    if (whole.bytes > until_end(c->position)) {
+        struct record_head pad = { .bytes = until_end(c->position),
+                                   .kind = RECORD_PAD,
+                                   .number = ++c->number,
+                                   .generation = c->generation };
+
+        put_head(c, &pad);
+        c->position += pad.bytes;
+    }
+    whole.number = ++c->number;
+    put_head(c, &whole);
+    body = at(c, c->position) + sizeof(whole);
+    for (uint32_t i = 0; i < count; i++) {
+        if (parts[i].size != 0)
+            memcpy(body, parts[i].bytes, parts[i].size);
+        body += parts[i].size;
+    }
+    c->position += whole.bytes;
+    a64_store_release(&c->stream->tail, c->position); /* R1 */
+    return true;
+}
+
+/* ---- reading ---- */
+
+/* Of what was copied: can it be the next record, with `written` bytes of it and of others there? */
+static bool is_sound(const struct channel *c, const struct record_head *head, uint64_t written)
+{
+    if (head->bytes < CHANNEL_UNIT || head->bytes % CHANNEL_UNIT != 0 || head->bytes > written ||
+        head->bytes > until_end(c->position) || head->number != c->number + 1 ||
+        head->generation != c->generation || head->kind >= RECORD_KINDS)
+        return false;
+    if (head->kind == RECORD_PAD)
+        return head->bytes == until_end(c->position);
+    return head->body_bytes <= RECORD_BODY_MAX && head->bytes == record_bytes(head->body_bytes);
+}
+
+enum channel_result channel_read(struct channel *c, struct record *out)
+{
+    for (;;) {
+        uint64_t tail = a64_load_acquire(&c->stream->tail); /* A1 */
+        uint64_t written = tail - c->position;
+
+        if (written == 0)
+            return CHANNEL_EMPTY;
+        if (written > CHANNEL_BYTES || written % CHANNEL_UNIT != 0)
+            return CHANNEL_BROKEN;
+        memcpy(&out->head, at(c, c->position), sizeof(out->head));
+        if (!is_sound(c, &out->head, written))
+            return CHANNEL_BROKEN;
+        if (out->head.kind != RECORD_PAD)
+            memcpy(out->body, at(c, c->position) + sizeof(out->head),
+                   out->head.bytes - CHANNEL_UNIT);
+        c->number = out->head.number;
+        c->position += out->head.bytes;
+        a64_store_release(&c->stream->head, c->position); /* R2 */
+        if (out->head.kind != RECORD_PAD)
+            return CHANNEL_RECORD;
+    }
+}

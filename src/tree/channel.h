@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker and one of its children tell each other: a stream of records in each
+ * direction, in memory that both have mapped.
+ *
+ *     record   head (64 bytes) | body, padded to a multiple of 64 bytes
+ *
+ * Records lie one behind the other and never wrap: what is left at the end of the stream is
+ * filled with a record of kind RECORD_PAD. Positions count bytes forever and are masked on
+ * use. What the other side has written is not trusted: a record is copied first, then
+ * every field of it is checked; one that cannot be right ends the stream.
+ *
+ * Ordering
+ *   R1 channel_write (tail) -> A1 channel_read      a record is whole before it is seen
+ *   R2 channel_read (head)  -> A2 channel_write     a record is read before its room is used again
+ */
+#ifndef PTO_CHANNEL_H
+#define PTO_CHANNEL_H
+
+#include <assert.h>
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/atomic.h"
+
+enum {
+    CHANNEL_BYTES = 64 << 10, /* a power of two */
+    CHANNEL_UNIT = 64,
+    RECORD_BODY_MAX = 32 * 128 + 16 * 8, /* the tensors and scalars of a task */
+    RECORD_BYTES_MAX =
+        CHANNEL_UNIT + (RECORD_BODY_MAX + CHANNEL_UNIT - 1) / CHANNEL_UNIT * CHANNEL_UNIT,
+};
+
+enum record_kind {
+    RECORD_PAD,
+    /* To a child. */
+    RECORD_TASK,   /* key; value: callable; body: tensors, scalars */
+    RECORD_LOAD,   /* key; value: callable; body: struct wire_load */
+    RECORD_UNLOAD, /* key; value: callable */
+    RECORD_END,    /* it is to end when it has done what came before */
+    /* To the worker. */
+    RECORD_READY,    /* status; body: text */
+    RECORD_DONE,     /* key of a task; status; body: text */
+    RECORD_ANSWERED, /* key of a load or unload; status; body: text */
+    RECORD_KINDS
+};
+
+struct record_head {
+    uint32_t bytes;      /* of the record, a multiple of CHANNEL_UNIT */
+    uint32_t kind;       /* enum record_kind */
+    uint64_t number;     /* counts the records of the stream from 1 on, pads included */
+    uint32_t generation; /* which process of this child it is for or of */
+    int32_t status;
+    uint64_t key;
+    uint64_t value;
+    uint32_t body_bytes;
+    uint16_t tensor_count;
+    uint16_t scalar_count;
+    uint64_t reserved[2];
+};
+
+static_assert(sizeof(struct record_head) == CHANNEL_UNIT, "tensors behind it are aligned");
+
+/* A copy of a record. */
+struct record {
+    alignas(CHANNEL_UNIT) struct record_head head;
+    alignas(CHANNEL_UNIT) unsigned char body[RECORD_BYTES_MAX - CHANNEL_UNIT];
+};
+
+/* In memory that both sides have mapped. */
+struct stream {
+    alignas(CHANNEL_UNIT) struct a64 tail; /* written by the writer only */
+    alignas(CHANNEL_UNIT) struct a64 head; /* written by the reader only */
+    alignas(CHANNEL_UNIT) unsigned char bytes[CHANNEL_BYTES];
+};
+
+/* One side of a stream, in its own memory. */
+struct channel {
+    struct stream *stream;
+    uint64_t position; /* this side's own */
+    uint64_t other;    /* the other one's, as it was seen last */
+    uint64_t number;   /* of the last record */
+    uint32_t generation;
+};
+
+/* The stream is empty and new. */
+void channel_init(struct channel *c, struct stream *stream, uint32_t generation);
+
+/* Whether a record with such a body would fit now. */
+bool channel_has_room(struct channel *c, uint32_t body_bytes);
+/*
+ * Appends a record: kind, key, value, status and counts are taken from `head`; the body is in
+ * up to two parts. False: there is no room. The reader's bell is the caller's business.
+ */
+struct record_part {
+    const void *bytes;
+    uint32_t size;
+};
+bool channel_write(struct channel *c, const struct record_head *head,
+                   const struct record_part *parts, uint32_t count);
+
+enum channel_result {
+    CHANNEL_EMPTY,
+    CHANNEL_RECORD,
+    CHANNEL_BROKEN, /* what is there is no record: nothing more can be read */
+};
+
+/* Whether there is something to be read. */
+static inline bool channel_is_empty(const struct channel *c)
+{
+    return a64_load_acquire(&c->stream->tail) == c->position; /* A1 */
+}
+
+/* Takes the next record. */
+enum channel_result channel_read(struct channel *c, struct record *out);
+
+#endif

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A child of a worker: takes records from its stream, one after the other, and answers. A chip
+ * opens a device and runs callables on it, as any program does; a SUB worker calls
+ * functions. It ends with the process that started it, however that ends.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tree/child.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/code_file.h"
+#include "base/object.h"
+#include "base/os.h"
+#include "pto/pto.h"
+#include "pto/worker.h"
+#include "tree/tree.h"
+
+struct loaded {
+    struct pto_callable *callable; /* of a chip */
+    char *path;                    /* the file of a shared object for it; NULL: none */
+    struct object *object;         /* of a SUB worker */
+    pto_sub_fn fn;
+};
+
+struct child {
+    struct tree_hello hello;
+    struct tree_shared *shared;
+    struct tree_line *line;
+    struct channel in, out;
+    struct patience patience;
+    struct pto_device *device;
+    struct loaded loaded[TREE_CALLABLES];
+};
+
+static int meet(struct child *c);
+static int open_device(struct child *c, struct pto_error *error);
+static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text);
+static bool has_record(void *context);
+static bool handle(struct child *c, const struct record *r);
+static void forget(struct loaded *l);
+
+int child_serve(void)
+{
+    static struct child child;
+    struct child *c = &child;
+    struct record r;
+    struct pto_error error;
+    int status = meet(c);
+
+    if (status != 0)
+        return status;
+    pto_error_init(&error);
+    status = open_device(c, &error);
+    answer(c, RECORD_READY, 0, status, error.text);
+    for (;;) {
+        switch (channel_read(&c->in, &r)) {
+        case CHANNEL_RECORD:
+            if (!handle(c, &r))
+                goto close_device;
+            break;
+        case CHANNEL_EMPTY: /* the watcher ends the process if nothing comes any more */
+            (void)bell_await(&c->line->bell, has_record, c, c->patience, UINT64_MAX);
+            break;
+        case CHANNEL_BROKEN:
+            object_leave();
+            return CHILD_EXIT_BROKEN;
+        }
+    }
+
+close_device:
+    for (uint32_t i = 0; i < TREE_CALLABLES; i++)
+        forget(&c->loaded[i]);
+    if (c->device != NULL)
+        (void)pto_device_close(c->device);
+    return 0;
+}
+
+/* ---- start ---- */
+
+static void *watch_main(void *context)
+{
+    struct pollfd on = { .fd = *(int *)context, .events = POLLIN };
+
+    while (poll(&on, 1, -1) != 1) {
+    }
+    object_leave();
+    _exit(0); /* whatever it is doing: nobody wants it any more */
+}
+
+static int watch_parent(int32_t parent)
+{
+    static int descriptor;
+    pthread_t thread;
+
+    descriptor = (int)syscall(SYS_pidfd_open, parent, 0);
+    if (getppid() != parent || descriptor < 0)
+        return -1; /* it has gone already */
+    return os_thread_start(&thread, watch_main, &descriptor);
+}
+
+static int meet(struct child *c)
+{
+    struct tree_hello *h = &c->hello;
+    void *base;
+
+    if (pread(TREE_HELLO_FD, h, sizeof(*h), 0) != (ssize_t)sizeof(*h) || h->magic != TREE_MAGIC ||
+        h->hello_bytes != sizeof(*h)) {
+        fprintf(stderr, "pto-child: a worker starts this program; nobody else has a use for it\n");
+        return CHILD_EXIT_HELLO;
+    }
+    close(TREE_HELLO_FD);
+    h->platform[sizeof(h->platform) - 1] = '\0';
+    if (watch_parent(h->parent) < 0)
+        return CHILD_EXIT_HELLO;
+    base = mmap((void *)(uintptr_t)h->addr, h->bytes, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_NORESERVE, TREE_MEMORY_FD, 0);
+    if (base != (void *)(uintptr_t)h->addr)
+        return CHILD_EXIT_ADDRESS;
+    close(TREE_MEMORY_FD);
+    c->shared = base;
+    c->line = &c->shared->line[h->child];
+    channel_init(&c->in, &c->line->to_child, h->generation);
+    channel_init(&c->out, &c->line->to_worker, h->generation);
+    c->patience = bell_patience(h->process_count);
+    return 0;
+}
+
+static int open_device(struct child *c, struct pto_error *error)
+{
+    struct pto_device_params params;
+
+    if (c->hello.kind != PTO_CHILD_CHIP)
+        return PTO_OK;
+    pto_device_params_init(&params);
+    params.platform = c->hello.platform;
+    params.clusters = c->hello.clusters;
+    params.workers = c->hello.workers;
+    params.error = error;
+    return pto_device_open(&params, &c->device);
+}
+
+static bool has_record(void *context)
+{
+    return !channel_is_empty(&((struct child *)context)->in);
+}
+
+/* ---- answers ---- */
+
+static bool can_write(void *context)
+{
+    return channel_has_room(&((struct child *)context)->out, TREE_TEXT);
+}
+
+static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text)
+{
+    const struct record_head head = { .kind = kind, .key = key, .status = status };
+    struct record_part part = { text, status < 0 ? (uint32_t)strnlen(text, TREE_TEXT - 1) : 0 };
+
+    while (!can_write(c)) /* there is always room unless the worker is stopped */
+        (void)bell_await(&c->line->bell, can_write, c, c->patience, os_now_ns() + 1000000);
+    (void)channel_write(&c->out, &head, &part, part.size != 0);
+    bell_ring(&c->shared->bell);
+}
+
+/* ---- callables ---- */
+
+static int load_for_chip(struct child *c, struct loaded *l, const struct wire_load *load,
+                         struct pto_error *error)
+{
+    const void *bytes = (const void *)(uintptr_t)load->addr;
+    const char *symbol = load->symbol[0] != '\0' ? load->symbol : NULL;
+    struct pto_load_options options;
+    char path[PATH_MAX];
+    int status;
+
+    if (load->form == LOAD_OBJECT) { /* the loader takes equal paths for one object: no two are */
+        if (code_file_create(bytes, load->bytes, "callable", path) < 0)
+            return error_tell(error, PTO_ESYSTEM, "there is no place for its file: %s",
+                              strerror(errno));
+        l->path = strdup(path);
+        status = pto_callable_load(path, symbol, &l->callable, error);
+    } else {
+        pto_load_options_init(&options);
+        options.name = load->name;
+        options.symbol = symbol;
+        status = pto_callable_load_memory(bytes, load->bytes, &options, &l->callable, error);
+    }
+    return status < 0 ? status : pto_register(c->device, l->callable, error);
+}
+
+static void forget(struct loaded *l)
+{
+    if (l->callable != NULL)
+        (void)pto_callable_destroy(l->callable);
+    if (l->path != NULL)
+        code_file_remove(l->path);
+    free(l->path);
+    object_release(l->object);
+    *l = (struct loaded){ 0 };
+}
+
+static int load_callable(struct child *c, const struct record *r, struct pto_error *error)
+{
+    struct loaded *l = &c->loaded[r->head.value];
+    struct wire_load load;
+    int status;
+
+    memcpy(&load, r->body, sizeof(load));
+    load.symbol[TREE_SYMBOL - 1] = load.name[TREE_NAME - 1] = '\0';
+    if (load.addr < c->hello.addr || load.bytes > c->hello.bytes ||
+        load.addr - c->hello.addr > c->hello.bytes - load.bytes)
+        return error_tell(error, PTO_EINVAL, "the bytes are not in the shared memory");
+    forget(l);
+    if (c->hello.kind == PTO_CHILD_CHIP) {
+        status = load_for_chip(c, l, &load, error);
+    } else {
+        status = object_acquire((const void *)(uintptr_t)load.addr, load.bytes, load.name,
+                                &l->object, error);
+        if (status >= 0) {
+            l->fn = (pto_sub_fn)(uintptr_t)object_symbol(l->object, load.symbol);
+            if (l->fn == NULL)
+                status = error_tell(error, PTO_ELOAD, "'%s' exports no function '%s'", load.name,
+                                    load.symbol);
+        }
+    }
+    if (status < 0)
+        forget(l);
+    return status;
+}
+
+/* ---- tasks ---- */
+
+static int run_on_chip(struct child *c, const struct pto_callable *callable, const struct record *r,
+                       char *text)
+{
+    const struct pto_entry entry = {
+        .tensor_count = r->head.tensor_count,
+        .scalar_count = r->head.scalar_count,
+        .tensor = (const struct pto_tensor *)(const void *)r->body,
+        .scalar = (const uint64_t *)(const void *)(r->body +
+                                                   r->head.tensor_count * sizeof(struct pto_tensor))
+    };
+    static struct pto_run_report report; /* of the only thread that runs anything */
+    int status;
+
+    pto_run_report_init(&report);
+    status = pto_run(c->device, callable, &entry, NULL, &report);
+    if (status < 0)
+        snprintf(text, TREE_TEXT, "%s",
+                 report.error.text[0] != '\0' ? report.error.text : pto_strerror(status));
+    return status;
+}
+
+static int call_function(struct child *c, pto_sub_fn fn, const struct record *r, char *text)
+{
+    const struct pto_sub_call call = {
+        .size = sizeof(call),
+        .child = c->hello.child,
+        .tensor_count = r->head.tensor_count,
+        .scalar_count = r->head.scalar_count,
+        .tensor = (const struct pto_tensor *)(const void *)r->body,
+        .scalar = (const uint64_t *)(const void *)(r->body + r->head.tensor_count *
+                                                                 sizeof(struct pto_tensor)),
+        .text = text,
+        .text_size = TREE_TEXT
+    };
+    int status = fn(&call);
+
+    text[TREE_TEXT - 1] = '\0';
+    if (status < 0 && text[0] == '\0')
+        snprintf(text, TREE_TEXT, "it returned %d (%s)", status, pto_strerror(status));
+    return status < 0 ? status : PTO_OK;
+}
+
+static void run_task(struct child *c, const struct record *r)
+{
+    const struct loaded *l = &c->loaded[r->head.value];
+    char text[TREE_TEXT] = "";
+    int status;
+
+    if (l->callable != NULL)
+        status = run_on_chip(c, l->callable, r, text);
+    else if (l->fn != NULL)
+        status = call_function(c, l->fn, r, text);
+    else {
+        status = PTO_EINVAL;
+        snprintf(text, sizeof(text), "it is not loaded here");
+    }
+    answer(c, RECORD_DONE, r->head.key, status, text);
+}
+
+/* Whether the body of a task is as long as its head says. */
+static bool is_task(const struct record *r)
+{
+    return r->head.tensor_count <= PTO_TASK_TENSORS_MAX &&
+           r->head.scalar_count <= PTO_TASK_SCALARS_MAX && r->head.value < TREE_CALLABLES &&
+           r->head.body_bytes == r->head.tensor_count * sizeof(struct pto_tensor) +
+                                     r->head.scalar_count * sizeof(uint64_t);
+}
+
+/* False: it is to end. */
+static bool handle(struct child *c, const struct record *r)
+{
+    struct pto_error error;
+    int status;
+
+    pto_error_init(&error);
+    if (r->head.kind == RECORD_TASK && is_task(r)) {
+        run_task(c, r);
+    } else if (r->head.kind == RECORD_LOAD && r->head.value < TREE_CALLABLES &&
+               r->head.body_bytes == sizeof(struct wire_load)) {
+        status = load_callable(c, r, &error);
+        answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
+    } else if (r->head.kind == RECORD_UNLOAD && r->head.value < TREE_CALLABLES) {
+        forget(&c->loaded[r->head.value]);
+        answer(c, RECORD_ANSWERED, r->head.key, PTO_OK, "");
+    } else if (r->head.kind == RECORD_END) {
+        return false;
+    } else {
+        object_leave();
+        _exit(CHILD_EXIT_BROKEN);
+    }
+    return true;
+}

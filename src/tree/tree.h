@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker of level 3, as its own process sees it.
+ *
+ *     worker.c          open, close, children as callers see them
+ *     tree_children.c   the processes: started, watched, ended, replaced
+ *     tree_register.c   callables, loaded by the children that are to have them
+ *     tree_memory.c     allocations, and which tasks use them
+ *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
+ *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
+ *     tree_run.c        runs as callers see them; who waits drives
+ *     child_serve.c     the other side: the program pto-child
+ *
+ * `lock` protects everything here but what says otherwise. Nothing in it waits for a child:
+ * whoever has to wait leaves it (tree_await). Whoever waits for something takes what the children
+ * say and hands out what is ready (tree_drive); if nobody waits, a thread of the worker does.
+ * The graph is used under the lock, so for it there is one thread (graph->is_shared is false).
+ */
+#ifndef PTO_TREE_H
+#define PTO_TREE_H
+
+#include <pthread.h>
+
+#include "base/arena.h"
+#include "base/digest.h"
+#include "base/error.h"
+#include "graph/graph.h"
+#include "pto/worker.h"
+#include "tree/tree_wire.h"
+
+enum {
+    TREE_CREDITS = 16, /* tasks that a child has at a time; it runs one */
+    TREE_CALLABLES = 1024,
+    TREE_LIVE_MAX = 16384,  /* tasks before a submit waits */
+    TREE_SEQ_MAX = 1 << 30, /* tasks after which the graph is started anew, when it is empty */
+};
+
+struct tree;
+
+enum task_state { TASK_WAITING, TASK_READY, TASK_IN_FLIGHT, TASK_OVER };
+
+/* A group waits until all its members are ready. */
+struct tree_group {
+    uint32_t count;
+    uint32_t waiting; /* members that are not ready, and one while it is being submitted */
+    uint32_t left;    /* the same of those that are not over */
+    bool is_skipped;  /* none of them runs */
+    uint64_t order;
+    uint32_t member[]; /* slots by number */
+};
+
+/* What the graph does not know of a task, by the number of its slot. */
+struct tree_task {
+    struct tree_run *run; /* NULL: a join, or free */
+    struct tree_group *group;
+    uint32_t callable;
+    int32_t child; /* that it is queued at or given to; -1: none yet */
+    uint64_t children;
+    uint64_t order;   /* counts tasks as they become ready */
+    uint32_t next;    /* of a queue, by number; 0: the last one */
+    uint8_t state;    /* enum task_state */
+    bool is_poisoned; /* it depends on something that failed */
+    int status;       /* TASK_OVER */
+};
+
+/* A list of ready tasks, the oldest first. */
+struct tree_queue {
+    uint32_t first;
+    uint32_t last;
+    uint32_t count;
+};
+
+enum child_state { CHILD_STARTING, CHILD_READY, CHILD_BROKEN, CHILD_DEAD };
+
+struct tree_child {
+    uint32_t index;
+    enum pto_child_kind kind;
+    enum child_state state;
+    pid_t pid;
+    int descriptor;       /* of the process; -1: none */
+    struct a32 has_ended; /* set by the watcher */
+    struct a32 is_buried; /* and the worker knows */
+    int end;              /* waitpid's status, before that */
+    uint32_t generation;
+    struct tree_line *line;
+    struct channel out, in;
+    struct tree_queue queue;
+    uint32_t in_flight;
+    uint32_t flight[TREE_CREDITS]; /* slots by number, from flight_first on */
+    uint32_t flight_first;
+    uint64_t tasks;
+    bool is_loading; /* it was opened anew, and does not have all its callables yet */
+    int ready_status;
+    char text[TREE_TEXT]; /* why it is not ready */
+};
+
+struct tree_callable {
+    uint32_t users; /* registrations; 0: free */
+    uint32_t tasks; /* live ones */
+    uint32_t generation;
+    bool is_settled; /* children have answered */
+    bool is_burnt;   /* a child may still have it under this number: it is not used again */
+    enum pto_child_kind kind;
+    uint64_t children;
+    struct digest digest;
+    void *bytes;
+    uint64_t byte_count;
+    char symbol[TREE_SYMBOL];
+    char name[TREE_NAME];
+};
+
+struct tree_allocation {
+    uint64_t addr;
+    uint64_t bytes;
+    int32_t child;  /* -1: everybody's */
+    uint32_t users; /* live tasks */
+};
+
+/* Somebody waits for the answer of a child to a load or an unload. */
+struct tree_request {
+    struct tree_request *next;
+    uint64_t key;
+    uint32_t child;
+    bool is_answered;
+    int status;
+    char text[TREE_TEXT];
+};
+
+struct tree_run {
+    struct tree *tree;
+    struct tree_run *next; /* of the runs that have not ended */
+    uint64_t live;         /* tasks */
+    bool is_building;
+    bool is_cancelled;
+    struct a32 has_ended; /* written under the lock, and looked at without */
+    int event;            /* descriptor; -1: nobody asked */
+    uint64_t begin_ns;
+    pthread_t builder;
+    struct pto_worker_report report;
+};
+
+/* The public handles: a level is a run that is being built. */
+struct tree {
+    pthread_mutex_t lock;
+    uint32_t *own_process;
+    uint32_t child_count;
+    uint32_t chip_count;
+    struct pto_worker_params params; /* platform is ours */
+    char platform[TREE_PLATFORM];
+
+    int memory; /* the file */
+    char *base;
+    uint64_t bytes;
+    struct arena *arena;
+    struct tree_shared *shared;
+    struct patience patience;
+    struct tree_allocation *allocation; /* by address */
+    uint32_t allocation_count, allocation_room;
+    char *heap;
+    uint64_t heap_bytes;
+
+    struct tree_child child[TREE_CHILDREN_MAX];
+    struct tree_queue flexible; /* tasks that several children could have */
+    struct tree_queue over;     /* that have ended, and are not completed yet */
+    bool is_settling;
+    uint32_t ready_count; /* in all queues but `over` */
+    uint64_t order;
+    uint64_t key; /* of requests */
+    struct tree_request *requests;
+    struct tree_callable callable[TREE_CALLABLES];
+
+    struct graph graph;
+    struct pool_budget budget, heap_budget;
+    struct graph_kernel kernel; /* stands for all callables */
+    bool is_graph_broken;       /* it ran out of memory: nothing more until it is empty */
+    struct tree_task *task;     /* by slot */
+    uint32_t task_room;
+    struct tree_run *building;
+
+    struct tree_run *runs; /* that have not ended */
+    uint32_t run_count;    /* that are not finished */
+
+    uint32_t waiting;   /* threads in tree_await */
+    bool is_parked;     /* the background thread, on `work` */
+    struct a32 changes; /* counts what threads other than the one that drives may wait for */
+    bool has_background;
+    struct a32 work; /* it sleeps on it */
+    struct a32 is_closing;
+    pthread_t background, watcher;
+    int alarm; /* eventfd: the watcher looks at the children again */
+};
+
+/* worker.c: NULL with a status: no such worker, or it is the parent's. */
+struct tree *worker_get(const struct pto_worker *worker, int *status_out);
+
+/* tree_children.c */
+/* Starts the process of a child that has none; it is not ready yet. The lock is not held. */
+int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error);
+/* Waits until the children, by bits, are ready; the lock is held. PTO_EAGAIN: one found its memory's
+   addresses taken. */
+int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
+                        struct pto_error *error);
+void tree_child_kill(struct tree_child *c);
+/* Ends all of them, first by request. The lock is not held, and nobody watches any more. */
+void tree_children_end(struct tree *t);
+/* How it ended, for a sentence: "was ended by signal 9 (Killed)". */
+void tree_child_tell_end(const struct tree_child *c, char *text, size_t size);
+/* A thread that notices when children end. */
+int tree_watch_start(struct tree *t);
+void tree_watch_stop(struct tree *t);
+
+static inline bool child_is_ready(const struct tree_child *c)
+{
+    return c->state == CHILD_READY && !c->is_loading;
+}
+
+/* tree_memory.c */
+/* The tensors of a task are the worker's; counts it in. PTO_EMEMORY with a sentence. */
+int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *children,
+                     struct pto_error *error);
+/* The same for a task that has ended; external tensors of the slot. */
+void tree_unuse_tensors(struct tree *t, const struct slot *s);
+void tree_undo_tensors(struct tree *t, const struct pto_args *args, uint32_t count);
+
+/* tree_register.c */
+/* NULL: there is none with this number. */
+struct tree_callable *tree_find_callable(struct tree *t, uint64_t number);
+/* Has one child load one callable, or all that it should have; waits. */
+int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64_t *loaded_out,
+              struct pto_error *error);
+void tree_forget_callables(struct tree *t);
+
+/* tree_submit.c */
+int tree_graph_open(struct tree *t);
+void tree_graph_close(struct tree *t);
+/* Before a run: if nothing is live, and the graph is broken or its numbers run out. */
+int tree_graph_refresh(struct tree *t);
+/* The first error of the run stays. */
+void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error);
+
+/* tree_dispatch.c */
+/* A task waits for nothing any more. */
+void tree_ready(struct tree *t, struct slot *s);
+/* The call that submitted the group is done with it. */
+void tree_group_submitted(struct tree *t, struct tree_group *g);
+/* The task is over: what waits for it goes on. status < 0: what depends on it is skipped. */
+void tree_complete(struct tree *t, struct slot *s, int status);
+/* It never ran and never will: told as the run's error, if that is the first. */
+void tree_fail_task(struct tree *t, struct slot *s, int child, int status, const char *why);
+/* Gives children what is ready. */
+void tree_dispatch(struct tree *t);
+/* Takes what children have said, and goes on. */
+void tree_drive(struct tree *t);
+/* Whether tree_drive would find anything; without the lock. */
+bool tree_has_news(struct tree *t);
+/* Tasks of the run that no child was given yet are skipped. */
+void tree_withdraw(struct tree *t, const struct tree_run *run);
+/* Something that a thread may wait for has happened. */
+void tree_note(struct tree *t);
+
+/* tree_run.c */
+/*
+ * Drives until `holds`, which is called under the lock and is so when it returns; the lock is held
+ * before and after. PTO_OK or PTO_ETIMEOUT.
+ */
+int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint64_t deadline_ns);
+void tree_run_ended(struct tree_run *run);
+int tree_background_start(struct tree *t);
+void tree_background_stop(struct tree *t);
+
+static inline struct tree_task *tree_task_of(struct tree *t, const struct slot *s)
+{
+    return &t->task[s->number];
+}
+
+static inline struct slot *tree_slot(struct tree *t, uint32_t number)
+{
+    return graph_slot(&t->graph, t->graph.info[number].line);
+}
+
+#endif

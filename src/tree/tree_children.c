@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The processes of a worker's children: started, watched, ended. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/program.h"
+#include "base/spawn.h"
+#include "tree/child.h"
+#include "tree/tree.h"
+
+enum { END_WAIT_MS = 3000 }; /* for children that were asked to end */
+
+static int find_program(char path[PATH_MAX], struct pto_error *error);
+static int make_hello(const struct tree *t, const struct tree_child *c);
+
+/* ---- start ---- */
+
+static void set_up(struct tree_child *c)
+{
+    struct tree_line *line = c->line;
+
+    c->generation++;
+    memset(&line->bell, 0, sizeof(line->bell)); /* nobody else has it now */
+    a64_store_relaxed(&line->to_child.head, 0);
+    a64_store_relaxed(&line->to_child.tail, 0);
+    a64_store_relaxed(&line->to_worker.head, 0);
+    a64_store_relaxed(&line->to_worker.tail, 0);
+    channel_init(&c->out, &line->to_child, c->generation);
+    channel_init(&c->in, &line->to_worker, c->generation);
+    c->state = CHILD_STARTING;
+    c->text[0] = '\0';
+}
+
+int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
+{
+    struct tree_child *c = &t->child[index];
+    char path[PATH_MAX];
+    int fd[TREE_FD_END - TREE_MEMORY_FD];
+    int status = find_program(path, error);
+    int number, descriptor;
+    pid_t pid;
+
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&t->lock);
+    set_up(c);
+    pthread_mutex_unlock(&t->lock);
+    fd[0] = t->memory;
+    fd[1] = make_hello(t, c);
+    number = fd[1] >= 0 ? spawn_program(path, "pto-child", fd, 2, TREE_MEMORY_FD, &pid) : errno;
+    if (fd[1] >= 0)
+        close(fd[1]);
+    if (number != 0)
+        return error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", path, strerror(number));
+    descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (descriptor < 0) {
+        number = errno;
+        (void)kill(pid, SIGKILL);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
+        }
+        return error_tell(error, PTO_ENOSUP, "the system has no descriptors of processes: %s",
+                          strerror(number));
+    }
+    pthread_mutex_lock(&t->lock);
+    c->pid = pid;
+    if (c->descriptor >= 0)
+        close(c->descriptor);
+    c->descriptor = descriptor;
+    a32_store_relaxed(&c->is_buried, 0);
+    a32_store_relaxed(&c->has_ended, 0); /* the watcher, which sets it, does not know it yet */
+    pthread_mutex_unlock(&t->lock);
+    if (t->alarm >= 0)
+        (void)eventfd_write(t->alarm, 1);
+    return PTO_OK;
+}
+
+static int find_program(char path[PATH_MAX], struct pto_error *error)
+{
+    if (program_find("pto-child", path))
+        return PTO_OK;
+    return error_tell(error, PTO_ENOSUP,
+                      "%.300s, which workers start for each child, is not there; install it beside "
+                      "the library",
+                      path[0] != '\0' ? path : "pto-child");
+}
+
+/* A file from which the child reads what it has to know first. */
+static int make_hello(const struct tree *t, const struct tree_child *c)
+{
+    struct tree_hello hello = { .magic = TREE_MAGIC,
+                                .addr = (uint64_t)(uintptr_t)t->base,
+                                .bytes = t->bytes,
+                                .hello_bytes = sizeof(hello),
+                                .child = c->index,
+                                .generation = c->generation,
+                                .kind = (uint32_t)c->kind,
+                                .process_count = t->child_count + 1,
+                                .clusters = t->params.clusters,
+                                .workers = t->params.chip_workers,
+                                .parent = (int32_t)getpid() };
+    int fd = spawn_lift(memfd_create("pto-hello", MFD_CLOEXEC));
+
+    snprintf(hello.platform, sizeof(hello.platform), "%s", t->platform);
+    if (fd >= 0 && pwrite(fd, &hello, sizeof(hello), 0) != (ssize_t)sizeof(hello)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+struct starting {
+    struct tree *tree;
+    uint64_t children;
+};
+
+static bool have_started(void *context)
+{
+    const struct starting *s = context;
+
+    for (uint32_t i = 0; i < s->tree->child_count; i++)
+        if ((s->children >> i & 1) != 0 && s->tree->child[i].state == CHILD_STARTING)
+            return false;
+    return true;
+}
+
+int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
+                        struct pto_error *error)
+{
+    struct starting s = { t, children };
+    int status = tree_await(t, have_started, &s, deadline_ns);
+
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_child *c = &t->child[i];
+        char how[128];
+
+        if ((children >> i & 1) == 0 || c->state == CHILD_READY)
+            continue;
+        if (c->state == CHILD_STARTING)
+            return error_tell(error, status, "child %u, process %d, is not ready in time", i,
+                              (int)c->pid);
+        if (c->state == CHILD_DEAD && WIFEXITED(c->end) &&
+            WEXITSTATUS(c->end) == CHILD_EXIT_ADDRESS)
+            return PTO_EAGAIN;
+        if (c->text[0] != '\0')
+            return error_tell(error, c->ready_status, "child %u: %s", i, c->text);
+        tree_child_tell_end(c, how, sizeof(how));
+        return error_tell(error, PTO_EPEER, "child %u %s before it was ready", i, how);
+    }
+    return PTO_OK;
+}
+
+/* ---- end ---- */
+
+void tree_child_tell_end(const struct tree_child *c, char *text, size_t size)
+{
+    if (c->state == CHILD_READY || c->state == CHILD_STARTING)
+        snprintf(text, size, "is not ready yet");
+    else if (c->state == CHILD_BROKEN)
+        snprintf(text, size, "did not keep to the rules, and is being ended");
+    else if (WIFSIGNALED(c->end))
+        snprintf(text, size, "was ended by signal %d (%s)", WTERMSIG(c->end),
+                 strsignal(WTERMSIG(c->end)));
+    else
+        snprintf(text, size, "has ended with exit code %d", WEXITSTATUS(c->end));
+}
+
+void tree_child_kill(struct tree_child *c)
+{
+    if (c->descriptor >= 0)
+        (void)syscall(SYS_pidfd_send_signal, c->descriptor, SIGKILL, NULL, 0);
+}
+
+void tree_children_end(struct tree *t)
+{
+    const struct record_head head = { .kind = RECORD_END };
+    uint64_t deadline_ns = os_now_ns() + END_WAIT_MS * 1000000ull;
+
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_child *c = &t->child[i];
+
+        if (c->state == CHILD_READY && channel_write(&c->out, &head, NULL, 0))
+            bell_ring(&c->line->bell);
+        else
+            tree_child_kill(c);
+    }
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_child *c = &t->child[i];
+        uint64_t now = os_now_ns();
+
+        if (c->descriptor < 0)
+            continue;
+        if (a32_load_acquire(&c->has_ended) == 0) {
+            (void)spawn_end(
+                c->descriptor, now >= deadline_ns,
+                now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1 : END_WAIT_MS,
+                &c->end);
+            c->state = CHILD_DEAD;
+        }
+        close(c->descriptor);
+        c->descriptor = -1;
+    }
+}
+
+/* ---- watching ---- */
+
+/* Those that live, and which they are. */
+static uint32_t list_living(struct tree *t, struct pollfd on[], uint32_t which[])
+{
+    uint32_t count = 0;
+
+    pthread_mutex_lock(&t->lock);
+    for (uint32_t i = 0; i < t->child_count; i++)
+        if (t->child[i].descriptor >= 0 && a32_load_relaxed(&t->child[i].has_ended) == 0) {
+            on[count] = (struct pollfd){ .fd = t->child[i].descriptor, .events = POLLIN };
+            which[count++] = i;
+        }
+    pthread_mutex_unlock(&t->lock);
+    return count;
+}
+
+static void *watch_main(void *context)
+{
+    struct tree *t = context;
+    struct pollfd on[TREE_CHILDREN_MAX + 1];
+    uint32_t which[TREE_CHILDREN_MAX];
+
+    while (a32_load_acquire(&t->is_closing) == 0) {
+        uint32_t count = list_living(t, on, which);
+        eventfd_t ignored;
+
+        on[count] = (struct pollfd){ .fd = t->alarm, .events = POLLIN };
+        if (poll(on, count + 1, -1) < 0)
+            continue;
+        if (on[count].revents != 0)
+            (void)eventfd_read(t->alarm, &ignored);
+        for (uint32_t i = 0; i < count; i++) {
+            struct tree_child *c = &t->child[which[i]];
+
+            if (on[i].revents == 0)
+                continue;
+            if (!spawn_end(on[i].fd, false, 0, &c->end))
+                c->end = 0;                      /* somebody else has collected it */
+            a32_store_release(&c->has_ended, 1); /* with `end` */
+            bell_wake(&t->shared->bell);
+        }
+    }
+    return NULL;
+}
+
+int tree_watch_start(struct tree *t)
+{
+    t->alarm = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (t->alarm < 0)
+        return PTO_ESYSTEM;
+    if (os_thread_start(&t->watcher, watch_main, t) == PTO_OK)
+        return PTO_OK;
+    close(t->alarm);
+    t->alarm = -1;
+    return PTO_ESYSTEM;
+}
+
+void tree_watch_stop(struct tree *t)
+{
+    if (t->alarm < 0)
+        return;
+    a32_store_release(&t->is_closing, 1);
+    (void)eventfd_write(t->alarm, 1);
+    pthread_join(t->watcher, NULL);
+    close(t->alarm);
+    t->alarm = -1;
+}

@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ready tasks, who gets which, and what follows from their end. All of it under the lock.
+ *
+ * A task for one child waits in that child's queue, one that several could have in the list
+ * of flexible ones, from which an idle child takes the oldest that it may have, unless its
+ * own queue has an older one. The members of a group are put into their queues at the same
+ * moment, and start when each is the first of its queue. So groups are in the same order
+ * everywhere, and cannot wait for each other in a circle.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tree/tree.h"
+
+static void settle(struct tree *t);
+
+void tree_note(struct tree *t)
+{
+    (void)a32_add_acq_rel(&t->changes, 1);
+    bell_ring(&t->shared->bell);
+}
+
+/* ---- queues ---- */
+
+static void queue_push(struct tree *t, struct tree_queue *q, uint32_t number)
+{
+    t->task[number].next = 0;
+    if (q->last != 0)
+        t->task[q->last].next = number;
+    else
+        q->first = number;
+    q->last = number;
+    q->count++;
+}
+
+/* `before` is the one in front of it; 0: it is the first. */
+static void queue_remove(struct tree *t, struct tree_queue *q, uint32_t number, uint32_t before)
+{
+    uint32_t next = t->task[number].next;
+
+    if (before != 0)
+        t->task[before].next = next;
+    else
+        q->first = next;
+    if (q->last == number)
+        q->last = before;
+    q->count--;
+}
+
+static void queue_drop(struct tree *t, struct tree_queue *q, uint32_t number)
+{
+    uint32_t before = 0;
+
+    for (uint32_t i = q->first; i != number; i = t->task[i].next)
+        before = i;
+    queue_remove(t, q, number, before);
+}
+
+/* ---- the end of a task ---- */
+
+void tree_complete(struct tree *t, struct slot *s, int status)
+{
+    struct tree_task *k = tree_task_of(t, s);
+
+    k->state = TASK_OVER;
+    k->status = status;
+    queue_push(t, &t->over, s->number);
+    settle(t);
+}
+
+void tree_fail_task(struct tree *t, struct slot *s, int child, int status, const char *why)
+{
+    struct tree_task *k = tree_task_of(t, s);
+    const struct tree_callable *c = &t->callable[k->callable];
+    struct pto_error error;
+    int length = 0;
+
+    pto_error_init(&error);
+    error.level = 3;
+    error.status = status;
+    error.task = slot_id(s);
+    if (s->site != NULL) {
+        error.site = *s->site;
+        length =
+            snprintf(error.text, sizeof(error.text), "%.120s:%d: ", s->site->file, s->site->line);
+    }
+    if (child >= 0)
+        length += snprintf(error.text + length, sizeof(error.text) - (size_t)length, "%s %d: ",
+                           t->child[child].kind == PTO_CHILD_CHIP ? "chip" : "SUB worker", child);
+    (void)snprintf(error.text + length, sizeof(error.text) - (size_t)length, "callable '%s': %s",
+                   c->name, why);
+    (void)pto_text_clean(error.text, false);
+    k->run->report.failed++;
+    tree_run_fail(k->run, child, &error);
+    tree_complete(t, s, status);
+}
+
+/* What waits for it is counted down; with `is_bad`, it is not to run. */
+static void release_successors(struct tree *t, struct slot *s, bool is_bad)
+{
+    struct edge *e = aptr_load_relaxed(&s->successors); /* the graph is under the lock */
+
+    aptr_store_relaxed(&s->successors, SLOT_SEALED);
+    while (e != NULL) {
+        struct slot *next = e->self;
+        uint32_t left = a32_load_relaxed(&next->pending) - 1;
+
+        e = e->next;
+        a32_store_relaxed(&next->pending, left);
+        if (is_bad)
+            tree_task_of(t, next)->is_poisoned = true;
+        if (left == 0)
+            tree_ready(t, next);
+    }
+}
+
+static void leave_group(struct tree_group *g)
+{
+    if (g != NULL && --g->left == 0)
+        free(g);
+}
+
+static void settle_one(struct tree *t, struct slot *s)
+{
+    struct tree_task k = t->task[s->number];
+
+    t->task[s->number] = (struct tree_task){ 0 };
+    release_successors(t, s, k.status < 0);
+    if (k.run != NULL) {
+        tree_unuse_tensors(t, s);
+        t->callable[k.callable].tasks--;
+        leave_group(k.group);
+        if (--k.run->live == 0 && !k.run->is_building)
+            tree_run_ended(k.run);
+    }
+    if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
+        graph_release_task(&t->graph, s, true);
+    graph_retire(&t->graph, s->number);
+}
+
+/* One after the other: what is skipped has successors of its own, and so on. */
+static void settle(struct tree *t)
+{
+    if (t->is_settling)
+        return;
+    t->is_settling = true;
+    while (t->over.first != 0) {
+        uint32_t number = t->over.first;
+
+        queue_remove(t, &t->over, number, 0);
+        settle_one(t, tree_slot(t, number));
+    }
+    t->is_settling = false;
+}
+
+static void skip_task(struct tree *t, struct slot *s)
+{
+    tree_task_of(t, s)->run->report.skipped++;
+    tree_complete(t, s, PTO_ECANCELED);
+}
+
+/* ---- ready ---- */
+
+static uint64_t ready_children(const struct tree *t)
+{
+    uint64_t mask = 0;
+
+    for (uint32_t i = 0; i < t->child_count; i++)
+        mask |= (uint64_t)child_is_ready(&t->child[i]) << i;
+    return mask;
+}
+
+static void tell_nobody(struct tree *t, struct slot *s, uint64_t children)
+{
+    int child = children != 0 ? __builtin_ctzll(children) : -1;
+    char how[128], text[256];
+
+    if (child < 0) {
+        tree_fail_task(t, s, -1, PTO_EPEER, "there is no child that could run it");
+        return;
+    }
+    tree_child_tell_end(&t->child[child], how, sizeof(how));
+    snprintf(text, sizeof(text), "it never ran: the child %s; pto_worker_reopen starts it anew",
+             how);
+    tree_fail_task(t, s, child, PTO_EPEER, text);
+}
+
+static void enqueue(struct tree *t, struct slot *s, int child)
+{
+    struct tree_task *k = tree_task_of(t, s);
+
+    k->state = TASK_READY;
+    k->child = child;
+    queue_push(t, child >= 0 ? &t->child[child].queue : &t->flexible, s->number);
+    t->ready_count++;
+}
+
+/* A child for each member that may have any: those with least to do. False: there are not enough. */
+static bool place_group(struct tree *t, struct tree_group *g)
+{
+    uint64_t ready = ready_children(t), taken = 0;
+
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct tree_task *k = &t->task[g->member[i]];
+        uint64_t may = k->children & ready & ~taken;
+        int best = -1;
+
+        for (uint32_t j = 0; j < t->child_count; j++)
+            if ((may >> j & 1) != 0 &&
+                (best < 0 || t->child[j].queue.count + t->child[j].in_flight <
+                                 t->child[best].queue.count + t->child[best].in_flight))
+                best = (int)j;
+        if (best < 0)
+            return false;
+        k->child = best;
+        taken |= 1ull << best;
+    }
+    return true;
+}
+
+/* All members are ready. */
+static void ready_group(struct tree *t, struct tree_group *g)
+{
+    uint32_t count = g->count;
+    uint32_t member[TREE_CHILDREN_MAX]; /* it may be gone after the last one */
+    bool is_skipped = g->is_skipped;
+    bool is_placed = !is_skipped && place_group(t, g);
+
+    memcpy(member, g->member, count * sizeof(member[0]));
+    g->order = ++t->order;
+    for (uint32_t i = 0; i < count; i++) {
+        struct slot *s = tree_slot(t, member[i]);
+
+        if (is_placed) {
+            t->task[member[i]].order = g->order;
+            enqueue(t, s, t->task[member[i]].child);
+        } else if (is_skipped) {
+            skip_task(t, s);
+        } else {
+            tell_nobody(t, s, t->task[member[i]].children);
+        }
+    }
+}
+
+void tree_group_submitted(struct tree *t, struct tree_group *g)
+{
+    if (--g->waiting == 0)
+        ready_group(t, g);
+    leave_group(g);
+}
+
+void tree_ready(struct tree *t, struct slot *s)
+{
+    struct tree_task *k = tree_task_of(t, s);
+    uint64_t may;
+
+    if (k->run == NULL) { /* a join, or a submit that was refused: nothing to run */
+        tree_complete(t, s, k->is_poisoned ? PTO_ECANCELED : PTO_OK);
+        return;
+    }
+    if (k->is_poisoned || k->run->is_cancelled) {
+        if (k->is_poisoned && !k->run->is_cancelled) { /* by another run, or its own */
+            struct pto_error error;
+
+            pto_error_init(&error);
+            error.level = 3;
+            error.task = slot_id(s);
+            (void)error_tell(&error, PTO_EPEER,
+                             "a task was skipped: one of another run that it "
+                             "depends on has failed");
+            tree_run_fail(k->run, -1, &error); /* unless it has an error, as its own has */
+        }
+        if (k->group == NULL) {
+            skip_task(t, s);
+            return;
+        }
+        k->group->is_skipped = true;
+    }
+    if (k->group != NULL) {
+        if (--k->group->waiting == 0)
+            ready_group(t, k->group);
+        return;
+    }
+    k->order = ++t->order;
+    may = k->children & ready_children(t);
+    if (may == 0)
+        tell_nobody(t, s, k->children);
+    else
+        enqueue(t, s, (k->children & (k->children - 1)) == 0 ? __builtin_ctzll(k->children) : -1);
+}
+
+/* ---- giving tasks to children ---- */
+
+/* For the task, and a request behind it. */
+static bool has_room(struct tree_child *c)
+{
+    return child_is_ready(c) && c->in_flight < TREE_CREDITS &&
+           channel_has_room(&c->out, 2 * RECORD_BODY_MAX);
+}
+
+static void give(struct tree *t, struct tree_child *c, uint32_t number)
+{
+    struct slot *s = tree_slot(t, number);
+    struct tree_task *k = &t->task[number];
+    struct pto_tensor tensor[PTO_TASK_TENSORS_MAX];
+    const struct record_head head = { .kind = RECORD_TASK,
+                                      .key = (uint64_t)s->seq << 32 | number,
+                                      .value = k->callable,
+                                      .tensor_count = s->tensor_count,
+                                      .scalar_count = s->scalar_count };
+    struct record_part part[2] = { { tensor,
+                                     s->tensor_count * (uint32_t)sizeof(struct pto_tensor) },
+                                   { s->scalar_count == 1 ? &s->scalar : slot_scalars(s),
+                                     s->scalar_count * (uint32_t)sizeof(uint64_t) } };
+
+    for (uint32_t i = 0; i < s->tensor_count; i++) {
+        tensor[i] = s->tensor[i];
+        tensor[i].owner = pto_task_id_invalid(); /* there it comes from outside */
+    }
+    c->flight[(c->flight_first + c->in_flight++) % TREE_CREDITS] = number;
+    k->state = TASK_IN_FLIGHT;
+    k->child = (int32_t)c->index;
+    t->ready_count--;
+    port_assert(channel_write(&c->out, &head, part, 2));
+    bell_ring(&c->line->bell);
+}
+
+/* Each member is the first of its queue, and its child has room. */
+static bool group_can_start(struct tree *t, const struct tree_group *g)
+{
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct tree_child *c = &t->child[t->task[g->member[i]].child];
+
+        if (c->queue.first != g->member[i] || !has_room(c))
+            return false;
+    }
+    return true;
+}
+
+static bool start_own(struct tree *t, struct tree_child *c)
+{
+    uint32_t number = c->queue.first;
+    struct tree_group *g = t->task[number].group;
+
+    if (g == NULL) {
+        queue_remove(t, &c->queue, number, 0);
+        give(t, c, number);
+        return true;
+    }
+    if (!group_can_start(t, g))
+        return false;
+    for (uint32_t i = 0; i < g->count; i++) {
+        struct tree_child *each = &t->child[t->task[g->member[i]].child];
+
+        queue_remove(t, &each->queue, g->member[i], 0);
+        give(t, each, g->member[i]);
+    }
+    return true;
+}
+
+/* The oldest flexible task that an idle child may have, if nothing of its own is older. */
+static bool start_flexible(struct tree *t, struct tree_child *c)
+{
+    uint64_t own = c->queue.first != 0 ? t->task[c->queue.first].order : UINT64_MAX;
+    uint32_t before = 0;
+
+    for (uint32_t i = t->flexible.first; i != 0 && t->task[i].order < own; i = t->task[i].next) {
+        if ((t->task[i].children >> c->index & 1) != 0) {
+            queue_remove(t, &t->flexible, i, before);
+            give(t, c, i);
+            return true;
+        }
+        before = i;
+    }
+    return false;
+}
+
+void tree_dispatch(struct tree *t)
+{
+    bool is_moving = t->ready_count != 0;
+
+    while (is_moving) {
+        is_moving = false;
+        for (uint32_t i = 0; i < t->child_count && t->ready_count != 0; i++) {
+            struct tree_child *c = &t->child[i];
+
+            if (!has_room(c))
+                continue;
+            if (c->in_flight == 0 && t->flexible.first != 0 && start_flexible(t, c))
+                is_moving = true;
+            else if (c->queue.first != 0 && start_own(t, c))
+                is_moving = true;
+        }
+    }
+}
+
+void tree_withdraw(struct tree *t, const struct tree_run *run)
+{
+    for (uint32_t i = 0; i <= t->child_count; i++) {
+        struct tree_queue *q = i < t->child_count ? &t->child[i].queue : &t->flexible;
+        uint32_t before = 0, next;
+
+        for (uint32_t number = q->first; number != 0; number = next) {
+            next = t->task[number].next;
+            if (t->task[number].run != run) {
+                before = number;
+                continue;
+            }
+            queue_remove(t, q, number, before);
+            t->ready_count--;
+            t->is_settling = true; /* nothing becomes ready while the lists are gone through */
+            skip_task(t, tree_slot(t, number));
+            t->is_settling = false;
+        }
+    }
+    settle(t);
+}
+
+/* ---- what children say ---- */
+
+/* A child that does not keep to the rules is ended; the watcher then tells of its death. */
+static void condemn(struct tree_child *c)
+{
+    c->state = CHILD_BROKEN;
+    a64_store_release(&c->line->to_worker.head, a64_load_acquire(&c->line->to_worker.tail));
+    tree_child_kill(c);
+}
+
+/* It runs them in the order in which it got them. */
+static uint32_t oldest_in_flight(struct tree_child *c)
+{
+    c->in_flight--;
+    return c->flight[c->flight_first++ % TREE_CREDITS];
+}
+
+static void take_done(struct tree *t, struct tree_child *c, const struct record *r)
+{
+    uint32_t number = (uint32_t)r->head.key;
+    struct slot *s;
+
+    if (c->in_flight == 0 || c->flight[c->flight_first % TREE_CREDITS] != number ||
+        tree_slot(t, number)->seq != r->head.key >> 32) {
+        condemn(c);
+        return;
+    }
+    s = tree_slot(t, oldest_in_flight(c));
+    c->tasks++;
+    if (r->head.status < 0) {
+        tree_fail_task(t, s, (int)c->index, r->head.status, (const char *)r->body);
+    } else {
+        tree_task_of(t, s)->run->report.done++;
+        tree_complete(t, s, PTO_OK);
+    }
+}
+
+static void take_answer(struct tree *t, const struct tree_child *c, const struct record *r)
+{
+    for (struct tree_request *q = t->requests; q != NULL; q = q->next)
+        if (q->key == r->head.key && q->child == c->index) {
+            q->is_answered = true;
+            q->status = r->head.status;
+            memcpy(q->text, r->body, sizeof(q->text));
+            tree_note(t);
+        }
+}
+
+static void take_record(struct tree *t, struct tree_child *c, struct record *r)
+{
+    r->body[r->head.body_bytes < TREE_TEXT ? r->head.body_bytes : TREE_TEXT - 1] = '\0';
+    if (r->head.kind == RECORD_DONE) {
+        take_done(t, c, r);
+    } else if (r->head.kind == RECORD_ANSWERED) {
+        take_answer(t, c, r);
+    } else if (r->head.kind == RECORD_READY && c->state == CHILD_STARTING) {
+        c->ready_status = r->head.status;
+        memcpy(c->text, r->body, sizeof(c->text));
+        c->state = r->head.status < 0 ? CHILD_BROKEN : CHILD_READY;
+        tree_note(t);
+    } else {
+        condemn(c);
+    }
+}
+
+static void read_child(struct tree *t, struct tree_child *c)
+{
+    struct record r;
+
+    while (c->state == CHILD_READY || c->state == CHILD_STARTING) {
+        switch (channel_read(&c->in, &r)) {
+        case CHANNEL_EMPTY:
+            return;
+        case CHANNEL_RECORD:
+            take_record(t, c, &r);
+            break;
+        case CHANNEL_BROKEN:
+            condemn(c);
+            return;
+        }
+    }
+}
+
+/* Takes the whole group out of the queues; its members fail or are skipped. */
+static void fail_queued(struct tree *t, uint32_t number)
+{
+    struct tree_group *g = t->task[number].group;
+    uint32_t count = g != NULL ? g->count : 1;
+    uint32_t member[TREE_CHILDREN_MAX] = { number };
+
+    if (g != NULL)
+        memcpy(member, g->member, count * sizeof(member[0]));
+    for (uint32_t i = 0; i < count; i++) {
+        struct tree_task *k = &t->task[member[i]];
+
+        queue_drop(t, k->child >= 0 ? &t->child[k->child].queue : &t->flexible, member[i]);
+        t->ready_count--;
+    }
+    for (uint32_t i = 0; i < count; i++)
+        tell_nobody(
+            t, tree_slot(t, member[i]),
+            t->task[number].child >= 0 ? 1ull << t->task[number].child : t->task[number].children);
+}
+
+/* The process has gone: nothing of it writes to memory any more. */
+static void bury(struct tree *t, struct tree_child *c)
+{
+    uint64_t ready;
+    char how[128], text[256];
+
+    read_child(t, c); /* what it said before */
+    c->state = CHILD_DEAD;
+    tree_child_tell_end(c, how, sizeof(how));
+    snprintf(text, sizeof(text),
+             "the child %s while it had the task: what the task did is not known", how);
+    while (c->in_flight != 0)
+        tree_fail_task(t, tree_slot(t, oldest_in_flight(c)), (int)c->index, PTO_EPEER, text);
+    while (c->queue.first != 0)
+        fail_queued(t, c->queue.first);
+    ready = ready_children(t);
+    for (uint32_t i = t->flexible.first, next; i != 0; i = next) {
+        next = t->task[i].next;
+        if ((t->task[i].children & ready) == 0)
+            fail_queued(t, i);
+    }
+    for (struct tree_request *q = t->requests; q != NULL; q = q->next)
+        if (q->child == c->index && !q->is_answered) {
+            q->is_answered = true;
+            q->status = PTO_EPEER;
+            snprintf(q->text, sizeof(q->text), "child %u %s", c->index, how);
+        }
+    a64_store_release(&c->line->to_worker.head, a64_load_acquire(&c->line->to_worker.tail));
+    a32_store_release(&c->is_buried, 1);
+    tree_note(t);
+}
+
+void tree_drive(struct tree *t)
+{
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_child *c = &t->child[i];
+        bool has_ended = a32_load_acquire(&c->has_ended) != 0; /* before its last words are read */
+
+        read_child(t, c);
+        if (has_ended && a32_load_relaxed(&c->is_buried) == 0) /* written under the lock */
+            bury(t, c);
+    }
+    tree_dispatch(t);
+}
+
+bool tree_has_news(struct tree *t)
+{
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_child *c = &t->child[i];
+        const struct stream *in = &c->line->to_worker;
+
+        if (a64_load_acquire(&in->tail) != a64_load_relaxed(&in->head) || /* a look */
+            a32_load_acquire(&c->has_ended) != a32_load_relaxed(&c->is_buried))
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Callables: what children load, and who has which. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/os.h"
+#include "base/sized.h"
+#include "tree/tree.h"
+
+enum { FILE_MAX = 1 << 30 };
+#define ANSWER_NS 60000000000ull /* a child may be in the middle of a task */
+
+struct tree_callable *tree_find_callable(struct tree *t, uint64_t number)
+{
+    uint64_t index = (number & UINT32_MAX) - 1;
+    struct tree_callable *k = index < TREE_CALLABLES ? &t->callable[index] : NULL;
+
+    return k != NULL && k->users != 0 && k->is_settled && k->generation == number >> 32 ? k : NULL;
+}
+
+static uint64_t number_of(const struct tree *t, const struct tree_callable *k)
+{
+    return (uint64_t)k->generation << 32 | (uint64_t)(k - t->callable + 1);
+}
+
+/* ---- requests ---- */
+
+static bool is_answered(void *context)
+{
+    return ((const struct tree_request *)context)->is_answered;
+}
+
+struct room {
+    const struct tree_child *child;
+    struct channel *out;
+    uint32_t bytes;
+};
+
+static bool has_room(void *context)
+{
+    const struct room *room = context;
+
+    return room->child->state != CHILD_READY || channel_has_room(room->out, room->bytes);
+}
+
+/* Sends a request to each of the children, and waits for all answers. The first refusal is told. */
+static int ask(struct tree *t, const struct record_head *head, const struct wire_load *load,
+               uint64_t children, uint64_t *agreed_out, struct pto_error *error)
+{
+    struct tree_request request[TREE_CHILDREN_MAX] = { { .next = NULL } };
+    uint64_t deadline_ns = os_now_ns() + ANSWER_NS;
+    struct record_part part = { load, load != NULL ? sizeof(*load) : 0 };
+    int status = PTO_OK;
+
+    *agreed_out = 0;
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_child *c = &t->child[i];
+        struct room room = { c, &c->out, part.size };
+        struct record_head whole = *head;
+
+        if ((children >> i & 1) == 0)
+            continue;
+        whole.key = request[i].key = ++t->key;
+        request[i].child = i;
+        request[i].next = t->requests;
+        t->requests = &request[i];
+        (void)tree_await(t, has_room, &room, deadline_ns);
+        if (c->state == CHILD_READY && channel_write(&c->out, &whole, &part, load != NULL)) {
+            bell_ring(&c->line->bell);
+        } else {
+            request[i].is_answered = true;
+            request[i].status = PTO_EPEER;
+            snprintf(request[i].text, sizeof(request[i].text), "it is dead, or takes nothing");
+        }
+    }
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_request **link = &t->requests;
+
+        if ((children >> i & 1) == 0)
+            continue;
+        if (tree_await(t, is_answered, &request[i], deadline_ns) < 0) {
+            request[i].status = PTO_ETIMEOUT;
+            snprintf(request[i].text, sizeof(request[i].text), "no answer within 60 s");
+        }
+        while (*link != &request[i])
+            link = &(*link)->next;
+        *link = request[i].next;
+        if (request[i].status >= 0)
+            *agreed_out |= 1ull << i;
+        else if (status >= 0 || request[i].status == PTO_ETIMEOUT) /* which says most */
+            status = error_tell(error, request[i].status, "child %u: %s", i, request[i].text);
+    }
+    return status;
+}
+
+int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64_t *loaded_out,
+              struct pto_error *error)
+{
+    const struct record_head head = { .kind = RECORD_LOAD, .value = (uint64_t)(k - t->callable) };
+    struct wire_load load = { .bytes = k->byte_count };
+    char *memory = arena_take(t->arena, k->byte_count);
+    int status;
+
+    *loaded_out = 0;
+    if (memory == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no shared memory left for '%s'", k->name);
+    memcpy(memory, k->bytes, k->byte_count);
+    load.addr = (uint64_t)(uintptr_t)memory;
+    load.form =
+        k->byte_count > 4 && memcmp(k->bytes, "\177ELF", 4) == 0 ? LOAD_OBJECT : LOAD_ARTEFACT;
+    memcpy(load.symbol, k->symbol, sizeof(load.symbol));
+    memcpy(load.name, k->name, sizeof(load.name));
+    status = ask(t, &head, &load, children, loaded_out, error);
+    if (status != PTO_ETIMEOUT) /* else somebody may still read it: it is kept until the end */
+        arena_give(t->arena, memory);
+    return status;
+}
+
+static void unload(struct tree *t, const struct tree_callable *k, uint64_t children)
+{
+    const struct record_head head = { .kind = RECORD_UNLOAD, .value = (uint64_t)(k - t->callable) };
+    uint64_t agreed;
+
+    (void)ask(t, &head, NULL, children, &agreed,
+              NULL); /* who does not answer is dead, or will be */
+}
+
+/* ---- registering ---- */
+
+static void free_callable(struct tree_callable *k)
+{
+    uint32_t generation = k->generation;
+
+    free(k->bytes);
+    *k = (struct tree_callable){ .generation = generation };
+}
+
+void tree_forget_callables(struct tree *t)
+{
+    for (uint32_t i = 0; i < TREE_CALLABLES; i++)
+        free_callable(&t->callable[i]);
+}
+
+/* The children that are meant; 0: the error says why there are none. */
+static uint64_t choose_children(const struct tree *t, const struct pto_worker_callable *params,
+                                struct pto_error *error)
+{
+    uint64_t chips = t->chip_count == 64 ? UINT64_MAX : (1ull << t->chip_count) - 1;
+    uint64_t all = t->child_count == 64 ? UINT64_MAX : (1ull << t->child_count) - 1;
+    uint64_t fit = params->kind == PTO_CHILD_CHIP ? chips : all & ~chips;
+
+    if (fit == 0)
+        (void)error_tell(error, PTO_EINVAL, "the worker has no %s",
+                         params->kind == PTO_CHILD_CHIP ? "chips" : "SUB workers");
+    else if ((params->children & ~fit) != 0)
+        (void)error_tell(error, PTO_EINVAL, "children %#llx are not all %s of the worker",
+                         (unsigned long long)params->children,
+                         params->kind == PTO_CHILD_CHIP ? "chips" : "SUB workers");
+    else
+        return params->children != 0 ? params->children : fit;
+    return 0;
+}
+
+/* Fills a callable from the parameters; the bytes are its own then. */
+static int prepare(const struct tree *t, const struct pto_worker_callable *params,
+                   struct tree_callable *k, struct pto_error *error)
+{
+    const char *symbol = params->symbol != NULL ? params->symbol : "";
+    const char *name = params->name != NULL ? params->name
+                       : symbol[0] != '\0'  ? symbol
+                                            : "callable";
+    struct digest_state state;
+    char *bytes = NULL;
+    size_t size = params->byte_count;
+
+    *k = (struct tree_callable){ .kind = params->kind,
+                                 .children = choose_children(t, params, error) };
+    if (k->children == 0)
+        return PTO_EINVAL;
+    if (params->kind == PTO_CHILD_SUB && symbol[0] == '\0')
+        return error_tell(error, PTO_EINVAL, "a function for SUB workers needs its name: symbol");
+    if (strlen(symbol) >= TREE_SYMBOL)
+        return error_tell(error, PTO_EINVAL, "the symbol has more than %d bytes", TREE_SYMBOL - 1);
+    if ((params->bytes == NULL) == (params->path == NULL) || (params->bytes != NULL && size == 0))
+        return error_tell(error, PTO_EINVAL, "a callable has either bytes or a path");
+    if (params->path != NULL && file_read(params->path, FILE_MAX, &bytes, &size) < 0)
+        return error_tell(error, PTO_ELOAD, "%.300s cannot be read: %s", params->path,
+                          strerror(errno));
+    if (params->bytes != NULL && (bytes = malloc(size)) != NULL)
+        memcpy(bytes, params->bytes, size);
+    if (bytes == NULL || size == 0) {
+        free(bytes);
+        return error_tell(error, bytes == NULL ? PTO_ENOMEM : PTO_EFORMAT, "the callable is empty");
+    }
+    k->bytes = bytes;
+    k->byte_count = size;
+    snprintf(k->symbol, sizeof(k->symbol), "%s", symbol);
+    snprintf(k->name, sizeof(k->name), "%s", name);
+    (void)pto_text_clean(k->name, true);
+    digest_begin(&state);
+    digest_add(&state, &k->kind, sizeof(k->kind));
+    digest_add(&state, &k->children, sizeof(k->children));
+    digest_add_text(&state, k->symbol);
+    digest_add(&state, bytes, size);
+    digest_end(&state, &k->digest);
+    return PTO_OK;
+}
+
+static bool is_settled(void *context)
+{
+    const struct tree_callable *k = context;
+
+    return k->users == 0 || k->is_settled;
+}
+
+/* One with the same digest; another thread may be about to register it. NULL: none. */
+static struct tree_callable *find_equal(struct tree *t, const struct digest *digest)
+{
+    for (uint32_t i = 0; i < TREE_CALLABLES; i++) {
+        struct tree_callable *k = &t->callable[i];
+
+        if (k->users != 0 && digest_is_equal(&k->digest, digest)) {
+            (void)tree_await(t, is_settled, k, os_now_ns() + ANSWER_NS);
+            if (k->users != 0 && k->is_settled && digest_is_equal(&k->digest, digest))
+                return k;
+        }
+    }
+    return NULL;
+}
+
+static int add_callable(struct tree *t, struct tree_callable *made, uint64_t *callable_out,
+                        struct pto_error *error)
+{
+    struct tree_callable *k = find_equal(t, &made->digest);
+    uint64_t loaded;
+    int status;
+
+    if (k != NULL) {
+        k->users++;
+        *callable_out = number_of(t, k);
+        free(made->bytes);
+        return PTO_OK;
+    }
+    for (k = t->callable; k < t->callable + TREE_CALLABLES && (k->users != 0 || k->is_burnt); k++) {
+    }
+    if (k == t->callable + TREE_CALLABLES) {
+        free(made->bytes);
+        return error_tell(error, PTO_EAGAIN, "there are %d callables already", TREE_CALLABLES);
+    }
+    made->generation = k->generation + 1;
+    *k = *made;
+    k->users = 1;
+    status = tree_load(t, k, k->children, &loaded, error);
+    if (status < 0) {
+        unload(t, k, loaded);
+        free_callable(k);
+        k->is_burnt = status == PTO_ETIMEOUT; /* a child may load it yet */
+    } else {
+        k->is_settled = true;
+        *callable_out = number_of(t, k);
+    }
+    tree_note(t);
+    return status;
+}
+
+int pto_worker_register(struct pto_worker *worker, const struct pto_worker_callable *given,
+                        uint64_t *callable_out)
+{
+    struct pto_worker_callable params;
+    struct tree_callable made;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    pto_worker_callable_init(&params);
+    if (status < 0)
+        return status;
+    if (callable_out == NULL || sized_read(&params, sizeof(params), given) < 0)
+        return PTO_EINVAL;
+    if (params.error != NULL)
+        params.error->level = 3;
+    status = prepare(t, &params, &made, params.error);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&t->lock);
+    status = add_callable(t, &made, callable_out, params.error);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+int pto_worker_unregister(struct pto_worker *worker, uint64_t callable)
+{
+    struct tree_callable *k;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    k = tree_find_callable(t, callable);
+    if (k == NULL) {
+        status = PTO_EINVAL;
+    } else if (k->users > 1) {
+        k->users--;
+    } else if (k->tasks != 0) {
+        status = PTO_EBUSY;
+    } else {
+        k->is_settled = false; /* nobody finds it from here on */
+        unload(t, k, k->children);
+        free_callable(k);
+        tree_note(t);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs of a worker as callers see them, and who drives them. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/sized.h"
+#include "host/handle.h"
+#include "pto/run.h"
+#include "tree/tree.h"
+
+/* ---- driving ---- */
+
+struct look {
+    struct tree *tree;
+    uint32_t changes;
+};
+
+static bool has_news(void *context)
+{
+    const struct look *l = context;
+
+    return a32_load_acquire(&l->tree->changes) != l->changes || tree_has_news(l->tree);
+}
+
+/* Until something happens. The lock is left meanwhile. False: the deadline has passed. */
+static bool await_news(struct tree *t, uint64_t deadline_ns)
+{
+    struct look l = { t, a32_load_relaxed(&t->changes) }; /* under the lock */
+    bool is_there;
+
+    pthread_mutex_unlock(&t->lock);
+    is_there = bell_await(&t->shared->bell, has_news, &l, t->patience, deadline_ns);
+    pthread_mutex_lock(&t->lock);
+    return is_there;
+}
+
+/* Nobody waits any more, but there is something to be driven. */
+static void hand_over(struct tree *t)
+{
+    if (t->waiting != 0 || t->runs == NULL || !t->is_parked)
+        return;
+    t->is_parked = false;
+    (void)a32_add_acq_rel(&t->work, 1);
+    os_wake(&t->work, 1);
+}
+
+int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint64_t deadline_ns)
+{
+    bool is_late = false;
+    bool is_so;
+
+    t->waiting++;
+    for (;;) {
+        tree_drive(t);
+        is_so = holds(context);
+        if (is_so || is_late)
+            break;
+        is_late = !await_news(t, deadline_ns);
+    }
+    t->waiting--;
+    hand_over(t);
+    return is_so ? PTO_OK : PTO_ETIMEOUT;
+}
+
+static void *background_main(void *context)
+{
+    struct tree *t = context;
+
+    pthread_mutex_lock(&t->lock);
+    while (a32_load_acquire(&t->is_closing) == 0) {
+        if (t->waiting != 0 || t->runs == NULL) {
+            uint32_t work = a32_load_relaxed(&t->work); /* under the lock */
+
+            t->is_parked = true;
+            pthread_mutex_unlock(&t->lock);
+            (void)os_wait(&t->work, work, UINT64_MAX);
+            pthread_mutex_lock(&t->lock);
+            t->is_parked = false;
+            continue;
+        }
+        tree_drive(t);
+        if (t->runs != NULL)
+            (void)await_news(t, UINT64_MAX);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return NULL;
+}
+
+int tree_background_start(struct tree *t)
+{
+    int status = os_thread_start(&t->background, background_main, t);
+
+    t->has_background = status == PTO_OK;
+    return status;
+}
+
+void tree_background_stop(struct tree *t)
+{
+    if (!t->has_background)
+        return;
+    a32_store_release(&t->is_closing, 1);
+    (void)a32_add_acq_rel(&t->work, 1);
+    os_wake(&t->work, 1);
+    bell_wake(&t->shared->bell);
+    (void)a32_add_acq_rel(&t->changes, 1);
+    bell_wake(&t->shared->bell);
+    pthread_join(t->background, NULL);
+    t->has_background = false;
+}
+
+/* ---- the life of a run ---- */
+
+void tree_run_ended(struct tree_run *run)
+{
+    struct tree *t = run->tree;
+    struct tree_run **link = &t->runs;
+
+    while (*link != run)
+        link = &(*link)->next;
+    *link = run->next;
+    run->report.ns = os_now_ns() - run->begin_ns;
+    a32_store_release(&run->has_ended, 1); /* whoever frees it now waits for the lock */
+    if (run->event >= 0)
+        (void)eventfd_write(run->event, 1);
+    tree_note(t);
+}
+
+static bool is_free(void *context)
+{
+    return ((const struct tree *)context)->building == NULL;
+}
+
+/* Scopes that the orchestration left open are an error of its own. */
+static void end_scopes(struct tree *t, struct tree_run *run)
+{
+    struct pto_error error;
+
+    if (t->graph.scope_count > 1) {
+        pto_error_init(&error);
+        error.level = 3;
+        (void)error_tell(&error, PTO_EARGS, "the orchestration left %u scopes open",
+                         t->graph.scope_count - 1);
+        tree_run_fail(run, -1, &error);
+    }
+    while (t->graph.scope_count > 0)
+        (void)graph_scope_end(&t->graph);
+}
+
+/* Calls the orchestration, one at a time, and submits its tasks. The lock is not held. */
+static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *context)
+{
+    struct pto_level *level = handle_create(HANDLE_LEVEL, run);
+    int status;
+
+    if (level == NULL)
+        return PTO_ENOMEM;
+    pthread_mutex_lock(&t->lock);
+    if (t->building != NULL && pthread_equal(t->building->builder, pthread_self())) {
+        status = PTO_EBUSY;
+        goto unlock;
+    }
+    status = tree_await(t, is_free, t, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS);
+    if (status >= 0)
+        status = tree_graph_refresh(t);
+    if (status >= 0)
+        status = graph_scope_begin(&t->graph, PTO_SCOPE_AUTO, NULL);
+    if (status < 0)
+        goto unlock;
+    run->builder = pthread_self();
+    run->begin_ns = os_now_ns();
+    run->is_building = true;
+    run->next = t->runs;
+    t->runs = run;
+    t->building = run;
+    pthread_mutex_unlock(&t->lock);
+
+    fn(level, context);
+
+    pthread_mutex_lock(&t->lock);
+    end_scopes(t, run);
+    t->building = NULL;
+    run->is_building = false;
+    t->run_count++;
+    if (run->live == 0)
+        tree_run_ended(run);
+    else
+        tree_note(t); /* others may build */
+
+unlock:
+    pthread_mutex_unlock(&t->lock);
+    (void)handle_destroy(HANDLE_LEVEL, level);
+    return status;
+}
+
+static struct tree_run *make_run(struct tree *t)
+{
+    struct tree_run *run = calloc(1, sizeof(*run));
+
+    if (run == NULL)
+        return NULL;
+    run->tree = t;
+    run->event = -1;
+    pto_worker_report_init(&run->report);
+    return run;
+}
+
+/* Frees a run that has ended. */
+static int dispose(struct tree_run *run, struct pto_worker_report *report)
+{
+    struct tree *t = run->tree;
+    int status = run->report.error.status;
+
+    sized_write(report, &run->report, sizeof(run->report));
+    pthread_mutex_lock(&t->lock);
+    t->run_count--;
+    pthread_mutex_unlock(&t->lock);
+    if (run->event >= 0)
+        close(run->event);
+    free(run);
+    return status;
+}
+
+static bool has_ended(void *context)
+{
+    return a32_load_acquire(&((const struct tree_run *)context)->has_ended) != 0;
+}
+
+int pto_worker_run(struct pto_worker *worker, pto_level_fn orchestration, void *context,
+                   struct pto_worker_report *report)
+{
+    struct tree_run *run;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (orchestration == NULL || !sized_is_valid(report))
+        return PTO_EINVAL;
+    run = make_run(t);
+    if (run == NULL)
+        return PTO_ENOMEM;
+    status = build(t, run, orchestration, context);
+    if (status < 0) {
+        free(run);
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    (void)tree_await(t, has_ended, run, UINT64_MAX);
+    pthread_mutex_unlock(&t->lock);
+    return dispose(run, report);
+}
+
+int pto_worker_launch(struct pto_worker *worker, pto_level_fn orchestration, void *context,
+                      struct pto_worker_run **run_out)
+{
+    struct tree_run *run;
+    struct pto_worker_run *handle;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (orchestration == NULL || run_out == NULL)
+        return PTO_EINVAL;
+    run = make_run(t);
+    handle = run != NULL ? handle_create(HANDLE_WORKER_RUN, run) : NULL;
+    if (handle == NULL) {
+        free(run);
+        return PTO_ENOMEM;
+    }
+    run->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    status = run->event >= 0 ? build(t, run, orchestration, context) : PTO_ESYSTEM;
+    if (status < 0) {
+        (void)handle_destroy(HANDLE_WORKER_RUN, handle);
+        if (run->event >= 0)
+            close(run->event);
+        free(run);
+        return status;
+    }
+    pthread_mutex_lock(&t->lock);
+    hand_over(t);
+    pthread_mutex_unlock(&t->lock);
+    *run_out = handle;
+    return PTO_OK;
+}
+
+/* NULL with a status. */
+static struct tree_run *run_get(const struct pto_worker_run *handle, int *status_out)
+{
+    struct tree_run *run = handle_get(HANDLE_WORKER_RUN, handle);
+
+    *status_out = run == NULL ? PTO_EINVAL : *run->tree->own_process == 0 ? PTO_EFORKED : PTO_OK;
+    return run;
+}
+
+int pto_worker_run_poll(struct pto_worker_run *handle)
+{
+    int status;
+    struct tree_run *run = run_get(handle, &status);
+
+    if (status < 0)
+        return status;
+    return has_ended(run) ? PTO_RUN_ENDED : PTO_RUN_PENDING;
+}
+
+int pto_worker_run_wait(struct pto_worker_run *handle, uint64_t timeout_ns)
+{
+    int status;
+    struct tree_run *run = run_get(handle, &status);
+    uint64_t now = os_now_ns();
+
+    if (status < 0)
+        return status;
+    if (timeout_ns == 0)
+        timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
+    pthread_mutex_lock(&run->tree->lock);
+    status = tree_await(run->tree, has_ended, run,
+                        timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns);
+    pthread_mutex_unlock(&run->tree->lock);
+    return status < 0 ? status : run->report.error.status;
+}
+
+int pto_worker_run_cancel(struct pto_worker_run *handle)
+{
+    struct pto_error error;
+    int status;
+    struct tree_run *run = run_get(handle, &status);
+
+    if (status < 0)
+        return status;
+    pto_error_init(&error);
+    error.level = 3;
+    (void)error_tell(&error, PTO_ECANCELED, "the run was cancelled");
+    pthread_mutex_lock(&run->tree->lock);
+    tree_drive(run->tree);
+    if (!has_ended(run) && !run->is_cancelled) {
+        run->is_cancelled = true;
+        tree_run_fail(run, -1, &error);
+        tree_withdraw(run->tree, run);
+        tree_dispatch(run->tree); /* a group of it may have been in the way */
+    }
+    pthread_mutex_unlock(&run->tree->lock);
+    return PTO_OK;
+}
+
+int pto_worker_run_fd(struct pto_worker_run *handle)
+{
+    int status;
+    struct tree_run *run = run_get(handle, &status);
+
+    return status < 0 ? status : run->event;
+}
+
+int pto_worker_run_finish(struct pto_worker_run *handle, struct pto_worker_report *report)
+{
+    int status;
+    struct tree_run *run = run_get(handle, &status);
+
+    if (status < 0)
+        return status;
+    if (!sized_is_valid(report))
+        return PTO_EINVAL;
+    if (!has_ended(run))
+        return PTO_EBUSY;
+    if (handle_destroy(HANDLE_WORKER_RUN, handle) == NULL)
+        return PTO_EINVAL;
+    return dispose(run, report);
+}

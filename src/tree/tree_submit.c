@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The graph of a worker: what orchestrations submit. One for all runs, so that they depend on each other. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "graph/submit.h"
+#include "host/handle.h"
+#include "host/sentences.h"
+#include "tree/tree.h"
+
+enum {
+    POOL_UNIT_LOG = 26,
+    TASKS_FIRST = 1024,
+    SLOTS_AHEAD = 256
+}; /* 64 MiB of addresses per share of a pool */
+#define ENGINE_BYTES (8ull << 30)
+#define ROOM_NS 600000000000ull
+
+/* ---- open and close ---- */
+
+static void reserve_pool(struct pool *pool, uint64_t share, void *context)
+{
+    struct tree *t = context;
+    uint64_t bytes = share << POOL_UNIT_LOG;
+
+    if (pool == &t->graph.heap_pool) /* outputs lie where the children see them */
+        *pool = (struct pool){
+            .base = t->heap, .limit = t->heap_bytes, .max = t->heap_bytes, .owner = &t->heap_budget
+        };
+    else
+        *pool = (struct pool){ .base = os_reserve(bytes), .max = bytes, .owner = &t->budget };
+}
+
+static void check_pool(struct pool *pool, uint64_t share, void *context)
+{
+    (void)share;
+    if (pool->base == NULL)
+        *(bool *)context = false;
+}
+
+static void release_pool(struct pool *pool, uint64_t share, void *context)
+{
+    struct tree *t = context;
+
+    (void)share;
+    if (pool != &t->graph.heap_pool)
+        os_release(pool->base, pool->max);
+}
+
+static void no_kernel(int64_t *args)
+{
+    (void)args;
+}
+
+static int start_graph(struct tree *t)
+{
+    const struct graph_params params = {
+        .kernels = &t->kernel, .kernel_count = 1, .deps = PTO_DEPS_SAFE, .clusters = 1
+    };
+
+    t->is_graph_broken = false;
+    return graph_start(&t->graph, &params);
+}
+
+int tree_graph_open(struct tree *t)
+{
+    bool is_whole = true;
+
+    t->budget.max = ENGINE_BYTES;
+    t->heap_budget.max = t->heap_budget.used = t->heap_bytes;
+    t->kernel = (struct graph_kernel){ no_kernel, PTO_CORE_TYPES };
+    t->task = calloc(TASKS_FIRST, sizeof(*t->task));
+    t->task_room = TASKS_FIRST;
+    graph_each_pool(&t->graph, reserve_pool, t);
+    graph_each_pool(&t->graph, check_pool, &is_whole);
+    return is_whole && t->task != NULL ? start_graph(t) : PTO_ENOMEM;
+}
+
+void tree_graph_close(struct tree *t)
+{
+    graph_each_pool(&t->graph, release_pool, t);
+    free(t->task);
+}
+
+int tree_graph_refresh(struct tree *t)
+{
+    if (t->graph.live != 0 || (!t->is_graph_broken && t->graph.seq < TREE_SEQ_MAX))
+        return PTO_OK;
+    return start_graph(t);
+}
+
+/* For the next task and the joins that come with it, whose slots may have new numbers. */
+static int make_room(struct tree *t)
+{
+    uint32_t room = t->task_room;
+    struct tree_task *grown;
+
+    if (t->graph.info_count + SLOTS_AHEAD <= room)
+        return PTO_OK;
+    room *= 2;
+    grown = realloc(t->task, room * sizeof(*grown));
+    if (grown == NULL)
+        return PTO_ENOMEM;
+    memset(grown + t->task_room, 0, (room - t->task_room) * sizeof(*grown));
+    t->task = grown;
+    t->task_room = room;
+    return PTO_OK;
+}
+
+/* ---- errors ---- */
+
+void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error)
+{
+    if (run->report.error.status < 0)
+        return;
+    run->report.error = *error;
+    run->report.error.size = sizeof(*error);
+    run->report.child = child;
+}
+
+static int refuse(struct tree_run *run, struct pto_error *error, const struct pto_site *site)
+{
+    error->level = 3;
+    if (site != NULL && error->site.file == NULL) {
+        char text[PTO_ERROR_TEXT_MAX];
+
+        error->site = *site;
+        snprintf(text, sizeof(text), "%.120s:%d: %.360s", site->file, site->line, error->text);
+        memcpy(error->text, text, sizeof(text));
+    }
+    tree_run_fail(run, -1, error);
+    return error->status;
+}
+
+/* What the graph did not take, in the words that a chip has for it. */
+static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
+                           const struct pto_args *args, const struct pto_site *site)
+{
+    const struct graph_refusal *r = &t->graph.refusal;
+    struct chip_result result;
+    struct callable c;
+    struct pto_error error;
+
+    memset(&result, 0, sizeof(result));
+    memset(&c, 0, sizeof(c));
+    result.failure = (struct failure){ .status = status,
+                                       .fault = r->fault,
+                                       .argument = r->argument,
+                                       .kernel = -1,
+                                       .task = pto_task_id_invalid(),
+                                       .value = { r->value } };
+    if (site != NULL)
+        result.failure.site = *site;
+    if (r->fault == FAULT_ARGS_ERROR && args != NULL && args->error != NULL)
+        snprintf(result.failure.text, sizeof(result.failure.text), "%s", args->error);
+    failure_add_refusal(&result.failure, args, NULL);
+    pto_error_init(&error);
+    if (status == PTO_ENOMEM) {
+        t->is_graph_broken = true;
+        (void)error_tell(&error, PTO_ENOMEM,
+                         "the memory of the worker is full: no more tasks until those that are "
+                         "there have ended");
+        return refuse(run, &error, site);
+    }
+    sentence_write(&result, &c, &error);
+    error.status = status;
+    error.level = 3;
+    tree_run_fail(run, -1, &error);
+    return status;
+}
+
+/* ---- what an orchestration calls ---- */
+
+/* The run that the level stands for, with the lock taken; NULL: not by this thread, or not now. */
+static struct tree_run *enter(struct pto_level *level)
+{
+    struct tree_run *run = handle_get(HANDLE_LEVEL, level);
+
+    if (run == NULL || !pthread_equal(run->builder, pthread_self()) || *run->tree->own_process == 0)
+        return NULL;
+    pthread_mutex_lock(&run->tree->lock);
+    return run;
+}
+
+static int leave(struct tree_run *run, int status)
+{
+    pthread_mutex_unlock(&run->tree->lock);
+    return status;
+}
+
+static bool has_room(void *context)
+{
+    const struct tree *t = context;
+
+    return t->graph.live < TREE_LIVE_MAX;
+}
+
+/* Waits until there is room for another task. */
+static int await_room(struct tree_run *run, const struct pto_site *site)
+{
+    struct tree *t = run->tree;
+    struct pto_error error;
+
+    if (has_room(t) || tree_await(t, has_room, t, os_now_ns() + ROOM_NS) >= 0)
+        return PTO_OK;
+    pto_error_init(&error);
+    (void)error_tell(&error, PTO_ETIMEOUT,
+                     "there are %u tasks, and for 10 minutes there was no room for another one",
+                     t->graph.live);
+    return refuse(run, &error, site);
+}
+
+/* What a submit asks for, and whether it can be had. */
+static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *children,
+                        const struct pto_args *args, struct pto_error *error)
+{
+    uint64_t ready = 0;
+    char how[128];
+
+    if (args == NULL || k == NULL)
+        return error_tell(error, PTO_EINVAL,
+                          args == NULL ? "there are no arguments"
+                                       : "there is no such callable; register it first");
+    if (args->block_count != 1 || args->is_sync_start || args->predicate != NULL ||
+        args->passed != 0 || args->timing_slot != -1)
+        return error_tell(error, PTO_ENOSUP,
+                          "tasks of level 3 have no blocks, predicates, passed scalars or timing");
+    if (*children == 0)
+        *children = k->children;
+    if ((*children & ~k->children) != 0)
+        return error_tell(error, PTO_EINVAL, "callable '%s' is not registered for all of %#llx",
+                          k->name, (unsigned long long)*children);
+    if (args->error == NULL && tree_use_tensors(t, args, children, error) < 0)
+        return error->status;
+    for (uint32_t i = 0; i < t->child_count; i++)
+        ready |= (uint64_t)child_is_ready(&t->child[i]) << i;
+    if ((*children & ready) != 0)
+        return PTO_OK;
+    if (args->error == NULL)
+        tree_undo_tensors(t, args, args->tensor_count);
+    tree_child_tell_end(&t->child[__builtin_ctzll(*children)], how, sizeof(how));
+    return error_tell(error, PTO_EPEER, "child %d %s; pto_worker_reopen starts it anew",
+                      __builtin_ctzll(*children), how);
+}
+
+/*
+ * A submit that was refused halfway: the graph has a slot for it, on which others may wait
+ * already. It becomes a task that runs nothing.
+ */
+static void adopt_refused(struct tree *t)
+{
+    uint32_t number = t->graph.recent[(t->graph.seq - 1) % GRAPH_RECENT];
+    struct slot *s = tree_slot(t, number);
+
+    t->graph.live++;
+    s->tensor_count = 0; /* not all of them are there */
+    t->task[number] = (struct tree_task){ 0 };
+    if (arm_task(&t->graph, s))
+        tree_ready(t, s);
+}
+
+/* One task, of a group or alone. On success *slot_out is its slot, and *is_ready_out whether it waits. */
+static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t children,
+                      const struct pto_args *args, const struct pto_site *site,
+                      struct tree_group *group, struct pto_outputs *out, uint32_t *number_out)
+{
+    static const struct pto_kernels kernels = { -1, 0, -1 };
+    struct tree *t = run->tree;
+    uint32_t before = t->graph.seq;
+    struct pto_error error;
+    struct slot *ready = NULL;
+    int status;
+
+    pto_error_init(&error);
+    status = check_submit(t, k, &children, args, &error);
+    if (status < 0)
+        return refuse(run, &error, site);
+    graph_catch_up(&t->graph);
+    status = t->is_graph_broken ? PTO_ENOMEM : make_room(t);
+    if (status >= 0)
+        status = graph_submit(&t->graph, &kernels, args, site, out, &ready);
+    port_assert(t->graph.info_count <= t->task_room);
+    if (status < 0) {
+        if (args->error == NULL)
+            tree_undo_tensors(t, args, args->tensor_count);
+        status = refuse_of_graph(t, run, status, args, site);
+        if (t->graph.seq != before && !t->is_graph_broken)
+            adopt_refused(t);
+        return status;
+    }
+    *number_out = t->graph.recent[(t->graph.seq - 1) % GRAPH_RECENT];
+    t->task[*number_out] = (struct tree_task){ .run = run,
+                                               .group = group,
+                                               .callable = (uint32_t)(k - t->callable),
+                                               .child = -1,
+                                               .children = children };
+    k->tasks++;
+    run->live++;
+    run->report.tasks++;
+    if (ready != NULL)
+        tree_ready(t, ready);
+    return PTO_OK;
+}
+
+struct pto_outputs pto_level_submit_at(struct pto_level *level, uint64_t callable,
+                                       uint64_t children, const struct pto_args *args,
+                                       const struct pto_site *site)
+{
+    struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
+    struct tree_run *run = enter(level);
+    uint32_t number;
+
+    if (run == NULL)
+        return out;
+    if (run->report.error.status >= 0) {
+        struct tree *t = run->tree;
+
+        if (await_room(run, site) >= 0 && submit_one(run, tree_find_callable(t, callable), children,
+                                                     args, site, NULL, &out, &number) >= 0)
+            tree_dispatch(t);
+        else
+            out = (struct pto_outputs){ pto_task_id_invalid(), 0, NULL };
+    }
+    (void)leave(run, 0);
+    return out;
+}
+
+/* ---- groups ---- */
+
+/* Whether t waits for s, maybe through joins. */
+static bool waits_for(const struct slot *s, const struct slot *t)
+{
+    const struct edge *e = aptr_load_relaxed(&s->successors); /* under the lock */
+
+    if (e == SLOT_SEALED)
+        return false;
+    for (; e != NULL; e = e->next)
+        if (e->self == t || (slot_is_join(e->self) && waits_for(e->self, t)))
+            return true;
+    return false;
+}
+
+static int check_group(struct tree *t, const struct tree_callable *k, const uint32_t *children,
+                       uint32_t count, struct pto_error *error)
+{
+    uint64_t taken = 0;
+
+    if (k == NULL)
+        return error_tell(error, PTO_EINVAL, "there is no such callable; register it first");
+    if (count == 0 || count > (uint32_t)__builtin_popcountll(k->children))
+        return error_tell(error, PTO_EINVAL,
+                          "a group of %u: callable '%s' has %d children, and each member needs one",
+                          count, k->name, __builtin_popcountll(k->children));
+    for (uint32_t i = 0; children != NULL && i < count; i++) {
+        if (children[i] >= t->child_count || (taken >> children[i] & 1) != 0)
+            return error_tell(error, PTO_EINVAL, "member %u of the group: child %u %s", i,
+                              children[i],
+                              children[i] >= t->child_count ? "does not exist" : "is taken");
+        taken |= 1ull << children[i];
+    }
+    return PTO_OK;
+}
+
+/* Submits the members. Returns how many; fewer than there are: it was refused. */
+static uint32_t submit_members(struct tree_run *run, struct tree_callable *k,
+                               const uint32_t *children, const struct pto_args *args,
+                               struct tree_group *g, uint32_t count, const struct pto_site *site,
+                               struct pto_outputs *outputs)
+{
+    struct tree *t = run->tree;
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
+        struct pto_error error;
+
+        g->count++;
+        g->left++;
+        g->waiting++;
+        if (submit_one(run, k, children != NULL ? 1ull << children[i] : 0, &args[i], site, g, &out,
+                       &g->member[i]) < 0) {
+            g->count--;
+            g->left--;
+            g->waiting--;
+            return i;
+        }
+        if (outputs != NULL)
+            outputs[i] = out;
+        for (uint32_t j = 0; j < i; j++)
+            if (waits_for(tree_slot(t, g->member[j]), tree_slot(t, g->member[i]))) {
+                pto_error_init(&error);
+                (void)error_tell(&error, PTO_EINVAL,
+                                 "members %u and %u of the group use the same memory, and one of "
+                                 "them writes it: they cannot start together",
+                                 j, i);
+                (void)refuse(run, &error, site);
+                /* It would wait for a member that waits for it: it is ready as far as the group goes. */
+                t->task[g->member[i]].group = NULL;
+                t->task[g->member[i]].is_poisoned = true;
+                g->count--;
+                g->left--;
+                g->waiting--;
+                return i;
+            }
+    }
+    return count;
+}
+
+int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const uint32_t *children,
+                              const struct pto_args *args, uint32_t count,
+                              struct pto_outputs *outputs, const struct pto_site *site)
+{
+    struct tree_run *run = enter(level);
+    struct tree_callable *k;
+    struct tree_group *g;
+    struct pto_error error;
+    struct tree *t;
+    int status;
+
+    if (run == NULL)
+        return PTO_EINVAL;
+    t = run->tree;
+    if (run->report.error.status < 0)
+        return leave(run, run->report.error.status);
+    pto_error_init(&error);
+    k = tree_find_callable(t, callable);
+    status = args == NULL ? error_tell(&error, PTO_EINVAL, "there are no arguments")
+                          : check_group(t, k, children, count, &error);
+    if (status < 0)
+        return leave(run, refuse(run, &error, site));
+    if (await_room(run, site) < 0)
+        return leave(run, run->report.error.status);
+    g = calloc(1, sizeof(*g) + count * sizeof(g->member[0]));
+    if (g == NULL) {
+        (void)error_tell(&error, PTO_ENOMEM, "there is no memory for a group");
+        return leave(run, refuse(run, &error, site));
+    }
+    g->waiting = g->left = 1; /* this call */
+    if (submit_members(run, k, children, args, g, count, site, outputs) < count)
+        g->is_skipped = true;
+    tree_group_submitted(t, g);
+    tree_dispatch(t);
+    return leave(run, run->report.error.status);
+}
+
+/* ---- scopes and buffers ---- */
+
+struct pto_outputs pto_level_alloc(struct pto_level *level, const struct pto_args *args)
+{
+    struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
+    struct tree_run *run = enter(level);
+    int status;
+
+    if (run == NULL)
+        return out;
+    if (run->report.error.status >= 0 && args != NULL) {
+        status =
+            run->tree->is_graph_broken ? PTO_ENOMEM : graph_alloc(&run->tree->graph, args, &out);
+        if (status < 0) {
+            (void)refuse_of_graph(run->tree, run, status, args, NULL);
+            out = (struct pto_outputs){ pto_task_id_invalid(), 0, NULL };
+        }
+    }
+    (void)leave(run, 0);
+    return out;
+}
+
+int pto_level_scope_begin(struct pto_level *level, enum pto_scope_mode mode)
+{
+    struct tree_run *run = enter(level);
+    int status;
+
+    if (run == NULL)
+        return PTO_EINVAL;
+    status = graph_scope_begin(&run->tree->graph, mode, NULL);
+    return leave(run, status < 0 ? refuse_of_graph(run->tree, run, status, NULL, NULL) : status);
+}
+
+int pto_level_scope_end(struct pto_level *level)
+{
+    struct tree_run *run = enter(level);
+    struct pto_error error;
+    int status;
+
+    if (run == NULL)
+        return PTO_EINVAL;
+    if (run->tree->graph.scope_count <= 1) { /* the first one is the run's own */
+        pto_error_init(&error);
+        (void)error_tell(&error, PTO_EINVAL, "a scope was ended that was not begun");
+        return leave(run, refuse(run, &error, NULL));
+    }
+    status = graph_scope_end(&run->tree->graph);
+    return leave(run, status);
+}
+
+int pto_level_status(struct pto_level *level)
+{
+    struct tree_run *run = enter(level);
+
+    return run == NULL ? PTO_EINVAL : leave(run, run->report.error.status);
+}
+
+int pto_level_fail(struct pto_level *level, int status, const char *text)
+{
+    struct tree_run *run = enter(level);
+    struct pto_error error;
+
+    if (run == NULL)
+        return PTO_EINVAL;
+    pto_error_init(&error);
+    (void)error_tell(&error, status < 0 ? status : PTO_EINVAL, "%s",
+                     text != NULL ? text : "the orchestration gave up");
+    return leave(run, refuse(run, &error, NULL));
+}

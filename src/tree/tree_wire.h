@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a worker shares with its children, apart from tensors: the memory that all of them
+ * have mapped at the same address begins with it.
+ */
+#ifndef PTO_TREE_WIRE_H
+#define PTO_TREE_WIRE_H
+
+#include "tree/bell.h"
+#include "tree/channel.h"
+
+enum {
+    TREE_CHILDREN_MAX = 64,
+    TREE_SYMBOL = 128, /* bytes of a function's name, its zero included */
+    TREE_NAME = 64,    /* of a callable's */
+    TREE_PLATFORM = 32,
+    TREE_TEXT = 512,    /* of a sentence */
+    TREE_MEMORY_FD = 3, /* of a child: the file behind that memory */
+    TREE_HELLO_FD = 4,  /* a struct tree_hello can be read from it */
+    TREE_FD_END = 5,
+};
+
+#define TREE_MAGIC 0x3133656572746f70ull
+
+/* What a child is told first, in a file of its own. */
+struct tree_hello {
+    uint64_t magic;
+    uint64_t addr; /* of the memory */
+    uint64_t bytes;
+    uint32_t hello_bytes; /* of this struct: parent and child are of the same build */
+    uint32_t child;
+    uint32_t generation;
+    uint32_t kind;          /* enum pto_child_kind */
+    uint32_t process_count; /* of the tree, the parent's included */
+    uint32_t clusters;      /* of a chip, as pto_device_params has them */
+    uint32_t workers;
+    int32_t parent;
+    uint64_t memory_max;
+    char platform[TREE_PLATFORM];
+};
+
+struct tree_line {
+    struct bell bell; /* the child's */
+    struct stream to_child;
+    struct stream to_worker;
+};
+
+struct tree_shared {
+    struct bell bell;        /* the worker's */
+    struct tree_line line[]; /* by child */
+};
+
+enum load_form { LOAD_ARTEFACT, LOAD_OBJECT };
+
+/* The body of RECORD_LOAD. */
+struct wire_load {
+    uint64_t addr; /* of the bytes, in the shared memory, until it is answered */
+    uint64_t bytes;
+    uint32_t form;            /* enum load_form */
+    char symbol[TREE_SYMBOL]; /* empty: the default */
+    char name[TREE_NAME];
+};
+
+#endif

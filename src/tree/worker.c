@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Workers as callers see them: open, close, children. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/sized.h"
+#include "base/spawn.h"
+#include "host/handle.h"
+#include "tree/tree.h"
+
+enum { ATTEMPTS = 8 }; /* of finding addresses that are free in all processes */
+#define MEMORY_DEFAULT (32ull << 30)
+#define MEMORY_MIN (64ull << 20)
+
+static int check_params(const struct pto_worker_params *given, struct pto_worker_params *params,
+                        struct pto_error *error);
+static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error);
+static void close_tree(struct tree *t);
+
+struct tree *worker_get(const struct pto_worker *worker, int *status_out)
+{
+    struct tree *t = handle_get(HANDLE_WORKER, worker);
+
+    *status_out = t == NULL ? PTO_EINVAL : *t->own_process == 0 ? PTO_EFORKED : PTO_OK;
+    return t;
+}
+
+/* ---- open ---- */
+
+int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **worker_out)
+{
+    struct pto_worker_params params;
+    struct pto_error why;
+    struct tree *t = NULL;
+    void *handle = NULL;
+    int status;
+
+    pto_error_init(&why);
+    why.level = 3;
+    pto_worker_params_init(&params);
+    status = worker_out == NULL ? error_tell(&why, PTO_EINVAL, "worker_out is NULL")
+                                : check_params(given, &params, &why);
+    for (uint32_t i = 0; status >= 0 && handle == NULL && i < ATTEMPTS; i++) {
+        t = calloc(1, sizeof(*t));
+        if (t == NULL) {
+            status = PTO_ENOMEM;
+            break;
+        }
+        t->params = params;
+        status = open_tree(t, i, &why);
+        if (status >= 0)
+            handle = handle_create(HANDLE_WORKER, t);
+        if (status >= 0 && handle == NULL)
+            status = PTO_ENOMEM;
+        if (status < 0)
+            close_tree(t);
+        if (status == PTO_EAGAIN && i + 1 < ATTEMPTS)
+            status = PTO_OK; /* elsewhere */
+    }
+    if (status >= 0) {
+        *worker_out = handle;
+        return PTO_OK;
+    }
+    if (params.error != NULL) {
+        (void)error_tell(params.error, status, "%s",
+                         why.text[0] != '\0' ? why.text : pto_strerror(status));
+        params.error->level = 3;
+    }
+    return status;
+}
+
+static int check_params(const struct pto_worker_params *given, struct pto_worker_params *params,
+                        struct pto_error *error)
+{
+    uint32_t cpus = os_cpu_count();
+
+    if (sized_read(params, sizeof(*params), given) < 0) {
+        params->error = NULL;
+        return error_tell(error, PTO_EINVAL,
+                          "the parameters are not initialised: call pto_worker_params_init");
+    }
+    if (params->chip_count > PTO_CHILDREN_MAX ||
+        params->sub_count > PTO_CHILDREN_MAX - params->chip_count ||
+        params->chip_count + params->sub_count == 0)
+        return error_tell(error, PTO_EINVAL,
+                          "%u chips and %u SUB workers: there can be 1 to %d children",
+                          params->chip_count, params->sub_count, PTO_CHILDREN_MAX);
+    if (params->platform == NULL || strlen(params->platform) >= TREE_PLATFORM)
+        return error_tell(error, PTO_ENOSUP, "there is no such platform");
+    if (params->memory_max == 0)
+        params->memory_max = MEMORY_DEFAULT;
+    if (params->memory_max < MEMORY_MIN)
+        return error_tell(error, PTO_EINVAL, "a worker needs %llu MiB of memory", MEMORY_MIN >> 20);
+    if (params->startup_timeout_ns == 0)
+        params->startup_timeout_ns = PTO_WORKER_STARTUP_DEFAULT_NS;
+    if (params->chip_workers == 0 && params->chip_count != 0)
+        params->chip_workers = cpus > params->chip_count ? cpus / params->chip_count : 1;
+    return PTO_OK;
+}
+
+/* One file for all that the processes share, mapped where it can be mapped in all of them. */
+static int open_memory(struct tree *t, uint32_t attempt, struct pto_error *error)
+{
+    uint64_t shared_bytes =
+        sizeof(struct tree_shared) + (uint64_t)t->child_count * sizeof(struct tree_line);
+    uint64_t page = os_page_bytes();
+    char *range;
+    int status;
+
+    t->bytes = t->params.memory_max / page * page;
+    t->memory = spawn_lift(memfd_create("pto-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    if (t->memory < 0 || ftruncate(t->memory, (off_t)t->bytes) != 0)
+        return error_tell(error, PTO_ESYSTEM, "a worker needs a file in memory: %s",
+                          strerror(errno));
+    (void)fcntl(t->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    range = arena_range_take(t->bytes, attempt);
+    if (range == NULL)
+        return error_tell(error, PTO_ENOMEM, "there are no addresses for %llu bytes",
+                          (unsigned long long)t->bytes);
+    arena_range_give(range, t->bytes); /* who takes it now is noticed */
+    status = arena_open(t->memory, range, t->bytes, &t->arena);
+    if (status < 0)
+        return status;
+    t->base = range;
+    t->shared = (void *)arena_take(t->arena, shared_bytes); /* the first: at the beginning */
+    t->heap_bytes = t->bytes / 2 / page * page;
+    t->heap = arena_take(t->arena, t->heap_bytes);
+    return t->shared != NULL && t->heap != NULL ? PTO_OK : PTO_ENOMEM;
+}
+
+static void init_children(struct tree *t)
+{
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        struct tree_child *c = &t->child[i];
+
+        c->index = i;
+        c->kind = i < t->chip_count ? PTO_CHILD_CHIP : PTO_CHILD_SUB;
+        c->state = CHILD_DEAD;
+        c->descriptor = -1;
+        a32_store_relaxed(&c->has_ended, 1); /* nobody else is here yet */
+        a32_store_relaxed(&c->is_buried, 1);
+    }
+    for (uint32_t i = 0; t->shared != NULL && i < t->child_count; i++)
+        t->child[i].line = &t->shared->line[i];
+}
+
+static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
+{
+    uint64_t deadline_ns = os_now_ns() + t->params.startup_timeout_ns;
+    uint64_t all;
+    int status;
+
+    pthread_mutex_init(&t->lock, NULL);
+    t->alarm = t->memory = -1;
+    t->chip_count = t->params.chip_count;
+    t->child_count = t->chip_count + t->params.sub_count;
+    all = t->child_count == 64 ? UINT64_MAX : (1ull << t->child_count) - 1;
+    snprintf(t->platform, sizeof(t->platform), "%s", t->params.platform);
+    t->params.platform = t->platform;
+    t->patience = bell_patience(t->child_count + 1);
+    t->own_process = os_own_process();
+    if (t->own_process == NULL)
+        return PTO_ENOMEM;
+    status = open_memory(t, attempt, error);
+    init_children(t);
+    if (status >= 0)
+        status = tree_graph_open(t);
+    if (status >= 0)
+        status = tree_watch_start(t);
+    if (status >= 0)
+        status = tree_background_start(t);
+    for (uint32_t i = 0; status >= 0 && i < t->child_count; i++)
+        status = tree_child_start(t, i, error);
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&t->lock);
+    status = tree_children_await(t, all, deadline_ns, error);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+/* ---- close ---- */
+
+/* Also what was opened halfway. */
+static void close_tree(struct tree *t)
+{
+    tree_background_stop(t);
+    tree_watch_stop(t);
+    if (t->shared != NULL)
+        tree_children_end(t);
+    tree_forget_callables(t);
+    tree_graph_close(t);
+    arena_close(t->arena);
+    if (t->memory >= 0)
+        close(t->memory);
+    free(t->allocation);
+    if (t->own_process != NULL)
+        os_release(t->own_process, os_page_bytes());
+    pthread_mutex_destroy(&t->lock);
+    free(t);
+}
+
+int pto_worker_close(struct pto_worker *worker)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&t->lock);
+    if (t->run_count != 0 || t->building != NULL)
+        status = PTO_EBUSY;
+    pthread_mutex_unlock(&t->lock);
+    if (status < 0)
+        return status;
+    if (handle_destroy(HANDLE_WORKER, worker) == NULL)
+        return PTO_EINVAL;
+    close_tree(t);
+    return PTO_OK;
+}
+
+/* ---- children ---- */
+
+int pto_worker_child(struct pto_worker *worker, uint32_t child, struct pto_child_info *info)
+{
+    struct pto_child_info known;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (child >= t->child_count || info == NULL || !sized_is_valid(info))
+        return PTO_EINVAL;
+    pto_child_info_init(&known);
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    known.kind = t->child[child].kind;
+    known.state = child_is_ready(&t->child[child]) ? PTO_CHILD_READY : PTO_CHILD_DEAD;
+    known.pid = (int32_t)t->child[child].pid;
+    known.generation = t->child[child].generation;
+    known.in_flight = t->child[child].in_flight;
+    known.tasks = t->child[child].tasks;
+    pthread_mutex_unlock(&t->lock);
+    sized_write(info, &known, sizeof(known));
+    return PTO_OK;
+}
+
+/* All callables that it should have. */
+static int load_all(struct tree *t, uint32_t child, struct pto_error *error)
+{
+    int status = PTO_OK;
+
+    for (uint32_t i = 0; i < TREE_CALLABLES && status >= 0; i++) {
+        struct tree_callable *k = &t->callable[i];
+        uint64_t loaded;
+
+        if (k->users != 0 && k->is_settled && (k->children >> child & 1) != 0)
+            status = tree_load(t, k, 1ull << child, &loaded, error);
+    }
+    return status;
+}
+
+/* It could not be opened anew: it is as dead as before, once its process has gone. */
+static void give_up(struct tree_child *c)
+{
+    if (c->state == CHILD_DEAD)
+        return;
+    c->state = a32_load_acquire(&c->is_buried) != 0 ? CHILD_DEAD : CHILD_BROKEN;
+    tree_child_kill(c);
+}
+
+int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_error *error)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (child >= t->child_count)
+        return error_tell(error, PTO_EINVAL, "there is no child %u", child);
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    if (t->child[child].state != CHILD_DEAD)
+        status = error_tell(error, PTO_EBUSY, "child %u is alive, or about to be", child);
+    else
+        t->child[child].state = CHILD_STARTING; /* nobody else starts it */
+    t->child[child].is_loading = t->child[child].is_loading || status >= 0;
+    pthread_mutex_unlock(&t->lock);
+    if (status < 0)
+        return status;
+    status = tree_child_start(t, child, error);
+    pthread_mutex_lock(&t->lock);
+    if (status >= 0)
+        status = tree_children_await(t, 1ull << child, os_now_ns() + t->params.startup_timeout_ns,
+                                     error);
+    if (status >= 0)
+        status = load_all(t, child, error);
+    t->child[child].is_loading = false;
+    if (status < 0)
+        give_up(&t->child[child]);
+    tree_dispatch(t);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Streams of records: they arrive whole and in order, a full one refuses, and whatever is
+ * written into the memory, a reader copies nothing beyond it and stops.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tests/unit/device_test.h"
+#include "tree/bell.h"
+#include "tree/channel.h"
+
+static struct stream stream;
+static struct channel writer, reader;
+static struct record record;
+
+static void begin(void)
+{
+    memset(&stream, 0, sizeof(stream));
+    channel_init(&writer, &stream, 3);
+    channel_init(&reader, &stream, 3);
+}
+
+static bool send(uint64_t key, uint32_t bytes)
+{
+    static unsigned char body[RECORD_BODY_MAX];
+    const struct record_head head = { .kind = RECORD_DONE, .key = key };
+    const struct record_part part[2] = { { body, bytes / 2 }, { body, bytes - bytes / 2 } };
+
+    memset(body, (int)key, sizeof(body));
+    return channel_write(&writer, &head, part, 2);
+}
+
+static void assert_received(uint64_t key, uint32_t bytes)
+{
+    assert_int_equal(channel_read(&reader, &record), CHANNEL_RECORD);
+    assert_int_equal(record.head.key, key);
+    assert_int_equal(record.head.body_bytes, bytes);
+    for (uint32_t i = 0; i < bytes; i++)
+        assert_int_equal(record.body[i], (unsigned char)key);
+}
+
+static void records_arrive_in_order_around_the_end(void **state)
+{
+    unsigned seed = 7;
+
+    (void)state;
+    begin();
+    for (uint64_t key = 1; key < 5000;) {
+        uint32_t sizes[8];
+        uint32_t count = 1 + (uint32_t)rand_r(&seed) % 8;
+
+        for (uint32_t i = 0; i < count; i++) {
+            sizes[i] = (uint32_t)rand_r(&seed) % (RECORD_BODY_MAX + 1);
+            assert_true(send(key + i, sizes[i]));
+        }
+        for (uint32_t i = 0; i < count; i++)
+            assert_received(key + i, sizes[i]);
+        assert_int_equal(channel_read(&reader, &record), CHANNEL_EMPTY);
+        key += count;
+    }
+}
+
+static void a_full_stream_refuses(void **state)
+{
+    uint64_t sent = 0;
+
+    (void)state;
+    begin();
+    while (send(sent, 1000))
+        sent++;
+    assert_true(sent > 50);
+    assert_received(0, 1000);
+    while (!send(sent, 1000)) /* at the end a pad needs more room than the record */
+        assert_int_equal(channel_read(&reader, &record), CHANNEL_RECORD);
+    while (channel_read(&reader, &record) == CHANNEL_RECORD) {
+    }
+    assert_int_equal(record.head.key, sent);
+}
+
+static void another_generation_is_not_read(void **state)
+{
+    (void)state;
+    begin();
+    writer.generation = 2;
+    assert_true(send(1, 8));
+    assert_int_equal(channel_read(&reader, &record), CHANNEL_BROKEN);
+    begin();
+    writer.number = 5;
+    assert_true(send(1, 8));
+    assert_int_equal(channel_read(&reader, &record), CHANNEL_BROKEN);
+}
+
+/* The sanitizers notice what is read beyond the stream or written beyond the record. */
+static void nonsense_is_not_believed(void **state)
+{
+    unsigned seed = 11;
+    uint32_t broken = 0;
+
+    (void)state;
+    for (int round = 0; round < 200000; round++) {
+        unsigned char *at = stream.bytes;
+        uint32_t flips = 1 + (uint32_t)rand_r(&seed) % 3;
+        enum channel_result result;
+        uint32_t count = 0;
+
+        if (round % 64 == 0)
+            memset(stream.bytes, 0, sizeof(stream.bytes));
+        writer = reader = (struct channel){ .stream = &stream, .generation = 3 };
+        stream.head.v = stream.tail.v = 0;
+        for (uint64_t i = 0; i < 4; i++)
+            (void)send(i, (uint32_t)rand_r(&seed) % 300);
+        for (uint32_t i = 0; i < flips; i++) {
+            at = stream.bytes + (uint32_t)rand_r(&seed) % 512;
+            *at = (unsigned char)rand_r(&seed);
+        }
+        if (rand_r(&seed) % 8 == 0)
+            stream.tail.v = (uint64_t)rand_r(&seed) << (rand_r(&seed) % 33);
+        while ((result = channel_read(&reader, &record)) == CHANNEL_RECORD) {
+            assert_true(record.head.body_bytes <= RECORD_BODY_MAX);
+            assert_true(++count <= CHANNEL_BYTES / CHANNEL_UNIT);
+        }
+        broken += result == CHANNEL_BROKEN;
+    }
+    assert_true(broken > 1000);
+}
+
+/* ---- bells, and streams between threads ---- */
+
+enum { MESSAGES = IS_SANITIZED ? 20000 : 200000 };
+
+static struct bell bell[2]; /* of the writer, of the reader */
+
+static bool can_send(void *context)
+{
+    (void)context;
+    return channel_has_room(&writer, 256);
+}
+
+static bool can_receive(void *context)
+{
+    (void)context;
+    return !channel_is_empty(&reader);
+}
+
+static void *write_all(void *context)
+{
+    const struct patience none = { 0, 0 }; /* sleeps at once */
+
+    (void)context;
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        if (!bell_await(&bell[0], can_send, NULL, none, now_ns() + 60000 * MS)) {
+            EXPECT(!"a minute without room");
+            return NULL;
+        }
+        EXPECT(send(i, i % 256));
+        bell_ring(&bell[1]);
+    }
+    return NULL;
+}
+
+static void nobody_sleeps_through_a_bell(void **state)
+{
+    const struct patience none = { 0, 0 };
+    pthread_t thread;
+
+    (void)state;
+    begin();
+    assert_int_equal(pthread_create(&thread, NULL, write_all, NULL), 0);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        assert_true(bell_await(&bell[1], can_receive, NULL, none, now_ns() + 60000 * MS));
+        assert_received(i, i % 256);
+        bell_ring(&bell[0]);
+    }
+    pthread_join(thread, NULL);
+    assert_nothing_unexpected();
+    assert_false(bell_await(&bell[1], can_receive, NULL, none, now_ns() + MS));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(records_arrive_in_order_around_the_end), TEST(a_full_stream_refuses),
+        TEST(another_generation_is_not_read),         TEST(nonsense_is_not_believed),
+        TEST(nobody_sleeps_through_a_bell),
+    };
+
+    alarm(HANG_SECONDS);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How workers of level 3 and their children end: on request, by kill -9 at any moment, stopped,
+ * with the process that started them. Nothing is left, and nothing waits for the dead.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "tests/unit/tree_test.h"
+
+static int count_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    int count = 0;
+
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+static void assert_nothing_left(int descriptors)
+{
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+    assert_int_equal(errno, ECHILD);
+    assert_int_equal(count_descriptors(), descriptors);
+}
+
+static struct pto_child_info child(uint32_t index)
+{
+    struct pto_child_info info;
+
+    pto_child_info_init(&info);
+    assert_int_equal(pto_worker_child(worker, index, &info), PTO_OK);
+    return info;
+}
+
+static void await_death(uint32_t index)
+{
+    uint64_t end = now_ns() + 60000 * MS;
+
+    while (child(index).state != PTO_CHILD_DEAD) {
+        if (now_ns() > end)
+            fail_msg("nobody noticed the death of a child for a minute");
+        nap_ns(MS / 10);
+    }
+}
+
+static void reopen(uint32_t index)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    if (pto_worker_reopen(worker, index, &error) < 0)
+        fail_msg("%s", error.text);
+}
+
+static void closing_leaves_nothing(void **state)
+{
+    int descriptors = count_descriptors();
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        open_worker(1, 2);
+        close_worker();
+        assert_nothing_left(descriptors);
+    }
+}
+
+static void what_cannot_be_opened_leaves_nothing(void **state)
+{
+    struct pto_worker_params params;
+    struct pto_error error;
+    int descriptors = count_descriptors();
+
+    (void)state;
+    pto_error_init(&error);
+    pto_worker_params_init(&params);
+    params.platform = "nonsense";
+    params.sub_count = 2;
+    params.error = &error;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_ENOSUP);
+    assert_non_null(strstr(error.text, "child 0"));
+    assert_nothing_left(descriptors);
+    params.chip_count = params.sub_count = 0;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
+    params.chip_count = 60;
+    params.sub_count = 5;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
+    assert_nothing_left(descriptors);
+}
+
+/* ---- a child dies ---- */
+
+struct dying {
+    uint64_t dies, mix;
+    int *word;
+};
+
+static void submit_dying(struct pto_level *level, void *context)
+{
+    struct dying *x = context;
+    struct one one = { .callable = x->dies, .children = PTO_ON(0), .count = 1 };
+
+    one.tensor[0] = numbers(x->word);
+    submit_one(level, &one);
+    one.callable = x->mix;
+    one.children = 0;
+    for (int i = 0; i < 5; i++)
+        submit_one(level, &one);
+}
+
+static void a_child_that_dies_ends_its_task_only(void **state)
+{
+    struct dying x;
+    struct one one;
+    int descriptors = count_descriptors();
+
+    (void)state;
+    open_worker(0, 2);
+    x.dies = register_sub("dies");
+    x.mix = register_sub("mix");
+    x.word = make_numbers();
+    assert_int_equal(run(submit_dying, &x), PTO_EPEER);
+    assert_non_null(
+        strstr(run_report.error.text, "callable 'dies': the child was ended by signal 9"));
+    assert_int_equal(run_report.failed, 1);
+    assert_int_equal(run_report.child, 0);
+    assert_int_equal(run_report.failed + run_report.skipped, run_report.tasks);
+    assert_int_equal(x.word[0], 0);
+    one = (struct one){ .callable = x.mix, .children = PTO_ON(0), .count = 1, .scalar = 5 };
+    one.tensor[0] = numbers(x.word);
+    assert_int_equal(run(submit_one, &one), PTO_EPEER); /* refused */
+    assert_non_null(strstr(run_report.error.text, "pto_worker_reopen"));
+    one.children = 0;
+    run_well(submit_one, &one); /* on the other one */
+    assert_int_equal(x.word[0], 5);
+    assert_int_equal(pto_worker_reopen(worker, 1, NULL), PTO_EBUSY);
+    reopen(0);
+    assert_int_equal(child(0).generation, 2);
+    one.children = PTO_ON(0);
+    run_well(submit_one, &one); /* it has its callables */
+    assert_int_equal(x.word[0], 20);
+    close_worker();
+    assert_nothing_left(descriptors);
+}
+
+/* A chain over two children, so that each task needs the message before. */
+static void submit_steps(struct pto_level *level, void *context)
+{
+    struct one *one = context;
+
+    for (int i = 0; i < 20; i++) {
+        one->children = PTO_ON(i % 2);
+        submit_one(level, one);
+    }
+}
+
+static void a_child_can_be_killed_at_any_moment(void **state)
+{
+    struct one one = { .count = 1, .scalar = 1 };
+    int descriptors = count_descriptors();
+
+    (void)state;
+    open_worker(0, 2);
+    one.callable = register_sub("mix");
+    one.tensor[0] = numbers(make_numbers());
+    for (uint64_t i = 0; i < (IS_SANITIZED ? 6 : 24); i++) {
+        uint32_t victim = i % 2;
+        uint64_t until = child(victim).tasks + i / 2;
+        struct pto_worker_run *handle;
+        int status;
+
+        assert_int_equal(pto_worker_launch(worker, submit_steps, &one, &handle), PTO_OK);
+        while (child(victim).tasks < until && pto_worker_run_poll(handle) == PTO_RUN_PENDING) {
+        }
+        assert_int_equal(kill(child(victim).pid, SIGKILL), 0);
+        status = pto_worker_run_wait(handle, 60000 * MS);
+        assert_true(status == PTO_OK || status == PTO_EPEER);
+        pto_worker_report_init(&run_report);
+        assert_int_equal(pto_worker_run_finish(handle, &run_report), status);
+        assert_true(status == PTO_OK || run_report.child == (int)victim ||
+                    strstr(run_report.error.text, "reopen") !=
+                        NULL); /* refused while it was built */
+        assert_int_equal(run_report.done + run_report.failed + run_report.skipped,
+                         run_report.tasks);
+        await_death(victim);
+        reopen(victim);
+        run_well(submit_steps, &one);
+    }
+    close_worker();
+    assert_nothing_left(descriptors);
+}
+
+/* What waits behind a task of the child ends, too, and the rest goes on. */
+static void what_waits_for_a_dead_child_ends(void **state)
+{
+    struct one hold = { .count = 1, .children = PTO_ON(0) }, after = { .children = PTO_ON(1) };
+    struct pto_worker_run *first, *second;
+    int *word;
+
+    (void)state;
+    open_worker(0, 2);
+    word = make_numbers();
+    hold.callable = register_sub("hold");
+    hold.tensor[0] = numbers(word);
+    after.callable = register_sub("empty");
+    assert_int_equal(pto_worker_launch(worker, submit_one, &hold, &first), PTO_OK);
+    wait_word(word + 1, 1);
+    assert_int_equal(pto_worker_launch(worker, submit_one, &hold, &second), PTO_OK); /* behind it */
+    assert_int_equal(kill(child(0).pid, SIGKILL), 0);
+    assert_int_equal(pto_worker_run_wait(first, 60000 * MS), PTO_EPEER);
+    assert_int_equal(pto_worker_run_wait(second, 60000 * MS), PTO_EPEER);
+    run_well(submit_one, &after);
+    assert_int_equal(pto_worker_run_finish(first, NULL), PTO_EPEER);
+    assert_int_equal(pto_worker_run_finish(second, NULL), PTO_EPEER);
+    close_worker();
+}
+
+static void a_child_that_is_stopped_does_not_stop_the_worker(void **state)
+{
+    struct one one = { .children = PTO_ON(0) };
+    struct pto_worker_run *handle;
+    int descriptors = count_descriptors();
+
+    (void)state;
+    open_worker(0, 2);
+    one.callable = register_sub("empty");
+    assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
+    assert_int_equal(pto_worker_launch(worker, submit_one, &one, &handle), PTO_OK);
+    assert_int_equal(pto_worker_run_wait(handle, 50 * MS), PTO_ETIMEOUT);
+    one.children = PTO_ON(1);
+    run_well(submit_one, &one);
+    assert_int_equal(kill(child(0).pid, SIGCONT), 0);
+    assert_int_equal(pto_worker_run_wait(handle, 0), PTO_OK);
+    assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_OK);
+    assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
+    close_worker(); /* by force */
+    assert_nothing_left(descriptors);
+}
+
+/* ---- the parent dies ---- */
+
+static void children_end_with_their_parent(void **state)
+{
+    int pipe_end[2], pids[3], descriptor[3];
+    pid_t parent;
+
+    (void)state;
+    assert_int_equal(pipe(pipe_end), 0);
+    parent = fork();
+    if (parent == 0) { /* a process of its own: no thread is lost in this fork */
+        struct one one = { .count = 1 };
+        struct pto_worker_run *handle;
+
+        open_worker(1, 2);
+        one.callable = register_sub("hold");
+        one.tensor[0] = numbers(make_numbers());
+        (void)pto_worker_launch(worker, submit_one, &one, &handle); /* one of them is busy */
+        for (uint32_t i = 0; i < 3; i++)
+            pids[i] = child(i).pid;
+        (void)!write(pipe_end[1], pids, sizeof(pids));
+        for (;;)
+            pause();
+    }
+    assert_int_equal(read(pipe_end[0], pids, sizeof(pids)), sizeof(pids));
+    for (int i = 0; i < 3; i++) {
+        descriptor[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
+        assert_true(descriptor[i] >= 0);
+    }
+    assert_int_equal(kill(parent, SIGKILL), 0);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    for (int i = 0; i < 3; i++) {
+        struct pollfd on = { .fd = descriptor[i], .events = POLLIN };
+
+        assert_int_equal(poll(&on, 1, 60000), 1);
+        close(descriptor[i]);
+    }
+    close(pipe_end[0]);
+    close(pipe_end[1]);
+}
+
+static void a_fork_has_no_part_in_the_worker(void **state)
+{
+    struct one one = { 0 };
+    int status;
+    pid_t pid;
+
+    (void)state;
+    open_worker(0, 1);
+    one.callable = register_sub("empty");
+    pid = fork();
+    if (pid == 0)
+        _exit(pto_worker_run(worker, submit_one, &one, NULL) == PTO_EFORKED ? 0 : 1);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    run_well(submit_one, &one);
+    close_worker();
+}
+
+/* ---- many runs ---- */
+
+static long resident_kib(void)
+{
+    FILE *file = fopen("/proc/self/statm", "r");
+    long pages = 0, all = 0;
+
+    assert_int_equal(fscanf(file, "%ld %ld", &all, &pages), 2);
+    fclose(file);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+static void many_runs_leave_nothing(void **state)
+{
+    struct one one = { .count = 1 };
+    int descriptors;
+    long before;
+
+    (void)state;
+    open_worker(0, 1);
+    one.callable = register_sub("mix");
+    one.tensor[0] = numbers(make_numbers());
+    for (int i = 0; i < 2000; i++)
+        run_well(submit_one, &one);
+    before = resident_kib();
+    descriptors = count_descriptors();
+    for (int i = 0; i < (IS_SANITIZED ? 500 : 8000); i++)
+        run_well(submit_one, &one);
+    assert_true(IS_SANITIZED || resident_kib() - before < 512); /* they keep what was freed */
+    assert_int_equal(count_descriptors(), descriptors);
+    close_worker();
+}
+
+static int set_up(void **state)
+{
+    if (make_folder(state) != 0)
+        return -1;
+    sub_object = compile(sub_text, "");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(sub_object.at);
+    return remove_folder(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(closing_leaves_nothing),
+        TEST(what_cannot_be_opened_leaves_nothing),
+        TEST(a_child_that_dies_ends_its_task_only),
+        TEST(a_child_can_be_killed_at_any_moment),
+        TEST(what_waits_for_a_dead_child_ends),
+        TEST(a_child_that_is_stopped_does_not_stop_the_worker),
+        TEST(children_end_with_their_parent),
+        TEST(a_fork_has_no_part_in_the_worker),
+        TEST(many_runs_leave_nothing),
+    };
+
+    alarm(HANG_SECONDS);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
