@@ -28,9 +28,9 @@ HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c 
 COMM_SRC = collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
-TREE_SRC = bell.c channel.c tree_children.c tree_dispatch.c tree_memory.c tree_register.c tree_run.c tree_submit.c worker.c
-# The program that they start for each child: all of the library, and these.
-CHILD_MAIN_SRC = child_main.c child_serve.c
+TREE_SRC = bell.c channel.c child_serve.c tree_children.c tree_dispatch.c tree_memory.c tree_register.c tree_run.c tree_submit.c worker.c
+# The program that they start for each child.
+CHILD_MAIN_SRC = child_main.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
 TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
@@ -227,10 +227,11 @@ $(B)/lib/pto/pto-chip: $(CHIP_OBJ) $(HOOKS)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CHIP_OBJ) $(HOOKS) \
 		-Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
 
-$(B)/lib/pto/pto-child: $(LIB_OBJ) $(call objects,tree,$(CHILD_MAIN_SRC)) $(HOOKS)
+# With the library itself, so that functions which children load find it.
+$(B)/lib/pto/pto-child: $(call objects,tree,$(CHILD_MAIN_SRC)) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(LIB_OBJ) $(call objects,tree,$(CHILD_MAIN_SRC)) \
-		$(HOOKS) -Wl,-rpath,'$$ORIGIN/..' $(LIB_LIBS) $(LDLIBS_ALL)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(call objects,tree,$(CHILD_MAIN_SRC)) -L$(B)/lib -lpto \
+		-Wl,-rpath,'$$ORIGIN/..' $(LDLIBS_ALL)
 
 $(B)/lib/pto/pto-lines: $(call objects,base,pto_lines.c)
 	@mkdir -p $(@D)

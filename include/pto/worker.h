@@ -51,6 +51,11 @@ struct pto_worker_params {
     uint64_t memory_max;   /* bytes that the processes share; 0: 32 GiB. It is used as it fills */
     uint64_t startup_timeout_ns; /* for all children together; 0: 30 s */
     struct pto_error *error;     /* says why it cannot be opened; initialised, or NULL */
+    /*
+     * The program that each child is: its path, its arguments, NULL. It calls pto_child_serve, on
+     * any thread, and ends when that returns. NULL: the one that comes with the library.
+     */
+    const char *const *child_program;
 };
 
 /* Sets the defaults: one chip. */
@@ -103,6 +108,13 @@ int pto_worker_child(struct pto_worker *worker, uint32_t child, struct pto_child
  * Starts a dead child anew, with the callables that it had. PTO_EBUSY: it is alive. `error` may be NULL.
  */
 int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_error *error);
+
+/*
+ * For a program that a worker has started as a child (child_program): does what the worker says
+ * until the child is to end, and returns the code that the process is to end with. The
+ * process ends in the middle of it if the worker's dies. Descriptors 3 to 5 are the worker's until then.
+ */
+int pto_child_serve(void);
 
 /* ---- callables ---- */
 

@@ -29,7 +29,14 @@ int spawn_lift(int fd)
 int spawn_program(const char *path, const char *name, const int *fds, uint32_t count, int first,
                   pid_t *pid_out)
 {
-    char *argv[] = { (char *)name, NULL };
+    const char *argv[] = { name, NULL };
+
+    return spawn_arguments(path, argv, fds, count, first, pid_out);
+}
+
+int spawn_arguments(const char *path, const char *const *argv, const int *fds, uint32_t count,
+                    int first, pid_t *pid_out)
+{
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t all, none;
@@ -52,7 +59,7 @@ int spawn_program(const char *path, const char *name, const int *fds, uint32_t c
     if (number == 0)
         number = posix_spawn_file_actions_addclosefrom_np(&actions, first + (int)count);
     if (number == 0)
-        number = posix_spawn(pid_out, path, &actions, &attributes, argv, environ);
+        number = posix_spawn(pid_out, path, &actions, &attributes, (char *const *)argv, environ);
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     return number;

@@ -3,13 +3,23 @@
 #ifndef PTO_CHILD_H
 #define PTO_CHILD_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 enum {
     CHILD_EXIT_ADDRESS = 75, /* something else is where the memory was to be mapped */
     CHILD_EXIT_HELLO = 76,   /* it was started by something else than a worker */
     CHILD_EXIT_BROKEN = 77,  /* what the worker said made no sense */
 };
 
-/* Returns the exit code. */
-int child_serve(void);
+/* Who wants to know what a child does; for tests of what happens when it ends in the middle. */
+struct child_watch {
+    /* Before a record is handled, and, with `is_done`, when its answer is there. 0: the first, READY. */
+    void (*at)(void *context, uint32_t child, uint64_t number, bool is_done);
+    void *context;
+};
+
+/* pto_child_serve, watched; `watch` may be NULL. */
+int child_serve(const struct child_watch *watch);
 
 #endif

@@ -12,10 +12,12 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -39,6 +41,7 @@ struct child {
     struct tree_line *line;
     struct channel in, out;
     struct patience patience;
+    const struct child_watch *watch;
     struct pto_device *device;
     struct loaded loaded[TREE_CALLABLES];
 };
@@ -50,40 +53,62 @@ static bool has_record(void *context);
 static bool handle(struct child *c, const struct record *r);
 static void forget(struct loaded *l);
 
-int child_serve(void)
+int pto_child_serve(void)
 {
-    static struct child child;
-    struct child *c = &child;
-    struct record r;
-    struct pto_error error;
-    int status = meet(c);
+    return child_serve(NULL);
+}
 
-    if (status != 0)
-        return status;
-    pto_error_init(&error);
-    status = open_device(c, &error);
-    answer(c, RECORD_READY, 0, status, error.text);
+static void tell_watch(const struct child *c, uint64_t number, bool is_done)
+{
+    if (c->watch != NULL)
+        c->watch->at(c->watch->context, c->hello.child, number, is_done);
+}
+
+/* Returns the exit code. */
+static int serve(struct child *c)
+{
+    struct record r;
+
     for (;;) {
         switch (channel_read(&c->in, &r)) {
         case CHANNEL_RECORD:
+            tell_watch(c, r.head.number, false);
             if (!handle(c, &r))
-                goto close_device;
+                return 0;
+            tell_watch(c, r.head.number, true);
             break;
         case CHANNEL_EMPTY: /* the watcher ends the process if nothing comes any more */
             (void)bell_await(&c->line->bell, has_record, c, c->patience, UINT64_MAX);
             break;
         case CHANNEL_BROKEN:
             object_leave();
-            return CHILD_EXIT_BROKEN;
+            _exit(CHILD_EXIT_BROKEN);
         }
     }
+}
 
-close_device:
+int child_serve(const struct child_watch *watch)
+{
+    struct child *c = calloc(1, sizeof(*c));
+    struct pto_error error;
+    int code = c != NULL ? meet(c) : CHILD_EXIT_HELLO;
+
+    if (code != 0) {
+        free(c);
+        return code;
+    }
+    c->watch = watch;
+    tell_watch(c, 0, false);
+    pto_error_init(&error);
+    answer(c, RECORD_READY, 0, open_device(c, &error), error.text);
+    tell_watch(c, 0, true);
+    code = serve(c);
     for (uint32_t i = 0; i < TREE_CALLABLES; i++)
         forget(&c->loaded[i]);
     if (c->device != NULL)
         (void)pto_device_close(c->device);
-    return 0;
+    free(c);
+    return code;
 }
 
 /* ---- start ---- */
@@ -104,6 +129,7 @@ static int watch_parent(int32_t parent)
     pthread_t thread;
 
     descriptor = (int)syscall(SYS_pidfd_open, parent, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGCONT); /* if it is stopped then, it goes on, and notices */
     if (getppid() != parent || descriptor < 0)
         return -1; /* it has gone already */
     return os_thread_start(&thread, watch_main, &descriptor);

@@ -9,7 +9,7 @@
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
  *     tree_run.c        runs as callers see them; who waits drives
- *     child_serve.c     the other side: the program pto-child
+ *     child_serve.c     the other side: what a child does
  *
  * `lock` protects everything here but what says otherwise. Nothing in it waits for a child:
  * whoever has to wait leaves it (tree_await). Whoever waits for something takes what the children
@@ -187,7 +187,8 @@ struct tree {
     struct a32 work; /* it sleeps on it */
     struct a32 is_closing;
     pthread_t background, watcher;
-    int alarm; /* eventfd: the watcher looks at the children again */
+    int alarm;            /* eventfd: the watcher looks at the children again */
+    const char **program; /* of the children; NULL: pto-child */
 };
 
 /* worker.c: NULL with a status: no such worker, or it is the parent's. */
@@ -201,6 +202,8 @@ int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error);
 int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
                         struct pto_error *error);
 void tree_child_kill(struct tree_child *c);
+/* Copies what the user wants the children to be; NULL: nothing special. */
+int tree_program_set(struct tree *t, const char *const *program);
 /* Ends all of them, first by request. The lock is not held, and nobody watches any more. */
 void tree_children_end(struct tree *t);
 /* How it ended, for a sentence: "was ended by signal 9 (Killed)". */

@@ -24,7 +24,7 @@
 
 enum { END_WAIT_MS = 3000 }; /* for children that were asked to end */
 
-static int find_program(char path[PATH_MAX], struct pto_error *error);
+static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_error *error);
 static int make_hello(const struct tree *t, const struct tree_child *c);
 
 /* ---- start ---- */
@@ -48,9 +48,11 @@ static void set_up(struct tree_child *c)
 int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
 {
     struct tree_child *c = &t->child[index];
+    static const char *const plain[] = { "pto-child", NULL };
+    const char *const *argv = t->program != NULL ? t->program : plain;
     char path[PATH_MAX];
     int fd[TREE_FD_END - TREE_MEMORY_FD];
-    int status = find_program(path, error);
+    int status = find_program(t, path, error);
     int number, descriptor;
     pid_t pid;
 
@@ -61,7 +63,7 @@ int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
     pthread_mutex_unlock(&t->lock);
     fd[0] = t->memory;
     fd[1] = make_hello(t, c);
-    number = fd[1] >= 0 ? spawn_program(path, "pto-child", fd, 2, TREE_MEMORY_FD, &pid) : errno;
+    number = fd[1] >= 0 ? spawn_arguments(path, argv, fd, 2, TREE_MEMORY_FD, &pid) : errno;
     if (fd[1] >= 0)
         close(fd[1]);
     if (number != 0)
@@ -88,8 +90,35 @@ int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
     return PTO_OK;
 }
 
-static int find_program(char path[PATH_MAX], struct pto_error *error)
+int tree_program_set(struct tree *t, const char *const *program)
 {
+    size_t count = 0, bytes = 0;
+    char *text;
+
+    if (program == NULL)
+        return PTO_OK;
+    if (program[0] == NULL || strlen(program[0]) >= PATH_MAX)
+        return PTO_EINVAL;
+    for (; program[count] != NULL; count++)
+        bytes += strlen(program[count]) + 1;
+    t->program = malloc((count + 1) * sizeof(*t->program) + bytes);
+    if (t->program == NULL)
+        return PTO_ENOMEM;
+    text = (char *)(t->program + count + 1);
+    for (size_t i = 0; i < count; i++) {
+        t->program[i] = strcpy(text, program[i]);
+        text += strlen(text) + 1;
+    }
+    t->program[count] = NULL;
+    return PTO_OK;
+}
+
+static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_error *error)
+{
+    if (t->program != NULL) {
+        snprintf(path, PATH_MAX, "%s", t->program[0]);
+        return PTO_OK;
+    }
     if (program_find("pto-child", path))
         return PTO_OK;
     return error_tell(error, PTO_ENOSUP,

@@ -171,6 +171,9 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     t->own_process = os_own_process();
     if (t->own_process == NULL)
         return PTO_ENOMEM;
+    status = tree_program_set(t, t->params.child_program);
+    if (status < 0)
+        return error_tell(error, status, "child_program has no path, or too long a one");
     status = open_memory(t, attempt, error);
     init_children(t);
     if (status >= 0)
@@ -204,6 +207,7 @@ static void close_tree(struct tree *t)
     if (t->memory >= 0)
         close(t->memory);
     free(t->allocation);
+    free(t->program);
     if (t->own_process != NULL)
         os_release(t->own_process, os_page_bytes());
     pthread_mutex_destroy(&t->lock);

@@ -98,6 +98,49 @@ static void what_cannot_be_opened_leaves_nothing(void **state)
     assert_nothing_left(descriptors);
 }
 
+/* ---- a program of the user's ---- */
+
+static const char *const self[] = { "/proc/self/exe", "child", NULL };
+
+static void children_can_be_a_program_of_the_users(void **state)
+{
+    struct one one = { .count = 1, .scalar = 5 };
+    struct pto_worker_params params;
+    struct pto_error error;
+    char link[64], path[256] = "";
+    static const char *const absent[] = { "/nowhere/at/all", NULL }, *const nothing[] = { NULL };
+
+    (void)state;
+    pto_error_init(&error);
+    pto_worker_params_init(&params);
+    params.platform = "a2a3sim";
+    params.sub_count = 1;
+    params.error = &error;
+    params.child_program = nothing;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
+    params.child_program = absent;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_ESYSTEM);
+    assert_non_null(strstr(error.text, "/nowhere/at/all"));
+    params.child_program = self;
+    if (pto_worker_open(&params, &worker) < 0)
+        fail_msg("%s", error.text);
+    for (uint32_t i = 0; i < 2; i++) {
+        snprintf(link, sizeof(link), "/proc/%d/exe", child(i).pid);
+        assert_true(readlink(link, path, sizeof(path) - 1) > 0);
+        assert_non_null(strstr(path, "test_tree_ends"));
+    }
+    one.callable = register_sub("mix");
+    one.tensor[0] = numbers(make_numbers());
+    run_well(submit_one, &one);
+    assert_int_equal(*(int *)pto_tensor_data(&one.tensor[0]), 5);
+    assert_int_equal(kill(child(1).pid, SIGKILL), 0);
+    await_death(1);
+    reopen(1);
+    run_well(submit_one, &one);
+    assert_int_equal(*(int *)pto_tensor_data(&one.tensor[0]), 20);
+    close_worker();
+}
+
 /* ---- a child dies ---- */
 
 struct dying {
@@ -276,6 +319,7 @@ static void children_end_with_their_parent(void **state)
         descriptor[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
         assert_true(descriptor[i] >= 0);
     }
+    assert_int_equal(kill(pids[1], SIGSTOP), 0);
     assert_int_equal(kill(parent, SIGKILL), 0);
     assert_int_equal(waitpid(parent, NULL, 0), parent);
     for (int i = 0; i < 3; i++) {
@@ -353,11 +397,15 @@ static int tear_down(void **state)
     return remove_folder(state);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "child") == 0)
+        return pto_child_serve();
+
     const struct CMUnitTest tests[] = {
         TEST(closing_leaves_nothing),
         TEST(what_cannot_be_opened_leaves_nothing),
+        TEST(children_can_be_a_program_of_the_users),
         TEST(a_child_that_dies_ends_its_task_only),
         TEST(a_child_can_be_killed_at_any_moment),
         TEST(what_waits_for_a_dead_child_ends),
