@@ -9,7 +9,7 @@
  * for odd rounds:
  *
  *     write into the place of round n    after it has waited for round n - 1
- *     publish n, wait for n of all       R5, A5
+ *     publish n, wait for n of all       R35, A35
  *     read others' places of round n     before it publishes n + 1
  *
  * So whoever has waited for round n + 1 knows that all have read what it published in round n, and
@@ -19,7 +19,7 @@
  * The first round of a call says what the call is. Ranks go on only if it is the same for all.
  *
  * Ordering
- *   R5 number of a note -> A5 (direct_arrive)   what was written into the place; and that the
+ *   R35 number of a note -> A35 (direct_arrive)   what was written into the place; and that the
  *                                               places of the round before have been read
  */
 #ifndef PTO_COLLECTIVE_H

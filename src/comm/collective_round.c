@@ -145,7 +145,7 @@ static uint64_t time_left(struct collective *c)
 /* Those who wait for this rank look, and see that it comes no more. */
 static int tear(const struct collective *c, int status)
 {
-    a32_store_release(&collective_control(c, c->rank)->torn, 1); /* R2 */
+    a32_store_release(&collective_control(c, c->rank)->torn, 1); /* R32 */
     direct_alarm(direct_of(c->domain->comm), c->domain);
     return status;
 }
@@ -176,12 +176,12 @@ static void publish(const struct collective *c, struct direct_note *note, uint32
 {
     if (c->is_inline && c->is_word) {
         a64_store_release((struct a64 *)(void *)note,
-                          (uint64_t)c->own.word << 32 | number); /* R5 */
+                          (uint64_t)c->own.word << 32 | number); /* R35 */
         return;
     }
     if (c->is_inline)
         memcpy(note->bytes, c->own.bytes, sizeof(note->bytes));
-    a32_store_release(&note->number, number); /* R5 */
+    a32_store_release(&note->number, number); /* R35 */
 }
 
 int collective_round(struct collective *c)

@@ -49,7 +49,7 @@ void direct_fini(struct direct *d)
 static int check_aborted(struct direct *d, const struct direct_wait *wait)
 {
     for (uint32_t i = 0; i < d->base.rank_count; i++)
-        if (a32_load_acquire(&d->head[i]->state) == RANK_ABORTED) /* A4 */
+        if (a32_load_relaxed(&d->head[i]->state) == RANK_ABORTED) /* it is told below, with A34 */
             return direct_tell_lost(
                 d, i, wait->what != NULL ? wait->what : "this cannot be waited for", wait->error);
     return PTO_OK;
@@ -75,13 +75,13 @@ static void sleep_once(struct direct *d, const struct direct_wait *wait, uint32_
                        uint64_t until_ns)
 {
     struct direct_head *own = d->own;
-    uint32_t bell = a32_load_acquire(&own->bell);
+    uint32_t bell = a32_load_relaxed(&own->bell); /* F31 follows */
 
     (void)a32_add_acq_rel(&own->asleep, 1);
     if (d->has_fence)
-        d->memory->fence(); /* F1 */
+        d->memory->fence(); /* F31 */
     else
-        fence_full();
+        fence_full(); /* F31 */
     if (!wait->holds(wait->context) && a32_load_relaxed(&own->trouble) == trouble)
         (void)os_wait_shared(&own->bell, bell, until_ns);
     (void)a32_sub_relaxed(&own->asleep, 1);
@@ -101,7 +101,7 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
     begin_ns = now = os_now_ns();
     deadline_ns = comm_deadline(wait->timeout_ns, 0);
     for (;;) {
-        uint32_t count = a32_load_acquire(&d->own->trouble); /* A4 */
+        uint32_t count = a32_load_acquire(&d->own->trouble); /* A36 */
 
         if (count != trouble) {
             int status = wait->judge(wait->context);
@@ -135,7 +135,7 @@ static void raise_trouble(struct direct *d, uint32_t rank)
 {
     struct direct_head *head = d->head[rank];
 
-    (void)a32_add_acq_rel(&head->trouble, 1); /* R4 */
+    (void)a32_add_acq_rel(&head->trouble, 1); /* R36 */
     (void)a32_add_acq_rel(&head->bell, 1);
     os_wake_shared(&head->bell, UINT32_MAX);
 }
@@ -150,7 +150,7 @@ void direct_alarm(struct direct *d, const struct domain *domain)
 void direct_leave(struct direct *d)
 {
     if (a32_load_relaxed(&d->own->state) == RANK_OPEN)
-        a32_store_release(&d->own->state, RANK_CLOSED); /* R4 */
+        a32_store_release(&d->own->state, RANK_CLOSED); /* R34 */
     for (uint32_t i = 0; i < d->base.rank_count; i++)
         if (i != d->base.rank)
             raise_trouble(d, i);
@@ -158,7 +158,7 @@ void direct_leave(struct direct *d)
 
 void direct_bury(struct direct *d, uint32_t rank)
 {
-    a32_store_release(&d->dead[rank], 1); /* R4 */
+    a32_store_release(&d->dead[rank], 1); /* R34 */
     if (a32_load_acquire(&d->head[rank]->state) != RANK_CLOSED)
         a32_store_relaxed(&d->own->lost, 1);
     raise_trouble(d, d->base.rank);
@@ -169,7 +169,7 @@ void direct_abort(struct comm *comm, int status)
     struct direct *d = direct_of(comm);
 
     a32_store_relaxed(&d->own->status, (uint32_t)status);
-    a32_store_release(&d->own->state, RANK_ABORTED); /* R4 */
+    a32_store_release(&d->own->state, RANK_ABORTED); /* R34 */
     for (uint32_t i = 0; i < comm->rank_count; i++) {
         a32_store_relaxed(&d->head[i]->lost, 1);
         raise_trouble(d, i);
@@ -180,13 +180,13 @@ bool direct_is_lost(struct comm *comm, uint32_t rank)
 {
     struct direct *d = direct_of(comm);
 
-    return a32_load_acquire(&d->dead[rank]) != 0 ||
-           a32_load_acquire(&d->head[rank]->state) != RANK_OPEN; /* A4 */
+    return a32_load_acquire(&d->dead[rank]) != 0 ||              /* A34 */
+           a32_load_acquire(&d->head[rank]->state) != RANK_OPEN; /* A34 */
 }
 
 int direct_tell_lost(struct direct *d, uint32_t rank, const char *what, struct pto_error *error)
 {
-    switch (a32_load_acquire(&d->head[rank]->state)) {
+    switch (a32_load_acquire(&d->head[rank]->state)) { /* A34 */
     case RANK_ABORTED:
         return comm_tell(error, PTO_EPEER, rank, "%s: rank %u has given up: %s", what, rank,
                          pto_strerror((int)a32_load_relaxed(&d->head[rank]->status)));
@@ -218,9 +218,9 @@ int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_
     uint32_t before = 0;
 
     if (signal->how == PTO_SIGNAL_ADD)
-        before = a32_add_acq_rel(word, (uint32_t)signal->value); /* R3 */
+        before = a32_add_acq_rel(word, (uint32_t)signal->value); /* R33 */
     else
-        a32_store_release(word, (uint32_t)signal->value); /* R3 */
+        a32_store_release(word, (uint32_t)signal->value); /* R33 */
     direct_ring(direct_of(domain->comm), domain->ranks[rank]);
     if (before_out != NULL)
         *before_out = (int32_t)before;
@@ -240,7 +240,7 @@ static bool has_signal(void *context)
 {
     const struct signal_wait *w = context;
 
-    return pto_compare_holds(w->what->how, (int32_t)a32_load_acquire(w->word), /* A3 */
+    return pto_compare_holds(w->what->how, (int32_t)a32_load_acquire(w->word), /* A33 */
                              w->what->value);
 }
 
@@ -253,9 +253,11 @@ static int judge_signal(void *context)
     uint32_t left = 0, last = domain->rank;
 
     for (uint32_t i = 0; i < domain->rank_count; i++) {
-        uint32_t rank = domain->ranks[i], state = a32_load_acquire(&d->head[rank]->state); /* A4 */
+        uint32_t rank = domain->ranks[i];
 
-        if (state != RANK_CLOSED && a32_load_acquire(&d->dead[rank]) != 0)
+        /* Its state comes second: what it is once the process has ended is how it went. */
+        if (direct_is_lost(domain->comm, rank) &&
+            a32_load_relaxed(&d->head[rank]->state) != RANK_CLOSED)
             return direct_tell_lost(d, rank, NO_SIGNAL, w->error);
         if (i != domain->rank && direct_has_left(w->domain, i)) {
             left++;
@@ -305,7 +307,7 @@ static bool has_come(const struct arrival_wait *w, uint32_t rank)
 {
     const char *control = (const char *)w->domain->peer[rank].control;
     uint32_t come =
-        a32_load_acquire((const struct a32 *)(const void *)(control + w->arrival->word)); /* A2 */
+        a32_load_acquire((const struct a32 *)(const void *)(control + w->arrival->word)); /* A32 */
 
     return (int32_t)(come - w->arrival->number) >= 0;
 }
@@ -382,7 +384,7 @@ int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error 
     struct direct_domain *dd = direct_domain_of(domain);
     uint32_t number = ++dd->barriers;
 
-    a32_store_release(&dd->peer[domain->rank].control->arrived, number); /* R2 */
+    a32_store_release(&dd->peer[domain->rank].control->arrived, number); /* R32 */
     return direct_arrive(dd,
                          &(struct direct_arrival){ .word = offsetof(struct direct_control, arrived),
                                                    .number = number,

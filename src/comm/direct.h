@@ -14,11 +14,12 @@
  * the middle of something leaves nobody else's structures half-changed.
  *
  * Ordering
- *   R1 entry state    -> A1 entry state     a domain's entry is filled, its block zero
- *   R2 arrived        -> A2 arrived         what a rank did before a barrier
- *   R3 signal         -> A3 the waiter      what was put before the signal
- *   R4 rank's state   -> A4 rank's state    what a rank did before it closed or gave up
- *   F1 asleep, fence, look   against   store, (fence), asleep: either the sleeper sees
+ *   R31 entry state    -> A31 entry state     a domain's entry is filled, its block zero
+ *   R32 arrived        -> A32 arrived         what a rank did before a barrier
+ *   R33 signal         -> A33 the waiter      what was put before the signal
+ *   R34 rank's state   -> A34 rank's state    what a rank did before it closed, gave up or died
+ *   R36 trouble        -> A36 trouble         that it has gone, for those who wait
+ *   F31 asleep, fence, look   against   store, (fence), asleep: either the sleeper sees
  *      what was stored, or the poster sees the sleeper and rings. Where the sleeper can
  *      fence for all (`fence` below), the poster needs none.
  */
@@ -180,7 +181,7 @@ int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error 
 
 /*
  * Waits until a word of every rank's control has come to a number, this rank's having been
- * stored with release: R2. `is_round`: not for a rank that has given up collectives.
+ * stored with release: R32. `is_round`: not for a rank that has given up collectives.
  */
 struct direct_arrival {
     size_t word; /* where it is in struct direct_control */
@@ -221,9 +222,9 @@ static inline void direct_ring(struct direct *d, uint32_t rank)
     struct direct_head *head = d->head[rank];
 
     if (d->has_fence)
-        fence_light(); /* F1 */
+        fence_light(); /* the sleeper fences for both */
     else
-        fence_full();
+        fence_full(); /* F31 */
     if (a32_load_relaxed(&head->asleep) != 0) {
         (void)a32_add_acq_rel(&head->bell, 1);
         os_wake_shared(&head->bell, UINT32_MAX);

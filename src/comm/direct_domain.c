@@ -77,7 +77,7 @@ static uint32_t peer_state(const struct direct_domain *dd, uint32_t rank)
 {
     struct direct *d = direct_of(dd->base.comm);
     const struct direct_entry *e = &d->head[dd->base.ranks[rank]]->entry[dd->peer[rank].entry];
-    uint32_t state = a32_load_acquire(&e->state); /* A1 */
+    uint32_t state = a32_load_acquire(&e->state); /* A31 */
 
     return a64_load_acquire(&e->serial) == dd->peer[rank].serial ? state : ENTRY_FREE;
 }
@@ -95,7 +95,7 @@ bool direct_has_left(const struct direct_domain *dd, uint32_t rank)
 /* The directory has changed: members look, if they are waiting for that. */
 static void tell_members(struct direct *d, const struct domain *domain)
 {
-    (void)a32_add_acq_rel(&d->own->published, 1); /* R1 */
+    (void)a32_add_acq_rel(&d->own->published, 1); /* R31 */
     for (uint32_t i = 0; i < domain->rank_count; i++)
         if (i != domain->rank)
             direct_ring(d, domain->ranks[i]);
@@ -123,7 +123,7 @@ int direct_open_domain(struct comm *comm, const struct domain_request *request,
     if (status >= 0)
         status = map_members(&w);
     if (status >= 0) {
-        a32_store_release(&own_entry(w.direct, w.domain)->state, ENTRY_READY); /* R1 */
+        a32_store_release(&own_entry(w.direct, w.domain)->state, ENTRY_READY); /* R31 */
         tell_members(w.direct, domain);
         w.next = 0;
         status = await_members(&w, are_all_ready);
@@ -193,7 +193,7 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
     dd->peer[r->rank].serial = ++d->serial;
     a32_store_release(&e->state, ENTRY_FREE);
     a64_store_release(&e->serial, d->serial);
-    fence_full(); /* R1: who reads something of the new domain below finds the new serial */
+    fence_full(); /* R31: who reads something of the new domain below finds the new serial */
     a64_store_relaxed(&e->id, r->id);
     a64_store_relaxed(&e->digest, w->digest);
     a64_store_relaxed(&e->window_bytes, r->window_bytes);
@@ -206,7 +206,7 @@ static bool fill_entry(struct open_wait *w, enum entry_state state)
 
         a64_store_relaxed(word, a64_load_relaxed(word) | 1ull << r->ranks[i] % 64);
     }
-    a32_store_release(&e->state, state); /* R1 */
+    a32_store_release(&e->state, state); /* R31 */
     return true;
 }
 
@@ -270,7 +270,7 @@ static void refuse(struct open_wait *w, uint32_t other, uint64_t other_bytes)
         return;
     a32_store_relaxed(&e->other, other);
     a64_store_relaxed(&e->other_bytes, other_bytes);
-    a32_store_release(&e->state, ENTRY_REFUSED); /* R1 */
+    a32_store_release(&e->state, ENTRY_REFUSED); /* R31 */
     tell_members(w->direct, &w->domain->base);
     direct_alarm(w->direct, &w->domain->base);
 }
@@ -290,7 +290,7 @@ static bool copy_entry(const struct direct *d, const struct direct_entry *e,
 {
     uint32_t own = d->base.rank;
 
-    copy->state = a32_load_acquire(&e->state); /* A1 */
+    copy->state = a32_load_acquire(&e->state); /* A31 */
     if (copy->state == ENTRY_FREE)
         return false;
     copy->serial = a64_load_acquire(&e->serial);
@@ -301,7 +301,7 @@ static bool copy_entry(const struct direct *d, const struct direct_entry *e,
     copy->offset = a64_load_relaxed(&e->offset);
     copy->other_bytes = a64_load_relaxed(&e->other_bytes);
     copy->is_for_us = (a64_load_relaxed(&e->member[own / 64]) >> own % 64 & 1) != 0;
-    fence_full(); /* A1 */
+    fence_full(); /* A31 */
     return a64_load_relaxed(&e->serial) == copy->serial &&
            a32_load_relaxed(&e->state) != ENTRY_FREE;
 }
@@ -380,7 +380,7 @@ static void join(struct open_wait *w, uint32_t member, const struct entry_copy *
 static bool has_published(struct open_wait *w)
 {
     const struct direct_head *head = w->direct->head[w->request->ranks[w->next]];
-    uint32_t published = a32_load_acquire(&head->published); /* A1 */
+    uint32_t published = a32_load_acquire(&head->published); /* A31 */
     struct entry_copy copy;
 
     if (w->next == w->request->rank)
@@ -578,7 +578,7 @@ int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_
     uint64_t now = os_now_ns();
     int status = PTO_OK;
 
-    a32_store_release(&own_entry(d, dd)->state, ENTRY_LEAVING); /* R1 */
+    a32_store_release(&own_entry(d, dd)->state, ENTRY_LEAVING); /* R31 */
     direct_alarm(d, domain);
     if (deadline_ns != 0) {
         status = direct_await(
@@ -593,7 +593,7 @@ int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_
     /* Memory that somebody may still write to is not used again. */
     release_block(dd, deadline_ns != 0 && status >= 0);
     pthread_mutex_lock(&domain->comm->lock);
-    a32_store_release(&own_entry(d, dd)->state, ENTRY_FREE); /* R1 */
+    a32_store_release(&own_entry(d, dd)->state, ENTRY_FREE); /* R31 */
     pthread_mutex_unlock(&domain->comm->lock);
     free(dd->peer);
     comm_domain_free(domain);

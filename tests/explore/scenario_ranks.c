@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks that wait for each other, and sleep: src/comm/direct.c as it is, a thread for each rank, or
+ * for the watcher of one. There is no time here, so a wait that nobody ends is a deadlock.
+ *
+ * What an order protects is noted: `put`, what a rank wrote before its signal or barrier; `did`,
+ * what it did before it went, read by whoever takes it for gone; `going`, that it goes, read by
+ * whoever is told; and the status with which a rank gives up.
+ */
+#include "scenario_list.h"
+#include "weak.h"
+
+#include "comm/comm.h"
+
+enum { RANKS = 3 };
+
+static uint32_t put[RANKS], did[RANKS], going;
+static struct a32 *overtaken_word;
+
+static bool is_status(const struct a32 *a);
+
+/* The store half of this one may be overtaken by later loads, as on Arm. It has one writer. */
+static uint32_t model_add(struct a32 *a, uint32_t v)
+{
+    uint32_t before;
+
+    if (a != overtaken_word)
+        return a32_add_acq_rel(a, v);
+    before = a32_load_acquire(a);
+    a32_store_release(a, before + v);
+    return before;
+}
+
+static uint32_t model_sub(struct a32 *a, uint32_t v)
+{
+    uint32_t before;
+
+    if (a != overtaken_word)
+        return a32_sub_relaxed(a, v);
+    before = a32_load_relaxed(a);
+    a32_store_relaxed(a, before - v);
+    return before;
+}
+
+static uint32_t noted_load(const struct a32 *a)
+{
+    if (is_status(a) && explore_in_thread())
+        atomic_note_read(a);
+    return a32_load_relaxed(a);
+}
+
+static void noted_store(struct a32 *a, uint32_t v)
+{
+    if (is_status(a) && explore_in_thread())
+        atomic_note_write(a);
+    a32_store_relaxed(a, v);
+}
+
+#define a32_add_acq_rel(a, v) model_add(a, v)
+#define a32_sub_relaxed(a, v) model_sub(a, v)
+#define a32_load_relaxed(a) noted_load(a)
+#define a32_store_relaxed(a, v) noted_store(a, v)
+#include "comm/direct.c"
+#undef a32_add_acq_rel
+#undef a32_sub_relaxed
+#undef a32_load_relaxed
+#undef a32_store_relaxed
+
+/* ---- ranks ---- */
+
+static struct direct_head head[RANKS];
+static struct direct_control control[RANKS];
+static int32_t window[RANKS];
+
+/* What a rank has for itself. */
+static struct rank {
+    struct direct direct;
+    struct direct_domain domain;
+    struct direct_head *head[RANKS];
+    struct a32 dead[RANKS];
+    struct direct_peer peer[RANKS];
+    char *window[RANKS];
+    uint32_t ranks[RANKS];
+} rank[RANKS];
+
+static bool is_status(const struct a32 *a)
+{
+    for (uint32_t i = 0; i < RANKS; i++)
+        if (a == &head[i].status)
+            return true;
+    return false;
+}
+
+static const struct direct_memory memory = { .fence = explore_fence_all };
+
+/* A domain of the first ranks. They sleep at once: how long they look before that is no order. */
+static void start_ranks(uint32_t members, bool has_fence)
+{
+    memset(put, 0, sizeof(put));
+    memset(did, 0, sizeof(did));
+    memset(head, 0, sizeof(head));
+    memset(control, 0, sizeof(control));
+    memset(window, 0, sizeof(window));
+    memset(rank, 0, sizeof(rank));
+    going = 0;
+    overtaken_word = &head[0].asleep;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        struct rank *r = &rank[i];
+
+        r->direct.base = (struct comm){ .rank = i, .rank_count = RANKS };
+        r->direct.memory = &memory;
+        r->direct.has_fence = has_fence;
+        r->direct.own = &head[i];
+        r->direct.head = r->head;
+        r->direct.dead = r->dead;
+        r->direct.looks = 1;
+        r->domain.base = (struct domain){ .comm = &r->direct.base,
+                                          .rank = i,
+                                          .rank_count = members,
+                                          .ranks = r->ranks,
+                                          .window = r->window,
+                                          .own = (char *)&window[i] };
+        r->domain.peer = r->peer;
+        for (uint32_t k = 0; k < RANKS; k++) {
+            r->head[k] = &head[k];
+            r->peer[k].control = &control[k];
+            r->window[k] = (char *)&window[k];
+            r->ranks[k] = k;
+        }
+    }
+}
+
+/* ---- stand-ins for the rest of the room, and for the system ---- */
+
+bool direct_has_left(const struct direct_domain *dd, uint32_t i)
+{
+    bool is_lost = direct_is_lost(dd->base.comm, dd->base.ranks[i]);
+
+    if (is_lost && explore_in_thread())
+        atomic_note_read(&did[i]);
+    return is_lost;
+}
+
+uint64_t os_now_ns(void)
+{
+    return 0;
+}
+
+uint64_t comm_deadline(uint64_t timeout_ns, uint64_t default_ns)
+{
+    (void)timeout_ns;
+    (void)default_ns;
+    return UINT64_MAX;
+}
+
+bool os_wait_shared(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+    (void)deadline_ns;
+    return explore_futex_wait(word, expected);
+}
+
+void os_wake_shared(struct a32 *word, uint32_t count)
+{
+    explore_futex_wake(word, count);
+}
+
+void os_yield(void)
+{
+}
+
+uint32_t os_machine_cpu_count(void)
+{
+    return RANKS;
+}
+
+const char *pto_strerror(int status)
+{
+    explore_assert(status == PTO_ECRASH);
+    return "";
+}
+
+int comm_tell(struct pto_error *error, int status, uint32_t about, const char *format, ...)
+{
+    (void)error;
+    (void)about;
+    (void)format;
+    return status;
+}
+
+void comm_names_add(struct comm_names *names, uint32_t about)
+{
+    (void)names;
+    (void)about;
+}
+
+/* ---- a signal for a rank that sleeps, or is about to ---- */
+
+static enum pto_signal how;
+
+static void setup_signal(void)
+{
+    start_ranks(2, true);
+    how = PTO_SIGNAL_SET;
+}
+
+static void setup_signal_unfenced(void)
+{
+    start_ranks(2, false);
+    how = PTO_SIGNAL_SET;
+}
+
+static void setup_addition(void)
+{
+    start_ranks(2, true);
+    how = PTO_SIGNAL_ADD;
+}
+
+static int await_signal(uint32_t i)
+{
+    return direct_wait(&rank[i].domain.base, &(struct pto_wait_for){ 0, PTO_COMPARE_EQ, 1 }, 1,
+                       NULL);
+}
+
+static void send_signal(uint32_t from, uint32_t to)
+{
+    struct pto_signal_at signal = { 0, how, 1 };
+
+    atomic_note_write(&put[from]);
+    (void)direct_signal(&rank[from].domain.base, to, &signal, NULL);
+}
+
+static void signal_thread(int id)
+{
+    if (id == 1) {
+        send_signal(1, 0);
+        return;
+    }
+    explore_assert(await_signal(0) == PTO_OK);
+    atomic_note_read(&put[1]);
+}
+
+/* ---- two barriers: what was done before each ---- */
+
+static void setup_barrier(void)
+{
+    start_ranks(2, true);
+    overtaken_word = NULL; /* both sleep */
+}
+
+static void barrier_thread(int id)
+{
+    for (uint32_t i = 0; i < 2; i++) {
+        atomic_note_write(&put[id]);
+        explore_assert(direct_barrier(&rank[id].domain.base, 1, NULL) == PTO_OK);
+        atomic_note_read(&put[1 - id]);
+        explore_assert(direct_barrier(&rank[id].domain.base, 1, NULL) == PTO_OK);
+    }
+}
+
+/* ---- a rank waits, another one goes; a third one goes as well, and so it may be found early ---- */
+
+static struct a32 ended; /* stands for the descriptor of a process */
+
+static void setup_gone(void)
+{
+    start_ranks(2, true);
+    ended.v = 0;
+}
+
+static bool has_ended(void *arg)
+{
+    (void)arg;
+    return explore_peek32(&ended) != 0;
+}
+
+/* The watcher of rank 0. */
+static void bury_when_ended(uint32_t i)
+{
+    explore_wait_until(has_ended, NULL);
+    (void)a32_load_acquire(&ended);
+    direct_bury(&rank[0].direct, i);
+}
+
+static void expect_lost(void)
+{
+    explore_assert(direct_barrier(&rank[0].domain.base, 1, NULL) == PTO_EPEER);
+}
+
+static void closed_thread(int id)
+{
+    if (id == 0) {
+        expect_lost();
+        return;
+    }
+    atomic_note_write(&did[id]);
+    direct_leave(&rank[id].direct);
+}
+
+static void killed_thread(int id)
+{
+    if (id == 0) {
+        expect_lost();
+    } else if (id == 1) {
+        atomic_note_write(&did[1]);
+        a32_store_release(&ended, 1);
+    } else if (id == 2) {
+        bury_when_ended(1);
+    } else {
+        direct_leave(&rank[2].direct);
+    }
+}
+
+/* Rank 1 gives up: of the domain, or of another one. */
+static void aborted_thread(int id)
+{
+    if (id == 0) {
+        expect_lost();
+    } else if (id == 1) {
+        atomic_note_write(&did[1]);
+        direct_abort(&rank[1].direct.base, PTO_ECRASH);
+    } else {
+        direct_leave(&rank[2].direct);
+    }
+}
+
+static void setup_other_aborted(void)
+{
+    setup_gone();
+    rank[0].ranks[1] = rank[2].ranks[1] = 2;
+    rank[0].peer[1].control = &control[2];
+}
+
+/* Rank 2, of the domain, says that somebody look, and stays. */
+static void other_aborted_thread(int id)
+{
+    if (id == 0) {
+        expect_lost();
+    } else if (id == 1) {
+        direct_abort(&rank[1].direct.base, PTO_ECRASH);
+    } else {
+        rank[2].domain.base.rank = 1;
+        direct_alarm(&rank[2].direct, &rank[2].domain.base);
+    }
+}
+
+/*
+ * Rank 1 closes and ends, which is no reason to give up: rank 2 is the one that signals. It says before
+ * that somebody look, so that rank 0 may do so at any time.
+ */
+static void setup_closed_before(void)
+{
+    start_ranks(3, true);
+    ended.v = 0;
+    how = PTO_SIGNAL_SET;
+}
+
+static void closed_before_thread(int id)
+{
+    if (id == 0) {
+        explore_assert(await_signal(0) == PTO_OK);
+    } else if (id == 1) {
+        atomic_note_write(&did[1]);
+        direct_leave(&rank[1].direct);
+        a32_store_release(&ended, 1);
+    } else if (id == 2) {
+        bury_when_ended(1);
+    } else {
+        direct_alarm(&rank[2].direct, &rank[2].domain.base);
+        send_signal(2, 0);
+    }
+}
+
+/* ---- whoever is told that somebody goes sees that ---- */
+
+static bool holds_never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static int judge_going(void *context)
+{
+    (void)context;
+    atomic_note_read(&going);
+    return PTO_EPEER;
+}
+
+static void told_thread(int id)
+{
+    struct direct_wait wait = { .holds = holds_never, .judge = judge_going, .timeout_ns = 1 };
+
+    if (id == 0) {
+        explore_assert(direct_await(&rank[0].direct, &wait) == PTO_EPEER);
+        return;
+    }
+    atomic_note_write(&going);
+    direct_leave(&rank[1].direct);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario list[] = {
+        { { "signal", 2, setup_signal, signal_thread, NULL },
+          "F31 R33 A33",
+          { .preemption_max = 3, .delay_max = 2, .execution_max = 60000, .random_count = 5000 } },
+        { { "signal, unfenced", 2, setup_signal_unfenced, signal_thread, NULL },
+          "F31 R33 A33",
+          { .preemption_max = 3, .delay_max = 2, .execution_max = 60000, .random_count = 5000 } },
+        { { "addition", 2, setup_addition, signal_thread, NULL },
+          "R33 A33",
+          { .preemption_max = 3, .delay_max = 2, .execution_max = 60000, .random_count = 5000 } },
+        { { "barriers", 2, setup_barrier, barrier_thread, NULL },
+          "F31 R32 A32",
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 60000, .random_count = 5000 } },
+        { { "closed", 3, setup_gone, closed_thread, NULL },
+          "R34 A34",
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 60000, .random_count = 5000 } },
+        { { "killed", 4, setup_gone, killed_thread, NULL },
+          "R34 A34",
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 60000, .random_count = 5000 } },
+        { { "given up", 3, setup_gone, aborted_thread, NULL },
+          "R34 A34",
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 60000, .random_count = 5000 } },
+        { { "given up elsewhere", 3, setup_other_aborted, other_aborted_thread, NULL },
+          "R34 A34",
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 60000, .random_count = 5000 } },
+        { { "closed before", 4, setup_closed_before, closed_before_thread, NULL },
+          "R34 A34",
+          { .preemption_max = 2, .delay_max = 0, .execution_max = 60000, .random_count = 5000 } },
+        { { "told", 2, setup_gone, told_thread, NULL },
+          "R36 A36",
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 60000, .random_count = 5000 } },
+    };
+
+    return scenario_main(argc, argv, list, sizeof(list) / sizeof(list[0]));
+}
