@@ -56,6 +56,11 @@ struct pto_worker_params {
      * any thread, and ends when that returns. NULL: the one that comes with the library.
      */
     const char *const *child_program;
+    /*
+     * Runs on chips have guards (pto_run_options), and after each task it is looked whether something
+     * wrote outside of the allocations that it had: then it fails with PTO_EOVERRUN.
+     */
+    bool has_guards;
 };
 
 /* Sets the defaults: one chip. */
@@ -184,9 +189,22 @@ int pto_worker_alloc_on(struct pto_worker *worker, uint32_t child, uint64_t byte
 
 /*
  * Frees either. PTO_EBUSY: a task that is not over uses it. PTO_EMEMORY: the address was
- * freed before, lies inside an allocation, or is none; `error`, which may be NULL, says which.
+ * freed before, lies inside an allocation, or is none of this worker; or something wrote up to 1024 bytes
+ * before or behind the allocation, which is freed all the same. `error`, which may be NULL, says which.
  */
 int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *error);
+
+/*
+ * Copies from any memory of the program to memory of the worker or of one of its chips: as a run of
+ * its own, after all tasks submitted before that use it. Waits; 0: for at most a minute. PTO_ETIMEOUT:
+ * what it did is not known, and it does nothing more once it is past the tasks before it.
+ * PTO_EMEMORY: the bytes do not all lie in one allocation. `error` may be NULL.
+ */
+int pto_worker_copy_to(struct pto_worker *worker, void *to, const void *from, uint64_t bytes,
+                       uint64_t timeout_ns, struct pto_error *error);
+/* The same in the other direction. After a failure `to` is as it was, or has a part of the bytes. */
+int pto_worker_copy_from(struct pto_worker *worker, void *to, const void *from, uint64_t bytes,
+                         uint64_t timeout_ns, struct pto_error *error);
 
 /* ---- orchestrations ---- */
 
@@ -222,6 +240,16 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
 
 /* Allocates buffers, which are there when the call returns; `args` has outputs only. */
 struct pto_outputs pto_level_alloc(struct pto_level *level, const struct pto_args *args);
+
+/*
+ * Submits a copy, a task like any other: the tensors, which have the same type and shapes and may
+ * be views, order it. The chip whose memory one of them is does it; between two chips it goes
+ * through shared memory and is two tasks. Returns its id; an invalid one: it was refused.
+ */
+struct pto_task_id pto_level_copy_at(struct pto_level *level, const struct pto_tensor *to,
+                                     const struct pto_tensor *from, const struct pto_site *site);
+/* The same for the place where it is written. */
+#define pto_level_copy(level, to, from) pto_level_copy_at((level), (to), (from), PTO_SITE)
 
 /* Begins a scope: outputs of its tasks live until it has ended and their users are done. */
 int pto_level_scope_begin(struct pto_level *level, enum pto_scope_mode mode);

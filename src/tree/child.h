@@ -6,6 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pto/device.h"
+#include "pto/tensor.h"
+
 enum {
     CHILD_EXIT_ADDRESS = 75, /* something else is where the memory was to be mapped */
     CHILD_EXIT_HELLO = 76,   /* it was started by something else than a worker */
@@ -21,5 +24,12 @@ struct child_watch {
 
 /* pto_child_serve, watched; `watch` may be NULL. */
 int child_serve(const struct child_watch *watch);
+
+/*
+ * child_copy.c: the task that every child has: copies the second tensor to the first; behind `scalar` are enum
+ * copy_ends. `device` is NULL unless the child is a chip. `text` has room for a sentence.
+ */
+int child_copy(struct pto_device *device, const struct pto_tensor tensor[2], const void *scalar,
+               char *text);
 
 #endif

@@ -24,6 +24,7 @@
 #include "base/code_file.h"
 #include "base/object.h"
 #include "base/os.h"
+#include "host/host.h"
 #include "pto/pto.h"
 #include "pto/worker.h"
 #include "tree/tree.h"
@@ -43,7 +44,8 @@ struct child {
     struct patience patience;
     const struct child_watch *watch;
     struct pto_device *device;
-    struct loaded loaded[TREE_CALLABLES];
+    struct device *lent; /* the memory is the device's, too; NULL: it could not be */
+    struct loaded loaded[TREE_CALLABLES + 1]; /* nothing is loaded for the copy */
 };
 
 static int meet(struct child *c);
@@ -105,6 +107,8 @@ int child_serve(const struct child_watch *watch)
     code = serve(c);
     for (uint32_t i = 0; i < TREE_CALLABLES; i++)
         forget(&c->loaded[i]);
+    if (c->lent != NULL)
+        device_release(c->lent);
     if (c->device != NULL)
         (void)pto_device_close(c->device);
     free(c);
@@ -165,6 +169,7 @@ static int meet(struct child *c)
 static int open_device(struct child *c, struct pto_error *error)
 {
     struct pto_device_params params;
+    int status;
 
     if (c->hello.kind != PTO_CHILD_CHIP)
         return PTO_OK;
@@ -173,7 +178,15 @@ static int open_device(struct child *c, struct pto_error *error)
     params.clusters = c->hello.clusters;
     params.workers = c->hello.workers;
     params.error = error;
-    return pto_device_open(&params, &c->device);
+    status = pto_device_open(&params, &c->device);
+    if (status < 0)
+        return status;
+    /* A chip that cannot have it gets copies of the tensors of a callable with a signature. */
+    if (device_hold(c->device, &c->lent, NULL) < 0)
+        return PTO_OK;
+    status = chip_adopt(c->lent->chip, c->hello.addr, c->hello.bytes);
+    return status < 0 ? error_tell(error, status, "the chip does not take the worker's memory")
+                      : PTO_OK;
 }
 
 static bool has_record(void *context)
@@ -278,10 +291,13 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
                                                    r->head.tensor_count * sizeof(struct pto_tensor))
     };
     static struct pto_run_report report; /* of the only thread that runs anything */
+    struct pto_run_options options;
     int status;
 
     pto_run_report_init(&report);
-    status = pto_run(c->device, callable, &entry, NULL, &report);
+    pto_run_options_init(&options);
+    options.has_guards = c->hello.has_guards;
+    status = pto_run(c->device, callable, &entry, &options, &report);
     if (status < 0)
         snprintf(text, TREE_TEXT, "%s",
                  report.error.text[0] != '\0' ? report.error.text : pto_strerror(status));
@@ -315,7 +331,10 @@ static void run_task(struct child *c, const struct record *r)
     char text[TREE_TEXT] = "";
     int status;
 
-    if (l->callable != NULL)
+    if (r->head.value == TREE_COPY)
+        status = child_copy(c->device, (const struct pto_tensor *)(const void *)r->body,
+                            r->body + 2 * sizeof(struct pto_tensor), text);
+    else if (l->callable != NULL)
         status = run_on_chip(c, l->callable, r, text);
     else if (l->fn != NULL)
         status = call_function(c, l->fn, r, text);
@@ -329,8 +348,10 @@ static void run_task(struct child *c, const struct record *r)
 /* Whether the body of a task is as long as its head says. */
 static bool is_task(const struct record *r)
 {
+    if (r->head.value == TREE_COPY && (r->head.tensor_count != 2 || r->head.scalar_count != 1))
+        return false;
     return r->head.tensor_count <= PTO_TASK_TENSORS_MAX &&
-           r->head.scalar_count <= PTO_TASK_SCALARS_MAX && r->head.value < TREE_CALLABLES &&
+           r->head.scalar_count <= PTO_TASK_SCALARS_MAX && r->head.value <= TREE_COPY &&
            r->head.body_bytes == r->head.tensor_count * sizeof(struct pto_tensor) +
                                      r->head.scalar_count * sizeof(uint64_t);
 }

@@ -6,6 +6,7 @@
  *     tree_children.c   the processes: started, watched, ended, replaced
  *     tree_register.c   callables, loaded by the children that are to have them
  *     tree_memory.c     allocations, and which tasks use them
+ *     tree_copy.c       copies, in runs and outside
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
  *     tree_run.c        runs as callers see them; who waits drives
@@ -29,8 +30,8 @@
 #include "tree/tree_wire.h"
 
 enum {
-    TREE_CREDITS = 16, /* tasks that a child has at a time; it runs one */
-    TREE_CALLABLES = 1024,
+    TREE_CREDITS = 16,      /* tasks that a child has at a time; it runs one */
+    TREE_FREED = 64,        /* allocations that are remembered, for those who use them still */
     TREE_LIVE_MAX = 16384,  /* tasks before a submit waits */
     TREE_SEQ_MAX = 1 << 30, /* tasks after which the graph is started anew, when it is empty */
 };
@@ -134,6 +135,8 @@ struct tree_run {
     bool is_cancelled;
     struct a32 has_ended; /* written under the lock, and looked at without */
     int event;            /* descriptor; -1: nobody asked */
+    bool is_abandoned;    /* nobody will finish it: it goes when it ends */
+    void *staging;        /* and this allocation with it */
     uint64_t begin_ns;
     pthread_t builder;
     struct pto_worker_report report;
@@ -156,6 +159,8 @@ struct tree {
     struct patience patience;
     struct tree_allocation *allocation; /* by address */
     uint32_t allocation_count, allocation_room;
+    struct tree_allocation freed[TREE_FREED]; /* the last ones */
+    uint32_t freed_count;
     char *heap;
     uint64_t heap_bytes;
 
@@ -167,7 +172,7 @@ struct tree {
     uint64_t order;
     uint64_t key; /* of requests */
     struct tree_request *requests;
-    struct tree_callable callable[TREE_CALLABLES];
+    struct tree_callable callable[TREE_CALLABLES + 1]; /* the last one is the copy */
 
     struct graph graph;
     struct pool_budget budget, heap_budget;
@@ -225,6 +230,19 @@ int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *chil
 void tree_unuse_tensors(struct tree *t, const struct slot *s);
 void tree_undo_tensors(struct tree *t, const struct pto_args *args, uint32_t count);
 
+/* As pto_worker_alloc and pto_worker_free, with the lock held. child -1: everybody's. */
+int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out);
+int tree_free(struct tree *t, uint64_t addr, struct pto_error *error);
+/* The allocation in which all of the bytes lie; NULL with a sentence about `what`. */
+struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t bytes,
+                                         const char *what, struct pto_error *error);
+
+/* False with a sentence: something was written outside of the allocations that the task has as tensors. */
+bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size_t size);
+
+/* tree_copy.c */
+void tree_copy_open(struct tree *t);
+
 /* tree_register.c */
 /* NULL: there is none with this number. */
 struct tree_callable *tree_find_callable(struct tree *t, uint64_t number);
@@ -238,6 +256,15 @@ int tree_graph_open(struct tree *t);
 void tree_graph_close(struct tree *t);
 /* Before a run: if nothing is live, and the graph is broken or its numbers run out. */
 int tree_graph_refresh(struct tree *t);
+/* The run of a level, with the lock taken; NULL: not by this thread, or not now. */
+struct tree_run *tree_level_enter(struct pto_level *level);
+int tree_level_leave(struct tree_run *run, int status); /* returns the status */
+/* The run has asked for something that cannot be: that is its error. Returns the status. */
+int tree_refuse(struct tree_run *run, struct pto_error *error, const struct pto_site *site);
+/* Submits a task of the run: the callable by its number. The lock is held; it may be left meanwhile. */
+#define TREE_COPY_NUMBER UINT64_MAX /* of the copy, which is not for callers */
+struct pto_outputs tree_submit(struct tree_run *run, uint64_t callable, uint64_t children,
+                               const struct pto_args *args, const struct pto_site *site);
 /* The first error of the run stays. */
 void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error);
 
@@ -268,6 +295,10 @@ void tree_note(struct tree *t);
  */
 int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint64_t deadline_ns);
 void tree_run_ended(struct tree_run *run);
+/* Nobody waits for a run that was launched any more: when it has ended it goes, and the memory with it. */
+void tree_run_abandon(struct pto_worker_run *run, void *staging);
+/* When the worker closes: those that have not ended. */
+void tree_forget_runs(struct tree *t);
 int tree_background_start(struct tree *t);
 void tree_background_stop(struct tree *t);
 

@@ -439,6 +439,7 @@ static void take_done(struct tree *t, struct tree_child *c, const struct record 
 {
     uint32_t number = (uint32_t)r->head.key;
     struct slot *s;
+    char text[160];
 
     if (c->in_flight == 0 || c->flight[c->flight_first % TREE_CREDITS] != number ||
         tree_slot(t, number)->seq != r->head.key >> 32) {
@@ -449,6 +450,8 @@ static void take_done(struct tree *t, struct tree_child *c, const struct record 
     c->tasks++;
     if (r->head.status < 0) {
         tree_fail_task(t, s, (int)c->index, r->head.status, (const char *)r->body);
+    } else if (t->params.has_guards && !tree_has_kept_bounds(t, s, text, sizeof(text))) {
+        tree_fail_task(t, s, (int)c->index, PTO_EOVERRUN, text);
     } else {
         tree_task_of(t, s)->run->report.done++;
         tree_complete(t, s, PTO_OK);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory of a worker: allocations, their guards, and which tasks use them. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tree/tree.h"
+
+enum { GUARD_BYTES = 1024, GUARD_BYTE = 0xb6 }; /* before and behind each allocation */
 
 /* The index of the first allocation behind the address. */
 static uint32_t find_behind(const struct tree *t, uint64_t addr)
@@ -30,10 +33,88 @@ static struct tree_allocation *find_allocation(struct tree *t, uint64_t addr)
     return a != NULL && addr - a->addr < a->bytes ? a : NULL;
 }
 
+/* Whether the memory behind a tensor is an allocation's: no output of a task, no refused view. */
+static bool is_allocated(const struct pto_tensor *x)
+{
+    return !pto_task_id_is_valid(x->owner) && x->ndims != 0 && x->size != 0;
+}
+
+/* Why nothing is allocated there: the rest of a sentence that begins with the address. */
+static const char *tell_absence(const struct tree *t, uint64_t addr)
+{
+    if (addr - (uint64_t)(uintptr_t)t->base >= t->bytes)
+        return "is no memory of the worker; allocate it with pto_worker_alloc";
+    for (uint32_t i = 0; i < TREE_FREED; i++)
+        if (addr - t->freed[i].addr < t->freed[i].bytes)
+            return "was freed before";
+    return "lies in no allocation of the worker";
+}
+
+struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t bytes,
+                                         const char *what, struct pto_error *error)
+{
+    struct tree_allocation *a = find_allocation(t, addr);
+
+    if (a != NULL && bytes <= a->bytes - (addr - a->addr))
+        return a;
+    if (a != NULL)
+        (void)error_tell(error, PTO_EMEMORY,
+                         "%s: %llu bytes at %#llx: there the allocation has only %llu", what,
+                         (unsigned long long)bytes, (unsigned long long)addr,
+                         (unsigned long long)(a->bytes - (addr - a->addr)));
+    else
+        (void)error_tell(error, PTO_EMEMORY, "%s: %#llx %s", what, (unsigned long long)addr,
+                         tell_absence(t, addr));
+    return NULL;
+}
+
+/* ---- guards ---- */
+
+static void lay_guards(const struct tree_allocation *a)
+{
+    memset((char *)(uintptr_t)a->addr - GUARD_BYTES, GUARD_BYTE, GUARD_BYTES);
+    memset((char *)(uintptr_t)(a->addr + a->bytes), GUARD_BYTE, GUARD_BYTES);
+}
+
+/* How far from the allocation the nearest byte is that was overwritten; 0: none was. */
+static uint32_t find_breach(const unsigned char *guard, bool is_before)
+{
+    for (uint32_t i = 0; i < GUARD_BYTES; i++)
+        if (guard[is_before ? GUARD_BYTES - 1 - i : i] != GUARD_BYTE)
+            return i + 1;
+    return 0;
+}
+
+/* False with a sentence, once for each time. */
+static bool is_whole(const struct tree_allocation *a, char *text, size_t size)
+{
+    const unsigned char *guard = (const unsigned char *)(uintptr_t)a->addr;
+    uint32_t before = find_breach(guard - GUARD_BYTES, true);
+    uint32_t behind = find_breach(guard + a->bytes, false);
+
+    if (before == 0 && behind == 0)
+        return true;
+    snprintf(text, size, "something wrote %u bytes %s the %llu that are allocated at %#llx",
+             behind != 0 ? behind : before, behind != 0 ? "behind the end of" : "before",
+             (unsigned long long)a->bytes, (unsigned long long)a->addr);
+    lay_guards(a);
+    return false;
+}
+
+bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size_t size)
+{
+    for (uint32_t i = 0; i < s->tensor_count; i++)
+        if (is_allocated(&s->tensor[i]) &&
+            !is_whole(find_allocation(t, s->tensor[i].addr), text, size))
+            return false;
+    return true;
+}
+
 /* ---- allocating ---- */
 
-static int add_allocation(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
+int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
 {
+    uint64_t addr;
     uint32_t at;
     char *memory;
 
@@ -46,15 +127,17 @@ static int add_allocation(struct tree *t, int32_t child, uint64_t bytes, void **
         t->allocation = grown;
         t->allocation_room = room;
     }
-    memory = bytes != 0 && bytes <= t->bytes ? arena_take(t->arena, bytes) : NULL;
+    memory = bytes != 0 && bytes <= t->bytes ? arena_take(t->arena, bytes + 2 * GUARD_BYTES) : NULL;
     if (memory == NULL)
         return PTO_ENOMEM;
-    at = find_behind(t, (uint64_t)(uintptr_t)memory);
+    addr = (uint64_t)(uintptr_t)memory + GUARD_BYTES;
+    at = find_behind(t, addr);
     memmove(t->allocation + at + 1, t->allocation + at,
             (t->allocation_count - at) * sizeof(*t->allocation));
-    t->allocation[at] = (struct tree_allocation){ (uint64_t)(uintptr_t)memory, bytes, child, 0 };
+    t->allocation[at] = (struct tree_allocation){ addr, bytes, child, 0 };
     t->allocation_count++;
-    *addr_out = memory;
+    lay_guards(&t->allocation[at]);
+    *addr_out = (void *)(uintptr_t)addr;
     return PTO_OK;
 }
 
@@ -68,7 +151,7 @@ int pto_worker_alloc(struct pto_worker *worker, uint64_t bytes, void **addr_out)
     if (bytes == 0 || addr_out == NULL)
         return PTO_EINVAL;
     pthread_mutex_lock(&t->lock);
-    status = add_allocation(t, -1, bytes, addr_out);
+    status = tree_alloc(t, -1, bytes, addr_out);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
@@ -83,7 +166,7 @@ int pto_worker_alloc_on(struct pto_worker *worker, uint32_t child, uint64_t byte
     if (bytes == 0 || addr_out == NULL || child >= t->chip_count)
         return PTO_EINVAL;
     pthread_mutex_lock(&t->lock);
-    status = child_is_ready(&t->child[child]) ? add_allocation(t, (int32_t)child, bytes, addr_out)
+    status = child_is_ready(&t->child[child]) ? tree_alloc(t, (int32_t)child, bytes, addr_out)
                                               : PTO_EPEER;
     pthread_mutex_unlock(&t->lock);
     return status;
@@ -91,16 +174,16 @@ int pto_worker_alloc_on(struct pto_worker *worker, uint32_t child, uint64_t byte
 
 /* ---- freeing ---- */
 
-static int free_allocation(struct tree *t, uint64_t addr, struct pto_error *error)
+int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
 {
     struct tree_allocation *a = find_allocation(t, addr);
+    int status = PTO_OK;
+    char text[160];
     uint32_t at;
 
     if (a == NULL)
-        return error_tell(error, PTO_EMEMORY,
-                          "there is no allocation of this worker at %#llx; it was freed before, or "
-                          "is of something else",
-                          (unsigned long long)addr);
+        return error_tell(error, PTO_EMEMORY, "%#llx %s", (unsigned long long)addr,
+                          tell_absence(t, addr));
     if (a->addr != addr)
         return error_tell(error, PTO_EMEMORY,
                           "%#llx lies inside an allocation, %llu bytes behind its beginning",
@@ -108,12 +191,15 @@ static int free_allocation(struct tree *t, uint64_t addr, struct pto_error *erro
     if (a->users != 0)
         return error_tell(error, PTO_EBUSY, "%u tasks that are not over use the allocation",
                           a->users);
+    if (!is_whole(a, text, sizeof(text)))
+        status = error_tell(error, PTO_EMEMORY, "%s", text);
     at = (uint32_t)(a - t->allocation);
-    arena_give(t->arena, (char *)(uintptr_t)addr);
+    t->freed[t->freed_count++ % TREE_FREED] = *a;
+    arena_give(t->arena, (char *)(uintptr_t)addr - GUARD_BYTES);
     t->allocation_count--;
     memmove(t->allocation + at, t->allocation + at + 1,
             (t->allocation_count - at) * sizeof(*t->allocation));
-    return PTO_OK;
+    return status;
 }
 
 int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *error)
@@ -125,32 +211,24 @@ int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *err
         return status;
     pthread_mutex_lock(&t->lock);
     tree_drive(t);
-    status = free_allocation(t, (uint64_t)(uintptr_t)addr, error);
+    status = tree_free(t, (uint64_t)(uintptr_t)addr, error);
     pthread_mutex_unlock(&t->lock);
     return status;
 }
 
 /* ---- tensors of tasks ---- */
 
-/* Whether the memory behind a tensor is an allocation's: no output of a task, no refused view. */
-static bool is_allocated(const struct pto_tensor *x)
-{
-    return !pto_task_id_is_valid(x->owner) && x->ndims != 0 && x->size != 0;
-}
-
 static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argument,
                       uint64_t *children, struct pto_error *error)
 {
-    struct tree_allocation *a = find_allocation(t, x->addr);
+    struct tree_allocation *a;
+    char what[32];
 
-    if (a == NULL || x->size > a->bytes - (x->addr - a->addr)) {
+    snprintf(what, sizeof(what), "argument %u", argument);
+    a = tree_find_memory(t, x->addr, x->size, what, error);
+    if (a == NULL) {
         error->argument = (int32_t)argument;
-        return error_tell(error, PTO_EMEMORY,
-                          a == NULL ? "argument %u: %#llx is no memory of the worker; allocate it "
-                                      "with pto_worker_alloc"
-                                    : "argument %u: the tensor at %#llx is larger than its "
-                                      "allocation",
-                          argument, (unsigned long long)x->addr);
+        return PTO_EMEMORY;
     }
     if (a->child >= 0 && (*children >> a->child & 1) == 0) {
         error->argument = (int32_t)argument;

@@ -117,6 +117,8 @@ void tree_background_stop(struct tree *t)
 
 /* ---- the life of a run ---- */
 
+static void free_abandoned(struct tree_run *run);
+
 void tree_run_ended(struct tree_run *run)
 {
     struct tree *t = run->tree;
@@ -129,7 +131,18 @@ void tree_run_ended(struct tree_run *run)
     a32_store_release(&run->has_ended, 1); /* whoever frees it now waits for the lock */
     if (run->event >= 0)
         (void)eventfd_write(run->event, 1);
+    if (run->is_abandoned)
+        free_abandoned(run);
     tree_note(t);
+}
+
+static void free_abandoned(struct tree_run *run)
+{
+    if (run->staging != NULL)
+        (void)tree_free(run->tree, (uint64_t)(uintptr_t)run->staging, NULL);
+    if (run->event >= 0)
+        close(run->event);
+    free(run);
 }
 
 static bool is_free(void *context)
@@ -372,4 +385,28 @@ int pto_worker_run_finish(struct pto_worker_run *handle, struct pto_worker_repor
     if (handle_destroy(HANDLE_WORKER_RUN, handle) == NULL)
         return PTO_EINVAL;
     return dispose(run, report);
+}
+
+void tree_run_abandon(struct pto_worker_run *handle, void *staging)
+{
+    struct tree_run *run = handle_destroy(HANDLE_WORKER_RUN, handle);
+    struct tree *t = run->tree;
+
+    pthread_mutex_lock(&t->lock);
+    t->run_count--;
+    run->is_abandoned = true;
+    run->staging = staging;
+    if (has_ended(run))
+        free_abandoned(run);
+    pthread_mutex_unlock(&t->lock);
+}
+
+void tree_forget_runs(struct tree *t)
+{
+    while (t->runs != NULL) {
+        struct tree_run *run = t->runs;
+
+        t->runs = run->next;
+        free_abandoned(run);
+    }
 }

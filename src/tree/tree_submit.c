@@ -120,7 +120,7 @@ void tree_run_fail(struct tree_run *run, int child, const struct pto_error *erro
     run->report.child = child;
 }
 
-static int refuse(struct tree_run *run, struct pto_error *error, const struct pto_site *site)
+int tree_refuse(struct tree_run *run, struct pto_error *error, const struct pto_site *site)
 {
     error->level = 3;
     if (site != NULL && error->site.file == NULL) {
@@ -162,7 +162,7 @@ static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
         (void)error_tell(&error, PTO_ENOMEM,
                          "the memory of the worker is full: no more tasks until those that are "
                          "there have ended");
-        return refuse(run, &error, site);
+        return tree_refuse(run, &error, site);
     }
     sentence_write(&result, &c, &error);
     error.status = status;
@@ -173,8 +173,7 @@ static int refuse_of_graph(struct tree *t, struct tree_run *run, int status,
 
 /* ---- what an orchestration calls ---- */
 
-/* The run that the level stands for, with the lock taken; NULL: not by this thread, or not now. */
-static struct tree_run *enter(struct pto_level *level)
+struct tree_run *tree_level_enter(struct pto_level *level)
 {
     struct tree_run *run = handle_get(HANDLE_LEVEL, level);
 
@@ -184,7 +183,7 @@ static struct tree_run *enter(struct pto_level *level)
     return run;
 }
 
-static int leave(struct tree_run *run, int status)
+int tree_level_leave(struct tree_run *run, int status)
 {
     pthread_mutex_unlock(&run->tree->lock);
     return status;
@@ -209,7 +208,7 @@ static int await_room(struct tree_run *run, const struct pto_site *site)
     (void)error_tell(&error, PTO_ETIMEOUT,
                      "there are %u tasks, and for 10 minutes there was no room for another one",
                      t->graph.live);
-    return refuse(run, &error, site);
+    return tree_refuse(run, &error, site);
 }
 
 /* What a submit asks for, and whether it can be had. */
@@ -276,7 +275,7 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
     pto_error_init(&error);
     status = check_submit(t, k, &children, args, &error);
     if (status < 0)
-        return refuse(run, &error, site);
+        return tree_refuse(run, &error, site);
     graph_catch_up(&t->graph);
     status = t->is_graph_broken ? PTO_ENOMEM : make_room(t);
     if (status >= 0)
@@ -304,26 +303,37 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
     return PTO_OK;
 }
 
+struct pto_outputs tree_submit(struct tree_run *run, uint64_t callable, uint64_t children,
+                               const struct pto_args *args, const struct pto_site *site)
+{
+    struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
+    struct tree *t = run->tree;
+    uint32_t number;
+
+    if (run->report.error.status < 0)
+        return out;
+    if (await_room(run, site) >= 0 &&
+        submit_one(run,
+                   callable == TREE_COPY_NUMBER ? &t->callable[TREE_COPY]
+                                                : tree_find_callable(t, callable),
+                   children, args, site, NULL, &out, &number) >= 0)
+        tree_dispatch(t);
+    else
+        out = (struct pto_outputs){ pto_task_id_invalid(), 0, NULL };
+    return out;
+}
+
 struct pto_outputs pto_level_submit_at(struct pto_level *level, uint64_t callable,
                                        uint64_t children, const struct pto_args *args,
                                        const struct pto_site *site)
 {
     struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
-    struct tree_run *run = enter(level);
-    uint32_t number;
+    struct tree_run *run = tree_level_enter(level);
 
     if (run == NULL)
         return out;
-    if (run->report.error.status >= 0) {
-        struct tree *t = run->tree;
-
-        if (await_room(run, site) >= 0 && submit_one(run, tree_find_callable(t, callable), children,
-                                                     args, site, NULL, &out, &number) >= 0)
-            tree_dispatch(t);
-        else
-            out = (struct pto_outputs){ pto_task_id_invalid(), 0, NULL };
-    }
-    (void)leave(run, 0);
+    out = tree_submit(run, callable != TREE_COPY_NUMBER ? callable : 0, children, args, site);
+    (void)tree_level_leave(run, 0);
     return out;
 }
 
@@ -394,7 +404,7 @@ static uint32_t submit_members(struct tree_run *run, struct tree_callable *k,
                                  "members %u and %u of the group use the same memory, and one of "
                                  "them writes it: they cannot start together",
                                  j, i);
-                (void)refuse(run, &error, site);
+                (void)tree_refuse(run, &error, site);
                 /* It would wait for a member that waits for it: it is ready as far as the group goes. */
                 t->task[g->member[i]].group = NULL;
                 t->task[g->member[i]].is_poisoned = true;
@@ -411,7 +421,7 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
                               const struct pto_args *args, uint32_t count,
                               struct pto_outputs *outputs, const struct pto_site *site)
 {
-    struct tree_run *run = enter(level);
+    struct tree_run *run = tree_level_enter(level);
     struct tree_callable *k;
     struct tree_group *g;
     struct pto_error error;
@@ -422,26 +432,26 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
         return PTO_EINVAL;
     t = run->tree;
     if (run->report.error.status < 0)
-        return leave(run, run->report.error.status);
+        return tree_level_leave(run, run->report.error.status);
     pto_error_init(&error);
     k = tree_find_callable(t, callable);
     status = args == NULL ? error_tell(&error, PTO_EINVAL, "there are no arguments")
                           : check_group(t, k, children, count, &error);
     if (status < 0)
-        return leave(run, refuse(run, &error, site));
+        return tree_level_leave(run, tree_refuse(run, &error, site));
     if (await_room(run, site) < 0)
-        return leave(run, run->report.error.status);
+        return tree_level_leave(run, run->report.error.status);
     g = calloc(1, sizeof(*g) + count * sizeof(g->member[0]));
     if (g == NULL) {
         (void)error_tell(&error, PTO_ENOMEM, "there is no memory for a group");
-        return leave(run, refuse(run, &error, site));
+        return tree_level_leave(run, tree_refuse(run, &error, site));
     }
     g->waiting = g->left = 1; /* this call */
     if (submit_members(run, k, children, args, g, count, site, outputs) < count)
         g->is_skipped = true;
     tree_group_submitted(t, g);
     tree_dispatch(t);
-    return leave(run, run->report.error.status);
+    return tree_level_leave(run, run->report.error.status);
 }
 
 /* ---- scopes and buffers ---- */
@@ -449,7 +459,7 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
 struct pto_outputs pto_level_alloc(struct pto_level *level, const struct pto_args *args)
 {
     struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
-    struct tree_run *run = enter(level);
+    struct tree_run *run = tree_level_enter(level);
     int status;
 
     if (run == NULL)
@@ -462,24 +472,25 @@ struct pto_outputs pto_level_alloc(struct pto_level *level, const struct pto_arg
             out = (struct pto_outputs){ pto_task_id_invalid(), 0, NULL };
         }
     }
-    (void)leave(run, 0);
+    (void)tree_level_leave(run, 0);
     return out;
 }
 
 int pto_level_scope_begin(struct pto_level *level, enum pto_scope_mode mode)
 {
-    struct tree_run *run = enter(level);
+    struct tree_run *run = tree_level_enter(level);
     int status;
 
     if (run == NULL)
         return PTO_EINVAL;
     status = graph_scope_begin(&run->tree->graph, mode, NULL);
-    return leave(run, status < 0 ? refuse_of_graph(run->tree, run, status, NULL, NULL) : status);
+    return tree_level_leave(
+        run, status < 0 ? refuse_of_graph(run->tree, run, status, NULL, NULL) : status);
 }
 
 int pto_level_scope_end(struct pto_level *level)
 {
-    struct tree_run *run = enter(level);
+    struct tree_run *run = tree_level_enter(level);
     struct pto_error error;
     int status;
 
@@ -488,22 +499,22 @@ int pto_level_scope_end(struct pto_level *level)
     if (run->tree->graph.scope_count <= 1) { /* the first one is the run's own */
         pto_error_init(&error);
         (void)error_tell(&error, PTO_EINVAL, "a scope was ended that was not begun");
-        return leave(run, refuse(run, &error, NULL));
+        return tree_level_leave(run, tree_refuse(run, &error, NULL));
     }
     status = graph_scope_end(&run->tree->graph);
-    return leave(run, status);
+    return tree_level_leave(run, status);
 }
 
 int pto_level_status(struct pto_level *level)
 {
-    struct tree_run *run = enter(level);
+    struct tree_run *run = tree_level_enter(level);
 
-    return run == NULL ? PTO_EINVAL : leave(run, run->report.error.status);
+    return run == NULL ? PTO_EINVAL : tree_level_leave(run, run->report.error.status);
 }
 
 int pto_level_fail(struct pto_level *level, int status, const char *text)
 {
-    struct tree_run *run = enter(level);
+    struct tree_run *run = tree_level_enter(level);
     struct pto_error error;
 
     if (run == NULL)
@@ -511,5 +522,5 @@ int pto_level_fail(struct pto_level *level, int status, const char *text)
     pto_error_init(&error);
     (void)error_tell(&error, status < 0 ? status : PTO_EINVAL, "%s",
                      text != NULL ? text : "the orchestration gave up");
-    return leave(run, refuse(run, &error, NULL));
+    return tree_level_leave(run, tree_refuse(run, &error, NULL));
 }

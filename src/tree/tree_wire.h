@@ -14,7 +14,10 @@ enum {
     TREE_SYMBOL = 128, /* bytes of a function's name, its zero included */
     TREE_NAME = 64,    /* of a callable's */
     TREE_PLATFORM = 32,
-    TREE_TEXT = 512,    /* of a sentence */
+    TREE_TEXT = 512, /* of a sentence */
+    TREE_CALLABLES = 1024,
+    TREE_COPY =
+        TREE_CALLABLES, /* of a task: every child has it; tensors: to, from; scalar: bits below */
     TREE_MEMORY_FD = 3, /* of a child: the file behind that memory */
     TREE_HELLO_FD = 4,  /* a struct tree_hello can be read from it */
     TREE_FD_END = 5,
@@ -36,6 +39,7 @@ struct tree_hello {
     uint32_t workers;
     int32_t parent;
     uint64_t memory_max;
+    bool has_guards; /* runs on a chip */
     char platform[TREE_PLATFORM];
 };
 
@@ -49,6 +53,9 @@ struct tree_shared {
     struct bell bell;        /* the worker's */
     struct tree_line line[]; /* by child */
 };
+
+/* Which ends of a copy are memory of the chip; others are the processes' own. */
+enum copy_ends { COPY_TO_CHIP = 1, COPY_FROM_CHIP = 2 };
 
 enum load_form { LOAD_ARTEFACT, LOAD_OBJECT };
 

@@ -176,6 +176,7 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
         return error_tell(error, status, "child_program has no path, or too long a one");
     status = open_memory(t, attempt, error);
     init_children(t);
+    tree_copy_open(t);
     if (status >= 0)
         status = tree_graph_open(t);
     if (status >= 0)
@@ -202,6 +203,7 @@ static void close_tree(struct tree *t)
     if (t->shared != NULL)
         tree_children_end(t);
     tree_forget_callables(t);
+    tree_forget_runs(t);
     tree_graph_close(t);
     arena_close(t->arena);
     if (t->memory >= 0)

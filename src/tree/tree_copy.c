@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies: tasks that every child has. Those outside of runs are runs of their own, from and to a piece
+ * of shared memory, because a child sees no other memory of the program.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "pto/run.h"
+#include "tree/tree.h"
+
+enum { PIECE_BYTES = 64 << 20 }; /* of shared memory for a copy outside of a run */
+
+void tree_copy_open(struct tree *t)
+{
+    struct tree_callable *k = &t->callable[TREE_COPY];
+
+    k->users = 1;
+    k->is_settled = true;
+    k->children = t->child_count == 64 ? UINT64_MAX : (1ull << t->child_count) - 1;
+    snprintf(k->name, sizeof(k->name), "copy");
+}
+
+/* ---- in an orchestration ---- */
+
+static int check_tensors(const struct pto_tensor *to, const struct pto_tensor *from,
+                         struct pto_error *error)
+{
+    if (to == NULL || from == NULL)
+        return error_tell(error, PTO_EINVAL, "a copy needs two tensors");
+    if (to->ndims == 0 || from->ndims == 0)
+        return PTO_OK; /* a view that cannot exist: the graph says why */
+    if (to->dtype != from->dtype || to->ndims != from->ndims ||
+        memcmp(to->shapes, from->shapes, to->ndims * sizeof(to->shapes[0])) != 0)
+        return error_tell(
+            error, PTO_EINVAL,
+            "a copy of %llu elements of %u bytes in %u dimensions to %llu of %u in %u: "
+            "types and shapes have to be the same",
+            (unsigned long long)pto_tensor_numel(from), pto_dtype_size(from->dtype), from->ndims,
+            (unsigned long long)pto_tensor_numel(to), pto_dtype_size(to->dtype), to->ndims);
+    return PTO_OK;
+}
+
+/* The chip whose memory it is; -1: it is shared. What is no memory at all is refused later. */
+static int chip_of(struct tree *t, const struct pto_tensor *x)
+{
+    const struct tree_allocation *a = !pto_task_id_is_valid(x->owner) && x->size != 0
+                                          ? tree_find_memory(t, x->addr, 0, "", NULL)
+                                          : NULL;
+
+    return a != NULL ? a->child : -1;
+}
+
+static struct pto_outputs submit_half(struct tree_run *run, const struct pto_tensor *to,
+                                      const struct pto_tensor_info *info,
+                                      const struct pto_tensor *from, const struct pto_site *site)
+{
+    struct pto_args args;
+    uint64_t ends = 0;
+
+    if (to != NULL && chip_of(run->tree, to) >= 0)
+        ends |= COPY_TO_CHIP;
+    if (chip_of(run->tree, from) >= 0)
+        ends |= COPY_FROM_CHIP;
+    pto_args_init(&args);
+    if (to != NULL)
+        pto_add_output_existing(&args, to);
+    else
+        pto_add_output(&args, info);
+    pto_add_input(&args, from);
+    pto_add_scalar(&args, ends);
+    return tree_submit(run, TREE_COPY_NUMBER, 0, &args, site);
+}
+
+struct pto_task_id pto_level_copy_at(struct pto_level *level, const struct pto_tensor *to,
+                                     const struct pto_tensor *from, const struct pto_site *site)
+{
+    struct pto_task_id task = pto_task_id_invalid();
+    struct tree_run *run = tree_level_enter(level);
+    struct pto_outputs between;
+    struct pto_tensor_info info;
+    struct pto_error error;
+
+    if (run == NULL)
+        return task;
+    pto_error_init(&error);
+    if (run->report.error.status < 0) {
+        /* Nothing more of it is submitted. */
+    } else if (check_tensors(to, from, &error) < 0) {
+        (void)tree_refuse(run, &error, site);
+    } else if (chip_of(run->tree, to) < 0 || chip_of(run->tree, from) < 0 ||
+               chip_of(run->tree, to) == chip_of(run->tree, from)) {
+        task = submit_half(run, to, NULL, from, site).task;
+    } else { /* neither chip reaches the other one's memory */
+        info = (pto_tensor_info_make)(from->shapes, from->ndims, (enum pto_dtype)from->dtype);
+        between = submit_half(run, NULL, &info, from, site);
+        if (between.count == 1)
+            task = submit_half(run, to, NULL, between.tensor, site).task;
+    }
+    (void)tree_level_leave(run, 0);
+    return task;
+}
+
+/* ---- outside ---- */
+
+struct transfer {
+    char *to;
+    const char *from;
+    uint64_t bytes;
+};
+
+static void transfer_bytes(struct pto_level *level, void *context)
+{
+    const struct transfer *x = context;
+    const uint32_t shape[] = { (uint32_t)x->bytes };
+    struct pto_tensor to = (pto_tensor_external)(x->to, shape, 1, PTO_UINT8);
+    struct pto_tensor from = (pto_tensor_external)((void *)(uintptr_t)x->from, shape, 1, PTO_UINT8);
+
+    (void)pto_level_copy_at(level, &to, &from, NULL);
+}
+
+/* One piece. *staging_io becomes NULL if the run, which did not end in time, has to keep it. */
+static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_t deadline_ns,
+                          void **staging_io, struct pto_error *error)
+{
+    struct pto_worker_report report;
+    struct pto_worker_run *run;
+    uint64_t now;
+    int status = pto_worker_launch(worker, transfer_bytes, x, &run);
+
+    if (status < 0)
+        return error_tell(error, status,
+                          status == PTO_EBUSY ? "an orchestration copies with pto_level_copy"
+                                              : "the copy cannot be started: %s",
+                          pto_strerror(status));
+    now = os_now_ns();
+    status = pto_worker_run_wait(run, now < deadline_ns ? deadline_ns - now : 1);
+    if (pto_worker_run_poll(run) == PTO_RUN_PENDING) {
+        (void)pto_worker_run_cancel(run);
+        tree_run_abandon(run, *staging_io);
+        *staging_io = NULL;
+        return error_tell(
+            error, PTO_ETIMEOUT,
+            "the tasks that use the memory, or the copy itself, were not over in time");
+    }
+    pto_worker_report_init(&report);
+    status = pto_worker_run_finish(run, &report);
+    return status < 0 ? error_tell(error, status, "%s", report.error.text) : PTO_OK;
+}
+
+/* `to` or `from` is the caller's: the other one is `memory`, of the worker. */
+static int transfer(struct pto_worker *worker, char *to, const char *from, const void *memory,
+                    uint64_t bytes, uint64_t timeout_ns, struct pto_error *error)
+{
+    uint64_t now = os_now_ns();
+    uint64_t deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    void *staging = NULL;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (to == NULL || from == NULL)
+        return error_tell(error, PTO_EINVAL, "a copy needs two addresses");
+    pthread_mutex_lock(&t->lock);
+    if (tree_find_memory(t, (uint64_t)(uintptr_t)memory, bytes, "copy", error) == NULL)
+        status = PTO_EMEMORY;
+    else if (bytes != 0 &&
+             tree_alloc(t, -1, bytes < PIECE_BYTES ? bytes : PIECE_BYTES, &staging) < 0)
+        status = error_tell(error, PTO_ENOMEM, "there is no shared memory left for a copy");
+    pthread_mutex_unlock(&t->lock);
+    for (uint64_t done = 0; status >= 0 && done < bytes; done += PIECE_BYTES) {
+        struct transfer x = { to + done, from + done,
+                              bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES };
+
+        if (memory == to) {
+            memcpy(staging, x.from, x.bytes);
+            x.from = staging;
+        } else {
+            x.to = staging;
+        }
+        status = transfer_piece(worker, &x, deadline_ns, &staging, error);
+        if (memory == from && status >= 0)
+            memcpy(to + done, staging, x.bytes);
+    }
+    if (staging != NULL)
+        (void)pto_worker_free(worker, staging, NULL);
+    return status;
+}
+
+int pto_worker_copy_to(struct pto_worker *worker, void *to, const void *from, uint64_t bytes,
+                       uint64_t timeout_ns, struct pto_error *error)
+{
+    return transfer(worker, to, from, to, bytes,
+                    timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS, error);
+}
+
+int pto_worker_copy_from(struct pto_worker *worker, void *to, const void *from, uint64_t bytes,
+                         uint64_t timeout_ns, struct pto_error *error)
+{
+    return transfer(worker, to, from, from, bytes,
+                    timeout_ns != 0 ? timeout_ns : PTO_TIMEOUT_DEFAULT_NS, error);
+}
