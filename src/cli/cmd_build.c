@@ -334,6 +334,13 @@ static int complete_scene(struct request *request, const char *name)
         terminal_tell(stderr, "pto build: %s\n", fault.text);
         return EXIT_FAILED;
     }
+    if (scene_is_level(request->scene)) {
+        terminal_tell(stderr,
+                      "pto build: %s is of level 3 and has several callables; build one of "
+                      "them with --orchestration and --kernel\n",
+                      request->scene->name);
+        return EXIT_FAILED;
+    }
     if (scene_plan(request->scene, request->flag.text, request->flag.count, params,
                    &request->plan) < 0) {
         terminal_tell(stderr, "pto build: out of memory\n");

@@ -561,16 +561,37 @@ static int refuse_nothing(const struct scene *scene, const struct run_request *r
     return EXIT_USAGE;
 }
 
+/* What a scene of level 3 has no use for is refused; a sentence is on stderr then. */
+static bool refuse_for_level(const struct scene *scene, const struct run_request *r)
+{
+    const struct session_options *o = &r->session;
+    const char *option = o->orders != 0                ? "orders"
+                         : o->order_seed != 0          ? "order-seed"
+                         : o->diagnostics_name != NULL ? "diagnostics"
+                         : o->launch_timeout != 0      ? "launch-timeout"
+                         : o->keeps_thread             ? "keep-thread"
+                         : r->trace != NULL            ? "trace"
+                                                       : NULL;
+
+    if (!scene_is_level(scene) || option == NULL)
+        return false;
+    fprintf(stderr, "pto run: --%s is for the run of one chip, and %s is of level 3\n", option,
+            scene->name);
+    return true;
+}
+
 static int run_scene(const struct scene *scene, struct run_request *request)
 {
     struct scene_given *given = calloc(scene->argument_count + 1, sizeof(*given));
     const struct pto_platform *platform;
     int code = -1;
 
-    if (given == NULL || !read_given(scene, request, given)) {
+    if (given == NULL || refuse_for_level(scene, request) || !read_given(scene, request, given)) {
         code = EXIT_USAGE;
     } else {
         printf("%s: %s\n", scene->name, scene->summary);
+        if (scene_is_level(scene) && request->session.is_isolated)
+            printf("--isolated changes nothing: chips of level 3 have processes of their own\n");
         request->session.given = given;
     }
     for (uint32_t i = 0; code != EXIT_USAGE && (platform = pto_platform_at(i)) != NULL; i++) {

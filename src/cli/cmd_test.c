@@ -209,6 +209,10 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
         } else if (kase->ranks != 0 && request->settings.session.is_isolated) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup("a chip in a process of its own does not see windows of ranks");
+        } else if (scene_is_level(item->scene) &&
+                   (request->settings.session.orders | request->settings.session.order_seed) != 0) {
+            item->outcome = TEST_SKIPPED;
+            item->text = strdup("orders are those of one chip's tasks, and it is of level 3");
         }
     }
 }

@@ -24,6 +24,28 @@ static void print_cores(const char *type, const uint32_t *tasks, uint32_t count)
     }
 }
 
+static void print_time(uint64_t best_ns, uint32_t rounds)
+{
+    printf("  time     %.1f us", (double)best_ns / 1000);
+    if (rounds > 1)
+        printf(", the shortest of %" PRIu32, rounds);
+    printf("\n");
+}
+
+/* Of a worker: which child ran how many. */
+static void print_children(const struct session *s, uint64_t best_ns, uint32_t rounds)
+{
+    uint32_t count = s->level.chips + s->level.subs;
+
+    printf("  tasks    %" PRIu64 "\n", s->level.report.tasks);
+    print_time(best_ns, rounds);
+    printf("  children");
+    for (uint32_t i = 0; i < count; i++)
+        printf("%s %s %u: %" PRIu64, i != 0 ? "," : "", i < s->level.chips ? "chip" : "sub", i,
+               s->level.child_tasks[i]);
+    printf("\n");
+}
+
 static void print_report(const struct pto_run_report *report, uint64_t best_ns, uint32_t rounds)
 {
     uint32_t clusters = report->core_count / PTO_CLUSTER_CORES;
@@ -34,10 +56,8 @@ static void print_report(const struct pto_run_report *report, uint64_t best_ns, 
     if (report->skipped != 0)
         printf(", %" PRIu64 " skipped by their predicates", report->skipped);
     printf(", %u thread%s\n", report->workers, report->workers == 1 ? "" : "s");
-    printf("  time     %.1f us", (double)best_ns / 1000);
-    if (rounds > 1)
-        printf(", the shortest of %" PRIu32, rounds);
-    printf("\n  cores   ");
+    print_time(best_ns, rounds);
+    printf("  cores   ");
     print_cores("AIC", report->core_tasks, clusters);
     print_cores("AIV", report->core_tasks + clusters, report->core_count - clusters);
     printf("\n");
@@ -166,6 +186,10 @@ static void print_head(const struct session *s, enum pto_mode mode)
         printf(", %s", s->data.kase->name);
     if (s->data.kase->ranks > 1)
         printf(", %u ranks", s->data.kase->ranks);
+    if (scene_is_level(s->scene))
+        printf(", %u chip%s, %u SUB worker%s", s->data.kase->chips,
+               s->data.kase->chips == 1 ? "" : "s", s->data.kase->subs,
+               s->data.kase->subs == 1 ? "" : "s");
     if (s->options->orders == 0 && s->options->order_seed != 0)
         printf(", order seed %u", s->options->order_seed);
     printf("\n");
@@ -199,7 +223,10 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
         printf("  result   ok: ");
         scene_session_summarize(s, stdout);
         printf("\n");
-        print_report(&s->report, best_ns, request->rounds);
+        if (scene_is_level(s->scene))
+            print_children(s, best_ns, request->rounds);
+        else
+            print_report(&s->report, best_ns, request->rounds);
     }
     if (status == PTO_OK || status == PTO_EMISMATCH)
         is_good = cli_run_write_outputs(s, request);

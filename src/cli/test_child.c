@@ -112,7 +112,7 @@ static void play(struct child *c, const struct test_item *item, struct verdict *
     int status = PTO_OK;
 
     verdict->run_ns = UINT64_MAX;
-    if (!s->has_data || s->data.kase != item->kase || s->device == NULL)
+    if (!s->has_data || s->data.kase != item->kase || !scene_session_is_open(s))
         status = scene_session_prepare(s, item->kase, &fault);
     if (status == PTO_OK && item->scene->is_config && !s->data.is_compared)
         status = fault_tell(&fault, PTO_EINVAL,

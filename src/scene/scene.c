@@ -64,6 +64,7 @@ int scene_parse(const char *folder, const void *text, size_t bytes, struct scene
         return fault_tell(fault, PTO_ENOMEM, "out of memory");
     }
     scene->deps = PTO_DEPS_DEFAULT;
+    scene->level = 2;
     snprintf(scene->path, path_bytes, "%s/%s", folder, SCENE_FILE);
     status = scene_document_read(scene->path, text, bytes, &scene->document, fault);
     if (status == PTO_OK)
@@ -168,12 +169,27 @@ static int check_data(const struct scene *scene, const struct scene_files *files
     return status;
 }
 
+/* Of the scene itself, or of a callable of it. */
+static int check_sources(const struct scene *scene, const struct scene *of, struct fault *fault)
+{
+    int status = check_file(scene, of->orchestration.path, "the orchestration", fault);
+
+    for (uint32_t i = 0; status == PTO_OK && i < of->kernel_count; i++)
+        status = check_file(scene, of->kernel[i].source.path, "the kernel", fault);
+    return status;
+}
+
 static int check_all_files(const struct scene *scene, struct fault *fault)
 {
-    int status = check_file(scene, scene->orchestration.path, "the orchestration", fault);
+    int status = check_sources(scene, scene, fault);
 
-    for (uint32_t i = 0; status == PTO_OK && i < scene->kernel_count; i++)
-        status = check_file(scene, scene->kernel[i].source.path, "the kernel", fault);
+    for (uint32_t i = 0; status == PTO_OK && i < scene->callable_count; i++) {
+        const struct scene_callable *callable = &scene->callable[i];
+
+        status = check_sources(scene, &callable->part, fault);
+        if (status == PTO_OK)
+            status = check_file(scene, callable->source.path, "the function's source", fault);
+    }
     if (status == PTO_OK)
         status = check_file(scene, scene->golden.path, "the golden", fault);
     for (uint32_t i = 0; status == PTO_OK && i < scene->case_count; i++) {

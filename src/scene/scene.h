@@ -9,6 +9,7 @@
 #define PTO_SCENE_READ_H
 
 #include "pto/pto.h"
+#include "pto/worker.h"
 #include "scene/document.h"
 
 #define SCENE_FILE "scene.yaml"
@@ -16,6 +17,7 @@
 enum { SCENE_FACTORS_MAX = 4, SCENE_PARAMS_MAX = 64, SCENE_PLATFORMS_MAX = 32 };
 enum { SCENE_DOMAINS_MAX = 16, SCENE_RANKS_MAX = 64 };
 enum { SCENE_KERNELS_MAX = 1024, SCENE_CASES_MAX = 1024, SCENE_FLAGS_MAX = 64 };
+enum { SCENE_CALLABLES_MAX = 256 };
 
 #define SCENE_TIMEOUT_DEFAULT 60 /* seconds */
 
@@ -109,6 +111,8 @@ struct scene_case {
     uint32_t clusters; /* 0: the platform's default */
     const struct node *clusters_at;
     uint32_t ranks; /* processes; 0: it does not communicate */
+    uint32_t chips; /* of a worker of level 3 */
+    uint32_t subs;
     struct scene_tolerance tolerance[PTO_DTYPE_COUNT];
     struct scene_files *inputs; /* NULL: none */
     struct scene_files *expected;
@@ -119,6 +123,7 @@ struct scene {
     const char *folder;
     const char *name;
     const char *summary;
+    uint32_t level; /* 2: a chip; 3: a worker over several (scene_level.h) */
     struct scene_source orchestration;
     const char *entry;   /* NULL: the usual one */
     const char *config;  /* may be NULL, as the next two */
@@ -127,6 +132,8 @@ struct scene {
     enum pto_deps deps;
     struct scene_kernel *kernel;
     uint32_t kernel_count;
+    struct scene_callable *callable; /* of level 3; then the scene has no kernels itself */
+    uint32_t callable_count;
     struct scene_domain *domain;
     uint32_t domain_count;
     struct scene_argument *argument;
@@ -145,6 +152,15 @@ struct scene {
     char *meta_path;
 };
 
+/* What a worker of level 3 runs on its children. */
+struct scene_callable {
+    const char *name;
+    enum pto_child_kind kind;
+    struct scene part;          /* of a chip: name, orchestration and kernels, as of a scene */
+    struct scene_source source; /* of a SUB worker, and its function */
+    const char *function;
+};
+
 /* Reads FOLDER/scene.yaml, or else kernel_config.py, and checks that the files it names exist. */
 int scene_open(const char *folder, struct scene **scene_out, struct fault *fault);
 /* The same from memory, for tests; does not check that files exist. */
@@ -160,6 +176,12 @@ bool scene_evaluate(const struct scene_product *product, const struct scene_para
                     uint32_t param_count, int64_t *value_out, const char **missing_out);
 /* -1: there is no such argument. */
 int scene_find_argument(const struct scene *scene, const char *name);
+
+/* Whether it is for a worker over several chips. */
+static inline bool scene_is_level(const struct scene *scene)
+{
+    return scene->level == 3;
+}
 
 /* As many as the scene has. */
 static inline const struct scene_scalar *scene_scalars(const struct scene *scene,

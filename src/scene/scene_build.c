@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds through the store; loads the golden from memory. */
+/* Builds through the store; loads what runs in this process from memory. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -18,10 +18,20 @@
 #include "scene/scene_config.h"
 #include "scene/terminal.h"
 
-struct scene_golden {
+struct scene_code {
     int file;
     void *object;
-    scene_golden_fn function;
+    void *function;
+};
+
+/* What is asked of a source of which a function is called here. */
+struct code_request {
+    const struct scene *scene;
+    const struct scene_source *source;
+    const char *symbol;
+    const char *hint; /* if it has none */
+    const char *what;
+    const char *flag; /* of the linker; NULL: none */
 };
 
 static void show_text(const char *before, const char *text)
@@ -242,16 +252,14 @@ bool scene_differs_by_mode(const struct scene *scene)
     return dot != NULL && strcmp(dot, ".c") != 0;
 }
 
-int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
-                const struct scene_build_options *options, struct pto_callable **callable_out,
-                struct fault *fault)
+int scene_build_bytes(const struct scene *scene, const char *platform, enum pto_mode mode,
+                      const struct scene_build_options *options, void **bytes_out, size_t *size_out,
+                      struct fault *fault)
 {
     struct pto_build_params params;
     struct scene_plan plan;
     struct pto_error error = { .size = sizeof(error) };
     struct watch watch;
-    void *bytes = NULL;
-    size_t size = 0;
     int status;
 
     start_params(&params, platform, options);
@@ -259,102 +267,157 @@ int scene_build(const struct scene *scene, const char *platform, enum pto_mode m
     if (scene_plan(scene, options->flags, options->flag_count, &params, &plan) < 0)
         return fault_tell(fault, PTO_ENOMEM, "out of memory");
     begin_watch(&watch);
-    status = pto_build(&params, &bytes, &size, &error);
+    status = pto_build(&params, bytes_out, size_out, &error);
     end_progress(options);
     end_watch(&watch);
     if (status < 0)
         (void)fault_tell(fault, status, "%s", error.text);
     scene_plan_free(&plan);
+    return status;
+}
+
+int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
+                const struct scene_build_options *options, struct pto_callable **callable_out,
+                struct fault *fault)
+{
+    void *bytes = NULL;
+    size_t size = 0;
+    int status = scene_build_bytes(scene, platform, mode, options, &bytes, &size, fault);
+
     if (status == PTO_OK)
         status = load_built(scene, bytes, size, callable_out, fault);
     free(bytes);
     return status;
 }
 
-/* ---- the golden ---- */
+/* One source for this machine, with another flag if there is one. */
+static int compile_one(const struct scene_source *from, const struct scene_build_options *options,
+                       const char *flag, void **bytes_out, size_t *size_out, struct fault *fault)
+{
+    const char **flags = calloc(SCENE_FLAGS_MAX + options->flag_count + 1, sizeof(*flags));
+    struct pto_build_params params;
+    struct pto_source source;
+    struct watch watch;
+    struct pto_error error = { .size = sizeof(error) };
+    int status;
+
+    if (flags == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    source = make_source(from, PTO_SOURCE_HOST, options, flags);
+    if (flag != NULL)
+        flags[source.flag_count++] = flag;
+    start_params(&params, pto_platform_at(0)->name,
+                 options); /* whose programs run on this machine */
+    begin_watch(&watch);
+    status = pto_compile(&params, &source, bytes_out, size_out, &error);
+    end_progress(options);
+    end_watch(&watch);
+    free(flags);
+    return status < 0 ? fault_tell(fault, status, "%s", error.text) : PTO_OK;
+}
+
+int scene_build_object(const struct scene_source *source, const struct scene_build_options *options,
+                       void **bytes_out, size_t *size_out, struct fault *fault)
+{
+    return compile_one(source, options, NULL, bytes_out, size_out, fault);
+}
+
+/* ---- functions of this process ---- */
 
 /* The descriptor stays open, so that its path names nothing else while the object is loaded. */
-static int load_golden(struct scene_golden *golden, const void *bytes, size_t size,
-                       const struct scene *scene, struct fault *fault)
+static int load_code(struct scene_code *code, const void *bytes, size_t size,
+                     const struct code_request *r, struct fault *fault)
 {
     char path[64]; /* says whose descriptor it is, for debuggers */
     size_t done = 0;
 
-    golden->file = memfd_create(scene->name, MFD_CLOEXEC);
-    if (golden->file < 0)
-        return fault_tell(fault, PTO_ESYSTEM, "the golden cannot be loaded: %s", strerror(errno));
+    code->file = memfd_create(r->scene->name, MFD_CLOEXEC);
+    if (code->file < 0)
+        return fault_tell(fault, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what, strerror(errno));
     while (done < size) {
-        ssize_t put = write(golden->file, (const char *)bytes + done, size - done);
+        ssize_t put = write(code->file, (const char *)bytes + done, size - done);
 
         if (put < 0 && errno != EINTR)
-            return fault_tell(fault, PTO_ESYSTEM, "the golden cannot be loaded: %s",
+            return fault_tell(fault, PTO_ESYSTEM, "%s cannot be loaded: %s", r->what,
                               strerror(errno));
         done += put > 0 ? (size_t)put : 0;
     }
-    snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), golden->file);
-    golden->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (golden->object == NULL)
-        return fault_tell(fault, PTO_ELOAD, "%.1000s: %s", scene->golden.path, dlerror());
-    golden->function = (scene_golden_fn)(uintptr_t)dlsym(golden->object, "pto_scene_golden");
-    if (golden->function == NULL)
+    snprintf(path, sizeof(path), "/proc/%ld/fd/%d", (long)getpid(), code->file);
+    code->object = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (code->object == NULL)
+        return fault_tell(fault, PTO_ELOAD, "%.1000s: %s", r->source->path, dlerror());
+    code->function = dlsym(code->object, r->symbol);
+    if (code->function == NULL)
         return fault_tell(fault, PTO_ELOAD,
-                          "%.1000s has no function pto_scene_golden; include <pto/scene.h> and "
-                          "write one",
-                          scene->golden.path);
+                          "%.1000s has no function %s; include <%s> and write one", r->source->path,
+                          r->symbol, r->hint);
     return PTO_OK;
 }
 
-int scene_golden_open(const struct scene *scene, const struct scene_build_options *options,
-                      struct scene_golden **golden_out, struct fault *fault)
+static int open_code(const struct code_request *r, const struct scene_build_options *options,
+                     struct scene_code **code_out, struct fault *fault)
 {
-    struct scene_golden *golden = calloc(1, sizeof(*golden));
-    const struct scene_build_options plain = { .is_verbose = options->is_verbose,
-                                               .is_terminal = options->is_terminal,
-                                               .stop = options->stop };
-    const char *flags[SCENE_FLAGS_MAX + 1];
-    struct pto_build_params params;
-    struct pto_source source = make_source(&scene->golden, PTO_SOURCE_HOST, &plain, flags);
-    struct watch watch;
-    struct pto_error error = { .size = sizeof(error) };
+    struct scene_code *code = calloc(1, sizeof(*code));
     void *bytes = NULL;
     size_t size;
     int status;
 
-    if (golden == NULL)
+    if (code == NULL)
         return fault_tell(fault, PTO_ENOMEM, "out of memory");
-    golden->file = -1;
-    flags[source.flag_count++] = "-lm";
-    start_params(&params, pto_platform_at(0)->name,
-                 &plain); /* whose programs run on this machine */
-    begin_watch(&watch);
-    status = pto_compile(&params, &source, &bytes, &size, &error);
-    end_progress(&plain);
-    end_watch(&watch);
-    if (status < 0)
-        (void)fault_tell(fault, status, "%s", error.text);
-    else
-        status = load_golden(golden, bytes, size, scene, fault);
+    code->file = -1;
+    status = compile_one(r->source, options, r->flag, &bytes, &size, fault);
+    if (status == PTO_OK)
+        status = load_code(code, bytes, size, r, fault);
     free(bytes);
     if (status < 0) {
-        scene_golden_close(golden);
+        scene_code_close(code);
         return status;
     }
-    *golden_out = golden;
+    *code_out = code;
     return PTO_OK;
 }
 
-void scene_golden_close(struct scene_golden *golden)
+int scene_golden_open(const struct scene *scene, const struct scene_build_options *options,
+                      struct scene_code **golden_out, struct fault *fault)
 {
-    if (golden == NULL)
-        return;
-    if (golden->object != NULL)
-        dlclose(golden->object);
-    if (golden->file >= 0)
-        close(golden->file);
-    free(golden);
+    const struct scene_build_options plain = { .is_verbose = options->is_verbose,
+                                               .is_terminal = options->is_terminal,
+                                               .stop = options->stop };
+    const struct code_request request = { scene,         &scene->golden, "pto_scene_golden",
+                                          "pto/scene.h", "the golden",   "-lm" };
+
+    return open_code(&request, &plain, golden_out, fault);
 }
 
-scene_golden_fn scene_golden_function(const struct scene_golden *golden)
+/* What it calls is in the library, which this process has. */
+int scene_orchestration_open(const struct scene *scene, const struct scene_build_options *options,
+                             struct scene_code **orchestration_out, struct fault *fault)
 {
-    return golden != NULL ? golden->function : NULL;
+    const struct code_request request = {
+        scene,         &scene->orchestration, scene->entry != NULL ? scene->entry : "orchestrate",
+        "pto/level.h", "the orchestration",   "-Wl,-z,undefs"
+    };
+
+    return open_code(&request, options, orchestration_out, fault);
+}
+
+void scene_code_close(struct scene_code *code)
+{
+    if (code == NULL)
+        return;
+    if (code->object != NULL)
+        dlclose(code->object);
+    if (code->file >= 0)
+        close(code->file);
+    free(code);
+}
+
+scene_golden_fn scene_golden_function(const struct scene_code *golden)
+{
+    return golden != NULL ? (scene_golden_fn)(uintptr_t)golden->function : NULL;
+}
+
+pto_level_entry_fn scene_orchestration_function(const struct scene_code *orchestration)
+{
+    return orchestration != NULL ? (pto_level_entry_fn)(uintptr_t)orchestration->function : NULL;
 }

@@ -4,6 +4,7 @@
 #define PTO_SCENE_BUILD_H
 
 #include "pto/build.h"
+#include "pto/level.h"
 #include "scene/scene.h"
 #include "scene/scene_data.h"
 
@@ -34,13 +35,23 @@ bool scene_differs_by_mode(const struct scene *scene);
 int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
                 const struct scene_build_options *options, struct pto_callable **callable_out,
                 struct fault *fault);
+/* The same without loading it: the bytes of an artefact, to be freed. */
+int scene_build_bytes(const struct scene *scene, const char *platform, enum pto_mode mode,
+                      const struct scene_build_options *options, void **bytes_out, size_t *size_out,
+                      struct fault *fault);
+/* A shared object for this machine, as functions of SUB workers are; to be freed. */
+int scene_build_object(const struct scene_source *source, const struct scene_build_options *options,
+                       void **bytes_out, size_t *size_out, struct fault *fault);
 
-/* The golden stays loaded until it is closed. */
-struct scene_golden;
+/* A function of this process: a golden, or an orchestration of level 3. It stays loaded until it is closed. */
+struct scene_code;
 
 int scene_golden_open(const struct scene *scene, const struct scene_build_options *options,
-                      struct scene_golden **golden_out, struct fault *fault);
-void scene_golden_close(struct scene_golden *golden); /* accepts NULL */
-scene_golden_fn scene_golden_function(const struct scene_golden *golden);
+                      struct scene_code **golden_out, struct fault *fault);
+int scene_orchestration_open(const struct scene *scene, const struct scene_build_options *options,
+                             struct scene_code **orchestration_out, struct fault *fault);
+void scene_code_close(struct scene_code *code); /* accepts NULL */
+scene_golden_fn scene_golden_function(const struct scene_code *golden);
+pto_level_entry_fn scene_orchestration_function(const struct scene_code *orchestration);
 
 #endif

@@ -26,7 +26,7 @@ static void list_fields(const struct field *fields, char *text, size_t bytes)
 int scene_fields_take(struct loader *l, const struct node *map, const char *what,
                       const struct field *fields, void *target)
 {
-    char text[256];
+    char text[512];
     int status = PTO_OK;
 
     list_fields(fields, text, sizeof(text));

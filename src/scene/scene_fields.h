@@ -77,6 +77,18 @@ int scene_sources_take_path(struct loader *l, const struct node *value, void *ta
 int scene_sources_take_id(struct loader *l, const struct node *value, void *target);
 int scene_sources_take_core(struct loader *l, const struct node *value, void *target);
 
+int scene_sources_take_source_flags(struct loader *l, const struct node *value, void *target);
+int scene_sources_take_source_include(struct loader *l, const struct node *value, void *target);
+
+/* The fields of scene_level_fields.c, and what they have to fulfil in a case. */
+int scene_level_take(struct loader *l, const struct node *value, void *target);
+int scene_level_take_chips(struct loader *l, const struct node *value, void *target);
+int scene_level_take_subs(struct loader *l, const struct node *value, void *target);
+int scene_level_take_callables(struct loader *l, const struct node *value, void *target);
+/* Whether a parameter is set automatically. */
+bool scene_level_owns_param(const struct scene *scene, const char *name);
+int scene_level_check(struct loader *l, const struct node *root, const struct scene_case *kase);
+
 /* The fields of scene_rank_fields.c, and what they have to fulfil in a case. */
 int scene_ranks_take_count(struct loader *l, const struct node *value, void *target);
 int scene_ranks_take_domains(struct loader *l, const struct node *value, void *target);

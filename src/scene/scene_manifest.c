@@ -117,6 +117,8 @@ static int take_params(struct loader *l, const struct node *value, void *target)
             return status;
         if (kase->ranks != 0 && (strcmp(name, "rank") == 0 || strcmp(name, "ranks") == 0))
             return REFUSE(l, part, "where there are ranks, '%s' is set automatically", name);
+        if (scene_level_owns_param(l->scene, name))
+            return REFUSE(l, part, "at level 3, '%s' is set automatically", name);
         for (uint32_t i = 0; i < kase->param_count; i++)
             if (strcmp(kase->param[i].name, name) == 0)
                 param = &kase->param[i];
@@ -426,6 +428,8 @@ static int take_case(struct loader *l, const struct node *value, void *target)
         { "name", take_case_name, true },
         { "params", take_params, false },
         { "ranks", scene_ranks_take_count, false },
+        { "chips", scene_level_take_chips, false },
+        { "subs", scene_level_take_subs, false },
         { "platforms", take_platforms, false },
         { "modes", take_modes, false },
         { "clusters", take_clusters, false },
@@ -498,8 +502,11 @@ static int take_keeps_thread(struct loader *l, const struct node *value, void *t
 static const struct field scene_fields[] = {
     { "name", take_scene_name, true },
     { "summary", take_summary, false },
+    { "level", scene_level_take, false },
     { "params", take_params, false },
     { "ranks", scene_ranks_take_count, false },
+    { "chips", scene_level_take_chips, false },
+    { "subs", scene_level_take_subs, false },
     { "domains", scene_ranks_take_domains, false },
     { "platforms", take_platforms, false },
     { "modes", take_modes, false },
@@ -516,6 +523,7 @@ static const struct field scene_fields[] = {
     { "isa_pin", scene_sources_take_isa_pin, false },
     { "orchestration", scene_sources_take_orchestration, true },
     { "kernels", scene_sources_take_kernels, false },
+    { "callables", scene_level_take_callables, false },
     { "arguments", take_arguments, false },
     { "scalars", take_scalars, false },
     { "golden", scene_sources_take_golden, false },
@@ -653,6 +661,8 @@ static int check_scene(struct loader *l, const struct node *root)
             status = check_scalars(l, kase);
         if (status == PTO_OK)
             status = scene_ranks_check(l, root, kase);
+        if (status == PTO_OK)
+            status = scene_level_check(l, root, kase);
         if (status == PTO_OK)
             status = check_data_sources(l, root, kase);
     }

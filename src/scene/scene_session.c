@@ -33,6 +33,8 @@ static int build_for(struct session *s, enum pto_mode mode, struct fault *fault)
 {
     struct pto_callable **callable = &s->callable[scene_differs_by_mode(s->scene) ? mode : 0];
 
+    if (scene_is_level(s->scene))
+        return scene_level_build(s, mode, fault);
     return *callable != NULL
                ? PTO_OK
                : scene_build(s->scene, s->platform, mode, &s->options->build, callable, fault);
@@ -83,10 +85,11 @@ void scene_session_close(struct session *s)
     if (s->has_data)
         scene_data_free(&s->data);
     scene_session_rest(s);
+    scene_level_close(s);
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++)
         if (s->callable[mode] != NULL)
             (void)pto_callable_destroy(s->callable[mode]);
-    scene_golden_close(s->golden);
+    scene_code_close(s->golden);
     free(s->comparison);
     memset(s, 0, sizeof(*s));
 }
@@ -94,6 +97,7 @@ void scene_session_close(struct session *s)
 void scene_session_rest(struct session *s)
 {
     scene_ranks_close(&s->ranks);
+    scene_level_rest(s);
     if (s->device != NULL)
         (void)pto_device_close(s->device);
     s->device = NULL;
@@ -154,6 +158,16 @@ int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)
     return status;
 }
 
+static int run_level(struct session *s, enum pto_mode mode, struct fault *fault)
+{
+    int status;
+
+    set_place(s, " in the run");
+    status = scene_level_run(s, mode, fault);
+    set_place(s, "");
+    return status;
+}
+
 static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *fault)
 {
     uint64_t wrong = 0;
@@ -162,7 +176,8 @@ static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *
     if (status >= 0)
         status = build_for(s, mode, fault);
     if (status >= 0)
-        status = run_once(s, mode, NULL, fault);
+        status =
+            scene_is_level(s->scene) ? run_level(s, mode, fault) : run_once(s, mode, NULL, fault);
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
@@ -254,8 +269,11 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
 
 static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)
 {
-    int status = open_fitting_device(s, kase, fault);
+    int status;
 
+    if (scene_is_level(s->scene))
+        return scene_level_open(s, kase, fault);
+    status = open_fitting_device(s, kase, fault);
     return status == PTO_OK ? open_ranks(s, kase, fault) : status;
 }
 
@@ -537,9 +555,9 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
     const struct pto_run_report report = s->report;
     struct fault fault = { .status = 0 };
     struct writer_watch watch;
-    /* Ranks run together or not at all. */
-    bool is_watched =
-        s->data.kase->ranks <= 1 && (s->device == NULL || device_info(s).has_observers);
+    /* Ranks run together or not at all; of level 3 nobody sees what tasks on chips write. */
+    bool is_watched = !scene_is_level(s->scene) && s->data.kase->ranks <= 1 &&
+                      (s->device == NULL || device_info(s).has_observers);
 
     if (wish == NULL)
         return;

@@ -9,6 +9,7 @@
 #include "scene/compare.h"
 #include "scene/scene_build.h"
 #include "scene/scene_data.h"
+#include "scene/scene_level.h"
 #include "scene/scene_ranks.h"
 
 enum { SESSION_PLACE_BYTES = 128 };
@@ -57,14 +58,15 @@ struct session {
     const char *platform;
     const struct session_options *options;
     struct pto_callable *callable[PTO_MODE_COUNT]; /* the first is for all modes, or for its own */
-    struct scene_golden *golden;
+    struct scene_code *golden;
     struct pto_device *device;
     uint32_t clusters; /* of the device that is open */
     uint32_t workers;  /* the same, as it was asked for */
     uint32_t rank;     /* which one this process is; 0 where there are no others */
     struct scene_ranks ranks;
-    uint32_t order_seed;    /* of the last run; 0: the usual order */
-    const char *trace_path; /* of runs that end the process; NULL: none */
+    struct scene_level level; /* of a scene of level 3, instead of a device */
+    uint32_t order_seed;      /* of the last run; 0: the usual order */
+    const char *trace_path;   /* of runs that end the process; NULL: none */
     struct scene_data data;
     bool has_data;
     struct pto_run_report report;  /* of the last run */
@@ -81,6 +83,12 @@ int scene_session_adopt(struct session *s, const struct scene *scene, struct pto
 void scene_session_close(struct session *s);
 /* Closes the device, so that no thread is left: before a fork. It is opened again when needed. */
 void scene_session_rest(struct session *s);
+
+/* Whether there is something to run on. */
+static inline bool scene_session_is_open(const struct session *s)
+{
+    return s->device != NULL || s->level.worker != NULL;
+}
 
 /* Makes the data of a case and opens a device for it, or reuses the last one if it fits. */
 int scene_session_prepare(struct session *s, const struct scene_case *kase, struct fault *fault);

@@ -21,12 +21,12 @@ int scene_sources_take_path(struct loader *l, const struct node *value, void *ta
     return PTO_OK;
 }
 
-static int take_source_flags(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_source_flags(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_texts(l, value, scene_fields_text, &((struct scene_source *)target)->flags);
 }
 
-static int take_source_include(struct loader *l, const struct node *value, void *target)
+int scene_sources_take_source_include(struct loader *l, const struct node *value, void *target)
 {
     return scene_fields_texts(l, value, scene_fields_path,
                               &((struct scene_source *)target)->include);
@@ -48,8 +48,8 @@ int scene_sources_take_golden(struct loader *l, const struct node *value, void *
 {
     static const struct field fields[] = {
         { "source", scene_sources_take_path, true },
-        { "flags", take_source_flags, false },
-        { "include", take_source_include, false },
+        { "flags", scene_sources_take_source_flags, false },
+        { "include", scene_sources_take_source_include, false },
         { NULL, NULL, false },
     };
     struct scene_source *golden = &l->scene->golden;
@@ -91,8 +91,8 @@ int scene_sources_take_orchestration(struct loader *l, const struct node *value,
         { "source", scene_sources_take_path, true },
         { "entry", take_entry, false },
         { "config", take_config, false },
-        { "flags", take_source_flags, false },
-        { "include", take_source_include, false },
+        { "flags", scene_sources_take_source_flags, false },
+        { "include", scene_sources_take_source_include, false },
         { NULL, NULL, false },
     };
     struct scene_source *source = &l->scene->orchestration;
@@ -147,12 +147,12 @@ static int take_kernel_source(struct loader *l, const struct node *value, void *
 
 static int take_kernel_flags(struct loader *l, const struct node *value, void *target)
 {
-    return take_source_flags(l, value, &((struct scene_kernel *)target)->source);
+    return scene_sources_take_source_flags(l, value, &((struct scene_kernel *)target)->source);
 }
 
 static int take_kernel_include(struct loader *l, const struct node *value, void *target)
 {
-    return take_source_include(l, value, &((struct scene_kernel *)target)->source);
+    return scene_sources_take_source_include(l, value, &((struct scene_kernel *)target)->source);
 }
 
 static int take_kernel(struct loader *l, const struct node *value, void *target)

@@ -184,6 +184,56 @@ static void reads_ranks_and_domains(void **state)
     scene_close(s);
 }
 
+#define CALLABLES \
+    "callables:\n  - { name: c, orchestration: c.c }\n  - { name: s, source: s.c, function: t }\n"
+#define LEVEL "level: 3\nsubs: 1\n" HEAD CALLABLES
+
+static void reads_workers_and_callables(void **state)
+{
+    static const char text[] =
+        "level: 3\nchips: 2\nsubs: 1\n" HEAD "flags: [-DALL]\n"
+        "callables:\n"
+        "  - name: add\n"
+        "    orchestration: { source: a.c, entry: begin }\n"
+        "    kernels:\n"
+        "      - { id: 0, name: k, source: k.c, core: aiv }\n"
+        "  - { name: minus, orchestration: m.cc, kernels: [{ id: 0, name: k, source: l.c, core: "
+        "aic }] }\n"
+        "  - { name: total, source: t.c, flags: [-DT] }\n"
+        "  - { name: other, source: t.c, function: more }\n"
+        "arguments:\n  - { name: f, direction: out, type: float32, shape: [chips, subs, n] }\n"
+        "golden: g.c\nparams: { n: 4 }\n"
+        "cases:\n  - { name: two }\n  - { name: one, chips: 1, subs: 3 }\n";
+    struct fault fault = { .status = 0 };
+    struct scene *s;
+
+    (void)state;
+    if (scene_parse("d", text, sizeof(text) - 1, &s, &fault) < 0)
+        fail_msg("%s", fault.text);
+    assert_true(scene_is_level(s));
+    assert_int_equal(s->kase[0].chips, 2);
+    assert_int_equal(s->kase[0].subs, 1);
+    assert_int_equal(s->kase[1].chips, 1);
+    assert_int_equal(s->kase[1].subs, 3);
+    assert_int_equal(scene_find_param(s->kase[1].param, s->kase[1].param_count, "subs")->value, 3);
+    assert_int_equal(s->callable_count, 4);
+    assert_int_equal(s->kernel_count, 0);
+    assert_string_equal(s->orchestration.path, "d/o.c");
+    assert_null(s->entry);
+    assert_int_equal(s->callable[0].kind, PTO_CHILD_CHIP);
+    assert_string_equal(s->callable[0].part.name, "add");
+    assert_string_equal(s->callable[0].part.entry, "begin");
+    assert_string_equal(s->callable[0].part.orchestration.path, "d/a.c");
+    assert_string_equal(s->callable[1].part.kernel[0].source.path, "d/l.c");
+    assert_int_equal(s->callable[1].part.kernel[0].core, PTO_CORE_AIC);
+    assert_null(s->callable[1].part.entry);
+    assert_int_equal(s->callable[2].kind, PTO_CHILD_SUB);
+    assert_string_equal(s->callable[2].function, "total");
+    assert_string_equal(s->callable[2].source.flags.text[1], "-DT");
+    assert_string_equal(s->callable[3].function, "more");
+    scene_close(s);
+}
+
 #define RANKED HEAD "ranks: 2\n" TAIL
 
 /* Each text, and what is said about it: the place first. */
@@ -270,6 +320,35 @@ static const struct {
     { HEAD "params: { n: 1 }\ngolden: g.c\narguments:\n"
            "  - { name: f, direction: out, type: float32, shape: [n], offset: 4 }\n",
       ":6:67: an offset is that of an argument in a window" },
+    { HEAD TAIL "level: 4\n", ":7:8: expected a whole number from 2 to 3" },
+    { HEAD TAIL "chips: 2\n", ":7:8: chips are those of a worker: write level: 3" },
+    { HEAD TAIL "level: 2\ncases:\n  - { name: a, subs: 1 }\n",
+      ":9:22: subs are those of a worker: write level: 3" },
+    { HEAD TAIL CALLABLES, ":8:3: callables are those of a worker: write level: 3" },
+    { "level: 3\n" HEAD TAIL, ":1:1: a scene of level 3 needs callables" },
+    { "level: 3\nparams: { chips: 2 }\n" HEAD, ":2:18: at level 3, 'chips' is set automatically" },
+    { "level: 3\n" HEAD CALLABLES TAIL,
+      ":1:1: case 'default' has no SUB worker, and callable 's' needs one: add subs: 1" },
+    { LEVEL TAIL "chips: 0\n", ":1:1: case 'default' has no chip, and callable 'c' needs one" },
+    { LEVEL TAIL "chips: 64\n", "case 'default' has 64 chips and 1 SUB workers: at most 64" },
+    { LEVEL TAIL "kernels: []\n", ":12:10: kernels has no meaning at level 3" },
+    { LEVEL TAIL "deps: safe\n", ":12:7: deps has no meaning at level 3" },
+    { LEVEL TAIL "ranks: 2\n", ":1:1: case 'default' has ranks, but at level 3 the worker has" },
+    { "level: 3\nname: x\norchestration: { source: o.c, config: c }\nsubs: 1\n" CALLABLES TAIL,
+      ":3:16: an orchestration of level 3 has no configuration" },
+    { "level: 3\n" HEAD TAIL "callables:\n  - { name: c }\n",
+      ":9:5: a callable has either an orchestration, and runs on chips, or a source" },
+    { "level: 3\n" HEAD TAIL "callables:\n  - { name: c, source: s.c, orchestration: o.c }\n",
+      ":9:5: a callable has either an orchestration, and runs on chips, or a source" },
+    { "level: 3\n" HEAD TAIL "callables:\n  - { name: c, source: s.c, kernels: [] }\n",
+      ":9:29: a callable with a source, for SUB workers, has no key 'kernels'; known keys: name" },
+    { "level: 3\n" HEAD TAIL "callables:\n  - { name: c, orchestration: o.c, function: f }\n",
+      ":9:36: a callable for chips has no key 'function'" },
+    { "level: 3\n" HEAD TAIL "callables:\n  - { name: c, source: s.c }\n"
+      "  - { name: c, source: t.c }\n",
+      ":10:13: duplicate callable 'c'" },
+    { "level: 3\n" HEAD TAIL "callables:\n  - { name: c, source: s.py }\n",
+      ":9:24: a source must end in .c" },
     { HEAD TAIL "params2: {}\n", ":7:1: a scene has no key 'params2'" },
     { HEAD TAIL "inputs: { f: f.npy }\n", ":7:11: argument 'f' is an output" },
     { HEAD TAIL "inputs: { g: f.npy }\n", ":7:11: unknown argument 'g'" },
@@ -346,6 +425,7 @@ int main(void)
         cmocka_unit_test(reads_everything_that_may_stand_there),
         cmocka_unit_test(has_defaults),
         cmocka_unit_test(reads_ranks_and_domains),
+        cmocka_unit_test(reads_workers_and_callables),
         cmocka_unit_test(says_what_is_wrong_and_where),
         cmocka_unit_test(misses_files),
     };
