@@ -189,14 +189,15 @@ static inline void pto_domain_info_init(struct pto_domain_info *info)
 int pto_domain_info(struct pto_domain *domain, struct pto_domain_info *info);
 
 /*
- * The address of a rank's window. PTO_ENOSUP: the backend has no such addresses. Any
- * number of ranks.
+ * The address of a rank's window. PTO_ENOSUP: it is a peer's, and the backend has no
+ * addresses of those. Any number of ranks.
  */
 int pto_domain_window(struct pto_domain *domain, uint32_t rank, uint64_t *addr_out);
 
 /*
  * Describes a tensor in a rank's window, as an argument for tasks: `ndims` shapes, at an
  * offset that is a multiple of the element size. PTO_EINVAL: it is not inside the window.
+ * PTO_ENOSUP: it is a peer's, and the backend has no addresses of those.
  */
 int pto_domain_tensor(struct pto_domain *domain, uint32_t rank, uint64_t offset,
                       const uint32_t *shapes, uint32_t ndims, enum pto_dtype dtype,

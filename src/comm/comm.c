@@ -502,10 +502,17 @@ int pto_domain_window(struct pto_domain *handle, uint32_t rank, uint64_t *addr_o
         return status;
     if (rank >= domain->rank_count || addr_out == NULL)
         return PTO_EINVAL;
-    if (!domain->comm->ops->has_addresses)
+    if (comm_window(domain, rank) == NULL)
         return PTO_ENOSUP;
-    *addr_out = (uint64_t)(uintptr_t)domain->window[rank];
+    *addr_out = (uint64_t)(uintptr_t)comm_window(domain, rank);
     return PTO_OK;
+}
+
+char *comm_window(const struct domain *domain, uint32_t rank)
+{
+    if (rank == domain->rank)
+        return domain->own;
+    return domain->comm->ops->has_addresses ? domain->window[rank] : NULL;
 }
 
 struct domain *comm_domain_make(size_t bytes, struct comm *comm,

@@ -107,11 +107,11 @@ struct domain {
     uint32_t rank; /* the own one, of this domain */
     uint32_t rank_count;
     uint64_t window_bytes;
-    uint32_t part_count;   /* domains whose windows are parts of these; under the lock */
-    struct domain *parent; /* NULL: the windows are its own */
-    uint32_t *ranks;       /* numbers of the communicator */
-    char **window;         /* by rank, the own one included, if there are addresses of peers */
-    char *own;             /* the own window */
+    uint32_t part_count;              /* domains whose windows are parts of these; under the lock */
+    struct domain *parent;            /* NULL: the windows are its own */
+    uint32_t *ranks;                  /* numbers of the communicator */
+    char **window;                    /* by rank, the own one included; has_addresses */
+    char *own;                        /* the own window */
     struct pto_comm_context *context; /* NULL: none */
 };
 
@@ -139,6 +139,9 @@ struct domain *comm_domain_make(size_t bytes, struct comm *comm,
 void comm_domain_free(struct domain *domain); /* accepts NULL */
 /* Fills the context, which is zero, from `window`. */
 void comm_context_fill(const struct domain *domain, struct pto_comm_context *context);
+
+/* comm.c: where the window of a rank is. NULL: it is a peer's, and there are no addresses of those. */
+char *comm_window(const struct domain *domain, uint32_t rank);
 
 /* comm_device.c: windows become memory of the device, and are the host's only again. */
 int comm_lend(struct domain *domain, struct pto_error *error);

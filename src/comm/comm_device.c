@@ -6,21 +6,24 @@
 /* Those of a domain that is a part of another one are lent already. */
 static bool is_lent(const struct domain *domain)
 {
-    return domain->comm->device != NULL && domain->parent == NULL && domain->window != NULL &&
-           domain->window_bytes != 0;
+    return domain->comm->device != NULL && domain->parent == NULL && domain->window_bytes != 0;
 }
 
 static void take_back(struct domain *domain, uint32_t count)
 {
     while (count-- > 0)
-        chip_disown(domain->comm->device->chip, (uint64_t)(uintptr_t)domain->window[count]);
+        if (comm_window(domain, count) != NULL)
+            chip_disown(domain->comm->device->chip,
+                        (uint64_t)(uintptr_t)comm_window(domain, count));
 }
 
 int comm_lend(struct domain *domain, struct pto_error *error)
 {
     for (uint32_t i = 0; is_lent(domain) && i < domain->rank_count; i++) {
-        int status = chip_adopt(domain->comm->device->chip, (uint64_t)(uintptr_t)domain->window[i],
-                                domain->window_bytes);
+        const char *window = comm_window(domain, i);
+        int status = window == NULL ? PTO_OK
+                                    : chip_adopt(domain->comm->device->chip,
+                                                 (uint64_t)(uintptr_t)window, domain->window_bytes);
 
         if (status < 0) {
             take_back(domain, i);
@@ -56,9 +59,9 @@ int pto_domain_tensor(struct pto_domain *handle, uint32_t rank, uint64_t offset,
             return PTO_EINVAL;
     if (bytes > domain->window_bytes - offset)
         return PTO_EINVAL;
-    if (domain->window == NULL)
+    if (comm_window(domain, rank) == NULL)
         return PTO_ENOSUP;
-    tensor = (pto_tensor_external)(domain->window[rank] + offset, shapes, ndims, dtype);
+    tensor = (pto_tensor_external)(comm_window(domain, rank) + offset, shapes, ndims, dtype);
     if (domain->comm->device != NULL)
         tensor.space = PTO_SPACE_DEVICE;
     *tensor_out = tensor;

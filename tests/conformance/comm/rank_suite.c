@@ -27,12 +27,15 @@ struct backend {
     const char *name;
     uint32_t ranks_max;
     bool has_processes;
+    bool is_team; /* its ranks are threads */
+    bool has_addresses;
 };
 
 static const struct backend backends[] = {
-    { "null", 1, false },
-    { "thread", RANKS_MAX, false },
-    { "shm", RANKS_MAX, true },
+    { "null", 1, false, false, true },
+    { "thread", RANKS_MAX, false, true, true },
+    { "blind", RANKS_MAX, false, true, false },
+    { "shm", RANKS_MAX, true, false, true },
 };
 
 /* A test over a backend. */
@@ -241,6 +244,7 @@ static void run_rank(const struct job *job, uint32_t rank, struct pto_comm *comm
     if (r == NULL)
         abort();
     r->backend = job->backend->name;
+    r->has_addresses = job->backend->has_addresses;
     r->rank = rank;
     r->count = job->count;
     r->shared = job->shared;
@@ -283,6 +287,8 @@ static void run_threads(const struct job *job)
     params.timeout_ns = LATE_NS;
     if (pto_comm_open_team(&params, job->count, comms) < 0)
         snprintf(job->shared->why[0], sizeof(job->shared->why[0]), "the team cannot be opened");
+    else if (!job->backend->has_addresses)
+        make_blind(comms, job->count);
     for (uint32_t i = 0; i < job->count; i++) {
         ranks[i] = (struct thread_rank){ .job = job, .rank = i, .comm = comms[i] };
         if (pthread_create(&ranks[i].thread, NULL, thread_main, &ranks[i]) != 0)
@@ -316,7 +322,11 @@ static const char *unmet_need(const struct job *job)
         return "it has one rank";
     if ((needs & NEEDS_PROCESSES) != 0 && !job->backend->has_processes)
         return "its ranks are not processes";
-    if ((needs & OPENS_ITSELF) != 0 && strcmp(job->backend->name, "thread") == 0)
+    if ((needs & NEEDS_ADDRESSES) != 0 && !job->backend->has_addresses)
+        return "its ranks have no addresses of their peers";
+    if ((needs & IS_BLIND) != 0 && job->backend->has_addresses)
+        return "its ranks have addresses of their peers";
+    if ((needs & OPENS_ITSELF) != 0 && job->backend->is_team)
         return "its ranks are opened together";
     if ((needs & IS_LARGE) != 0 && job->backend->has_processes)
         return "so many ranks are tried as threads";
@@ -329,7 +339,7 @@ static void run_job(void **state)
     const char *unmet = unmet_need(job);
     char folder[200], text[8192] = "";
     const char *room = getenv("TMPDIR");
-    bool is_team = strcmp(job->backend->name, "thread") == 0;
+    bool is_team = job->backend->is_team;
     pid_t child[RANKS_MAX];
     int code, failed = 0;
 
@@ -377,7 +387,7 @@ static int run_suite(const struct backend *backend)
     } parts[] = {
         { ranks_open, &ranks_open_count },       { ranks_domains, &ranks_domains_count },
         { ranks_windows, &ranks_windows_count }, { ranks_data, &ranks_data_count },
-        { ranks_waits, &ranks_waits_count },
+        { ranks_waits, &ranks_waits_count },     { ranks_blind, &ranks_blind_count },
     };
     enum { TESTS_MAX = 96 };
     static struct job jobs[TESTS_MAX];

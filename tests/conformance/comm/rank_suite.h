@@ -33,6 +33,7 @@ struct ranks_shared {
 
 struct rank {
     const char *backend;
+    bool has_addresses;
     uint32_t rank;
     uint32_t count;
     struct pto_comm *comm; /* open, unless the test says otherwise; closed for it afterwards */
@@ -44,10 +45,12 @@ struct rank {
 };
 
 enum rank_needs {
-    NEEDS_PEERS = 1,     /* more than one rank */
-    NEEDS_PROCESSES = 2, /* each rank is one */
-    OPENS_ITSELF = 4,    /* the test begins without a communicator */
-    IS_LARGE = 8,        /* 70 ranks: a crowd of threads is enough */
+    NEEDS_PEERS = 1,      /* more than one rank */
+    NEEDS_PROCESSES = 2,  /* each rank is one */
+    OPENS_ITSELF = 4,     /* the test begins without a communicator */
+    IS_LARGE = 8,         /* 70 ranks: a crowd of threads is enough */
+    NEEDS_ADDRESSES = 16, /* of peers */
+    IS_BLIND = 32,        /* what is said without them */
 };
 
 struct rank_test {
@@ -66,6 +69,10 @@ RANK_PART(ranks_domains);
 RANK_PART(ranks_windows);
 RANK_PART(ranks_data);
 RANK_PART(ranks_waits);
+RANK_PART(ranks_blind);
+
+/* ranks_blind.c: hides from now on where the windows of peers are. */
+void make_blind(struct pto_comm **comms, uint32_t count);
 
 /* ---- for tests ---- */
 

@@ -198,7 +198,7 @@ static void domains_overlap(struct rank *r)
             check_equal(r, info.rank_count, 2);
             check_equal(r, info.window_bytes, 512);
             check_equal(r, info.rank, (i == 0 ? left : right)[0] == r->rank ? 0 : 1);
-            check_ok(r, pto_domain_window(pair[i], info.rank, &addr));
+            check_ok(r, pto_domain_window(pair[i], info.rank, &addr)); /* the own one */
             check_equal(r, addr, info.window);
             check_ok(r, pto_comm_put(pair[i], 1 - info.rank, 8, &(int32_t){ (int32_t)info.id }, 4));
             check_ok(r, pto_comm_barrier(pair[i], 0, rank_error(r)));

@@ -17,6 +17,7 @@ static void a_communicator_says_what_it_is(struct rank *r)
     check_equal(r, info.rank, r->rank);
     check_equal(r, info.rank_count, r->count);
     check_equal(r, info.lost_count, 0);
+    check_equal(r, info.has_addresses, r->has_addresses);
     check_equal(r, pto_comm_info(r->comm, NULL), PTO_EINVAL);
     info.size = 0;
     check_equal(r, pto_comm_info(r->comm, &info), PTO_EINVAL);

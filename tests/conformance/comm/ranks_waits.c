@@ -97,16 +97,14 @@ static void plain_stores_are_noticed(struct rank *r)
 /* Two words take turns: a rank cannot be further than one barrier ahead. */
 static void meet_and_look(struct rank *r, struct pto_domain *domain, int32_t number)
 {
-    struct pto_domain_info info;
-    uint64_t addr;
+    uint64_t offset = (uint64_t)(number % 2) * sizeof(number);
+    int32_t found = -1;
 
-    pto_domain_info_init(&info);
-    check_ok(r, pto_domain_info(domain, &info));
-    ((int32_t *)(uintptr_t)info.window)[number % 2] = number;
+    check_ok(r, pto_comm_put(domain, r->rank, offset, &number, sizeof(number)));
     check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
     for (uint32_t i = 0; i < r->count; i++) {
-        check_ok(r, pto_domain_window(domain, i, &addr));
-        if (((int32_t *)(uintptr_t)addr)[number % 2] != number)
+        check_ok(r, pto_comm_get(domain, i, offset, &found, sizeof(found)));
+        if (found != number)
             rank_fail(r, "rank %u was not at barrier %d", i, number);
     }
 }
@@ -232,7 +230,7 @@ static void waiting_uses_no_cpu(struct rank *r)
 const struct rank_test ranks_waits[] = {
     { "words_compare_in_six_ways", words_compare_in_six_ways, 0, 0 },
     { "wrong_waits_are_refused", wrong_waits_are_refused, 0, 0 },
-    { "plain_stores_are_noticed", plain_stores_are_noticed, 0, 0 },
+    { "plain_stores_are_noticed", plain_stores_are_noticed, NEEDS_ADDRESSES, 0 },
     { "ten_thousand_barriers", ten_thousand_barriers, 0, 2 },
     { "barriers_in_a_crowd", ten_thousand_barriers, NEEDS_PEERS, 4 },
     { "a_barrier_in_vain_does_not_disturb_the_next", a_barrier_in_vain_does_not_disturb_the_next,

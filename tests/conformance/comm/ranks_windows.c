@@ -129,8 +129,8 @@ static void kernels_reach_windows(struct rank *r)
 
 const struct rank_test ranks_windows[] = {
     { "windows_have_any_size", windows_have_any_size, 0, 2 },
-    { "contexts_are_filled", contexts_are_filled, 0, 0 },
-    { "all_see_the_same_windows", all_see_the_same_windows, 0, 4 },
-    { "kernels_reach_windows", kernels_reach_windows, 0, 0 },
+    { "contexts_are_filled", contexts_are_filled, NEEDS_ADDRESSES, 0 },
+    { "all_see_the_same_windows", all_see_the_same_windows, NEEDS_ADDRESSES, 4 },
+    { "kernels_reach_windows", kernels_reach_windows, NEEDS_ADDRESSES, 0 },
 };
 RANK_COUNT(ranks_windows);
