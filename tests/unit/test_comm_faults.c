@@ -229,13 +229,18 @@ static void run_rank(struct play *p, uint32_t rank)
 
 /* ---- a play ---- */
 
-static void start_play(struct play *p)
+static void make_folder(struct play *p)
 {
     const char *room = getenv("TMPDIR");
 
     snprintf(p->folder, sizeof(p->folder), "%s/pto-faults-XXXXXX", room != NULL ? room : "/tmp");
     assert_non_null(mkdtemp(p->folder));
     snprintf(p->path, sizeof(p->path), "%s/meet", p->folder);
+}
+
+static void start_play(struct play *p)
+{
+    make_folder(p);
     for (uint32_t i = 0; i < p->count; i++) {
         pid_t child = fork();
 
@@ -305,6 +310,34 @@ static void end_play(struct play *p, char *text, size_t size)
         text[begin] = '\0';
 }
 
+/* How soon survivors of the sweep had noticed: said, not asserted, but for SOON_MS. */
+static struct {
+    uint64_t ns[256];
+    uint32_t count;
+} noticed;
+
+static void note_times(const struct play *p)
+{
+    for (uint32_t i = 0; i < p->count && noticed.count < 256; i++)
+        if (i != p->victim && p->call >= 0 && p->outcome[i].status == PTO_EPEER)
+            noticed.ns[noticed.count++] = p->outcome[i].ns - p->ended_ns;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+static void tell_times(void)
+{
+    qsort(noticed.ns, noticed.count, sizeof(noticed.ns[0]), compare_times);
+    print_message("             %u times: noticed within %llu us mostly, %llu us at the latest\n",
+                  noticed.count, (unsigned long long)(noticed.ns[noticed.count / 2] / 1000),
+                  (unsigned long long)(noticed.ns[noticed.count - 1] / 1000));
+}
+
 /* Several at a time: those with a rank that stops mostly sleep. */
 static void sweep(bool is_stopped, int at_a_time)
 {
@@ -326,8 +359,11 @@ static void sweep(bool is_stopped, int at_a_time)
                     };
                     start_play(&plays[i - call]);
                 }
-                for (int i = call; i < last; i++)
+                for (int i = call; i < last; i++) {
                     end_play(&plays[i - call], text, sizeof(text));
+                    if (!is_stopped)
+                        note_times(&plays[i - call]);
+                }
                 if (text[0] != '\0')
                     fail_msg("%s", text);
             }
@@ -338,6 +374,7 @@ static void a_rank_is_killed_after_any_call(void **state)
 {
     (void)state;
     sweep(false, 3);
+    tell_times();
 }
 
 static void a_rank_stops_at_any_call(void **state)
@@ -346,23 +383,125 @@ static void a_rank_stops_at_any_call(void **state)
     sweep(true, CALLS);
 }
 
-/* ---- a rank that goes on ---- */
-
-/* Until the process has stopped. */
-static void await_stop(pid_t process)
+/* Until the process has been found in this state, ") T " for instance, so many times in a row. */
+static void await_state(pid_t process, const char *state, uint32_t times)
 {
     char path[64], line[256] = "";
 
     snprintf(path, sizeof(path), "/proc/%d/stat", (int)process);
-    while (strstr(line, ") T ") == NULL) {
+    for (uint32_t found = 0; found < times; usleep(1000)) {
         FILE *file = fopen(path, "re");
 
         if (file == NULL || fgets(line, sizeof(line), file) == NULL)
             _exit(1);
         fclose(file);
-        usleep(1000);
+        found = strstr(line, state) != NULL ? found + 1 : 0;
     }
 }
+
+/* ---- what wakes whoever waits for a rank that dies ---- */
+
+/* How often a thread of this process has gone to sleep. The watcher is the only other one. */
+static long count_sleeps(bool is_watcher)
+{
+    DIR *list = opendir("/proc/self/task");
+    char path[300], line[128];
+    struct dirent *entry;
+    long count = -1;
+
+    while (list != NULL && (entry = readdir(list)) != NULL) {
+        FILE *file;
+
+        if (entry->d_name[0] == '.' || (atoi(entry->d_name) != getpid()) != is_watcher)
+            continue;
+        snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
+        file = fopen(path, "re");
+        while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+            (void)sscanf(line, "voluntary_ctxt_switches: %ld", &count);
+        if (file != NULL)
+            fclose(file);
+    }
+    if (list != NULL)
+        closedir(list);
+    return count;
+}
+
+enum { ASLEEP_MS = 400, SLEEPS_MAX = 8 };
+
+static void run_waiter(struct play *p)
+{
+    struct outcome *o = &p->outcome[0];
+    struct rank r = { .play = p, .rank = 0 };
+    long own, watcher;
+
+    pto_error_init(&r.error);
+    MUST(o, make_call(&r, CALL_OPEN) == PTO_OK);
+    MUST(o, make_call(&r, CALL_DOMAIN) == PTO_OK);
+    own = count_sleeps(false);
+    watcher = count_sleeps(true);
+    MUST(o, pto_comm_barrier(r.domain, KILLED_MS * MS, &r.error) == PTO_EPEER);
+    o->ns = os_now_ns();
+    own = count_sleeps(false) - own;
+    watcher = count_sleeps(true) - watcher;
+    MUST(o, r.error.rank == 1);
+    MUST(o, own > 0 && own <= SLEEPS_MAX);
+    MUST(o, watcher <= SLEEPS_MAX);
+    snprintf(o->text, sizeof(o->text), "it slept %ld times, its watcher %ld", own, watcher);
+    MUST(o, pto_comm_close(r.comm) == PTO_OK);
+}
+
+static void run_victim(struct play *p)
+{
+    struct rank r = { .play = p, .rank = 1 };
+
+    pto_error_init(&r.error);
+    if (make_call(&r, CALL_OPEN) < 0 || make_call(&r, CALL_DOMAIN) < 0)
+        _exit(1);
+    await_state(getppid(), ") S ", ASLEEP_MS);
+    meet_end(p);
+}
+
+/*
+ * That it takes no second is a matter of how busy the machine is; what is asserted is that no time
+ * has to pass. A rank sleeps in a barrier for a while before its peer is killed: had it, or its
+ * watcher, looked from time to time, they would have slept much more often.
+ */
+static void a_death_wakes_who_waits(void **state)
+{
+    struct play *p =
+        mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t waiter;
+    int code;
+
+    (void)state;
+    assert_true(p != MAP_FAILED);
+    *p = (struct play){ .count = 2, .victim = 1 };
+    make_folder(p);
+    waiter = fork();
+    assert_true(waiter >= 0);
+    if (waiter == 0) {
+        alarm(HANG_SECONDS);
+        p->child[1] = fork();
+        if (p->child[1] == 0) {
+            run_victim(p);
+            _exit(1);
+        }
+        run_waiter(p);
+        (void)waitpid(p->child[1], &code, 0);
+        exit(0);
+    }
+    assert_int_equal(waitpid(waiter, &code, 0), waiter);
+    assert_int_equal(code, 0);
+    assert_string_equal(p->outcome[0].wrong, "");
+    assert_true(p->ended_ns != 0);
+    print_message("             noticed after %llu us: %s\n",
+                  (unsigned long long)((p->outcome[0].ns - p->ended_ns) / 1000),
+                  p->outcome[0].text);
+    assert_int_equal(rmdir(p->folder), 0);
+    munmap(p, sizeof(*p));
+}
+
+/* ---- a rank that goes on ---- */
 
 static void run_sleeper(struct play *p, uint32_t rank)
 {
@@ -380,7 +519,7 @@ static void run_sleeper(struct play *p, uint32_t rank)
         } else {
             MUST(o, pto_comm_barrier(r.domain, 20 * MS, &r.error) == PTO_ETIMEOUT);
             MUST(o, r.error.rank == (int32_t)p->victim);
-            await_stop(p->child[p->victim]);
+            await_state(p->child[p->victim], ") T ", 1);
             (void)kill(p->child[p->victim], SIGCONT);
         }
         for (uint32_t k = 0; k < 100; k++)
@@ -395,15 +534,12 @@ static void a_rank_that_stopped_goes_on(void **state)
 {
     struct play *p =
         mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    const char *room = getenv("TMPDIR");
     int code;
 
     (void)state;
     assert_true(p != MAP_FAILED);
     *p = (struct play){ .count = 2, .victim = 1 };
-    snprintf(p->folder, sizeof(p->folder), "%s/pto-faults-XXXXXX", room != NULL ? room : "/tmp");
-    assert_non_null(mkdtemp(p->folder));
-    snprintf(p->path, sizeof(p->path), "%s/meet", p->folder);
+    make_folder(p);
     for (int i = 1; i >= 0; i--) {
         pid_t child = fork();
 
@@ -429,6 +565,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rank_is_killed_after_any_call),
         cmocka_unit_test(a_rank_stops_at_any_call),
+        cmocka_unit_test(a_death_wakes_who_waits),
         cmocka_unit_test(a_rank_that_stopped_goes_on),
     };
 
