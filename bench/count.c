@@ -6,14 +6,18 @@
  *
  * LAYOUT is buffers, tiles, tiles2d, or again: buffers, in a graph that was
  * built and launched before; or simpler: buffers, submitted through include/simpler/; or
- * door: the same through the binary door, by the object that is beside this program.
+ * door: the same through the binary door, by the object that is beside this program; or
+ * object: what that object does by itself, with operations that do nothing.
  * Under callgrind with --collect-atstart=no only the run itself is counted.
  */
+#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <valgrind/callgrind.h>
 
 #include "bench/bench_patterns.h"
+#include "door/layout.h"
 #include "wire/chip_callable.h"
 
 static struct bench_load load;
@@ -119,6 +123,65 @@ static bool load_door(const char *program)
     return !is_failed("no object for the door", status);
 }
 
+/* ---- the object alone ---- */
+
+struct door_runtime { /* as far as it knows it */
+    const struct door_ops *ops;
+    uint8_t scope_mode;
+};
+
+static bool is_never_fatal(struct door_runtime *rt)
+{
+    (void)rt;
+    return false;
+}
+
+/* Of the result only the address is of interest: compilers of C would copy all of it. */
+static void *submit_nothing(void *result)
+{
+    return result;
+}
+
+static void run_object(const char *program, int repetitions)
+{
+    static struct door_ops ops = { .is_fatal = is_never_fatal };
+    static struct door_entry arguments;
+    struct door_runtime runtime = { &ops, 0 };
+    void (*bind)(struct door_runtime * rt), (*enter)(const struct door_entry *arguments);
+    void *(*submit)(void *result) = submit_nothing;
+    char path[4096];
+    double best = 1e30;
+    void *object;
+
+    snprintf(path, sizeof(path), "%s_door.so", program);
+    object = dlopen(path, RTLD_NOW);
+    if (object == NULL) {
+        fprintf(stderr, "count: %s\n", dlerror());
+        exit(1);
+    }
+    *(void **)&bind = dlsym(object, "framework_bind_runtime");
+    *(void **)&enter = dlsym(object, "submit_all");
+    memcpy(&ops.submit, &submit, sizeof(submit));
+    memcpy(arguments.scalar, scalar, sizeof(scalar));
+    bind(&runtime);
+    while (repetitions-- > 0) {
+        struct timespec begin, end;
+        double ns;
+
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        CALLGRIND_TOGGLE_COLLECT;
+        enter(&arguments);
+        CALLGRIND_TOGGLE_COLLECT;
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        ns = (double)(end.tv_sec - begin.tv_sec) * 1e9 + (double)(end.tv_nsec - begin.tv_nsec);
+        best = ns < best ? ns : best;
+    }
+    printf("object tasks=%u ns_per_task=%.1f\n", load.task_count, best / load.task_count);
+    dlclose(object);
+}
+
+/* ---- a run ---- */
+
 /* A new run, or the graph launched once more. False: it failed. */
 static bool run_once(void)
 {
@@ -135,7 +198,8 @@ int main(int argc, char **argv)
     enum pattern pattern;
     enum layout layout;
     double best = 1e30;
-    bool is_simpler, is_door;
+    bool is_simpler, is_door, is_object;
+    int repetitions;
 
     if (argc < 6) {
         fprintf(stderr, "usage: count PATTERN LAYOUT TASKS WORKERS WINDOW [REPETITIONS [TRACE]]\n");
@@ -144,8 +208,11 @@ int main(int argc, char **argv)
     pattern = (enum pattern)index_of(argv[1], pattern_name, PATTERN_COUNT);
     is_simpler = strcmp(argv[2], "simpler") == 0;
     is_door = strcmp(argv[2], "door") == 0;
-    layout = is_simpler || is_door ? LAYOUT_BUFFERS
-                                   : (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
+    is_object = strcmp(argv[2], "object") == 0;
+    repetitions = argc > 6 ? atoi(argv[6]) : 1;
+    layout = is_simpler || is_door || is_object
+                 ? LAYOUT_BUFFERS
+                 : (enum layout)index_of(argv[2], layout_name, LAYOUT_COUNT);
     if (!bench_make(pattern, layout == LAYOUT_AGAIN ? LAYOUT_BUFFERS : layout,
                     (uint32_t)atoi(argv[3]), &load)) {
         fprintf(stderr, "count: out of memory\n");
@@ -157,6 +224,11 @@ int main(int argc, char **argv)
     scalar[0] = (uint64_t)(uintptr_t)load.task;
     scalar[1] = (uint64_t)(uintptr_t)load.item;
     scalar[2] = load.task_count;
+    if (is_object) {
+        run_object(argv[0], repetitions);
+        bench_free(&load);
+        return 0;
+    }
     if (!open_device((uint32_t)atoi(argv[4]), is_simpler ? count_bind_simpler() : submit_all))
         return 1;
     if (is_door && !load_door(argv[0]))
@@ -166,7 +238,7 @@ int main(int argc, char **argv)
                    pto_graph_build(device, callable, &entry, &options, &report, &graph)) ||
          !run_once()))
         return 1;
-    for (int i = argc > 6 ? atoi(argv[6]) : 1; i > 0; i--) {
+    while (repetitions-- > 0) {
         bool is_fine;
 
         CALLGRIND_TOGGLE_COLLECT;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "door/door_log.h"
 #include "door/layout.h"
+#include "orch/submission.h"
 #include "pto/door.h"
 
 enum { SITES = 512, SITE_TRIES = 8, TEXT_BYTES = 1024 };
@@ -21,6 +22,8 @@ struct door_runtime {
     const void *ops;    /* struct door_stream_ops or door_host_ops */
     uint8_t scope_mode; /* of the next scope: enum pto_scope_mode */
     struct pto_orch *orch;
+    struct orch *plain;          /* the same if bare tasks can be submitted as they are; or NULL */
+    uint32_t asks;               /* whether something failed, until that is looked at closely */
     const struct pto_site *site; /* of the innermost scope; NULL: unknown */
     uint32_t depth;
     const struct pto_site *outer[PTO_SCOPE_DEPTH_MAX]; /* sites of the scopes around it */
@@ -111,6 +114,8 @@ void door_enter(struct pto_orch *o, const struct pto_entry *entry)
     struct door_runtime *rt = &door->runtime;
 
     rt->orch = o;
+    rt->plain = orch_is_plainly_streamed(o) ? (struct orch *)(void *)o : NULL;
+    rt->asks = ORCH_POLLS;
     rt->scope_mode = PTO_SCOPE_AUTO;
     rt->site = NULL;
     rt->depth = 0;
@@ -287,9 +292,18 @@ static inline void alloc(struct door_runtime *rt, const struct pto_args *args,
     (void)o->ops->alloc(o, args, rt->site, out);
 }
 
-static struct door_outputs *stream_submit(struct door_outputs *result, struct door_runtime *rt,
-                                          const struct pto_kernels *kernels,
-                                          const struct door_args *from)
+/* Whether nothing is to be said of a task but its kernel and one scalar at most. */
+static inline bool is_bare(const struct door_args *from, uint32_t dep_count)
+{
+    return from->tensor_count == 0 && (uint32_t)from->scalar_count <= 1 &&
+           ((uint32_t)from->has_error | from->predicate.op | dep_count) == 0 &&
+           from->launch.block_count == 1 && from->timing_slot == -1;
+}
+
+/* Functions of their own, so that the question which one it is has nothing to save. */
+__attribute__((noinline)) static struct door_outputs *stream_submit_copy(
+    struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels,
+    const struct door_args *from)
 {
     struct pto_outputs out = no_outputs;
     struct pto_args args;
@@ -297,6 +311,26 @@ static struct door_outputs *stream_submit(struct door_outputs *result, struct do
     copy_args(&args, from, stream_tail(from));
     submit(rt, kernels, &args, &out);
     return set_outputs(result, &out);
+}
+
+__attribute__((noinline)) static struct door_outputs *stream_submit_bare(
+    struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels,
+    const struct door_args *from)
+{
+    if (!orch_submit_bare(rt->plain, kernels, (uint32_t)from->scalar_count, from->scalar[0],
+                          rt->site, &result->task))
+        return stream_submit_copy(result, rt, kernels, from);
+    result->count = 0;
+    return result;
+}
+
+static struct door_outputs *stream_submit(struct door_outputs *result, struct door_runtime *rt,
+                                          const struct pto_kernels *kernels,
+                                          const struct door_args *from)
+{
+    return is_bare(from, stream_tail(from).dep_count) && rt->plain != NULL
+               ? stream_submit_bare(result, rt, kernels, from)
+               : stream_submit_copy(result, rt, kernels, from);
 }
 
 static struct door_outputs *stream_submit_dummy(struct door_outputs *result,
@@ -426,9 +460,26 @@ static void done(struct door_runtime *rt)
     (void)rt;
 }
 
+__attribute__((cold, noinline)) static bool ask_closely(struct door_runtime *rt)
+{
+    int status = orch_enter(rt->orch);
+
+    if (status < 0)
+        return true;
+    rt->asks = ORCH_POLLS;
+    return orch_polled(rt->plain, ORCH_POLLS) < 0;
+}
+
+/* The reference's headers ask before each submit. Only if it asks and asks, and submits nothing, it waits. */
 static bool is_fatal(struct door_runtime *rt)
 {
-    return pto_orch_status(rt->orch) < 0;
+    struct orch *o = rt->plain;
+
+    if (o == NULL)
+        return pto_orch_status(rt->orch) < 0;
+    if (!orch_is_builder(o) || orch_has_news(o) || rt->asks-- == 0)
+        return ask_closely(rt);
+    return o->status < 0;
 }
 
 static void report_fatal(struct door_runtime *rt, int32_t code, const char *function,

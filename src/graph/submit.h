@@ -49,17 +49,22 @@ static inline uint32_t tensors_of(const struct pto_args *args, enum form form)
     return form == FORM_BARE ? 0 : form == FORM_SINGLE ? 1 : args->tensor_count;
 }
 
+/* AIC or AIV0, and no other. */
+static inline bool has_one_lane(const struct pto_kernels *kernels)
+{
+    return (kernels->aiv1 & (kernels->aic ^ kernels->aiv0)) < 0;
+}
+
 static inline enum form form_of(const struct pto_kernels *kernels, const struct pto_args *args)
 {
     static const int32_t one_block[2] = { 1, -1 }; /* and no timing slot */
-    bool has_one_lane = (kernels->aiv1 & (kernels->aic ^ kernels->aiv0)) < 0; /* AIC or AIV0 */
     uint64_t launch, usual_launch, more;
 
     memcpy(&launch, &args->block_count, sizeof(launch));
     memcpy(&usual_launch, one_block, sizeof(usual_launch));
     memcpy(&more, &args->dep_count, sizeof(more)); /* and `passed` */
     more |= (uintptr_t)args->error | (uintptr_t)args->predicate;
-    if (!has_one_lane || launch != usual_launch || more != 0)
+    if (!has_one_lane(kernels) || launch != usual_launch || more != 0)
         return FORM_UNUSUAL;
     if (args->scalar_count > 1 || args->tensor_count > 1 || args->output_count != 0)
         return FORM_PLAIN;

@@ -104,7 +104,7 @@ int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     int status = orch_enter(handle);
 
     if (status >= 0)
-        status = orch_polled(o);
+        status = orch_polled(o, 1);
     if (status < 0)
         return status;
     status = reach_element(o, tensor, ndims, indices, site, false, &element, &at);

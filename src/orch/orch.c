@@ -417,7 +417,7 @@ static int status_of(struct pto_orch *handle)
 {
     int status = orch_enter(handle);
 
-    return status < 0 ? status : orch_polled(orch_of(handle));
+    return status < 0 ? status : orch_polled(orch_of(handle), 1);
 }
 
 int orch_run_some(struct orch *o)

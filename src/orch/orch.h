@@ -209,15 +209,21 @@ static inline int orch_enter(struct pto_orch *handle)
  */
 __attribute__((cold)) int orch_run_some(struct orch *o);
 
-static inline int orch_polled(struct orch *o)
-{
-    enum { POLLS = 64 };
+enum { ORCH_POLLS = 64 };
 
+/* `times`: how often since it was asked for the last time, if nothing was submitted meanwhile. */
+static inline int orch_polled(struct orch *o, uint32_t times)
+{
     if (o->polled_at != o->graph->seq) {
         o->polled_at = o->graph->seq;
-        o->polls = 0;
+        o->polls = 1;
+        return o->status;
     }
-    return ++o->polls % POLLS == 0 ? orch_run_some(o) : o->status;
+    o->polls += times;
+    if (o->polls < ORCH_POLLS)
+        return o->status;
+    o->polls = 0;
+    return orch_run_some(o);
 }
 
 /* submission.c: what runs whose tasks start at once use, and the others. */

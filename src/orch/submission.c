@@ -7,8 +7,8 @@
  * task, for as long as their quota lasts. Tasks of other runs, whose graph is complete
  * before anything runs or whose rings have sizes, are admitted and counted one by one.
  */
-#include "graph/submit.h"
-#include "orch/orch.h"
+#include "orch/submission.h"
+
 #include "orch/built_graph.h"
 
 #define ADMISSION_NS 500000000ull /* without anything coming back before a full ring is an error */
@@ -32,12 +32,6 @@ __attribute__((cold, noinline)) static int refuse(struct orch *o, const struct p
     return orch_refuse(o, graph_refusal_status(o->graph), kernels, args, site);
 }
 
-/* The task gets its turn if it is ready. */
-static inline int hand_over(struct orch *o, struct slot *ready)
-{
-    return ready != NULL ? sched_push_line(o->submitter, graph_slot_line(o->graph, ready)) : PTO_OK;
-}
-
 /* Something has to be made for the task first, or is wrong with it. */
 __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
                                                           const struct pto_kernels *kernels,
@@ -47,7 +41,7 @@ __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
 {
     struct slot *ready = graph_submit_closely(o->graph, kernels, args, site, out);
 
-    return ready == SUBMIT_REFUSED ? refuse(o, kernels, args, site, out) : hand_over(o, ready);
+    return ready == SUBMIT_REFUSED ? refuse(o, kernels, args, site, out) : orch_hand_over(o, ready);
 }
 
 /* The compiler makes a function of its own for each form of task. */
@@ -62,7 +56,7 @@ __attribute__((cold, noinline)) static int submit_closely(struct orch *o,
             return submit_closely(o, kernels, args, site, out);                         \
         if ((form) != FORM_BARE && ready == SUBMIT_REFUSED)                             \
             return refuse(o, kernels, args, site, out);                                 \
-        return hand_over(o, ready);                                                     \
+        return orch_hand_over(o, ready);                                                \
     }
 SUBMIT_AS(submit_bare, FORM_BARE)
 SUBMIT_AS(submit_single, FORM_SINGLE)

@@ -293,7 +293,8 @@ static void play_wrong(void)
     args_of_kind a;
 
     init_args(&a);
-    add(&a, tensor(1), PTO_TAG_INOUT);
+    if (entry->scalar[2] == 0)
+        add(&a, tensor(1), PTO_TAG_INOUT);
     add_scalar(&a, 1);
     switch (entry->scalar[1]) {
     case DOOR_BAD_COUNT:
@@ -321,6 +322,9 @@ static void play_wrong(void)
         break;
     case DOOR_BAD_KERNEL:
         noticed[0] = submit(-1, -1, -1, &a).task.raw == PTO_TASK_ID_INVALID;
+        return;
+    case DOOR_BAD_NUMBER:
+        noticed[0] = submit(-1, DOOR_KERNELS, -1, &a).task.raw == PTO_TASK_ID_INVALID;
         return;
     case DOOR_BAD_LANES:
         a.args.launch.block_count = 11000;
@@ -412,6 +416,39 @@ static void play_marks(void)
     (void)submit(-1, DOOR_ADD, -1, &a);
 }
 
+/*
+ * Tasks with a scalar and nothing else: in turn in each lane that can be the only one, waiting for
+ * the one before, with two blocks, in a scope.
+ */
+static void play_bare(void)
+{
+    struct pto_task_id last = { PTO_TASK_ID_INVALID };
+    args_of_kind a;
+
+    for (int32_t i = 0; i < DOOR_BARE_TASKS; i++) {
+        int32_t lane = i % 3;
+        bool is_inside = i % 7 == 0;
+        struct door_outputs made = { .count = 1 };
+
+        init_args(&a);
+        add_scalar(&a, tensor(1)->addr + (uint64_t)lane * sizeof(int32_t));
+        a.deps = &last;
+        a.dep_count = i % 5 == 4;
+        a.args.launch.block_count = i % 11 == 10 ? 2 : 1;
+        if (is_inside)
+            rt->ops->scope_begin(rt);
+        if (!rt->ops->is_fatal(rt))
+            made = submit(lane == 0 ? DOOR_TALLY : -1, lane == 1 ? DOOR_TALLY : -1,
+                          lane == 2 ? DOOR_TALLY : -1, &a);
+        noticed[0] += made.count == 0 && made.task.raw != last.raw;
+        last = made.task;
+        if (is_inside)
+            rt->ops->scope_end(rt);
+    }
+    init_args(&a); /* without the scalar, too */
+    noticed[1] = submit(-1, DOOR_NOTHING, -1, &a).task.raw != last.raw;
+}
+
 void door_entry_point(const struct door_entry *given);
 void door_entry_point(const struct door_entry *given)
 {
@@ -419,7 +456,7 @@ void door_entry_point(const struct door_entry *given)
         [DOOR_CHAIN] = play_chain, [DOOR_EACH] = play_each,     [DOOR_DATA] = play_data,
         [DOOR_FATAL] = play_fatal, [DOOR_LOG] = play_log,       [DOOR_POLL] = play_poll,
         [DOOR_WRONG] = play_wrong, [DOOR_EDGES] = play_edges,   [DOOR_RINGS] = play_rings,
-        [DOOR_MARKS] = play_marks, [DOOR_DEVICE] = play_device,
+        [DOOR_MARKS] = play_marks, [DOOR_DEVICE] = play_device, [DOOR_BARE] = play_bare,
     };
 
     entry = given;

@@ -6,7 +6,16 @@
 enum { DOOR_COUNT = 16 }; /* elements of every tensor: int32 */
 
 /* Kernels by func_id. */
-enum { DOOR_ADD, DOOR_SET, DOOR_SUM, DOOR_BLOCK, DOOR_LANE, DOOR_NOTHING, DOOR_KERNELS };
+enum {
+    DOOR_ADD,
+    DOOR_SET,
+    DOOR_SUM,
+    DOOR_BLOCK,
+    DOOR_LANE,
+    DOOR_NOTHING,
+    DOOR_TALLY,
+    DOOR_KERNELS
+};
 
 /* What the orchestration is to do: its first scalar. */
 enum {
@@ -21,10 +30,13 @@ enum {
     DOOR_RINGS,
     DOOR_MARKS,
     DOOR_DEVICE,
+    DOOR_BARE,
     DOOR_PLAYS
 };
 
-/* What is wrong with the arguments: the second scalar of DOOR_WRONG. */
+enum { DOOR_BARE_TASKS = 300 };
+
+/* What is wrong with the arguments: the second scalar of DOOR_WRONG. The third: there is no tensor. */
 enum {
     DOOR_BAD_COUNT,
     DOOR_BAD_SCALARS,
@@ -34,6 +46,7 @@ enum {
     DOOR_BAD_ERROR,
     DOOR_BAD_BLOCKS,
     DOOR_BAD_KERNEL,
+    DOOR_BAD_NUMBER,
     DOOR_BAD_DEP,
     DOOR_BAD_GANG,
     DOOR_BAD_SCOPE,

@@ -26,7 +26,7 @@ static const char kernel_source[] =
     "{ return (int32_t *)pto_tensor_data(pto_arg_tensor(args, i)); }\n"
     "void kernel_entry(int64_t *args)\n"
     "{\n"
-    "    int n = pto_arg_tensor(args, 0)->shapes[0];\n"
+    "    int n = KERNEL < 5 ? pto_arg_tensor(args, 0)->shapes[0] : 0;\n"
     "    switch (KERNEL) {\n"
     "    case 0: for (int i = 0; i < n; i++) __atomic_fetch_add(&at(args, 0)[i], args[1],\n"
     "                __ATOMIC_RELEASE); break;\n"
@@ -35,6 +35,7 @@ static const char kernel_source[] =
     "    case 3: at(args, 0)[pto_block_index(args)] = 1 + pto_block_index(args); break;\n"
     "    case 4: __atomic_fetch_add(&at(args, 0)[8 + pto_block_index(args)], 1,\n"
     "                __ATOMIC_RELAXED); break;\n"
+    "    case 6: __atomic_fetch_add((int32_t *)args[0], 1, __ATOMIC_RELAXED); break;\n"
     "    }\n"
     "}\n";
 
@@ -239,6 +240,28 @@ static void a_task_can_have_all_that_it_can_have_there(void **state)
     each_way(run_each);
 }
 
+static void run_bare(struct pto_device *device, enum kind kind, enum pto_mode mode)
+{
+    int32_t expected[3] = { 0 };
+    struct play p;
+
+    for (int i = 0; i < DOOR_BARE_TASKS; i++)
+        expected[i % 3] += i % 11 == 10 ? 2 : 1;
+    init_play(&p, DOOR_BARE);
+    assert_int_equal(run_play(device, kind, mode, &p), PTO_OK);
+    assert_int_equal(p.data[0][0], DOOR_BARE_TASKS);
+    assert_int_equal(p.data[0][1], 1);
+    for (int lane = 0; lane < 3; lane++)
+        assert_int_equal(p.data[1][lane], expected[lane]);
+    assert_int_equal(report.tasks, DOOR_BARE_TASKS + 1);
+}
+
+static void tasks_without_tensors_get_their_scalar(void **state)
+{
+    (void)state;
+    each_way(run_bare);
+}
+
 static void run_data(struct pto_device *device, enum kind kind, enum pto_mode mode)
 {
     struct play p;
@@ -373,23 +396,33 @@ static void a_fatal_code_is_the_status_of_the_run(void **state)
     each_way(run_fatal);
 }
 
+static void run_one_wrong(struct pto_device *device, enum kind kind, enum pto_mode mode,
+                          uint64_t bad, bool is_bare)
+{
+    struct play p;
+
+    init_play(&p, DOOR_WRONG);
+    p.scalar[1] = bad;
+    p.scalar[2] = is_bare;
+    assert_int_equal(run_play(device, kind, mode, &p),
+                     bad == DOOR_BAD_GANG ? PTO_ESYNC_START : PTO_EARGS);
+    assert_int_equal(p.data[0][0], 1);
+    assert_all(p.data[1], 0);
+    if (bad == DOOR_BAD_ERROR)
+        assert_non_null(strstr(report.error.text, "said by the headers"));
+}
+
 static void run_wrong(struct pto_device *device, enum kind kind, enum pto_mode mode)
 {
-    for (uint64_t bad = 0; bad < DOOR_BADS; bad++) {
-        struct play p;
-        int status;
+    static const uint8_t without_tensor[] = { DOOR_BAD_COUNT,  DOOR_BAD_SCALARS, DOOR_BAD_ERROR,
+                                              DOOR_BAD_BLOCKS, DOOR_BAD_KERNEL,  DOOR_BAD_NUMBER,
+                                              DOOR_BAD_DEP,    DOOR_BAD_GANG };
 
-        if (bad == DOOR_BAD_LANES && kind == KIND_STREAM)
-            continue;
-        init_play(&p, DOOR_WRONG);
-        p.scalar[1] = bad;
-        status = run_play(device, kind, mode, &p);
-        assert_int_equal(status, bad == DOOR_BAD_GANG ? PTO_ESYNC_START : PTO_EARGS);
-        assert_int_equal(p.data[0][0], 1);
-        assert_all(p.data[1], 0);
-        if (bad == DOOR_BAD_ERROR)
-            assert_non_null(strstr(report.error.text, "said by the headers"));
-    }
+    for (uint64_t bad = 0; bad < DOOR_BADS; bad++)
+        if (bad != DOOR_BAD_LANES || kind != KIND_STREAM)
+            run_one_wrong(device, kind, mode, bad, false);
+    for (size_t i = 0; i < sizeof(without_tensor); i++)
+        run_one_wrong(device, kind, mode, without_tensor[i], true);
 }
 
 static void wrong_arguments_are_refused(void **state)
@@ -665,6 +698,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(it_is_known_for_what_it_is, load_both, destroy_both),
         cmocka_unit_test_setup_teardown(a_chain_gives_its_result, load_both, destroy_both),
         cmocka_unit_test_setup_teardown(a_task_can_have_all_that_it_can_have_there, load_both,
+                                        destroy_both),
+        cmocka_unit_test_setup_teardown(tasks_without_tensors_get_their_scalar, load_both,
                                         destroy_both),
         cmocka_unit_test_setup_teardown(elements_are_read_and_written, load_both, destroy_both),
         cmocka_unit_test_setup_teardown(arguments_can_be_marked, load_both, destroy_both),
