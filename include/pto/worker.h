@@ -22,6 +22,7 @@
 
 #include "pto/callable.h"
 #include "pto/error.h"
+#include "pto/rules.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -61,9 +62,12 @@ struct pto_worker_params {
      * wrote outside of the allocations that it had: then it fails with PTO_EOVERRUN.
      */
     bool has_guards;
+    enum pto_deps deps; /* what orders tasks: docs/ordering.md */
+    pto_edge_fn edge;   /* positions count all submits of all runs, allocations included; or NULL */
+    void *edge_context;
 };
 
-/* Sets the defaults: one chip. */
+/* Sets the defaults: one chip, and the safe rules. */
 static inline void pto_worker_params_init(struct pto_worker_params *params)
 {
     if (params == NULL)

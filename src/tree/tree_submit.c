@@ -56,9 +56,12 @@ static void no_kernel(int64_t *args)
 
 static int start_graph(struct tree *t)
 {
-    const struct graph_params params = {
-        .kernels = &t->kernel, .kernel_count = 1, .deps = PTO_DEPS_SAFE, .clusters = 1
-    };
+    const struct graph_params params = { .kernels = &t->kernel,
+                                         .kernel_count = 1,
+                                         .deps = t->params.deps,
+                                         .edge_fn = t->params.edge,
+                                         .edge_context = t->params.edge_context,
+                                         .clusters = 1 };
 
     t->is_graph_broken = false;
     return graph_start(&t->graph, &params);
@@ -254,7 +257,6 @@ static void adopt_refused(struct tree *t)
     struct slot *s = tree_slot(t, number);
 
     t->graph.live++;
-    s->tensor_count = 0; /* not all of them are there */
     t->task[number] = (struct tree_task){ 0 };
     if (arm_task(&t->graph, s))
         tree_ready(t, s);

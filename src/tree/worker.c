@@ -95,6 +95,9 @@ static int check_params(const struct pto_worker_params *given, struct pto_worker
         return error_tell(error, PTO_EINVAL,
                           "%u chips and %u SUB workers: there can be 1 to %d children",
                           params->chip_count, params->sub_count, PTO_CHILDREN_MAX);
+    if ((uint32_t)params->deps >= PTO_DEPS_COUNT)
+        return error_tell(error, PTO_EINVAL, "deps is %d; there are %s and %s", (int)params->deps,
+                          pto_deps_name(PTO_DEPS_SAFE), pto_deps_name(PTO_DEPS_SIMPLER));
     if (params->platform == NULL || strlen(params->platform) >= TREE_PLATFORM)
         return error_tell(error, PTO_ENOSUP, "there is no such platform");
     if (params->memory_max == 0)

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What workers of level 3 order, and what they do not: the rules on request, refused submits,
+ * runs and groups that have nothing in common.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <fcntl.h>
+
+#include "tests/unit/tree_test.h"
+
+/* ---- rules ---- */
+
+struct pair {
+    uint64_t callable[2];
+    enum pto_tag tag[2];
+    struct pto_tensor word;
+};
+
+static uint32_t edges_seen;
+
+static bool count_edge(void *context, uint64_t before, uint64_t after)
+{
+    (void)context;
+    (void)before;
+    (void)after;
+    edges_seen++;
+    return true;
+}
+
+static void submit_pair(struct pto_level *level, void *context)
+{
+    struct pair *x = context;
+    struct pto_args args;
+
+    for (int i = 0; i < 2; i++) {
+        pto_args_init(&args);
+        pto_args_add(&args, &x->word, x->tag[i]);
+        (void)pto_level_submit(level, x->callable[i], PTO_ON(i), &args);
+    }
+}
+
+/* The reader holds; whether the writer waits for it is what the rules say. */
+static void a_worker_obeys_the_rules_that_it_was_opened_with(void **state)
+{
+    (void)state;
+    for (int deps = 0; deps < PTO_DEPS_COUNT; deps++) {
+        struct pair x = { .tag = { PTO_TAG_INPUT, PTO_TAG_OUTPUT_EXISTING } };
+        struct pto_worker_params params;
+        struct pto_worker_run *handle;
+        int *word;
+
+        pto_worker_params_init(&params);
+        params.chip_count = 0;
+        params.sub_count = 2;
+        params.memory_max = 1ull << 30;
+        params.deps = (enum pto_deps)deps;
+        params.edge = count_edge;
+        assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
+        word = make_numbers();
+        x.callable[0] = x.callable[1] = register_sub("hold");
+        x.word = numbers(word);
+        edges_seen = 0;
+        assert_int_equal(pto_worker_launch(worker, submit_pair, &x, &handle), PTO_OK);
+        wait_word(word + 1, deps == PTO_DEPS_SAFE ? 1 : 2);
+        assert_int_equal(edges_seen, deps == PTO_DEPS_SAFE ? 1 : 0);
+        __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+        assert_int_equal(pto_worker_run_wait(handle, 0), PTO_OK);
+        assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_OK);
+        assert_int_equal(word[1], 2);
+        close_worker();
+    }
+}
+
+static void other_rules_are_refused(void **state)
+{
+    struct pto_worker_params params;
+    struct pto_error error;
+
+    (void)state;
+    pto_error_init(&error);
+    pto_worker_params_init(&params);
+    params.deps = PTO_DEPS_COUNT;
+    params.error = &error;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "there are safe and simpler"));
+}
+
+/* ---- submits that are refused halfway ---- */
+
+static struct pto_outputs submit_output(struct pto_level *level, uint64_t callable)
+{
+    const uint32_t shape[] = { COUNT };
+    struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_INT32);
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_output(&args, &info);
+    return pto_level_submit(level, callable, 0, &args);
+}
+
+/* The last task keeps the first output alive before the second one, whose scope has ended, ends it. */
+static void submit_late_use(struct pto_level *level, void *context)
+{
+    uint64_t callable = *(const uint64_t *)context;
+    struct pto_outputs kept = submit_output(level, callable), gone;
+    struct pto_tensor tensor[2];
+    struct pto_args args;
+
+    tensor[0] = *kept.tensor;
+    (void)pto_level_scope_begin(level, PTO_SCOPE_AUTO);
+    gone = submit_output(level, callable);
+    tensor[1] = *gone.tensor;
+    (void)pto_level_scope_end(level);
+    pto_args_init(&args);
+    pto_add_input(&args, &tensor[0]);
+    pto_add_input(&args, &tensor[1]);
+    (void)pto_level_submit(level, callable, 0, &args);
+}
+
+static void a_refused_submit_lets_go_of_what_it_kept(void **state)
+{
+    struct one one = { 0 };
+    uint64_t callable;
+
+    (void)state;
+    open_worker(0, 1);
+    callable = register_sub("empty");
+    for (int i = 0; i < 20; i++) {
+        assert_true(run(submit_late_use, &callable) < 0);
+        assert_int_equal(run_report.done, 2);
+    }
+    one.callable = callable;
+    run_well(submit_one, &one);
+    close_worker();
+}
+
+/* ---- what does not wait for each other ---- */
+
+struct held {
+    uint64_t hold, meet, empty;
+    int *word;
+};
+
+static struct one hold_on(const struct held *x, uint32_t child)
+{
+    return (struct one){
+        .callable = x->hold, .children = PTO_ON(child), .count = 1, .tensor = { numbers(x->word) }
+    };
+}
+
+static void end_held(struct pto_worker_run *handle, int *word)
+{
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    assert_int_equal(pto_worker_run_wait(handle, 0), PTO_OK);
+    assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_OK);
+}
+
+struct members {
+    uint64_t callable;
+    uint32_t child[2];
+    int *word;
+};
+
+static void submit_members(struct pto_level *level, void *context)
+{
+    struct members *x = context;
+    struct pto_tensor t = numbers(x->word);
+    struct pto_args args[2];
+
+    for (int i = 0; i < 2; i++) {
+        pto_args_init(&args[i]);
+        pto_args_add(&args[i], &t, PTO_TAG_NO_DEP);
+        pto_add_scalar(&args[i], 2);
+    }
+    (void)pto_level_submit_group(level, x->callable, x->child, args, 2, NULL);
+}
+
+static void runs_that_share_nothing_overlap(void **state)
+{
+    struct held x;
+    struct one held, other = { .count = 1 };
+    struct pto_worker_run *handle[2];
+    int *word;
+
+    (void)state;
+    open_worker(0, 2);
+    x = (struct held){ .hold = register_sub("hold"), .word = make_numbers() };
+    held = hold_on(&x, 0);
+    assert_int_equal(pto_worker_launch(worker, submit_one, &held, &handle[0]), PTO_OK);
+    word = make_numbers();
+    other.callable = x.hold;
+    other.children = PTO_ON(1);
+    other.tensor[0] = numbers(word);
+    assert_int_equal(pto_worker_launch(worker, submit_one, &other, &handle[1]), PTO_OK);
+    wait_word(x.word + 1, 1); /* both have begun, and neither has ended */
+    wait_word(word + 1, 1);
+    end_held(handle[1], word); /* the later one ends first */
+    assert_int_equal(pto_worker_run_poll(handle[0]), PTO_RUN_PENDING);
+    end_held(handle[0], x.word);
+    close_worker();
+}
+
+/* The group needs child 0, which is busy; one on 2 and 3 does not, nor does a task for any child. */
+static void a_blocked_group_holds_back_only_its_own_children(void **state)
+{
+    struct members blocked = { .child = { 0, 1 } }, free_group = { .child = { 2, 3 } };
+    struct held x;
+    struct one held, any = { 0 };
+    struct pto_worker_run *handle[2];
+
+    (void)state;
+    open_worker(0, 4);
+    x = (struct held){ .hold = register_sub("hold"), .word = make_numbers() };
+    blocked.callable = free_group.callable = register_sub("meet");
+    blocked.word = make_numbers();
+    free_group.word = make_numbers();
+    any.callable = register_sub("empty");
+    held = hold_on(&x, 0);
+    assert_int_equal(pto_worker_launch(worker, submit_one, &held, &handle[0]), PTO_OK);
+    wait_word(x.word + 1, 1);
+    assert_int_equal(pto_worker_launch(worker, submit_members, &blocked, &handle[1]), PTO_OK);
+    run_well(submit_members, &free_group);
+    assert_int_equal(free_group.word[0], 2);
+    for (int i = 0; i < 50; i++)
+        run_well(submit_one, &any);
+    assert_int_equal(pto_worker_run_poll(handle[1]), PTO_RUN_PENDING);
+    end_held(handle[0], x.word);
+    assert_int_equal(pto_worker_run_wait(handle[1], 0), PTO_OK);
+    assert_int_equal(pto_worker_run_finish(handle[1], NULL), PTO_OK);
+    assert_int_equal(blocked.word[0], 2);
+    close_worker();
+}
+
+/* ---- control ---- */
+
+static const char slow_text[] =
+    "#include <pto/worker.h>\n"
+    "#include <stdio.h>\n"
+    "#include <unistd.h>\n"
+    "static void __attribute__((constructor)) slow(void)\n"
+    "{\n"
+    "    FILE *f = fopen(FOLDER \"/begun\", \"w\");\n"
+    "    fclose(f);\n"
+    "    for (int i = 0; i < 600000 && access(FOLDER \"/go\", F_OK) != 0; i++) usleep(100);\n"
+    "}\n"
+    "int empty(const struct pto_sub_call *c) { (void)c; return 0; }\n";
+
+static void *register_slow(void *context)
+{
+    const struct bytes *object = context;
+    struct pto_worker_callable callable;
+    uint64_t number;
+
+    pto_worker_callable_init(&callable);
+    callable.kind = PTO_CHILD_SUB;
+    callable.bytes = object->at;
+    callable.byte_count = object->size;
+    callable.symbol = "empty";
+    callable.children = PTO_ON(0);
+    EXPECT(pto_worker_register(worker, &callable, &number) == PTO_OK);
+    return NULL;
+}
+
+/* Loading takes as long as its constructor likes; the other child runs tasks meanwhile. */
+static void a_slow_load_on_one_child_delays_no_other(void **state)
+{
+    struct one on_other = { .children = PTO_ON(1) };
+    char path[128], flags[128];
+    struct bytes object;
+    pthread_t thread;
+
+    (void)state;
+    snprintf(flags, sizeof(flags), "-DFOLDER='\"%s\"'", folder);
+    object = compile(slow_text, flags);
+    open_worker(0, 2);
+    on_other.callable = register_sub("empty");
+    assert_int_equal(pthread_create(&thread, NULL, register_slow, &object), 0);
+    snprintf(path, sizeof(path), "%s/begun", folder);
+    for (int i = 0; i < 600000 && access(path, F_OK) != 0; i++)
+        usleep(100);
+    assert_int_equal(access(path, F_OK), 0);
+    for (int i = 0; i < 100; i++)
+        run_well(submit_one, &on_other); /* and a run that is waited for ends */
+    snprintf(path, sizeof(path), "%s/go", folder);
+    assert_int_equal(close(open(path, O_CREAT | O_WRONLY, 0600)), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_nothing_unexpected();
+    close_worker();
+    free(object.at);
+}
+
+static int set_up(void **state)
+{
+    if (make_folder(state) != 0)
+        return -1;
+    sub_object = compile(sub_text, "");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(sub_object.at);
+    return remove_folder(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_worker_obeys_the_rules_that_it_was_opened_with),
+        TEST(other_rules_are_refused),
+        TEST(a_refused_submit_lets_go_of_what_it_kept),
+        TEST(runs_that_share_nothing_overlap),
+        TEST(a_blocked_group_holds_back_only_its_own_children),
+        TEST(a_slow_load_on_one_child_delays_no_other),
+    };
+
+    alarm(HANG_SECONDS);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
