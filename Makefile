@@ -38,8 +38,11 @@ TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c scope_stats.c slices.
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
 	scene_config.c scene_fields.c scene_find.c scene_level.c scene_level_fields.c scene_manifest.c scene_meta.c scene_rank_fields.c scene_ranks.c scene_session.c scene_sources.c \
 	scene_writer.c
-CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_oracle.c \
-	check_orch.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_view.c
+CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_object.c \
+	check_oracle.c check_orch.c check_place.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_tree.c \
+	check_view.c
+# What its children of level 3 run: a shared object that is a part of the command.
+CHECK_CHILD_SRC = check_child.c check_effect.c check_region.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
 BENCH_SRC = bench_comm.c bench_link.c bench_measure.c bench_simpler.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
@@ -257,6 +260,11 @@ $(SIM_CONTEXT): src/hostlib/sim_context.c $(HOOKS_OBJ)
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $< $(HOOKS_OBJ)
 
+$(B)/obj/check/check_child.so: $(call objects,check,$(CHECK_CHILD_SRC))
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -Wl,-s -o $@ $^
+$(B)/obj/check/check_object.o: $(B)/obj/check/check_child.so
+$(B)/obj/check/check_object.o: CPPFLAGS_ALL += -DCHECK_OBJECT='"$(B)/obj/check/check_child.so"'
+
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
@@ -386,4 +394,4 @@ print-pure:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNITS:%=$(B)/obj/test/%.d)
+-include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/check/%.d,$(CHECK_CHILD_SRC)) $(UNITS:%=$(B)/obj/test/%.d)

@@ -57,6 +57,12 @@ struct check_graph *check_graph_generate(uint64_t seed, uint32_t task_count, enu
 uint32_t check_make_shape(struct rng *rng, uint64_t elements, uint32_t shapes[]);
 /* A view of a tensor, of any kind. */
 struct check_region check_make_view(struct rng *rng, const struct pto_tensor *frame);
+/* Turns a graph of a chip into one of a worker with so many children. */
+void check_graph_place(struct check_graph *g, uint32_t chips, uint32_t subs);
+/* Bits of the children of a kind. */
+uint64_t check_children(const struct check_graph *g, bool is_sub);
+/* One task has a child for itself, and nobody is in a group: while it waits all others can run. */
+void check_graph_isolate(struct check_graph *g, uint32_t index);
 struct check_graph *check_graph_copy(const struct check_graph *g);
 void check_graph_destroy(struct check_graph *g);
 

@@ -22,33 +22,6 @@ static pipe_state_fn pipe_state;
 /* Kernels without scalars: the only thing such a kernel has of its own is its code. */
 static struct check_run_task *bare_tasks[CHECK_BARE_MAX];
 
-uint64_t check_task_scalar(const struct check_run_task *t, uint32_t i)
-{
-    return i == 0 ? (uint64_t)(uintptr_t)t : rng_mix(t->run->g->tasks[t->index].salt + i);
-}
-
-const char *check_tensor_fault(const struct pto_tensor *t, const struct check_region *r)
-{
-    struct check_region seen;
-
-    if (t->ndims != r->ndims)
-        return "ndims";
-    seen = check_region_from_tensor(t);
-    if (memcmp(seen.shapes, r->shapes, sizeof(r->shapes)) != 0)
-        return "shapes";
-    if (memcmp(seen.strides, r->strides, sizeof(r->strides)) != 0)
-        return "strides";
-    if (t->start != r->start || t->dtype != r->dtype)
-        return "start or dtype";
-    if (t->extent != check_region_extent(r) || t->is_contiguous != check_region_is_contiguous(r))
-        return "extent or is_contiguous";
-    if (t->size != r->size)
-        return "size";
-    if (t->version != r->version || t->manual_dep != r->manual_dep)
-        return "version or manual_dep";
-    return NULL;
-}
-
 static const char *kernel_judge(const struct check_run_task *t, const int64_t *args, uint32_t lane)
 {
     const uint32_t both = CHECK_LANE_AIV0 | CHECK_LANE_AIV1;
@@ -281,12 +254,6 @@ static void kernel_body(const int64_t *args, struct check_run_task *t, uint32_t 
 }
 
 /* A kernel for each number of tensors, because the scalar with the task comes after them. */
-/* clang-format off */
-#define COUNTS(X)                                                                               \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
-    X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)   \
-    X(32)
-/* clang-format on */
 #define BARES(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
 #define KERNEL(n, lane)                                                       \
@@ -295,7 +262,7 @@ static void kernel_body(const int64_t *args, struct check_run_task *t, uint32_t 
         kernel_body(args, (struct check_run_task *)(uintptr_t)args[n], lane); \
     }
 #define X(n) KERNEL(n, 0) KERNEL(n, 1) KERNEL(n, 2)
-COUNTS(X)
+CHECK_COUNTS(X)
 #undef X
 #define BARE(n, lane)                                   \
     static void kernel_bare_##n##_##lane(int64_t *args) \
@@ -325,7 +292,9 @@ int check_make_callable(struct pto_callable **callable_out)
 #define Y1(n) kernel_bare_##n##_1,
 #define Y2(n) kernel_bare_##n##_2,
     static const pto_kernel_fn functions[CHECK_LANES][CHECK_KERNELS_A_LANE] = {
-        { COUNTS(X0) BARES(Y0) }, { COUNTS(X1) BARES(Y1) }, { COUNTS(X2) BARES(Y2) }
+        { CHECK_COUNTS(X0) BARES(Y0) },
+        { CHECK_COUNTS(X1) BARES(Y1) },
+        { CHECK_COUNTS(X2) BARES(Y2) }
     };
 #undef X0
 #undef X1

@@ -31,6 +31,8 @@ struct check_region {
 };
 
 struct check_region check_region_from_tensor(const struct pto_tensor *tensor);
+/* All that a descriptor says about the view, not where it is: NULL, or what is wrong. */
+const char *check_tensor_fault(const struct pto_tensor *t, const struct check_region *r);
 bool check_region_is_empty(const struct check_region *r);
 bool check_region_is_contiguous(const struct check_region *r);
 /* Elements from the first to the last, inclusive; 0 when empty. */
@@ -122,6 +124,16 @@ struct check_defer {
     uint32_t notifiers[CHECK_NOTIFIERS_MAX];
 };
 
+/* Where a task of level 3 runs, and with whom. */
+struct check_place {
+    bool is_sub;          /* on a SUB worker, not on a chip */
+    uint64_t children;    /* bits; 0: any of its kind */
+    uint32_t run;         /* of those that the tasks are divided among */
+    uint32_t wished;      /* tasks with the same number want to be a group; 0: alone */
+    uint32_t group_first; /* the group that it is in, as check_model_prepare finds it: */
+    uint32_t group_count; /* from which task on, and how many; 1: it is alone */
+};
+
 struct check_task {
     enum check_kind kind;
     bool is_manual;  /* in a MANUAL scope */
@@ -146,6 +158,7 @@ struct check_task {
     struct check_defer defer;
     uint32_t access_count;
     struct check_access *accesses;
+    struct check_place place;
 };
 
 static inline bool check_task_has_kernel(const struct check_task *task)
@@ -219,6 +232,8 @@ struct check_graph {
     bool is_compared; /* free of races, so the bytes are determined */
     uint32_t arena_bytes;
     uint32_t clusters; /* of the device */
+    uint32_t chips;    /* of the worker of level 3, */
+    uint32_t subs;     /* which has SUB workers, too; 0 and 0: the graph is a chip's */
     uint32_t task_count;
     struct check_task *tasks;
     uint32_t scope_count;
@@ -254,9 +269,11 @@ void check_model_submit(struct check_model *m, const struct check_task *task, ui
 
 /*
  * Finds the edges, and adds WAIT dependencies until every conflict is ordered.
- * Decides what can be done at all: predicates, accesses, notifications.
+ * Decides what can be done at all: predicates, accesses, notifications, groups.
  */
 void check_model_prepare(struct check_graph *g);
+/* check_place.c: those that want to be a group and do not wait for each other are one. */
+void check_find_groups(struct check_graph *g);
 
 /* What a predicate reads, as an argument. */
 struct check_arg check_predicate_operand(const struct check_predicate *p);

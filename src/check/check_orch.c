@@ -14,12 +14,32 @@ static bool scope_holds(const struct check_graph *g, uint32_t outer, uint32_t in
     return s >= 0;
 }
 
-static void open_scopes(struct pto_orch *o, const struct check_graph *g, uint32_t from, uint32_t to)
+static void open_scopes(const struct check_scoping *s, const struct check_graph *g, uint32_t from,
+                        uint32_t to)
 {
     if (from == to)
         return;
-    open_scopes(o, g, from, (uint32_t)g->scopes[to].parent);
-    pto_scope_begin(o, g->scopes[to].is_manual ? PTO_SCOPE_MANUAL : PTO_SCOPE_AUTO);
+    open_scopes(s, g, from, (uint32_t)g->scopes[to].parent);
+    s->begin(s->context, g->scopes[to].is_manual ? PTO_SCOPE_MANUAL : PTO_SCOPE_AUTO);
+}
+
+uint32_t check_change_scope(const struct check_scoping *s, const struct check_graph *g,
+                            uint32_t from, uint32_t to)
+{
+    for (; !scope_holds(g, from, to); from = (uint32_t)g->scopes[from].parent)
+        s->end(s->context);
+    open_scopes(s, g, from, to);
+    return to;
+}
+
+void check_enter_scope(const struct check_scoping *s, const struct check_graph *g, uint32_t task,
+                       uint32_t *scope)
+{
+    *scope = check_change_scope(s, g, *scope, g->tasks[task].scope);
+    for (uint32_t k = 0; k < g->tasks[task].empty_scopes; k++) {
+        s->begin(s->context, g->tasks[task].is_manual ? PTO_SCOPE_MANUAL : PTO_SCOPE_AUTO);
+        s->end(s->context);
+    }
 }
 
 /* A descriptor as the orchestration would have made it with views. */
@@ -62,23 +82,28 @@ struct pto_tensor check_element_tensor(const struct check_run *run, const struct
     return place_tensor(run, e->creator, e->output, &e->region);
 }
 
-/* What the submit returned: the id, and a descriptor for each output. */
-static void take_outputs(struct check_run *run, struct check_run_task *t,
-                         const struct pto_outputs *out)
+static void judge_id(struct check_run *run, const struct check_run_task *t)
 {
-    const struct check_task *task = &run->g->tasks[t->index];
-    uint32_t depth = run->g->scopes[task->scope].depth;
+    uint32_t depth = run->g->scopes[run->g->tasks[t->index].scope].depth;
     uint32_t ring = depth < CHECK_RINGS ? depth : CHECK_RINGS - 1;
-    uint32_t local = pto_task_id_local(out->task);
-    uint32_t count = 0;
-    const char *fault;
+    struct pto_task_id id = { t->id };
+    uint32_t local = pto_task_id_local(id);
 
-    t->id = out->task.raw;
-    if (pto_task_id_ring(out->task) != ring || local != run->ring_count[ring])
+    if (pto_task_id_ring(id) != ring || local != run->ring_count[ring])
         check_find(run->findings, t->index, -1,
                    "a task id is %#" PRIx64 ", not ring %" PRIu32 " and number %" PRIu32, t->id,
                    ring, run->ring_count[ring]);
     run->ring_count[ring] = local + 1;
+}
+
+void check_take_outputs(const struct check_run *run, struct check_run_task *t,
+                        const struct pto_outputs *out)
+{
+    const struct check_task *task = &run->g->tasks[t->index];
+    uint32_t count = 0;
+    const char *fault;
+
+    t->id = out->task.raw;
     for (uint32_t k = 0; k < task->arg_count; k++) {
         struct pto_tensor *given = &run->given[t->first_arg + k];
 
@@ -131,61 +156,75 @@ static void set_launch(const struct check_run_task *t, struct pto_args *args,
     pto_set_predicate(args, predicate);
 }
 
-static void submit_task(struct pto_orch *o, struct check_run *run, struct check_run_task *t)
+void check_submit_init(struct check_submit *s, const struct check_run *run,
+                       const struct check_run_task *t)
 {
     const struct check_task *task = &run->g->tasks[t->index];
-    struct pto_tensor_info infos[PTO_TASK_TENSORS_MAX];
-    struct pto_task_id *deps = check_alloc(NULL, task->dep_count, sizeof(*deps));
-    uint8_t *kinds = check_alloc(NULL, task->dep_count, sizeof(*kinds));
-    struct pto_predicate predicate;
-    struct pto_tensor operand;
-    struct pto_outputs out;
-    struct pto_args args;
 
-    pto_args_init(&args);
+    s->deps = check_alloc(NULL, task->dep_count, sizeof(*s->deps));
+    s->kinds = check_alloc(NULL, task->dep_count, sizeof(*s->kinds));
+    pto_args_init(&s->args);
     for (uint32_t k = 0; k < task->arg_count; k++) {
         const struct check_arg *arg = &task->args[k];
         struct pto_tensor *given = &run->given[t->first_arg + k];
 
         if (arg->tag == PTO_TAG_OUTPUT) {
-            infos[k] = pto_tensor_info_make(arg->region.shapes, arg->region.ndims,
-                                            (enum pto_dtype)arg->region.dtype);
-            infos[k].manual_dep = arg->region.manual_dep;
-            infos[k].version = arg->region.version;
+            s->infos[k] = pto_tensor_info_make(arg->region.shapes, arg->region.ndims,
+                                               (enum pto_dtype)arg->region.dtype);
+            s->infos[k].manual_dep = arg->region.manual_dep;
+            s->infos[k].version = arg->region.version;
             /* What no kernel writes may be read all the same, which guards would notice. */
             if (arg->has_initial || (run->has_guards && task->lanes == 0))
-                pto_tensor_info_fill(&infos[k], arg->initial);
-            pto_add_output(&args, &infos[k]);
+                pto_tensor_info_fill(&s->infos[k], arg->initial);
+            pto_add_output(&s->args, &s->infos[k]);
         } else {
             *given = check_given_tensor(run, arg);
-            pto_args_add(&args, given, (enum pto_tag)arg->tag);
+            pto_args_add(&s->args, given, (enum pto_tag)arg->tag);
         }
     }
     for (uint32_t i = 0; i < task->scalar_count; i++)
-        pto_add_scalar(&args, check_task_scalar(t, i));
+        pto_add_scalar(&s->args, check_task_scalar(t, i));
     for (uint32_t i = 0; i < task->dep_count; i++) {
-        deps[i].raw = run->tasks[task->deps[i].task].id;
-        kinds[i] = task->deps[i].kind;
+        s->deps[i].raw = run->tasks[task->deps[i].task].id;
+        s->kinds[i] = task->deps[i].kind;
     }
     if (task->dep_count != 0)
-        pto_set_deps(&args, deps, task->has_kinds ? kinds : NULL, task->dep_count);
+        pto_set_deps(&s->args, s->deps, task->has_kinds ? s->kinds : NULL, task->dep_count);
+}
+
+void check_submit_fini(struct check_submit *s)
+{
+    free(s->deps);
+    free(s->kinds);
+}
+
+static void submit_task(struct pto_orch *o, struct check_run *run, struct check_run_task *t)
+{
+    const struct check_task *task = &run->g->tasks[t->index];
+    struct check_submit s;
+    struct pto_predicate predicate;
+    struct pto_tensor operand;
+    struct pto_outputs out;
+
+    check_submit_init(&s, run, t);
     if (task->kind != CHECK_ALLOC)
-        set_launch(t, &args, &predicate, &operand);
+        set_launch(t, &s.args, &predicate, &operand);
     if (task->kind == CHECK_ALLOC)
-        out = pto_alloc_tensors(o, &args);
+        out = pto_alloc_tensors(o, &s.args);
     else if (task->kind == CHECK_DUMMY)
-        out = pto_submit_dummy(o, &args);
+        out = pto_submit_dummy(o, &s.args);
     else if (task->lanes == CHECK_LANE_AIC)
-        out = pto_submit_aic(o, kernel_id(t, 0), &args);
+        out = pto_submit_aic(o, kernel_id(t, 0), &s.args);
     else if (task->lanes == CHECK_LANE_AIV0)
-        out = pto_submit_aiv(o, kernel_id(t, 1), &args);
+        out = pto_submit_aiv(o, kernel_id(t, 1), &s.args);
     else
-        out =
-            pto_submit_mix(o, PTO_LANES(kernel_id(t, 0), kernel_id(t, 1), kernel_id(t, 2)), &args);
-    free(deps);
-    free(kinds);
-    if (pto_orch_status(o) >= 0)
-        take_outputs(run, t, &out);
+        out = pto_submit_mix(o, PTO_LANES(kernel_id(t, 0), kernel_id(t, 1), kernel_id(t, 2)),
+                             &s.args);
+    check_submit_fini(&s);
+    if (pto_orch_status(o) < 0)
+        return;
+    check_take_outputs(run, t, &out);
+    judge_id(run, t);
 }
 
 static void do_accesses(struct pto_orch *o, struct check_run *run, const struct check_run_task *t)
@@ -214,9 +253,20 @@ static void do_accesses(struct pto_orch *o, struct check_run *run, const struct 
     }
 }
 
+static void begin_scope(void *context, enum pto_scope_mode mode)
+{
+    pto_scope_begin((struct pto_orch *)context, mode);
+}
+
+static void end_scope(void *context)
+{
+    pto_scope_end((struct pto_orch *)context);
+}
+
 void check_orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 {
     struct check_run *run = (struct check_run *)(uintptr_t)entry->scalar[0];
+    const struct check_scoping scoping = { begin_scope, end_scope, o };
     const struct check_graph *g = run->g;
     uint32_t scope = 0;
 
@@ -224,20 +274,10 @@ void check_orchestrate(struct pto_orch *o, const struct pto_entry *entry)
         check_find(run->findings, -1, -1, "the device has %" PRIu32 " clusters, not %" PRIu32,
                    pto_cluster_count(o), g->clusters);
     for (uint32_t i = 0; i < g->task_count && pto_orch_status(o) >= 0; i++) {
-        const struct check_task *task = &g->tasks[i];
-
-        for (; !scope_holds(g, scope, task->scope); scope = (uint32_t)g->scopes[scope].parent)
-            pto_scope_end(o);
-        open_scopes(o, g, scope, task->scope);
-        scope = task->scope;
-        for (uint32_t k = 0; k < task->empty_scopes; k++) {
-            pto_scope_begin(o, task->is_manual ? PTO_SCOPE_MANUAL : PTO_SCOPE_AUTO);
-            pto_scope_end(o);
-        }
+        check_enter_scope(&scoping, g, i, &scope);
         do_accesses(o, run, &run->tasks[i]);
         submit_task(o, run, &run->tasks[i]);
     }
-    for (; g->scopes[scope].parent >= 0; scope = (uint32_t)g->scopes[scope].parent)
-        pto_scope_end(o);
+    (void)check_change_scope(&scoping, g, scope, 0);
     __atomic_store_n(&run->is_built, true, __ATOMIC_RELAXED);
 }

@@ -66,7 +66,7 @@ static void print_access(const struct check_access *access)
            access->is_held ? "" : ", not in host mode");
 }
 
-static void print_launch(const struct check_task *task)
+static void print_launch(const struct check_graph *g, const struct check_task *task)
 {
     static const char *const op[] = { "", "==", "!=", ">", "<", ">=", "<=" };
     const struct check_predicate *p = &task->predicate;
@@ -93,6 +93,11 @@ static void print_launch(const struct check_task *task)
                d->conditions, d->has_helper ? ", helper" : "");
     for (uint32_t k = 0; k < d->notifier_count && d->is_on; k++)
         printf(", by #%" PRIu32, d->notifiers[k]);
+    if (g->chips + g->subs != 0 && task->kind != CHECK_ALLOC)
+        printf(" | %s %#" PRIx64 " run %" PRIu32, task->place.is_sub ? "SUB" : "chip",
+               task->place.children, task->place.run);
+    if (task->place.group_count > 1)
+        printf(" group #%" PRIu32 " of %" PRIu32, task->place.group_first, task->place.group_count);
     if (task->timing != 0)
         printf(" | timing slot %d", task->timing - 1);
     if (task->is_early)
@@ -108,7 +113,7 @@ void check_graph_print_task(const struct check_graph *g, uint32_t index)
         print_access(&task->accesses[k]);
     printf("  #%" PRIu32 " %s depth %" PRIu32 " %s", index, check_kind_name(task->kind),
            g->scopes[task->scope].depth, task->is_manual ? "MANUAL" : "AUTO");
-    print_launch(task);
+    print_launch(g, task);
     for (uint32_t k = 0; k < task->arg_count; k++)
         print_arg(&task->args[k]);
     for (uint32_t k = 0; k < task->dep_count; k++)

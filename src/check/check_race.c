@@ -75,6 +75,7 @@ void check_model_prepare(struct check_graph *g)
     race_fini(&race);
     check_model_destroy(model);
     find_notifiers(g);
+    check_find_groups(g);
 }
 
 static void rename_element(struct check_element *e)

@@ -52,6 +52,28 @@ struct check_region check_region_from_tensor(const struct pto_tensor *tensor)
     return r;
 }
 
+const char *check_tensor_fault(const struct pto_tensor *t, const struct check_region *r)
+{
+    struct check_region seen;
+
+    if (t->ndims != r->ndims)
+        return "ndims";
+    seen = check_region_from_tensor(t);
+    if (memcmp(seen.shapes, r->shapes, sizeof(r->shapes)) != 0)
+        return "shapes";
+    if (memcmp(seen.strides, r->strides, sizeof(r->strides)) != 0)
+        return "strides";
+    if (t->start != r->start || t->dtype != r->dtype)
+        return "start or dtype";
+    if (t->extent != check_region_extent(r) || t->is_contiguous != check_region_is_contiguous(r))
+        return "extent or is_contiguous";
+    if (t->size != r->size)
+        return "size";
+    if (t->version != r->version || t->manual_dep != r->manual_dep)
+        return "version or manual_dep";
+    return NULL;
+}
+
 bool check_region_is_empty(const struct check_region *r)
 {
     for (uint32_t d = 0; d < r->ndims; d++) {

@@ -10,9 +10,9 @@
 enum { LAUNCHES = 3 /* of a graph that was built */ };
 
 static bool run_go(struct check_run *run, struct check_runner *r, struct pto_run_options *options);
-static bool note_edge(void *context, uint64_t before, uint64_t after);
 
-int check_runner_open(const struct check_runner_params *params, struct check_runner **runner_out)
+int check_runner_open(const struct check_runner_params *params, struct check_runner **runner_out,
+                      struct pto_error *error)
 {
     struct check_runner *r = check_alloc(NULL, 1, sizeof(*r));
     struct pto_device_params device;
@@ -20,7 +20,15 @@ int check_runner_open(const struct check_runner_params *params, struct check_run
 
     memset(r, 0, sizeof(*r));
     r->params = *params;
+    if (params->chips + params->subs != 0) {
+        status = check_tree_open(params, &r->tree, error);
+        if (status < 0)
+            goto free_runner;
+        *runner_out = r;
+        return PTO_OK;
+    }
     pto_device_params_init(&device);
+    device.error = error;
     device.platform = params->platform;
     device.workers = params->threads;
     status = pto_device_open(&device, &r->device);
@@ -48,6 +56,11 @@ void check_runner_close(struct check_runner *r)
 {
     if (r == NULL)
         return;
+    if (r->tree != NULL) {
+        check_tree_close(r->tree);
+        free(r);
+        return;
+    }
     check_helper_end(&r->helper);
     pto_callable_destroy(r->callable);
     pto_device_close(r->device);
@@ -167,13 +180,18 @@ void check_runner_check(struct check_runner *r, const struct check_graph *g,
     memset(findings, 0, sizeof(*findings));
     if (g->unsound[0] >= 0)
         check_find(findings, g->unsound[0], g->unsound[1], "the rules leave a conflict unordered");
+    if (r->tree != NULL) {
+        if (findings->count == 0)
+            check_tree_check(r->tree, g, findings);
+        return;
+    }
     for (uint32_t i = 0; i < g->task_count; i++)
         has_accesses = has_accesses || g->tasks[i].access_count != 0;
     check_oracle_init(&oracle, g, true);
     if (findings->count == 0) {
         pto_run_options_init(&options);
         options.mode = PTO_MODE_HOST;
-        options.edge = note_edge;
+        options.edge = check_note_edge;
         run_and_compare(r, g, &oracle, &options, findings);
     }
     if (findings->count == 0 && r->params.is_relaunched)
@@ -203,6 +221,8 @@ bool check_runner_check_without(struct check_runner *r, const struct check_graph
     bool is_there;
 
     memset(findings, 0, sizeof(*findings));
+    if (r->tree != NULL)
+        return check_tree_check_without(r->tree, g, rng, edge_out, findings);
     check_oracle_init(&oracle, g, r->params.mode == PTO_MODE_HOST);
     is_there = check_graph_pick_edge(g, oracle.runs, rng, &edge_out[0], &edge_out[1]);
     if (is_there) {
@@ -215,7 +235,7 @@ bool check_runner_check_without(struct check_runner *r, const struct check_graph
         pto_run_options_init(&options);
         options.deps = g->deps;
         options.mode = r->params.mode;
-        options.edge = note_edge;
+        options.edge = check_note_edge;
         options.edge_context = &run;
         if (run_go(&run, r, &options) && run.is_dropped)
             check_compare_order(&run);
@@ -326,7 +346,7 @@ static bool run_go(struct check_run *run, struct check_runner *r, struct pto_run
     return status >= 0;
 }
 
-static bool note_edge(void *context, uint64_t before, uint64_t after)
+bool check_note_edge(void *context, uint64_t before, uint64_t after)
 {
     struct check_run *run = context;
 

@@ -8,12 +8,16 @@
 #define PTO_CHECK_RUN_H
 
 #include "check/check_graph.h"
+#include "pto/error.h"
 
 struct check_runner_params {
     const char *platform;
     enum pto_mode mode;
     uint32_t threads;   /* 0: one per CPU */
     bool is_relaunched; /* each graph is also built once and launched several times */
+    uint32_t chips; /* of a worker of level 3; chips and subs 0: there is one chip, without one */
+    uint32_t subs;
+    enum pto_deps deps; /* of that worker */
 };
 
 enum { FINDINGS_MAX = 8, FINDING_TEXT_MAX = 640 };
@@ -29,7 +33,9 @@ struct check_findings {
 
 struct check_runner;
 
-int check_runner_open(const struct check_runner_params *params, struct check_runner **runner_out);
+/* `error` says why it cannot be opened. */
+int check_runner_open(const struct check_runner_params *params, struct check_runner **runner_out,
+                      struct pto_error *error);
 void check_runner_close(struct check_runner *r);
 
 /* The edges held against the model, then a run as asked. Fills *findings. */

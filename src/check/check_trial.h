@@ -51,6 +51,7 @@ struct check_runner {
     struct pto_callable *callable;
     struct check_helper helper;
     uint64_t meet_ns;
+    struct check_tree *tree; /* not NULL: a worker of level 3 instead of all that */
 };
 
 /* One invocation of a task: one lane of one block, or what the oracle says of it. */
@@ -82,6 +83,7 @@ struct check_run_task {
     uint32_t counter;                       /* that its deferred completion waits for */
     uint64_t notified[CHECK_NOTIFIERS_MAX]; /* clock of the notifications; mail, too */
     const struct check_run_task *gate;      /* not NULL: first wait until that one has started */
+    int32_t process;                        /* of level 3: where it ran */
 };
 
 struct check_run {
@@ -119,6 +121,14 @@ struct check_oracle {
     uint64_t *got;   /* by access */
 };
 
+/* X(n) for each number of tensors that a task can have. */
+/* clang-format off */
+#define CHECK_COUNTS(X)                                                                               \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) \
+    X(17) X(18) X(19) X(20) X(21) X(22) X(23) X(24) X(25) X(26) X(27) X(28) X(29) X(30) X(31)   \
+    X(32)
+/* clang-format on */
+
 /* What the arrays of a run hold. */
 struct check_counts {
     uint32_t args;
@@ -136,6 +146,12 @@ static inline uint64_t check_tick(struct check_run *run)
 static inline uint64_t check_mail(const struct check_run_task *t)
 {
     return t->run->g->tasks[t->index].salt | 1;
+}
+
+/* The first one is where the task is, for its kernel. */
+static inline uint64_t check_task_scalar(const struct check_run_task *t, uint32_t i)
+{
+    return i == 0 ? (uint64_t)(uintptr_t)t : rng_mix(t->run->g->tasks[t->index].salt + i);
 }
 
 static inline bool check_does_access(const struct check_access *access, bool is_held)
@@ -160,6 +176,17 @@ void check_fill_arena(uint8_t *arena, const struct check_graph *g);
 void check_run_init(struct check_run *run, const struct check_graph *g,
                     const struct check_oracle *oracle, struct check_findings *findings);
 void check_run_fini(struct check_run *run);
+/* Notes an edge, a pto_edge_fn for the run; false: it is the one to be dropped. */
+bool check_note_edge(void *context, uint64_t before, uint64_t after);
+
+/* check_tree.c: the same as check_runner_... for a worker of level 3. */
+int check_tree_open(const struct check_runner_params *params, struct check_tree **tree_out,
+                    struct pto_error *error);
+void check_tree_close(struct check_tree *tree);
+void check_tree_check(struct check_tree *tree, const struct check_graph *g,
+                      struct check_findings *findings);
+bool check_tree_check_without(struct check_tree *tree, const struct check_graph *g, struct rng *rng,
+                              uint32_t edge_out[2], struct check_findings *findings);
 
 /* check_orch.c: submits the graph of the run that the entry's first scalar points to. */
 void check_orchestrate(struct pto_orch *o, const struct pto_entry *entry);
@@ -167,13 +194,37 @@ void check_orchestrate(struct pto_orch *o, const struct pto_entry *entry);
 struct pto_tensor check_given_tensor(const struct check_run *run, const struct check_arg *arg);
 struct pto_tensor check_element_tensor(const struct check_run *run, const struct check_element *e);
 
+/* What a submit is given, until it has returned. */
+struct check_submit {
+    struct pto_args args;
+    struct pto_tensor_info infos[PTO_TASK_TENSORS_MAX];
+    struct pto_task_id *deps;
+    uint8_t *kinds;
+};
+void check_submit_init(struct check_submit *s, const struct check_run *run,
+                       const struct check_run_task *t);
+void check_submit_fini(struct check_submit *s);
+/* What it returned: the id, and a descriptor for each output. */
+void check_take_outputs(const struct check_run *run, struct check_run_task *t,
+                        const struct pto_outputs *out);
+
+/* How an orchestration begins and ends scopes. */
+struct check_scoping {
+    void (*begin)(void *context, enum pto_scope_mode mode);
+    void (*end)(void *context);
+    void *context;
+};
+/* From one scope into another; returns the latter. */
+uint32_t check_change_scope(const struct check_scoping *s, const struct check_graph *g,
+                            uint32_t from, uint32_t to);
+/* Before the submit of a task. */
+void check_enter_scope(const struct check_scoping *s, const struct check_graph *g, uint32_t task,
+                       uint32_t *scope);
+
 /* check_kernel.c: the orchestration with its kernels. */
 int check_make_callable(struct pto_callable **callable_out);
 /* A kernel without scalars finds its task by the slot. */
 void check_set_bare_task(uint32_t slot, struct check_run_task *t);
-uint64_t check_task_scalar(const struct check_run_task *t, uint32_t i);
-/* All that a descriptor says about the view, not where it is: NULL, or what is wrong. */
-const char *check_tensor_fault(const struct pto_tensor *t, const struct check_region *r);
 /* How often the counter of a deferred task is raised in the end. */
 uint32_t check_count_notifications(const struct check_run_task *t);
 /* Whether the lanes of a block can be told by what their cluster keeps. */

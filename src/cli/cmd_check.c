@@ -20,7 +20,13 @@ enum {
     HANG_SECONDS = 60, /* for one graph; the engine's own stall report comes earlier */
     SHRINK_SECONDS = 5,
     SHRINK_TRIES = 3, /* a failure may depend on timing */
-    SHRINK_MEET_NS = 300 * 1000 * 1000
+    SHRINK_MEET_NS = 300 * 1000 * 1000,
+    LEVEL_CHIP = 2,
+    LEVEL_WORKER = 3,
+    CHIPS_MAX = 4, /* of a worker, if nobody says how many */
+    SUBS_MAX = 3,
+    CHILDREN_MAX = 16,
+    SHARED_GRAPHS = 8 /* for which a worker is kept */
 };
 
 struct settings {
@@ -31,6 +37,9 @@ struct settings {
     bool is_dropping;
     enum pto_deps deps;
     uint32_t clusters; /* of the platform */
+    uint32_t level;
+    struct cli_number chips; /* of the workers of level 3; chance decides if they are not given */
+    struct cli_number subs;
     struct check_runner_params runner;
 };
 
@@ -45,7 +54,8 @@ static char hang_text[512]; /* written by the handler of SIGALRM */
 
 static int do_check(void *context, int count, char **operands);
 static void complete_settings(struct settings *s);
-static int check_all(const struct settings *s, struct tally *tally);
+static int refuse(const struct settings *s);
+static int check_all(struct settings *s, struct tally *tally);
 static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
                       struct tally *tally);
 static bool check_dropped(const struct settings *s, struct check_runner *r, uint64_t seed,
@@ -79,6 +89,12 @@ static const struct cli_option options[] = {
     { "relaunch", 0, NULL,
       "also build each graph once and launch it three times, each time with fresh memory", CLI_FLAG,
       AT(runner.is_relaunched) },
+    { "level", 0, "2|3", "on a chip, or on workers of level 3", CLI_COUNT, AT(level),
+      .low = LEVEL_CHIP, .high = LEVEL_WORKER, .initial = "2" },
+    { "chips", 0, "N", "of level 3: chips of each worker (default: 1 to 4, by chance)", CLI_NUMBER,
+      AT(chips) },
+    { "subs", 0, "N", "of level 3: SUB workers of each (default: 0 to 3, by chance)", CLI_NUMBER,
+      AT(subs) },
     CLI_OPTIONS_END,
 };
 
@@ -89,7 +105,10 @@ const struct cli_command cmd_check = {
     .description =
         "Runs random task graphs and compares the edges with a naive model of docs/ordering.md, "
         "and the bytes with a sequential execution. The graphs have several lanes, blocks, gangs, "
-        "predicates, deferred completion, and an orchestration that reads and writes data itself.",
+        "predicates, deferred completion, and an orchestration that reads and writes data itself."
+        "\n\nAt level 3 the tasks run on chips and SUB workers, which are processes: on one of "
+        "them, "
+        "on any of several, in groups, in several runs at a time.",
     .options = options,
     .request_bytes = sizeof(struct settings),
     .run = do_check,
@@ -103,6 +122,8 @@ static int do_check(void *context, int count, char **operands)
 
     (void)count;
     (void)operands;
+    if (refuse(s) != EXIT_OK)
+        return EXIT_USAGE;
     complete_settings(s);
     if (!s->graph_seed.is_given) {
         printf("seed %#" PRIx64 "\n", s->seed.value);
@@ -124,6 +145,42 @@ static int do_check(void *context, int count, char **operands)
     return code;
 }
 
+static int refuse(const struct settings *s)
+{
+    uint64_t chips = s->chips.is_given ? s->chips.value : 1;
+    uint64_t subs = s->subs.is_given ? s->subs.value : 0;
+
+    if (s->level == LEVEL_CHIP && (s->chips.is_given || s->subs.is_given))
+        fprintf(stderr, "pto check: --chips and --subs are of --level 3\n");
+    else if (s->level == LEVEL_WORKER &&
+             (s->runner.is_relaunched || s->runner.mode != PTO_MODE_STREAM))
+        fprintf(stderr, "pto check: --relaunch and --mode are of --level 2\n");
+    else if (chips > CHILDREN_MAX || subs > CHILDREN_MAX || chips + subs == 0)
+        fprintf(stderr, "pto check: a worker has 1 to %d chips, or SUB workers, or both\n",
+                CHILDREN_MAX);
+    else if (s->is_dropping && s->chips.is_given && s->subs.is_given && chips + subs < 2)
+        fprintf(stderr, "pto check: --drop-edge needs two children: one runs while one waits\n");
+    else
+        return EXIT_OK;
+    return EXIT_USAGE;
+}
+
+/* How many children the next worker has. */
+static void choose_children(struct settings *s, uint64_t seed)
+{
+    struct rng rng = { seed };
+    uint32_t chips = s->chips.is_given ? (uint32_t)s->chips.value : 1 + rng_below(&rng, CHIPS_MAX);
+    uint32_t subs = s->subs.is_given ? (uint32_t)s->subs.value : rng_below(&rng, SUBS_MAX + 1);
+
+    if (s->is_dropping && chips + subs < 2) {
+        chips = s->chips.is_given ? chips : 2;
+        subs = s->chips.is_given ? 1 : subs;
+    }
+    s->runner.chips = chips;
+    s->runner.subs = subs;
+    s->runner.deps = s->deps;
+}
+
 static void complete_settings(struct settings *s)
 {
     struct timespec now;
@@ -137,33 +194,68 @@ static void complete_settings(struct settings *s)
     s->seed.value = rng_mix((uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec);
 }
 
-static int check_all(const struct settings *s, struct tally *tally)
+static struct check_runner *open_runner(const struct settings *s)
+{
+    struct check_runner *r = NULL;
+    struct pto_error error;
+    int status;
+
+    pto_error_init(&error);
+    status = check_runner_open(&s->runner, &r, &error);
+    if (status < 0 && s->level == LEVEL_CHIP)
+        fprintf(stderr, "pto check: the device '%s' cannot be opened: %s\n", s->runner.platform,
+                error.text[0] != '\0' ? error.text : pto_strerror(status));
+    else if (status < 0)
+        fprintf(stderr, "pto check: a worker cannot be opened: %s\n",
+                error.text[0] != '\0' ? error.text : pto_strerror(status));
+    return r;
+}
+
+static int check_all(struct settings *s, struct tally *tally)
 {
     struct rng rng = { s->seed.value };
-    struct check_runner *r;
-    int status = check_runner_open(&s->runner, &r);
+    struct check_runner *r = NULL;
+    bool goes_on = true;
 
-    if (status < 0) {
-        fprintf(stderr, "pto check: the device '%s' cannot be opened: %s\n", s->runner.platform,
-                pto_strerror(status));
-        return EXIT_FAILED;
-    }
-    for (uint32_t i = 0; i < s->graphs && !is_interrupted; i++) {
+    for (uint32_t i = 0; i < s->graphs && !is_interrupted && goes_on; i++) {
         uint64_t seed = s->graph_seed.is_given ? s->graph_seed.value : rng_next(&rng);
-        bool goes_on =
-            s->is_dropping ? check_dropped(s, r, seed, tally) : check_one(s, r, seed, tally);
 
+        if (s->level == LEVEL_WORKER && i % SHARED_GRAPHS == 0) {
+            check_runner_close(r);
+            r = NULL;
+            choose_children(s, seed);
+        }
+        if (r == NULL)
+            r = open_runner(s);
+        if (r == NULL)
+            return EXIT_FAILED;
+        goes_on = s->is_dropping ? check_dropped(s, r, seed, tally) : check_one(s, r, seed, tally);
         if (isatty(STDERR_FILENO))
             fprintf(stderr, "\r%" PRIu64 "/%" PRIu32 " graphs", tally->graphs, s->graphs);
-        if (!goes_on)
-            break;
     }
     check_runner_close(r);
     return EXIT_OK;
 }
 
+static struct check_graph *generate(const struct settings *s, uint64_t seed)
+{
+    struct check_graph *g = check_graph_generate(seed, s->tasks, s->deps, s->clusters);
+
+    if (s->level == LEVEL_WORKER)
+        check_graph_place(g, s->runner.chips, s->runner.subs);
+    return g;
+}
+
 static void replay_text(const struct settings *s, uint64_t seed, char *text, size_t size)
 {
+    if (s->level == LEVEL_WORKER) {
+        snprintf(text, size,
+                 "pto check --level 3 --chips %" PRIu32 " --subs %" PRIu32 " --graph-seed %#" PRIx64
+                 " --tasks %" PRIu32 " --platform %s --threads %" PRIu32 " --deps %s%s",
+                 s->runner.chips, s->runner.subs, seed, s->tasks, s->runner.platform,
+                 s->runner.threads, pto_deps_name(s->deps), s->is_dropping ? " --drop-edge" : "");
+        return;
+    }
     snprintf(text, size,
              "pto check --graph-seed %#" PRIx64 " --tasks %" PRIu32
              " --platform %s --mode %s --threads %" PRIu32 " --deps %s%s",
@@ -193,7 +285,7 @@ static void arm(const struct settings *s, uint64_t seed, const struct tally *tal
 static bool check_one(const struct settings *s, struct check_runner *r, uint64_t seed,
                       struct tally *tally)
 {
-    struct check_graph *g = check_graph_generate(seed, s->tasks, s->deps, s->clusters);
+    struct check_graph *g = generate(s, seed);
     struct check_findings findings;
 
     arm(s, seed, tally);
@@ -220,7 +312,7 @@ static bool check_dropped(const struct settings *s, struct check_runner *r, uint
 
     while (true) {
         pick.state = seed;
-        g = check_graph_generate(seed, s->tasks, s->deps, s->clusters);
+        g = generate(s, seed);
         check_graph_spare_core(g);
         arm(s, seed, tally);
         if (check_runner_check_without(r, g, &pick, edge, &findings))
@@ -243,7 +335,7 @@ static bool check_dropped(const struct settings *s, struct check_runner *r, uint
         check_graph_print_task(g, edge[1]);
     }
     check_graph_destroy(g);
-    return true;
+    return s->level == LEVEL_CHIP || findings.count != 0; /* children have waited long for it */
 }
 
 static bool still_fails(void *context, struct check_graph *candidate)

@@ -72,6 +72,11 @@ expect 2 "--seed must be a 64-bit number, not '-1'" check --seed -1
 expect 2 "--deps must be safe or simpler, not 'none'" check --deps none
 expect 2 "unexpected argument 'more'" check more
 expect 2 "option '--graphs' needs a value" check --graphs
+expect 2 "--chips and --subs are of --level 3" check --chips 1
+expect 2 "--relaunch and --mode are of --level 2" check --level 3 --relaunch
+expect 2 "1 to 16 chips" check --level 3 --chips 0 --subs 0
+expect 2 "needs two children" check --level 3 --chips 1 --subs 0 --drop-edge
+expect 0 "graphs=2 tasks=10 mismatches=0" check --level 3 --chips 1 --subs 1 --graphs 2 --tasks 5 --seed 3
 expect 0 "graphs=2 tasks=10 mismatches=0" check --graphs=2 --tas 5 --seed=0x10 --mode host
 echo "ok    help and refusals"
 
