@@ -7,6 +7,7 @@
  *     tree_register.c   callables, loaded by the children that are to have them
  *     tree_memory.c     allocations, and which tasks use them
  *     tree_copy.c       copies, in runs and outside
+ *     tree_domain.c     domains over chips
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
  *     tree_run.c        runs as callers see them; who waits drives
@@ -30,8 +31,9 @@
 #include "tree/tree_wire.h"
 
 enum {
-    TREE_CREDITS = 16,      /* tasks that a child has at a time; it runs one */
-    TREE_FREED = 64,        /* allocations that are remembered, for those who use them still */
+    TREE_CREDITS = 16, /* tasks that a child has at a time; it runs one */
+    TREE_FREED = 64,   /* allocations that are remembered, for those who use them still */
+    TREE_DOMAINS = 256,
     TREE_LIVE_MAX = 16384,  /* tasks before a submit waits */
     TREE_SEQ_MAX = 1 << 30, /* tasks after which the graph is started anew, when it is empty */
 };
@@ -110,11 +112,16 @@ struct tree_callable {
     char name[TREE_NAME];
 };
 
+/* What an allocation is for; the address of what is not plain may be a scalar of tasks. */
+enum memory_kind { MEMORY_PLAIN, MEMORY_CONTEXT, MEMORY_WINDOW };
+
 struct tree_allocation {
     uint64_t addr;
     uint64_t bytes;
     int32_t child;  /* -1: everybody's */
-    uint32_t users; /* live tasks */
+    uint32_t users; /* live tasks, once for each argument */
+    enum memory_kind kind;
+    struct tree_domain *domain; /* MEMORY_CONTEXT, MEMORY_WINDOW */
 };
 
 /* Somebody waits for the answer of a child to a load or an unload. */
@@ -161,6 +168,8 @@ struct tree {
     uint32_t allocation_count, allocation_room;
     struct tree_allocation freed[TREE_FREED]; /* the last ones */
     uint32_t freed_count;
+    struct tree_domain *domain[TREE_DOMAINS]; /* NULL: free */
+    uint32_t domain_generation[TREE_DOMAINS];
     char *heap;
     uint64_t heap_bytes;
 
@@ -226,9 +235,9 @@ static inline bool child_is_ready(const struct tree_child *c)
 /* The tensors of a task are the worker's; counts it in. PTO_EMEMORY with a sentence. */
 int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *children,
                      struct pto_error *error);
-/* The same for a task that has ended; external tensors of the slot. */
-void tree_unuse_tensors(struct tree *t, const struct slot *s);
-void tree_undo_tensors(struct tree *t, const struct pto_args *args, uint32_t count);
+/* The same for a task that has ended, well or not. */
+void tree_unuse_tensors(struct tree *t, struct slot *s, int status);
+void tree_undo_tensors(struct tree *t, const struct pto_args *args);
 
 /* As pto_worker_alloc and pto_worker_free, with the lock held. child -1: everybody's. */
 int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out);
@@ -239,6 +248,22 @@ struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t
 
 /* False with a sentence: something was written outside of the allocations that the task has as tensors. */
 bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size_t size);
+
+/* The memory is part of a domain; it is freed by its owner only. */
+void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind,
+                     struct tree_domain *domain);
+void tree_disown_memory(struct tree *t, void *memory); /* frees it; accepts NULL */
+
+/* tree_domain.c */
+/* A task has `what`, "argument 3", of the domain. */
+int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *error);
+/* It is over. status < 0: others may wait in vain. The domain may be gone then. */
+void tree_domain_unuse(struct tree *t, struct tree_domain *d, int status);
+/* The run has ended. */
+void tree_domains_of_run(struct tree *t, const struct tree_run *run);
+/* A child has died. */
+void tree_domains_bury(struct tree *t, uint32_t child);
+void tree_forget_domains(struct tree *t);
 
 /* tree_copy.c */
 void tree_copy_open(struct tree *t);

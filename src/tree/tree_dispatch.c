@@ -129,7 +129,7 @@ static void settle_one(struct tree *t, struct slot *s)
     t->task[s->number] = (struct tree_task){ 0 };
     release_successors(t, s, k.status < 0);
     if (k.run != NULL) {
-        tree_unuse_tensors(t, s);
+        tree_unuse_tensors(t, s, k.status);
         t->callable[k.callable].tasks--;
         leave_group(k.group);
         if (--k.run->live == 0 && !k.run->is_building)
@@ -533,6 +533,7 @@ static void bury(struct tree *t, struct tree_child *c)
 
     read_child(t, c); /* what it said before */
     c->state = CHILD_DEAD;
+    tree_domains_bury(t, c->index);
     tree_child_tell_end(c, how, sizeof(how));
     snprintf(text, sizeof(text),
              "the child %s while it had the task: what the task did is not known", how);

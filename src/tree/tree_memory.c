@@ -134,7 +134,7 @@ int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
     at = find_behind(t, addr);
     memmove(t->allocation + at + 1, t->allocation + at,
             (t->allocation_count - at) * sizeof(*t->allocation));
-    t->allocation[at] = (struct tree_allocation){ addr, bytes, child, 0 };
+    t->allocation[at] = (struct tree_allocation){ .addr = addr, .bytes = bytes, .child = child };
     t->allocation_count++;
     lay_guards(&t->allocation[at]);
     *addr_out = (void *)(uintptr_t)addr;
@@ -174,12 +174,22 @@ int pto_worker_alloc_on(struct pto_worker *worker, uint32_t child, uint64_t byte
 
 /* ---- freeing ---- */
 
+static void remove_allocation(struct tree *t, struct tree_allocation *a)
+{
+    uint32_t at = (uint32_t)(a - t->allocation);
+
+    t->freed[t->freed_count++ % TREE_FREED] = *a;
+    arena_give(t->arena, (char *)(uintptr_t)a->addr - GUARD_BYTES);
+    t->allocation_count--;
+    memmove(t->allocation + at, t->allocation + at + 1,
+            (t->allocation_count - at) * sizeof(*t->allocation));
+}
+
 int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
 {
     struct tree_allocation *a = find_allocation(t, addr);
     int status = PTO_OK;
     char text[160];
-    uint32_t at;
 
     if (a == NULL)
         return error_tell(error, PTO_EMEMORY, "%#llx %s", (unsigned long long)addr,
@@ -188,17 +198,16 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
         return error_tell(error, PTO_EMEMORY,
                           "%#llx lies inside an allocation, %llu bytes behind its beginning",
                           (unsigned long long)addr, (unsigned long long)(addr - a->addr));
+    if (a->kind != MEMORY_PLAIN)
+        return error_tell(error, PTO_EMEMORY,
+                          "%#llx belongs to a domain, and is freed when that was released",
+                          (unsigned long long)addr);
     if (a->users != 0)
         return error_tell(error, PTO_EBUSY, "%u tasks that are not over use the allocation",
                           a->users);
     if (!is_whole(a, text, sizeof(text)))
         status = error_tell(error, PTO_EMEMORY, "%s", text);
-    at = (uint32_t)(a - t->allocation);
-    t->freed[t->freed_count++ % TREE_FREED] = *a;
-    arena_give(t->arena, (char *)(uintptr_t)addr - GUARD_BYTES);
-    t->allocation_count--;
-    memmove(t->allocation + at, t->allocation + at + 1,
-            (t->allocation_count - at) * sizeof(*t->allocation));
+    remove_allocation(t, a);
     return status;
 }
 
@@ -216,62 +225,151 @@ int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *err
     return status;
 }
 
-/* ---- tensors of tasks ---- */
+/* ---- memory of something larger ---- */
 
-static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argument,
-                      uint64_t *children, struct pto_error *error)
+void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind,
+                     struct tree_domain *domain)
 {
-    struct tree_allocation *a;
-    char what[32];
+    struct tree_allocation *a = find_allocation(t, (uint64_t)(uintptr_t)memory);
 
-    snprintf(what, sizeof(what), "argument %u", argument);
-    a = tree_find_memory(t, x->addr, x->size, what, error);
-    if (a == NULL) {
-        error->argument = (int32_t)argument;
-        return PTO_EMEMORY;
-    }
-    if (a->child >= 0 && (*children >> a->child & 1) == 0) {
-        error->argument = (int32_t)argument;
+    a->kind = kind;
+    a->domain = domain;
+}
+
+void tree_disown_memory(struct tree *t, void *memory)
+{
+    if (memory != NULL)
+        remove_allocation(t, find_allocation(t, (uint64_t)(uintptr_t)memory));
+}
+
+/* ---- arguments of tasks ---- */
+
+/* An argument lies in the allocation: `what` it is, for a sentence. */
+static int use(struct tree_allocation *a, const char *what, uint64_t *children,
+               struct pto_error *error)
+{
+    if (a->child >= 0 && (*children >> a->child & 1) == 0)
         return error_tell(error, PTO_EMEMORY,
-                          "argument %u is memory of chip %d; a task on another child cannot use it",
-                          argument, a->child);
-    }
+                          "%s is memory of chip %d; a task on another child cannot use it", what,
+                          a->child);
+    if (a->domain != NULL && tree_domain_use(a->domain, what, error) < 0)
+        return error->status;
     if (a->child >= 0)
         *children = 1ull << a->child;
     a->users++;
     return PTO_OK;
 }
 
-void tree_undo_tensors(struct tree *t, const struct pto_args *args, uint32_t count)
+static void unuse(struct tree *t, struct tree_allocation *a, int status)
 {
-    for (uint32_t i = 0; i < count; i++) {
+    a->users--;
+    if (a->domain != NULL)
+        tree_domain_unuse(t, a->domain, status);
+}
+
+static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argument,
+                      uint64_t *children, struct pto_error *error)
+{
+    struct tree_allocation *a;
+    char what[32];
+    int status;
+
+    snprintf(what, sizeof(what), "argument %u", argument);
+    a = tree_find_memory(t, x->addr, x->size, what, error);
+    status = a != NULL ? use(a, what, children, error) : PTO_EMEMORY;
+    if (status < 0)
+        error->argument = (int32_t)argument;
+    return status;
+}
+
+/* A scalar that is an address of something of which tasks get addresses: NULL: it is not. */
+static struct tree_allocation *find_scalar(struct tree *t, uint64_t scalar)
+{
+    struct tree_allocation *a;
+
+    if (scalar - (uint64_t)(uintptr_t)t->base >= t->bytes)
+        return NULL;
+    a = find_allocation(t, scalar);
+    return a != NULL && a->kind != MEMORY_PLAIN ? a : NULL;
+}
+
+static int use_scalar(struct tree *t, uint64_t scalar, uint32_t index, uint64_t *children,
+                      struct pto_error *error)
+{
+    struct tree_allocation *a = find_scalar(t, scalar);
+    char what[32];
+
+    snprintf(what, sizeof(what), "scalar %u", index);
+    if (a != NULL)
+        return use(a, what, children, error);
+    if (scalar - (uint64_t)(uintptr_t)t->base >= t->bytes || find_allocation(t, scalar) != NULL)
+        return PTO_OK;
+    for (uint32_t i = 0; i < TREE_FREED; i++)
+        if (t->freed[i].addr == scalar && t->freed[i].kind == MEMORY_CONTEXT)
+            return error_tell(error, PTO_EINVAL,
+                              "%s is the address of a context of a domain that was released", what);
+    return PTO_OK;
+}
+
+static void undo(struct tree *t, const struct pto_args *args, uint32_t tensor_count,
+                 uint32_t scalar_count)
+{
+    for (uint32_t i = 0; i < tensor_count; i++) {
         const struct pto_tensor *x = args->tensor[i];
 
         if (args->tag[i] != PTO_TAG_OUTPUT && is_allocated(x))
-            find_allocation(t, x->addr)->users--;
+            unuse(t, find_allocation(t, x->addr), PTO_OK);
     }
+    for (uint32_t i = 0; i < scalar_count; i++) {
+        struct tree_allocation *a = find_scalar(t, args->scalar[i]);
+
+        if (a != NULL)
+            unuse(t, a, PTO_OK);
+    }
+}
+
+void tree_undo_tensors(struct tree *t, const struct pto_args *args)
+{
+    undo(t, args, args->tensor_count, args->scalar_count);
 }
 
 int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *children,
                      struct pto_error *error)
 {
+    int status;
+
     for (uint32_t i = 0; i < args->tensor_count; i++) {
         const struct pto_tensor *x = args->tensor[i];
-        int status = PTO_OK;
 
-        if (args->tag[i] != PTO_TAG_OUTPUT && is_allocated(x))
-            status = use_tensor(t, x, i, children, error);
+        if (args->tag[i] == PTO_TAG_OUTPUT || !is_allocated(x))
+            continue;
+        status = use_tensor(t, x, i, children, error);
         if (status < 0) {
-            tree_undo_tensors(t, args, i);
+            undo(t, args, i, 0);
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < args->scalar_count; i++) {
+        status = use_scalar(t, args->scalar[i], i, children, error);
+        if (status < 0) {
+            undo(t, args, args->tensor_count, i);
             return status;
         }
     }
     return PTO_OK;
 }
 
-void tree_unuse_tensors(struct tree *t, const struct slot *s)
+void tree_unuse_tensors(struct tree *t, struct slot *s, int status)
 {
+    const uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
+
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]))
-            find_allocation(t, s->tensor[i].addr)->users--;
+            unuse(t, find_allocation(t, s->tensor[i].addr), status);
+    for (uint32_t i = 0; i < s->scalar_count; i++) {
+        struct tree_allocation *a = find_scalar(t, scalar[i]);
+
+        if (a != NULL)
+            unuse(t, a, status);
+    }
 }

@@ -127,6 +127,7 @@ void tree_run_ended(struct tree_run *run)
     while (*link != run)
         link = &(*link)->next;
     *link = run->next;
+    tree_domains_of_run(t, run);
     run->report.ns = os_now_ns() - run->begin_ns;
     a32_store_release(&run->has_ended, 1); /* whoever frees it now waits for the lock */
     if (run->event >= 0)

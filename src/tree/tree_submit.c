@@ -241,7 +241,7 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
     if ((*children & ready) != 0)
         return PTO_OK;
     if (args->error == NULL)
-        tree_undo_tensors(t, args, args->tensor_count);
+        tree_undo_tensors(t, args);
     tree_child_tell_end(&t->child[__builtin_ctzll(*children)], how, sizeof(how));
     return error_tell(error, PTO_EPEER, "child %d %s; pto_worker_reopen starts it anew",
                       __builtin_ctzll(*children), how);
@@ -285,7 +285,7 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
     port_assert(t->graph.info_count <= t->task_room);
     if (status < 0) {
         if (args->error == NULL)
-            tree_undo_tensors(t, args, args->tensor_count);
+            tree_undo_tensors(t, args);
         status = refuse_of_graph(t, run, status, args, site);
         if (t->graph.seq != before && !t->is_graph_broken)
             adopt_refused(t);

@@ -207,6 +207,7 @@ static void close_tree(struct tree *t)
         tree_children_end(t);
     tree_forget_callables(t);
     tree_forget_runs(t);
+    tree_forget_domains(t);
     tree_graph_close(t);
     arena_close(t->arena);
     if (t->memory >= 0)

@@ -17,6 +17,7 @@
 #include "pto/collective.h"
 #include "pto/comm.h"
 #include "pto/worker.h"
+#include "pto/worker_domain.h"
 #include "pto/door.h"
 #include "pto/pto.h"
 #include "pto/store.h"
@@ -35,6 +36,7 @@ static struct pto_callable *functions, *packed;
 static struct pto_comm *comm;
 static struct pto_domain *domain;
 static struct pto_worker *worker;
+static uint64_t worker_domain;
 static char folder[] = "/tmp/pto-sized-XXXXXX";
 
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
@@ -129,6 +131,30 @@ static int use_worker_params(void *given)
 
     pto_worker_close(opened);
     return status;
+}
+
+static void fill_worker_domain(void *given)
+{
+    ((struct pto_worker_domain_params *)given)->name = "sized";
+}
+
+static int use_worker_domain(void *given)
+{
+    uint64_t opened = 0;
+    int status = pto_worker_domain_open(worker, given, &opened);
+
+    (void)pto_worker_domain_release(worker, opened);
+    return status;
+}
+
+static int use_worker_member(void *given)
+{
+    return pto_worker_domain_member(worker, worker_domain, 0, given);
+}
+
+static int use_worker_domain_info(void *given)
+{
+    return pto_worker_domain_info(worker, worker_domain, given);
 }
 
 static int use_child_info(void *given)
@@ -247,6 +273,9 @@ INIT(pto_domain_info)
 INIT(pto_collective)
 INIT(pto_routing)
 INIT(pto_worker_params)
+INIT(pto_worker_domain_params)
+INIT(pto_worker_member)
+INIT(pto_worker_domain_info)
 INIT(pto_child_info)
 INIT(pto_worker_callable)
 INIT(pto_worker_report)
@@ -279,6 +308,11 @@ static const struct row rows[] = {
     SIZED(pto_collective, .use = use_collective, .is_input = true),
     SIZED(pto_routing, .use = use_routing, .is_input = true),
     SIZED(pto_worker_params, .use = use_worker_params, .is_input = true),
+    SIZED(pto_worker_domain_params, .use = use_worker_domain, .is_input = true,
+          .fill = fill_worker_domain,
+          .least = offsetof(struct pto_worker_domain_params, name) + WORD),
+    SIZED(pto_worker_member, .use = use_worker_member),
+    SIZED(pto_worker_domain_info, .use = use_worker_domain_info),
     SIZED(pto_child_info, .use = use_child_info),
     SIZED(pto_worker_callable, .use = use_worker_callable, .is_input = true,
           .fill = fill_worker_callable, .least = offsetof(struct pto_worker_callable, path) + WORD),
@@ -461,6 +495,7 @@ static int set_up(void **state)
     struct pto_comm_params comm_params;
     struct pto_domain_params domain_params;
     struct pto_worker_params worker_params;
+    struct pto_worker_domain_params worker_domain_params;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t size;
     void *bytes;
@@ -485,9 +520,12 @@ static int set_up(void **state)
     pto_domain_params_init(&domain_params);
     domain_params.id = 1;
     pto_worker_params_init(&worker_params);
+    pto_worker_domain_params_init(&worker_domain_params);
+    worker_domain_params.name = "first";
     return pto_comm_open(&comm_params, &comm) < 0 ||
                    pto_domain_open(comm, &domain_params, &domain) < 0 ||
-                   pto_worker_open(&worker_params, &worker) < 0
+                   pto_worker_open(&worker_params, &worker) < 0 ||
+                   pto_worker_domain_open(worker, &worker_domain_params, &worker_domain) < 0
                ? -1
                : 0;
 }

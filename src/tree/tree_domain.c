@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Domains over chips. Windows and contexts lie in the memory that all processes have at the
+ * same address, so a domain is opened by the worker alone. All of it under the lock.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/sized.h"
+#include "comm/comm.h"
+#include "pto/worker_domain.h"
+#include "tree/tree.h"
+
+/* Of one member: what its kernels follow. In an allocation of its own. */
+struct tree_context {
+    struct pto_comm_context context;
+    struct pto_comm_bells bells;
+    struct bell bell; /* nobody sleeps on it: kernels look */
+    struct a32 lost;
+};
+
+struct tree_domain {
+    uint32_t number; /* of its place in the table */
+    char name[TREE_NAME];
+    struct tree_run *run; /* that ends it; NULL: none */
+    bool is_released;
+    bool is_lost;
+    uint32_t users; /* arguments of live tasks */
+    uint32_t count;
+    uint64_t window_bytes;
+    struct {
+        uint32_t chip;
+        struct tree_context *context;
+        void *window; /* NULL: it has no bytes */
+    } member[];
+};
+
+/* ---- finding ---- */
+
+static uint64_t id_of(const struct tree *t, const struct tree_domain *d)
+{
+    return (uint64_t)t->domain_generation[d->number] << 32 | (d->number + 1);
+}
+
+static struct tree_domain *find_domain(struct tree *t, uint64_t id)
+{
+    uint64_t number = (id & UINT32_MAX) - 1;
+    struct tree_domain *d = number < TREE_DOMAINS ? t->domain[number] : NULL;
+
+    return d != NULL && !d->is_released && t->domain_generation[number] == id >> 32 ? d : NULL;
+}
+
+static struct tree_domain *find_name(struct tree *t, const char *name)
+{
+    for (uint32_t i = 0; i < TREE_DOMAINS; i++)
+        if (t->domain[i] != NULL && !t->domain[i]->is_released &&
+            strcmp(t->domain[i]->name, name) == 0)
+            return t->domain[i];
+    return NULL;
+}
+
+/* ---- opening ---- */
+
+static int check_chips(const struct tree *t, const struct pto_worker_domain_params *params,
+                       struct pto_error *error)
+{
+    uint64_t taken = 0;
+
+    for (uint32_t i = 0; i < params->chip_count; i++) {
+        uint32_t chip = params->chips != NULL ? params->chips[i] : i;
+
+        if (chip >= t->chip_count)
+            return error_tell(error, PTO_EINVAL, "child %u is listed, which is no chip", chip);
+        if ((taken >> chip & 1) != 0)
+            return error_tell(error, PTO_EINVAL, "chip %u is listed twice", chip);
+        if (!child_is_ready(&t->child[chip]))
+            return error_tell(error, PTO_EPEER, "chip %u is dead; pto_worker_reopen starts it anew",
+                              chip);
+        taken |= 1ull << chip;
+    }
+    return PTO_OK;
+}
+
+static int check_params(struct tree *t, const struct pto_worker_domain_params *params,
+                        struct pto_error *error)
+{
+    if (params->name == NULL || params->name[0] == '\0' || strlen(params->name) >= TREE_NAME)
+        return error_tell(error, PTO_EINVAL, "a domain has a name of 1 to %d bytes", TREE_NAME - 1);
+    if (find_name(t, params->name) != NULL)
+        return error_tell(error, PTO_EBUSY, "there is a domain '%s' already; release that first",
+                          params->name);
+    if (params->chip_count == 0 || params->chip_count > t->chip_count)
+        return error_tell(error, PTO_EINVAL, "a domain of %u chips, where there are %u",
+                          params->chip_count, t->chip_count);
+    return check_chips(t, params, error);
+}
+
+static int make_member(struct tree *t, struct tree_domain *d, uint32_t rank, uint32_t chip)
+{
+    void *memory;
+    int status = tree_alloc(t, (int32_t)chip, sizeof(struct tree_context), &memory);
+
+    d->member[rank].chip = chip;
+    if (status < 0)
+        return status;
+    tree_own_memory(t, memory, MEMORY_CONTEXT, d);
+    d->member[rank].context = memory;
+    if (d->window_bytes == 0)
+        return PTO_OK;
+    status = tree_alloc(t, (int32_t)chip, d->window_bytes, &memory);
+    if (status < 0)
+        return status;
+    tree_own_memory(t, memory, MEMORY_WINDOW, d);
+    d->member[rank].window = memory;
+    return PTO_OK;
+}
+
+static void fill_contexts(struct tree_domain *d)
+{
+    char *window[PTO_CONTEXT_RANKS];
+    struct domain room = { .rank_count = d->count,
+                           .window_bytes = d->window_bytes,
+                           .window = window };
+
+    for (uint32_t i = 0; i < d->count; i++)
+        window[i] = d->member[i].window;
+    for (room.rank = 0; room.rank < d->count; room.rank++) {
+        struct tree_context *c = d->member[room.rank].context;
+
+        comm_context_fill(&room, &c->context);
+        c->context.work_space = (uint64_t)(uintptr_t)&c->bells;
+        c->context.work_space_bytes = sizeof(c->bells);
+        c->bells.lost = (uint64_t)(uintptr_t)&c->lost.v;
+        for (uint32_t i = 0; i < d->count; i++) {
+            struct bell *bell = &d->member[i].context->bell;
+
+            c->bells.rank[i].asleep = (uint64_t)(uintptr_t)&bell->asleep.v;
+            c->bells.rank[i].bell = (uint64_t)(uintptr_t)&bell->count.v;
+        }
+    }
+}
+
+static void free_domain(struct tree *t, struct tree_domain *d)
+{
+    for (uint32_t i = 0; i < d->count; i++) {
+        tree_disown_memory(t, d->member[i].context);
+        tree_disown_memory(t, d->member[i].window);
+    }
+    t->domain[d->number] = NULL;
+    free(d);
+}
+
+static int open_domain(struct tree *t, const struct pto_worker_domain_params *params,
+                       struct tree_run *run, uint64_t *domain_out, struct pto_error *error)
+{
+    struct tree_domain *d;
+    uint32_t number = 0;
+    int status = check_params(t, params, error);
+
+    if (status < 0)
+        return status;
+    while (number < TREE_DOMAINS && t->domain[number] != NULL)
+        number++;
+    if (number == TREE_DOMAINS)
+        return error_tell(error, PTO_EAGAIN, "there are %d domains already", TREE_DOMAINS);
+    d = calloc(1, sizeof(*d) + params->chip_count * sizeof(d->member[0]));
+    if (d == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for a domain");
+    d->number = number;
+    d->run = params->is_retained ? NULL : run;
+    d->count = params->chip_count;
+    d->window_bytes = params->window_bytes;
+    snprintf(d->name, sizeof(d->name), "%s", params->name);
+    (void)pto_text_clean(d->name, true);
+    t->domain[number] = d;
+    t->domain_generation[number]++;
+    for (uint32_t i = 0; i < d->count && status >= 0; i++)
+        status = make_member(t, d, i, params->chips != NULL ? params->chips[i] : i);
+    if (status < 0) {
+        free_domain(t, d);
+        return error_tell(error, status, "there is no memory for %u windows of %llu bytes",
+                          params->chip_count, (unsigned long long)params->window_bytes);
+    }
+    fill_contexts(d);
+    *domain_out = id_of(t, d);
+    return PTO_OK;
+}
+
+/* What the caller gave; with all chips counted if none are listed. */
+static int read_params(const struct tree *t, const struct pto_worker_domain_params *given,
+                       struct pto_worker_domain_params *params)
+{
+    pto_worker_domain_params_init(params);
+    if (sized_read(params, sizeof(*params), given) < 0)
+        return PTO_EINVAL;
+    if (params->chips == NULL && params->chip_count == 0)
+        params->chip_count = t->chip_count;
+    return PTO_OK;
+}
+
+int pto_level_domain_open(struct pto_level *level, const struct pto_worker_domain_params *given,
+                          uint64_t *domain_out)
+{
+    struct pto_worker_domain_params params;
+    struct tree_run *run = tree_level_enter(level);
+    struct pto_error error;
+    int status;
+
+    if (run == NULL)
+        return PTO_EINVAL;
+    pto_error_init(&error);
+    if (run->report.error.status < 0)
+        return tree_level_leave(run, run->report.error.status);
+    if (domain_out == NULL || read_params(run->tree, given, &params) < 0) {
+        params.error = NULL;
+        status = error_tell(&error, PTO_EINVAL,
+                            "the parameters are not initialised: call "
+                            "pto_worker_domain_params_init");
+    } else {
+        status = open_domain(run->tree, &params, run, domain_out, &error);
+    }
+    if (status >= 0)
+        return tree_level_leave(run, PTO_OK);
+    if (params.error != NULL)
+        (void)error_tell(params.error, status, "%s", error.text);
+    return tree_level_leave(run, tree_refuse(run, &error, NULL));
+}
+
+int pto_worker_domain_open(struct pto_worker *worker, const struct pto_worker_domain_params *given,
+                           uint64_t *domain_out)
+{
+    struct pto_worker_domain_params params;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (domain_out == NULL || read_params(t, given, &params) < 0)
+        return PTO_EINVAL;
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    status = open_domain(t, &params, NULL, domain_out, params.error);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+/* ---- the end ---- */
+
+static void release(struct tree *t, struct tree_domain *d)
+{
+    d->is_released = true;
+    d->run = NULL;
+    if (d->users == 0)
+        free_domain(t, d);
+}
+
+static int release_id(struct tree *t, uint64_t id)
+{
+    struct tree_domain *d = find_domain(t, id);
+
+    if (d == NULL)
+        return PTO_EINVAL;
+    release(t, d);
+    return PTO_OK;
+}
+
+int pto_level_domain_release(struct pto_level *level, uint64_t domain)
+{
+    struct tree_run *run = tree_level_enter(level);
+
+    return run == NULL ? PTO_EINVAL : tree_level_leave(run, release_id(run->tree, domain));
+}
+
+int pto_worker_domain_release(struct pto_worker *worker, uint64_t domain)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    status = release_id(t, domain);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+void tree_domains_of_run(struct tree *t, const struct tree_run *run)
+{
+    for (uint32_t i = 0; i < TREE_DOMAINS; i++)
+        if (t->domain[i] != NULL && t->domain[i]->run == run)
+            release(t, t->domain[i]);
+}
+
+void tree_forget_domains(struct tree *t)
+{
+    for (uint32_t i = 0; i < TREE_DOMAINS; i++)
+        free(t->domain[i]);
+}
+
+/* ---- use ---- */
+
+int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *error)
+{
+    if (d->is_released)
+        return error_tell(error, PTO_EINVAL, "%s is of domain '%s', which was released", what,
+                          d->name);
+    if (d->is_lost)
+        return error_tell(error, PTO_EPEER,
+                          "%s is of domain '%s', which has lost a member; release it and open "
+                          "another one",
+                          what, d->name);
+    d->users++;
+    return PTO_OK;
+}
+
+static void lose(struct tree_domain *d)
+{
+    d->is_lost = true;
+    for (uint32_t i = 0; i < d->count; i++)
+        a32_store_release(&d->member[i].context->lost, 1); /* kernels that wait look at it */
+}
+
+void tree_domain_unuse(struct tree *t, struct tree_domain *d, int status)
+{
+    if (status < 0)
+        lose(d);
+    if (--d->users == 0 && d->is_released)
+        free_domain(t, d);
+}
+
+void tree_domains_bury(struct tree *t, uint32_t child)
+{
+    for (uint32_t i = 0; i < TREE_DOMAINS; i++)
+        for (uint32_t k = 0; t->domain[i] != NULL && k < t->domain[i]->count; k++)
+            if (t->domain[i]->member[k].chip == child)
+                lose(t->domain[i]);
+}
+
+/* ---- asking ---- */
+
+static int describe_member(struct tree *t, uint64_t id, uint32_t rank,
+                           struct pto_worker_member *member)
+{
+    struct tree_domain *d = find_domain(t, id);
+    struct pto_worker_member known;
+
+    if (d == NULL || rank >= d->count || member == NULL || !sized_is_valid(member))
+        return PTO_EINVAL;
+    pto_worker_member_init(&known);
+    known.chip = d->member[rank].chip;
+    known.context = (uint64_t)(uintptr_t)&d->member[rank].context->context;
+    known.window = (uint64_t)(uintptr_t)d->member[rank].window;
+    known.window_bytes = d->window_bytes;
+    sized_write(member, &known, sizeof(known));
+    return PTO_OK;
+}
+
+int pto_level_domain_member(struct pto_level *level, uint64_t domain, uint32_t rank,
+                            struct pto_worker_member *member)
+{
+    struct tree_run *run = tree_level_enter(level);
+
+    return run == NULL ? PTO_EINVAL
+                       : tree_level_leave(run, describe_member(run->tree, domain, rank, member));
+}
+
+int pto_worker_domain_member(struct pto_worker *worker, uint64_t domain, uint32_t rank,
+                             struct pto_worker_member *member)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&t->lock);
+    status = describe_member(t, domain, rank, member);
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+int pto_worker_domain_info(struct pto_worker *worker, uint64_t domain,
+                           struct pto_worker_domain_info *info)
+{
+    struct pto_worker_domain_info known;
+    const struct tree_domain *d;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (info == NULL || !sized_is_valid(info))
+        return PTO_EINVAL;
+    pto_worker_domain_info_init(&known);
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    d = find_domain(t, domain);
+    if (d != NULL) {
+        known.rank_count = d->count;
+        known.window_bytes = d->window_bytes;
+        known.users = d->users;
+        known.is_lost = d->is_lost;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (d == NULL)
+        return PTO_EINVAL;
+    sized_write(info, &known, sizeof(known));
+    return PTO_OK;
+}
+
+int pto_worker_domain_find(struct pto_worker *worker, const char *name, uint64_t *domain_out)
+{
+    const struct tree_domain *d;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (name == NULL || domain_out == NULL)
+        return PTO_EINVAL;
+    pthread_mutex_lock(&t->lock);
+    d = find_name(t, name);
+    if (d != NULL)
+        *domain_out = id_of(t, d);
+    pthread_mutex_unlock(&t->lock);
+    return d != NULL ? PTO_OK : PTO_EINVAL;
+}
