@@ -65,6 +65,13 @@ struct pto_worker_params {
     enum pto_deps deps; /* what orders tasks: docs/ordering.md */
     pto_edge_fn edge;   /* positions count all submits of all runs, allocations included; or NULL */
     void *edge_context;
+    /*
+     * For a task, from when its child can begin with it. Its child is killed then, and it fails with
+     * PTO_ETIMEOUT; a chip ends the run of the callable first, if it can. 0: a minute.
+     */
+    uint64_t task_timeout_ns;
+    uint64_t run_timeout_ns;     /* for a run, from its beginning; 0: none, its tasks have one */
+    uint64_t control_timeout_ns; /* for what children do to register or unregister; 0: a minute */
 };
 
 /* Sets the defaults: one chip, and the safe rules. */
@@ -262,6 +269,13 @@ int pto_level_scope_end(struct pto_level *level);
 
 /* Returns the first error of the run so far, or 0. After one, nothing more is submitted. */
 int pto_level_status(struct pto_level *level);
+/*
+ * Sets the time-out of the run, from its beginning; 0: the worker's. Then nothing more of it
+ * starts, what runs is ended as by the time-out of a task, and its status is PTO_ETIMEOUT.
+ */
+int pto_level_set_timeout(struct pto_level *level, uint64_t timeout_ns);
+/* Sets the time-out of each task that is submitted from here on; 0: the worker's. */
+int pto_level_set_task_timeout(struct pto_level *level, uint64_t timeout_ns);
 /* Ends the run with an error of the orchestration's own; `text` is copied. */
 int pto_level_fail(struct pto_level *level, int status, const char *text);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,20 @@ static void remove_left(const char *place)
     while (list != NULL && (entry = readdir(list)) != NULL)
         if (strncmp(entry->d_name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) == 0)
             remove_left_one(dirfd(list), entry->d_name, before);
+    if (list != NULL)
+        closedir(list);
+}
+
+void code_file_sweep(pid_t process)
+{
+    DIR *list = opendir(temporary_folder());
+    struct dirent *entry;
+    char prefix[64];
+
+    snprintf(prefix, sizeof(prefix), FOLDER_PREFIX "%ld-", (long)process);
+    while (list != NULL && (entry = readdir(list)) != NULL)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
+            remove_left_one(dirfd(list), entry->d_name, INT64_MAX);
     if (list != NULL)
         closedir(list);
 }

@@ -17,11 +17,15 @@
 
 #include <limits.h>
 #include <stddef.h>
+#include <sys/types.h>
 
 /* `name` becomes a part of the file's. PTO_ESYSTEM, PTO_ENOMEM: errno says why. */
 int code_file_create(const void *bytes, size_t size, const char *name, char path[PATH_MAX]);
 /* A file of the process before a fork stays. */
 void code_file_remove(const char *path);
+
+/* Removes what a process left that was killed and collected: there is no core file of it. Any thread. */
+void code_file_sweep(pid_t process);
 
 /* Removes all of them, loaded or not: the process ends. */
 void code_file_leave(void);

@@ -58,7 +58,8 @@ struct record_head {
     uint32_t body_bytes;
     uint16_t tensor_count;
     uint16_t scalar_count;
-    uint64_t reserved[2];
+    uint64_t timeout_ns; /* of a task */
+    uint64_t reserved;
 };
 
 static_assert(sizeof(struct record_head) == CHANNEL_UNIT, "tensors behind it are aligned");

@@ -13,6 +13,7 @@ enum {
     CHILD_EXIT_ADDRESS = 75, /* something else is where the memory was to be mapped */
     CHILD_EXIT_HELLO = 76,   /* it was started by something else than a worker */
     CHILD_EXIT_BROKEN = 77,  /* what the worker said made no sense */
+    CHILD_EXIT_LOST = 78,    /* its device is lost */
 };
 
 /* Who wants to know what a child does; for tests of what happens when it ends in the middle. */

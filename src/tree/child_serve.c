@@ -294,8 +294,9 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
     struct pto_run_options options;
     int status;
 
-    pto_run_report_init(&report);
     pto_run_options_init(&options);
+    options.timeout_ns = r->head.timeout_ns;
+    pto_run_report_init(&report);
     options.has_guards = c->hello.has_guards;
     status = pto_run(c->device, callable, &entry, &options, &report);
     if (status < 0)
@@ -325,6 +326,14 @@ static int call_function(struct child *c, pto_sub_fn fn, const struct record *r,
     return status < 0 ? status : PTO_OK;
 }
 
+static bool is_lost(const struct child *c)
+{
+    struct pto_device_info info;
+
+    pto_device_info_init(&info);
+    return c->device != NULL && pto_device_info(c->device, &info) >= 0 && info.is_lost;
+}
+
 static void run_task(struct child *c, const struct record *r)
 {
     const struct loaded *l = &c->loaded[r->head.value];
@@ -343,6 +352,10 @@ static void run_task(struct child *c, const struct record *r)
         snprintf(text, sizeof(text), "it is not loaded here");
     }
     answer(c, RECORD_DONE, r->head.key, status, text);
+    if (status < 0 && is_lost(c)) {
+        object_leave();
+        _exit(CHILD_EXIT_LOST); /* so that it can be opened anew */
+    }
 }
 
 /* Whether the body of a task is as long as its head says. */

@@ -11,6 +11,7 @@
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
  *     tree_run.c        runs as callers see them; who waits drives
+ *     tree_time.c       tasks and runs that take too long
  *     child_serve.c     the other side: what a child does
  *
  * `lock` protects everything here but what says otherwise. Nothing in it waits for a child:
@@ -48,6 +49,7 @@ struct tree_group {
     uint32_t waiting; /* members that are not ready, and one while it is being submitted */
     uint32_t left;    /* the same of those that are not over */
     bool is_skipped;  /* none of them runs */
+    uint64_t hurt_ns; /* when the child of one died; 0: none has */
     uint64_t order;
     uint32_t member[]; /* slots by number */
 };
@@ -59,7 +61,8 @@ struct tree_task {
     uint32_t callable;
     int32_t child; /* that it is queued at or given to; -1: none yet */
     uint64_t children;
-    uint64_t order;   /* counts tasks as they become ready */
+    uint64_t order; /* counts tasks as they become ready */
+    uint64_t timeout_ns;
     uint32_t next;    /* of a queue, by number; 0: the last one */
     uint8_t state;    /* enum task_state */
     bool is_poisoned; /* it depends on something that failed */
@@ -91,6 +94,9 @@ struct tree_child {
     uint32_t in_flight;
     uint32_t flight[TREE_CREDITS]; /* slots by number, from flight_first on */
     uint32_t flight_first;
+    uint64_t since_ns;  /* its first one is known to be the first; 0: not looked at yet */
+    uint32_t late_task; /* the slot for which it was killed; 0: none */
+    uint64_t late_ns;   /* after which it was */
     uint64_t tasks;
     bool is_loading; /* it was opened anew, and does not have all its callables yet */
     int ready_status;
@@ -145,6 +151,8 @@ struct tree_run {
     bool is_abandoned;    /* nobody will finish it: it goes when it ends */
     void *staging;        /* and this allocation with it */
     uint64_t begin_ns;
+    uint64_t deadline_ns;     /* UINT64_MAX: none */
+    uint64_t task_timeout_ns; /* of what is submitted next */
     pthread_t builder;
     struct pto_worker_report report;
 };
@@ -193,6 +201,7 @@ struct tree {
 
     struct tree_run *runs; /* that have not ended */
     uint32_t run_count;    /* that are not finished */
+    uint32_t timed_runs;   /* with a deadline */
 
     uint32_t waiting;   /* threads in tree_await */
     bool is_parked;     /* the background thread, on `work` */
@@ -312,6 +321,15 @@ bool tree_has_news(struct tree *t);
 void tree_withdraw(struct tree *t, const struct tree_run *run);
 /* Something that a thread may wait for has happened. */
 void tree_note(struct tree *t);
+
+/* tree_time.c */
+/* When the next task or run is late; those that are late now are ended. */
+uint64_t tree_deadline(struct tree *t);
+/* The status of a task that a killed child had, and why, if it was killed for it. */
+int tree_tell_late(struct tree *t, struct tree_child *c, uint32_t number, char *text, size_t size);
+/* The time-outs of the worker, or another one from the beginning; 0: none. */
+void tree_run_begin_time(struct tree_run *run);
+void tree_run_set_time(struct tree_run *run, uint64_t timeout_ns);
 
 /* tree_run.c */
 /*

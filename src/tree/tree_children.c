@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/code_file.h"
 #include "base/os.h"
 #include "base/program.h"
 #include "base/spawn.h"
@@ -43,6 +44,7 @@ static void set_up(struct tree_child *c)
     channel_init(&c->in, &line->to_worker, c->generation);
     c->state = CHILD_STARTING;
     c->text[0] = '\0';
+    c->late_task = 0;
 }
 
 int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
@@ -199,11 +201,15 @@ void tree_child_tell_end(const struct tree_child *c, char *text, size_t size)
 {
     if (c->state == CHILD_READY || c->state == CHILD_STARTING)
         snprintf(text, size, "is not ready yet");
+    else if (c->late_task != 0)
+        snprintf(text, size, "was killed, because a task had not ended in time");
     else if (c->state == CHILD_BROKEN)
         snprintf(text, size, "did not keep to the rules, and is being ended");
     else if (WIFSIGNALED(c->end))
         snprintf(text, size, "was ended by signal %d (%s)", WTERMSIG(c->end),
                  strsignal(WTERMSIG(c->end)));
+    else if (WEXITSTATUS(c->end) == CHILD_EXIT_LOST)
+        snprintf(text, size, "has ended, because its device is lost");
     else
         snprintf(text, size, "has ended with exit code %d", WEXITSTATUS(c->end));
 }
@@ -212,6 +218,13 @@ void tree_child_kill(struct tree_child *c)
 {
     if (c->descriptor >= 0)
         (void)syscall(SYS_pidfd_send_signal, c->descriptor, SIGKILL, NULL, 0);
+}
+
+/* It had no time to remove the code that it had loaded. */
+static void sweep_files(const struct tree_child *c)
+{
+    if (WIFSIGNALED(c->end) && WTERMSIG(c->end) == SIGKILL)
+        code_file_sweep(c->pid);
 }
 
 void tree_children_end(struct tree *t)
@@ -234,10 +247,11 @@ void tree_children_end(struct tree *t)
         if (c->descriptor < 0)
             continue;
         if (a32_load_acquire(&c->has_ended) == 0) {
-            (void)spawn_end(
-                c->descriptor, now >= deadline_ns,
-                now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1 : END_WAIT_MS,
-                &c->end);
+            if (spawn_end(
+                    c->descriptor, now >= deadline_ns,
+                    now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1 : END_WAIT_MS,
+                    &c->end))
+                sweep_files(c);
             c->state = CHILD_DEAD;
         }
         close(c->descriptor);
@@ -283,7 +297,8 @@ static void *watch_main(void *context)
             if (on[i].revents == 0)
                 continue;
             if (!spawn_end(on[i].fd, false, 0, &c->end))
-                c->end = 0;                      /* somebody else has collected it */
+                c->end = 0; /* somebody else has collected it */
+            sweep_files(c);
             a32_store_release(&c->has_ended, 1); /* with `end` */
             bell_wake(&t->shared->bell);
         }

@@ -309,7 +309,8 @@ static void give(struct tree *t, struct tree_child *c, uint32_t number)
                                       .key = (uint64_t)s->seq << 32 | number,
                                       .value = k->callable,
                                       .tensor_count = s->tensor_count,
-                                      .scalar_count = s->scalar_count };
+                                      .scalar_count = s->scalar_count,
+                                      .timeout_ns = k->timeout_ns };
     struct record_part part[2] = { { tensor,
                                      s->tensor_count * (uint32_t)sizeof(struct pto_tensor) },
                                    { s->scalar_count == 1 ? &s->scalar : slot_scalars(s),
@@ -319,6 +320,8 @@ static void give(struct tree *t, struct tree_child *c, uint32_t number)
         tensor[i] = s->tensor[i];
         tensor[i].owner = pto_task_id_invalid(); /* there it comes from outside */
     }
+    if (c->in_flight == 0)
+        c->since_ns = 0;
     c->flight[(c->flight_first + c->in_flight++) % TREE_CREDITS] = number;
     k->state = TASK_IN_FLIGHT;
     k->child = (int32_t)c->index;
@@ -432,6 +435,7 @@ static void condemn(struct tree_child *c)
 static uint32_t oldest_in_flight(struct tree_child *c)
 {
     c->in_flight--;
+    c->since_ns = 0;
     return c->flight[c->flight_first++ % TREE_CREDITS];
 }
 
@@ -537,8 +541,14 @@ static void bury(struct tree *t, struct tree_child *c)
     tree_child_tell_end(c, how, sizeof(how));
     snprintf(text, sizeof(text),
              "the child %s while it had the task: what the task did is not known", how);
-    while (c->in_flight != 0)
-        tree_fail_task(t, tree_slot(t, oldest_in_flight(c)), (int)c->index, PTO_EPEER, text);
+    while (c->in_flight != 0) {
+        uint32_t number = oldest_in_flight(c);
+        char late[160];
+        int status = tree_tell_late(t, c, number, late, sizeof(late));
+
+        tree_fail_task(t, tree_slot(t, number), (int)c->index, status,
+                       status == PTO_ETIMEOUT ? late : text);
+    }
     while (c->queue.first != 0)
         fail_queued(t, c->queue.first);
     ready = ready_children(t);

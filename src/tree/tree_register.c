@@ -11,7 +11,6 @@
 #include "tree/tree.h"
 
 enum { FILE_MAX = 1 << 30 };
-#define ANSWER_NS 60000000000ull /* a child may be in the middle of a task */
 
 struct tree_callable *tree_find_callable(struct tree *t, uint64_t number)
 {
@@ -19,6 +18,15 @@ struct tree_callable *tree_find_callable(struct tree *t, uint64_t number)
     struct tree_callable *k = index < TREE_CALLABLES ? &t->callable[index] : NULL;
 
     return k != NULL && k->users != 0 && k->is_settled && k->generation == number >> 32 ? k : NULL;
+}
+
+/* For an answer: a child may be in the middle of a task. */
+static uint64_t control_deadline(const struct tree *t)
+{
+    uint64_t now = os_now_ns();
+    uint64_t timeout_ns = t->params.control_timeout_ns;
+
+    return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
 static uint64_t number_of(const struct tree *t, const struct tree_callable *k)
@@ -51,7 +59,7 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
                uint64_t children, uint64_t *agreed_out, struct pto_error *error)
 {
     struct tree_request request[TREE_CHILDREN_MAX] = { { .next = NULL } };
-    uint64_t deadline_ns = os_now_ns() + ANSWER_NS;
+    uint64_t deadline_ns = control_deadline(t);
     struct record_part part = { load, load != NULL ? sizeof(*load) : 0 };
     int status = PTO_OK;
 
@@ -83,7 +91,8 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
             continue;
         if (tree_await(t, is_answered, &request[i], deadline_ns) < 0) {
             request[i].status = PTO_ETIMEOUT;
-            snprintf(request[i].text, sizeof(request[i].text), "no answer within 60 s");
+            snprintf(request[i].text, sizeof(request[i].text), "no answer within %.3f s",
+                     (double)t->params.control_timeout_ns / 1e9);
         }
         while (*link != &request[i])
             link = &(*link)->next;
@@ -223,7 +232,7 @@ static struct tree_callable *find_equal(struct tree *t, const struct digest *dig
         struct tree_callable *k = &t->callable[i];
 
         if (k->users != 0 && digest_is_equal(&k->digest, digest)) {
-            (void)tree_await(t, is_settled, k, os_now_ns() + ANSWER_NS);
+            (void)tree_await(t, is_settled, k, control_deadline(t));
             if (k->users != 0 && k->is_settled && digest_is_equal(&k->digest, digest))
                 return k;
         }

@@ -32,13 +32,15 @@ static bool has_news(void *context)
 /* Until something happens. The lock is left meanwhile. False: the deadline has passed. */
 static bool await_news(struct tree *t, uint64_t deadline_ns)
 {
+    uint64_t late_ns = tree_deadline(t);
     struct look l = { t, a32_load_relaxed(&t->changes) }; /* under the lock */
     bool is_there;
 
     pthread_mutex_unlock(&t->lock);
-    is_there = bell_await(&t->shared->bell, has_news, &l, t->patience, deadline_ns);
+    is_there = bell_await(&t->shared->bell, has_news, &l, t->patience,
+                          late_ns < deadline_ns ? late_ns : deadline_ns);
     pthread_mutex_lock(&t->lock);
-    return is_there;
+    return is_there || late_ns < deadline_ns;
 }
 
 /* Nobody waits any more, but there is something to be driven. */
@@ -128,6 +130,7 @@ void tree_run_ended(struct tree_run *run)
         link = &(*link)->next;
     *link = run->next;
     tree_domains_of_run(t, run);
+    tree_run_set_time(run, 0);
     run->report.ns = os_now_ns() - run->begin_ns;
     a32_store_release(&run->has_ended, 1); /* whoever frees it now waits for the lock */
     if (run->event >= 0)
@@ -189,6 +192,7 @@ static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *co
         goto unlock;
     run->builder = pthread_self();
     run->begin_ns = os_now_ns();
+    tree_run_begin_time(run);
     run->is_building = true;
     run->next = t->runs;
     t->runs = run;

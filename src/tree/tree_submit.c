@@ -296,7 +296,8 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
                                                .group = group,
                                                .callable = (uint32_t)(k - t->callable),
                                                .child = -1,
-                                               .children = children };
+                                               .children = children,
+                                               .timeout_ns = run->task_timeout_ns };
     k->tasks++;
     run->live++;
     run->report.tasks++;

@@ -16,6 +16,7 @@
 #include "base/sized.h"
 #include "base/spawn.h"
 #include "host/handle.h"
+#include "pto/run.h"
 #include "tree/tree.h"
 
 enum { ATTEMPTS = 8 }; /* of finding addresses that are free in all processes */
@@ -106,6 +107,10 @@ static int check_params(const struct pto_worker_params *given, struct pto_worker
         return error_tell(error, PTO_EINVAL, "a worker needs %llu MiB of memory", MEMORY_MIN >> 20);
     if (params->startup_timeout_ns == 0)
         params->startup_timeout_ns = PTO_WORKER_STARTUP_DEFAULT_NS;
+    if (params->task_timeout_ns == 0)
+        params->task_timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
+    if (params->control_timeout_ns == 0)
+        params->control_timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
     if (params->chip_workers == 0 && params->chip_count != 0)
         params->chip_workers = cpus > params->chip_count ? cpus / params->chip_count : 1;
     return PTO_OK;
@@ -289,6 +294,12 @@ static void give_up(struct tree_child *c)
     tree_child_kill(c);
 }
 
+/* Nothing is left of the process that was killed. */
+static bool is_gone(void *context)
+{
+    return ((const struct tree_child *)context)->state != CHILD_BROKEN;
+}
+
 int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_error *error)
 {
     int status;
@@ -299,7 +310,7 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
     if (child >= t->child_count)
         return error_tell(error, PTO_EINVAL, "there is no child %u", child);
     pthread_mutex_lock(&t->lock);
-    tree_drive(t);
+    (void)tree_await(t, is_gone, &t->child[child], os_now_ns() + t->params.startup_timeout_ns);
     if (t->child[child].state != CHILD_DEAD)
         status = error_tell(error, PTO_EBUSY, "child %u is alive, or about to be", child);
     else

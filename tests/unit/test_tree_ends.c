@@ -290,6 +290,142 @@ static void a_child_that_is_stopped_does_not_stop_the_worker(void **state)
     assert_nothing_left(descriptors);
 }
 
+/* ---- what takes too long ---- */
+
+struct late {
+    struct one one;
+    uint64_t run_ns, task_ns;
+};
+
+static void submit_late(struct pto_level *level, void *context)
+{
+    struct late *x = context;
+
+    assert_int_equal(pto_level_set_timeout(level, x->run_ns), PTO_OK);
+    assert_int_equal(pto_level_set_task_timeout(level, x->task_ns), PTO_OK);
+    submit_one(level, &x->one);
+    submit_one(level, &x->one); /* it waits for the first */
+}
+
+/* A function that does not return: its child is killed, and can be opened anew. */
+static void a_task_that_does_not_end_is_ended(void **state)
+{
+    struct late x = { .one = { .count = 1, .children = PTO_ON(0) }, .task_ns = 20 * MS };
+    struct one other = { .children = PTO_ON(0) };
+    int descriptors = count_descriptors();
+
+    (void)state;
+    open_worker(0, 2);
+    x.one.callable = register_sub("hold");
+    x.one.tensor[0] = numbers(make_numbers());
+    other.callable = register_sub("empty");
+    assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
+    assert_non_null(strstr(run_report.error.text, "SUB worker 0: callable 'hold'"));
+    assert_non_null(strstr(run_report.error.text, "its time-out, and the child was killed"));
+    assert_int_equal(run_report.child, 0);
+    assert_int_equal(run_report.failed, 1);
+    assert_int_equal(run_report.failed + run_report.skipped, run_report.tasks);
+    assert_int_equal(run(submit_one, &other), PTO_EPEER);
+    assert_non_null(strstr(run_report.error.text, "a task had not ended in time"));
+    reopen(0);
+    run_well(submit_one, &other);
+    close_worker();
+    assert_nothing_left(descriptors);
+}
+
+/* The same because the time of the run is over; nobody waits for it. */
+static void a_run_that_does_not_end_is_ended(void **state)
+{
+    struct late x = { .one = { .count = 1, .children = PTO_ON(0) }, .run_ns = 20 * MS };
+    struct one other = { .children = PTO_ON(1) };
+    struct pto_worker_run *handle;
+    struct pollfd on = { .events = POLLIN };
+
+    (void)state;
+    open_worker(0, 2);
+    x.one.callable = register_sub("hold");
+    x.one.tensor[0] = numbers(make_numbers());
+    other.callable = register_sub("empty");
+    assert_int_equal(pto_worker_launch(worker, submit_late, &x, &handle), PTO_OK);
+    on.fd = pto_worker_run_fd(handle);
+    assert_int_equal(poll(&on, 1, 60000), 1);
+    pto_worker_report_init(&run_report);
+    assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_ETIMEOUT);
+    assert_non_null(strstr(run_report.error.text, "the run was not over"));
+    assert_int_equal(run_report.done, 0);
+    run_well(submit_one, &other); /* a child that had nothing of it */
+    reopen(0);
+    x.run_ns = 60000 * MS; /* one that is not too long hurts nobody */
+    *(int *)pto_tensor_data(&x.one.tensor[0]) = 1;
+    run_well(submit_late, &x);
+    close_worker();
+}
+
+/* A chip ends the run itself, and says what hangs; its device is lost, and so is the child. */
+static void a_kernel_that_does_not_end_is_ended(void **state)
+{
+    static const char object[] =
+        "#include <pto/orch.h>\n"
+        "#include <pto/callable.h>\n"
+        "static void spin(int64_t *args) { (void)args; for (volatile int i = 0;; i++) ; }\n"
+        "static void orchestrate(struct pto_orch *o, const struct pto_entry *e)\n"
+        "{ (void)e; pto_aiv(o, 0); }\n"
+        "static const struct pto_kernel kernels[] = { { .name = \"spin\", .fn = spin, .core = "
+        "PTO_CORE_AIV } };\n"
+        "const struct pto_callable_params pto_callable = { .size = sizeof(pto_callable),\n"
+        "    .name = \"spinner\", .kernels = kernels, .kernel_count = 1, .orchestration = "
+        "orchestrate };\n";
+    struct late x = { .one = { .children = PTO_ON(0) }, .task_ns = 50 * MS };
+    struct bytes spinner = compile(object, "");
+    int descriptors = count_descriptors();
+
+    (void)state;
+    open_worker(1, 0);
+    x.one.callable = register_bytes(spinner, PTO_CHILD_CHIP, NULL);
+    assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
+    assert_non_null(strstr(run_report.error.text, "chip 0"));
+    await_death(0);
+    reopen(0);
+    assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
+    close_worker();
+    assert_nothing_left(descriptors);
+    free(spinner.at);
+}
+
+/* Who is stopped does not answer; the number is not used again, and another one is. */
+static void a_child_that_does_not_answer_is_told(void **state)
+{
+    struct pto_worker_params params;
+    struct pto_worker_callable callable;
+    struct pto_error error;
+    struct one one = { 0 };
+
+    (void)state;
+    pto_error_init(&error);
+    pto_worker_params_init(&params);
+    params.chip_count = 0;
+    params.sub_count = 2;
+    params.control_timeout_ns = 20 * MS;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
+    assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
+    pto_worker_callable_init(&callable);
+    callable.kind = PTO_CHILD_SUB;
+    callable.bytes = sub_object.at;
+    callable.byte_count = sub_object.size;
+    callable.symbol = "empty";
+    callable.error = &error;
+    assert_int_equal(pto_worker_register(worker, &callable, &one.callable), PTO_ETIMEOUT);
+    assert_non_null(strstr(error.text, "child 0: no answer"));
+    assert_int_equal(kill(child(0).pid, SIGKILL), 0);
+    await_death(0);
+    reopen(0);
+    one.callable = 0;
+    while (one.callable == 0) /* on a busy machine others may be late, too */
+        (void)pto_worker_register(worker, &callable, &one.callable);
+    run_well(submit_one, &one);
+    close_worker();
+}
+
 /* ---- the parent dies ---- */
 
 static void children_end_with_their_parent(void **state)
@@ -410,6 +546,10 @@ int main(int argc, char **argv)
         TEST(a_child_can_be_killed_at_any_moment),
         TEST(what_waits_for_a_dead_child_ends),
         TEST(a_child_that_is_stopped_does_not_stop_the_worker),
+        TEST(a_task_that_does_not_end_is_ended),
+        TEST(a_run_that_does_not_end_is_ended),
+        TEST(a_kernel_that_does_not_end_is_ended),
+        TEST(a_child_that_does_not_answer_is_told),
         TEST(children_end_with_their_parent),
         TEST(a_fork_has_no_part_in_the_worker),
         TEST(many_runs_leave_nothing),

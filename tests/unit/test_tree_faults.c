@@ -1,0 +1,590 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Faults of workers of level 3, at every message. A play is a process that opens a worker with a
+ * chip and two SUB workers, registers, runs tasks and a group, unregisters and closes. Its children
+ * are this program: one of them is killed, or stops, or kills its parent, when it has read
+ * its message i, or when it has answered it, for every i. A child that was killed ends what
+ * waits for it although no time-out comes near; one that stops ends it by its time-out. Then
+ * the dead are opened anew, all of it is done once more, and nothing is left of anybody.
+ *
+ * With an argument, all of it; else one play in seven, others in each row of the three.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "tree/child.h"
+
+#include "tests/unit/tree_test.h"
+
+enum {
+    CHIPS = 1,
+    SUBS = 2,
+    CHILDREN = CHIPS + SUBS,
+    PLAYS_MAX = 256,
+    LONG_MS = 60000, /* nobody waits for it */
+    SOON_MS = 10000, /* in which a death is noticed, on a busy machine */
+    SUM = 1,         /* of the callables */
+};
+enum fault { FAULT_NONE, FAULT_KILL, FAULT_STOP, FAULT_PARENT };
+static const char *const fault_name[] = { "nothing happens to", "is killed", "stops",
+                                          "kills its parent" };
+
+struct play {
+    enum fault fault;
+    uint32_t victim;
+    uint64_t number;
+    bool is_done; /* when it has answered */
+    uint32_t token;
+    char folder[96];
+    pid_t pid;
+    /* What the process of the play leaves. */
+    int status;       /* of the first call that failed */
+    uint64_t ns;      /* when it returned */
+    int step;         /* which it was */
+    int32_t children; /* bits of those that had to be opened anew */
+    char text[512];
+    char wrong[256];
+};
+
+static struct bytes add_artefact;
+static uint64_t messages[CHILDREN]; /* that each child gets without faults */
+static uint64_t slowest_ns;         /* death to error */
+
+#define MUST(p, condition)                                                                         \
+    do {                                                                                           \
+        if (!(condition) && (p)->wrong[0] == '\0')                                                 \
+            snprintf((p)->wrong, sizeof((p)->wrong), "line %d: not so: %s", __LINE__, #condition); \
+    } while (0)
+
+/* ---- a child ---- */
+
+struct order {
+    int fault;
+    unsigned victim, is_done;
+    unsigned long number;
+};
+
+/* When something happens to a child, and how many messages each has had. */
+static void write_number(const char *name, uint32_t child, uint64_t value)
+{
+    char path[128], text[32];
+
+    snprintf(path, sizeof(path), "%s/%s%u", getenv("TMPDIR"), name, child);
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+    (void)file_write(path, text, strlen(text));
+}
+
+static uint64_t read_number(const char *folder, const char *name, uint32_t child)
+{
+    char path[128], *text;
+    size_t size;
+    uint64_t value;
+
+    snprintf(path, sizeof(path), "%s/%s%u", folder, name, child);
+    if (file_read(path, 32, &text, &size) < 0)
+        return 0;
+    value = strtoull(text, NULL, 10);
+    free(text);
+    (void)unlink(path);
+    return value;
+}
+
+static void at_message(void *context, uint32_t child, uint64_t number, bool is_done)
+{
+    const struct order *o = context;
+
+    if (o->fault == FAULT_NONE)
+        write_number("count", child, number);
+    if (child != o->victim || number != o->number || is_done != (o->is_done != 0))
+        return;
+    write_number("when", child, now_ns());
+    if (o->fault == FAULT_KILL)
+        (void)raise(SIGKILL);
+    if (o->fault == FAULT_STOP)
+        (void)raise(SIGSTOP);
+    if (o->fault == FAULT_PARENT)
+        (void)kill(getppid(), SIGKILL);
+}
+
+static int run_child(void)
+{
+    const char *text = getenv("PTO_TEST_FAULT");
+    struct order o = { .victim = CHILDREN };
+    const struct child_watch watch = { at_message, &o };
+
+    if (text == NULL ||
+        sscanf(text, "%d %u %lu %u", &o.fault, &o.victim, &o.number, &o.is_done) != 4)
+        return child_serve(NULL);
+    return child_serve(&watch);
+}
+
+/* ---- the scenario ---- */
+
+struct stage {
+    struct play *play;
+    uint64_t callable[3];
+    int *a, *b, *f, *word;
+};
+
+static void orchestrate(struct pto_level *level, void *context)
+{
+    const struct stage *s = context;
+    const uint32_t shape[] = { COUNT }, group[] = { 1, 2 };
+    struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_INT32);
+    struct pto_tensor a = numbers(s->a), b = numbers(s->b), f = numbers(s->f);
+    struct pto_tensor word = numbers(s->word);
+    struct pto_args args[2];
+
+    for (int i = 0; i < 2; i++) {
+        struct pto_outputs half;
+
+        pto_args_init(&args[0]);
+        pto_add_input(&args[0], &a);
+        pto_add_input(&args[0], &b);
+        pto_add_output(&args[0], &info);
+        half = pto_level_submit(level, s->callable[0], PTO_ON(0), &args[0]);
+        if (half.count != 1)
+            return;
+        pto_args_init(&args[0]);
+        pto_add_input(&args[0], half.tensor);
+        pto_add_inout(&args[0], &f);
+        (void)pto_level_submit(level, s->callable[SUM], PTO_ON(1 + i), &args[0]);
+    }
+    for (int i = 0; i < 2; i++) { /* they wait for each other */
+        pto_args_init(&args[i]);
+        pto_args_add(&args[i], &word, PTO_TAG_NO_DEP);
+        pto_add_input(&args[i], &f);
+        pto_add_scalar(&args[i], 2);
+    }
+    (void)pto_level_submit_group(level, s->callable[2], group, args, 2, NULL);
+}
+
+static int open_play(struct play *p)
+{
+    static const char *const self[] = { "/proc/self/exe", "child", NULL };
+    struct pto_worker_params params;
+    struct pto_error error;
+    int status;
+
+    pto_error_init(&error);
+    pto_worker_params_init(&params);
+    params.platform = "a2a3sim";
+    params.clusters = params.chip_workers = 1;
+    params.sub_count = SUBS;
+    params.memory_max = 1ull << 30;
+    params.child_program = self;
+    params.startup_timeout_ns = (p->fault == FAULT_STOP ? 3000 : LONG_MS) * MS;
+    params.task_timeout_ns = params.control_timeout_ns =
+        (p->fault == FAULT_STOP ? 2000 : LONG_MS) * MS;
+    params.error = &error;
+    status = pto_worker_open(&params, &worker);
+    if (status < 0)
+        snprintf(p->text, sizeof(p->text), "%s", error.text);
+    return status;
+}
+
+static int register_one(struct play *p, struct stage *s, int which)
+{
+    static const char *const symbol[] = { NULL, "sum", "meet" };
+    struct pto_worker_callable params;
+    struct pto_error error;
+    int status;
+
+    pto_error_init(&error);
+    pto_worker_callable_init(&params);
+    params.kind = which == 0 ? PTO_CHILD_CHIP : PTO_CHILD_SUB;
+    params.bytes = which == 0 ? add_artefact.at : sub_object.at;
+    params.byte_count = which == 0 ? add_artefact.size : sub_object.size;
+    params.symbol = symbol[which];
+    params.error = &error;
+    status = pto_worker_register(worker, &params, &s->callable[which]);
+    if (status < 0)
+        snprintf(p->text, sizeof(p->text), "%s", error.text);
+    return status;
+}
+
+static int run_stage(struct play *p, struct stage *s)
+{
+    int status;
+
+    for (int i = 0; i < COUNT; i++)
+        s->a[i] = i, s->b[i] = 7, s->f[i] = 0;
+    s->word[0] = 0;
+    status = run(orchestrate, s);
+    if (status < 0)
+        snprintf(p->text, sizeof(p->text), "%s", run_report.error.text);
+    MUST(p, run_report.done + run_report.failed + run_report.skipped == run_report.tasks);
+    for (int i = 0; i < COUNT && status >= 0; i++)
+        MUST(p, s->f[i] == i + 7); /* the second sum is of the same input */
+    return status;
+}
+
+/* What is done before and after a fault. Returns the first error, and p->step. */
+static int act(struct play *p, struct stage *s)
+{
+    int status = PTO_OK;
+
+    for (int i = 0; i < 3 && status >= 0; i++, p->step++)
+        status = register_one(p, s, i);
+    for (int i = 0; i < 2 && status >= 0; i++, p->step++)
+        status = run_stage(p, s);
+    for (int i = 0; i < 3 && status >= 0; i++, p->step++)
+        status = pto_worker_unregister(worker, s->callable[i]);
+    return status;
+}
+
+static struct pto_child_info child(uint32_t index)
+{
+    struct pto_child_info info;
+
+    pto_child_info_init(&info);
+    (void)pto_worker_child(worker, index, &info);
+    return info;
+}
+
+/* Kills the one that only stopped, and opens the dead anew. */
+static void recover(struct play *p)
+{
+    uint64_t end = now_ns() + LONG_MS * MS;
+    struct pto_error error;
+
+    if (p->fault == FAULT_STOP && child(p->victim).state == PTO_CHILD_READY)
+        (void)kill(child(p->victim).pid, SIGKILL);
+    while (child(p->victim).state == PTO_CHILD_READY && now_ns() < end)
+        nap_ns(MS);
+    for (uint32_t i = 0; i < CHILDREN; i++) {
+        pto_error_init(&error);
+        if (child(i).state == PTO_CHILD_READY)
+            continue;
+        p->children |= 1 << i;
+        if (pto_worker_reopen(worker, i, &error) < 0 && p->wrong[0] == '\0')
+            snprintf(p->wrong, sizeof(p->wrong), "child %u is not opened anew: %.200s", i,
+                     error.text);
+    }
+}
+
+static uint32_t count_entries(const char *folder)
+{
+    DIR *list = opendir(folder);
+    uint32_t count = 0;
+
+    while (list != NULL && readdir(list) != NULL)
+        count++;
+    if (list != NULL)
+        closedir(list);
+    return count;
+}
+
+static bool has_mapping(const char *text)
+{
+    char *maps = NULL;
+    size_t size;
+    bool is_found = file_read("/proc/self/maps", 1 << 24, &maps, &size) >= 0 &&
+                    memmem(maps, size, text, strlen(text)) != NULL;
+
+    free(maps);
+    return is_found;
+}
+
+static void make_memory(struct stage *s)
+{
+    s->a = make_numbers();
+    s->b = make_numbers();
+    s->f = make_numbers();
+    s->word = make_numbers();
+}
+
+static void unregister_rest(const struct stage *s)
+{
+    for (int i = 0; i < 3; i++)
+        (void)pto_worker_unregister(worker, s->callable[i]);
+}
+
+static void perform(struct play *p)
+{
+    struct stage s = { .play = p };
+    uint32_t files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+    bool is_open;
+
+    p->status = open_play(p);
+    is_open = p->status >= 0;
+    if (is_open) {
+        make_memory(&s);
+        p->step = 1;
+        p->status = act(p, &s);
+    }
+    p->ns = now_ns();
+    (void)unsetenv("PTO_TEST_FAULT");
+    if (is_open && p->status < 0) {
+        recover(p);
+        unregister_rest(&s);
+        MUST(p, act(p, &s) == PTO_OK);
+    }
+    if (is_open)
+        MUST(p, pto_worker_close(worker) == PTO_OK);
+    /* The next one, which also removes files of those that were killed. */
+    MUST(p, open_play(p) == PTO_OK);
+    make_memory(&s);
+    MUST(p, act(p, &s) == PTO_OK);
+    MUST(p, pto_worker_close(worker) == PTO_OK);
+    MUST(p, count_entries("/proc/self/fd") == files);
+    MUST(p, count_entries("/proc/self/task") == threads);
+    MUST(p, !has_mapping("pto-worker"));
+    MUST(p, waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
+}
+
+/* ---- plays ---- */
+
+static void start_play(struct play *p)
+{
+    char order[64], token[32];
+    pid_t pid;
+
+    snprintf(p->folder, sizeof(p->folder), "%s/play%u", folder, p->token);
+    assert_int_equal(mkdir(p->folder, 0700), 0);
+    pid = fork(); /* the play is in memory that both have */
+    assert_true(pid >= 0);
+    if (pid != 0) {
+        p->pid = pid;
+        return;
+    }
+    alarm(HANG_SECONDS);
+    snprintf(order, sizeof(order), "%d %u %llu %d", (int)p->fault, p->victim,
+             (unsigned long long)p->number, p->is_done);
+    snprintf(token, sizeof(token), "%d.%u", (int)getppid(), p->token);
+    (void)setenv("PTO_TEST_FAULT", order, 1);
+    (void)setenv("PTO_TEST_TOKEN", token, 1);
+    (void)setenv("TMPDIR", p->folder, 1);
+    perform(p);
+    _exit(0);
+}
+
+/* Processes that have the token of the play in their environment. */
+static uint32_t count_processes(const struct play *p)
+{
+    DIR *list = opendir("/proc");
+    char token[64];
+    uint32_t count = 0;
+
+    snprintf(token, sizeof(token), "PTO_TEST_TOKEN=%d.%u", (int)getpid(), p->token);
+    for (struct dirent *e = readdir(list); e != NULL; e = readdir(list)) {
+        char path[300], *text;
+        size_t size;
+
+        snprintf(path, sizeof(path), "/proc/%s/environ", e->d_name);
+        if (e->d_name[0] < '1' || e->d_name[0] > '9' || file_read(path, 1 << 20, &text, &size) < 0)
+            continue;
+        count += memmem(text, size, token, strlen(token) + 1) != NULL;
+        free(text);
+    }
+    closedir(list);
+    return count;
+}
+
+static bool are_gone(const struct play *p, uint64_t ms)
+{
+    uint64_t end = now_ns() + ms * MS;
+
+    while (count_processes(p) != 0) {
+        if (now_ns() > end)
+            return false;
+        nap_ns(MS);
+    }
+    return true;
+}
+
+static void note_time(struct play *p, uint64_t from, uint64_t until)
+{
+    if (from == 0 || until < from)
+        return;
+    if (until - from > slowest_ns)
+        slowest_ns = until - from;
+    MUST(p, until - from < SOON_MS * MS);
+}
+
+static bool is_after_last_task(const struct play *p)
+{
+    /* Behind its tasks it gets what it has to unload, and the end. */
+    uint64_t last = messages[p->victim] - (p->victim == 0 ? 1 : 2) - 1;
+
+    return p->number > last || (p->number == last && p->is_done);
+}
+
+static void check_outcome(struct play *p, uint64_t when)
+{
+    char name[32];
+
+    if (p->fault == FAULT_NONE) {
+        MUST(p, p->status == PTO_OK);
+        return;
+    }
+    if (p->number < messages[p->victim])
+        MUST(p, when != 0); /* it did happen */
+    if (is_after_last_task(p)) {
+        MUST(p, p->status == PTO_OK);
+        return;
+    }
+    MUST(p, p->status == (p->fault == FAULT_KILL ? PTO_EPEER : PTO_ETIMEOUT));
+    snprintf(name, sizeof(name), " %u", p->victim);
+    MUST(p, strstr(p->text, name) != NULL); /* child 1, SUB worker 1 */
+    if (p->fault == FAULT_KILL)
+        note_time(p, when, p->ns);
+}
+
+/* What its parent's death left: nothing, and the next one works. */
+static void check_orphans(struct play *p, uint64_t when)
+{
+    MUST(p, are_gone(p, SOON_MS));
+    note_time(p, when, now_ns());
+    *p = (struct play){ .token = p->token + PLAYS_MAX };
+    start_play(p);
+}
+
+static void end_play(struct play *p, char *text, size_t size)
+{
+    struct play was = *p;
+    bool is_empty;
+    int code;
+
+    assert_int_equal(waitpid(p->pid, &code, 0), p->pid);
+    if (p->fault == FAULT_PARENT) {
+        uint64_t when = read_number(was.folder, "when", p->victim);
+
+        MUST(&was, !WIFEXITED(code) || when == 0);
+        if (WIFSIGNALED(code)) {
+            check_orphans(p, when);
+            assert_int_equal(waitpid(p->pid, &code, 0), p->pid);
+        }
+    } else {
+        check_outcome(p, read_number(p->folder, "when", p->victim));
+    }
+    MUST(p, code == 0);
+    MUST(p, are_gone(p, SOON_MS));
+    for (uint32_t i = 0; i < CHILDREN; i++) {
+        uint64_t count = read_number(p->folder, "count", i);
+
+        if (was.fault == FAULT_NONE)
+            messages[i] = count;
+    }
+    is_empty = rmdir(p->folder) == 0;
+    MUST(p, is_empty || was.fault == FAULT_PARENT);
+    if (p->wrong[0] != '\0' || was.wrong[0] != '\0')
+        snprintf(text + strlen(text), size - strlen(text),
+                 "\nchild %u %s %s message %llu of %llu:\n  %s%s\n  step %d: %s: %s", was.victim,
+                 fault_name[was.fault], was.is_done ? "after" : "at",
+                 (unsigned long long)was.number, (unsigned long long)messages[was.victim],
+                 was.wrong, p->wrong, p->step, pto_strerror(p->status), p->text);
+}
+
+static bool is_whole; /* all of it */
+
+static void sweep(enum fault fault, uint32_t at_a_time)
+{
+    static char text[16384];
+    struct play *plays = mmap(NULL, sizeof(*plays) * PLAYS_MAX, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    static uint32_t token = 1;
+    uint32_t count = 0, begin = 0, each = is_whole ? 1 : 7;
+
+    assert_true(plays != MAP_FAILED);
+    text[0] = '\0';
+    slowest_ns = 0;
+    for (uint32_t victim = 0; victim < CHILDREN; victim++)
+        for (uint64_t point = 0; point <= 2 * messages[victim]; point++)
+            if ((point + victim + fault) % each == 0)
+                plays[count++] = (struct play){ .fault = fault,
+                                                .victim = victim,
+                                                .number = point / 2,
+                                                .is_done = point % 2 != 0,
+                                                .token = token++ };
+    for (uint32_t i = 0; i < count; i++) {
+        if (i - begin == at_a_time)
+            end_play(&plays[begin++], text, sizeof(text));
+        start_play(&plays[i]);
+    }
+    while (begin < count)
+        end_play(&plays[begin++], text, sizeof(text));
+    print_message("%u plays, the slowest %.1f ms\n", count, (double)slowest_ns / 1e6);
+    munmap(plays, sizeof(*plays) * PLAYS_MAX);
+    if (text[0] != '\0')
+        fail_msg("%s", text);
+}
+
+static void without_faults_it_works(void **state)
+{
+    static char text[1024];
+    struct play *p =
+        mmap(NULL, sizeof(*p), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    (void)state;
+    *p = (struct play){ .victim = 0 };
+    start_play(p);
+    end_play(p, text, sizeof(text));
+    if (text[0] != '\0')
+        fail_msg("%s", text);
+    for (uint32_t i = 0; i < CHILDREN; i++)
+        assert_true(messages[i] >= 6);
+    munmap(p, sizeof(*p));
+}
+
+static void a_child_is_killed_at_any_message(void **state)
+{
+    (void)state;
+    sweep(FAULT_KILL, 2);
+}
+
+static void a_child_stops_at_any_message(void **state)
+{
+    (void)state;
+    sweep(FAULT_STOP, 8);
+}
+
+static void the_parent_is_killed_at_any_message(void **state)
+{
+    (void)state;
+    sweep(FAULT_PARENT, 2);
+}
+
+static int set_up(void **state)
+{
+    struct recipe recipe;
+
+    if (make_folder(state) != 0)
+        return -1;
+    sub_object = compile(sub_text, "");
+    recipe = make_recipe(ADD);
+    add_artefact = make_artefact(&recipe);
+    free_recipe(&recipe);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(sub_object.at);
+    free(add_artefact.at);
+    return remove_folder(state);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(without_faults_it_works),
+        TEST(a_child_is_killed_at_any_message),
+        TEST(a_child_stops_at_any_message),
+        TEST(the_parent_is_killed_at_any_message),
+    };
+
+    if (argc == 2 && strcmp(argv[1], "child") == 0)
+        return run_child();
+    is_whole = argc == 2 && strcmp(argv[1], "whole") == 0;
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
