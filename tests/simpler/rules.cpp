@@ -66,6 +66,68 @@ void polling(const ChipTaskArgs &entry)
     __atomic_store_n(counter + 1, 1, __ATOMIC_RELEASE);
 }
 
+// A gang on every cluster, so that each of its cores runs once: the test knows their numbers.
+static void use_cores(const ChipTaskArgs &entry, const MixedKernels &kernels, int32_t count)
+{
+    Task task(entry.tensor(0).ref(), entry.tensor(0).ref(), COUNT, 1);
+
+    set_blocks(task, static_cast<int16_t>(count));
+    task.launch_spec.set_require_sync_start(true);
+    rt_submit_task(kernels, task);
+}
+
+void cores_of_lanes(const ChipTaskArgs &entry)
+{
+    use_cores(entry, { ON_AIC, ON_AIV, ON_AIV }, rt_available_cluster_count());
+}
+
+void cores_of_first_lanes(const ChipTaskArgs &entry)
+{
+    use_cores(entry, { ON_AIC, ON_AIV, INVALID_KERNEL_ID }, rt_available_cluster_count());
+}
+
+void cores_of_second_lanes(const ChipTaskArgs &entry)
+{
+    use_cores(entry, { ON_AIC, INVALID_KERNEL_ID, ON_AIV }, rt_available_cluster_count());
+}
+
+void cores_of_vectors(const ChipTaskArgs &entry)
+{
+    use_cores(entry, { INVALID_KERNEL_ID, ON_AIV, INVALID_KERNEL_ID }, rt_available_aiv_count());
+}
+
+void cores_of_cubes(const ChipTaskArgs &entry)
+{
+    use_cores(entry, { ON_AIC, INVALID_KERNEL_ID, INVALID_KERNEL_ID }, rt_available_cluster_count());
+}
+
+// All cores are held while ordinary tasks, one with lanes and a gang become ready, in this order.
+// They leave their turns in [8], [9] and [10].
+void priorities(const ChipTaskArgs &entry)
+{
+    const MixedKernels lanes = { ON_AIC, ON_AIV, ON_AIV };
+    const ChipTensor &t = entry.tensor(0).ref();
+    const auto clusters = static_cast<int16_t>(rt_available_cluster_count());
+    int32_t *word = t.data_as<int32_t>() + t.start_offset;
+    ChipTensor turns = part(t, 2, 1), to[3] = { part(t, 8, 1), part(t, 9, 1), part(t, 10, 1) };
+    Task hold(t, t, HOLD, 0, TensorArgType::NO_DEP);
+    Task ordinary(to[0], turns, TURN, 0, TensorArgType::NO_DEP);
+    Task mixed(to[1], turns, TURN, 0, TensorArgType::NO_DEP);
+    Task gang(to[2], turns, TURN, 0, TensorArgType::NO_DEP);
+
+    set_blocks(hold, clusters);
+    hold.launch_spec.set_require_sync_start(true);
+    rt_submit_task(lanes, hold);
+    for (int i = 0; i < 8; i++)
+        ordinary.run();
+    set_blocks(mixed, clusters);
+    rt_submit_task(lanes, mixed);
+    set_blocks(gang, static_cast<int16_t>(2 * clusters));
+    gang.launch_spec.set_require_sync_start(true);
+    gang.run();
+    __atomic_store_n(word + 1, 1, __ATOMIC_RELEASE);
+}
+
 // Elements are sign-extended; one without storage does not count.
 void predicates(const ChipTaskArgs &entry)
 {
@@ -467,6 +529,35 @@ static void nest(int depth)
 void fill_window(const ChipTaskArgs &)
 {
     nest(8);
+}
+
+// Every ring is full: the rings notice before the table of the scopes' tasks would, so nothing but
+// an orchestration reports what follows.
+static void fill_ring(int depth)
+{
+    CoreTaskArgs args;
+
+    PTO2_SCOPE()
+    {
+        for (int i = 0; i < 3 && !rt_is_fatal(); i++)
+            rt_submit_dummy_task(args);
+        if (depth < 4)
+            fill_ring(depth + 1);
+    }
+}
+
+void fill_every_ring(const ChipTaskArgs &)
+{
+    CoreTaskArgs args;
+
+    for (int i = 0; i < 3; i++)
+        rt_submit_dummy_task(args);
+    fill_ring(1);
+}
+
+void report_scope_tasks(const ChipTaskArgs &)
+{
+    rt_report_fatal(PTO2_ERROR_SCOPE_TASKS_OVERFLOW, "%d tasks in scopes", 12);
 }
 
 // A task is kept while its scope is open or another task retains it; here until the counter

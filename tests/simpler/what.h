@@ -11,6 +11,7 @@ enum what {
     LANE,  /* to[value] = lane + 1, by an AIV */
     MEET,  /* waits until `value` blocks have counted in to[0] */
     HOLD,  /* counts in to[0], waits until to[1] is set */
+    TURN,  /* from[0] counts; the first of a task's executions leaves the count in to[0] */
     DEFER  /* completes when to[0] is at least 1; the value may be one of these */
 };
 

@@ -45,6 +45,13 @@ static void hold(int32_t *counter)
         SPIN_WAIT_HINT();
 }
 
+static void take_turn(int32_t *to, int32_t *counter)
+{
+    int32_t none = 0, turn = __atomic_add_fetch(counter, 1, __ATOMIC_ACQ_REL);
+
+    (void)__atomic_compare_exchange_n(to, &none, turn, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
 static void defer(int64_t *args, int32_t *counter, int32_t value)
 {
     AsyncCtx ctx = get_async_ctx(args);
@@ -85,6 +92,8 @@ extern "C" __aicore__ void kernel_entry(__gm__ int64_t *args)
         meet(first(to), value);
     else if (what == HOLD)
         hold(first(to));
+    else if (what == TURN)
+        take_turn(first(to), first(from));
     else if (what == DEFER)
         defer(args, first(to), value);
 }

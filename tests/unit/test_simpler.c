@@ -298,6 +298,66 @@ static void tasks_do_what_they_did(void **state)
         }
 }
 
+/* Cluster c of n has the AIC c and the AIVs n + 2c and n + 2c + 1. */
+static void lanes_have_the_cores_of_the_reference(void **state)
+{
+    static const struct {
+        const char *entry;
+        uint32_t lane[3]; /* AIC, AIV0, AIV1: executions of each of its cores */
+    } uses[] = { { "cores_of_lanes", { 1, 1, 1 } },
+                 { "cores_of_first_lanes", { 1, 1, 0 } },
+                 { "cores_of_second_lanes", { 1, 0, 1 } },
+                 { "cores_of_vectors", { 0, 1, 1 } },
+                 { "cores_of_cubes", { 1, 0, 0 } } };
+
+    (void)state;
+    for (int i = 0; i < BUILDS; i++)
+        for (size_t u = 0; u < sizeof(uses) / sizeof(uses[0]); u++) {
+            const uint32_t *lane = uses[u].lane;
+            struct trial t;
+            uint32_t clusters;
+
+            init_trial(&t, &builds[i]);
+            expect(&builds[i], uses[u].entry, run(&builds[i], uses[u].entry, &t), PTO_OK, &t);
+            clusters = t.report.core_count / 3;
+            assert_int_equal(t.memory[0], clusters * (lane[0] + lane[1] + lane[2]));
+            for (uint32_t core = 0; core < 3 * clusters; core++) {
+                uint32_t wanted = core < clusters ? lane[0] : lane[1 + (core - clusters) % 2];
+
+                if (t.report.core_tasks[core] != wanted)
+                    fail_msg("%s on %s, %s: core %u ran %u times, not %u", uses[u].entry,
+                             builds[i].platform, pto_mode_name(builds[i].mode), core,
+                             t.report.core_tasks[core], wanted);
+            }
+        }
+}
+
+/*
+ * Gangs, then lanes, then the others, although they were submitted in the opposite order. If the
+ * machine has no time for those who hold the cores, that rule lapses, so it may take some runs.
+ */
+static void gangs_go_first_and_then_lanes(void **state)
+{
+    enum { ATTEMPTS = 50 };
+
+    (void)state;
+    for (int i = 0; i < BUILDS; i++) {
+        bool is_seen = false;
+        struct trial t;
+
+        for (int a = 0; a < ATTEMPTS && !is_seen; a++) {
+            init_trial(&t, &builds[i]);
+            expect(&builds[i], "priorities", run(&builds[i], "priorities", &t), PTO_OK, &t);
+            assert_true(t.memory[8] != 0 && t.memory[9] != 0 && t.memory[10] != 0);
+            is_seen = t.memory[10] < t.memory[9] && t.memory[9] < t.memory[8];
+        }
+        if (!is_seen)
+            fail_msg("on %s, %s: ordinary tasks came as number %d, lanes as %d, a gang as %d",
+                     builds[i].platform, pto_mode_name(builds[i].mode), t.memory[8], t.memory[9],
+                     t.memory[10]);
+    }
+}
+
 static bool note_edge(void *context, uint64_t before, uint64_t after)
 {
     char *edges = context;
@@ -408,6 +468,8 @@ static void failures_have_the_codes_of_the_reference(void **state)
         { .entry = "fill_dependencies", { 0, -4 }, NULL, .limits = PTO_LIMITS_REFERENCE },
         { .entry = "fill_scope", { -1, -3 }, NULL, .window = 4 },
         { .entry = "fill_window", { -3, -3 }, NULL, .window = 4 },
+        { .entry = "fill_every_ring", { -3, -3 }, NULL, .window = 4 },
+        { .entry = "report_scope_tasks", { -10, -10 }, "12 tasks in scopes" },
         { .entry = "fill_heap", { -2, -2 }, NULL, .heap = 1024 },
         { .entry = "fill_dependencies", { -4, -4 }, NULL, .pool = 4 },
         { .entry = "fill_dependencies", { 0, 0 } },
@@ -504,6 +566,8 @@ int main(void)
         cmocka_unit_test(lines_of_log_have_a_level_and_a_threshold),
         cmocka_unit_test(the_configuration_counts_when_tasks_are_streamed),
         cmocka_unit_test(tasks_do_what_they_did),
+        cmocka_unit_test(lanes_have_the_cores_of_the_reference),
+        cmocka_unit_test(gangs_go_first_and_then_lanes),
         cmocka_unit_test(dependencies_are_those_of_the_reference),
         cmocka_unit_test(other_rules_can_be_asked_for),
         cmocka_unit_test(failures_have_the_codes_of_the_reference),
