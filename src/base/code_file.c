@@ -23,21 +23,25 @@
 #include "base/file.h"
 #include "pto/status.h"
 
-#define FOLDER_PREFIX "pto-code-"
-
 enum {
     NAME_MAX_BYTES = 64,
     YOUNG_SECONDS = 60,   /* its process may not have locked it yet */
     CORE_SECONDS = 86400, /* for somebody to look at a core file */
 };
 
-static struct {
+struct folder {
+    const char *prefix;
     char path[PATH_MAX]; /* empty: there is none */
     pid_t owner;         /* a child has a folder of its own */
     int lock;            /* the folder, locked while its process lives; -1: it is the user's */
     uint32_t count;      /* files in it */
-    uint64_t created;    /* ever */
-} folder = { .lock = -1 };
+};
+
+static struct folder folders[CODE_KINDS] = {
+    [CODE_PLAIN] = { .prefix = "pto-code-", .lock = -1 },
+    [CODE_SIMPLER] = { .prefix = "orch_so_pto-", .lock = -1 },
+};
+static uint64_t created; /* files, ever */
 
 static const char *temporary_folder(void)
 {
@@ -96,14 +100,14 @@ static void remove_left_one(int where, const char *name, time_t before)
     (void)unlinkat(where, name, AT_REMOVEDIR);
 }
 
-static void remove_left(const char *place)
+/* Those whose names begin so. */
+static void remove_left(const char *prefix, time_t before)
 {
-    DIR *list = opendir(place);
-    time_t before = time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS);
+    DIR *list = opendir(temporary_folder());
     struct dirent *entry;
 
     while (list != NULL && (entry = readdir(list)) != NULL)
-        if (strncmp(entry->d_name, FOLDER_PREFIX, strlen(FOLDER_PREFIX)) == 0)
+        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
             remove_left_one(dirfd(list), entry->d_name, before);
     if (list != NULL)
         closedir(list);
@@ -111,79 +115,80 @@ static void remove_left(const char *place)
 
 void code_file_sweep(pid_t process)
 {
-    DIR *list = opendir(temporary_folder());
-    struct dirent *entry;
-    char prefix[64];
+    for (int kind = 0; kind < CODE_KINDS; kind++) {
+        char prefix[64];
 
-    snprintf(prefix, sizeof(prefix), FOLDER_PREFIX "%ld-", (long)process);
-    while (list != NULL && (entry = readdir(list)) != NULL)
-        if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
-            remove_left_one(dirfd(list), entry->d_name, INT64_MAX);
-    if (list != NULL)
-        closedir(list);
+        snprintf(prefix, sizeof(prefix), "%s%ld-", folders[kind].prefix, (long)process);
+        remove_left(prefix, INT64_MAX);
+    }
 }
 
 /* ---- the folder ---- */
 
-static bool use_chosen(const char *chosen)
+static bool use_chosen(struct folder *f, const char *chosen)
 {
-    if (file_make_folder(chosen) < 0 || realpath(chosen, folder.path) == NULL) {
-        folder.path[0] = '\0';
+    if (file_make_folder(chosen) < 0 || realpath(chosen, f->path) == NULL) {
+        f->path[0] = '\0';
         return false;
     }
     return true;
 }
 
-static bool make_folder(void)
+static bool make_folder(struct folder *f)
 {
-    const char *place = temporary_folder();
-
-    remove_left(place);
-    if (snprintf(folder.path, sizeof(folder.path), "%s/" FOLDER_PREFIX "%ld-XXXXXX", place,
-                 (long)getpid()) >= (int)sizeof(folder.path) ||
-        mkdtemp(folder.path) == NULL) {
-        folder.path[0] = '\0';
+    remove_left(f->prefix, time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS));
+    if (snprintf(f->path, sizeof(f->path), "%s/%s%ld-XXXXXX", temporary_folder(), f->prefix,
+                 (long)getpid()) >= (int)sizeof(f->path) ||
+        mkdtemp(f->path) == NULL) {
+        f->path[0] = '\0';
         return false;
     }
-    folder.lock = open(folder.path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (folder.lock < 0) {
+    f->lock = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (f->lock < 0) {
         int number = errno;
 
-        (void)rmdir(folder.path);
-        folder.path[0] = '\0';
+        (void)rmdir(f->path);
+        f->path[0] = '\0';
         errno = number;
         return false;
     }
-    (void)flock(folder.lock, LOCK_EX | LOCK_NB); /* not every file system can */
+    (void)flock(f->lock, LOCK_EX | LOCK_NB); /* not every file system can */
     return true;
 }
 
-static bool enter_folder(void)
+static bool enter_folder(struct folder *f)
 {
     const char *chosen = secure_getenv("PTO_CODE_DIR");
 
-    if (folder.path[0] != '\0' && folder.owner == getpid())
+    if (f->path[0] != '\0' && f->owner == getpid())
         return true;
-    if (folder.lock >= 0) /* the parent's: its own descriptor keeps the lock */
-        close(folder.lock);
-    folder.lock = -1;
-    folder.path[0] = '\0';
-    folder.count = 0;
-    folder.owner = getpid();
-    return chosen != NULL && chosen[0] != '\0' ? use_chosen(chosen) : make_folder();
+    if (f->lock >= 0) /* the parent's: its own descriptor keeps the lock */
+        close(f->lock);
+    f->lock = -1;
+    f->path[0] = '\0';
+    f->count = 0;
+    f->owner = getpid();
+    return chosen != NULL && chosen[0] != '\0' ? use_chosen(f, chosen) : make_folder(f);
 }
 
-static bool is_kept(void)
+static bool is_kept(const struct folder *f)
 {
-    return folder.lock < 0;
+    return f->lock < 0;
 }
 
-static void leave_folder(void)
+static void leave_folder(struct folder *f)
 {
-    (void)rmdir(folder.path);
-    close(folder.lock);
-    folder.lock = -1;
-    folder.path[0] = '\0';
+    (void)rmdir(f->path);
+    close(f->lock);
+    f->lock = -1;
+    f->path[0] = '\0';
+}
+
+static bool is_in(const struct folder *f, const char *path)
+{
+    size_t length = strlen(f->path);
+
+    return length != 0 && strncmp(path, f->path, length) == 0 && path[length] == '/';
 }
 
 /* ---- files ---- */
@@ -204,13 +209,13 @@ static void plain_name(const char *name, char out[NAME_MAX_BYTES])
 }
 
 /* Others have files in a folder that is kept, and a process may have had the same number. */
-static int open_new(const char *name, char path[PATH_MAX])
+static int open_new(const struct folder *f, const char *name, char path[PATH_MAX])
 {
     int file;
 
     do {
-        if (snprintf(path, PATH_MAX, "%s/%ld-%llu-%s.so", folder.path, (long)folder.owner,
-                     (unsigned long long)++folder.created, name) >= PATH_MAX) {
+        if (snprintf(path, PATH_MAX, "%s/%ld-%llu-%s.so", f->path, (long)f->owner,
+                     (unsigned long long)++created, name) >= PATH_MAX) {
             errno = ENAMETOOLONG;
             return -1;
         }
@@ -219,49 +224,51 @@ static int open_new(const char *name, char path[PATH_MAX])
     return file;
 }
 
-int code_file_create(const void *bytes, size_t size, const char *name, char path[PATH_MAX])
+int code_file_create_in(enum code_kind kind, const void *bytes, size_t size, const char *name,
+                        char path[PATH_MAX])
 {
+    struct folder *f = &folders[kind];
     char plain[NAME_MAX_BYTES];
     bool is_written;
     int number, file;
 
-    if (!enter_folder())
+    if (!enter_folder(f))
         return errno == ENOMEM ? PTO_ENOMEM : PTO_ESYSTEM;
     plain_name(name, plain);
-    file = open_new(plain, path);
+    file = open_new(f, plain, path);
     is_written = file >= 0 && file_put(file, bytes, size);
     number = errno;
     if (file >= 0)
         close(file);
     if (is_written) {
-        folder.count++;
+        f->count++;
         return PTO_OK;
     }
     if (file >= 0)
         (void)unlink(path);
-    if (folder.count == 0 && !is_kept())
-        leave_folder();
+    if (f->count == 0 && !is_kept(f))
+        leave_folder(f);
     errno = number;
     return number == ENOMEM ? PTO_ENOMEM : PTO_ESYSTEM;
 }
 
 void code_file_remove(const char *path)
 {
-    size_t length = strlen(folder.path);
-
-    if (folder.owner != getpid() || is_kept() || strncmp(path, folder.path, length) != 0 ||
-        path[length] != '/')
-        return;
-    (void)unlink(path);
-    if (--folder.count == 0)
-        leave_folder();
+    for (struct folder *f = folders; f < folders + CODE_KINDS; f++)
+        if (f->owner == getpid() && !is_kept(f) && is_in(f, path)) {
+            (void)unlink(path);
+            if (--f->count == 0)
+                leave_folder(f);
+            return;
+        }
 }
 
 void code_file_leave(void)
 {
-    if (folder.owner != getpid() || is_kept() || folder.path[0] == '\0')
-        return;
-    empty_folder(dup(folder.lock));
-    folder.count = 0;
-    leave_folder();
+    for (struct folder *f = folders; f < folders + CODE_KINDS; f++)
+        if (f->owner == getpid() && !is_kept(f) && f->path[0] != '\0') {
+            empty_folder(dup(f->lock));
+            f->count = 0;
+            leave_folder(f);
+        }
 }

@@ -10,7 +10,10 @@
  * PTO_CODE_DIR names another folder, in which the files stay: for tools that
  * look at them when the process has ended.
  *
- * There is one folder in a process. The caller's lock protects it.
+ * Orchestrations in the reference's API, with its headers or ours, have a folder of their
+ * own, whose name begins as those files do there: its tests count them in the memory map.
+ *
+ * There is one folder of each kind in a process. The caller's lock protects them.
  */
 #ifndef PTO_CODE_FILE_H
 #define PTO_CODE_FILE_H
@@ -19,8 +22,16 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+enum code_kind { CODE_PLAIN, CODE_SIMPLER, CODE_KINDS };
+
 /* `name` becomes a part of the file's. PTO_ESYSTEM, PTO_ENOMEM: errno says why. */
-int code_file_create(const void *bytes, size_t size, const char *name, char path[PATH_MAX]);
+int code_file_create_in(enum code_kind kind, const void *bytes, size_t size, const char *name,
+                        char path[PATH_MAX]);
+static inline int code_file_create(const void *bytes, size_t size, const char *name,
+                                   char path[PATH_MAX])
+{
+    return code_file_create_in(CODE_PLAIN, bytes, size, name, path);
+}
 /* A file of the process before a fork stays. */
 void code_file_remove(const char *path);
 

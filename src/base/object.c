@@ -228,9 +228,12 @@ static int load_object(struct object *object, const void *bytes, const char *lab
 /* Where debuggers find it. Without a place for that, or for code, there is no handle. */
 static void load_from_file(struct object *object, const void *bytes, const char *label)
 {
+    bool is_simpler = elf_exports(bytes, object->size, OBJECT_OWN_SYMBOL) ||
+                      elf_exports(bytes, object->size, OBJECT_SOURCE_SYMBOL);
+    enum code_kind kind = is_simpler ? CODE_SIMPLER : CODE_PLAIN;
     char path[PATH_MAX];
 
-    if (code_file_create(bytes, object->size, label, path) < 0)
+    if (code_file_create_in(kind, bytes, object->size, label, path) < 0)
         return;
     object->path = strdup(path);
     if (object->path != NULL)

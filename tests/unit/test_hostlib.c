@@ -541,6 +541,43 @@ static void orchestrations_of_the_reference_run(void)
     close_worker_device(d);
 }
 
+/* Files in the memory map whose paths have the text. The map lists a file's parts together. */
+static uint32_t count_mappings(const char *text)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[PATH_MAX + 128], last[sizeof(line)] = "";
+    uint32_t count = 0;
+
+    assert_non_null(maps);
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        const char *path = strchr(line, '/');
+
+        if (path != NULL && strstr(path, text) != NULL && strcmp(path, last) != 0) {
+            strcpy(last, path);
+            count++;
+        }
+    }
+    fclose(maps);
+    return count;
+}
+
+/* A test of the reference counts the files of its orchestrations in the memory map. */
+static void orchestrations_of_the_reference_are_mapped_while_registered(void)
+{
+    static const char token[] = "/orch_so_";
+    struct worker_device *d = open_worker_device();
+    const void *blob = door_blob[variant->is_host].at;
+
+    assert_int_equal(count_mappings(token), 0);
+    assert_int_equal(lib.simpler_register_callable(d, 0, blob), 0);
+    assert_int_equal(count_mappings(token), 1); /* its kernels are elsewhere */
+    assert_true(lib.simpler_register_callable(d, 0, blob) < 0);
+    assert_int_equal(count_mappings(token), 1);
+    assert_int_equal(lib.simpler_unregister_callable(d, 0), 0);
+    assert_int_equal(count_mappings(token), 0);
+    close_worker_device(d);
+}
+
 static void what_is_missing_is_unsupported(void)
 {
     struct worker_device *d = open_worker_device();
@@ -591,6 +628,7 @@ static void test_library(const struct variant *which)
     spans_tell_of_every_run();
     the_threshold_is_the_processes();
     orchestrations_of_the_reference_run();
+    orchestrations_of_the_reference_are_mapped_while_registered();
     what_is_missing_is_unsupported();
     nothing_is_left_behind();
     dlclose(lib.handle);
