@@ -30,7 +30,7 @@
 
 enum { LINE_BYTES = 16 << 10, WRITE_BYTES = 4096, TOKEN_BYTES = 16, PATH_BYTES = 200 };
 enum { DROP_NS = 1000000000 };
-#define PATIENCE_NS 2000000000ull /* for whoever is to blame to say so */
+#define PATIENCE_NS 5000000000ull /* for whoever is to blame to say so */
 
 /* One of the two that a rank prints to. */
 struct stream {
@@ -51,6 +51,7 @@ struct ranks {
     struct ranks_result *result;
     uint32_t living;
     bool is_echo; /* the failure in `result` is that of a rank that missed another one */
+    bool is_calm; /* the others end by themselves: it is an echo, or a failure apart */
     enum ending ending;
     uint64_t end_ns; /* when time is over; 0: never */
     uint64_t
@@ -539,15 +540,18 @@ static void judge(struct ranks *r, uint32_t rank, int state)
     bool is_first = first_to_fail == r->rank[rank].process;
     bool was_made_to = WIFSIGNALED(state) && r->ending != GOING_ON;
     bool is_echo = WIFEXITED(state) && WEXITSTATUS(state) == r->params->peer_code;
+    bool is_apart = WIFEXITED(state) && WEXITSTATUS(state) == r->params->apart_code;
 
     if (WIFEXITED(state) && WEXITSTATUS(state) == 0)
         return;
+    r->result->apart_count += is_apart;
     if (r->result->end == RANKS_DONE || (r->result->end == RANKS_FAILED && !was_made_to &&
                                          (is_echo == r->is_echo ? is_first : r->is_echo))) {
         r->result->end = RANKS_FAILED;
         r->result->rank = rank;
         r->result->state = state;
         r->is_echo = is_echo;
+        r->is_calm = is_echo || is_apart;
     }
 }
 
@@ -606,7 +610,7 @@ static void wait_for_event(struct ranks *r)
     }
     for (uint32_t i = 0; i < r->params->count; i++)
         if (r->rank[i].process != 0 && bury(r, i) && r->result->end != RANKS_DONE) {
-            if (!r->is_echo)
+            if (!r->is_calm)
                 end_all(r, SIGTERM);
             else if (r->ask_ns == 0)
                 r->ask_ns = now_ns() + PATIENCE_NS;

@@ -37,6 +37,7 @@ struct ranks_params {
     double timeout;  /* seconds; 0: none */
     double grace;    /* seconds that a rank has to end once it was asked to */
     int peer_code;   /* with which a rank ends because another one has; 0: none */
+    int apart_code; /* with which it ends when it alone has failed, and all were through; 0: none */
     int (*enter)(void *context, uint32_t rank); /* in the rank: its exit code */
     void *context;
 };
@@ -54,6 +55,7 @@ struct ranks_result {
     uint32_t rank;        /* the first that failed */
     int state;            /* of waitpid */
     uint32_t ended_count; /* others that were ended for it, or because time was over */
+    uint32_t apart_count; /* ranks that ended with the code for that */
     int lost_output;      /* an errno: what they printed could not be passed on; 0: it was */
 };
 

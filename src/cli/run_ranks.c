@@ -24,6 +24,10 @@ static int run_rank(void *context, uint32_t rank)
     code = w->run(w->session, w->kase, w->request);
     if (w->session->ranks.status == PTO_EPEER)
         code = EXIT_PEER;
+    else if (code == EXIT_FAILED && w->session->ranks.comm != NULL &&
+             w->session->ranks.status == PTO_OK)
+        code = EXIT_APART; /* its results are wrong; the others' may be right */
+    fflush(stdout);        /* ranks that have got through leave together: all of them are heard */
     scene_session_close(w->session);
     return code;
 }
@@ -39,6 +43,7 @@ int cli_run_ranks(struct session *s, const struct scene_case *kase,
                                          .has_prefix = true,
                                          .grace = 0.1,
                                          .peer_code = EXIT_PEER,
+                                         .apart_code = EXIT_APART,
                                          .enter = run_rank,
                                          .context = &work };
     char text[RANKS_TEXT_MAX];
@@ -65,6 +70,9 @@ int cli_run_ranks(struct session *s, const struct scene_case *kase,
     if (result.end == RANKS_FAILED && WIFSIGNALED(result.state) &&
         WTERMSIG(result.state) == SIGKILL)
         printf("  ranks    FAILED: rank %u did not finish in time and was killed\n", result.rank);
+    else if (result.end == RANKS_FAILED && WIFEXITED(result.state) &&
+             WEXITSTATUS(result.state) == EXIT_APART)
+        printf("  ranks    FAILED: %u of %u\n", result.apart_count, kase->ranks);
     else if (result.end != RANKS_DONE)
         printf("  ranks    FAILED: %s\n", cli_ranks_tell(&result, text));
     return result.end == RANKS_DONE ? EXIT_OK : EXIT_FAILED;
