@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Arguments lie in the worker's memory, each with guards before and behind it that are
- * looked at afterwards. A run that takes too long is cancelled; children that do not come back
+ * Arguments lie in the worker's memory, which looks after its own bounds. A run that takes too long is cancelled; children that do not come back
  * then are killed, and the next run has a new worker.
  */
 #include "scene/scene_level.h"
@@ -13,7 +12,6 @@
 #include "scene/element.h"
 #include "scene/scene_session.h"
 
-enum { GUARD_BYTES = 1024, GUARD_PATTERN = 0xa5 };
 #define DEBUG_NS (1ull << 62)
 #define KILL_NS 10000000000ull /* for a worker to notice that its children are dead */
 
@@ -108,6 +106,7 @@ int scene_level_open(struct session *s, const struct scene_case *kase, struct fa
     params.sub_count = kase->subs;
     params.clusters = clusters;
     params.chip_workers = s->options->workers;
+    params.has_guards = !s->options->is_unguarded;
     params.startup_timeout_ns = s->options->is_debugged ? DEBUG_NS : 0;
     params.error = &error;
     status = pto_worker_open(&params, &s->level.worker);
@@ -156,7 +155,7 @@ static int register_callables(const struct session *s, struct scene_built *built
 struct level_entry {
     struct pto_level_entry entry;
     pto_level_entry_fn function;
-    char *memory[PTO_ENTRY_TENSORS_MAX]; /* with the guards; NULL: none yet */
+    void *memory[PTO_ENTRY_TENSORS_MAX]; /* NULL: none yet */
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     const char *tensor_name[PTO_ENTRY_TENSORS_MAX];
     const char *scalar_name[PTO_ENTRY_SCALARS_MAX];
@@ -170,22 +169,20 @@ static int place_argument(struct session *s, struct level_entry *e, uint32_t ind
 {
     const struct scene_tensor *tensor = &s->data.tensor[index];
     const struct scene_argument *argument = tensor->argument;
-    void *memory = NULL;
-    char *data;
-    int status = pto_worker_alloc(s->level.worker, tensor->bytes + 2 * GUARD_BYTES, &memory);
+    void *memory;
+    int status =
+        pto_worker_alloc(s->level.worker, tensor->bytes != 0 ? tensor->bytes : 1, &memory);
 
     if (status < 0)
         return fault_tell(fault, status, "the worker has no memory for argument '%s': %s",
                           argument->name, pto_strerror(status));
     e->memory[index] = memory;
-    data = e->memory[index] + GUARD_BYTES;
-    memset(memory, GUARD_PATTERN, GUARD_BYTES);
-    memset(data + tensor->bytes, GUARD_PATTERN, GUARD_BYTES);
     if (argument->direction == PTO_DIR_OUT)
-        scene_element_poison(argument->dtype, data, tensor->bytes);
+        scene_element_poison(argument->dtype, memory, tensor->bytes);
     else
-        memcpy(data, tensor->data, tensor->bytes);
-    e->tensor[index] = pto_tensor_external(data, tensor->shapes, argument->ndims, argument->dtype);
+        memcpy(memory, tensor->data, tensor->bytes);
+    e->tensor[index] =
+        pto_tensor_external(memory, tensor->shapes, argument->ndims, argument->dtype);
     e->tensor_name[index] = argument->name;
     return PTO_OK;
 }
@@ -225,43 +222,23 @@ static int make_entry(struct session *s, const struct scene_built *built, struct
     return status;
 }
 
-/* The first byte of a guard that was changed; -1: none. */
-static int64_t find_damage(const char *guard)
-{
-    for (int64_t i = 0; i < GUARD_BYTES; i++)
-        if ((unsigned char)guard[i] != GUARD_PATTERN)
-            return i;
-    return -1;
-}
-
-static int check_guards(const struct session *s, const struct level_entry *e, uint32_t index,
-                        struct fault *fault)
-{
-    const struct scene_tensor *tensor = &s->data.tensor[index];
-    int64_t before = find_damage(e->memory[index]);
-    int64_t behind = find_damage(e->memory[index] + GUARD_BYTES + tensor->bytes);
-
-    if (before < 0 && behind < 0)
-        return PTO_OK;
-    return fault_tell(
-        fault, PTO_EMEMORY, "argument '%s': something wrote outside of it, %lld bytes %s",
-        tensor->argument->name, (long long)(behind >= 0 ? behind : GUARD_BYTES - before),
-        behind >= 0 ? "behind its end" : "before its beginning");
-}
-
-/* Fetches the outputs if the run went well, looks at the guards, frees. */
+/* Fetches the outputs if the run went well, and frees, which looks for writes outside. */
 static int end_entry(struct session *s, struct level_entry *e, int status, struct fault *fault)
 {
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         const struct scene_tensor *tensor = &s->data.tensor[i];
+        struct pto_error error;
+        int freed;
 
         if (e->memory[i] == NULL)
             continue;
         if (status == PTO_OK && tensor->got != NULL)
-            memcpy(tensor->got, e->memory[i] + GUARD_BYTES, tensor->bytes);
-        if (status == PTO_OK)
-            status = check_guards(s, e, i, fault);
-        (void)pto_worker_free(s->level.worker, e->memory[i], NULL); /* else with the worker */
+            memcpy(tensor->got, e->memory[i], tensor->bytes);
+        pto_error_init(&error);
+        freed = pto_worker_free(s->level.worker, e->memory[i], &error);
+        if (freed < 0 && status == PTO_OK)
+            status =
+                fault_tell(fault, freed, "argument '%s': %s", tensor->argument->name, error.text);
     }
     return status;
 }
