@@ -7,7 +7,7 @@ VERSION = 0.1.0
 SOVERSION = 0
 
 PUBLIC_HEADERS = build.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h kernel.h level.h memory.h orch.h platform.h \
-	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h window.h worker.h worker_domain.h
+	pto.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h watch.h window.h worker.h worker_domain.h
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c
@@ -29,7 +29,7 @@ COMM_SRC = collective.c collective_move.c collective_reduce.c collective_round.c
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
 TREE_SRC = bell.c channel.c child_copy.c child_serve.c tree_children.c tree_copy.c tree_dispatch.c tree_domain.c tree_memory.c \
-	tree_register.c tree_run.c tree_submit.c tree_time.c worker.c
+	tree_register.c tree_run.c tree_show.c tree_submit.c tree_time.c worker.c
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
@@ -47,7 +47,7 @@ CHECK_CHILD_SRC = check_child.c check_effect.c check_region.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
 BENCH_SRC = bench_comm.c bench_link.c bench_measure.c bench_simpler.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
+	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_print.c run_ranks.c test_child.c test_jobs.c usage.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
 HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_comm.c hostlib_device.c hostlib_failure.c hostlib_global.c \

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "cli/info_workers.h"
 #include "cli/json.h"
 #include "cli/machine.h"
 #include "cli/probe.h"
@@ -31,6 +32,7 @@ struct compiler_row {
 
 struct info {
     bool is_json;
+    bool is_workers;
     struct machine machine;
     uint32_t platform_count;
     struct platform_row platform[ROWS_MAX];
@@ -43,6 +45,9 @@ static void print_info_table(const struct info *info);
 static void print_info_json(const struct info *info);
 
 static const struct cli_option options[] = {
+    { "workers", 0, NULL,
+      "show the workers of level 3 of this user that are open, and what their children do",
+      CLI_FLAG, .at = offsetof(struct info, is_workers) },
     CLI_OPTION_JSON(struct info, is_json, "a table"),
     CLI_OPTIONS_END,
 };
@@ -50,8 +55,10 @@ static const struct cli_option options[] = {
 const struct cli_command cmd_info = {
     .name = "info",
     .summary = "list platforms, compilers and the machine",
-    .synopsis = "[--json]",
-    .description = "Shows what this build can run, and the machine it runs on.",
+    .synopsis = "[OPTION...]",
+    .description =
+        "Shows what this build can run, and the machine it runs on; or the workers that are "
+        "open now.",
     .options = options,
     .request_bytes = sizeof(struct info),
     .run = do_info,
@@ -63,6 +70,8 @@ static int do_info(void *context, int count, char **operands)
 
     (void)count;
     (void)operands;
+    if (info->is_workers)
+        return cli_info_workers(info->is_json);
     fflush(stdout); /* children must not inherit what is not yet written */
     collect(info);
     if (info->is_json)

@@ -103,6 +103,7 @@ int child_serve(const struct child_watch *watch)
     tell_watch(c, 0, false);
     pto_error_init(&error);
     answer(c, RECORD_READY, 0, open_device(c, &error), error.text);
+    a32_store_relaxed(&c->line->status.doing, TREE_IDLE);
     tell_watch(c, 0, true);
     code = serve(c);
     for (uint32_t i = 0; i < TREE_CALLABLES; i++)
@@ -337,9 +338,12 @@ static bool is_lost(const struct child *c)
 static void run_task(struct child *c, const struct record *r)
 {
     const struct loaded *l = &c->loaded[r->head.value];
+    struct tree_status *shown = &c->line->status;
     char text[TREE_TEXT] = "";
     int status;
 
+    a64_store_relaxed(&shown->since_ns, os_now_ns()); /* here and below: tree_status says why */
+    a32_store_relaxed(&shown->doing, TREE_RUNNING + (uint32_t)r->head.value);
     if (r->head.value == TREE_COPY)
         status = child_copy(c->device, (const struct pto_tensor *)(const void *)r->body,
                             r->body + 2 * sizeof(struct pto_tensor), text);
@@ -351,6 +355,8 @@ static void run_task(struct child *c, const struct record *r)
         status = PTO_EINVAL;
         snprintf(text, sizeof(text), "it is not loaded here");
     }
+    a64_store_relaxed(&shown->tasks, a64_load_relaxed(&shown->tasks) + 1);
+    a32_store_relaxed(&shown->doing, TREE_IDLE);
     answer(c, RECORD_DONE, r->head.key, status, text);
     if (status < 0 && is_lost(c)) {
         object_leave();

@@ -12,6 +12,7 @@
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
  *     tree_run.c        runs as callers see them; who waits drives
  *     tree_time.c       tasks and runs that take too long
+ *     tree_show.c       what can be seen of it from other processes
  *     child_serve.c     the other side: what a child does
  *
  * `lock` protects everything here but what says otherwise. Nothing in it waits for a child:
@@ -284,6 +285,11 @@ struct tree_callable *tree_find_callable(struct tree *t, uint64_t number);
 int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64_t *loaded_out,
               struct pto_error *error);
 void tree_forget_callables(struct tree *t);
+
+/* tree_show.c: what others may know. */
+void tree_show(struct tree *t);
+void tree_show_child(struct tree_child *c);
+void tree_show_name(struct tree *t, const struct tree_callable *k);
 
 /* tree_submit.c */
 int tree_graph_open(struct tree *t);

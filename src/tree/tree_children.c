@@ -36,6 +36,7 @@ static void set_up(struct tree_child *c)
 
     c->generation++;
     memset(&line->bell, 0, sizeof(line->bell)); /* nobody else has it now */
+    memset(&line->status, 0, sizeof(line->status));
     a64_store_relaxed(&line->to_child.head, 0);
     a64_store_relaxed(&line->to_child.tail, 0);
     a64_store_relaxed(&line->to_worker.head, 0);
@@ -81,6 +82,7 @@ int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
     }
     pthread_mutex_lock(&t->lock);
     c->pid = pid;
+    tree_show_child(c);
     if (c->descriptor >= 0)
         close(c->descriptor);
     c->descriptor = descriptor;

@@ -262,6 +262,7 @@ static int add_callable(struct tree *t, struct tree_callable *made, uint64_t *ca
     made->generation = k->generation + 1;
     *k = *made;
     k->users = 1;
+    tree_show_name(t, k);
     status = tree_load(t, k, k->children, &loaded, error);
     if (status < 0) {
         unload(t, k, loaded);

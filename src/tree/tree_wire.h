@@ -23,6 +23,7 @@ enum {
     TREE_FD_END = 5,
 };
 
+#define TREE_MEMORY_NAME "pto-worker" /* of the file, for people who list descriptors */
 #define TREE_MAGIC 0x3133656572746f70ull
 
 /* What a child is told first, in a file of its own. */
@@ -43,15 +44,45 @@ struct tree_hello {
     char platform[TREE_PLATFORM];
 };
 
+/* What a child does, of struct tree_status. */
+enum { TREE_STARTING, TREE_IDLE, TREE_RUNNING /* and the number of the callable */ };
+
+/*
+ * For whoever looks from outside (tree_show.c). Nothing else depends on it: relaxed stores
+ * are enough.
+ */
+struct tree_status {
+    alignas(CHANNEL_UNIT) struct a32 pid; /* this and the next: written by the worker only */
+    struct a32 kind;
+    struct a32 generation;
+    alignas(CHANNEL_UNIT) struct a32 doing; /* this and the next: by the child only */
+    struct a64 since_ns;                    /* of a task that runs */
+    struct a64 tasks;                       /* that it has ended */
+};
+
 struct tree_line {
+    struct tree_status status;
     struct bell bell; /* the child's */
     struct stream to_child;
     struct stream to_worker;
 };
 
+/* Also for whoever looks from outside, which may be of another build. */
+struct tree_head {
+    uint64_t magic;
+    uint32_t shared_bytes; /* of struct tree_shared and struct tree_line */
+    uint32_t line_bytes;
+    uint32_t child_count;
+    uint32_t level;
+    int32_t pid; /* of the worker */
+    char platform[TREE_PLATFORM];
+};
+
 struct tree_shared {
-    struct bell bell;        /* the worker's */
-    struct tree_line line[]; /* by child */
+    struct tree_head head;
+    struct bell bell;                         /* the worker's */
+    char name[TREE_CALLABLES + 1][TREE_NAME]; /* of callables: written by the worker only */
+    struct tree_line line[];                  /* by child */
 };
 
 /* Which ends of a copy are memory of the chip; others are the processes' own. */

@@ -126,7 +126,7 @@ static int open_memory(struct tree *t, uint32_t attempt, struct pto_error *error
     int status;
 
     t->bytes = t->params.memory_max / page * page;
-    t->memory = spawn_lift(memfd_create("pto-worker", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    t->memory = spawn_lift(memfd_create(TREE_MEMORY_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (t->memory < 0 || ftruncate(t->memory, (off_t)t->bytes) != 0)
         return error_tell(error, PTO_ESYSTEM, "a worker needs a file in memory: %s",
                           strerror(errno));
@@ -160,6 +160,8 @@ static void init_children(struct tree *t)
     }
     for (uint32_t i = 0; t->shared != NULL && i < t->child_count; i++)
         t->child[i].line = &t->shared->line[i];
+    if (t->shared != NULL)
+        tree_show(t);
 }
 
 static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)

@@ -86,6 +86,8 @@ expect 0 "a2a3sim" info
 grep -qE '^  a5 +- +36 +not supported by this version \(needs CANN\); fix: ' "$work/out" ||
     fail "the real chips are not listed"
 expect 0 '"platforms"' info --json
+expect 0 "" info --workers
+expect 0 '"workers"' info --workers --json
 json "$work/out" '{"version", "platforms", "cpus", "compilers", "memory", "kernel", "libc"} <= set(d)'
 json "$work/out" '[p["name"] for p in d["platforms"] if p["usable"]] == """'"$platforms"'""".split()'
 json "$work/out" '{p["name"] + "sim" for p in d["platforms"] if not p["usable"]} == {p["name"] for p in d["platforms"] if p["usable"]}'

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What can be seen of workers from outside. A worker's memory is a file without a name, but the system
+ * shows it to the same user as a descriptor of the worker's process. It begins with
+ * a struct tree_shared; what is there is only read, by calls that cannot fault, and nothing of
+ * it is trusted. Processes may vanish at any moment.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "pto/status.h"
+#include "pto/watch.h"
+#include "tree/tree.h"
+
+enum { PROGRAM_MAX = 200, WORKERS_MAX = 64 /* of one process */ };
+#define MEMORY_LINK "/memfd:" TREE_MEMORY_NAME
+
+/* ---- what a worker tells ---- */
+
+void tree_show(struct tree *t)
+{
+    t->shared->head = (struct tree_head){ .magic = TREE_MAGIC,
+                                          .shared_bytes = sizeof(struct tree_shared),
+                                          .line_bytes = sizeof(struct tree_line),
+                                          .child_count = t->child_count,
+                                          .level = 3,
+                                          .pid = (int32_t)getpid() };
+    memcpy(t->shared->head.platform, t->platform, sizeof(t->platform));
+    snprintf(t->shared->name[TREE_COPY], TREE_NAME, "copy");
+}
+
+void tree_show_child(struct tree_child *c)
+{
+    struct tree_status *shown = &c->line->status;
+
+    a32_store_relaxed(&shown->kind, (uint32_t)c->kind); /* tree_status says why */
+    a32_store_relaxed(&shown->generation, c->generation);
+    a32_store_relaxed(&shown->pid, (uint32_t)c->pid);
+}
+
+void tree_show_name(struct tree *t, const struct tree_callable *k)
+{
+    memcpy(t->shared->name[k - t->callable], k->name, TREE_NAME);
+}
+
+/* ---- processes ---- */
+
+struct process {
+    int32_t pid;
+    int32_t own_pid; /* as it knows itself; 0: unknown */
+    bool
+        is_elsewhere; /* it counts processes differently: those of its children mean nothing here */
+    char program[PROGRAM_MAX + 1];
+};
+
+/* The number behind a key of /proc/PID/status, the last one of its line. -1: none. */
+static long read_status(int32_t pid, const char *key, bool *is_several_out)
+{
+    char path[64], line[256];
+    long value = -1;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", pid);
+    file = fopen(path, "re");
+    while (file != NULL && value < 0 && fgets(line, sizeof(line), file) != NULL) {
+        char *at = line + strlen(key), *end = at;
+
+        if (strncmp(line, key, strlen(key)) != 0)
+            continue;
+        for (uint32_t count = 0;; count++, at = end) {
+            long next = strtol(at, &end, 10);
+
+            if (end == at)
+                break;
+            if (is_several_out != NULL)
+                *is_several_out = count != 0;
+            value = next;
+        }
+    }
+    if (file != NULL)
+        fclose(file);
+    return value;
+}
+
+static void read_program(struct process *p)
+{
+    char path[64];
+    ssize_t got = -1;
+    int fd;
+
+    snprintf(path, sizeof(path), "/proc/%d/cmdline", p->pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        got = read(fd, p->program, PROGRAM_MAX);
+        close(fd);
+    }
+    while (got > 0 && p->program[got - 1] == '\0')
+        got--;
+    p->program[got > 0 ? got : 0] = '\0';
+    for (ssize_t i = 0; i < got; i++)
+        if (p->program[i] == '\0')
+            p->program[i] = ' ';
+    (void)pto_text_clean(p->program, true);
+}
+
+static bool is_zombie(int32_t pid)
+{
+    char path[64], text[512], *at = NULL;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+    file = fopen(path, "re");
+    if (file != NULL) {
+        if (fgets(text, sizeof(text), file) != NULL)
+            at = strrchr(text, ')'); /* the name may be anything */
+        fclose(file);
+    }
+    return at == NULL || at[1] == '\0' || at[2] == 'Z' || at[2] == 'X';
+}
+
+/* It is there, and of this worker. */
+static bool is_child_of(int32_t pid, const struct process *worker)
+{
+    return worker->is_elsewhere ||
+           (read_status(pid, "PPid:", NULL) == worker->pid && !is_zombie(pid));
+}
+
+/* ---- one worker ---- */
+
+static struct pto_watch_child look_at_child(const struct tree_shared *shared,
+                                            const struct tree_status *shown,
+                                            const struct process *p)
+{
+    uint32_t doing = a32_load_relaxed(&shown->doing); /* a copy, nobody writes it */
+    uint64_t since = a64_load_relaxed(&shown->since_ns), now = os_now_ns();
+    struct pto_watch_child child = { .kind = a32_load_relaxed(&shown->kind),
+                                     .pid = (int32_t)a32_load_relaxed(&shown->pid),
+                                     .generation = a32_load_relaxed(&shown->generation),
+                                     .tasks = a64_load_relaxed(&shown->tasks) };
+    uint32_t callable = doing - TREE_RUNNING;
+
+    child.state = doing == TREE_STARTING ? PTO_WATCH_STARTING
+                  : doing == TREE_IDLE   ? PTO_WATCH_IDLE
+                                         : PTO_WATCH_RUNNING;
+    if (child.pid != 0 && !is_child_of(child.pid, p))
+        child.state = PTO_WATCH_DEAD;
+    if (child.state == PTO_WATCH_RUNNING && callable <= TREE_COPY) {
+        memcpy(child.callable, shared->name[callable], sizeof(child.callable) - 1);
+        (void)pto_text_clean(child.callable, true);
+        child.running_ns = now > since ? now - since : 0;
+    }
+    return child;
+}
+
+/* False: it is no worker's memory, or a process has only inherited it. */
+static bool look_at_memory(int fd, const struct process *p, struct tree_shared *shared,
+                           struct pto_watch_child *child, struct pto_watch_worker *worker)
+{
+    struct tree_head *head = &shared->head;
+
+    memset(shared, 0, sizeof(*shared));
+    if (pread(fd, shared, sizeof(*shared), 0) < (ssize_t)sizeof(*head) || head->magic != TREE_MAGIC)
+        return false;
+    head->platform[TREE_PLATFORM - 1] = '\0';
+    (void)pto_text_clean(head->platform, true);
+    *worker = (struct pto_watch_worker){ .size = sizeof(*worker),
+                                         .pid = p->pid,
+                                         .level = head->level,
+                                         .program = p->program,
+                                         .platform = head->platform,
+                                         .child = child };
+    worker->is_other_build = head->shared_bytes != sizeof(struct tree_shared) ||
+                             head->line_bytes != sizeof(struct tree_line) ||
+                             head->child_count > TREE_CHILDREN_MAX;
+    if (worker->is_other_build)
+        return true;
+    if (head->pid != p->own_pid)
+        return false;
+    for (uint32_t i = 0; i < head->child_count; i++) {
+        struct tree_status shown;
+        off_t at = (off_t)(offsetof(struct tree_shared, line) + i * sizeof(struct tree_line) +
+                           offsetof(struct tree_line, status));
+
+        if (pread(fd, &shown, sizeof(shown), at) != (ssize_t)sizeof(shown))
+            break;
+        child[worker->child_count++] = look_at_child(shared, &shown, p);
+    }
+    return true;
+}
+
+/* Opens the descriptor of another process if it is a worker's memory. Negative: it is not. */
+static int open_memory(int folder, const char *name)
+{
+    char link[PATH_MAX];
+    ssize_t length = readlinkat(folder, name, link, sizeof(link) - 1);
+
+    if (length <= 0)
+        return -1;
+    link[length] = '\0';
+    if (strncmp(link, MEMORY_LINK, strlen(MEMORY_LINK)) != 0)
+        return -1;
+    return openat(folder, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* A process may have several workers, and one memory as several descriptors. */
+static int look_at_process(int32_t pid, struct tree_shared *shared, pto_watch_fn visit,
+                           void *context)
+{
+    struct process p = { .pid = pid };
+    struct pto_watch_child child[TREE_CHILDREN_MAX];
+    struct pto_watch_worker worker;
+    ino_t seen[WORKERS_MAX];
+    int count = 0;
+    char path[64];
+    DIR *folder;
+
+    snprintf(path, sizeof(path), "/proc/%d/fd", pid);
+    folder = opendir(path);
+    for (struct dirent *e;
+         folder != NULL && (e = readdir(folder)) != NULL && count < WORKERS_MAX;) {
+        int fd = e->d_name[0] != '.' ? open_memory(dirfd(folder), e->d_name) : -1;
+        struct stat info;
+        bool is_new = fd >= 0 && fstat(fd, &info) == 0;
+
+        for (int i = 0; is_new && i < count; i++)
+            is_new = seen[i] != info.st_ino;
+        if (is_new && p.own_pid == 0) {
+            p.own_pid = (int32_t)read_status(pid, "NSpid:", &p.is_elsewhere);
+            read_program(&p);
+        }
+        if (is_new && look_at_memory(fd, &p, shared, child, &worker)) {
+            seen[count++] = info.st_ino;
+            visit(context, &worker);
+        }
+        if (fd >= 0)
+            close(fd);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+/* ---- all of them ---- */
+
+static int compare_pids(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+/* Returns how many; negative: a status. */
+static int list_processes(int32_t **pid_out)
+{
+    int32_t *pid = NULL;
+    int count = 0, room = 0;
+    DIR *folder = opendir("/proc");
+
+    if (folder == NULL)
+        return PTO_ESYSTEM;
+    for (struct dirent *e; (e = readdir(folder)) != NULL;) {
+        char *end;
+        long number = strtol(e->d_name, &end, 10);
+
+        if (number <= 0 || number > INT32_MAX || *end != '\0')
+            continue;
+        if (count == room) {
+            int32_t *grown = realloc(pid, (size_t)(room + 1024) * sizeof(*pid));
+
+            if (grown == NULL) {
+                count = PTO_ENOMEM;
+                break;
+            }
+            pid = grown;
+            room += 1024;
+        }
+        pid[count++] = (int32_t)number;
+    }
+    closedir(folder);
+    if (count > 0)
+        qsort(pid, (size_t)count, sizeof(*pid), compare_pids);
+    *pid_out = pid;
+    return count;
+}
+
+int pto_watch_workers(pto_watch_fn visit, void *context)
+{
+    struct tree_shared *shared;
+    int32_t *pid = NULL;
+    int count, found = 0;
+
+    if (visit == NULL)
+        return PTO_EINVAL;
+    shared = malloc(sizeof(*shared));
+    count = shared != NULL ? list_processes(&pid) : PTO_ENOMEM;
+    for (int i = 0; i < count; i++)
+        found += look_at_process(pid[i], shared, visit, context);
+    free(pid);
+    free(shared);
+    return count < 0 ? count : found;
+}
