@@ -170,8 +170,7 @@ static int place_argument(struct session *s, struct level_entry *e, uint32_t ind
     const struct scene_tensor *tensor = &s->data.tensor[index];
     const struct scene_argument *argument = tensor->argument;
     void *memory;
-    int status =
-        pto_worker_alloc(s->level.worker, tensor->bytes != 0 ? tensor->bytes : 1, &memory);
+    int status = pto_worker_alloc(s->level.worker, tensor->bytes != 0 ? tensor->bytes : 1, &memory);
 
     if (status < 0)
         return fault_tell(fault, status, "the worker has no memory for argument '%s': %s",
