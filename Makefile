@@ -75,8 +75,9 @@ ARCH := $(shell uname -m)
 WERROR ?= -Werror
 
 VARIANT ?=
-# Sanitized code is as fast with -O1, and compiled sooner; but there the compiler knows less about lengths.
-SANITIZED = -Wno-format-truncation
+# Sanitized code is as fast with -O1, and compiled sooner, also if only lines are described; but there the
+# compiler knows less about lengths.
+SANITIZED = -g1 -Wno-format-truncation
 ifeq ($(VARIANT),)
 B = build
 else ifeq ($(VARIANT),asan)
