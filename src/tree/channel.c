@@ -71,6 +71,7 @@ bool channel_write(struct channel *c, const struct record_head *head,
         c->position += pad.bytes;
     }
     whole.number = ++c->number;
+    c->last = c->position;
     put_head(c, &whole);
     body = at(c, c->position) + sizeof(whole);
     for (uint32_t i = 0; i < count; i++) {
@@ -81,6 +82,19 @@ bool channel_write(struct channel *c, const struct record_head *head,
     c->position += whole.bytes;
     a64_store_release(&c->stream->tail, c->position); /* R1 */
     return true;
+}
+
+static struct a32 *claim_at(const struct channel *c, uint64_t position)
+{
+    return (struct a32 *)(void *)(at(c, position) + offsetof(struct record_head, claim));
+}
+
+bool channel_take_back(struct channel *c, uint64_t position)
+{
+    uint32_t claim = CLAIM_OPEN;
+
+    /* Room that was seen to be free may have been used for other records. */
+    return position >= c->other && a32_cas_acq_rel(claim_at(c, position), &claim, CLAIM_WRITER);
 }
 
 /* ---- reading ---- */
@@ -102,13 +116,16 @@ enum channel_result channel_read(struct channel *c, struct record *out)
     for (;;) {
         uint64_t tail = a64_load_acquire(&c->stream->tail); /* A1 */
         uint64_t written = tail - c->position;
+        uint32_t claim = CLAIM_OPEN;
 
         if (written == 0)
             return CHANNEL_EMPTY;
         if (written > CHANNEL_BYTES || written % CHANNEL_UNIT != 0)
             return CHANNEL_BROKEN;
+        if (c->has_claims)
+            (void)a32_cas_acq_rel(claim_at(c, c->position), &claim, CLAIM_READER);
         memcpy(&out->head, at(c, c->position), sizeof(out->head));
-        if (!is_sound(c, &out->head, written))
+        if (!is_sound(c, &out->head, written) || (claim != CLAIM_OPEN && claim != CLAIM_WRITER))
             return CHANNEL_BROKEN;
         if (out->head.kind != RECORD_PAD)
             memcpy(out->body, at(c, c->position) + sizeof(out->head),
@@ -116,7 +133,7 @@ enum channel_result channel_read(struct channel *c, struct record *out)
         c->number = out->head.number;
         c->position += out->head.bytes;
         a64_store_release(&c->stream->head, c->position); /* R2 */
-        if (out->head.kind != RECORD_PAD)
+        if (out->head.kind != RECORD_PAD && claim == CLAIM_OPEN)
             return CHANNEL_RECORD;
     }
 }

@@ -10,9 +10,13 @@
  * use. What the other side has written is not trusted: a record is copied first, then
  * every field of it is checked; one that cannot be right ends the stream.
  *
+ * A stream may have claims: the reader takes a record by a word in its head, and until then the
+ * writer can take it back, after which the reader passes over it.
+ *
  * Ordering
  *   R1 channel_write (tail) -> A1 channel_read      a record is whole before it is seen
  *   R2 channel_read (head)  -> A2 channel_write     a record is read before its room is used again
+ *   channel_read, channel_take_back: one word, so that one of the two has the record
  */
 #ifndef PTO_CHANNEL_H
 #define PTO_CHANNEL_H
@@ -59,8 +63,11 @@ struct record_head {
     uint16_t tensor_count;
     uint16_t scalar_count;
     uint64_t timeout_ns; /* of a task */
-    uint64_t reserved;
+    struct a32 claim;    /* enum record_claim, in the stream; nobody looks at it in a copy */
+    uint32_t reserved;
 };
+
+enum record_claim { CLAIM_OPEN, CLAIM_READER, CLAIM_WRITER };
 
 static_assert(sizeof(struct record_head) == CHANNEL_UNIT, "tensors behind it are aligned");
 
@@ -83,7 +90,9 @@ struct channel {
     uint64_t position; /* this side's own */
     uint64_t other;    /* the other one's, as it was seen last */
     uint64_t number;   /* of the last record */
+    uint64_t last;     /* where that is, of a writer */
     uint32_t generation;
+    bool has_claims; /* of a reader */
 };
 
 /* The stream is empty and new. */
@@ -101,6 +110,9 @@ struct record_part {
 };
 bool channel_write(struct channel *c, const struct record_head *head,
                    const struct record_part *parts, uint32_t count);
+
+/* Whether the record at this position, which was `last` once, is the writer's again: nobody has read it. */
+bool channel_take_back(struct channel *c, uint64_t position);
 
 enum channel_result {
     CHANNEL_EMPTY,

@@ -162,6 +162,7 @@ static int meet(struct child *c)
     c->shared = base;
     c->line = &c->shared->line[h->child];
     channel_init(&c->in, &c->line->to_child, h->generation);
+    c->in.has_claims = true;
     channel_init(&c->out, &c->line->to_worker, h->generation);
     c->patience = bell_patience(h->process_count);
     return 0;

@@ -10,6 +10,7 @@
  *     tree_domain.c     domains over chips
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
+ *     tree_flexible.c   those that several children could have, and what is in flight
  *     tree_run.c        runs as callers see them; who waits drives
  *     tree_time.c       tasks and runs that take too long
  *     tree_show.c       what can be seen of it from other processes
@@ -33,9 +34,11 @@
 #include "tree/tree_wire.h"
 
 enum {
-    TREE_CREDITS = 16, /* tasks that a child has at a time; it runs one */
-    TREE_FREED = 64,   /* allocations that are remembered, for those who use them still */
     TREE_DOMAINS = 256,
+    TREE_CREDITS = 16,      /* tasks that a child has at a time; it runs one */
+    TREE_AHEAD = 8,         /* of which so many may be such that others could have */
+    TREE_LISTS = 8,         /* of tasks that several children could have */
+    TREE_FREED = 64,        /* allocations that are remembered, for those who use them still */
     TREE_LIVE_MAX = 16384,  /* tasks before a submit waits */
     TREE_SEQ_MAX = 1 << 30, /* tasks after which the graph is started anew, when it is empty */
 };
@@ -66,6 +69,7 @@ struct tree_task {
     uint64_t timeout_ns;
     uint32_t next;    /* of a queue, by number; 0: the last one */
     uint8_t state;    /* enum task_state */
+    uint8_t list;     /* of tree->flexible, if it is queued there */
     bool is_poisoned; /* it depends on something that failed */
     int status;       /* TASK_OVER */
 };
@@ -75,6 +79,19 @@ struct tree_queue {
     uint32_t first;
     uint32_t last;
     uint32_t count;
+};
+
+/* Ready tasks that several children could have: the same ones. */
+struct tree_list {
+    uint64_t children;
+    struct tree_queue queue;
+};
+
+/* A task that was written to the stream of a child. */
+struct tree_flight {
+    uint32_t number;   /* of its slot */
+    bool is_open;      /* others could have it, and the child may not have taken it yet */
+    uint64_t position; /* in the stream */
 };
 
 enum child_state { CHILD_STARTING, CHILD_READY, CHILD_BROKEN, CHILD_DEAD };
@@ -93,7 +110,7 @@ struct tree_child {
     struct channel out, in;
     struct tree_queue queue;
     uint32_t in_flight;
-    uint32_t flight[TREE_CREDITS]; /* slots by number, from flight_first on */
+    struct tree_flight flight[TREE_CREDITS]; /* from flight_first on */
     uint32_t flight_first;
     uint64_t since_ns;  /* its first one is known to be the first; 0: not looked at yet */
     uint32_t late_task; /* the slot for which it was killed; 0: none */
@@ -183,8 +200,10 @@ struct tree {
     uint64_t heap_bytes;
 
     struct tree_child child[TREE_CHILDREN_MAX];
-    struct tree_queue flexible; /* tasks that several children could have */
-    struct tree_queue over;     /* that have ended, and are not completed yet */
+    struct tree_list flexible[TREE_LISTS]; /* the last one: children are those of each task */
+    uint32_t flexible_count;               /* in all of them */
+    uint32_t open_count;                   /* tasks in flight that can be taken back */
+    struct tree_queue over;                /* that have ended, and are not completed yet */
     bool is_settling;
     uint32_t ready_count; /* in all queues but `over` */
     uint64_t order;
@@ -199,6 +218,7 @@ struct tree {
     struct tree_task *task;     /* by slot */
     uint32_t task_room;
     struct tree_run *building;
+    uint32_t submits; /* counts some, to look for answers between them */
 
     struct tree_run *runs; /* that have not ended */
     uint32_t run_count;    /* that are not finished */
@@ -327,6 +347,33 @@ bool tree_has_news(struct tree *t);
 void tree_withdraw(struct tree *t, const struct tree_run *run);
 /* Something that a thread may wait for has happened. */
 void tree_note(struct tree *t);
+
+/* Lists of ready tasks. `before` is the one in front of it; 0: it is the first. */
+void tree_queue_push(struct tree *t, struct tree_queue *q, uint32_t number);
+void tree_queue_remove(struct tree *t, struct tree_queue *q, uint32_t number, uint32_t before);
+/* Whether the child can have another task. */
+bool tree_has_room(struct tree_child *c);
+/* Writes a task, which is in no list any more, to the child's stream. */
+void tree_give(struct tree *t, struct tree_child *c, uint32_t number);
+
+/* tree_flexible.c */
+/* The oldest task that the child has is at 0. */
+struct tree_flight *tree_flight_at(struct tree_child *c, uint32_t index);
+void tree_flight_add(struct tree *t, struct tree_child *c, uint32_t number);
+/* Returns the number of its slot. */
+uint32_t tree_flight_remove(struct tree *t, struct tree_child *c, uint32_t index);
+/* Takes back what the child has of the run and has not begun; it becomes flexible. */
+void tree_flight_recall(struct tree *t, struct tree_child *c, const struct tree_run *run);
+/* The child is dead: takes back what it has not begun, and one of the ready children could have. */
+void tree_flight_rescue(struct tree *t, struct tree_child *c, uint64_t ready);
+/* The task is ready, and several children could have it. */
+void tree_flexible_push(struct tree *t, uint32_t number);
+/* Gives children such tasks. False: none can be given. */
+bool tree_flexible_give(struct tree *t);
+/* Whether one that the child has no room for came before its own. */
+bool tree_flexible_is_first(const struct tree *t, const struct tree_child *c);
+/* Gives idle children what others have not begun. */
+void tree_flexible_balance(struct tree *t);
 
 /* tree_time.c */
 /* When the next task or run is late; those that are late now are ended. */

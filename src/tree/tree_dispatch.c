@@ -2,9 +2,8 @@
 /*
  * Ready tasks, who gets which, and what follows from their end. All of it under the lock.
  *
- * A task for one child waits in that child's queue, one that several could have in the list
- * of flexible ones, from which an idle child takes the oldest that it may have, unless its
- * own queue has an older one. The members of a group are put into their queues at the same
+ * A task for one child waits in that child's queue, one that several could have in a list of
+ * those (tree_flexible.c). The members of a group are put into their queues at the same
  * moment, and start when each is the first of its queue. So groups are in the same order
  * everywhere, and cannot wait for each other in a circle.
  */
@@ -24,7 +23,7 @@ void tree_note(struct tree *t)
 
 /* ---- queues ---- */
 
-static void queue_push(struct tree *t, struct tree_queue *q, uint32_t number)
+void tree_queue_push(struct tree *t, struct tree_queue *q, uint32_t number)
 {
     t->task[number].next = 0;
     if (q->last != 0)
@@ -35,8 +34,7 @@ static void queue_push(struct tree *t, struct tree_queue *q, uint32_t number)
     q->count++;
 }
 
-/* `before` is the one in front of it; 0: it is the first. */
-static void queue_remove(struct tree *t, struct tree_queue *q, uint32_t number, uint32_t before)
+void tree_queue_remove(struct tree *t, struct tree_queue *q, uint32_t number, uint32_t before)
 {
     uint32_t next = t->task[number].next;
 
@@ -55,7 +53,7 @@ static void queue_drop(struct tree *t, struct tree_queue *q, uint32_t number)
 
     for (uint32_t i = q->first; i != number; i = t->task[i].next)
         before = i;
-    queue_remove(t, q, number, before);
+    tree_queue_remove(t, q, number, before);
 }
 
 /* ---- the end of a task ---- */
@@ -66,7 +64,7 @@ void tree_complete(struct tree *t, struct slot *s, int status)
 
     k->state = TASK_OVER;
     k->status = status;
-    queue_push(t, &t->over, s->number);
+    tree_queue_push(t, &t->over, s->number);
     settle(t);
 }
 
@@ -149,7 +147,7 @@ static void settle(struct tree *t)
     while (t->over.first != 0) {
         uint32_t number = t->over.first;
 
-        queue_remove(t, &t->over, number, 0);
+        tree_queue_remove(t, &t->over, number, 0);
         settle_one(t, tree_slot(t, number));
     }
     t->is_settling = false;
@@ -193,8 +191,11 @@ static void enqueue(struct tree *t, struct slot *s, int child)
 
     k->state = TASK_READY;
     k->child = child;
-    queue_push(t, child >= 0 ? &t->child[child].queue : &t->flexible, s->number);
     t->ready_count++;
+    if (child >= 0)
+        tree_queue_push(t, &t->child[child].queue, s->number);
+    else
+        tree_flexible_push(t, s->number);
 }
 
 /* A child for each member that may have any: those with least to do. False: there are not enough. */
@@ -294,13 +295,13 @@ void tree_ready(struct tree *t, struct slot *s)
 /* ---- giving tasks to children ---- */
 
 /* For the task, and a request behind it. */
-static bool has_room(struct tree_child *c)
+bool tree_has_room(struct tree_child *c)
 {
     return child_is_ready(c) && c->in_flight < TREE_CREDITS &&
            channel_has_room(&c->out, 2 * RECORD_BODY_MAX);
 }
 
-static void give(struct tree *t, struct tree_child *c, uint32_t number)
+void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
 {
     struct slot *s = tree_slot(t, number);
     struct tree_task *k = &t->task[number];
@@ -320,13 +321,11 @@ static void give(struct tree *t, struct tree_child *c, uint32_t number)
         tensor[i] = s->tensor[i];
         tensor[i].owner = pto_task_id_invalid(); /* there it comes from outside */
     }
-    if (c->in_flight == 0)
-        c->since_ns = 0;
-    c->flight[(c->flight_first + c->in_flight++) % TREE_CREDITS] = number;
     k->state = TASK_IN_FLIGHT;
     k->child = (int32_t)c->index;
     t->ready_count--;
     port_assert(channel_write(&c->out, &head, part, 2));
+    tree_flight_add(t, c, number);
     bell_ring(&c->line->bell);
 }
 
@@ -336,7 +335,7 @@ static bool group_can_start(struct tree *t, const struct tree_group *g)
     for (uint32_t i = 0; i < g->count; i++) {
         struct tree_child *c = &t->child[t->task[g->member[i]].child];
 
-        if (c->queue.first != g->member[i] || !has_room(c))
+        if (c->queue.first != g->member[i] || !tree_has_room(c))
             return false;
     }
     return true;
@@ -348,8 +347,8 @@ static bool start_own(struct tree *t, struct tree_child *c)
     struct tree_group *g = t->task[number].group;
 
     if (g == NULL) {
-        queue_remove(t, &c->queue, number, 0);
-        give(t, c, number);
+        tree_queue_remove(t, &c->queue, number, 0);
+        tree_give(t, c, number);
         return true;
     }
     if (!group_can_start(t, g))
@@ -357,27 +356,10 @@ static bool start_own(struct tree *t, struct tree_child *c)
     for (uint32_t i = 0; i < g->count; i++) {
         struct tree_child *each = &t->child[t->task[g->member[i]].child];
 
-        queue_remove(t, &each->queue, g->member[i], 0);
-        give(t, each, g->member[i]);
+        tree_queue_remove(t, &each->queue, g->member[i], 0);
+        tree_give(t, each, g->member[i]);
     }
     return true;
-}
-
-/* The oldest flexible task that an idle child may have, if nothing of its own is older. */
-static bool start_flexible(struct tree *t, struct tree_child *c)
-{
-    uint64_t own = c->queue.first != 0 ? t->task[c->queue.first].order : UINT64_MAX;
-    uint32_t before = 0;
-
-    for (uint32_t i = t->flexible.first; i != 0 && t->task[i].order < own; i = t->task[i].next) {
-        if ((t->task[i].children >> c->index & 1) != 0) {
-            queue_remove(t, &t->flexible, i, before);
-            give(t, c, i);
-            return true;
-        }
-        before = i;
-    }
-    return false;
 }
 
 void tree_dispatch(struct tree *t)
@@ -385,24 +367,26 @@ void tree_dispatch(struct tree *t)
     bool is_moving = t->ready_count != 0;
 
     while (is_moving) {
-        is_moving = false;
+        is_moving = t->flexible_count != 0 && tree_flexible_give(t);
         for (uint32_t i = 0; i < t->child_count && t->ready_count != 0; i++) {
             struct tree_child *c = &t->child[i];
 
-            if (!has_room(c))
-                continue;
-            if (c->in_flight == 0 && t->flexible.first != 0 && start_flexible(t, c))
-                is_moving = true;
-            else if (c->queue.first != 0 && start_own(t, c))
+            if (c->queue.first != 0 && tree_has_room(c) && !tree_flexible_is_first(t, c) &&
+                start_own(t, c))
                 is_moving = true;
         }
     }
+    if (t->open_count != 0)
+        tree_flexible_balance(t);
 }
 
 void tree_withdraw(struct tree *t, const struct tree_run *run)
 {
-    for (uint32_t i = 0; i <= t->child_count; i++) {
-        struct tree_queue *q = i < t->child_count ? &t->child[i].queue : &t->flexible;
+    for (uint32_t i = 0; i < t->child_count; i++)
+        tree_flight_recall(t, &t->child[i], run);
+    for (uint32_t i = 0; i < t->child_count + TREE_LISTS; i++) {
+        struct tree_queue *q =
+            i < t->child_count ? &t->child[i].queue : &t->flexible[i - t->child_count].queue;
         uint32_t before = 0, next;
 
         for (uint32_t number = q->first; number != 0; number = next) {
@@ -411,7 +395,8 @@ void tree_withdraw(struct tree *t, const struct tree_run *run)
                 before = number;
                 continue;
             }
-            queue_remove(t, q, number, before);
+            tree_queue_remove(t, q, number, before);
+            t->flexible_count -= i >= t->child_count;
             t->ready_count--;
             t->is_settling = true; /* nothing becomes ready while the lists are gone through */
             skip_task(t, tree_slot(t, number));
@@ -432,11 +417,9 @@ static void condemn(struct tree_child *c)
 }
 
 /* It runs them in the order in which it got them. */
-static uint32_t oldest_in_flight(struct tree_child *c)
+static uint32_t oldest_in_flight(struct tree *t, struct tree_child *c)
 {
-    c->in_flight--;
-    c->since_ns = 0;
-    return c->flight[c->flight_first++ % TREE_CREDITS];
+    return tree_flight_remove(t, c, 0);
 }
 
 static void take_done(struct tree *t, struct tree_child *c, const struct record *r)
@@ -445,12 +428,12 @@ static void take_done(struct tree *t, struct tree_child *c, const struct record 
     struct slot *s;
     char text[160];
 
-    if (c->in_flight == 0 || c->flight[c->flight_first % TREE_CREDITS] != number ||
+    if (c->in_flight == 0 || tree_flight_at(c, 0)->number != number ||
         tree_slot(t, number)->seq != r->head.key >> 32) {
         condemn(c);
         return;
     }
-    s = tree_slot(t, oldest_in_flight(c));
+    s = tree_slot(t, oldest_in_flight(t, c));
     c->tasks++;
     if (r->head.status < 0) {
         tree_fail_task(t, s, (int)c->index, r->head.status, (const char *)r->body);
@@ -520,7 +503,9 @@ static void fail_queued(struct tree *t, uint32_t number)
     for (uint32_t i = 0; i < count; i++) {
         struct tree_task *k = &t->task[member[i]];
 
-        queue_drop(t, k->child >= 0 ? &t->child[k->child].queue : &t->flexible, member[i]);
+        queue_drop(t, k->child >= 0 ? &t->child[k->child].queue : &t->flexible[k->list].queue,
+                   member[i]);
+        t->flexible_count -= k->child < 0;
         t->ready_count--;
     }
     for (uint32_t i = 0; i < count; i++)
@@ -541,8 +526,9 @@ static void bury(struct tree *t, struct tree_child *c)
     tree_child_tell_end(c, how, sizeof(how));
     snprintf(text, sizeof(text),
              "the child %s while it had the task: what the task did is not known", how);
+    tree_flight_rescue(t, c, ready_children(t));
     while (c->in_flight != 0) {
-        uint32_t number = oldest_in_flight(c);
+        uint32_t number = oldest_in_flight(t, c);
         char late[160];
         int status = tree_tell_late(t, c, number, late, sizeof(late));
 
@@ -552,11 +538,12 @@ static void bury(struct tree *t, struct tree_child *c)
     while (c->queue.first != 0)
         fail_queued(t, c->queue.first);
     ready = ready_children(t);
-    for (uint32_t i = t->flexible.first, next; i != 0; i = next) {
-        next = t->task[i].next;
-        if ((t->task[i].children & ready) == 0)
-            fail_queued(t, i);
-    }
+    for (uint32_t list = 0; list < TREE_LISTS; list++)
+        for (uint32_t i = t->flexible[list].queue.first, next; i != 0; i = next) {
+            next = t->task[i].next;
+            if ((t->task[i].children & ready) == 0)
+                fail_queued(t, i);
+        }
     for (struct tree_request *q = t->requests; q != NULL; q = q->next)
         if (q->child == c->index && !q->is_answered) {
             q->is_answered = true;

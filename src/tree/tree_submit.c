@@ -13,7 +13,8 @@
 enum {
     POOL_UNIT_LOG = 26,
     TASKS_FIRST = 1024,
-    SLOTS_AHEAD = 256
+    SLOTS_AHEAD = 256,
+    SUBMITS_A_LOOK = 8
 }; /* 64 MiB of addresses per share of a pool */
 #define ENGINE_BYTES (8ull << 30)
 #define ROOM_NS 600000000000ull
@@ -214,6 +215,15 @@ static int await_room(struct tree_run *run, const struct pto_site *site)
     return tree_refuse(run, &error, site);
 }
 
+/* After a submit: gives children what is ready, and now and then takes what they have said. */
+static void move_on(struct tree *t)
+{
+    if (++t->submits % SUBMITS_A_LOOK == 0 && tree_has_news(t))
+        tree_drive(t);
+    else
+        tree_dispatch(t);
+}
+
 /* What a submit asks for, and whether it can be had. */
 static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *children,
                         const struct pto_args *args, struct pto_error *error)
@@ -320,7 +330,7 @@ struct pto_outputs tree_submit(struct tree_run *run, uint64_t callable, uint64_t
                    callable == TREE_COPY_NUMBER ? &t->callable[TREE_COPY]
                                                 : tree_find_callable(t, callable),
                    children, args, site, NULL, &out, &number) >= 0)
-        tree_dispatch(t);
+        move_on(t);
     else
         out = (struct pto_outputs){ pto_task_id_invalid(), 0, NULL };
     return out;
@@ -453,7 +463,7 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
     if (submit_members(run, k, children, args, g, count, site, outputs) < count)
         g->is_skipped = true;
     tree_group_submitted(t, g);
-    tree_dispatch(t);
+    move_on(t);
     return tree_level_leave(run, run->report.error.status);
 }
 

@@ -31,9 +31,9 @@ static uint64_t smaller(uint64_t a, uint64_t b)
 
 /* ---- tasks ---- */
 
-static uint64_t task_deadline(const struct tree *t, const struct tree_child *c)
+static uint64_t task_deadline(const struct tree *t, struct tree_child *c)
 {
-    const struct tree_task *k = &t->task[c->flight[c->flight_first % TREE_CREDITS]];
+    const struct tree_task *k = &t->task[tree_flight_at(c, 0)->number];
     uint64_t own = add_ns(c->since_ns, k->timeout_ns);
     uint64_t runs = k->run->deadline_ns;
 
@@ -57,7 +57,7 @@ static uint64_t look_at_child(struct tree *t, struct tree_child *c, uint64_t now
     deadline_ns = task_deadline(t, c);
     if (now < deadline_ns)
         return deadline_ns;
-    c->late_task = c->flight[c->flight_first % TREE_CREDITS];
+    c->late_task = tree_flight_at(c, 0)->number;
     c->late_ns = now - c->since_ns;
     c->state = CHILD_BROKEN; /* until the watcher tells of its end */
     tree_child_kill(c);

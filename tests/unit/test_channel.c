@@ -7,6 +7,8 @@
 #define _GNU_SOURCE
 #endif
 
+#include <sched.h>
+
 #include "tests/unit/device_test.h"
 #include "tree/bell.h"
 #include "tree/channel.h"
@@ -92,6 +94,30 @@ static void another_generation_is_not_read(void **state)
     assert_int_equal(channel_read(&reader, &record), CHANNEL_BROKEN);
 }
 
+static void what_is_not_read_can_be_taken_back(void **state)
+{
+    uint64_t position[3];
+
+    (void)state;
+    begin();
+    reader.has_claims = true;
+    for (uint64_t key = 0; key < 3; key++) {
+        assert_true(send(key, 100));
+        position[key] = writer.last;
+    }
+    assert_received(0, 100);
+    assert_false(channel_take_back(&writer, position[0]));
+    assert_true(channel_take_back(&writer, position[1]));
+    assert_false(channel_take_back(&writer, position[1]));
+    assert_received(2, 100);
+    assert_int_equal(channel_read(&reader, &record), CHANNEL_EMPTY);
+    for (uint64_t key = 3; key < 1000; key++) { /* other records lie where the first one lay */
+        assert_true(send(key, 1000));
+        assert_false(channel_take_back(&writer, position[0]));
+        assert_received(key, 1000);
+    }
+}
+
 /* The sanitizers notice what is read beyond the stream or written beyond the record. */
 static void nonsense_is_not_believed(void **state)
 {
@@ -108,6 +134,7 @@ static void nonsense_is_not_believed(void **state)
         if (round % 64 == 0)
             memset(stream.bytes, 0, sizeof(stream.bytes));
         writer = reader = (struct channel){ .stream = &stream, .generation = 3 };
+        reader.has_claims = round % 2 != 0;
         stream.head.v = stream.tail.v = 0;
         for (uint64_t i = 0; i < 4; i++)
             (void)send(i, (uint32_t)rand_r(&seed) % 300);
@@ -178,12 +205,59 @@ static void nobody_sleeps_through_a_bell(void **state)
     assert_false(bell_await(&bell[1], can_receive, NULL, none, now_ns() + MS));
 }
 
+/* ---- claims ---- */
+
+static unsigned char had[MESSAGES];
+
+static void *write_and_take_back(void *context)
+{
+    uint64_t *taken = context, position[4] = { 0 };
+
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        while (!channel_has_room(&writer, 64) ||
+               (i % 8 == 0 && a64_load_acquire(&stream.head) != a64_load_acquire(&stream.tail)))
+            sched_yield(); /* the reader keeps up, so that both want the same ones */
+        EXPECT(send(i, 8));
+        position[i % 4] = writer.last;
+        if (i >= 3 && i % 2 != 0 && channel_take_back(&writer, position[(i - 1) % 4])) {
+            __atomic_fetch_add(&had[i - 1], 1, __ATOMIC_RELAXED);
+            ++*taken;
+        }
+    }
+    return NULL;
+}
+
+static void a_record_has_one_owner(void **state)
+{
+    uint64_t taken = 0, end = now_ns() + 60000 * MS;
+    pthread_t thread;
+
+    (void)state;
+    begin();
+    reader.has_claims = true;
+    assert_int_equal(pthread_create(&thread, NULL, write_and_take_back, &taken), 0);
+    do {
+        if (channel_read(&reader, &record) == CHANNEL_RECORD)
+            __atomic_fetch_add(&had[record.head.key], 1, __ATOMIC_RELAXED);
+        assert_true(now_ns() < end);
+    } while (record.head.key != MESSAGES - 1); /* which nobody takes back */
+    pthread_join(thread, NULL);
+    assert_nothing_unexpected();
+    for (uint64_t i = 0; i < MESSAGES; i++)
+        assert_int_equal(had[i], 1);
+    print_message("%llu of %d taken back\n", (unsigned long long)taken, MESSAGES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(records_arrive_in_order_around_the_end), TEST(a_full_stream_refuses),
-        TEST(another_generation_is_not_read),         TEST(nonsense_is_not_believed),
+        TEST(records_arrive_in_order_around_the_end),
+        TEST(a_full_stream_refuses),
+        TEST(another_generation_is_not_read),
+        TEST(nonsense_is_not_believed),
         TEST(nobody_sleeps_through_a_bell),
+        TEST(what_is_not_read_can_be_taken_back),
+        TEST(a_record_has_one_owner),
     };
 
     alarm(HANG_SECONDS);

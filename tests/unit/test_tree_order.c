@@ -8,6 +8,7 @@
 #endif
 
 #include <fcntl.h>
+#include <signal.h>
 
 #include "tests/unit/tree_test.h"
 
@@ -234,6 +235,116 @@ static void a_blocked_group_holds_back_only_its_own_children(void **state)
     close_worker();
 }
 
+/* ---- tasks that several children could have ---- */
+
+enum { MANY = 12 };
+
+struct many {
+    struct one each;
+    int *word[MANY];
+};
+
+static void submit_many(struct pto_level *level, void *context)
+{
+    struct many *x = context;
+
+    for (int i = 0; i < MANY; i++) {
+        struct one one = x->each;
+
+        one.tensor[0] = numbers(x->word[i]);
+        submit_one(level, &one);
+    }
+}
+
+/* Children 0 and 1 are busy; the tasks wait behind what they do. */
+struct busy {
+    struct held held[2];
+    struct pto_worker_run *holds[2];
+    struct many many;
+    struct pto_worker_run *run;
+};
+
+static void make_busy(struct busy *x, uint32_t count, uint64_t children)
+{
+    uint64_t hold = register_sub("hold"), child = register_sub("child");
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct one one;
+
+        x->held[i] = (struct held){ .hold = hold, .word = make_numbers() };
+        one = hold_on(&x->held[i], i);
+        assert_int_equal(pto_worker_launch(worker, submit_one, &one, &x->holds[i]), PTO_OK);
+        wait_word(x->held[i].word + 1, 1);
+    }
+    x->many = (struct many){ .each = { .callable = child, .count = 1 } };
+    x->many.each.children = children;
+    for (int i = 0; i < MANY; i++) {
+        x->many.word[i] = make_numbers();
+        x->many.word[i][0] = -1;
+    }
+    assert_int_equal(pto_worker_launch(worker, submit_many, &x->many, &x->run), PTO_OK);
+}
+
+static void assert_ran_on(const struct busy *x, int child)
+{
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(x->many.word[i][0], child);
+}
+
+static void an_idle_child_gets_what_waits_behind_a_busy_one(void **state)
+{
+    struct busy x;
+
+    (void)state;
+    open_worker(0, 2);
+    make_busy(&x, 2, 0);
+    assert_int_equal(pto_worker_run_wait(x.run, MS), PTO_ETIMEOUT);
+    end_held(x.holds[1], x.held[1].word);
+    assert_int_equal(pto_worker_run_wait(x.run, 0), PTO_OK);
+    assert_ran_on(&x, 1);
+    assert_int_equal(pto_worker_run_finish(x.run, NULL), PTO_OK);
+    end_held(x.holds[0], x.held[0].word);
+    close_worker();
+}
+
+static void what_a_dead_child_had_not_begun_is_done_by_another(void **state)
+{
+    struct pto_child_info info;
+    struct busy x;
+
+    (void)state;
+    open_worker(0, 2);
+    make_busy(&x, 2, 0);
+    pto_child_info_init(&info);
+    assert_int_equal(pto_worker_child(worker, 0, &info), PTO_OK);
+    assert_true(info.in_flight > 1);
+    assert_int_equal(kill(info.pid, SIGKILL), 0);
+    assert_int_equal(pto_worker_run_wait(x.holds[0], 0), PTO_EPEER);
+    assert_int_equal(pto_worker_run_finish(x.holds[0], NULL), PTO_EPEER);
+    end_held(x.holds[1], x.held[1].word);
+    assert_int_equal(pto_worker_run_wait(x.run, 0), PTO_OK);
+    assert_ran_on(&x, 1);
+    assert_int_equal(pto_worker_run_finish(x.run, NULL), PTO_OK);
+    close_worker();
+}
+
+static void what_was_given_but_not_begun_can_be_cancelled(void **state)
+{
+    struct busy x;
+
+    (void)state;
+    open_worker(0, 1);
+    make_busy(&x, 1, PTO_ON(0));
+    assert_int_equal(pto_worker_run_cancel(x.run), PTO_OK);
+    assert_int_equal(pto_worker_run_wait(x.run, 0), PTO_ECANCELED); /* though the child is busy */
+    pto_worker_report_init(&run_report);
+    assert_int_equal(pto_worker_run_finish(x.run, &run_report), PTO_ECANCELED);
+    assert_int_equal(run_report.skipped, MANY);
+    end_held(x.holds[0], x.held[0].word);
+    assert_ran_on(&x, -1);
+    close_worker();
+}
+
 /* ---- control ---- */
 
 static const char slow_text[] =
@@ -314,6 +425,9 @@ int main(void)
         TEST(a_refused_submit_lets_go_of_what_it_kept),
         TEST(runs_that_share_nothing_overlap),
         TEST(a_blocked_group_holds_back_only_its_own_children),
+        TEST(an_idle_child_gets_what_waits_behind_a_busy_one),
+        TEST(what_a_dead_child_had_not_begun_is_done_by_another),
+        TEST(what_was_given_but_not_begun_can_be_cancelled),
         TEST(a_slow_load_on_one_child_delays_no_other),
     };
 
