@@ -217,6 +217,7 @@ struct pto_orch_ops {
     bool (*is_streamed)(struct pto_orch *o);
     void *(*context)(struct pto_orch *o);
     uint64_t (*scalar_at)(struct pto_orch *o, uint32_t index, const struct pto_site *site);
+    int (*listen)(struct pto_orch *o);
 };
 
 /* The handle of an orchestration. */
@@ -881,6 +882,16 @@ static inline uint32_t pto_aiv_count(struct pto_orch *o)
 static inline int pto_orch_status(struct pto_orch *o)
 {
     return o->ops->status(o);
+}
+
+/*
+ * For an orchestration that waits for something outside of the run, such as a message of the host:
+ * to be called again and again. Tasks go on meanwhile, and no stall is found; so whoever
+ * calls it has a deadline. Returns the first error of the run so far, or 0.
+ */
+static inline int pto_orch_listen(struct pto_orch *o)
+{
+    return o->ops->listen(o);
 }
 
 /* Ends the run with an error of the orchestration's own; `text` is copied. */

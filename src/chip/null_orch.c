@@ -607,4 +607,5 @@ static const struct pto_orch_ops operations = {
     .is_streamed = is_streamed,
     .scalar_at = scalar_at,
     .context = context_of,
+    .listen = status_of,
 };

@@ -20,7 +20,9 @@ enum handle_kind {
     HANDLE_DOMAIN,
     HANDLE_WORKER,
     HANDLE_WORKER_RUN,
-    HANDLE_LEVEL
+    HANDLE_LEVEL,
+    HANDLE_REGION,
+    HANDLE_QUEUE
 };
 
 /* NULL when memory has run out. */

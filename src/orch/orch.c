@@ -18,6 +18,7 @@ static uint64_t scalar(struct pto_orch *handle, uint32_t index);
 static uint64_t scalar_at(struct pto_orch *handle, uint32_t index, const struct pto_site *site);
 static bool is_streamed(struct pto_orch *handle);
 static void *context_of(struct pto_orch *handle);
+static int listen_outside(struct pto_orch *handle);
 static void tell_scope(struct orch *o, bool is_end);
 static int submit_watched(struct pto_orch *handle, const struct pto_kernels *kernels,
                           const struct pto_args *args, const struct pto_site *site,
@@ -30,7 +31,7 @@ static int submit_watched(struct pto_orch *handle, const struct pto_kernels *ker
         .scope_begin = scope_begin, .scope_end = scope_end, .report = report, .status = status_of, \
         .cluster_count = cluster_count, .aiv_count = aiv_count, .get_data = orch_get_data,         \
         .set_data = orch_set_data, .scalar = scalar, .is_streamed = is_streamed,                   \
-        .scalar_at = scalar_at, .context = context_of,                                             \
+        .scalar_at = scalar_at, .context = context_of, .listen = listen_outside,                   \
     }
 
 static const struct pto_orch_ops streamed_ops = OPERATIONS(orch_submit_streamed);
@@ -123,6 +124,7 @@ int orch_start(struct orch *o, const struct orch_run *run)
     o->run = run;
     o->quota = 0;
     o->polled_at = 0;
+    o->is_listening = false;
     o->ledger = NULL;
     o->is_held = run->options->mode == PTO_MODE_HOST || run->is_built_only;
     o->submitter = o->sched->worker[0];
@@ -418,6 +420,19 @@ static int status_of(struct pto_orch *handle)
     int status = orch_enter(handle);
 
     return status < 0 ? status : orch_polled(orch_of(handle), 1);
+}
+
+static int listen_outside(struct pto_orch *handle)
+{
+    struct orch *o = orch_of(handle);
+    int status = orch_enter(handle);
+
+    if (status < 0)
+        return status;
+    o->is_listening = true;
+    status = orch_run_some(o);
+    o->is_listening = false;
+    return status;
 }
 
 int orch_run_some(struct orch *o)

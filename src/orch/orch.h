@@ -108,6 +108,7 @@ struct orch {
     uint32_t polled_at;     /* the next task when the builder last asked for something, and */
     uint32_t polls;         /* how often it has since */
     int32_t quota;          /* submits until there is something to look at beside the task */
+    bool is_listening;      /* what it asks for comes from outside of the run */
     bool is_held;           /* nothing runs before the graph is complete */
     bool is_shared;         /* there are other workers */
     int32_t status;         /* failure.status */

@@ -267,7 +267,7 @@ void port_poll(void *machine)
 {
     struct sim *m = machine;
 
-    a32_add_relaxed(&m->polls, 1); /* it only has to change */
+    a32_add_relaxed(m->orch.is_listening ? &m->listens : &m->polls, 1); /* it only has to change */
     m->is_builder_waiting = m->is_builder_polling = true;
     fiber_yield(m->fiber);
 }

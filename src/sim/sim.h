@@ -166,6 +166,7 @@ struct sim {
     bool is_builder_waiting; /* whoever is at place 0 goes on with it later */
     bool is_builder_polling; /* the same, until it goes on: some tasks are enough for it */
     struct a32 polls;        /* how often it was so, in the run: the monitor looks */
+    struct a32 listens;      /* the same, but for something outside of the run */
     struct thread
         *home; /* place 0's: the thread on which the orchestration is; NULL: it has not begun */
     bool is_builder_gone;  /* the orchestration was left, and is not gone on with */
@@ -209,6 +210,7 @@ struct sim {
     uint64_t sum_seen; /* by the monitor: changes with every kernel that starts or returns */
     uint64_t stall_since_ns;
     uint32_t polls_seen; /* the monitor's, too */
+    uint32_t listens_seen;
     uint64_t polled_ns;  /* when they were others than before */
     uint64_t give_up_ns; /* place 0's: when it does not wait for kernels any longer; 0: it does */
     uint64_t leave_ns; /* when the orchestration is not waited for any longer; UINT64_MAX: it is */

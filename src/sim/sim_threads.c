@@ -569,7 +569,8 @@ uint64_t sim_count_kernels(const struct sim *m)
 
 /*
  * A run makes progress while kernels start or return, or while its graph is being
- * built, not just waited for by an orchestration that asks all the time, and it has not been stopped. It has none for a while, or its time is over:
+ * built, not just waited for by an orchestration that asks all the time, and it has not been stopped; or
+ * while it listens to something outside of the run. It has none for a while, or its time is over:
  * place 0 ends it. Returns when to look again, at the latest.
  */
 static uint64_t watch_progress(struct sim *m)
@@ -577,7 +578,7 @@ static uint64_t watch_progress(struct sim *m)
     uint64_t now = os_now_ns();
     uint64_t sum, next_ns;
     uint32_t alarm = ALARM_NONE;
-    uint32_t polls;
+    uint32_t polls, listens;
     bool is_building, is_polling;
 
     pthread_mutex_lock(&m->lock);
@@ -593,8 +594,11 @@ static uint64_t watch_progress(struct sim *m)
         m->polled_ns = now;
     }
     is_polling = now - m->polled_ns < POLLING_NS;
-    if (sum != m->sum_seen || (is_building && !is_polling && !sched_is_stopped(&m->sched))) {
+    listens = a32_load_relaxed(&m->listens); /* only to be compared */
+    if (sum != m->sum_seen || listens != m->listens_seen ||
+        (is_building && !is_polling && !sched_is_stopped(&m->sched))) {
         m->sum_seen = sum;
+        m->listens_seen = listens;
         m->stall_since_ns = now;
     }
     if (now >= m->deadline_ns) { /* goes before a stall */

@@ -8,6 +8,7 @@
  *     tree_memory.c     allocations, and which tasks use them
  *     tree_copy.c       copies, in runs and outside
  *     tree_domain.c     domains over chips
+ *     tree_region.c     regions and queues, as the host uses them
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
  *     tree_flexible.c   those that several children could have, and what is in flight
@@ -137,7 +138,7 @@ struct tree_callable {
 };
 
 /* What an allocation is for; the address of what is not plain may be a scalar of tasks. */
-enum memory_kind { MEMORY_PLAIN, MEMORY_CONTEXT, MEMORY_WINDOW };
+enum memory_kind { MEMORY_PLAIN, MEMORY_CONTEXT, MEMORY_WINDOW, MEMORY_REGION };
 
 struct tree_allocation {
     uint64_t addr;
@@ -145,7 +146,7 @@ struct tree_allocation {
     int32_t child;  /* -1: everybody's */
     uint32_t users; /* live tasks, once for each argument */
     enum memory_kind kind;
-    struct tree_domain *domain; /* MEMORY_CONTEXT, MEMORY_WINDOW */
+    void *owner; /* struct tree_domain or, of MEMORY_REGION, tree_region; NULL: it is plain */
 };
 
 /* Somebody waits for the answer of a child to a load or an unload. */
@@ -196,6 +197,7 @@ struct tree {
     uint32_t freed_count;
     struct tree_domain *domain[TREE_DOMAINS]; /* NULL: free */
     uint32_t domain_generation[TREE_DOMAINS];
+    struct tree_region *regions; /* that are open */
     char *heap;
     uint64_t heap_bytes;
 
@@ -279,9 +281,8 @@ struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t
 /* False with a sentence: something was written outside of the allocations that the task has as tensors. */
 bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size_t size);
 
-/* The memory is part of a domain; it is freed by its owner only. */
-void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind,
-                     struct tree_domain *domain);
+/* The memory is part of a domain or a region; it is freed by its owner only. */
+void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind, void *owner);
 void tree_disown_memory(struct tree *t, void *memory); /* frees it; accepts NULL */
 
 /* tree_domain.c */
@@ -294,6 +295,11 @@ void tree_domains_of_run(struct tree *t, const struct tree_run *run);
 /* A child has died. */
 void tree_domains_bury(struct tree *t, uint32_t child);
 void tree_forget_domains(struct tree *t);
+
+/* tree_region.c: as those of domains. */
+int tree_region_use(struct tree_region *r, const char *what, struct pto_error *error);
+void tree_region_unuse(struct tree *t, struct tree_region *r, int status);
+void tree_forget_regions(struct tree *t);
 
 /* tree_copy.c */
 void tree_copy_open(struct tree *t);

@@ -200,7 +200,7 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
                           (unsigned long long)addr, (unsigned long long)(addr - a->addr));
     if (a->kind != MEMORY_PLAIN)
         return error_tell(error, PTO_EMEMORY,
-                          "%#llx belongs to a domain, and is freed when that was released",
+                          "%#llx belongs to a domain or a region, and is freed with it",
                           (unsigned long long)addr);
     if (a->users != 0)
         return error_tell(error, PTO_EBUSY, "%u tasks that are not over use the allocation",
@@ -227,13 +227,12 @@ int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *err
 
 /* ---- memory of something larger ---- */
 
-void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind,
-                     struct tree_domain *domain)
+void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind, void *owner)
 {
     struct tree_allocation *a = find_allocation(t, (uint64_t)(uintptr_t)memory);
 
     a->kind = kind;
-    a->domain = domain;
+    a->owner = owner;
 }
 
 void tree_disown_memory(struct tree *t, void *memory)
@@ -252,7 +251,10 @@ static int use(struct tree_allocation *a, const char *what, uint64_t *children,
         return error_tell(error, PTO_EMEMORY,
                           "%s is memory of chip %d; a task on another child cannot use it", what,
                           a->child);
-    if (a->domain != NULL && tree_domain_use(a->domain, what, error) < 0)
+    if (a->kind == MEMORY_REGION && tree_region_use(a->owner, what, error) < 0)
+        return error->status;
+    if ((a->kind == MEMORY_CONTEXT || a->kind == MEMORY_WINDOW) &&
+        tree_domain_use(a->owner, what, error) < 0)
         return error->status;
     if (a->child >= 0)
         *children = 1ull << a->child;
@@ -263,8 +265,10 @@ static int use(struct tree_allocation *a, const char *what, uint64_t *children,
 static void unuse(struct tree *t, struct tree_allocation *a, int status)
 {
     a->users--;
-    if (a->domain != NULL)
-        tree_domain_unuse(t, a->domain, status);
+    if (a->kind == MEMORY_REGION)
+        tree_region_unuse(t, a->owner, status);
+    else if (a->kind != MEMORY_PLAIN)
+        tree_domain_unuse(t, a->owner, status);
 }
 
 static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argument,

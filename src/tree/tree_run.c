@@ -20,20 +20,22 @@
 struct look {
     struct tree *tree;
     uint32_t changes;
+    uint32_t calls;
 };
 
 static bool has_news(void *context)
 {
     const struct look *l = context;
 
-    return a32_load_acquire(&l->tree->changes) != l->changes || tree_has_news(l->tree);
+    return a32_load_acquire(&l->tree->changes) != l->changes ||
+           a32_load_acquire(&l->tree->shared->calls) != l->calls || tree_has_news(l->tree);
 }
 
 /* Until something happens. The lock is left meanwhile. False: the deadline has passed. */
-static bool await_news(struct tree *t, uint64_t deadline_ns)
+static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
 {
     uint64_t late_ns = tree_deadline(t);
-    struct look l = { t, a32_load_relaxed(&t->changes) }; /* under the lock */
+    struct look l = { t, a32_load_relaxed(&t->changes), calls }; /* under the lock */
     bool is_there;
 
     pthread_mutex_unlock(&t->lock);
@@ -60,11 +62,13 @@ int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint
 
     t->waiting++;
     for (;;) {
+        uint32_t calls = a32_load_acquire(&t->shared->calls); /* before `holds` looks */
+
         tree_drive(t);
         is_so = holds(context);
         if (is_so || is_late)
             break;
-        is_late = !await_news(t, deadline_ns);
+        is_late = !await_news(t, calls, deadline_ns);
     }
     t->waiting--;
     hand_over(t);
@@ -89,7 +93,7 @@ static void *background_main(void *context)
         }
         tree_drive(t);
         if (t->runs != NULL)
-            (void)await_news(t, UINT64_MAX);
+            (void)await_news(t, a32_load_relaxed(&t->shared->calls), UINT64_MAX); /* not for it */
     }
     pthread_mutex_unlock(&t->lock);
     return NULL;

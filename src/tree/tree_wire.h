@@ -80,7 +80,8 @@ struct tree_head {
 
 struct tree_shared {
     struct tree_head head;
-    struct bell bell;                         /* the worker's */
+    struct bell bell; /* the worker's */
+    struct a32 calls; /* counted up by chips that have told something through a region */
     char name[TREE_CALLABLES + 1][TREE_NAME]; /* of callables: written by the worker only */
     struct tree_line line[];                  /* by child */
 };

@@ -18,6 +18,7 @@
 #include "pto/comm.h"
 #include "pto/worker.h"
 #include "pto/worker_domain.h"
+#include "pto/worker_region.h"
 #include "pto/door.h"
 #include "pto/pto.h"
 #include "pto/store.h"
@@ -37,6 +38,7 @@ static struct pto_comm *comm;
 static struct pto_domain *domain;
 static struct pto_worker *worker;
 static uint64_t worker_domain;
+static struct pto_worker_queue *worker_queue;
 static char folder[] = "/tmp/pto-sized-XXXXXX";
 
 static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
@@ -131,6 +133,38 @@ static int use_worker_params(void *given)
 
     pto_worker_close(opened);
     return status;
+}
+
+static void fill_worker_region(void *given)
+{
+    struct pto_worker_region_params *params = given;
+
+    params->payload_bytes = params->counter_bytes = 64;
+}
+
+static int use_worker_region(void *given)
+{
+    struct pto_worker_region *opened = NULL;
+    int status = pto_worker_region_open(worker, given, &opened);
+
+    (void)pto_worker_region_close(opened);
+    return status;
+}
+
+static int use_worker_queue(void *given)
+{
+    struct pto_worker_queue *opened = NULL;
+    int status = pto_worker_queue_open(worker, given, &opened);
+
+    (void)pto_worker_queue_close(opened);
+    return status;
+}
+
+static int use_worker_message(void *given)
+{
+    int status = pto_worker_queue_receive(worker_queue, given, 1, NULL);
+
+    return status == PTO_ETIMEOUT ? PTO_OK : status;
 }
 
 static void fill_worker_domain(void *given)
@@ -273,6 +307,9 @@ INIT(pto_domain_info)
 INIT(pto_collective)
 INIT(pto_routing)
 INIT(pto_worker_params)
+INIT(pto_worker_region_params)
+INIT(pto_worker_queue_params)
+INIT(pto_worker_message)
 INIT(pto_worker_domain_params)
 INIT(pto_worker_member)
 INIT(pto_worker_domain_info)
@@ -308,6 +345,11 @@ static const struct row rows[] = {
     SIZED(pto_collective, .use = use_collective, .is_input = true),
     SIZED(pto_routing, .use = use_routing, .is_input = true),
     SIZED(pto_worker_params, .use = use_worker_params, .is_input = true),
+    SIZED(pto_worker_region_params, .use = use_worker_region, .is_input = true,
+          .fill = fill_worker_region,
+          .least = offsetof(struct pto_worker_region_params, counter_bytes) + WORD),
+    SIZED(pto_worker_queue_params, .use = use_worker_queue, .is_input = true),
+    SIZED(pto_worker_message, .use = use_worker_message, .is_input = true),
     SIZED(pto_worker_domain_params, .use = use_worker_domain, .is_input = true,
           .fill = fill_worker_domain,
           .least = offsetof(struct pto_worker_domain_params, name) + WORD),
@@ -496,6 +538,7 @@ static int set_up(void **state)
     struct pto_domain_params domain_params;
     struct pto_worker_params worker_params;
     struct pto_worker_domain_params worker_domain_params;
+    struct pto_worker_queue_params worker_queue_params;
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t size;
     void *bytes;
@@ -520,11 +563,13 @@ static int set_up(void **state)
     pto_domain_params_init(&domain_params);
     domain_params.id = 1;
     pto_worker_params_init(&worker_params);
+    pto_worker_queue_params_init(&worker_queue_params);
     pto_worker_domain_params_init(&worker_domain_params);
     worker_domain_params.name = "first";
     return pto_comm_open(&comm_params, &comm) < 0 ||
                    pto_domain_open(comm, &domain_params, &domain) < 0 ||
                    pto_worker_open(&worker_params, &worker) < 0 ||
+                   pto_worker_queue_open(worker, &worker_queue_params, &worker_queue) < 0 ||
                    pto_worker_domain_open(worker, &worker_domain_params, &worker_domain) < 0
                ? -1
                : 0;

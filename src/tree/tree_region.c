@@ -1,0 +1,536 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Regions and queues, as the host uses them. They lie in the memory that all processes share, so
+ * nothing is copied twice; a chip that shares none would need a copy in each direction here,
+ * and nowhere else.
+ *
+ * Who waits drives, as for runs. The chip's side counts up `calls` of the shared memory and rings the
+ * worker's bell; code that was compiled with other headers does not, so a wait also looks
+ * each millisecond.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/os.h"
+#include "base/sized.h"
+#include "host/handle.h"
+#include "pto/run.h"
+#include "pto/worker_region.h"
+#include "tree/tree.h"
+
+#define LOOK_NS 1000000ull
+#define REGION_BYTES_MAX (1ull << 46)
+
+struct tree_region {
+    struct tree *tree;
+    struct tree_region *next;
+    void *handle;
+    bool is_queue;
+    bool was_used;  /* by a task */
+    uint32_t users; /* arguments of live tasks */
+    int lost;       /* why nothing more comes; 0: it may */
+    struct pto_region_head *head;
+    struct pto_region region;
+    struct pto_region quiet;     /* the same, but whoever changes a counter there wakes nobody */
+    struct pto_queue queue;      /* the host's end */
+    struct pto_message received; /* that was too large for its receiver; number 0: none */
+};
+
+/* ---- opening ---- */
+
+static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
+                       uint64_t counter_bytes, struct tree_region **region_out,
+                       struct pto_error *error)
+{
+    uint64_t counter_room =
+        (counter_bytes + PTO_REGION_LINE - 1) / PTO_REGION_LINE * PTO_REGION_LINE;
+    struct tree_region *r;
+    void *memory;
+
+    if (chip >= t->chip_count)
+        return error_tell(error, PTO_EINVAL, "child %u is no chip", chip);
+    if (!child_is_ready(&t->child[chip]))
+        return error_tell(error, PTO_EPEER, "chip %u is dead; pto_worker_reopen starts it anew",
+                          chip);
+    r = calloc(1, sizeof(*r));
+    if (r == NULL || tree_alloc(t, (int32_t)chip, sizeof(*r->head) + counter_room + payload_bytes,
+                                &memory) < 0) {
+        free(r);
+        return error_tell(error, PTO_ENOMEM, "there is no memory for a region of %llu bytes",
+                          (unsigned long long)payload_bytes);
+    }
+    tree_own_memory(t, memory, MEMORY_REGION, r);
+    r->tree = t;
+    r->head = memory;
+    *r->head = (struct pto_region_head){ .calls = (uint64_t)(uintptr_t)&t->shared->calls,
+                                         .asleep = (uint64_t)(uintptr_t)&t->shared->bell.asleep,
+                                         .bell = (uint64_t)(uintptr_t)&t->shared->bell.count };
+    r->region = (struct pto_region){ .magic = PTO_REGION_MAGIC,
+                                     .id = (uint64_t)(uintptr_t)r->head,
+                                     .counters = (uint64_t)(uintptr_t)(r->head + 1),
+                                     .counter_bytes = counter_bytes,
+                                     .payload_bytes = payload_bytes };
+    r->region.payload = r->region.counters + counter_room;
+    r->quiet = r->region;
+    r->quiet.id = 1; /* of none that has a head */
+    r->next = t->regions;
+    t->regions = r;
+    *region_out = r;
+    return PTO_OK;
+}
+
+static void free_region(struct tree_region *r)
+{
+    struct tree_region **link = &r->tree->regions;
+
+    while (*link != r)
+        link = &(*link)->next;
+    *link = r->next;
+    tree_disown_memory(r->tree, r->head);
+    free(r);
+}
+
+/* The lock is held. */
+static int publish(struct tree_region *r, enum handle_kind kind, void **handle_out)
+{
+    r->is_queue = kind == HANDLE_QUEUE;
+    r->handle = handle_create(kind, r);
+    if (r->handle == NULL) {
+        free_region(r);
+        return PTO_ENOMEM;
+    }
+    *handle_out = r->handle;
+    return PTO_OK;
+}
+
+int pto_worker_region_open(struct pto_worker *worker, const struct pto_worker_region_params *given,
+                           struct pto_worker_region **region_out)
+{
+    struct pto_worker_region_params params;
+    struct tree_region *r;
+    void *handle = NULL;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    pto_worker_region_params_init(&params);
+    if (status < 0)
+        return status;
+    if (region_out == NULL || sized_read(&params, sizeof(params), given) < 0)
+        return PTO_EINVAL;
+    if (params.payload_bytes == 0 || params.payload_bytes > REGION_BYTES_MAX ||
+        params.counter_bytes == 0 || params.counter_bytes > REGION_BYTES_MAX ||
+        params.counter_bytes % 4 != 0)
+        return error_tell(params.error, PTO_EINVAL,
+                          "a region has bytes, and counters of 4 bytes each");
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    status =
+        make_region(t, params.chip, params.payload_bytes, params.counter_bytes, &r, params.error);
+    if (status >= 0)
+        status = publish(r, HANDLE_REGION, &handle);
+    pthread_mutex_unlock(&t->lock);
+    if (status >= 0)
+        *region_out = handle;
+    return status;
+}
+
+static void put_queue_scalars(const struct tree_region *r, uint64_t depth, uint64_t input_bytes,
+                              uint64_t output_bytes, uint64_t *scalars)
+{
+    memcpy(scalars, &r->region, sizeof(r->region));
+    scalars[6] = PTO_QUEUE_MAGIC;
+    scalars[7] = depth;
+    scalars[8] = input_bytes;
+    scalars[9] = output_bytes;
+    scalars[10] = r->region.payload_bytes;
+    scalars[11] = r->region.counter_bytes;
+}
+
+int pto_worker_queue_open(struct pto_worker *worker, const struct pto_worker_queue_params *given,
+                          struct pto_worker_queue **queue_out)
+{
+    struct pto_worker_queue_params params;
+    uint64_t scalars[PTO_QUEUE_SCALARS], bytes;
+    struct tree_region *r;
+    void *handle = NULL;
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    pto_worker_queue_params_init(&params);
+    if (status < 0)
+        return status;
+    if (queue_out == NULL || sized_read(&params, sizeof(params), given) < 0)
+        return PTO_EINVAL;
+    bytes = pto_queue_payload_bytes(params.depth, params.input_bytes, params.output_bytes);
+    if (bytes == 0)
+        return error_tell(
+            params.error, PTO_EINVAL,
+            "a queue of %llu messages in %llu and %llu bytes: it has a power of two, and "
+            "multiples of 64 bytes",
+            (unsigned long long)params.depth, (unsigned long long)params.input_bytes,
+            (unsigned long long)params.output_bytes);
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    status = make_region(t, params.chip, bytes, PTO_QUEUE_COUNTER_BYTES, &r, params.error);
+    if (status >= 0) {
+        put_queue_scalars(r, params.depth, params.input_bytes, params.output_bytes, scalars);
+        (void)pto_queue_init(&r->queue, scalars, false);
+        r->queue.region = r->quiet;
+        status = publish(r, HANDLE_QUEUE, &handle);
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (status >= 0)
+        *queue_out = handle;
+    return status;
+}
+
+/* ---- closing ---- */
+
+/* NULL with a status. */
+static struct tree_region *region_get(enum handle_kind kind, const void *handle, int *status_out)
+{
+    struct tree_region *r = handle_get(kind, handle);
+
+    *status_out = r == NULL ? PTO_EINVAL : *r->tree->own_process == 0 ? PTO_EFORKED : PTO_OK;
+    return r;
+}
+
+static int close_region(enum handle_kind kind, const void *handle)
+{
+    struct tree *t;
+    int status;
+    struct tree_region *r = region_get(kind, handle, &status);
+
+    if (status < 0)
+        return status;
+    t = r->tree;
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    if (r->users != 0) {
+        __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE);
+        status = PTO_EBUSY;
+    } else if (handle_destroy(kind, handle) == NULL) {
+        status = PTO_EINVAL;
+    } else {
+        free_region(r);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+int pto_worker_region_close(struct pto_worker_region *region)
+{
+    return close_region(HANDLE_REGION, region);
+}
+
+int pto_worker_queue_close(struct pto_worker_queue *queue)
+{
+    return close_region(HANDLE_QUEUE, queue);
+}
+
+void tree_forget_regions(struct tree *t)
+{
+    while (t->regions != NULL) {
+        struct tree_region *r = t->regions;
+
+        t->regions = r->next;
+        (void)handle_destroy(r->is_queue ? HANDLE_QUEUE : HANDLE_REGION, r->handle);
+        free(r);
+    }
+}
+
+/* ---- use by tasks ---- */
+
+int tree_region_use(struct tree_region *r, const char *what, struct pto_error *error)
+{
+    if (r->head->is_closed != 0)
+        return error_tell(error, PTO_EINVAL, "%s is of a region that is being closed", what);
+    r->users++;
+    r->was_used = true;
+    return PTO_OK;
+}
+
+void tree_region_unuse(struct tree *t, struct tree_region *r, int status)
+{
+    r->users--;
+    if (status < 0 && r->lost == 0)
+        r->lost = status;
+    tree_note(t);
+}
+
+/* Whether somebody may still write to it; before it is looked. */
+static bool has_writer(const struct tree_region *r)
+{
+    return r->lost == 0 && (r->users != 0 || !r->was_used);
+}
+
+static int tell_lost(const struct tree_region *r, struct pto_error *error)
+{
+    if (r->lost < 0)
+        return error_tell(error, PTO_EPEER, "a task that had the region failed or never ran: %s",
+                          pto_strerror(r->lost));
+    if (!has_writer(r))
+        return error_tell(error, PTO_EPEER, "the task that had the region has ended");
+    return error_tell(error, PTO_EPEER, "the task has given up");
+}
+
+/* ---- waiting ---- */
+
+struct region_wait {
+    struct tree_region *region;
+    int (*look)(struct region_wait *w); /* PTO_EAGAIN: not yet */
+    struct pto_wait_for counter;
+    struct pto_message message;
+    uint64_t bytes;
+    int status;
+};
+
+static bool has_come(void *context)
+{
+    struct region_wait *w = context;
+    bool may_come = has_writer(w->region);
+
+    w->status = w->look(w);
+    if (w->status == PTO_EAGAIN && !may_come)
+        w->status = PTO_EPEER;
+    return w->status != PTO_EAGAIN;
+}
+
+/* The lock is not held before and after. */
+static int await_region(struct region_wait *w, uint64_t timeout_ns, struct pto_error *error)
+{
+    struct tree *t = w->region->tree;
+    uint64_t now = os_now_ns(), deadline_ns;
+
+    if (timeout_ns == 0)
+        timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
+    deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
+    pthread_mutex_lock(&t->lock);
+    do {
+        uint64_t look_ns = now + LOOK_NS;
+
+        w->status = tree_await(t, has_come, w, look_ns < deadline_ns ? look_ns : deadline_ns) < 0
+                        ? PTO_EAGAIN
+                        : w->status;
+        now = os_now_ns();
+    } while (w->status == PTO_EAGAIN && now < deadline_ns);
+    if (w->status == PTO_EAGAIN)
+        w->status = error_tell(error, PTO_ETIMEOUT, "the task did not do it in time");
+    else if (w->status == PTO_EPEER)
+        (void)tell_lost(w->region, error);
+    else if (w->status < 0)
+        (void)error_tell(error, w->status, "what the task wrote is no message: %s",
+                         pto_strerror(w->status));
+    pthread_mutex_unlock(&t->lock);
+    return w->status;
+}
+
+/* ---- regions ---- */
+
+int pto_worker_region_scalars(struct pto_worker_region *region, uint64_t *scalars_out)
+{
+    int status;
+    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+
+    if (status < 0 || scalars_out == NULL)
+        return status < 0 ? status : PTO_EINVAL;
+    memcpy(scalars_out, &r->region, sizeof(r->region));
+    return PTO_OK;
+}
+
+int pto_worker_region_write(struct pto_worker_region *region, uint64_t offset, const void *from,
+                            uint64_t bytes)
+{
+    int status;
+    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+
+    if (status < 0)
+        return status;
+    if (pto_region_payload(&r->region, offset, bytes) == NULL)
+        return PTO_EMEMORY;
+    if (from == NULL)
+        return PTO_EINVAL;
+    memcpy(pto_region_payload(&r->region, offset, bytes), from, bytes);
+    return PTO_OK;
+}
+
+int pto_worker_region_read(struct pto_worker_region *region, uint64_t offset, void *to,
+                           uint64_t bytes)
+{
+    int status;
+    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+
+    if (status < 0)
+        return status;
+    if (pto_region_payload(&r->region, offset, bytes) == NULL)
+        return PTO_EMEMORY;
+    if (to == NULL)
+        return PTO_EINVAL;
+    memcpy(to, pto_region_payload(&r->region, offset, bytes), bytes);
+    return PTO_OK;
+}
+
+int pto_worker_region_notify(struct pto_worker_region *region, struct pto_signal_at counter)
+{
+    int status;
+    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+
+    return status < 0 ? status
+                      : pto_region_notify(&r->quiet, counter.offset, counter.how, counter.value);
+}
+
+int pto_worker_region_counter(struct pto_worker_region *region, uint64_t offset, int32_t *value_out)
+{
+    int status;
+    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+
+    if (status < 0)
+        return status;
+    if (pto_region_counter(&r->region, offset) == NULL || value_out == NULL)
+        return PTO_EINVAL;
+    *value_out = __atomic_load_n(pto_region_counter(&r->region, offset), __ATOMIC_ACQUIRE);
+    return PTO_OK;
+}
+
+static int look_at_counter(struct region_wait *w)
+{
+    const int32_t *counter = pto_region_counter(&w->region->region, w->counter.offset);
+
+    return pto_compare_holds(w->counter.how, __atomic_load_n(counter, __ATOMIC_ACQUIRE),
+                             w->counter.value)
+               ? PTO_OK
+               : PTO_EAGAIN;
+}
+
+int pto_worker_region_wait(struct pto_worker_region *region, struct pto_wait_for counter,
+                           uint64_t timeout_ns, struct pto_error *error)
+{
+    struct region_wait w = { .look = look_at_counter, .counter = counter };
+    int status;
+
+    w.region = region_get(HANDLE_REGION, region, &status);
+    if (status < 0)
+        return status;
+    if (pto_region_counter(&w.region->region, counter.offset) == NULL)
+        return error_tell(error, PTO_EINVAL, "there is no counter at %llu",
+                          (unsigned long long)counter.offset);
+    return await_region(&w, timeout_ns, error);
+}
+
+/* ---- queues ---- */
+
+int pto_worker_queue_scalars(struct pto_worker_queue *queue, uint64_t *scalars_out)
+{
+    int status;
+    struct tree_region *r = region_get(HANDLE_QUEUE, queue, &status);
+
+    if (status < 0 || scalars_out == NULL)
+        return status < 0 ? status : PTO_EINVAL;
+    put_queue_scalars(r, r->queue.depth, r->queue.out.arena_bytes, r->queue.in.arena_bytes,
+                      scalars_out);
+    return PTO_OK;
+}
+
+static int look_for_room(struct region_wait *w)
+{
+    struct pto_queue *q = &w->region->queue;
+    bool is_aborted = pto_queue_is_aborted(q);
+
+    return is_aborted ? PTO_EPEER : pto_queue_reserve(q, w->bytes, &w->message);
+}
+
+int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind kind,
+                          const void *from, uint64_t bytes, uint64_t timeout_ns,
+                          struct pto_error *error)
+{
+    struct region_wait w = { .look = look_for_room, .bytes = bytes };
+    struct pto_queue *q;
+    int status;
+
+    w.region = region_get(HANDLE_QUEUE, queue, &status);
+    if (status < 0)
+        return status;
+    q = &w.region->queue;
+    if (kind < PTO_MESSAGE_DATA || kind > PTO_MESSAGE_ERROR || (bytes != 0 && from == NULL) ||
+        (kind == PTO_MESSAGE_STOP && bytes != 0) || bytes > q->out.arena_bytes || q->out.is_stopped)
+        return error_tell(error, PTO_EINVAL,
+                          q->out.is_stopped ? "nothing comes after a STOP"
+                                            : "no message of kind %d with %llu bytes can be sent",
+                          (int)kind, (unsigned long long)bytes);
+    status = await_region(&w, timeout_ns, error);
+    if (status < 0)
+        return status;
+    if (bytes != 0)
+        memcpy(w.message.data, from, bytes);
+    pthread_mutex_lock(&w.region->tree->lock); /* another thread may give the queue up */
+    status = pto_queue_publish(q, &w.message, kind);
+    pthread_mutex_unlock(&w.region->tree->lock);
+    return status;
+}
+
+static int look_for_message(struct region_wait *w)
+{
+    struct tree_region *r = w->region;
+
+    if (r->received.number == 0) {
+        int status = pto_queue_peek(&r->queue, &r->received);
+
+        if (status < 0) {
+            r->received.number = 0;
+            return status;
+        }
+    }
+    w->message = r->received;
+    return PTO_OK;
+}
+
+int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_message *message,
+                             uint64_t timeout_ns, struct pto_error *error)
+{
+    struct region_wait w = { .look = look_for_message };
+    struct pto_worker_message known;
+    int status;
+
+    w.region = region_get(HANDLE_QUEUE, queue, &status);
+    if (status < 0)
+        return status;
+    pto_worker_message_init(&known);
+    if (message == NULL || sized_read(&known, sizeof(known), message) < 0)
+        return PTO_EINVAL;
+    status = await_region(&w, timeout_ns, error);
+    if (status < 0)
+        return status;
+    known.bytes = w.message.bytes;
+    known.number = w.message.number;
+    known.kind = (enum pto_message_kind)w.message.kind;
+    if (known.bytes > known.room || (known.bytes != 0 && known.to == NULL)) {
+        sized_write(message, &known, sizeof(known));
+        return error_tell(error, PTO_EMEMORY,
+                          "the message has %llu bytes, and there is room for %llu",
+                          (unsigned long long)known.bytes, (unsigned long long)known.room);
+    }
+    if (known.bytes != 0)
+        memcpy(known.to, w.message.data, known.bytes);
+    sized_write(message, &known, sizeof(known));
+    pthread_mutex_lock(&w.region->tree->lock);
+    w.region->received.number = 0;
+    (void)pto_queue_release(&w.region->queue,
+                            &w.message); /* it has come, also if somebody gave up */
+    pthread_mutex_unlock(&w.region->tree->lock);
+    return PTO_OK;
+}
+
+int pto_worker_queue_abort(struct pto_worker_queue *queue)
+{
+    int status;
+    struct tree_region *r = region_get(HANDLE_QUEUE, queue, &status);
+
+    if (status < 0)
+        return status;
+    pthread_mutex_lock(&r->tree->lock);
+    (void)pto_queue_abort(&r->queue, PTO_EPEER);
+    tree_note(r->tree);
+    pthread_mutex_unlock(&r->tree->lock);
+    return PTO_OK;
+}
