@@ -13,7 +13,7 @@
 #include "pto/worker_region.h"
 #include "tests/unit/tree_test.h"
 
-static struct bytes chip_object;
+static struct bytes chip_object, reference_artefact;
 
 /* ---- both ends here ---- */
 
@@ -640,17 +640,156 @@ static void whoever_waits_is_woken(void **state)
     close_worker();
 }
 
+/* ---- orchestrations that were written for the reference ---- */
+
+static const char reference_text[] =
+    "#include \"aicpu/worker_chip_message_queue.h\"\n"
+    "#include \"pto_orchestration_api.h\"\n"
+    "#define MINUTE 60000000000ull\n"
+    "#define EXPORT extern \"C\" __attribute__((visibility(\"default\")))\n"
+    "static WorkerChipOrchRegionDesc desc_of(const ChipTaskArgs &args)\n"
+    "{\n"
+    "    return WorkerChipOrchRegionDesc{ args.scalar(0), args.scalar(1), args.scalar(2),\n"
+    "                                     args.scalar(3), args.scalar(4), args.scalar(5) };\n"
+    "}\n"
+    /* Two messages at a time, the second one first. */
+    "EXPORT void pairs(const ChipTaskArgs &args)\n"
+    "{\n"
+    "    WorkerChipQueueEndpoint<2> queue(desc_of(args), WorkerChipQueueArgs{ args.scalar(6),\n"
+    "        args.scalar(7), args.scalar(8), args.scalar(9), args.scalar(10), args.scalar(11) });\n"
+    "    WorkerChipQueueInputHandle in[2] = {};\n"
+    "    WorkerChipQueueOutputReservation out = {};\n"
+    "    for (;;) {\n"
+    "        for (int i = 0; i < 2; i++) {\n"
+    "            if (!queue.input().peek(MINUTE, in[i])) goto failed;\n"
+    "            if (in[i].opcode == WorkerChipQueueOpcode::STOP) {\n"
+    "                if (!queue.input().release(in[i]) || !queue.input().drained()) goto failed;\n"
+    "                return;\n"
+    "            }\n"
+    "        }\n"
+    "        for (int i = 1; i >= 0; i--) {\n"
+    "            if (!queue.output().reserve(in[i].payload_nbytes, MINUTE, out)) goto failed;\n"
+    "            memcpy(reinterpret_cast<void *>(out.payload.gm_addr),\n"
+    "                   reinterpret_cast<void *>(in[i].payload.gm_addr), in[i].payload_nbytes);\n"
+    "            if (!queue.output().publish(out, WorkerChipQueueOpcode::DATA) ||\n"
+    "                !queue.input().release(in[i])) goto failed;\n"
+    "        }\n"
+    "    }\n"
+    "failed:\n"
+    "    rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, \"%s: %s\",\n"
+    "        worker_chip_queue_op_to_string(queue.error().op), queue.error().message);\n"
+    "}\n"
+    /* Adds one to each number that comes, until 0 comes. */
+    "EXPORT void counts(const ChipTaskArgs &args)\n"
+    "{\n"
+    "    WorkerChipOrchRegionDesc desc = desc_of(args);\n"
+    "    uint64_t scalars[WORKER_CHIP_ORCH_REGION_DESC_SCALAR_COUNT], there = 0, here = 0;\n"
+    "    memcpy(scalars, &desc, sizeof(scalars));\n"
+    "    WorkerChipOrchEndpoint end(scalars, WORKER_CHIP_ORCH_REGION_DESC_SCALAR_COUNT);\n"
+    "    WorkerChipOrchPayloadView view{};\n"
+    "    int32_t seen = 0, value = 1;\n"
+    "    bool is_well = end.counter_addr(0, there) && end.counter_addr(64, here);\n"
+    "    for (int i = 1; is_well && value != 0; i++) {\n"
+    "        is_well = end.signal_wait(there, i, WorkerChipOrchWaitCmp::GE, MINUTE, seen) &&\n"
+    "                  end.payload_read(0, sizeof(value), view);\n"
+    "        if (!is_well) break;\n"
+    "        memcpy(&value, reinterpret_cast<void *>(view.gm_addr), sizeof(value));\n"
+    "        int32_t next = value + 1;\n"
+    "        is_well = end.payload_write(4, &next, sizeof(next)) &&\n"
+    "                  end.signal_notify(here, 1, WorkerChipOrchNotifyOp::Add);\n"
+    "    }\n"
+    "    if (!is_well)\n"
+    "        rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, \"%s: %s\",\n"
+    "            worker_chip_endpoint_op_to_string(end.error().op), end.error().message);\n"
+    "}\n";
+
+static void count_with(uint64_t callable)
+{
+    struct call x = { .callable = callable };
+    struct pto_worker_region *region = open_region(&x);
+    struct pto_worker_run *handle;
+    int32_t value;
+
+    x.count = 6;
+    handle = launch(&x);
+    for (int i = 1; i <= 20; i++) {
+        value = 20 - i;
+        assert_int_equal(pto_worker_region_write(region, 0, &value, sizeof(value)), PTO_OK);
+        assert_int_equal(
+            pto_worker_region_notify(region, (struct pto_signal_at){ 0, PTO_SIGNAL_SET, i }), 0);
+        assert_int_equal(
+            pto_worker_region_wait(region, (struct pto_wait_for){ 64, PTO_COMPARE_GE, i }, 0, NULL),
+            PTO_OK);
+        assert_int_equal(pto_worker_region_read(region, 4, &value, sizeof(value)), PTO_OK);
+        assert_int_equal(value, 21 - i);
+    }
+    finish(handle, PTO_OK);
+    assert_int_equal(pto_worker_region_close(region), PTO_OK);
+}
+
+static void sources_for_the_reference_talk(void **state)
+{
+    struct call x = { 0 };
+    struct pto_worker_queue *queue;
+    struct pto_worker_run *handle;
+    struct pto_worker_message m;
+
+    (void)state;
+    open_worker(1, 0);
+    count_with(register_bytes(reference_artefact, PTO_CHILD_CHIP, "counts"));
+    x.callable = register_bytes(reference_artefact, PTO_CHILD_CHIP, "pairs");
+    queue = open_queue(4, &x);
+    x.count = 12;
+    handle = launch(&x);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(pto_worker_queue_send(queue, PTO_MESSAGE_DATA, &i, sizeof(i), 0, NULL), 0);
+        for (int k = 0; i % 2 == 1 && k < 2; k++) {
+            int value = -1;
+
+            pto_worker_message_init(&m);
+            m.to = &value;
+            m.room = sizeof(value);
+            assert_int_equal(pto_worker_queue_receive(queue, &m, 0, NULL), PTO_OK);
+            assert_int_equal(value, i - k);
+        }
+    }
+    assert_int_equal(pto_worker_queue_send(queue, PTO_MESSAGE_STOP, NULL, 0, 0, NULL), PTO_OK);
+    finish(handle, PTO_OK);
+    assert_int_equal(pto_worker_queue_close(queue), PTO_OK);
+
+    queue = open_queue(4, &x);
+    x.count = 12;
+    handle = launch(&x);
+    assert_int_equal(pto_worker_queue_abort(queue), PTO_OK);
+    assert_true(pto_worker_run_wait(handle, 0) < 0);
+    pto_worker_report_init(&run_report);
+    assert_true(pto_worker_run_finish(handle, &run_report) < 0);
+    assert_non_null(strstr(run_report.error.text, "the host has given up"));
+    close_worker();
+}
+
 static int set_up(void **state)
 {
+    struct recipe recipe;
+
     if (make_folder(state) != 0)
         return -1;
     chip_object = compile(chip_text, "");
+    recipe = make_recipe(ADD); /* its kernel has no part in it */
+    free(recipe.orchestration_bytes.at);
+    recipe.orchestration_bytes = compile_as("c++", reference_text, "-I\"$OLDPWD/include/simpler\"");
+    recipe.parts.orchestration = recipe.orchestration_bytes.at;
+    recipe.parts.orchestration_size = recipe.orchestration_bytes.size;
+    recipe.parts.signature_count = 0;
+    reference_artefact = make_artefact(&recipe);
+    free_recipe(&recipe);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     free(chip_object.at);
+    free(reference_artefact.at);
     return remove_folder(state);
 }
 
@@ -667,6 +806,7 @@ int main(void)
         TEST(errors_and_sizes_are_told),
         TEST(tasks_go_on_while_a_region_is_polled),
         TEST(whoever_waits_is_woken),
+        TEST(sources_for_the_reference_talk),
     };
 
     alarm(HANG_SECONDS);
