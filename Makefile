@@ -7,7 +7,7 @@ VERSION = 0.1.0
 SOVERSION = 0
 
 PUBLIC_HEADERS = build.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h kernel.h level.h memory.h orch.h platform.h \
-	pto.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h watch.h window.h worker.h worker_domain.h worker_region.h
+	pto.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h watch.h window.h worker.h worker_domain.h worker_region.h worker_trace.h
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c lines.c object.c os.c peek.c platforms.c \
 	program.c sized.c spawn.c thread_state.c
@@ -28,8 +28,8 @@ HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c 
 COMM_SRC = collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
-TREE_SRC = bell.c channel.c child_copy.c child_serve.c tree_children.c tree_copy.c tree_dispatch.c tree_domain.c tree_flexible.c tree_memory.c \
-	tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c tree_time.c worker.c
+TREE_SRC = bell.c channel.c child_copy.c child_serve.c child_trace.c tree_children.c tree_copy.c tree_dispatch.c tree_domain.c tree_flexible.c tree_memory.c \
+	tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c tree_time.c tree_trace.c worker.c
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c

@@ -570,7 +570,7 @@ static bool refuse_for_level(const struct scene *scene, const struct run_request
                          : o->diagnostics_name != NULL ? "diagnostics"
                          : o->launch_timeout != 0      ? "launch-timeout"
                          : o->keeps_thread             ? "keep-thread"
-                         : r->trace != NULL            ? "trace"
+                         : o->trace_records != 0       ? "trace-records"
                                                        : NULL;
 
     if (!scene_is_level(scene) || option == NULL)

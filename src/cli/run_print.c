@@ -7,6 +7,7 @@
 
 #include "cli/commands.h"
 #include "cli/repeat.h"
+#include "pto/worker_trace.h"
 #include "scene/terminal.h"
 
 /* Which cores of one type ran how many tasks, as ` AIV 0:3 1:2`. */
@@ -78,7 +79,8 @@ static bool write_timeline(const struct session *s, const char *name, enum pto_m
     struct pto_error error = { .size = sizeof(error) };
 
     name_timeline(s, name, mode, path);
-    if (pto_trace_write(s->device, path, &error) < 0) {
+    if ((scene_is_level(s->scene) ? pto_worker_trace_write(s->level.worker, path, &error)
+                                  : pto_trace_write(s->device, path, &error)) < 0) {
         printf("  timeline FAILED: %s\n", error.text);
         return false;
     }

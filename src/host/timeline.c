@@ -97,8 +97,8 @@ static trace_exporter_fn exporter_for(const char *path)
     return exporter[0].write;
 }
 
-int timeline_export(const struct trace_slices *slices, trace_exporter_fn write, const char *path,
-                    struct pto_error *error)
+int timeline_put(const char *path, int (*put)(const void *context, FILE *out), const void *context,
+                 struct pto_error *error)
 {
     struct file_part part;
     bool is_written;
@@ -110,9 +110,30 @@ int timeline_export(const struct trace_slices *slices, trace_exporter_fn write, 
     file = fcntl(part.file, F_DUPFD_CLOEXEC, 0);
     if (file >= 0 && (out = fdopen(file, "w")) == NULL)
         close(file);
-    is_written = out != NULL && write(slices, out) >= 0 && ferror(out) == 0;
+    is_written = out != NULL && put(context, out) >= 0 && ferror(out) == 0;
     is_written = out != NULL && fclose(out) == 0 && is_written;
     return file_part_close(&part, is_written) == PTO_OK
                ? PTO_OK
                : error_tell(error, PTO_ESYSTEM, "%s: %s", path, strerror(errno));
+}
+
+struct export
+{
+    const struct trace_slices *slices;
+    trace_exporter_fn write;
+};
+
+static int put_export(const void *context, FILE *out)
+{
+    const struct export *e = context;
+
+    return e->write(e->slices, out);
+}
+
+int timeline_export(const struct trace_slices *slices, trace_exporter_fn write, const char *path,
+                    struct pto_error *error)
+{
+    const struct export e = { slices, write };
+
+    return timeline_put(path, put_export, &e, error);
 }

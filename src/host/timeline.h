@@ -9,6 +9,9 @@
 /* While no run begins. The slices point to the snapshot; the caller frees them. */
 int timeline_take(struct device *device, struct trace_snapshot *snapshot,
                   struct trace_slices *slices_out, struct pto_error *error);
+/* Writes a file: whole or not at all. `put` returns a negative status if it gives up. */
+int timeline_put(const char *path, int (*put)(const void *context, FILE *out), const void *context,
+                 struct pto_error *error);
 /* Whole or not at all. PTO_ESYSTEM, PTO_ENOMEM. */
 int timeline_export(const struct trace_slices *slices, trace_exporter_fn write, const char *path,
                     struct pto_error *error);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pto/worker_trace.h"
 #include "scene/element.h"
 #include "scene/scene_session.h"
 
@@ -149,12 +150,20 @@ static int register_callables(const struct session *s, struct scene_built *built
     return PTO_OK;
 }
 
+static uint64_t timeout_ns(const struct session *s)
+{
+    double seconds = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
+
+    return s->options->is_debugged ? DEBUG_NS : (uint64_t)(seconds * 1e9);
+}
+
 /* ---- arguments ---- */
 
 /* What the orchestration gets, and where its arguments are. */
 struct level_entry {
     struct pto_level_entry entry;
     pto_level_entry_fn function;
+    uint64_t timeout_ns;
     void *memory[PTO_ENTRY_TENSORS_MAX]; /* NULL: none yet */
     struct pto_tensor tensor[PTO_ENTRY_TENSORS_MAX];
     const char *tensor_name[PTO_ENTRY_TENSORS_MAX];
@@ -202,6 +211,7 @@ static int make_entry(struct session *s, const struct scene_built *built, struct
     }
     for (uint32_t i = 0; i < s->data.param_count; i++)
         e->param[i] = (struct pto_scene_param){ s->data.param[i].name, s->data.param[i].value };
+    e->timeout_ns = timeout_ns(s);
     e->function = scene_orchestration_function(s->level.orchestration);
     e->entry = (struct pto_level_entry){ .size = sizeof(e->entry),
                                          .worker = s->level.worker,
@@ -249,6 +259,7 @@ static void call_orchestration(struct pto_level *level, void *context)
     struct level_entry *e = context;
 
     e->entry.level = level;
+    (void)pto_level_set_task_timeout(level, e->timeout_ns); /* no task has less than the run */
     e->function(level, &e->entry);
 }
 
@@ -257,15 +268,13 @@ static const char *child_text(const struct session *s, uint32_t child)
     return child < s->level.chips ? "chip" : "SUB worker";
 }
 
-/* It is late: nothing more starts, and what does not come back is killed. */
+/* It is late. Chips end their runs themselves; then nothing more starts, and what is busy is killed. */
 static void end_late_run(const struct session *s, struct pto_worker_run *run)
 {
-    uint64_t grace_ns = (uint64_t)(session_grace(s->options, s->data.kase) * 1e9);
-
-    (void)pto_worker_run_cancel(run);
-    (void)pto_worker_run_wait(run, grace_ns);
+    (void)pto_worker_run_wait(run, (uint64_t)(session_grace(s->options, s->data.kase) * 1e9));
     if (pto_worker_run_poll(run) != PTO_RUN_PENDING)
         return;
+    (void)pto_worker_run_cancel(run);
     for (uint32_t i = 0; i < s->level.chips + s->level.subs; i++) {
         struct pto_child_info info = about_child(s, i);
 
@@ -275,22 +284,20 @@ static void end_late_run(const struct session *s, struct pto_worker_run *run)
     (void)pto_worker_run_wait(run, KILL_NS);
 }
 
-/* Waits until the run has ended, or its time is over. */
-static int await_run(const struct session *s, struct pto_worker_run *run, struct fault *fault)
+/* Waits until the run has ended, or its time is over: then `who` says which children were busy. */
+static bool await_run(const struct session *s, struct pto_worker_run *run, char *who, size_t size)
 {
-    double seconds = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
-    char who[256] = "";
     size_t used = 0;
 
-    (void)pto_worker_run_wait(run, s->options->is_debugged ? DEBUG_NS : (uint64_t)(seconds * 1e9));
+    (void)pto_worker_run_wait(run, timeout_ns(s));
     if (pto_worker_run_poll(run) != PTO_RUN_PENDING)
-        return PTO_OK;
-    for (uint32_t i = 0; i < s->level.chips + s->level.subs && used < sizeof(who); i++)
+        return true;
+    for (uint32_t i = 0; i < s->level.chips + s->level.subs && used < size; i++)
         if (about_child(s, i).in_flight != 0)
-            used += (size_t)snprintf(who + used, sizeof(who) - used, "%s%s %u",
+            used += (size_t)snprintf(who + used, size - used, "%s%s %u",
                                      used == 0 ? "; busy: " : ", ", child_text(s, i), i);
     end_late_run(s, run);
-    return fault_tell(fault, PTO_ETIMEOUT, "the run did not end within %g s%s", seconds, who);
+    return false;
 }
 
 /* Tasks of each child since `before`. */
@@ -305,7 +312,9 @@ static int launch_and_wait(struct session *s, struct level_entry *e, struct faul
     struct pto_worker_report *report = &s->level.report;
     uint64_t before[PTO_CHILDREN_MAX];
     struct pto_worker_run *run;
-    int status, ended;
+    char who[256] = "";
+    bool is_on_time;
+    int status;
 
     count_tasks(s, NULL);
     memcpy(before, s->level.child_tasks, sizeof(before));
@@ -313,14 +322,26 @@ static int launch_and_wait(struct session *s, struct level_entry *e, struct faul
     status = pto_worker_launch(s->level.worker, call_orchestration, e, &run);
     if (status < 0)
         return fault_tell(fault, status, "the run cannot begin: %s", pto_strerror(status));
-    status = await_run(s, run, fault);
-    ended = pto_worker_run_finish(run, report);
+    is_on_time = await_run(s, run, who, sizeof(who));
+    status = pto_worker_run_finish(run, report);
     count_tasks(s, before);
-    if (status == PTO_OK && ended < 0)
-        status =
-            fault_tell(fault, ended, "%s",
-                       report->error.text[0] != '\0' ? report->error.text : pto_strerror(ended));
-    return status;
+    if (!is_on_time)
+        return fault_tell(fault, PTO_ETIMEOUT, "the run did not end within %g s%s%s%s",
+                          (double)timeout_ns(s) / 1e9, who, report->child >= 0 ? "; " : "",
+                          report->child >= 0 ? report->error.text : "");
+    return status < 0 ? fault_tell(fault, status, "%s",
+                                   report->error.text[0] != '\0' ? report->error.text
+                                                                 : pto_strerror(status))
+                      : PTO_OK;
+}
+
+static int begin_trace(const struct session *s, struct fault *fault)
+{
+    int status = pto_worker_trace_begin(s->level.worker, s->options->trace);
+
+    return status < 0
+               ? fault_tell(fault, status, "nothing can be recorded: %s", pto_strerror(status))
+               : PTO_OK;
 }
 
 int scene_level_run(struct session *s, enum pto_mode mode, struct fault *fault)
@@ -335,6 +356,8 @@ int scene_level_run(struct session *s, enum pto_mode mode, struct fault *fault)
     status = register_callables(s, built, fault);
     if (status == PTO_OK)
         status = make_entry(s, built, e, fault);
+    if (status == PTO_OK && s->options->trace != PTO_TRACE_OFF)
+        status = begin_trace(s, fault);
     if (status == PTO_OK) {
         status = launch_and_wait(s, e, fault);
         s->report.tasks = s->level.report.tasks;

@@ -16,30 +16,52 @@ struct perfetto {
     const struct trace_slices *slices;
     const struct chip_record *record;
     FILE *out;
-    bool has_event; /* a comma is needed */
+    bool has_event;           /* a comma is needed */
+    struct trace_place place; /* among others */
 };
 
-static void write_events(struct perfetto *t);
+static void write_document(struct perfetto *t);
+static uint64_t write_events(struct perfetto *t);
 static void write_depths(struct perfetto *t);
 static void write_task(struct perfetto *t, const struct chip_task *task);
 
 int trace_write_perfetto(const struct trace_slices *slices, FILE *out)
 {
     const struct chip_record *record = &slices->snapshot->record;
-    struct perfetto t = { .slices = slices, .record = record, .out = out };
+    struct perfetto t = { .slices = slices, .record = record, .out = out, .place.pid = 1 };
 
-    write_events(&t);
+    write_document(&t);
     return PTO_OK;
+}
+
+void trace_put_perfetto(const struct trace_slices *slices, const struct trace_place *place,
+                        FILE *out)
+{
+    struct perfetto t = { .slices = slices,
+                          .record = &slices->snapshot->record,
+                          .out = out,
+                          .has_event = true,
+                          .place = *place };
+
+    (void)write_events(&t);
 }
 
 static double micros(const struct perfetto *t, uint64_t cycles)
 {
-    return trace_slices_us(t->slices, cycles);
+    if (t->place.base_ns == 0)
+        return trace_slices_us(t->slices, cycles);
+    return (double)(int64_t)(trace_slices_ns(t->slices, cycles) - t->place.base_ns) / 1000;
 }
 
 static uint32_t track(const struct trace_slice *s)
 {
     return s->core == TRACE_CORE_NONE ? 1u + s->nothing : s->core + 1 + TRACE_NOTHINGS;
+}
+
+/* What says where an event is: its process and track. */
+static void put_track(const struct perfetto *t, uint32_t track_of)
+{
+    fprintf(t->out, ",\"pid\":%u,\"tid\":%u", t->place.pid, t->place.track + track_of);
 }
 
 static void begin_event(struct perfetto *t)
@@ -55,10 +77,12 @@ static void name_tracks(struct perfetto *t)
     };
     bool is_used[PTO_CORES_MAX + 1 + TRACE_NOTHINGS] = { false };
 
-    begin_event(t);
-    fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":");
-    trace_put_string(t->out, t->slices->snapshot->platform);
-    fputs("}}", t->out);
+    if (t->place.base_ns == 0) { /* else who places it says whose it is */
+        begin_event(t);
+        fputs("{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":", t->out);
+        trace_put_string(t->out, t->slices->snapshot->platform);
+        fputs("}}", t->out);
+    }
     for (uint64_t i = 0; i < t->slices->count; i++)
         is_used[track(&t->slices->slice[i])] = true;
     for (uint32_t k = 1; k < PTO_CORES_MAX + 1 + TRACE_NOTHINGS; k++) {
@@ -68,8 +92,9 @@ static void name_tracks(struct perfetto *t)
         if (!is_used[k])
             continue;
         begin_event(t);
-        fprintf(t->out, "{\"ph\":\"M\",\"pid\":1,\"tid\":%u,\"name\":\"thread_name\",\"args\":{",
-                k);
+        fputs("{\"ph\":\"M\"", t->out);
+        put_track(t, k);
+        fputs(",\"name\":\"thread_name\",\"args\":{", t->out);
         if (k <= TRACE_NOTHINGS) {
             fprintf(t->out, "\"name\":\"%s\"}}", nothing[k - 1]);
             continue;
@@ -91,11 +116,11 @@ static void write_slice(struct perfetto *t, const struct trace_slice *s)
     begin_event(t);
     fputs("{\"ph\":\"X\",\"cat\":\"task\",\"name\":", t->out);
     trace_put_string(t->out, trace_slices_name(t->slices, s));
+    put_track(t, track(s));
     fprintf(t->out,
-            ",\"pid\":1,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
+            ",\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,"
             "\"block\":%u%s",
-            track(s), micros(t, s->begin), micros(t, end) - micros(t, s->begin), s->seq - 1,
-            s->block,
+            micros(t, s->begin), micros(t, end) - micros(t, s->begin), s->seq - 1, s->block,
             !s->has_end                  ? ",\"note\":\"had not returned\""
             : s->core == TRACE_CORE_NONE ? notes[s->nothing]
                                          : "");
@@ -148,12 +173,23 @@ static void write_counts(struct perfetto *t)
             t->record->tasks - told);
 }
 
-static void write_events(struct perfetto *t)
+/* One end of a flow: "s" is its begin, "f" its end. */
+static void write_flow(struct perfetto *t, const char *phase, uint64_t id,
+                       const struct trace_slice *at)
+{
+    begin_event(t);
+    fprintf(t->out, "{\"ph\":%s,\"cat\":\"edge\",\"name\":\"edge\",\"id\":%" PRIu64, phase,
+            t->place.flow + id);
+    put_track(t, track(at));
+    fprintf(t->out, ",\"ts\":%.3f}", micros(t, at->begin));
+}
+
+/* Returns how many edges have no slices. */
+static uint64_t write_events(struct perfetto *t)
 {
     const struct chip_record *record = t->record;
     uint64_t missing = 0;
 
-    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out);
     name_tracks(t);
     for (uint64_t i = 0; i < t->slices->count; i++)
         write_slice(t, &t->slices->slice[i]);
@@ -165,17 +201,20 @@ static void write_events(struct perfetto *t)
             missing++;
             continue;
         }
-        begin_event(t);
-        fprintf(t->out,
-                "{\"ph\":\"s\",\"cat\":\"edge\",\"name\":\"edge\",\"id\":%" PRIu64
-                ",\"pid\":1,\"tid\":%u,\"ts\":%.3f},\n",
-                i, track(a), micros(t, a->begin));
-        fprintf(t->out,
-                "{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"edge\",\"name\":\"edge\",\"id\":%" PRIu64
-                ",\"pid\":1,\"tid\":%u,\"ts\":%.3f}",
-                i, track(b), micros(t, b->begin));
+        write_flow(t, "\"s\"", i, a);
+        write_flow(t, "\"f\",\"bp\":\"e\"", i, b);
     }
     write_depths(t);
+    return missing;
+}
+
+static void write_document(struct perfetto *t)
+{
+    const struct chip_record *record = t->record;
+    uint64_t missing;
+
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", t->out);
+    missing = write_events(t);
     fprintf(
         t->out,
         "\n],\"otherData\":{\"tasks\":%" PRIu64 ",\"edges\":%" PRIu64
@@ -201,8 +240,8 @@ static void write_depths(struct perfetto *t)
             continue;
         begin_event(t);
         fprintf(t->out,
-                "{\"ph\":\"C\",\"pid\":1,\"name\":\"tasks\",\"ts\":%.3f,\"args\":{\"live\":%u,"
+                "{\"ph\":\"C\",\"pid\":%u,\"name\":\"tasks\",\"ts\":%.3f,\"args\":{\"live\":%u,"
                 "\"ready\":%u}}",
-                micros(t, r->time), r->seq, r->value);
+                t->place.pid, micros(t, r->time), r->seq, r->value);
     }
 }

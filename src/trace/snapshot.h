@@ -95,6 +95,18 @@ uint64_t trace_slices_id(const struct trace_slices *s, uint32_t index);
 void trace_put_string(FILE *out, const char *text);
 void trace_put_numbers(FILE *out, const uint32_t *number, uint32_t count, const char *between);
 
+/* Where the timeline of one run goes in one of several. */
+struct trace_place {
+    uint32_t pid;     /* of its events */
+    uint32_t track;   /* behind this one */
+    uint64_t flow;    /* its flows have numbers from here on */
+    uint64_t base_ns; /* the moment 0, by the machine's monotonic clock; 0: the run's begin */
+};
+
+/* Writes the events of a timeline, each behind a comma, for a document of several. */
+void trace_put_perfetto(const struct trace_slices *slices, const struct trace_place *place,
+                        FILE *out);
+
 /*
  * The exporters, a file each, by the ending of the path that asks for one. The first is for all
  * other paths. They write the whole document. PTO_OK or

@@ -45,8 +45,8 @@ enum record_kind {
     RECORD_UNLOAD, /* key; value: callable */
     RECORD_END,    /* it is to end when it has done what came before */
     /* To the worker. */
-    RECORD_READY,    /* status; body: text */
-    RECORD_DONE,     /* key of a task; status; body: text */
+    RECORD_READY, /* status; body: text */
+    RECORD_DONE,  /* key of a task; status; value, begin_ns: when it ended and began; body: text */
     RECORD_ANSWERED, /* key of a load or unload; status; body: text */
     RECORD_KINDS
 };
@@ -62,8 +62,11 @@ struct record_head {
     uint32_t body_bytes;
     uint16_t tensor_count;
     uint16_t scalar_count;
-    uint64_t timeout_ns; /* of a task */
-    struct a32 claim;    /* enum record_claim, in the stream; nobody looks at it in a copy */
+    union {
+        uint64_t timeout_ns; /* of a task */
+        uint64_t begin_ns;   /* of one that has ended; 0: nobody asked */
+    };
+    struct a32 claim; /* enum record_claim, in the stream; nobody looks at it in a copy */
     uint32_t reserved;
 };
 

@@ -33,4 +33,17 @@ int child_serve(const struct child_watch *watch);
 int child_copy(struct pto_device *device, const struct pto_tensor tensor[2], const void *scalar,
                char *text);
 
+/* child_trace.c: where the timelines of a chip go. */
+struct child_tracer {
+    int file;      /* -1: not open yet */
+    uint64_t flow; /* numbers of its flows that are taken */
+};
+
+struct tree_hello;
+struct tree_shared;
+/* Appends the timeline of the last run to the file that the worker has for this child. */
+void child_trace(struct child_tracer *tracer, struct pto_device *device, struct tree_shared *shared,
+                 const struct tree_hello *hello);
+void child_trace_close(struct child_tracer *tracer);
+
 #endif

@@ -45,6 +45,7 @@ struct child {
     const struct child_watch *watch;
     struct pto_device *device;
     struct device *lent; /* the memory is the device's, too; NULL: it could not be */
+    struct child_tracer tracer;
     struct loaded loaded[TREE_CALLABLES + 1]; /* nothing is loaded for the copy */
 };
 
@@ -100,6 +101,7 @@ int child_serve(const struct child_watch *watch)
         return code;
     }
     c->watch = watch;
+    c->tracer.file = -1;
     tell_watch(c, 0, false);
     pto_error_init(&error);
     answer(c, RECORD_READY, 0, open_device(c, &error), error.text);
@@ -112,6 +114,7 @@ int child_serve(const struct child_watch *watch)
         device_release(c->lent);
     if (c->device != NULL)
         (void)pto_device_close(c->device);
+    child_trace_close(&c->tracer);
     free(c);
     return code;
 }
@@ -203,15 +206,37 @@ static bool can_write(void *context)
     return channel_has_room(&((struct child *)context)->out, TREE_TEXT);
 }
 
-static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text)
+/* The text counts if it failed. */
+static void send(struct child *c, const struct record_head *head, const char *text)
 {
-    const struct record_head head = { .kind = kind, .key = key, .status = status };
-    struct record_part part = { text, status < 0 ? (uint32_t)strnlen(text, TREE_TEXT - 1) : 0 };
+    struct record_part part = { text,
+                                head->status < 0 ? (uint32_t)strnlen(text, TREE_TEXT - 1) : 0 };
 
     while (!can_write(c)) /* there is always room unless the worker is stopped */
         (void)bell_await(&c->line->bell, can_write, c, c->patience, os_now_ns() + 1000000);
-    (void)channel_write(&c->out, &head, &part, part.size != 0);
+    (void)channel_write(&c->out, head, &part, part.size != 0);
     bell_ring(&c->shared->bell);
+}
+
+static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text)
+{
+    const struct record_head head = { .kind = kind, .key = key, .status = status };
+
+    send(c, &head, text);
+}
+
+/* ---- recording: struct tree_tracing says why relaxed is enough ---- */
+
+static bool is_traced(const struct child *c)
+{
+    return a32_load_relaxed(&c->shared->tracing.is_on) != 0; /* see above */
+}
+
+static enum pto_trace chip_trace(const struct child *c)
+{
+    return is_traced(c)
+               ? (enum pto_trace)a32_load_relaxed(&c->shared->tracing.chips) /* see above */
+               : PTO_TRACE_OFF;
 }
 
 /* ---- callables ---- */
@@ -300,6 +325,7 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
     options.timeout_ns = r->head.timeout_ns;
     pto_run_report_init(&report);
     options.has_guards = c->hello.has_guards;
+    options.trace = chip_trace(c);
     status = pto_run(c->device, callable, &entry, &options, &report);
     if (status < 0)
         snprintf(text, TREE_TEXT, "%s",
@@ -340,10 +366,12 @@ static void run_task(struct child *c, const struct record *r)
 {
     const struct loaded *l = &c->loaded[r->head.value];
     struct tree_status *shown = &c->line->status;
+    struct record_head head = { .kind = RECORD_DONE, .key = r->head.key };
+    uint64_t begin_ns = os_now_ns();
     char text[TREE_TEXT] = "";
     int status;
 
-    a64_store_relaxed(&shown->since_ns, os_now_ns()); /* here and below: tree_status says why */
+    a64_store_relaxed(&shown->since_ns, begin_ns); /* here and below: tree_status says why */
     a32_store_relaxed(&shown->doing, TREE_RUNNING + (uint32_t)r->head.value);
     if (r->head.value == TREE_COPY)
         status = child_copy(c->device, (const struct pto_tensor *)(const void *)r->body,
@@ -356,9 +384,16 @@ static void run_task(struct child *c, const struct record *r)
         status = PTO_EINVAL;
         snprintf(text, sizeof(text), "it is not loaded here");
     }
+    head.status = status;
+    if (is_traced(c)) {
+        head.begin_ns = begin_ns;
+        head.value = os_now_ns();
+        if (l->callable != NULL && chip_trace(c) != PTO_TRACE_OFF)
+            child_trace(&c->tracer, c->device, c->shared, &c->hello);
+    }
     a64_store_relaxed(&shown->tasks, a64_load_relaxed(&shown->tasks) + 1);
     a32_store_relaxed(&shown->doing, TREE_IDLE);
-    answer(c, RECORD_DONE, r->head.key, status, text);
+    send(c, &head, text);
     if (status < 0 && is_lost(c)) {
         object_leave();
         _exit(CHILD_EXIT_LOST); /* so that it can be opened anew */

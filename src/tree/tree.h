@@ -14,6 +14,7 @@
  *     tree_flexible.c   those that several children could have, and what is in flight
  *     tree_run.c        runs as callers see them; who waits drives
  *     tree_time.c       tasks and runs that take too long
+ *     tree_trace.c      what is recorded of runs, and the timeline of it
  *     tree_show.c       what can be seen of it from other processes
  *     child_serve.c     the other side: what a child does
  *
@@ -68,11 +69,14 @@ struct tree_task {
     uint64_t children;
     uint64_t order; /* counts tasks as they become ready */
     uint64_t timeout_ns;
-    uint32_t next;    /* of a queue, by number; 0: the last one */
-    uint8_t state;    /* enum task_state */
-    uint8_t list;     /* of tree->flexible, if it is queued there */
-    bool is_poisoned; /* it depends on something that failed */
-    int status;       /* TASK_OVER */
+    uint32_t next;      /* of a queue, by number; 0: the last one */
+    uint8_t state;      /* enum task_state */
+    uint8_t list;       /* of tree->flexible, if it is queued there */
+    bool is_poisoned;   /* it depends on something that failed */
+    int status;         /* TASK_OVER */
+    uint64_t submit_ns; /* this and the next two: if it is recorded */
+    uint64_t begin_ns;  /* 0: it never ran, or nobody knows */
+    uint64_t end_ns;
 };
 
 /* A list of ready tasks, the oldest first. */
@@ -170,6 +174,8 @@ struct tree_run {
     bool is_abandoned;    /* nobody will finish it: it goes when it ends */
     void *staging;        /* and this allocation with it */
     uint64_t begin_ns;
+    uint64_t built_ns;        /* when the orchestration returned */
+    uint64_t number;          /* counts the runs of the worker */
     uint64_t deadline_ns;     /* UINT64_MAX: none */
     uint64_t task_timeout_ns; /* of what is submitted next */
     pthread_t builder;
@@ -222,8 +228,12 @@ struct tree {
     struct tree_run *building;
     uint32_t submits; /* counts some, to look for answers between them */
 
+    struct tree_trace *trace; /* NULL: nothing was recorded */
+    bool is_traced;           /* what happens now is */
+
     struct tree_run *runs; /* that have not ended */
     uint32_t run_count;    /* that are not finished */
+    uint64_t run_number;   /* of the last one */
     uint32_t timed_runs;   /* with a deadline */
 
     uint32_t waiting;   /* threads in tree_await */
@@ -316,6 +326,12 @@ void tree_forget_callables(struct tree *t);
 void tree_show(struct tree *t);
 void tree_show_child(struct tree_child *c);
 void tree_show_name(struct tree *t, const struct tree_callable *k);
+
+/* tree_trace.c: of a run, and of a task, that has ended; under the lock, if `is_traced`. */
+struct tree_trace;
+void tree_trace_run(struct tree *t, const struct tree_run *run);
+void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_task *k);
+void tree_trace_close(struct tree *t);
 
 /* tree_submit.c */
 int tree_graph_open(struct tree *t);

@@ -127,6 +127,8 @@ static void settle_one(struct tree *t, struct slot *s)
     t->task[s->number] = (struct tree_task){ 0 };
     release_successors(t, s, k.status < 0);
     if (k.run != NULL) {
+        if (t->is_traced)
+            tree_trace_task(t, s, &k);
         tree_unuse_tensors(t, s, k.status);
         t->callable[k.callable].tasks--;
         leave_group(k.group);
@@ -435,6 +437,10 @@ static void take_done(struct tree *t, struct tree_child *c, const struct record 
     }
     s = tree_slot(t, oldest_in_flight(t, c));
     c->tasks++;
+    if (t->is_traced) {
+        tree_task_of(t, s)->begin_ns = r->head.begin_ns;
+        tree_task_of(t, s)->end_ns = r->head.value;
+    }
     if (r->head.status < 0) {
         tree_fail_task(t, s, (int)c->index, r->head.status, (const char *)r->body);
     } else if (t->params.has_guards && !tree_has_kept_bounds(t, s, text, sizeof(text))) {

@@ -136,6 +136,8 @@ void tree_run_ended(struct tree_run *run)
     tree_domains_of_run(t, run);
     tree_run_set_time(run, 0);
     run->report.ns = os_now_ns() - run->begin_ns;
+    if (t->is_traced)
+        tree_trace_run(t, run);
     a32_store_release(&run->has_ended, 1); /* whoever frees it now waits for the lock */
     if (run->event >= 0)
         (void)eventfd_write(run->event, 1);
@@ -196,6 +198,7 @@ static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *co
         goto unlock;
     run->builder = pthread_self();
     run->begin_ns = os_now_ns();
+    run->number = ++t->run_number;
     tree_run_begin_time(run);
     run->is_building = true;
     run->next = t->runs;
@@ -206,6 +209,7 @@ static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *co
     fn(level, context);
 
     pthread_mutex_lock(&t->lock);
+    run->built_ns = t->is_traced ? os_now_ns() : 0;
     end_scopes(t, run);
     t->building = NULL;
     run->is_building = false;

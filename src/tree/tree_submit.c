@@ -307,7 +307,8 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
                                                .callable = (uint32_t)(k - t->callable),
                                                .child = -1,
                                                .children = children,
-                                               .timeout_ns = run->task_timeout_ns };
+                                               .timeout_ns = run->task_timeout_ns,
+                                               .submit_ns = t->is_traced ? os_now_ns() : 0 };
     k->tasks++;
     run->live++;
     run->report.tasks++;

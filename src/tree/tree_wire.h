@@ -62,7 +62,9 @@ struct tree_status {
 
 struct tree_line {
     struct tree_status status;
-    struct bell bell; /* the child's */
+    struct a32 trace_file;  /* descriptor of the worker, for timelines of a chip; 0: none */
+    struct a64 trace_bytes; /* whole ones there: written by the child, and while nothing runs */
+    struct bell bell;       /* the child's */
     struct stream to_child;
     struct stream to_worker;
 };
@@ -78,8 +80,19 @@ struct tree_head {
     char platform[TREE_PLATFORM];
 };
 
+/* In timelines: the process of child 0, and the track behind which a chip's cores are. */
+enum { TREE_TRACE_PID = 2, TREE_TRACE_CORES = 10 };
+
+/* Written by the worker only, while nothing runs: tasks that are sent later bring it with them. */
+struct tree_tracing {
+    struct a32 is_on;
+    struct a32 chips; /* enum pto_trace of runs on chips */
+    struct a64 base_ns;
+};
+
 struct tree_shared {
     struct tree_head head;
+    struct tree_tracing tracing;
     struct bell bell; /* the worker's */
     struct a32 calls; /* counted up by chips that have told something through a region */
     char name[TREE_CALLABLES + 1][TREE_NAME]; /* of callables: written by the worker only */

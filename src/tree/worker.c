@@ -216,6 +216,7 @@ static void close_tree(struct tree *t)
     tree_forget_runs(t);
     tree_forget_domains(t);
     tree_forget_regions(t);
+    tree_trace_close(t);
     tree_graph_close(t);
     arena_close(t->arena);
     if (t->memory >= 0)

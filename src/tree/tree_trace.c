@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The timeline of a worker. Children say when each task began and ended (RECORD_DONE), by the clock that
+ * all processes of a machine share; the worker knows who submitted it, when and where. What
+ * chips recorded of their kernels comes in files of theirs (child_trace.c).
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/os.h"
+#include "base/spawn.h"
+#include "host/timeline.h"
+#include "pto/worker_trace.h"
+#include "tree/tree.h"
+
+enum { TASKS_MAX = 1 << 22, FILE_NAME = 64, TRACK_TASKS = 1, TRACK_NEVER = 2 };
+
+struct traced_task {
+    uint64_t run;
+    uint64_t submit_ns;
+    uint64_t begin_ns; /* 0: it never ran, or its child died */
+    uint64_t end_ns;
+    uint32_t seq;
+    int32_t child;
+    int32_t status;
+    int32_t line; /* 0: unknown */
+    char name[TREE_NAME];
+    char file[FILE_NAME];
+};
+
+struct traced_run {
+    uint64_t number;
+    uint64_t begin_ns;
+    uint64_t built_ns;
+    uint64_t end_ns;
+    uint64_t tasks;
+    int32_t status;
+};
+
+struct tree_trace {
+    uint64_t base_ns;
+    struct traced_task *task;
+    uint64_t task_count, task_room;
+    struct traced_run *run;
+    uint64_t run_count, run_room;
+    uint64_t lost;               /* for want of memory */
+    int file[TREE_CHILDREN_MAX]; /* of chips; -1: none */
+    bool is_writing;
+};
+
+/* ---- recording ---- */
+
+/* Room for one more; false: there is none, and it is lost. */
+static bool make_room(struct tree_trace *trace, void **items, uint64_t count, uint64_t *room,
+                      size_t bytes)
+{
+    uint64_t more = *room != 0 ? 2 * *room : 256;
+    void *grown = NULL;
+
+    if (count < *room)
+        return true;
+    if (more <= TASKS_MAX)
+        grown = realloc(*items, more * bytes);
+    if (grown == NULL) {
+        trace->lost++;
+        return false;
+    }
+    *items = grown;
+    *room = more;
+    return true;
+}
+
+void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_task *k)
+{
+    struct tree_trace *trace = t->trace;
+    struct traced_task *task;
+    const char *slash;
+
+    if (!make_room(trace, (void **)&trace->task, trace->task_count, &trace->task_room,
+                   sizeof(*task)))
+        return;
+    task = &trace->task[trace->task_count++];
+    *task = (struct traced_task){ .run = k->run->number,
+                                  .submit_ns = k->submit_ns,
+                                  .begin_ns = k->begin_ns,
+                                  .end_ns = k->end_ns,
+                                  .seq = s->seq,
+                                  .child = k->child,
+                                  .status = k->status };
+    memcpy(task->name, t->callable[k->callable].name, sizeof(task->name));
+    if (s->site == NULL)
+        return;
+    slash = strrchr(s->site->file, '/'); /* the text may go with the code */
+    snprintf(task->file, sizeof(task->file), "%s", slash != NULL ? slash + 1 : s->site->file);
+    task->line = s->site->line;
+}
+
+void tree_trace_run(struct tree *t, const struct tree_run *run)
+{
+    struct tree_trace *trace = t->trace;
+
+    if (!make_room(trace, (void **)&trace->run, trace->run_count, &trace->run_room,
+                   sizeof(*trace->run)))
+        return;
+    trace->run[trace->run_count++] = (struct traced_run){ .number = run->number,
+                                                          .begin_ns = run->begin_ns,
+                                                          .built_ns = run->built_ns,
+                                                          .end_ns = os_now_ns(),
+                                                          .tasks = run->report.tasks,
+                                                          .status = run->report.error.status };
+}
+
+/* Empty, and with a file for each chip. NULL: no memory. */
+static struct tree_trace *make_trace(struct tree *t)
+{
+    struct tree_trace *trace = t->trace != NULL ? t->trace : calloc(1, sizeof(*trace));
+
+    if (trace == NULL)
+        return NULL;
+    for (uint32_t i = 0; i < TREE_CHILDREN_MAX && t->trace == NULL; i++)
+        trace->file[i] = -1;
+    t->trace = trace;
+    trace->task_count = trace->run_count = trace->lost = 0;
+    trace->base_ns = os_now_ns();
+    for (uint32_t i = 0; i < t->chip_count; i++) {
+        struct tree_line *line = &t->shared->line[i];
+
+        if (trace->file[i] < 0)
+            trace->file[i] = spawn_lift(memfd_create("pto-timeline", MFD_CLOEXEC));
+        if (trace->file[i] >= 0 && ftruncate(trace->file[i], 0) != 0)
+            return NULL;
+        a64_store_relaxed(&line->trace_bytes, 0); /* here and below: nothing runs */
+        a32_store_relaxed(&line->trace_file, trace->file[i] > 0 ? (uint32_t)trace->file[i] : 0);
+    }
+    return trace;
+}
+
+static void set_tracing(struct tree *t, bool is_on)
+{
+    t->is_traced = is_on;
+    a32_store_relaxed(&t->shared->tracing.is_on, is_on); /* struct tree_tracing says why */
+}
+
+int pto_worker_trace_begin(struct pto_worker *worker, enum pto_trace chips)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if ((uint32_t)chips > PTO_TRACE_ARGUMENTS)
+        return PTO_EINVAL;
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    if (t->runs != NULL || t->building != NULL || (t->trace != NULL && t->trace->is_writing)) {
+        status = PTO_EBUSY;
+    } else if (make_trace(t) == NULL) {
+        status = PTO_ENOMEM;
+    } else {
+        a32_store_relaxed(&t->shared->tracing.chips, (uint32_t)chips); /* as above */
+        a64_store_relaxed(&t->shared->tracing.base_ns, t->trace->base_ns);
+        set_tracing(t, true);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+void tree_trace_close(struct tree *t)
+{
+    struct tree_trace *trace = t->trace;
+
+    if (trace == NULL)
+        return;
+    for (uint32_t i = 0; i < TREE_CHILDREN_MAX; i++)
+        if (trace->file[i] >= 0)
+            close(trace->file[i]);
+    free(trace->task);
+    free(trace->run);
+    free(trace);
+    t->trace = NULL;
+}
+
+/* ---- writing ---- */
+
+static double micros(const struct tree_trace *trace, uint64_t ns)
+{
+    return (double)(int64_t)(ns - trace->base_ns) / 1000;
+}
+
+/* The name of a process or of a track; without a comma before the very first one. */
+static void put_name(FILE *out, const char *before, const char *what, uint32_t pid, uint32_t tid,
+                     const char *name)
+{
+    fprintf(out,
+            "%s\n{\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"name\":\"%s\",\"args\":{\"name\":", before,
+            pid, tid, what);
+    trace_put_string(out, name);
+    fputs("}}", out);
+}
+
+static void put_names(const struct tree *t, FILE *out)
+{
+    put_name(out, "", "process_name", 1, 0, "orchestrations of level 3");
+    put_name(out, ",", "thread_name", 1, TRACK_TASKS, "orchestrations");
+    put_name(out, ",", "thread_name", 1, TRACK_NEVER, "tasks that have no times");
+    for (uint32_t i = 0; i < t->child_count; i++) {
+        uint32_t pid = TREE_TRACE_PID + i;
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s %u%s%s", i < t->chip_count ? "chip" : "SUB worker", i,
+                 i < t->chip_count ? ", " : "", i < t->chip_count ? t->platform : "");
+        put_name(out, ",", "process_name", pid, 0, name);
+        put_name(out, ",", "thread_name", pid, TRACK_TASKS, "tasks");
+        fprintf(out,
+                ",\n{\"ph\":\"M\",\"pid\":%u,\"name\":\"process_sort_index\",\"args\":{"
+                "\"sort_index\":%u}}",
+                pid, pid);
+    }
+}
+
+static void put_run(const struct tree_trace *trace, const struct traced_run *run, FILE *out)
+{
+    const char *phase[] = { "b", "e" };
+    const uint64_t when[] = { run->begin_ns, run->end_ns };
+
+    fprintf(out,
+            ",\n{\"ph\":\"X\",\"cat\":\"orchestration\",\"name\":\"orchestration\",\"pid\":1,"
+            "\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%" PRIu64 ",\"tasks\":%" PRIu64
+            ",\"status\":%d}}",
+            TRACK_TASKS, micros(trace, run->begin_ns),
+            (double)(run->built_ns - run->begin_ns) / 1000, run->number, run->tasks, run->status);
+    for (int i = 0; i < 2; i++)
+        fprintf(out,
+                ",\n{\"ph\":\"%s\",\"cat\":\"run\",\"name\":\"run %" PRIu64 "\",\"id\":%" PRIu64
+                ",\"pid\":1,\"tid\":%d,\"ts\":%.3f}",
+                phase[i], run->number, run->number, TRACK_TASKS, micros(trace, when[i]));
+}
+
+static void put_task(const struct tree_trace *trace, const struct traced_task *k, uint64_t id,
+                     FILE *out)
+{
+    bool has_run = k->begin_ns != 0 && k->child >= 0;
+    uint32_t pid = has_run ? TREE_TRACE_PID + (uint32_t)k->child : 1;
+    double begin = micros(trace, has_run ? k->begin_ns : k->submit_ns);
+
+    fputs(",\n{\"ph\":\"X\",\"cat\":\"task\",\"name\":", out);
+    trace_put_string(out, k->name);
+    fprintf(out,
+            ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"task\":%u,\"run\":%" PRIu64
+            ",\"child\":%d,\"status\":%d,\"result\":",
+            pid, has_run ? TRACK_TASKS : TRACK_NEVER, begin,
+            has_run ? (double)(k->end_ns - k->begin_ns) / 1000 : 0.0, k->seq, k->run, k->child,
+            k->status);
+    trace_put_string(out, k->status < 0 ? pto_strerror(k->status) : "ok");
+    if (k->file[0] != '\0') {
+        fputs(",\"file\":", out);
+        trace_put_string(out, k->file);
+        fprintf(out, ",\"line\":%d", k->line);
+    }
+    fputs("}}", out);
+    if (!has_run)
+        return;
+    fprintf(out,
+            ",\n{\"ph\":\"s\",\"cat\":\"submit\",\"name\":\"submit\",\"id\":%" PRIu64
+            ",\"pid\":1,\"tid\":%d,\"ts\":%.3f}",
+            id, TRACK_TASKS, micros(trace, k->submit_ns));
+    fprintf(out,
+            ",\n{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"submit\",\"name\":\"submit\",\"id\":%" PRIu64
+            ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
+            id, pid, TRACK_TASKS, begin);
+}
+
+/* What a chip recorded: as many bytes as it says are whole. */
+static void put_kernels(const struct tree *t, uint32_t child, FILE *out)
+{
+    uint64_t left = a64_load_relaxed(&t->shared->line[child].trace_bytes); /* nothing runs */
+    char bytes[8192];
+    off_t at = 0;
+
+    while (left > 0) {
+        ssize_t got =
+            pread(t->trace->file[child], bytes, left < sizeof(bytes) ? left : sizeof(bytes), at);
+
+        if (got <= 0)
+            return; /* it has less than it says: what is there is all there is */
+        fwrite(bytes, 1, (size_t)got, out);
+        at += got;
+        left -= (uint64_t)got;
+    }
+}
+
+static int put_document(const void *context, FILE *out)
+{
+    const struct tree *t = context;
+    const struct tree_trace *trace = t->trace;
+
+    fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", out);
+    put_names(t, out);
+    for (uint64_t i = 0; i < trace->run_count; i++)
+        put_run(trace, &trace->run[i], out);
+    for (uint64_t i = 0; i < trace->task_count; i++)
+        put_task(trace, &trace->task[i], i, out);
+    for (uint32_t i = 0; i < t->chip_count; i++)
+        if (trace->file[i] >= 0)
+            put_kernels(t, i, out);
+    fprintf(out,
+            "\n],\"otherData\":{\"runs\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"lost\":%" PRIu64
+            ",\"children\":%u}}\n",
+            trace->run_count, trace->task_count, trace->lost, t->child_count);
+    return PTO_OK;
+}
+
+int pto_worker_trace_write(struct pto_worker *worker, const char *path, struct pto_error *error)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (path == NULL)
+        return error_tell(error, PTO_EINVAL, "there is no path");
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    if (t->trace == NULL)
+        status = error_tell(error, PTO_EINVAL,
+                            "nothing was recorded; call pto_worker_trace_begin before the runs");
+    else if (t->runs != NULL || t->building != NULL || t->trace->is_writing)
+        status = error_tell(error, PTO_EBUSY, "runs are going on; write the timeline after them");
+    if (status >= 0) {
+        set_tracing(t, false);
+        t->trace->is_writing = true;
+    }
+    pthread_mutex_unlock(&t->lock);
+    if (status < 0)
+        return status;
+    status = timeline_put(path, put_document, t, error);
+    pthread_mutex_lock(&t->lock);
+    t->trace->is_writing = false;
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Recording runs of a worker: when it can begin and be written, what is forgotten, and that the
+ * recording outlives callables and children. What a timeline says, tests/system/timeline_level.sh looks at.
+ */
+#include <dirent.h>
+
+#include "pto/watch.h"
+#include "pto/worker_trace.h"
+#include "tests/unit/tree_test.h"
+
+static char path[128];
+
+static uint32_t count_files(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    uint32_t count = 0;
+
+    assert_non_null(folder);
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    return count;
+}
+
+/* The whole file; the caller frees it. */
+static char *written(void)
+{
+    struct pto_error error;
+    char *text;
+    FILE *file;
+    long size;
+
+    pto_error_init(&error);
+    if (pto_worker_trace_write(worker, path, &error) < 0)
+        fail_msg("%s", error.text);
+    file = fopen(path, "r");
+    assert_non_null(file);
+    fseek(file, 0, SEEK_END);
+    size = ftell(file);
+    rewind(file);
+    text = calloc(1, (size_t)size + 1);
+    assert_non_null(text);
+    assert_int_equal(fread(text, 1, (size_t)size, file), size);
+    fclose(file);
+    remove(path);
+    return text;
+}
+
+static void expect(const char *what, bool is_there)
+{
+    char *text = written();
+
+    if ((strstr(text, what) != NULL) != is_there)
+        fail_msg("%s %s in %s", what, is_there ? "is not" : "is", text);
+    free(text);
+}
+
+static void run_empty(const char *symbol, uint32_t times)
+{
+    struct one one = { .callable = register_sub(symbol), .count = 1 };
+
+    one.tensor[0] = numbers(make_numbers());
+    for (uint32_t i = 0; i < times; i++)
+        run_well(submit_one, &one);
+    assert_int_equal(pto_worker_unregister(worker, one.callable), PTO_OK);
+}
+
+static void is_written_only_after_it_has_begun(void **state)
+{
+    struct pto_error error;
+
+    (void)state;
+    pto_error_init(&error);
+    open_worker(0, 1);
+    assert_int_equal(pto_worker_trace_write(worker, path, &error), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "nothing was recorded; call pto_worker_trace_begin"));
+    assert_int_equal(pto_worker_trace_begin(NULL, PTO_TRACE_OFF), PTO_EINVAL);
+    assert_int_equal(pto_worker_trace_begin(worker, (enum pto_trace)4), PTO_EINVAL);
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_TIMES), PTO_OK);
+    assert_int_equal(pto_worker_trace_write(worker, NULL, &error), PTO_EINVAL);
+    assert_int_equal(pto_worker_trace_write(worker, "/nonexistent/x", &error), PTO_ESYSTEM);
+    expect("\"runs\":0,\"tasks\":0,\"lost\":0", true);
+    close_worker();
+}
+
+static void has_what_was_recorded_and_nothing_else(void **state)
+{
+    uint32_t files = count_files();
+
+    (void)state;
+    open_worker(1, 1);
+    run_empty("empty", 1); /* not recorded */
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_OK);
+    run_empty("empty", 300); /* the callable is gone then */
+    expect("\"runs\":300,\"tasks\":300,\"lost\":0", true);
+    run_empty("empty", 1); /* writing has ended it */
+    expect("\"runs\":300,\"tasks\":300", true);
+    expect("\"name\":\"empty\"", true);
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_OK);
+    run_empty("child", 2);
+    expect("\"name\":\"empty\"", false);
+    close_worker();
+    assert_int_equal(count_files(), files);
+}
+
+static void waits_for_no_run(void **state)
+{
+    struct one one = { .count = 1 };
+    struct pto_worker_run *launched;
+    struct pto_error error;
+    int *word;
+
+    (void)state;
+    pto_error_init(&error);
+    open_worker(0, 1);
+    one.callable = register_sub("hold");
+    word = make_numbers();
+    one.tensor[0] = numbers(word);
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_OK);
+    assert_int_equal(pto_worker_launch(worker, submit_one, &one, &launched), PTO_OK);
+    wait_word(word + 1, 1);
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_EBUSY);
+    assert_int_equal(pto_worker_trace_write(worker, path, &error), PTO_EBUSY);
+    assert_non_null(strstr(error.text, "runs are going on"));
+    __atomic_store_n(word, 1, __ATOMIC_RELEASE);
+    assert_int_equal(pto_worker_run_wait(launched, 60000 * MS), PTO_OK);
+    assert_int_equal(pto_worker_run_finish(launched, NULL), PTO_OK);
+    expect("\"name\":\"hold\"", true);
+    close_worker();
+}
+
+static void tells_of_a_child_that_died(void **state)
+{
+    struct one one = { .count = 1 };
+
+    (void)state;
+    open_worker(0, 1);
+    one.callable = register_sub("dies");
+    one.tensor[0] = numbers(make_numbers());
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_OFF), PTO_OK);
+    assert_int_equal(run(submit_one, &one), PTO_EPEER);
+    expect("\"name\":\"dies\",\"pid\":1,\"tid\":2", true);
+    close_worker();
+}
+
+/* ---- seen from outside, and from the process itself ---- */
+
+struct sight {
+    uint32_t workers;
+    struct pto_watch_child child[3];
+};
+
+static void look(void *context, const struct pto_watch_worker *w)
+{
+    struct sight *sight = context;
+
+    if (w->pid != getpid())
+        return;
+    assert_int_equal(w->child_count, 2);
+    assert_int_equal(w->level, 3);
+    assert_string_equal(w->platform, "a2a3sim");
+    memcpy(sight->child, w->child, 2 * sizeof(sight->child[0]));
+    sight->workers++;
+}
+
+static void can_be_watched(void **state)
+{
+    struct sight sight = { .workers = 0 };
+
+    (void)state;
+    assert_int_equal(pto_watch_workers(NULL, NULL), PTO_EINVAL);
+    open_worker(1, 1);
+    run_empty("empty", 3);
+    assert_true(pto_watch_workers(look, &sight) >= 1);
+    assert_int_equal(sight.workers, 1);
+    assert_int_equal(sight.child[0].kind, PTO_CHILD_CHIP);
+    assert_int_equal(sight.child[1].kind, PTO_CHILD_SUB);
+    assert_int_equal(sight.child[0].tasks, 0);
+    assert_int_equal(sight.child[1].tasks, 3);
+    assert_int_equal(sight.child[1].state, PTO_WATCH_IDLE);
+    assert_int_equal(sight.child[1].generation, 1);
+    close_worker();
+    sight.workers = 0;
+    assert_true(pto_watch_workers(look, &sight) >= 0);
+    assert_int_equal(sight.workers, 0);
+}
+
+static int set_up(void **state)
+{
+    if (make_folder(state) != 0)
+        return -1;
+    snprintf(path, sizeof(path), "%s/timeline.json", folder);
+    sub_object = compile(sub_text, "");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    free(sub_object.at);
+    return remove_folder(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(is_written_only_after_it_has_begun),
+        cmocka_unit_test(has_what_was_recorded_and_nothing_else),
+        cmocka_unit_test(waits_for_no_run),
+        cmocka_unit_test(tells_of_a_child_that_died),
+        cmocka_unit_test(can_be_watched),
+    };
+
+    alarm(HANG_SECONDS);
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
