@@ -216,6 +216,13 @@ void os_yield(void)
     sched_yield();
 }
 
+uint32_t os_cpu_here(void)
+{
+    int cpu = sched_getcpu();
+
+    return cpu < 0 ? 0 : (uint32_t)cpu;
+}
+
 /* ---- threads ---- */
 
 uint32_t os_thread_id(void)

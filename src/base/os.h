@@ -113,6 +113,8 @@ bool os_is_exported(uintptr_t function);
 
 /* Lets another thread have this CPU. */
 void os_yield(void);
+/* Which CPU runs this, for now. */
+uint32_t os_cpu_here(void);
 
 /*
  * A word that is 1, and 0 in a child after a fork: what belongs to the parent has no

@@ -9,9 +9,10 @@
 enum {
     SPIN_NS = 50000,        /* looks without a pause, if each rank can have a CPU */
     YIELD_NS = 50000,       /* then lets others run */
-    CROWD_YIELD_NS = 60000, /* the latter, and nothing before it, where CPUs are shared */
+    CROWD_YIELD_NS = 60000, /* the latter, where CPUs are shared */
     LOOKS_A_PAUSE = 8,      /* at first: a pause is as long as what is waited for */
     LOOKS = 64,             /* between two looks at the clock */
+    CROWD_LOOKS = 32,       /* before others may run, where CPUs are shared: less than that costs */
     POLL_NS = 20000,        /* of what nobody rings for, at first */
     POLL_NS_MAX = 10000000,
     POLL_PART = 8, /* of the time waited so far */
@@ -26,6 +27,7 @@ int direct_init(struct direct *d, uint32_t rank, uint32_t rank_count)
     d->base.rank = rank;
     d->base.rank_count = rank_count;
     d->looks = is_crowded ? 1 : LOOKS;
+    d->is_crowded = is_crowded;
     d->spin_ns = is_crowded ? 0 : SPIN_NS;
     d->yield_ns = is_crowded ? CROWD_YIELD_NS : YIELD_NS;
     d->head = calloc(rank_count, sizeof(struct direct_head *));
@@ -87,6 +89,35 @@ static void sleep_once(struct direct *d, const struct direct_wait *wait, uint32_
     (void)a32_sub_relaxed(&own->asleep, 1);
 }
 
+static bool look(const struct direct_wait *wait, uint32_t times)
+{
+    for (uint32_t i = 0; i < times; i++) {
+        if (wait->holds(wait->context))
+            return true;
+        os_pause();
+    }
+    return false;
+}
+
+/*
+ * Looks for a while, or lets others run: at once if one that is waited for may need this CPU. Where
+ * CPUs are shared, and all who are missing are elsewhere, they are about to come: to look for a
+ * moment is cheaper than to let others run who wait for the same.
+ */
+static void look_or_yield(struct direct *d, const struct direct_wait *wait, uint64_t waited_ns)
+{
+    uint32_t cpu = os_cpu_here() + 1;
+    bool is_near;
+
+    if (a32_load_relaxed(&d->own->cpu) != cpu)
+        a32_store_relaxed(&d->own->cpu, cpu); /* a hint */
+    is_near = wait->is_near != NULL ? wait->is_near(wait->context, cpu) : d->is_crowded;
+    if (!is_near && look(wait, d->is_crowded ? CROWD_LOOKS : LOOKS))
+        return;
+    if (is_near || waited_ns >= d->spin_ns)
+        os_yield();
+}
+
 int direct_await(struct direct *d, const struct direct_wait *wait)
 {
     uint32_t trouble = 0;
@@ -113,11 +144,8 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
             if (status < 0)
                 return wait->holds(wait->context) ? PTO_OK : status;
         }
-        if (now - begin_ns < d->spin_ns)
-            for (uint32_t i = 0; i < LOOKS && !wait->holds(wait->context); i++)
-                os_pause();
-        else if (now - begin_ns < d->spin_ns + (uint64_t)d->yield_ns)
-            os_yield();
+        if (now - begin_ns < d->spin_ns + (uint64_t)d->yield_ns)
+            look_or_yield(d, wait, now - begin_ns);
         else
             sleep_once(d, wait, trouble, next_look(wait, begin_ns, now, deadline_ns));
         if (wait->holds(wait->context))
@@ -321,6 +349,17 @@ static bool have_all_come(void *context)
     return w->next == w->domain->base.rank_count;
 }
 
+static bool is_arrival_near(void *context, uint32_t cpu)
+{
+    const struct arrival_wait *w = context;
+    const struct direct *d = direct_of(w->domain->base.comm);
+
+    for (uint32_t i = w->next; i < w->domain->base.rank_count; i++)
+        if (a32_load_relaxed(&d->head[w->domain->base.ranks[i]]->cpu) == cpu && !has_come(w, i))
+            return true;
+    return false;
+}
+
 static int judge_arrival(void *context)
 {
     struct arrival_wait *w = context;
@@ -372,6 +411,7 @@ int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival
             direct_ring(d, dd->base.ranks[i]);
     status = direct_await(d, &(struct direct_wait){ .holds = have_all_come,
                                                     .judge = judge_arrival,
+                                                    .is_near = is_arrival_near,
                                                     .context = &w,
                                                     .timeout_ns = arrival->timeout_ns,
                                                     .what = w.what,

@@ -68,6 +68,7 @@ struct direct_head {
     alignas(DIRECT_LINE) struct a32 state;   /* enum rank_state; written by its rank */
     struct a32 status;                       /* RANK_ABORTED: why */
     struct a32 published;                    /* counts changes of the directory */
+    struct a32 cpu;                          /* where it waited last, plus 1; 0: nowhere yet */
     alignas(DIRECT_LINE) struct a32 trouble; /* counted up by anyone who goes, or sees one gone */
     struct a32 lost;                         /* not 0: a rank has died or given up; for kernels */
     alignas(DIRECT_LINE) struct a32 asleep;  /* threads of the rank that sleep, or are about to */
@@ -122,6 +123,7 @@ struct direct {
     struct a64 *seen;           /* serials by rank and entry: domains that were joined */
     uint64_t serial;            /* this and the directory: under the communicator's lock */
     uint32_t looks;             /* before a wait looks at the clock */
+    bool is_crowded;            /* there are more ranks than CPUs */
     uint32_t spin_ns, yield_ns; /* before it sleeps */
 };
 
@@ -207,6 +209,8 @@ bool direct_has_left(const struct direct_domain *d, uint32_t rank);
 struct direct_wait {
     bool (*holds)(void *context);
     int (*judge)(void *context); /* PTO_OK: go on waiting */
+    bool (*is_near)(void *context,
+                    uint32_t cpu); /* one who is missing waited on it; NULL: unknown */
     void *context;
     bool is_polled; /* what is waited for may be stored without a bell */
     uint64_t timeout_ns;

@@ -168,6 +168,11 @@ void os_yield(void)
 {
 }
 
+uint32_t os_cpu_here(void)
+{
+    return 0;
+}
+
 uint32_t os_machine_cpu_count(void)
 {
     return RANKS;
