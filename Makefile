@@ -42,10 +42,11 @@ SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python
 CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_object.c \
 	check_oracle.c check_orch.c check_place.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_tree.c \
 	check_view.c
-# What its children of level 3 run: a shared object that is a part of the command.
+# What children of level 3 run: a shared object that is a part of the command; the same for bench.
 CHECK_CHILD_SRC = check_child.c check_effect.c check_region.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
-BENCH_SRC = bench_comm.c bench_link.c bench_measure.c bench_simpler.c
+BENCH_SRC = bench_comm.c bench_link.c bench_measure.c bench_object.c bench_simpler.c bench_tree.c
+BENCH_CHILD_SRC = bench_child.c
 CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_print.c run_ranks.c test_child.c test_jobs.c usage.c
@@ -263,9 +264,12 @@ $(SIM_CONTEXT): src/hostlib/sim_context.c $(HOOKS_OBJ)
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $< $(HOOKS_OBJ)
 
 $(B)/obj/check/check_child.so: $(call objects,check,$(CHECK_CHILD_SRC))
+$(B)/obj/bench/bench_child.so: $(call objects,bench,$(BENCH_CHILD_SRC))
+$(B)/obj/%_child.so:
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared $(SHARED_FLAGS) -Wl,-s -o $@ $^
 $(B)/obj/check/check_object.o: $(B)/obj/check/check_child.so
-$(B)/obj/check/check_object.o: CPPFLAGS_ALL += -DCHECK_OBJECT='"$(B)/obj/check/check_child.so"'
+$(B)/obj/bench/bench_object.o: $(B)/obj/bench/bench_child.so
+$(B)/obj/check/check_object.o $(B)/obj/bench/bench_object.o: CPPFLAGS_ALL += -DOBJECT_PATH='"$(@:object.o=child.so)"'
 
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
@@ -396,4 +400,5 @@ print-pure:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
--include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/check/%.d,$(CHECK_CHILD_SRC)) $(UNITS:%=$(B)/obj/test/%.d)
+-include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/check/%.d,$(CHECK_CHILD_SRC)) \
+	$(patsubst %.c,$(B)/obj/bench/%.d,$(BENCH_CHILD_SRC)) $(UNITS:%=$(B)/obj/test/%.d)

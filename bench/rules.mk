@@ -13,16 +13,6 @@ $(B)/bench/count: bench/count.c bench/count_simpler.cc src/bench/bench_patterns.
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(B)/obj/bench/count_simpler.o \
 		-L$(B)/lib -lpto -lstdc++ -Wl,-rpath,'$$ORIGIN/../lib'
 
-# Tasks of level 3: what is run is found beside the program.
-$(B)/bench/tree_callable.so: bench/tree_callable.c Makefile
-	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -o $@ $<
-
-$(B)/bench/tree: bench/tree.c $(LIB) $(LIB_LINK) $(CHILD) $(B)/bench/tree_callable.so Makefile
-	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto \
-		-Wl,-rpath,'$$ORIGIN/../lib'
-
 instructions: ## count instructions per task with callgrind, beside their bounds
 	@tools/setup.sh test
 	@+$(MAKE) --no-print-directory $(B)/bench/count

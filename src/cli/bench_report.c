@@ -307,3 +307,83 @@ bool cli_bench_write_comm(const struct bench_comm_run *runs, uint32_t count, con
 {
     return write_whole(path, write_comm, &(struct comm_report){ runs, count });
 }
+
+/* ---- workers ---- */
+
+void cli_bench_print_tree(const struct bench_tree_results *r)
+{
+    printf("round trips in microseconds, p50 and p99\n\n%s%-32s",
+           terminal_code(stdout, TERMINAL_BOLD), "");
+    for (uint32_t i = 0; i < BENCH_TREE_RUNS; i++)
+        printf("%11" PRIu32 " children", r->run[i].chips + r->run[i].subs);
+    printf("%s\n", terminal_code(stdout, TERMINAL_PLAIN));
+    for (uint32_t c = 0; c < BENCH_TREE_CASES; c++) {
+        printf("%-32s", bench_tree_aim[c].name);
+        for (uint32_t i = 0; i < BENCH_TREE_RUNS; i++)
+            printf("  %8.2f %9.2f", r->run[i].p50_us[c], r->run[i].p99_us[c]);
+        printf("\n");
+    }
+    printf("\nstreams of empty SUB tasks, nanoseconds each\n\n");
+    for (uint32_t i = 0; i < BENCH_TREE_RUNS; i++)
+        printf("any of %-25" PRIu32 "%10.0f\n", r->run[i].subs, r->run[i].any_ns);
+    printf("one child, %-21" PRIu32 "%10.0f\n", r->few, r->one_few_ns);
+    printf("one child, %-21" PRIu32 "%10.0f\n", r->many, r->one_many_ns);
+    printf("any of 2, %-22" PRIu32 "%10.0f\n", r->many, r->two_ns);
+    printf("\na worker with %d children\n\n%-32s%10.1f ms\n", BENCH_TREE_IDLE, "start",
+           r->start_ms);
+    printf("idle for %.1f s%-18s%10.1f ms of CPU time\n%-32s%10.1f ms\n", r->idle_s, "", r->idle_ms,
+           "close", r->close_ms);
+}
+
+static void write_stream(struct json *j, const char *name, uint32_t tasks, double ns)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_string(j, "name", name);
+    cli_json_integer(j, "tasks", tasks);
+    cli_json_number(j, "ns", ns, 1);
+    cli_json_close(j, '}');
+}
+
+static void write_tree(const void *context, FILE *to)
+{
+    const struct bench_tree_results *r = context;
+    struct json j = cli_json_start(to);
+
+    cli_json_open(&j, NULL, '{');
+    cli_json_string(&j, "version", pto_version());
+    cli_json_open(&j, "runs", '[');
+    for (uint32_t i = 0; i < BENCH_TREE_RUNS; i++) {
+        cli_json_open(&j, NULL, '{');
+        cli_json_integer(&j, "chips", r->run[i].chips);
+        cli_json_integer(&j, "subs", r->run[i].subs);
+        cli_json_number(&j, "any_ns", r->run[i].any_ns, 1);
+        cli_json_open(&j, "trips", '[');
+        for (uint32_t c = 0; c < BENCH_TREE_CASES; c++) {
+            cli_json_open(&j, NULL, '{');
+            cli_json_string(&j, "name", bench_tree_aim[c].name);
+            cli_json_number(&j, "p50_us", r->run[i].p50_us[c], 2);
+            cli_json_number(&j, "p99_us", r->run[i].p99_us[c], 2);
+            cli_json_number(&j, "aim_us", bench_tree_aim[c].most_us, 1);
+            cli_json_close(&j, '}');
+        }
+        cli_json_close(&j, ']');
+        cli_json_close(&j, '}');
+    }
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "streams", '[');
+    write_stream(&j, "one child", r->few, r->one_few_ns);
+    write_stream(&j, "one child", r->many, r->one_many_ns);
+    write_stream(&j, "any of 2", r->many, r->two_ns);
+    cli_json_close(&j, ']');
+    cli_json_integer(&j, "idle_children", BENCH_TREE_IDLE);
+    cli_json_number(&j, "start_ms", r->start_ms, 1);
+    cli_json_number(&j, "idle_s", r->idle_s, 1);
+    cli_json_number(&j, "idle_cpu_ms", r->idle_ms, 1);
+    cli_json_number(&j, "close_ms", r->close_ms, 1);
+    cli_json_close(&j, '}');
+}
+
+bool cli_bench_write_tree(const struct bench_tree_results *results, const char *path)
+{
+    return write_whole(path, write_tree, results);
+}

@@ -5,6 +5,7 @@
 
 #include "bench/bench_link.h"
 #include "bench/bench_measure.h"
+#include "bench/bench_tree.h"
 
 void cli_bench_print_table(const struct bench_settings *settings, struct bench_results *results);
 
@@ -25,5 +26,9 @@ struct bench_comm_run {
 
 void cli_bench_print_comm(const struct bench_comm_run *runs, uint32_t count);
 bool cli_bench_write_comm(const struct bench_comm_run *runs, uint32_t count, const char *path);
+
+/* Of `pto bench tree`. */
+void cli_bench_print_tree(const struct bench_tree_results *results);
+bool cli_bench_write_tree(const struct bench_tree_results *results, const char *path);
 
 #endif

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `pto bench`: what an empty task costs, and what ranks pay to talk to each other. Options and
- * signals; bench_measure.c and bench_link.c have the clocks.
+ * `pto bench`: what an empty task costs, what ranks pay to talk to each other, and what a worker of
+ * level 3 pays for its children. Options and signals; bench_measure.c, bench_link.c and
+ * bench_tree.c have the clocks.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/bench_comm.h"
 #include "bench/bench_measure.h"
+#include "bench/bench_tree.h"
 #include "cli/bench_report.h"
 #include "cli/commands.h"
 #include "cli/interrupt.h"
@@ -34,6 +36,7 @@ struct request {
 
 static int do_bench(void *context, int count, char **operands);
 static int do_bench_comm(const struct request *request);
+static int do_bench_tree(const struct request *request);
 static void complete_request(struct request *request);
 static void stop_bench(int number);
 
@@ -92,11 +95,15 @@ static const struct cli_option options[] = {
 
 const struct cli_command cmd_bench = {
     .name = "bench",
-    .summary = "measure the cost of empty tasks, or of communication",
-    .synopsis = "[OPTION...]\ncomm [--ranks N] [--quick] [--json FILE]",
+    .summary = "measure the cost of empty tasks, of communication, or of workers",
+    .synopsis = "[OPTION...]\ncomm [--ranks N] [--quick] [--json FILE]\n"
+                "tree [--tasks N] [--quick] [--json FILE]",
     .description = "Measures nanoseconds per empty task, from the first submit to the last "
                    "completion.\n\nWith comm: what ranks, which are processes of this machine, pay "
-                   "for copies to each other, barriers, signals and sums.",
+                   "for copies to each other, barriers, signals and sums.\n\nWith tree: what a "
+                   "worker of level 3 pays for its children, with as many as CPUs and with four "
+                   "times as many: round trips of empty tasks, hot and after a rest, streams of "
+                   "them, start and idleness. --tasks: only a stream of so many.",
     .operands_max = 1,
     .notes = "Ctrl-C stops it; what was measured so far is printed (exit code 130).",
     .options = options,
@@ -109,6 +116,8 @@ static int do_bench(void *context, int count, char **operands)
     static struct bench_results results; /* too large for the stack */
     struct request *request = context;
 
+    if (count > 0 && strcmp(operands[0], "tree") == 0)
+        return do_bench_tree(request);
     if (count > 0 && strcmp(operands[0], "comm") != 0)
         return cli_refuse_operand(&cmd_bench, operands[0]);
     if (count > 0)
@@ -155,6 +164,35 @@ static int do_bench_comm(const struct request *request)
         return EXIT_FAILED;
     if (request->json == NULL || strcmp(request->json, "-") != 0)
         cli_bench_print_comm(runs, count);
+    return EXIT_OK;
+}
+
+/* Ctrl-C ends it, and the children with it. */
+static int do_bench_tree(const struct request *request)
+{
+    const struct bench_settings *s = &request->settings;
+    struct bench_tree_results results;
+    double ns;
+
+    if (s->repeat != 0 || request->workers != 0 || s->pattern >= 0 || s->layout >= 0 ||
+        request->api != 0 || request->ranks != 0) {
+        fprintf(stderr, "pto bench tree: takes --tasks, --quick and --json only\n");
+        return EXIT_USAGE;
+    }
+    if (s->tasks != 0) {
+        if (bench_tree_stream(s->tasks, &ns) < 0)
+            return EXIT_FAILED;
+        printf("%u empty SUB tasks on one child: %.0f ns each\n", s->tasks, ns);
+        return EXIT_OK;
+    }
+    if (request->json != NULL && !cli_bench_can_write(request->json))
+        return EXIT_FAILED;
+    if (bench_tree(request->is_quick, &results) < 0)
+        return EXIT_FAILED;
+    if (request->json != NULL && !cli_bench_write_tree(&results, request->json))
+        return EXIT_FAILED;
+    if (request->json == NULL || strcmp(request->json, "-") != 0)
+        cli_bench_print_tree(&results);
     return EXIT_OK;
 }
 

@@ -159,7 +159,8 @@ void sim_begin_lead(struct sim *m)
     pthread_mutex_unlock(&m->lock);
     a32_store_relaxed(&m->is_running, 1); /* the lock orders */
     fence_full();                         /* F2 */
-    if (a32_load_relaxed(&m->is_monitor_asleep) != 0 || m->deadline_ns != UINT64_MAX) {
+    if (a32_load_relaxed(&m->is_monitor_asleep) != 0 ||
+        m->deadline_ns < m->stall_since_ns + 2 * SIM_TICK_NS) { /* else a tick is soon enough */
         a32_add_acq_rel(&m->monitor, 1);
         os_wake(&m->monitor, 1);
     }

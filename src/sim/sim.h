@@ -126,6 +126,8 @@ struct sim_dump {
 /* How long a kernel, or a team, may take in a serial run before something else runs beside it. */
 enum { SIM_SERIAL_NS = 50000000 };
 
+enum { SIM_TICK_NS = 1000000 }; /* between two looks of the monitor */
+
 enum { SIM_FREED = 64 }; /* addresses freed lately that are remembered */
 
 struct sim_allocation;

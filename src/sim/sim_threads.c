@@ -7,12 +7,11 @@
 #include "sim/sim.h"
 
 enum {
-    TICK_NS = 1000000,       /* of the monitor */
     HASTE_NS = 200000,       /* between its looks while one place after the other is stuck */
     HASTY_LOOKS = 50,        /* at a place, since it was given away */
     POLLING_NS = 1000000000, /* since a builder's last poll, before it builds again */
     TICKS_STUCK = 2,         /* in one kernel before its thread is set aside */
-    TICKS_STUCK_SERIAL = SIM_SERIAL_NS / TICK_NS,
+    TICKS_STUCK_SERIAL = SIM_SERIAL_NS / SIM_TICK_NS,
     TICKS_LINGER = 20,      /* without a run before the monitor sleeps */
     TICKS_LEAVE = 20,       /* to find an orchestration in its own code before it may be waiting */
     TICKS_LEAVE_MAX = 5000, /* before it is left wherever it is */
@@ -543,7 +542,7 @@ static void *monitor_main(void *arg)
             quiet++;
         }
         if (quiet <= TICKS_LINGER) {
-            uint64_t tick_ns = os_now_ns() + TICK_NS;
+            uint64_t tick_ns = os_now_ns() + SIM_TICK_NS;
 
             wait_for_tick(m, word, next_ns < tick_ns ? next_ns : tick_ns, is_hasty);
             continue;

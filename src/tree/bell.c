@@ -13,8 +13,8 @@ enum {
 void bell_ring(struct bell *b)
 {
     fence_full(); /* F1 */
-    if (a32_load_relaxed(&b->asleep) != 0)
-        bell_wake(b);
+    if (a32_load_relaxed(&b->asleep) != 0 && a32_swap_acq_rel(&b->asleep, 0) != 0)
+        bell_wake(b); /* once: until they run again and sleep, nobody else has to */
 }
 
 void bell_wake(struct bell *b)
@@ -34,17 +34,13 @@ static bool bell_sleep(struct bell *b, bool (*holds)(void *context), void *conte
                        uint64_t deadline_ns)
 {
     uint32_t count = a32_load_acquire(&b->count);
-    bool is_there;
 
-    (void)a32_add_acq_rel(&b->asleep, 1);
-    fence_full(); /* F1 */
-    is_there = holds(context);
-    if (!is_there) {
-        (void)os_wait_shared(&b->count, count, deadline_ns);
-        is_there = holds(context);
-    }
-    (void)a32_sub_relaxed(&b->asleep, 1);
-    return is_there;
+    a32_store_relaxed(&b->asleep, 1); /* it may stay so: then somebody is woken in vain */
+    fence_full();                     /* F1 */
+    if (holds(context))
+        return true;
+    (void)os_wait_shared(&b->count, count, deadline_ns);
+    return holds(context);
 }
 
 bool bell_await(struct bell *b, bool (*holds)(void *context), void *context,

@@ -18,7 +18,7 @@
 enum { BELL_LINE = 64 };
 
 struct bell {
-    alignas(BELL_LINE) struct a32 asleep; /* threads that sleep, or are about to */
+    alignas(BELL_LINE) struct a32 asleep; /* somebody sleeps, or is about to, and was not woken */
     alignas(BELL_LINE) struct a32 count;  /* they sleep on it */
 };
 

@@ -37,7 +37,7 @@
 
 enum {
     TREE_DOMAINS = 256,
-    TREE_CREDITS = 16,      /* tasks that a child has at a time; it runs one */
+    TREE_CREDITS = 64,      /* tasks that a child has at a time; it runs one */
     TREE_AHEAD = 8,         /* of which so many may be such that others could have */
     TREE_LISTS = 8,         /* of tasks that several children could have */
     TREE_FREED = 64,        /* allocations that are remembered, for those who use them still */

@@ -193,11 +193,12 @@ int tree_level_leave(struct tree_run *run, int status)
     return status;
 }
 
+/* Not at once for the next one, which would have to wait again. */
 static bool has_room(void *context)
 {
     const struct tree *t = context;
 
-    return t->graph.live < TREE_LIVE_MAX;
+    return t->graph.live < TREE_LIVE_MAX - TREE_LIVE_MAX / 4;
 }
 
 /* Waits until there is room for another task. */
@@ -206,7 +207,7 @@ static int await_room(struct tree_run *run, const struct pto_site *site)
     struct tree *t = run->tree;
     struct pto_error error;
 
-    if (has_room(t) || tree_await(t, has_room, t, os_now_ns() + ROOM_NS) >= 0)
+    if (t->graph.live < TREE_LIVE_MAX || tree_await(t, has_room, t, os_now_ns() + ROOM_NS) >= 0)
         return PTO_OK;
     pto_error_init(&error);
     (void)error_tell(&error, PTO_ETIMEOUT,

@@ -45,6 +45,8 @@ expect 2 "--layout must be buffers, tiles, tiles2d, again or all, not 'heap'" be
 expect 2 "unexpected argument 'chat'" bench chat
 expect 2 "takes --ranks, --quick and --json only" bench comm --tasks 5
 expect 2 "ranks is of" bench --ranks 2
+expect 2 "takes --tasks, --quick and --json only" bench tree --ranks 2
+expect 0 "100 empty SUB tasks on one child" bench tree --tasks 100
 expect 1 "cannot be opened: too many workers" bench --quick --workers 1000
 expect 1 "cannot be written: No such file" bench --quick --json "$work/no/where.json"
 expect 2 "usage: pto drill" drill
@@ -85,9 +87,9 @@ echo "ok    help and refusals"
 expect 0 "a2a3sim" info
 grep -qE '^  a5 +- +36 +not supported by this version \(needs CANN\); fix: ' "$work/out" ||
     fail "the real chips are not listed"
-expect 0 '"platforms"' info --json
 expect 0 "" info --workers
 expect 0 '"workers"' info --workers --json
+expect 0 '"platforms"' info --json
 json "$work/out" '{"version", "platforms", "cpus", "compilers", "memory", "kernel", "libc"} <= set(d)'
 json "$work/out" '[p["name"] for p in d["platforms"] if p["usable"]] == """'"$platforms"'""".split()'
 json "$work/out" '{p["name"] + "sim" for p in d["platforms"] if not p["usable"]} == {p["name"] for p in d["platforms"] if p["usable"]}'
@@ -145,6 +147,10 @@ json "$work/bench.json" 'all(p["stolen"] == 0 for p in d["patterns"] if p["worke
 json "$work/bench.json" '0 < d["one_task"]["p50_us"] <= d["one_task"]["p99_us"]'
 $pto bench comm --quick --ranks 2 --json "$work/bench.json" >"$work/out" || fail "bench comm"
 grep -q "^barrier  *[0-9]" "$work/out" || fail "bench comm: $(cat "$work/out")"
+$pto bench tree --quick --json "$work/tree.json" >"$work/tree" || fail "bench tree"
+grep -q "^empty SUB task, hot  *[0-9]" "$work/tree" || fail "bench tree: $(cat "$work/tree")"
+json "$work/tree.json" 'len(d["runs"]) == 2 and all(0 < t["p50_us"] <= t["p99_us"] for r in d["runs"] for t in r["trips"])'
+json "$work/tree.json" 'all(0 < s["ns"] for s in d["streams"]) and d["start_ms"] > 0 and d["idle_cpu_ms"] >= 0'
 json "$work/bench.json" 'len(d["runs"][0]["cases"]) == 9 and all(0 < c["p50_ns"] <= c["p99_ns"] for c in d["runs"][0]["cases"])'
 if command -v "${CXX:-g++}" >/dev/null; then
     $pto bench --quick --tasks 500 --repeat 1 --api simpler --pattern stencil64 --json "$work/bench.json" >"$work/out"

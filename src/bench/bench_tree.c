@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "bench/bench_tree.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "bench/bench_measure.h"
+#include "pto/worker.h"
+#include "scene/now.h"
+
+enum {
+    ROUNDS = 4000,
+    RESTED = 1000,
+    QUICKER = 10, /* times fewer of everything */
+    FEW = 10000,
+    MANY = 1000000,
+    ANY = 100000,
+    REST_NS = 200000,
+    IDLE_MS = 2000,
+    CROWD = 4 /* times the CPUs */
+};
+#define MEMORY (1ull << 30)
+
+const struct bench_tree_aim bench_tree_aim[BENCH_TREE_CASES] = {
+    { "empty SUB task, hot", 5 },
+    { "empty SUB task, after 200 us", 20 },
+    { "empty chip task, hot", 5 },
+    { "empty chip task, after 200 us", 20 },
+};
+
+/* A worker, and what to submit to it. */
+struct load {
+    struct pto_worker *worker;
+    uint64_t callable[2]; /* by enum pto_child_kind; 0: there is no such child */
+    enum pto_child_kind kind;
+    uint64_t children;
+    uint32_t count;
+};
+
+static int open_worker(struct load *l, uint32_t chips, uint32_t subs);
+static void close_worker(struct load *l);
+static int run_tasks(struct load *l);
+static int measure_trips(struct load *l, uint32_t rounds, bool is_rested, double *p50, double *p99);
+static int measure_stream(struct load *l, uint32_t count, double *ns_out);
+static int measure_run(struct bench_tree_run *run, bool is_quick);
+static int measure_streams(struct bench_tree_results *results);
+static int measure_idle(struct bench_tree_results *results, bool is_quick);
+
+int bench_tree(bool is_quick, struct bench_tree_results *results)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    int status = 0;
+
+    *results = (struct bench_tree_results){ .few = is_quick ? FEW / QUICKER : FEW,
+                                            .many = is_quick ? MANY / QUICKER : MANY };
+    for (uint32_t i = 0; i < BENCH_TREE_RUNS && status >= 0; i++) {
+        uint32_t children = (uint32_t)(cpus > 0 ? cpus : 1) * (i == 0 ? 1 : CROWD);
+
+        if (children < 2)
+            children = 2;
+        if (children > PTO_CHILDREN_MAX)
+            children = PTO_CHILDREN_MAX;
+        results->run[i].chips = children / 2;
+        results->run[i].subs = children - children / 2;
+        status = measure_run(&results->run[i], is_quick);
+    }
+    if (status >= 0)
+        status = measure_streams(results);
+    if (status >= 0)
+        status = measure_idle(results, is_quick);
+    return status;
+}
+
+int bench_tree_stream(uint32_t tasks, double *ns_out)
+{
+    struct load l;
+    int status = open_worker(&l, 0, 1);
+
+    if (status < 0)
+        return status;
+    l.kind = PTO_CHILD_SUB;
+    l.children = PTO_ON(0);
+    status = measure_stream(&l, tasks, ns_out);
+    close_worker(&l);
+    return status;
+}
+
+/* ---- the worker ---- */
+
+static int tell(int status, const struct pto_error *error)
+{
+    fprintf(stderr, "pto bench tree: %s\n",
+            error->text[0] != '\0' ? error->text : pto_strerror(status));
+    return status;
+}
+
+static int open_worker(struct load *l, uint32_t chips, uint32_t subs)
+{
+    const uint32_t count[2] = { chips, subs };
+    struct pto_worker_params params;
+    struct pto_error error;
+    int status;
+
+    *l = (struct load){ .count = 1 };
+    pto_error_init(&error);
+    pto_worker_params_init(&params);
+    params.chip_count = chips;
+    params.sub_count = subs;
+    params.memory_max = MEMORY;
+    params.error = &error;
+    status = pto_worker_open(&params, &l->worker);
+    if (status < 0)
+        return tell(status, &error);
+    for (uint32_t kind = 0; kind < 2; kind++) {
+        struct pto_worker_callable callable;
+
+        if (count[kind] == 0)
+            continue;
+        pto_worker_callable_init(&callable);
+        callable.kind = (enum pto_child_kind)kind;
+        callable.bytes = bench_object;
+        callable.byte_count = (size_t)(bench_object_end - bench_object);
+        callable.symbol = kind == PTO_CHILD_SUB ? "bench_nothing" : "bench_chip";
+        callable.error = &error;
+        status = pto_worker_register(l->worker, &callable, &l->callable[kind]);
+        if (status < 0) {
+            close_worker(l);
+            return tell(status, &error);
+        }
+    }
+    return 0;
+}
+
+static void close_worker(struct load *l)
+{
+    (void)pto_worker_close(l->worker);
+}
+
+static void submit_tasks(struct pto_level *level, void *context)
+{
+    const struct load *l = context;
+    struct pto_args args;
+
+    for (uint32_t i = 0; i < l->count; i++) {
+        pto_args_init(&args);
+        (void)pto_level_submit(level, l->callable[l->kind], l->children, &args);
+    }
+}
+
+static int run_tasks(struct load *l)
+{
+    struct pto_worker_report *report = malloc(sizeof(*report));
+    int status = PTO_ENOMEM;
+
+    if (report != NULL) {
+        pto_worker_report_init(report);
+        status = pto_worker_run(l->worker, submit_tasks, l, report);
+        if (status < 0)
+            (void)tell(status, &report->error);
+    }
+    free(report);
+    return status;
+}
+
+/* ---- figures ---- */
+
+/* One task at a time, maybe with a pause between two. */
+static int measure_trips(struct load *l, uint32_t rounds, bool is_rested, double *p50, double *p99)
+{
+    double *sample = malloc(rounds * sizeof(*sample));
+    int status = sample != NULL ? 0 : PTO_ENOMEM;
+
+    l->count = 1;
+    for (uint32_t i = 0; i < rounds + rounds / 10 && status >= 0; i++) {
+        uint64_t begin;
+
+        if (is_rested)
+            nanosleep(&(struct timespec){ 0, REST_NS }, NULL);
+        begin = now_ns();
+        status = run_tasks(l);
+        if (i >= rounds / 10) /* the first ones are for the caches */
+            sample[i - rounds / 10] = (double)(now_ns() - begin) / 1e3;
+    }
+    if (status >= 0) {
+        *p50 = bench_quantile(sample, rounds, 0.5);
+        *p99 = bench_quantile(sample, rounds, 0.99);
+    }
+    free(sample);
+    return status;
+}
+
+static int measure_stream(struct load *l, uint32_t count, double *ns_out)
+{
+    uint64_t begin = now_ns();
+    int status;
+
+    l->count = count;
+    status = run_tasks(l);
+    *ns_out = (double)(now_ns() - begin) / count;
+    return status;
+}
+
+static int measure_run(struct bench_tree_run *run, bool is_quick)
+{
+    const uint32_t divisor = is_quick ? QUICKER : 1;
+    struct load l;
+    int status = open_worker(&l, run->chips, run->subs);
+
+    if (status < 0)
+        return status;
+    for (uint32_t i = 0; i < BENCH_TREE_CASES && status >= 0; i++) {
+        bool is_rested = i == BENCH_TREE_SUB_RESTED || i == BENCH_TREE_CHIP_RESTED;
+
+        l.kind = i <= BENCH_TREE_SUB_RESTED ? PTO_CHILD_SUB : PTO_CHILD_CHIP;
+        l.children = l.kind == PTO_CHILD_SUB ? PTO_ON(run->chips) : PTO_ON(0);
+        status = measure_trips(&l, (is_rested ? RESTED : ROUNDS) / divisor, is_rested,
+                               &run->p50_us[i], &run->p99_us[i]);
+    }
+    l.kind = PTO_CHILD_SUB;
+    l.children = 0;
+    if (status >= 0)
+        status = measure_stream(&l, ANY / divisor, &run->any_ns);
+    close_worker(&l);
+    return status;
+}
+
+static int measure_streams(struct bench_tree_results *results)
+{
+    double warm;
+    struct load l;
+    int status = open_worker(&l, 0, 2);
+
+    if (status < 0)
+        return status;
+    l.kind = PTO_CHILD_SUB;
+    l.children = PTO_ON(0);
+    status = measure_stream(&l, results->few, &warm);
+    if (status >= 0)
+        status = measure_stream(&l, results->few, &results->one_few_ns);
+    if (status >= 0)
+        status = measure_stream(&l, results->many, &results->one_many_ns);
+    l.children = 0;
+    if (status >= 0)
+        status = measure_stream(&l, results->many, &results->two_ns);
+    close_worker(&l);
+    return status;
+}
+
+/* CPU time so far, in ms: of this process and of the children. */
+static double used_ms(struct load *l)
+{
+    struct rusage own;
+    double ms;
+
+    getrusage(RUSAGE_SELF, &own);
+    ms = (double)(own.ru_utime.tv_sec + own.ru_stime.tv_sec) * 1e3 +
+         (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec) / 1e3;
+    for (uint32_t i = 0; i < BENCH_TREE_IDLE; i++) {
+        struct pto_child_info info;
+        unsigned long user = 0, system = 0;
+        char path[64];
+        FILE *file;
+
+        pto_child_info_init(&info);
+        (void)pto_worker_child(l->worker, i, &info);
+        snprintf(path, sizeof(path), "/proc/%d/stat", info.pid);
+        file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        if (fscanf(file, "%*d %*s %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user,
+                   &system) == 2)
+            ms += (double)(user + system) * 1e3 / (double)sysconf(_SC_CLK_TCK);
+        fclose(file);
+    }
+    return ms;
+}
+
+static int measure_idle(struct bench_tree_results *results, bool is_quick)
+{
+    const uint32_t wait_ms = is_quick ? IDLE_MS / QUICKER : IDLE_MS;
+    uint64_t begin = now_ns();
+    struct load l;
+    int status = open_worker(&l, BENCH_TREE_IDLE / 2, BENCH_TREE_IDLE - BENCH_TREE_IDLE / 2);
+    double before;
+
+    if (status < 0)
+        return status;
+    results->start_ms = (double)(now_ns() - begin) / 1e6;
+    usleep(10000); /* until all of them sleep */
+    before = used_ms(&l);
+    usleep(wait_ms * 1000);
+    results->idle_ms = used_ms(&l) - before;
+    results->idle_s = wait_ms / 1e3;
+    begin = now_ns();
+    close_worker(&l);
+    results->close_ms = (double)(now_ns() - begin) / 1e6;
+    return 0;
+}

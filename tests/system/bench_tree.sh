@@ -1,0 +1,37 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The aims of `pto bench tree`, by the medians of five runs: round trips of empty tasks at p50, hot and
+# after a rest, with as many children as CPUs and with four times as many; a task among a million
+# at most 1.2 times of one among ten thousand; start and idleness of eight children.
+set -eu
+cd "$(dirname "$0")/../.."
+pto=${PTO:-build/bin/pto}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for i in 1 2 3 4 5; do
+    $pto bench tree --json "$work/$i.json" >/dev/null
+done
+python3 - "$work"/*.json <<'END'
+import json, statistics, sys
+
+runs = [json.load(open(path)) for path in sys.argv[1:]]
+failed = False
+
+def judge(name, values, most):
+    global failed
+    value = statistics.median(values)
+    failed = failed or value > most
+    print(f"{'ok   ' if value <= most else 'FAIL '} {name:44} {value:9.2f}, at most {most:g}")
+
+for i, run in enumerate(runs[0]["runs"]):
+    for k, trip in enumerate(run["trips"]):
+        judge(f"{run['chips'] + run['subs']} children, {trip['name']}, us",
+              [r["runs"][i]["trips"][k]["p50_us"] for r in runs], trip["aim_us"])
+judge("a million tasks, times ten thousand",
+      [r["streams"][1]["ns"] / r["streams"][0]["ns"] for r in runs], 1.2)
+judge("start of 8 children, ms", [r["start_ms"] for r in runs], 100)
+judge("CPU time of 8 idle children, ms each second",
+      [r["idle_cpu_ms"] / r["idle_s"] for r in runs], 1)
+sys.exit(failed)
+END
