@@ -281,6 +281,23 @@ int pto_level_fail(struct pto_level *level, int status, const char *text);
 
 /* ---- runs ---- */
 
+enum {
+    PTO_PATH_MAX = 3, /* places of an error: a worker, one below it, a chip */
+    PTO_CALLABLE_NAME_MAX = 64,
+};
+
+/* One place on the way from the worker of a run to where its error happened. */
+struct pto_error_place {
+    uint32_t level; /* 2: on a chip */
+    int32_t child;  /* of the worker of this level; -1: none */
+    int32_t status;
+    int32_t kernel;                       /* on a chip; -1: none */
+    int32_t argument;                     /* -1: none */
+    int32_t kind;                         /* of the child: enum pto_child_kind; -1: none */
+    struct pto_task_id task;              /* of this level; invalid: none */
+    char callable[PTO_CALLABLE_NAME_MAX]; /* its name; empty: none */
+};
+
 /* How a run of a worker went. */
 struct pto_worker_report {
     size_t size;
@@ -291,6 +308,8 @@ struct pto_worker_report {
     uint64_t ns;      /* from the beginning of the run to its end */
     int32_t child;    /* where the first error happened; -1: no child */
     struct pto_error error; /* the first one */
+    uint64_t path_count; /* places of the first error, the worker's own first; 0: no task has it */
+    struct pto_error_place path[PTO_PATH_MAX];
 };
 
 /* Prepares a report for the call that fills it in. */

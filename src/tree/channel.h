@@ -45,8 +45,9 @@ enum record_kind {
     RECORD_UNLOAD, /* key; value: callable */
     RECORD_END,    /* it is to end when it has done what came before */
     /* To the worker. */
-    RECORD_READY, /* status; body: text */
-    RECORD_DONE,  /* key of a task; status; value, begin_ns: when it ended and began; body: text */
+    RECORD_READY,    /* status; body: text */
+    RECORD_DONE,     /* key of a task; status; value, begin_ns: when it ended and began; body, if it
+                        failed: struct wire_failure */
     RECORD_ANSWERED, /* key of a load or unload; status; body: text */
     RECORD_KINDS
 };

@@ -203,15 +203,11 @@ static bool has_record(void *context)
 
 static bool can_write(void *context)
 {
-    return channel_has_room(&((struct child *)context)->out, TREE_TEXT);
+    return channel_has_room(&((struct child *)context)->out, sizeof(struct wire_failure));
 }
 
-/* The text counts if it failed. */
-static void send(struct child *c, const struct record_head *head, const char *text)
+static void send_answer(struct child *c, const struct record_head *head, struct record_part part)
 {
-    struct record_part part = { text,
-                                head->status < 0 ? (uint32_t)strnlen(text, TREE_TEXT - 1) : 0 };
-
     while (!can_write(c)) /* there is always room unless the worker is stopped */
         (void)bell_await(&c->line->bell, can_write, c, c->patience, os_now_ns() + 1000000);
     (void)channel_write(&c->out, head, &part, part.size != 0);
@@ -222,7 +218,9 @@ static void answer(struct child *c, uint32_t kind, uint64_t key, int status, con
 {
     const struct record_head head = { .kind = kind, .key = key, .status = status };
 
-    send(c, &head, text);
+    send_answer(
+        c, &head,
+        (struct record_part){ text, status < 0 ? (uint32_t)strnlen(text, TREE_TEXT - 1) : 0 });
 }
 
 /* ---- recording: struct tree_tracing says why relaxed is enough ---- */
@@ -307,8 +305,21 @@ static int load_callable(struct child *c, const struct record *r, struct pto_err
 
 /* ---- tasks ---- */
 
+/* Where on the chip it happened. */
+static void tell_place(const struct pto_error *error, int status, struct wire_failure *failure)
+{
+    failure->place[0] = (struct pto_error_place){ .level = 2,
+                                                  .child = -1,
+                                                  .status = status,
+                                                  .kernel = error->kernel,
+                                                  .argument = error->argument,
+                                                  .kind = -1,
+                                                  .task = error->task };
+    failure->count = 1;
+}
+
 static int run_on_chip(struct child *c, const struct pto_callable *callable, const struct record *r,
-                       char *text)
+                       struct wire_failure *failure)
 {
     const struct pto_entry entry = {
         .tensor_count = r->head.tensor_count,
@@ -327,9 +338,11 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
     options.has_guards = c->hello.has_guards;
     options.trace = chip_trace(c);
     status = pto_run(c->device, callable, &entry, &options, &report);
-    if (status < 0)
-        snprintf(text, TREE_TEXT, "%s",
+    if (status < 0) {
+        snprintf(failure->text, TREE_TEXT, "%s",
                  report.error.text[0] != '\0' ? report.error.text : pto_strerror(status));
+        tell_place(&report.error, status, failure);
+    }
     return status;
 }
 
@@ -362,29 +375,34 @@ static bool is_lost(const struct child *c)
     return c->device != NULL && pto_device_info(c->device, &info) >= 0 && info.is_lost;
 }
 
-static void run_task(struct child *c, const struct record *r)
+static int run_loaded(struct child *c, const struct record *r, struct wire_failure *failure)
 {
     const struct loaded *l = &c->loaded[r->head.value];
+
+    if (r->head.value == TREE_COPY)
+        return child_copy(c->device, (const struct pto_tensor *)(const void *)r->body,
+                          r->body + 2 * sizeof(struct pto_tensor), failure->text);
+    if (l->callable != NULL)
+        return run_on_chip(c, l->callable, r, failure);
+    if (l->fn != NULL)
+        return call_function(c, l->fn, r, failure->text);
+    snprintf(failure->text, TREE_TEXT, "it is not loaded here");
+    return PTO_EINVAL;
+}
+
+static void run_task(struct child *c, const struct record *r)
+{
     struct tree_status *shown = &c->line->status;
+    const struct loaded *l = &c->loaded[r->head.value];
+    struct wire_failure failure;
     struct record_head head = { .kind = RECORD_DONE, .key = r->head.key };
     uint64_t begin_ns = os_now_ns();
-    char text[TREE_TEXT] = "";
-    int status;
 
     a64_store_relaxed(&shown->since_ns, begin_ns); /* here and below: tree_status says why */
     a32_store_relaxed(&shown->doing, TREE_RUNNING + (uint32_t)r->head.value);
-    if (r->head.value == TREE_COPY)
-        status = child_copy(c->device, (const struct pto_tensor *)(const void *)r->body,
-                            r->body + 2 * sizeof(struct pto_tensor), text);
-    else if (l->callable != NULL)
-        status = run_on_chip(c, l->callable, r, text);
-    else if (l->fn != NULL)
-        status = call_function(c, l->fn, r, text);
-    else {
-        status = PTO_EINVAL;
-        snprintf(text, sizeof(text), "it is not loaded here");
-    }
-    head.status = status;
+    failure.count = 0; /* the rest is not looked at unless it fails */
+    failure.text[0] = '\0';
+    head.status = run_loaded(c, r, &failure);
     if (is_traced(c)) {
         head.begin_ns = begin_ns;
         head.value = os_now_ns();
@@ -393,8 +411,9 @@ static void run_task(struct child *c, const struct record *r)
     }
     a64_store_relaxed(&shown->tasks, a64_load_relaxed(&shown->tasks) + 1);
     a32_store_relaxed(&shown->doing, TREE_IDLE);
-    send(c, &head, text);
-    if (status < 0 && is_lost(c)) {
+    send_answer(c, &head,
+                (struct record_part){ &failure, head.status < 0 ? (uint32_t)sizeof(failure) : 0 });
+    if (head.status < 0 && is_lost(c)) {
         object_leave();
         _exit(CHILD_EXIT_LOST); /* so that it can be opened anew */
     }

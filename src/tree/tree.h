@@ -347,6 +347,8 @@ int tree_refuse(struct tree_run *run, struct pto_error *error, const struct pto_
 #define TREE_COPY_NUMBER UINT64_MAX /* of the copy, which is not for callers */
 struct pto_outputs tree_submit(struct tree_run *run, uint64_t callable, uint64_t children,
                                const struct pto_args *args, const struct pto_site *site);
+/* What a child is, for a sentence: "chip". */
+const char *tree_kind_name(enum pto_child_kind kind);
 /* The first error of the run stays. */
 void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error);
 
@@ -359,6 +361,9 @@ void tree_group_submitted(struct tree *t, struct tree_group *g);
 void tree_complete(struct tree *t, struct slot *s, int status);
 /* It never ran and never will: told as the run's error, if that is the first. */
 void tree_fail_task(struct tree *t, struct slot *s, int child, int status, const char *why);
+/* It failed on the child, which says where and why. */
+void tree_fail_below(struct tree *t, struct slot *s, int child, int status,
+                     const struct wire_failure *why);
 /* Gives children what is ready. */
 void tree_dispatch(struct tree *t);
 /* Takes what children have said, and goes on. */

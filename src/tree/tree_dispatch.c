@@ -68,7 +68,39 @@ void tree_complete(struct tree *t, struct slot *s, int status)
     settle(t);
 }
 
-void tree_fail_task(struct tree *t, struct slot *s, int child, int status, const char *why)
+const char *tree_kind_name(enum pto_child_kind kind)
+{
+    return kind == PTO_CHILD_CHIP ? "chip" : "SUB worker";
+}
+
+/* The path of the first error of the run: this worker, then what is below. */
+static void tell_path(struct tree *t, const struct slot *s, int child, int status,
+                      const struct wire_failure *below)
+{
+    const struct tree_task *k = &t->task[s->number];
+    struct pto_worker_report *report = &k->run->report;
+    struct pto_error_place *place = &report->path[0];
+    uint32_t count = below != NULL && below->count < PTO_PATH_MAX ? below->count : 0;
+
+    *place = (struct pto_error_place){ .level = 3,
+                                       .child = child,
+                                       .status = status,
+                                       .kernel = -1,
+                                       .argument = -1,
+                                       .kind = child >= 0 ? (int32_t)t->child[child].kind : -1,
+                                       .task = slot_id(s) };
+    snprintf(place->callable, sizeof(place->callable), "%s", t->callable[k->callable].name);
+    for (uint32_t i = 0; i < count; i++) {
+        place = &report->path[1 + i];
+        *place = below->place[i];
+        place->callable[PTO_CALLABLE_NAME_MAX - 1] = '\0';
+        (void)pto_text_clean(place->callable, true);
+    }
+    report->path_count = 1 + count;
+}
+
+static void fail_task(struct tree *t, struct slot *s, int child, int status, const char *why,
+                      const struct wire_failure *below)
 {
     struct tree_task *k = tree_task_of(t, s);
     const struct tree_callable *c = &t->callable[k->callable];
@@ -85,14 +117,27 @@ void tree_fail_task(struct tree *t, struct slot *s, int child, int status, const
             snprintf(error.text, sizeof(error.text), "%.120s:%d: ", s->site->file, s->site->line);
     }
     if (child >= 0)
-        length += snprintf(error.text + length, sizeof(error.text) - (size_t)length, "%s %d: ",
-                           t->child[child].kind == PTO_CHILD_CHIP ? "chip" : "SUB worker", child);
+        length += snprintf(error.text + length, sizeof(error.text) - (size_t)length,
+                           "%s %d: ", tree_kind_name(t->child[child].kind), child);
     (void)snprintf(error.text + length, sizeof(error.text) - (size_t)length, "callable '%s': %s",
                    c->name, why);
     (void)pto_text_clean(error.text, false);
     k->run->report.failed++;
+    if (k->run->report.error.status >= 0)
+        tell_path(t, s, child, status, below);
     tree_run_fail(k->run, child, &error);
     tree_complete(t, s, status);
+}
+
+void tree_fail_task(struct tree *t, struct slot *s, int child, int status, const char *why)
+{
+    fail_task(t, s, child, status, why, NULL);
+}
+
+void tree_fail_below(struct tree *t, struct slot *s, int child, int status,
+                     const struct wire_failure *why)
+{
+    fail_task(t, s, child, status, why->text, why);
 }
 
 /* What waits for it is counted down; with `is_bad`, it is not to run. */
@@ -427,11 +472,13 @@ static uint32_t oldest_in_flight(struct tree *t, struct tree_child *c)
 static void take_done(struct tree *t, struct tree_child *c, const struct record *r)
 {
     uint32_t number = (uint32_t)r->head.key;
+    struct wire_failure failure;
     struct slot *s;
     char text[160];
 
     if (c->in_flight == 0 || tree_flight_at(c, 0)->number != number ||
-        tree_slot(t, number)->seq != r->head.key >> 32) {
+        tree_slot(t, number)->seq != r->head.key >> 32 ||
+        r->head.body_bytes != (r->head.status < 0 ? sizeof(failure) : 0)) {
         condemn(c);
         return;
     }
@@ -442,7 +489,9 @@ static void take_done(struct tree *t, struct tree_child *c, const struct record 
         tree_task_of(t, s)->end_ns = r->head.value;
     }
     if (r->head.status < 0) {
-        tree_fail_task(t, s, (int)c->index, r->head.status, (const char *)r->body);
+        memcpy(&failure, r->body, sizeof(failure));
+        failure.text[TREE_TEXT - 1] = '\0';
+        tree_fail_below(t, s, (int)c->index, r->head.status, &failure);
     } else if (t->params.has_guards && !tree_has_kept_bounds(t, s, text, sizeof(text))) {
         tree_fail_task(t, s, (int)c->index, PTO_EOVERRUN, text);
     } else {
@@ -464,10 +513,12 @@ static void take_answer(struct tree *t, const struct tree_child *c, const struct
 
 static void take_record(struct tree *t, struct tree_child *c, struct record *r)
 {
-    r->body[r->head.body_bytes < TREE_TEXT ? r->head.body_bytes : TREE_TEXT - 1] = '\0';
     if (r->head.kind == RECORD_DONE) {
         take_done(t, c, r);
-    } else if (r->head.kind == RECORD_ANSWERED) {
+        return;
+    }
+    r->body[r->head.body_bytes < TREE_TEXT ? r->head.body_bytes : TREE_TEXT - 1] = '\0';
+    if (r->head.kind == RECORD_ANSWERED) {
         take_answer(t, c, r);
     } else if (r->head.kind == RECORD_READY && c->state == CHILD_STARTING) {
         c->ready_status = r->head.status;

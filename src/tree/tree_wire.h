@@ -6,6 +6,7 @@
 #ifndef PTO_TREE_WIRE_H
 #define PTO_TREE_WIRE_H
 
+#include "pto/worker.h"
 #include "tree/bell.h"
 #include "tree/channel.h"
 
@@ -101,6 +102,13 @@ struct tree_shared {
 
 /* Which ends of a copy are memory of the chip; others are the processes' own. */
 enum copy_ends { COPY_TO_CHIP = 1, COPY_FROM_CHIP = 2 };
+
+/* The body of RECORD_DONE if the task failed. */
+struct wire_failure {
+    uint32_t count;
+    struct pto_error_place place[PTO_PATH_MAX - 1]; /* below the child */
+    char text[TREE_TEXT];
+};
 
 enum load_form { LOAD_ARTEFACT, LOAD_OBJECT };
 
