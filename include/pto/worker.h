@@ -37,11 +37,11 @@ struct pto_worker_run; /* of a run that was launched */
 enum { PTO_CHILDREN_MAX = 64 };
 
 /* What a child is. */
-enum pto_child_kind { PTO_CHILD_CHIP, PTO_CHILD_SUB };
+enum pto_child_kind { PTO_CHILD_CHIP, PTO_CHILD_SUB, PTO_CHILD_WORKER };
 
 #define PTO_WORKER_STARTUP_DEFAULT_NS 30000000000ull
 
-/* Which children. They are numbered: first the chips, then the SUB workers. */
+/* Which children. They are numbered: first the chips, then the SUB workers, then the nested workers. */
 struct pto_worker_params {
     size_t size;
     const char *platform; /* of the chips */
@@ -72,6 +72,13 @@ struct pto_worker_params {
     uint64_t task_timeout_ns;
     uint64_t run_timeout_ns;     /* for a run, from its beginning; 0: none, its tasks have one */
     uint64_t control_timeout_ns; /* for what children do to register or unregister; 0: a minute */
+    /*
+     * Children that are workers themselves, with chips and SUB workers of their own: what
+     * each of them is. Their memory is a part of this worker's (0: an eighth, divided among them); they
+     * have its child_program, and its time for the start-up of all.
+     */
+    const struct pto_worker_params *const *nested;
+    uint64_t nested_count;
 };
 
 /* Sets the defaults: one chip, and the safe rules. */
@@ -121,7 +128,8 @@ static inline void pto_child_info_init(struct pto_child_info *info)
 int pto_worker_child(struct pto_worker *worker, uint32_t child, struct pto_child_info *info);
 
 /*
- * Starts a dead child anew, with the callables that it had. PTO_EBUSY: it is alive. `error` may be NULL.
+ * Starts a dead child anew, with the callables that it had; of a nested worker that is alive, its
+ * dead children. PTO_EBUSY: all is alive. `error` may be NULL.
  */
 int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_error *error);
 
@@ -150,6 +158,13 @@ struct pto_sub_call {
 typedef int (*pto_sub_fn)(const struct pto_sub_call *call);
 
 /*
+ * A function for nested workers: an orchestration with arguments, which submits to the children of
+ * the nested worker. What it has submitted is part of its task. Tensors that it passes
+ * on are those of the call, or outputs. The rest is as for a function for SUB workers.
+ */
+typedef int (*pto_nested_fn)(struct pto_level *level, const struct pto_sub_call *call);
+
+/*
  * What to register: an artefact or a chip callable for chips, or a shared object, which exports a
  * struct pto_callable_params for chips or a pto_sub_fn for SUB workers. What it is
  * is its content: a file is read once, by this call.
@@ -164,6 +179,11 @@ struct pto_worker_callable {
     const char *symbol; /* NULL: of an artefact the one that it names, else "pto_callable" */
     uint64_t children;  /* bits; 0: all of the kind */
     struct pto_error *error;
+    /*
+     * For the chips or SUB workers of nested workers: `children` are the nested ones. The number is
+     * the same there; pto_level_lookup has it, too.
+     */
+    uint64_t is_below;
 };
 
 /* Sets the defaults. */
@@ -261,6 +281,11 @@ struct pto_task_id pto_level_copy_at(struct pto_level *level, const struct pto_t
                                      const struct pto_tensor *from, const struct pto_site *site);
 /* The same for the place where it is written. */
 #define pto_level_copy(level, to, from) pto_level_copy_at((level), (to), (from), PTO_SITE)
+
+/* Finds a callable of the level's worker by its name. PTO_EINVAL: there is none. */
+int pto_level_lookup(struct pto_level *level, const char *name, uint64_t *callable_out);
+/* Returns the children of a kind that the level's worker has, as bits. */
+uint64_t pto_level_children(struct pto_level *level, enum pto_child_kind kind);
 
 /* Begins a scope: outputs of its tasks live until it has ended and their users are done. */
 int pto_level_scope_begin(struct pto_level *level, enum pto_scope_mode mode);

@@ -35,6 +35,8 @@ struct piece {
 
 struct arena {
     int file;
+    uint64_t offset; /* of its first byte in the file */
+    bool is_part;    /* of what somebody else has mapped */
     char *base;
     uint64_t bytes;
     pthread_mutex_t lock;
@@ -44,33 +46,42 @@ struct arena {
 static bool split(struct piece *p, uint64_t bytes);
 static void join(struct piece *p);
 
-int arena_open(int file, void *addr, uint64_t bytes, struct arena **arena_out)
+int arena_open_part(int file, uint64_t offset, void *addr, uint64_t bytes, struct arena **arena_out)
 {
     struct arena *a = calloc(1, sizeof(*a));
     struct piece *whole = calloc(1, sizeof(*whole));
-    int status = PTO_ENOMEM;
 
-    bytes = bytes / os_page_bytes() * os_page_bytes();
-    if (a == NULL || whole == NULL)
-        goto free_arena;
-    a->file = file;
-    a->bytes = whole->bytes = bytes;
-    a->first = whole;
-    a->base = mmap(addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
-    if (a->base != addr) {
-        status = a->base != MAP_FAILED ? PTO_EAGAIN : PTO_ENOMEM;
-        goto unmap;
+    if (a == NULL || whole == NULL) {
+        free(whole);
+        free(a);
+        return PTO_ENOMEM;
     }
+    *a = (struct arena){ .file = file,
+                         .offset = offset,
+                         .is_part = true,
+                         .base = addr,
+                         .bytes = bytes / os_page_bytes() * os_page_bytes(),
+                         .first = whole };
+    whole->bytes = a->bytes;
     pthread_mutex_init(&a->lock, NULL);
     *arena_out = a;
     return PTO_OK;
+}
 
-unmap:
-    if (a->base != MAP_FAILED)
-        munmap(a->base, bytes);
-free_arena:
-    free(whole);
-    free(a);
+int arena_open(int file, void *addr, uint64_t bytes, struct arena **arena_out)
+{
+    void *base;
+    int status;
+
+    bytes = bytes / os_page_bytes() * os_page_bytes();
+    base = mmap(addr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0);
+    if (base == MAP_FAILED)
+        return PTO_ENOMEM;
+    status = base == addr ? arena_open_part(file, 0, addr, bytes, arena_out) : PTO_EAGAIN;
+    if (status < 0)
+        munmap(base, bytes);
+    else
+        (*arena_out)->is_part = false;
     return status;
 }
 
@@ -84,7 +95,8 @@ void arena_close(struct arena *a)
         free(a->first);
         a->first = next;
     }
-    munmap(a->base, a->bytes);
+    if (!a->is_part)
+        munmap(a->base, a->bytes);
     pthread_mutex_destroy(&a->lock);
     free(a);
 }
@@ -116,7 +128,7 @@ void arena_give(struct arena *a, char *memory)
     for (p = a->first; p->at != at; p = p->next)
         before = p;
     /* It is memory that is free again, or is overwritten later, if the system refuses. */
-    (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)p->at,
+    (void)fallocate(a->file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(a->offset + p->at),
                     (off_t)p->bytes);
     p->is_taken = false;
     join(p);

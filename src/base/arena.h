@@ -12,6 +12,9 @@ struct arena;
  * PTO_ENOMEM; PTO_EAGAIN: something else is at the address.
  */
 int arena_open(int file, void *addr, uint64_t bytes, struct arena **arena_out);
+/* The same in a part of such a file that is mapped already, and stays so. */
+int arena_open_part(int file, uint64_t offset, void *addr, uint64_t bytes,
+                    struct arena **arena_out);
 void arena_close(struct arena *arena);                 /* accepts NULL */
 char *arena_take(struct arena *arena, uint64_t bytes); /* NULL: there is none left */
 void arena_give(struct arena *arena, char *memory);

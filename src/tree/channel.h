@@ -43,6 +43,7 @@ enum record_kind {
     RECORD_TASK,   /* key; value: callable; body: tensors, scalars */
     RECORD_LOAD,   /* key; value: callable; body: struct wire_load */
     RECORD_UNLOAD, /* key; value: callable */
+    RECORD_REOPEN, /* key: a nested worker is to start its dead children */
     RECORD_END,    /* it is to end when it has done what came before */
     /* To the worker. */
     RECORD_READY,    /* status; body: text */

@@ -32,8 +32,10 @@
 struct loaded {
     struct pto_callable *callable; /* of a chip */
     char *path;                    /* the file of a shared object for it; NULL: none */
-    struct object *object;         /* of a SUB worker */
+    struct object *object;         /* of a SUB worker, or of a nested worker */
     pto_sub_fn fn;
+    pto_nested_fn nested_fn;
+    bool is_below; /* its children have it */
 };
 
 struct child {
@@ -44,12 +46,14 @@ struct child {
     struct patience patience;
     const struct child_watch *watch;
     struct pto_device *device;
-    struct device *lent; /* the memory is the device's, too; NULL: it could not be */
+    struct pto_worker *worker; /* of a nested one */
+    struct device *lent;       /* the memory is the device's, too; NULL: it could not be */
     struct child_tracer tracer;
     struct loaded loaded[TREE_CALLABLES + 1]; /* nothing is loaded for the copy */
 };
 
 static int meet(struct child *c);
+static int open_child(struct child *c, struct pto_error *error);
 static int open_device(struct child *c, struct pto_error *error);
 static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text);
 static bool has_record(void *context);
@@ -104,10 +108,12 @@ int child_serve(const struct child_watch *watch)
     c->tracer.file = -1;
     tell_watch(c, 0, false);
     pto_error_init(&error);
-    answer(c, RECORD_READY, 0, open_device(c, &error), error.text);
+    answer(c, RECORD_READY, 0, open_child(c, &error), error.text);
     a32_store_relaxed(&c->line->status.doing, TREE_IDLE);
     tell_watch(c, 0, true);
     code = serve(c);
+    if (c->worker != NULL)
+        (void)pto_worker_close(c->worker);
     for (uint32_t i = 0; i < TREE_CALLABLES; i++)
         forget(&c->loaded[i]);
     if (c->lent != NULL)
@@ -123,24 +129,27 @@ int child_serve(const struct child_watch *watch)
 
 static void *watch_main(void *context)
 {
-    struct pollfd on = { .fd = *(int *)context, .events = POLLIN };
+    const int *descriptor = context;
+    struct pollfd on[2] = { { .fd = descriptor[0], .events = POLLIN },
+                            { .fd = descriptor[1], .events = POLLIN } };
 
-    while (poll(&on, 1, -1) != 1) {
+    while (poll(on, 2, -1) < 1) {
     }
     object_leave();
     _exit(0); /* whatever it is doing: nobody wants it any more */
 }
 
-static int watch_parent(int32_t parent)
+static int watch_parents(int32_t parent, int32_t root)
 {
-    static int descriptor;
+    static int descriptor[2];
     pthread_t thread;
 
-    descriptor = (int)syscall(SYS_pidfd_open, parent, 0);
+    descriptor[0] = (int)syscall(SYS_pidfd_open, parent, 0);
+    descriptor[1] = (int)syscall(SYS_pidfd_open, root, 0);
     (void)prctl(PR_SET_PDEATHSIG, SIGCONT); /* if it is stopped then, it goes on, and notices */
-    if (getppid() != parent || descriptor < 0)
+    if (getppid() != parent || descriptor[0] < 0 || descriptor[1] < 0)
         return -1; /* it has gone already */
-    return os_thread_start(&thread, watch_main, &descriptor);
+    return os_thread_start(&thread, watch_main, descriptor);
 }
 
 static int meet(struct child *c)
@@ -155,14 +164,16 @@ static int meet(struct child *c)
     }
     close(TREE_HELLO_FD);
     h->platform[sizeof(h->platform) - 1] = '\0';
-    if (watch_parent(h->parent) < 0)
+    h->nested.platform[sizeof(h->nested.platform) - 1] = '\0';
+    if (watch_parents(h->parent, h->root) < 0)
         return CHILD_EXIT_HELLO;
     base = mmap((void *)(uintptr_t)h->addr, h->bytes, PROT_READ | PROT_WRITE,
                 MAP_SHARED | MAP_NORESERVE, TREE_MEMORY_FD, 0);
     if (base != (void *)(uintptr_t)h->addr)
         return CHILD_EXIT_ADDRESS;
-    close(TREE_MEMORY_FD);
-    c->shared = base;
+    if (h->kind != PTO_CHILD_WORKER) /* which gives it to its children */
+        close(TREE_MEMORY_FD);
+    c->shared = (struct tree_shared *)(uintptr_t)h->shared;
     c->line = &c->shared->line[h->child];
     channel_init(&c->in, &c->line->to_child, h->generation);
     c->in.has_claims = true;
@@ -171,13 +182,18 @@ static int meet(struct child *c)
     return 0;
 }
 
+static int open_child(struct child *c, struct pto_error *error)
+{
+    if (c->hello.kind == PTO_CHILD_WORKER)
+        return child_nested_open(&c->hello, &c->worker, error);
+    return c->hello.kind == PTO_CHILD_CHIP ? open_device(c, error) : PTO_OK;
+}
+
 static int open_device(struct child *c, struct pto_error *error)
 {
     struct pto_device_params params;
     int status;
 
-    if (c->hello.kind != PTO_CHILD_CHIP)
-        return PTO_OK;
     pto_device_params_init(&params);
     params.platform = c->hello.platform;
     params.clusters = c->hello.clusters;
@@ -274,6 +290,33 @@ static void forget(struct loaded *l)
     *l = (struct loaded){ 0 };
 }
 
+static void unload(struct child *c, uint32_t index)
+{
+    if (c->loaded[index].is_below)
+        child_nested_unload(c->worker, index);
+    forget(&c->loaded[index]);
+}
+
+static int load_function(struct child *c, struct loaded *l, const struct wire_load *load,
+                         struct pto_error *error)
+{
+    int status = object_acquire((const void *)(uintptr_t)load->addr, load->bytes, load->name,
+                                &l->object, error);
+    void *found;
+
+    if (status < 0)
+        return status;
+    found = object_symbol(l->object, load->symbol);
+    if (found == NULL)
+        return error_tell(error, PTO_ELOAD, "'%s' exports no function '%s'", load->name,
+                          load->symbol);
+    if (c->hello.kind == PTO_CHILD_WORKER)
+        l->nested_fn = (pto_nested_fn)(uintptr_t)found;
+    else
+        l->fn = (pto_sub_fn)(uintptr_t)found;
+    return PTO_OK;
+}
+
 static int load_callable(struct child *c, const struct record *r, struct pto_error *error)
 {
     struct loaded *l = &c->loaded[r->head.value];
@@ -285,19 +328,14 @@ static int load_callable(struct child *c, const struct record *r, struct pto_err
     if (load.addr < c->hello.addr || load.bytes > c->hello.bytes ||
         load.addr - c->hello.addr > c->hello.bytes - load.bytes)
         return error_tell(error, PTO_EINVAL, "the bytes are not in the shared memory");
-    forget(l);
-    if (c->hello.kind == PTO_CHILD_CHIP) {
+    unload(c, (uint32_t)r->head.value);
+    if (c->hello.kind == PTO_CHILD_CHIP)
         status = load_for_chip(c, l, &load, error);
-    } else {
-        status = object_acquire((const void *)(uintptr_t)load.addr, load.bytes, load.name,
-                                &l->object, error);
-        if (status >= 0) {
-            l->fn = (pto_sub_fn)(uintptr_t)object_symbol(l->object, load.symbol);
-            if (l->fn == NULL)
-                status = error_tell(error, PTO_ELOAD, "'%s' exports no function '%s'", load.name,
-                                    load.symbol);
-        }
-    }
+    else if (load.is_below && c->worker != NULL)
+        status = child_nested_load(c->worker, (uint32_t)r->head.value, &load, error);
+    else
+        status = load_function(c, l, &load, error);
+    l->is_below = load.is_below && c->worker != NULL && status >= 0;
     if (status < 0)
         forget(l);
     return status;
@@ -346,7 +384,8 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
     return status;
 }
 
-static int call_function(struct child *c, pto_sub_fn fn, const struct record *r, char *text)
+static int call_function(struct child *c, const struct loaded *l, const struct record *r,
+                         struct wire_failure *failure)
 {
     const struct pto_sub_call call = {
         .size = sizeof(call),
@@ -356,14 +395,17 @@ static int call_function(struct child *c, pto_sub_fn fn, const struct record *r,
         .tensor = (const struct pto_tensor *)(const void *)r->body,
         .scalar = (const uint64_t *)(const void *)(r->body + r->head.tensor_count *
                                                                  sizeof(struct pto_tensor)),
-        .text = text,
+        .text = failure->text,
         .text_size = TREE_TEXT
     };
-    int status = fn(&call);
+    int status;
 
-    text[TREE_TEXT - 1] = '\0';
-    if (status < 0 && text[0] == '\0')
-        snprintf(text, TREE_TEXT, "it returned %d (%s)", status, pto_strerror(status));
+    if (l->nested_fn != NULL)
+        return child_nested_call(c->worker, l->nested_fn, &call, r->head.timeout_ns, failure);
+    status = l->fn(&call);
+    failure->text[TREE_TEXT - 1] = '\0';
+    if (status < 0 && failure->text[0] == '\0')
+        snprintf(failure->text, TREE_TEXT, "it returned %d (%s)", status, pto_strerror(status));
     return status < 0 ? status : PTO_OK;
 }
 
@@ -384,8 +426,8 @@ static int run_loaded(struct child *c, const struct record *r, struct wire_failu
                           r->body + 2 * sizeof(struct pto_tensor), failure->text);
     if (l->callable != NULL)
         return run_on_chip(c, l->callable, r, failure);
-    if (l->fn != NULL)
-        return call_function(c, l->fn, r, failure->text);
+    if (l->fn != NULL || l->nested_fn != NULL)
+        return call_function(c, l, r, failure);
     snprintf(failure->text, TREE_TEXT, "it is not loaded here");
     return PTO_EINVAL;
 }
@@ -444,8 +486,11 @@ static bool handle(struct child *c, const struct record *r)
         status = load_callable(c, r, &error);
         answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
     } else if (r->head.kind == RECORD_UNLOAD && r->head.value < TREE_CALLABLES) {
-        forget(&c->loaded[r->head.value]);
+        unload(c, (uint32_t)r->head.value);
         answer(c, RECORD_ANSWERED, r->head.key, PTO_OK, "");
+    } else if (r->head.kind == RECORD_REOPEN && c->worker != NULL) {
+        status = child_nested_reopen(c->worker, &error);
+        answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
     } else if (r->head.kind == RECORD_END) {
         return false;
     } else {

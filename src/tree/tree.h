@@ -16,6 +16,7 @@
  *     tree_time.c       tasks and runs that take too long
  *     tree_trace.c      what is recorded of runs, and the timeline of it
  *     tree_show.c       what can be seen of it from other processes
+ *     tree_nested.c     children that are workers
  *     child_serve.c     the other side: what a child does
  *
  * `lock` protects everything here but what says otherwise. Nothing in it waits for a child:
@@ -121,6 +122,9 @@ struct tree_child {
     uint32_t late_task; /* the slot for which it was killed; 0: none */
     uint64_t late_ns;   /* after which it was */
     uint64_t tasks;
+    int life;          /* of a nested worker: a pipe that ends with its last process; -1: none */
+    bool is_collected; /* the watcher's: its process has gone, others may not have */
+    struct wire_nested nested;
     bool is_loading; /* it was opened anew, and does not have all its callables yet */
     int ready_status;
     char text[TREE_TEXT]; /* why it is not ready */
@@ -131,6 +135,7 @@ struct tree_callable {
     uint32_t tasks; /* live ones */
     uint32_t generation;
     bool is_settled; /* children have answered */
+    bool is_below;   /* for children of nested workers */
     bool is_burnt;   /* a child may still have it under this number: it is not used again */
     enum pto_child_kind kind;
     uint64_t children;
@@ -142,7 +147,7 @@ struct tree_callable {
 };
 
 /* What an allocation is for; the address of what is not plain may be a scalar of tasks. */
-enum memory_kind { MEMORY_PLAIN, MEMORY_CONTEXT, MEMORY_WINDOW, MEMORY_REGION };
+enum memory_kind { MEMORY_PLAIN, MEMORY_CONTEXT, MEMORY_WINDOW, MEMORY_REGION, MEMORY_LENT };
 
 struct tree_allocation {
     uint64_t addr;
@@ -180,6 +185,16 @@ struct tree_run {
     uint64_t task_timeout_ns; /* of what is submitted next */
     pthread_t builder;
     struct pto_worker_report report;
+};
+
+/* Where a nested worker is, as its process was told. */
+struct tree_outer {
+    int memory; /* the file, which is the tree's then */
+    char *map;  /* all of it */
+    uint64_t map_bytes;
+    int life; /* the pipe's end, for its children */
+    int32_t root;
+    const struct wire_nested *nested;
 };
 
 /* The public handles: a level is a run that is being built. */
@@ -243,16 +258,23 @@ struct tree {
     struct a32 work; /* it sleeps on it */
     struct a32 is_closing;
     pthread_t background, watcher;
-    int alarm;            /* eventfd: the watcher looks at the children again */
-    const char **program; /* of the children; NULL: pto-child */
+    int alarm;               /* eventfd: the watcher looks at the children again */
+    const char **program;    /* of the children; NULL: pto-child */
+    uint32_t level;          /* 3; 4: some children are workers */
+    uint32_t sub_count;      /* behind the chips */
+    struct tree_outer outer; /* map NULL: it is the root */
 };
+
+/* worker.c: as pto_worker_open, in the process of a nested worker. Its handle is the caller's. */
+int tree_open_nested(const struct tree_outer *outer, const struct pto_worker_params *params,
+                     struct pto_worker **worker_out);
 
 /* worker.c: NULL with a status: no such worker, or it is the parent's. */
 struct tree *worker_get(const struct pto_worker *worker, int *status_out);
 
 /* tree_children.c */
 /* Starts the process of a child that has none; it is not ready yet. The lock is not held. */
-int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error);
+int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struct pto_error *error);
 /* Waits until the children, by bits, are ready; the lock is held. PTO_EAGAIN: one found its memory's
    addresses taken. */
 int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
@@ -291,6 +313,10 @@ struct tree_allocation *tree_find_memory(struct tree *t, uint64_t addr, uint64_t
 /* False with a sentence: something was written outside of the allocations that the task has as tensors. */
 bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size_t size);
 
+/* The tensors of a call are memory of the nested worker while it runs. */
+int tree_lend(struct tree *t, const struct pto_tensor *tensor, uint32_t count);
+void tree_take_back(struct tree *t);
+
 /* The memory is part of a domain or a region; it is freed by its owner only. */
 void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind, void *owner);
 void tree_disown_memory(struct tree *t, void *memory); /* frees it; accepts NULL */
@@ -317,10 +343,18 @@ void tree_copy_open(struct tree *t);
 /* tree_register.c */
 /* NULL: there is none with this number. */
 struct tree_callable *tree_find_callable(struct tree *t, uint64_t number);
+uint64_t tree_callable_number(const struct tree *t, const struct tree_callable *k);
 /* Has one child load one callable, or all that it should have; waits. */
 int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64_t *loaded_out,
               struct pto_error *error);
 void tree_forget_callables(struct tree *t);
+/* Sends a request, which has no body, to children, and waits for their answers. */
+int tree_ask(struct tree *t, const struct record_head *head, uint64_t children,
+             struct pto_error *error);
+/* In a nested worker: what was registered above for its children, under the same number. */
+int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *load,
+                        struct pto_error *error);
+void tree_unregister_below(struct tree *t, uint32_t index);
 
 /* tree_show.c: what others may know. */
 void tree_show(struct tree *t);
@@ -351,6 +385,13 @@ struct pto_outputs tree_submit(struct tree_run *run, uint64_t callable, uint64_t
 const char *tree_kind_name(enum pto_child_kind kind);
 /* The first error of the run stays. */
 void tree_run_fail(struct tree_run *run, int child, const struct pto_error *error);
+
+/* tree_nested.c */
+/* What the nested workers are, and a part of the memory for each. */
+int tree_nested_open(struct tree *t, const struct pto_worker_params *params,
+                     struct pto_error *error);
+/* Has the nested worker start its dead children; the lock is held. */
+int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error);
 
 /* tree_dispatch.c */
 /* A task waits for nothing any more. */

@@ -5,6 +5,7 @@
 #endif
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@
 enum { END_WAIT_MS = 3000 }; /* for children that were asked to end */
 
 static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_error *error);
-static int make_hello(const struct tree *t, const struct tree_child *c);
+static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t deadline_ns);
 
 /* ---- start ---- */
 
@@ -48,13 +49,19 @@ static void set_up(struct tree_child *c)
     c->late_task = 0;
 }
 
-int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
+static void close_one(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struct pto_error *error)
 {
     struct tree_child *c = &t->child[index];
     static const char *const plain[] = { "pto-child", NULL };
     const char *const *argv = t->program != NULL ? t->program : plain;
     char path[PATH_MAX];
-    int fd[TREE_FD_END - TREE_MEMORY_FD];
+    int fd[TREE_FD_END - TREE_MEMORY_FD], life[2] = { -1, -1 };
     int status = find_program(t, path, error);
     int number, descriptor;
     pid_t pid;
@@ -64,11 +71,20 @@ int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
     pthread_mutex_lock(&t->lock);
     set_up(c);
     pthread_mutex_unlock(&t->lock);
+    if (c->kind == PTO_CHILD_WORKER && pipe2(life, O_CLOEXEC) == 0) {
+        life[0] = spawn_lift(life[0]);
+        life[1] = spawn_lift(life[1]);
+    }
     fd[0] = t->memory;
-    fd[1] = make_hello(t, c);
-    number = fd[1] >= 0 ? spawn_arguments(path, argv, fd, 2, TREE_MEMORY_FD, &pid) : errno;
-    if (fd[1] >= 0)
-        close(fd[1]);
+    fd[1] = make_hello(t, c, deadline_ns);
+    fd[2] = c->kind == PTO_CHILD_WORKER ? life[1] : t->outer.map != NULL ? t->outer.life : -1;
+    number = fd[1] >= 0 && (fd[2] >= 0 || c->kind != PTO_CHILD_WORKER)
+                 ? spawn_arguments(path, argv, fd, fd[2] >= 0 ? 3 : 2, TREE_MEMORY_FD, &pid)
+                 : errno;
+    close_one(fd[1]);
+    close_one(life[1]);
+    close_one(c->life); /* the watcher has no use for the old one */
+    c->life = life[0];
     if (number != 0)
         return error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", path, strerror(number));
     descriptor = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -83,9 +99,9 @@ int tree_child_start(struct tree *t, uint32_t index, struct pto_error *error)
     pthread_mutex_lock(&t->lock);
     c->pid = pid;
     tree_show_child(c);
-    if (c->descriptor >= 0)
-        close(c->descriptor);
+    close_one(c->descriptor);
     c->descriptor = descriptor;
+    c->is_collected = false;
     a32_store_relaxed(&c->is_buried, 0);
     a32_store_relaxed(&c->has_ended, 0); /* the watcher, which sets it, does not know it yet */
     pthread_mutex_unlock(&t->lock);
@@ -132,11 +148,15 @@ static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_er
 }
 
 /* A file from which the child reads what it has to know first. */
-static int make_hello(const struct tree *t, const struct tree_child *c)
+static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t deadline_ns)
 {
+    bool is_root = t->outer.map == NULL;
     struct tree_hello hello = { .magic = TREE_MAGIC,
-                                .addr = (uint64_t)(uintptr_t)t->base,
-                                .bytes = t->bytes,
+                                .addr = (uint64_t)(uintptr_t)(is_root ? t->base : t->outer.map),
+                                .bytes = is_root ? t->bytes : t->outer.map_bytes,
+                                .shared = (uint64_t)(uintptr_t)t->shared,
+                                .root = is_root ? (int32_t)getpid() : t->outer.root,
+                                .nested = c->nested,
                                 .hello_bytes = sizeof(hello),
                                 .child = c->index,
                                 .generation = c->generation,
@@ -148,6 +168,7 @@ static int make_hello(const struct tree *t, const struct tree_child *c)
                                 .has_guards = t->params.has_guards };
     int fd = spawn_lift(memfd_create("pto-hello", MFD_CLOEXEC));
 
+    hello.nested.deadline_ns = deadline_ns;
     snprintf(hello.platform, sizeof(hello.platform), "%s", t->platform);
     if (fd >= 0 && pwrite(fd, &hello, sizeof(hello), 0) != (ssize_t)sizeof(hello)) {
         close(fd);
@@ -229,6 +250,24 @@ static void sweep_files(const struct tree_child *c)
         code_file_sweep(c->pid);
 }
 
+/* The children of a nested worker have gone, too. */
+static bool has_life_ended(int life, int wait_ms)
+{
+    struct pollfd on = { .fd = life, .events = POLLIN };
+
+    return life < 0 || (poll(&on, 1, wait_ms) == 1 && (on.revents & POLLHUP) != 0);
+}
+
+static void await_life(struct tree_child *c, uint64_t deadline_ns)
+{
+    uint64_t now = os_now_ns();
+
+    (void)has_life_ended(c->life,
+                         now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1000 : 1000);
+    close_one(c->life);
+    c->life = -1;
+}
+
 void tree_children_end(struct tree *t)
 {
     const struct record_head head = { .kind = RECORD_END };
@@ -246,8 +285,10 @@ void tree_children_end(struct tree *t)
         struct tree_child *c = &t->child[i];
         uint64_t now = os_now_ns();
 
-        if (c->descriptor < 0)
+        if (c->descriptor < 0) {
+            close_one(c->life);
             continue;
+        }
         if (a32_load_acquire(&c->has_ended) == 0) {
             if (spawn_end(
                     c->descriptor, now >= deadline_ns,
@@ -258,6 +299,7 @@ void tree_children_end(struct tree *t)
         }
         close(c->descriptor);
         c->descriptor = -1;
+        await_life(c, deadline_ns);
     }
 }
 
@@ -271,7 +313,9 @@ static uint32_t list_living(struct tree *t, struct pollfd on[], uint32_t which[]
     pthread_mutex_lock(&t->lock);
     for (uint32_t i = 0; i < t->child_count; i++)
         if (t->child[i].descriptor >= 0 && a32_load_relaxed(&t->child[i].has_ended) == 0) {
-            on[count] = (struct pollfd){ .fd = t->child[i].descriptor, .events = POLLIN };
+            on[count] = (struct pollfd){ .fd = t->child[i].is_collected ? t->child[i].life
+                                                                        : t->child[i].descriptor,
+                                         .events = POLLIN };
             which[count++] = i;
         }
     pthread_mutex_unlock(&t->lock);
@@ -298,9 +342,14 @@ static void *watch_main(void *context)
 
             if (on[i].revents == 0)
                 continue;
-            if (!spawn_end(on[i].fd, false, 0, &c->end))
-                c->end = 0; /* somebody else has collected it */
-            sweep_files(c);
+            if (!c->is_collected) {
+                if (!spawn_end(on[i].fd, false, 0, &c->end))
+                    c->end = 0; /* somebody else has collected it */
+                c->is_collected = true;
+                sweep_files(c);
+            }
+            if (!has_life_ended(c->life, 0))
+                continue;                        /* until its children have gone */
             a32_store_release(&c->has_ended, 1); /* with `end` */
             bell_wake(&t->shared->bell);
         }

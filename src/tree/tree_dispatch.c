@@ -70,7 +70,7 @@ void tree_complete(struct tree *t, struct slot *s, int status)
 
 const char *tree_kind_name(enum pto_child_kind kind)
 {
-    return kind == PTO_CHILD_CHIP ? "chip" : "SUB worker";
+    return kind == PTO_CHILD_CHIP ? "chip" : kind == PTO_CHILD_SUB ? "SUB worker" : "worker";
 }
 
 /* The path of the first error of the run: this worker, then what is below. */
@@ -82,7 +82,7 @@ static void tell_path(struct tree *t, const struct slot *s, int child, int statu
     struct pto_error_place *place = &report->path[0];
     uint32_t count = below != NULL && below->count < PTO_PATH_MAX ? below->count : 0;
 
-    *place = (struct pto_error_place){ .level = 3,
+    *place = (struct pto_error_place){ .level = t->level,
                                        .child = child,
                                        .status = status,
                                        .kernel = -1,

@@ -104,41 +104,106 @@ static bool is_whole(const struct tree_allocation *a, char *text, size_t size)
 bool tree_has_kept_bounds(struct tree *t, const struct slot *s, char *text, size_t size)
 {
     for (uint32_t i = 0; i < s->tensor_count; i++)
-        if (is_allocated(&s->tensor[i]) &&
-            !is_whole(find_allocation(t, s->tensor[i].addr), text, size))
-            return false;
+        if (is_allocated(&s->tensor[i])) {
+            const struct tree_allocation *a = find_allocation(t, s->tensor[i].addr);
+
+            if (a->kind != MEMORY_LENT && !is_whole(a, text, size)) /* its owner looks, too */
+                return false;
+        }
     return true;
 }
 
 /* ---- allocating ---- */
 
+static int make_entry(struct tree *t)
+{
+    uint32_t room = t->allocation_room != 0 ? 2 * t->allocation_room : 64;
+    struct tree_allocation *grown;
+
+    if (t->allocation_count < t->allocation_room)
+        return PTO_OK;
+    grown = realloc(t->allocation, room * sizeof(*grown));
+    if (grown == NULL)
+        return PTO_ENOMEM;
+    t->allocation = grown;
+    t->allocation_room = room;
+    return PTO_OK;
+}
+
+/* There is room for it. */
+static struct tree_allocation *insert(struct tree *t, const struct tree_allocation *made)
+{
+    uint32_t at = find_behind(t, made->addr);
+
+    memmove(t->allocation + at + 1, t->allocation + at,
+            (t->allocation_count - at) * sizeof(*t->allocation));
+    t->allocation[at] = *made;
+    t->allocation_count++;
+    return &t->allocation[at];
+}
+
+static void remove_entry(struct tree *t, const struct tree_allocation *a)
+{
+    uint32_t at = (uint32_t)(a - t->allocation);
+
+    t->allocation_count--;
+    memmove(t->allocation + at, t->allocation + at + 1,
+            (t->allocation_count - at) * sizeof(*t->allocation));
+}
+
 int tree_alloc(struct tree *t, int32_t child, uint64_t bytes, void **addr_out)
 {
-    uint64_t addr;
-    uint32_t at;
+    struct tree_allocation made = { .bytes = bytes, .child = child };
     char *memory;
 
-    if (t->allocation_count == t->allocation_room) {
-        uint32_t room = t->allocation_room != 0 ? 2 * t->allocation_room : 64;
-        struct tree_allocation *grown = realloc(t->allocation, room * sizeof(*grown));
-
-        if (grown == NULL)
-            return PTO_ENOMEM;
-        t->allocation = grown;
-        t->allocation_room = room;
-    }
+    if (make_entry(t) < 0)
+        return PTO_ENOMEM;
     memory = bytes != 0 && bytes <= t->bytes ? arena_take(t->arena, bytes + 2 * GUARD_BYTES) : NULL;
     if (memory == NULL)
         return PTO_ENOMEM;
-    addr = (uint64_t)(uintptr_t)memory + GUARD_BYTES;
-    at = find_behind(t, addr);
-    memmove(t->allocation + at + 1, t->allocation + at,
-            (t->allocation_count - at) * sizeof(*t->allocation));
-    t->allocation[at] = (struct tree_allocation){ .addr = addr, .bytes = bytes, .child = child };
-    t->allocation_count++;
-    lay_guards(&t->allocation[at]);
-    *addr_out = (void *)(uintptr_t)addr;
+    made.addr = (uint64_t)(uintptr_t)memory + GUARD_BYTES;
+    lay_guards(insert(t, &made));
+    *addr_out = (void *)(uintptr_t)made.addr;
     return PTO_OK;
+}
+
+/* ---- lent by the worker above ---- */
+
+int tree_lend(struct tree *t, const struct pto_tensor *tensor, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        struct tree_allocation made = {
+            .addr = tensor[i].addr, .bytes = tensor[i].size, .child = -1, .kind = MEMORY_LENT
+        };
+
+        if (!is_allocated(&tensor[i]))
+            continue;
+        if (make_entry(t) < 0)
+            return PTO_ENOMEM;
+        for (uint32_t j = 0; j < t->allocation_count; j++) { /* parts of one buffer become one */
+            struct tree_allocation a = t->allocation[j];
+
+            if (a.kind != MEMORY_LENT || a.addr > made.addr + made.bytes ||
+                made.addr > a.addr + a.bytes)
+                continue;
+            if (a.addr + a.bytes > made.addr + made.bytes)
+                made.bytes = a.addr + a.bytes - made.addr;
+            if (a.addr < made.addr) {
+                made.bytes += made.addr - a.addr;
+                made.addr = a.addr;
+            }
+            remove_entry(t, &t->allocation[j--]);
+        }
+        (void)insert(t, &made);
+    }
+    return PTO_OK;
+}
+
+void tree_take_back(struct tree *t)
+{
+    for (uint32_t i = t->allocation_count; i-- > 0;)
+        if (t->allocation[i].kind == MEMORY_LENT)
+            remove_entry(t, &t->allocation[i]);
 }
 
 int pto_worker_alloc(struct pto_worker *worker, uint64_t bytes, void **addr_out)
@@ -176,13 +241,9 @@ int pto_worker_alloc_on(struct pto_worker *worker, uint32_t child, uint64_t byte
 
 static void remove_allocation(struct tree *t, struct tree_allocation *a)
 {
-    uint32_t at = (uint32_t)(a - t->allocation);
-
     t->freed[t->freed_count++ % TREE_FREED] = *a;
     arena_give(t->arena, (char *)(uintptr_t)a->addr - GUARD_BYTES);
-    t->allocation_count--;
-    memmove(t->allocation + at, t->allocation + at + 1,
-            (t->allocation_count - at) * sizeof(*t->allocation));
+    remove_entry(t, a);
 }
 
 int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
@@ -267,7 +328,7 @@ static void unuse(struct tree *t, struct tree_allocation *a, int status)
     a->users--;
     if (a->kind == MEMORY_REGION)
         tree_region_unuse(t, a->owner, status);
-    else if (a->kind != MEMORY_PLAIN)
+    else if (a->owner != NULL)
         tree_domain_unuse(t, a->owner, status);
 }
 
@@ -294,7 +355,7 @@ static struct tree_allocation *find_scalar(struct tree *t, uint64_t scalar)
     if (scalar - (uint64_t)(uintptr_t)t->base >= t->bytes)
         return NULL;
     a = find_allocation(t, scalar);
-    return a != NULL && a->kind != MEMORY_PLAIN ? a : NULL;
+    return a != NULL && a->owner != NULL ? a : NULL;
 }
 
 static int use_scalar(struct tree *t, uint64_t scalar, uint32_t index, uint64_t *children,

@@ -29,7 +29,7 @@ static uint64_t control_deadline(const struct tree *t)
     return timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
 }
 
-static uint64_t number_of(const struct tree *t, const struct tree_callable *k)
+uint64_t tree_callable_number(const struct tree *t, const struct tree_callable *k)
 {
     return (uint64_t)k->generation << 32 | (uint64_t)(k - t->callable + 1);
 }
@@ -105,6 +105,14 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
     return status;
 }
 
+int tree_ask(struct tree *t, const struct record_head *head, uint64_t children,
+             struct pto_error *error)
+{
+    uint64_t agreed;
+
+    return ask(t, head, NULL, children, &agreed, error);
+}
+
 int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64_t *loaded_out,
               struct pto_error *error)
 {
@@ -118,6 +126,9 @@ int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64
         return error_tell(error, PTO_ENOMEM, "there is no shared memory left for '%s'", k->name);
     memcpy(memory, k->bytes, k->byte_count);
     load.addr = (uint64_t)(uintptr_t)memory;
+    load.kind = (uint32_t)k->kind;
+    load.is_below = k->is_below;
+    load.generation = k->generation;
     load.form =
         k->byte_count > 4 && memcmp(k->bytes, "\177ELF", 4) == 0 ? LOAD_OBJECT : LOAD_ARTEFACT;
     memcpy(load.symbol, k->symbol, sizeof(load.symbol));
@@ -157,17 +168,17 @@ void tree_forget_callables(struct tree *t)
 static uint64_t choose_children(const struct tree *t, const struct pto_worker_callable *params,
                                 struct pto_error *error)
 {
-    uint64_t chips = t->chip_count == 64 ? UINT64_MAX : (1ull << t->chip_count) - 1;
-    uint64_t all = t->child_count == 64 ? UINT64_MAX : (1ull << t->child_count) - 1;
-    uint64_t fit = params->kind == PTO_CHILD_CHIP ? chips : all & ~chips;
+    enum pto_child_kind kind = params->is_below ? PTO_CHILD_WORKER : params->kind;
+    uint64_t fit = 0;
 
+    for (uint32_t i = 0; i < t->child_count; i++)
+        if (t->child[i].kind == kind)
+            fit |= 1ull << i;
     if (fit == 0)
-        (void)error_tell(error, PTO_EINVAL, "the worker has no %s",
-                         params->kind == PTO_CHILD_CHIP ? "chips" : "SUB workers");
+        (void)error_tell(error, PTO_EINVAL, "the worker has no %ss", tree_kind_name(kind));
     else if ((params->children & ~fit) != 0)
-        (void)error_tell(error, PTO_EINVAL, "children %#llx are not all %s of the worker",
-                         (unsigned long long)params->children,
-                         params->kind == PTO_CHILD_CHIP ? "chips" : "SUB workers");
+        (void)error_tell(error, PTO_EINVAL, "children %#llx are not all %ss of the worker",
+                         (unsigned long long)params->children, tree_kind_name(kind));
     else
         return params->children != 0 ? params->children : fit;
     return 0;
@@ -186,11 +197,15 @@ static int prepare(const struct tree *t, const struct pto_worker_callable *param
     size_t size = params->byte_count;
 
     *k = (struct tree_callable){ .kind = params->kind,
+                                 .is_below = params->is_below,
                                  .children = choose_children(t, params, error) };
     if (k->children == 0)
         return PTO_EINVAL;
-    if (params->kind == PTO_CHILD_SUB && symbol[0] == '\0')
-        return error_tell(error, PTO_EINVAL, "a function for SUB workers needs its name: symbol");
+    if (params->kind != PTO_CHILD_CHIP && symbol[0] == '\0')
+        return error_tell(error, PTO_EINVAL, "a function for %ss needs its name: symbol",
+                          tree_kind_name(params->kind));
+    if (params->is_below && params->kind == PTO_CHILD_WORKER)
+        return error_tell(error, PTO_ENOSUP, "nested workers have no nested ones");
     if (strlen(symbol) >= TREE_SYMBOL)
         return error_tell(error, PTO_EINVAL, "the symbol has more than %d bytes", TREE_SYMBOL - 1);
     if ((params->bytes == NULL) == (params->path == NULL) || (params->bytes != NULL && size == 0))
@@ -211,6 +226,7 @@ static int prepare(const struct tree *t, const struct pto_worker_callable *param
     (void)pto_text_clean(k->name, true);
     digest_begin(&state);
     digest_add(&state, &k->kind, sizeof(k->kind));
+    digest_add(&state, &k->is_below, sizeof(k->is_below));
     digest_add(&state, &k->children, sizeof(k->children));
     digest_add_text(&state, k->symbol);
     digest_add(&state, bytes, size);
@@ -249,7 +265,7 @@ static int add_callable(struct tree *t, struct tree_callable *made, uint64_t *ca
 
     if (k != NULL) {
         k->users++;
-        *callable_out = number_of(t, k);
+        *callable_out = tree_callable_number(t, k);
         free(made->bytes);
         return PTO_OK;
     }
@@ -270,11 +286,61 @@ static int add_callable(struct tree *t, struct tree_callable *made, uint64_t *ca
         k->is_burnt = status == PTO_ETIMEOUT; /* a child may load it yet */
     } else {
         k->is_settled = true;
-        *callable_out = number_of(t, k);
+        *callable_out = tree_callable_number(t, k);
     }
     tree_note(t);
     return status;
 }
+
+/* ---- of the worker above ---- */
+
+int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *load,
+                        struct pto_error *error)
+{
+    struct pto_worker_callable params;
+    struct tree_callable *k = &t->callable[index];
+    struct tree_callable made;
+    uint64_t loaded;
+    int status;
+
+    pto_worker_callable_init(&params);
+    params.kind = (enum pto_child_kind)load->kind;
+    params.name = load->name;
+    params.bytes = (const void *)(uintptr_t)load->addr;
+    params.byte_count = load->bytes;
+    params.symbol = load->symbol[0] != '\0' ? load->symbol : NULL;
+    status = prepare(t, &params, &made, error);
+    if (status < 0)
+        return status;
+    made.generation = load->generation;
+    made.users = 1;
+    pthread_mutex_lock(&t->lock);
+    *k = made;
+    status = tree_load(t, k, k->children, &loaded, error);
+    if (status < 0) {
+        unload(t, k, loaded);
+        free_callable(k);
+    } else {
+        k->is_settled = true;
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+void tree_unregister_below(struct tree *t, uint32_t index)
+{
+    struct tree_callable *k = &t->callable[index];
+
+    pthread_mutex_lock(&t->lock);
+    if (k->users != 0) {
+        k->is_settled = false;
+        unload(t, k, k->children);
+        free_callable(k);
+    }
+    pthread_mutex_unlock(&t->lock);
+}
+
+/* ---- what callers call ---- */
 
 int pto_worker_register(struct pto_worker *worker, const struct pto_worker_callable *given,
                         uint64_t *callable_out)

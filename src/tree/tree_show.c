@@ -35,7 +35,7 @@ void tree_show(struct tree *t)
                                           .shared_bytes = sizeof(struct tree_shared),
                                           .line_bytes = sizeof(struct tree_line),
                                           .child_count = t->child_count,
-                                          .level = 3,
+                                          .level = t->level,
                                           .pid = (int32_t)getpid() };
     memcpy(t->shared->head.platform, t->platform, sizeof(t->platform));
     snprintf(t->shared->name[TREE_COPY], TREE_NAME, "copy");

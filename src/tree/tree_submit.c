@@ -121,6 +121,7 @@ void tree_run_fail(struct tree_run *run, int child, const struct pto_error *erro
         return;
     run->report.error = *error;
     run->report.error.size = sizeof(*error);
+    run->report.error.level = run->tree->level;
     run->report.child = child;
 }
 
@@ -240,6 +241,11 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
         args->passed != 0 || args->timing_slot != -1)
         return error_tell(error, PTO_ENOSUP,
                           "tasks of level 3 have no blocks, predicates, passed scalars or timing");
+    if (k->is_below)
+        return error_tell(error, PTO_EINVAL,
+                          "callable '%s' is for the children of nested workers: their functions "
+                          "submit it",
+                          k->name);
     if (*children == 0)
         *children = k->children;
     if ((*children & ~k->children) != 0)

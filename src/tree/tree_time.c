@@ -16,7 +16,7 @@
 #define RUN_GRACE_NS 100000000ull
 /* The same if the child of another member of its group died, for which it may wait. */
 #define GROUP_GRACE_NS 500000000ull
-/* A chip ends its run itself, and says what hangs; it is killed if it does not. */
+/* A chip, or a nested worker, ends its run itself, and says what hangs; it is killed if it does not. */
 #define CHIP_GRACE_NS 1000000000ull
 
 static uint64_t add_ns(uint64_t from, uint64_t ns)
@@ -37,7 +37,7 @@ static uint64_t task_deadline(const struct tree *t, struct tree_child *c)
     uint64_t own = add_ns(c->since_ns, k->timeout_ns);
     uint64_t runs = k->run->deadline_ns;
 
-    if (c->kind == PTO_CHILD_CHIP)
+    if (c->kind != PTO_CHILD_SUB)
         own = add_ns(own, CHIP_GRACE_NS);
     if (runs < c->since_ns + RUN_GRACE_NS)
         runs = c->since_ns + RUN_GRACE_NS;

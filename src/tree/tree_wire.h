@@ -21,11 +21,30 @@ enum {
         TREE_CALLABLES, /* of a task: every child has it; tensors: to, from; scalar: bits below */
     TREE_MEMORY_FD = 3, /* of a child: the file behind that memory */
     TREE_HELLO_FD = 4,  /* a struct tree_hello can be read from it */
-    TREE_FD_END = 5,
+    TREE_LIFE_FD = 5,   /* of a nested worker and of its children: open while any of them lives */
+    TREE_FD_END = 6,
 };
 
 #define TREE_MEMORY_NAME "pto-worker" /* of the file, for people who list descriptors */
 #define TREE_MAGIC 0x3133656572746f70ull
+
+/* What a nested worker is, for its process. */
+struct wire_nested {
+    uint64_t addr; /* of its part of the memory */
+    uint64_t bytes;
+    uint64_t deadline_ns; /* for its start-up */
+    uint64_t task_timeout_ns;
+    uint64_t run_timeout_ns;
+    uint64_t control_timeout_ns;
+    uint32_t chip_count;
+    uint32_t sub_count;
+    uint32_t clusters;
+    uint32_t chip_workers;
+    uint32_t deps;
+    bool has_guards;
+    bool has_program; /* its children are the program that it is itself */
+    char platform[TREE_PLATFORM];
+};
 
 /* What a child is told first, in a file of its own. */
 struct tree_hello {
@@ -40,9 +59,12 @@ struct tree_hello {
     uint32_t clusters;      /* of a chip, as pto_device_params has them */
     uint32_t workers;
     int32_t parent;
+    int32_t root;    /* the process whose end is everybody's */
+    uint64_t shared; /* address of the struct tree_shared */
     uint64_t memory_max;
     bool has_guards; /* runs on a chip */
     char platform[TREE_PLATFORM];
+    struct wire_nested nested; /* PTO_CHILD_WORKER */
 };
 
 /* What a child does, of struct tree_status. */
@@ -117,6 +139,9 @@ struct wire_load {
     uint64_t addr; /* of the bytes, in the shared memory, until it is answered */
     uint64_t bytes;
     uint32_t form;            /* enum load_form */
+    uint32_t kind;            /* enum pto_child_kind */
+    uint32_t generation;      /* of its number */
+    bool is_below;            /* for the children of the nested worker that gets it */
     char symbol[TREE_SYMBOL]; /* empty: the default */
     char name[TREE_NAME];
 };

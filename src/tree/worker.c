@@ -80,6 +80,32 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
     return status;
 }
 
+int tree_open_nested(const struct tree_outer *outer, const struct pto_worker_params *given,
+                     struct pto_worker **worker_out)
+{
+    struct pto_worker_params params;
+    struct tree *t = calloc(1, sizeof(*t));
+    void *handle = NULL;
+    int status = PTO_ENOMEM;
+
+    pto_worker_params_init(&params);
+    if (t == NULL)
+        return status;
+    status = check_params(given, &params, given->error);
+    t->params = params;
+    t->outer = *outer;
+    if (status >= 0)
+        status = open_tree(t, 0, given->error);
+    if (status >= 0)
+        handle = handle_create(HANDLE_WORKER, t);
+    if (handle == NULL) {
+        close_tree(t);
+        return status < 0 ? status : PTO_ENOMEM;
+    }
+    *worker_out = handle;
+    return PTO_OK;
+}
+
 static int check_params(const struct pto_worker_params *given, struct pto_worker_params *params,
                         struct pto_error *error)
 {
@@ -90,12 +116,15 @@ static int check_params(const struct pto_worker_params *given, struct pto_worker
         return error_tell(error, PTO_EINVAL,
                           "the parameters are not initialised: call pto_worker_params_init");
     }
-    if (params->chip_count > PTO_CHILDREN_MAX ||
-        params->sub_count > PTO_CHILDREN_MAX - params->chip_count ||
-        params->chip_count + params->sub_count == 0)
-        return error_tell(error, PTO_EINVAL,
-                          "%u chips and %u SUB workers: there can be 1 to %d children",
-                          params->chip_count, params->sub_count, PTO_CHILDREN_MAX);
+    if (params->chip_count > PTO_CHILDREN_MAX || params->sub_count > PTO_CHILDREN_MAX ||
+        params->nested_count > PTO_CHILDREN_MAX ||
+        params->chip_count + params->sub_count + params->nested_count > PTO_CHILDREN_MAX ||
+        params->chip_count + params->sub_count + params->nested_count == 0)
+        return error_tell(
+            error, PTO_EINVAL,
+            "%u chips, %u SUB workers and %llu workers: there can be 1 to %d children",
+            params->chip_count, params->sub_count, (unsigned long long)params->nested_count,
+            PTO_CHILDREN_MAX);
     if ((uint32_t)params->deps >= PTO_DEPS_COUNT)
         return error_tell(error, PTO_EINVAL, "deps is %d; there are %s and %s", (int)params->deps,
                           pto_deps_name(PTO_DEPS_SAFE), pto_deps_name(PTO_DEPS_SIMPLER));
@@ -117,15 +146,11 @@ static int check_params(const struct pto_worker_params *given, struct pto_worker
 }
 
 /* One file for all that the processes share, mapped where it can be mapped in all of them. */
-static int open_memory(struct tree *t, uint32_t attempt, struct pto_error *error)
+static int open_file(struct tree *t, uint32_t attempt, struct pto_error *error)
 {
-    uint64_t shared_bytes =
-        sizeof(struct tree_shared) + (uint64_t)t->child_count * sizeof(struct tree_line);
-    uint64_t page = os_page_bytes();
     char *range;
     int status;
 
-    t->bytes = t->params.memory_max / page * page;
     t->memory = spawn_lift(memfd_create(TREE_MEMORY_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (t->memory < 0 || ftruncate(t->memory, (off_t)t->bytes) != 0)
         return error_tell(error, PTO_ESYSTEM, "a worker needs a file in memory: %s",
@@ -137,9 +162,32 @@ static int open_memory(struct tree *t, uint32_t attempt, struct pto_error *error
                           (unsigned long long)t->bytes);
     arena_range_give(range, t->bytes); /* who takes it now is noticed */
     status = arena_open(t->memory, range, t->bytes, &t->arena);
+    if (status >= 0)
+        t->base = range;
+    return status;
+}
+
+/* A nested worker has a part of the root's. */
+static int open_part(struct tree *t)
+{
+    const struct tree_outer *o = &t->outer;
+
+    t->memory = o->memory;
+    t->base = (char *)(uintptr_t)o->nested->addr;
+    return arena_open_part(o->memory, (uint64_t)(t->base - o->map), t->base, t->bytes, &t->arena);
+}
+
+static int open_memory(struct tree *t, uint32_t attempt, struct pto_error *error)
+{
+    uint64_t shared_bytes =
+        sizeof(struct tree_shared) + (uint64_t)t->child_count * sizeof(struct tree_line);
+    uint64_t page = os_page_bytes();
+    int status;
+
+    t->bytes = t->params.memory_max / page * page;
+    status = t->outer.map != NULL ? open_part(t) : open_file(t, attempt, error);
     if (status < 0)
         return status;
-    t->base = range;
     t->shared = (void *)arena_take(t->arena, shared_bytes); /* the first: at the beginning */
     t->heap_bytes = t->bytes / 2 / page * page;
     t->heap = arena_take(t->arena, t->heap_bytes);
@@ -152,9 +200,11 @@ static void init_children(struct tree *t)
         struct tree_child *c = &t->child[i];
 
         c->index = i;
-        c->kind = i < t->chip_count ? PTO_CHILD_CHIP : PTO_CHILD_SUB;
+        c->kind = i < t->chip_count                  ? PTO_CHILD_CHIP
+                  : i < t->chip_count + t->sub_count ? PTO_CHILD_SUB
+                                                     : PTO_CHILD_WORKER;
         c->state = CHILD_DEAD;
-        c->descriptor = -1;
+        c->descriptor = c->life = -1;
         a32_store_relaxed(&c->has_ended, 1); /* nobody else is here yet */
         a32_store_relaxed(&c->is_buried, 1);
     }
@@ -173,7 +223,9 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     pthread_mutex_init(&t->lock, NULL);
     t->alarm = t->memory = -1;
     t->chip_count = t->params.chip_count;
-    t->child_count = t->chip_count + t->params.sub_count;
+    t->sub_count = t->params.sub_count;
+    t->child_count = t->chip_count + t->sub_count + (uint32_t)t->params.nested_count;
+    t->level = t->params.nested_count != 0 ? 4 : 3;
     all = t->child_count == 64 ? UINT64_MAX : (1ull << t->child_count) - 1;
     snprintf(t->platform, sizeof(t->platform), "%s", t->params.platform);
     t->params.platform = t->platform;
@@ -188,13 +240,17 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     init_children(t);
     tree_copy_open(t);
     if (status >= 0)
+        status = tree_nested_open(t, &t->params, error);
+    if (status >= 0)
         status = tree_graph_open(t);
     if (status >= 0)
         status = tree_watch_start(t);
     if (status >= 0)
         status = tree_background_start(t);
+    if (t->outer.map != NULL)
+        deadline_ns = t->outer.nested->deadline_ns;
     for (uint32_t i = 0; status >= 0 && i < t->child_count; i++)
-        status = tree_child_start(t, i, error);
+        status = tree_child_start(t, i, deadline_ns, error);
     if (status < 0)
         return status;
     pthread_mutex_lock(&t->lock);
@@ -306,15 +362,22 @@ static bool is_gone(void *context)
 
 int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_error *error)
 {
+    uint64_t deadline_ns;
     int status;
     struct tree *t = worker_get(worker, &status);
 
     if (status < 0)
         return status;
+    deadline_ns = os_now_ns() + t->params.startup_timeout_ns;
     if (child >= t->child_count)
         return error_tell(error, PTO_EINVAL, "there is no child %u", child);
     pthread_mutex_lock(&t->lock);
-    (void)tree_await(t, is_gone, &t->child[child], os_now_ns() + t->params.startup_timeout_ns);
+    (void)tree_await(t, is_gone, &t->child[child], deadline_ns);
+    if (t->child[child].kind == PTO_CHILD_WORKER && child_is_ready(&t->child[child])) {
+        status = tree_reopen_below(t, child, error);
+        pthread_mutex_unlock(&t->lock);
+        return status;
+    }
     if (t->child[child].state != CHILD_DEAD)
         status = error_tell(error, PTO_EBUSY, "child %u is alive, or about to be", child);
     else
@@ -323,11 +386,10 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
     pthread_mutex_unlock(&t->lock);
     if (status < 0)
         return status;
-    status = tree_child_start(t, child, error);
+    status = tree_child_start(t, child, deadline_ns, error);
     pthread_mutex_lock(&t->lock);
     if (status >= 0)
-        status = tree_children_await(t, 1ull << child, os_now_ns() + t->params.startup_timeout_ns,
-                                     error);
+        status = tree_children_await(t, 1ull << child, deadline_ns, error);
     if (status >= 0)
         status = load_all(t, child, error);
     t->child[child].is_loading = false;

@@ -284,17 +284,6 @@ static uint32_t count_entries(const char *folder)
     return count;
 }
 
-static bool has_mapping(const char *text)
-{
-    char *maps = NULL;
-    size_t size;
-    bool is_found = file_read("/proc/self/maps", 1 << 24, &maps, &size) >= 0 &&
-                    memmem(maps, size, text, strlen(text)) != NULL;
-
-    free(maps);
-    return is_found;
-}
-
 static void make_memory(struct stage *s)
 {
     s->a = make_numbers();
@@ -338,7 +327,7 @@ static void perform(struct play *p)
     MUST(p, pto_worker_close(worker) == PTO_OK);
     MUST(p, count_entries("/proc/self/fd") == files);
     MUST(p, count_entries("/proc/self/task") == threads);
-    MUST(p, !has_mapping("pto-worker"));
+    MUST(p, !proc_has("/proc/self/maps", "pto-worker", 10));
     MUST(p, waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
 }
 
@@ -346,7 +335,7 @@ static void perform(struct play *p)
 
 static void start_play(struct play *p)
 {
-    char order[64], token[32];
+    char order[64];
     pid_t pid;
 
     snprintf(p->folder, sizeof(p->folder), "%s/play%u", folder, p->token);
@@ -360,46 +349,11 @@ static void start_play(struct play *p)
     alarm(HANG_SECONDS);
     snprintf(order, sizeof(order), "%d %u %llu %d", (int)p->fault, p->victim,
              (unsigned long long)p->number, p->is_done);
-    snprintf(token, sizeof(token), "%d.%u", (int)getppid(), p->token);
     (void)setenv("PTO_TEST_FAULT", order, 1);
-    (void)setenv("PTO_TEST_TOKEN", token, 1);
+    mark_processes(getppid(), p->token);
     (void)setenv("TMPDIR", p->folder, 1);
     perform(p);
     _exit(0);
-}
-
-/* Processes that have the token of the play in their environment. */
-static uint32_t count_processes(const struct play *p)
-{
-    DIR *list = opendir("/proc");
-    char token[64];
-    uint32_t count = 0;
-
-    snprintf(token, sizeof(token), "PTO_TEST_TOKEN=%d.%u", (int)getpid(), p->token);
-    for (struct dirent *e = readdir(list); e != NULL; e = readdir(list)) {
-        char path[300], *text;
-        size_t size;
-
-        snprintf(path, sizeof(path), "/proc/%s/environ", e->d_name);
-        if (e->d_name[0] < '1' || e->d_name[0] > '9' || file_read(path, 1 << 20, &text, &size) < 0)
-            continue;
-        count += memmem(text, size, token, strlen(token) + 1) != NULL;
-        free(text);
-    }
-    closedir(list);
-    return count;
-}
-
-static bool are_gone(const struct play *p, uint64_t ms)
-{
-    uint64_t end = now_ns() + ms * MS;
-
-    while (count_processes(p) != 0) {
-        if (now_ns() > end)
-            return false;
-        nap_ns(MS);
-    }
-    return true;
 }
 
 static void note_time(struct play *p, uint64_t from, uint64_t until)
@@ -443,7 +397,7 @@ static void check_outcome(struct play *p, uint64_t when)
 /* What its parent's death left: nothing, and the next one works. */
 static void check_orphans(struct play *p, uint64_t when)
 {
-    MUST(p, are_gone(p, SOON_MS));
+    MUST(p, are_gone(p->token, SOON_MS));
     note_time(p, when, now_ns());
     *p = (struct play){ .token = p->token + PLAYS_MAX };
     start_play(p);
@@ -468,7 +422,7 @@ static void end_play(struct play *p, char *text, size_t size)
         check_outcome(p, read_number(p->folder, "when", p->victim));
     }
     MUST(p, code == 0);
-    MUST(p, are_gone(p, SOON_MS));
+    MUST(p, are_gone(p->token, SOON_MS));
     for (uint32_t i = 0; i < CHILDREN; i++) {
         uint64_t count = read_number(p->folder, "count", i);
 

@@ -8,6 +8,8 @@
 #ifndef PTO_TREE_TEST_H
 #define PTO_TREE_TEST_H
 
+#include <dirent.h>
+
 #include "pto/worker.h"
 #include "tests/unit/artefact_test.h"
 
@@ -152,6 +154,59 @@ static inline void wait_word(int *word, int value)
             fail_msg("nothing came for a minute");
         nap_ns(MS / 10);
     }
+}
+
+/* ---- processes, also those that are nobody's children ---- */
+
+/* Those that this process starts from here on have it in their environment. */
+static inline void mark_processes(pid_t tester, uint32_t token)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%d.%u", (int)tester, token);
+    (void)setenv("PTO_TEST_TOKEN", text, 1);
+}
+
+/* Whether a file of /proc, whose size is not known, has the bytes. */
+static inline bool proc_has(const char *path, const char *wanted, size_t bytes)
+{
+    static char text[1 << 20];
+    FILE *file = fopen(path, "re");
+    size_t size = file != NULL ? fread(text, 1, sizeof(text), file) : 0;
+
+    if (file != NULL)
+        fclose(file);
+    return memmem(text, size, wanted, bytes) != NULL;
+}
+
+static inline uint32_t count_processes(uint32_t token)
+{
+    DIR *list = opendir("/proc");
+    char wanted[64];
+    uint32_t count = 0;
+
+    snprintf(wanted, sizeof(wanted), "PTO_TEST_TOKEN=%d.%u", (int)getpid(), token);
+    for (struct dirent *e = readdir(list); e != NULL; e = readdir(list)) {
+        char path[300];
+
+        snprintf(path, sizeof(path), "/proc/%s/environ", e->d_name);
+        count += e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
+                 proc_has(path, wanted, strlen(wanted) + 1);
+    }
+    closedir(list);
+    return count;
+}
+
+static inline bool are_gone(uint32_t token, uint64_t ms)
+{
+    uint64_t end = now_ns() + ms * MS;
+
+    while (count_processes(token) != 0) {
+        if (now_ns() > end)
+            return false;
+        nap_ns(MS);
+    }
+    return true;
 }
 
 /* ---- one task ---- */
