@@ -12,9 +12,14 @@ enum {
 
 void bell_ring(struct bell *b)
 {
-    fence_full(); /* F1 */
-    if (a32_load_relaxed(&b->asleep) != 0 && a32_swap_acq_rel(&b->asleep, 0) != 0)
-        bell_wake(b); /* once: until they run again and sleep, nobody else has to */
+    uint32_t asleep;
+
+    fence_full();                                 /* F41 */
+    asleep = a32_load_relaxed(&b->asleep);        /* numbers: nothing is read by them */
+    if (asleep == a32_load_relaxed(&b->answered)) /* an old one wakes somebody in vain */
+        return;
+    bell_wake(b);
+    a32_store_relaxed(&b->answered, asleep); /* not before: if this one stops, others wake them */
 }
 
 void bell_wake(struct bell *b)
@@ -35,8 +40,8 @@ static bool bell_sleep(struct bell *b, bool (*holds)(void *context), void *conte
 {
     uint32_t count = a32_load_acquire(&b->count);
 
-    a32_store_relaxed(&b->asleep, 1); /* it may stay so: then somebody is woken in vain */
-    fence_full();                     /* F1 */
+    (void)a32_add_acq_rel(&b->asleep, 1);
+    fence_full(); /* F41 */
     if (holds(context))
         return true;
     (void)os_wait_shared(&b->count, count, deadline_ns);

@@ -3,8 +3,8 @@
  * Bells: how a process of a worker of level 3 sleeps until another one has something for it.
  *
  * Ordering
- *   F1 bell_ring: store, fence, look for sleepers   against   bell_sleep: announce, fence, look
- *      again: one of the two sees the other.
+ *   F41 bell_ring: store, fence, look for sleepers   against   bell_sleep: announce, fence, look
+ *       again: one of the two sees the other.
  */
 #ifndef PTO_BELL_H
 #define PTO_BELL_H
@@ -18,13 +18,14 @@
 enum { BELL_LINE = 64 };
 
 struct bell {
-    alignas(BELL_LINE) struct a32 asleep; /* somebody sleeps, or is about to, and was not woken */
+    alignas(BELL_LINE) struct a32 asleep; /* counts how often somebody went to sleep */
+    struct a32 answered;                  /* up to which of these they were woken */
     alignas(BELL_LINE) struct a32 count;  /* they sleep on it */
 };
 
 /* After a store that somebody may sleep for. */
 void bell_ring(struct bell *b);
-/* The same for whoever did not see to F1: wakes in any case. */
+/* The same for whoever did not see to F41: wakes in any case. */
 void bell_wake(struct bell *b);
 
 /* How long to look before sleeping. */

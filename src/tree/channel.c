@@ -37,7 +37,7 @@ bool channel_has_room(struct channel *c, uint32_t body_bytes)
     uint64_t need = bytes <= rest ? bytes : (uint64_t)rest + bytes;
 
     if (CHANNEL_BYTES - (c->position - c->other) < need)
-        c->other = a64_load_acquire(&c->stream->head); /* A2 */
+        c->other = a64_load_acquire(&c->stream->head); /* A42 */
     return c->position - c->other <= CHANNEL_BYTES &&
            CHANNEL_BYTES - (c->position - c->other) >= need;
 }
@@ -80,7 +80,7 @@ bool channel_write(struct channel *c, const struct record_head *head,
         body += parts[i].size;
     }
     c->position += whole.bytes;
-    a64_store_release(&c->stream->tail, c->position); /* R1 */
+    a64_store_release(&c->stream->tail, c->position); /* R41 */
     return true;
 }
 
@@ -114,7 +114,7 @@ static bool is_sound(const struct channel *c, const struct record_head *head, ui
 enum channel_result channel_read(struct channel *c, struct record *out)
 {
     for (;;) {
-        uint64_t tail = a64_load_acquire(&c->stream->tail); /* A1 */
+        uint64_t tail = a64_load_acquire(&c->stream->tail); /* A41 */
         uint64_t written = tail - c->position;
         uint32_t claim = CLAIM_OPEN;
 
@@ -132,7 +132,7 @@ enum channel_result channel_read(struct channel *c, struct record *out)
                    out->head.bytes - CHANNEL_UNIT);
         c->number = out->head.number;
         c->position += out->head.bytes;
-        a64_store_release(&c->stream->head, c->position); /* R2 */
+        a64_store_release(&c->stream->head, c->position); /* R42 */
         if (out->head.kind != RECORD_PAD && claim == CLAIM_OPEN)
             return CHANNEL_RECORD;
     }

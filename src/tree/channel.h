@@ -14,8 +14,8 @@
  * writer can take it back, after which the reader passes over it.
  *
  * Ordering
- *   R1 channel_write (tail) -> A1 channel_read      a record is whole before it is seen
- *   R2 channel_read (head)  -> A2 channel_write     a record is read before its room is used again
+ *   R41 channel_write (tail) -> A41 channel_read    a record is whole before it is seen
+ *   R42 channel_read (head)  -> A42 channel_write   a record is read before its room is used again
  *   channel_read, channel_take_back: one word, so that one of the two has the record
  */
 #ifndef PTO_CHANNEL_H
@@ -128,7 +128,7 @@ enum channel_result {
 /* Whether there is something to be read. */
 static inline bool channel_is_empty(const struct channel *c)
 {
-    return a64_load_acquire(&c->stream->tail) == c->position; /* A1 */
+    return a64_load_relaxed(&c->stream->tail) == c->position; /* a look; A41 follows */
 }
 
 /* Takes the next record. */

@@ -125,7 +125,9 @@ static bool is_next(const struct tree *t, const struct tree_child *c, uint32_t n
 
 static bool is_asleep(const struct tree_child *c)
 {
-    return a32_load_relaxed(&c->line->bell.asleep) != 0; /* a guess */
+    const struct bell *bell = &c->line->bell;
+
+    return a32_load_relaxed(&bell->asleep) != a32_load_relaxed(&bell->answered); /* a guess */
 }
 
 /* The child with least to do, if possible one that does not have to be woken; -1: none has room. */

@@ -132,6 +132,16 @@ static inline void a64_store_relaxed(struct a64 *a, uint64_t v)
     explore_store(&a->v, 8, v, EXPLORE_RELAXED);
 }
 
+static inline uint64_t a64_load_acquire(const struct a64 *a)
+{
+    return explore_load(&a->v, 8, EXPLORE_ACQUIRE);
+}
+
+static inline void a64_store_release(struct a64 *a, uint64_t v)
+{
+    explore_store(&a->v, 8, v, EXPLORE_RELEASE);
+}
+
 static inline bool a64_cas_relaxed(struct a64 *a, uint64_t *expected, uint64_t v)
 {
     uint64_t wanted = *expected;

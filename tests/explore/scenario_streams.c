@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker and its children: streams of records and the bells that wake their readers, with
+ * src/tree/channel.c and bell.c as they are. A stream has room for two records, so that a third one
+ * needs the room of the first. There is no time here: a wait that nobody ends is a deadlock.
+ *
+ * What an order protects is noted: the place of a record in a stream, when it is written and read.
+ */
+#include <assert.h>
+
+#include "scenario_list.h"
+#include "weak.h"
+
+/* The struct keeps its size; the code sees the small number. */
+#define CHANNEL_BYTES CHANNEL_BYTES_ROOM
+#include "tree/channel.h"
+#undef CHANNEL_BYTES
+
+enum { CHANNEL_BYTES = 2 * CHANNEL_UNIT, STREAMS = 2 };
+
+static struct stream stream[STREAMS];
+static struct a32 *overtaken_word;
+
+/* The store half of this one may be overtaken by later loads, as on Arm. It has one writer. */
+static uint32_t model_add(struct a32 *a, uint32_t v)
+{
+    uint32_t before;
+
+    if (a != overtaken_word)
+        return a32_add_acq_rel(a, v);
+    before = a32_load_acquire(a);
+    a32_store_release(a, before + v);
+    return before;
+}
+
+static bool is_shared(const void *at)
+{
+    return at >= (const void *)stream && at < (const void *)(stream + STREAMS);
+}
+
+/* The beginning stands for the record. */
+static void *noted_copy(void *to, const void *from, size_t bytes)
+{
+    if (bytes != 0 && is_shared(to) && explore_in_thread())
+        atomic_note_write(to);
+    if (bytes != 0 && is_shared(from) && explore_in_thread())
+        atomic_note_read(from);
+    return memmove(to, from, bytes);
+}
+
+#define memcpy(to, from, bytes) noted_copy(to, from, bytes)
+#undef static_assert
+#define static_assert(condition, text) _Static_assert(1, text)
+#include "tree/channel.c"
+#undef memcpy
+#define a32_add_acq_rel(a, v) model_add(a, v)
+#include "tree/bell.c"
+#undef a32_add_acq_rel
+
+/* ---- stand-ins for the system ---- */
+
+uint64_t os_now_ns(void)
+{
+    return 1;
+}
+
+uint32_t os_machine_cpu_count(void)
+{
+    return 1;
+}
+
+void os_yield(void)
+{
+}
+
+bool os_wait_shared(struct a32 *word, uint32_t expected, uint64_t deadline_ns)
+{
+    (void)deadline_ns;
+    return explore_futex_wait(word, expected);
+}
+
+void os_wake_shared(struct a32 *word, uint32_t count)
+{
+    explore_futex_wake(word, count);
+}
+
+/* ---- both ends ---- */
+
+static const struct patience none = { 0, 0 }; /* they sleep at once: looking is no order */
+static struct channel writer[STREAMS], reader[STREAMS];
+static struct bell bell[2]; /* of the writers, of the reader */
+static uint64_t received[STREAMS], taken_back;
+static uint32_t records;
+
+static void start(uint32_t count, uint32_t overtaken)
+{
+    memset(stream, 0, sizeof(stream));
+    memset(bell, 0, sizeof(bell));
+    for (uint32_t i = 0; i < STREAMS; i++) {
+        channel_init(&writer[i], &stream[i], 1);
+        channel_init(&reader[i], &stream[i], 1);
+        received[i] = 0;
+    }
+    records = count;
+    taken_back = 0;
+    overtaken_word = &bell[overtaken].asleep;
+}
+
+static bool has_room(void *context)
+{
+    return channel_has_room(context, 0);
+}
+
+static bool has_record(void *context)
+{
+    return !channel_is_empty(context);
+}
+
+static void write_one(struct channel *c, uint64_t key)
+{
+    const struct record_head head = { .kind = RECORD_DONE, .key = key };
+
+    (void)bell_await(&bell[0], has_room, c, none, UINT64_MAX);
+    explore_assert(channel_write(c, &head, NULL, 0));
+    bell_ring(&bell[1]);
+}
+
+static void read_one(uint32_t i)
+{
+    struct record r;
+
+    explore_assert(channel_read(&reader[i], &r) == CHANNEL_RECORD);
+    explore_assert(r.head.key == ++received[i]);
+    bell_ring(&bell[0]);
+}
+
+/* ---- one writer, one reader ---- */
+
+static void setup_stream(void)
+{
+    start(2, 1);
+}
+
+static void setup_short(void)
+{
+    start(3, 0);
+}
+
+static void stream_thread(int id)
+{
+    for (uint64_t i = 1; i <= records; i++) {
+        if (id == 0) {
+            write_one(&writer[0], i);
+        } else {
+            (void)bell_await(&bell[1], has_record, &reader[0], none, UINT64_MAX);
+            read_one(0);
+        }
+    }
+}
+
+static void check_stream(void)
+{
+    explore_assert(received[0] == records);
+}
+
+/* ---- two writers ring for one reader: neither takes the other's ring away ---- */
+
+static void setup_two(void)
+{
+    start(1, 1);
+}
+
+static bool has_any(void *context)
+{
+    (void)context;
+    return !channel_is_empty(&reader[0]) || !channel_is_empty(&reader[1]);
+}
+
+static void two_thread(int id)
+{
+    if (id != 2) {
+        write_one(&writer[id], 1);
+        return;
+    }
+    while (received[0] + received[1] < 2) {
+        (void)bell_await(&bell[1], has_any, NULL, none, UINT64_MAX);
+        for (uint32_t i = 0; i < 2; i++)
+            if (!channel_is_empty(&reader[i]))
+                read_one(i);
+    }
+}
+
+static void check_two(void)
+{
+    explore_assert(received[0] == 1 && received[1] == 1);
+}
+
+/* ---- a record that is taken back ---- */
+
+static void setup_claims(void)
+{
+    start(2, 1);
+    reader[0].has_claims = true;
+}
+
+static void claims_thread(int id)
+{
+    struct record r;
+
+    if (id == 0) {
+        const struct record_head head = { .kind = RECORD_DONE, .key = 1 };
+
+        explore_assert(channel_write(&writer[0], &head, NULL, 0));
+        taken_back = channel_take_back(&writer[0], writer[0].last);
+    } else if (channel_read(&reader[0], &r) == CHANNEL_RECORD) {
+        received[0] = r.head.key;
+    }
+}
+
+/* It may have come too late for both: then the record is still there. */
+static void check_claims(void)
+{
+    struct record r;
+
+    if (received[0] == 0 && channel_read(&reader[0], &r) == CHANNEL_RECORD)
+        received[0] = r.head.key;
+    explore_assert(received[0] + taken_back == 1);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct scenario list[] = {
+        { { "stream", 2, setup_stream, stream_thread, check_stream },
+          "R41 A41 F41",
+          { .preemption_max = 3, .delay_max = 2, .execution_max = 200000, .random_count = 10000 } },
+        { { "short stream", 2, setup_short, stream_thread, check_stream },
+          "R42 A42 F41",
+          { .preemption_max = 2, .delay_max = 2, .execution_max = 200000, .random_count = 10000 } },
+        { { "two children", 3, setup_two, two_thread, check_two },
+          "F41",
+          { .preemption_max = 2, .delay_max = 1, .execution_max = 200000, .random_count = 20000 } },
+        { { "taken back", 2, setup_claims, claims_thread, check_claims },
+          "",
+          { .preemption_max = 3, .delay_max = 2, .execution_max = 100000, .random_count = 2000 } },
+    };
+
+    return scenario_main(argc, argv, list, sizeof(list) / sizeof(list[0]));
+}
