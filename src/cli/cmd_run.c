@@ -343,6 +343,34 @@ static int run_target(struct run_request *request)
     return code;
 }
 
+/*
+ * Whether it is a scene that has processes of its own, which gdb is to follow. Then it is built before, so
+ * that gdb does not follow compilers. What is wrong with it is told later.
+ */
+static bool build_for_gdb(const struct run_request *request)
+{
+    const char *target = request->target;
+    struct fault fault = { .status = 0 };
+    char path[PATH_MAX];
+    struct session s;
+    struct scene *scene;
+    bool is_level;
+
+    if (target == NULL)
+        target = scene_is_folder(".") ? "." : DEFAULT_SCENE;
+    if (is_artefact(target) || scene_find_one(target, path, &fault) < 0 ||
+        scene_open(path, &scene, &fault) < 0)
+        return false;
+    is_level = scene_is_level(scene);
+    if (is_level &&
+        scene_session_open(&s, scene,
+                           request->platform != NULL ? request->platform : pto_platform_at(0)->name,
+                           &request->session, &fault) == PTO_OK)
+        scene_session_close(&s);
+    scene_close(scene);
+    return is_level;
+}
+
 static int do_run(void *context, int count, char **operands)
 {
     struct run_request *request = context;
@@ -361,7 +389,7 @@ static int do_run(void *context, int count, char **operands)
     if (refuse_options(request))
         return EXIT_USAGE;
     if (request->is_gdb)
-        return cli_run_gdb();
+        return cli_run_gdb(build_for_gdb(request));
     if (request->session.is_debugged)
         return run_target(request);
     request->session.place =

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `pto run --gdb`: gdb on the same command, with --debug. */
+/* `pto run --gdb`: gdb on the same command, with --debug. At level 3 it follows the children. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -37,17 +37,25 @@ static bool is_gdb(const char *word)
     return strlen(word) >= strlen("--g") && strncmp(word, "--gdb", strlen(word)) == 0;
 }
 
-int cli_run_gdb(void)
+int cli_run_gdb(bool follows_children)
 {
-    static char *const before[] = { "gdb",   "-q",
-                                    "-ex",   "handle SIGURG nostop noprint pass",
-                                    "-ex",   "set breakpoint pending on",
-                                    "--args" };
-    enum { BEFORE = sizeof(before) / sizeof(before[0]) };
+    static char *const plain[] = { "gdb",   "-q",
+                                   "-ex",   "handle SIGURG nostop noprint pass",
+                                   "-ex",   "set breakpoint pending on",
+                                   "--args" };
+    static char *const following[] = { "gdb",   "-q",
+                                       "-ex",   "handle SIGURG nostop noprint pass",
+                                       "-ex",   "set breakpoint pending on",
+                                       "-ex",   "set detach-on-fork off",
+                                       "-ex",   "set schedule-multiple on",
+                                       "--args" };
+    char *const *before = follows_children ? following : plain;
+    int before_count = (int)(follows_children ? sizeof(following) / sizeof(following[0])
+                                              : sizeof(plain) / sizeof(plain[0]));
     char program[PATH_MAX], self[PATH_MAX];
     char **words;
     int count = read_words(&words);
-    char **line = calloc((size_t)count + BEFORE + 1, sizeof(*line));
+    char **line = calloc((size_t)(count + before_count) + 1, sizeof(*line));
 
     if (!cli_machine_find_program("gdb", program)) {
         fprintf(stderr, "pto run: --gdb needs gdb, which is not in PATH; install it (apt-get "
@@ -58,10 +66,10 @@ int cli_run_gdb(void)
         perror("pto run: --gdb");
         return EXIT_FAILED;
     }
-    memcpy(line, before, sizeof(before));
-    memcpy(line + BEFORE, words, (size_t)count * sizeof(*words));
-    line[BEFORE] = self;
-    for (int i = BEFORE + 1; i < BEFORE + count; i++)
+    memcpy(line, before, (size_t)before_count * sizeof(*before));
+    memcpy(line + before_count, words, (size_t)count * sizeof(*words));
+    line[before_count] = self;
+    for (int i = before_count + 1; i < before_count + count; i++)
         if (is_gdb(line[i])) {
             line[i] = "--debug";
             break;

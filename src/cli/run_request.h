@@ -51,7 +51,7 @@ int cli_run_ranks(struct session *s, const struct scene_case *kase,
                              const struct run_request *request));
 
 /* run_gdb.c: becomes gdb on this command with --debug for --gdb. Returns the exit code if it cannot. */
-int cli_run_gdb(void);
+int cli_run_gdb(bool follows_children);
 
 /* run_artefact.c: the exit code. `folder` is a scene whose arguments have no types; NULL: an artefact. */
 int cli_run_artefact(const struct run_request *request, const struct scene *folder);

@@ -97,6 +97,10 @@ for way in '' --isolated; do
     if "$pto" run mine $way >run.log 2>&1; then fail "no crash: $(cat run.log)"; fi
     has run.log "$work/mine/orch.c:[0-9]+: kernel \"axpy\" .*apply \(axpy.c:5\), called from kernel_entry \(axpy.c:13\)"
 done
+# A function of a SUB worker and a kernel on a chip: each in a process of its own.
+printf 'break total.c:11\nbreak negate.c:11\nrun\nbt 1\ndelete\ncontinue\n' |
+    timeout 120 "$pto" run reduce --platform a2a3sim --mode stream --gdb >gdb.log 2>&1 || fail "$(cat gdb.log)"
+has gdb.log 'Thread [0-9.]* "pto-child" hit .*Breakpoint 2' 'negate.c:11'
 if PATH=/nowhere "$pto" run mine --gdb >gdb.log 2>&1; then fail "gdb was found"; fi
 has gdb.log 'install gdb'
 if "$pto" run mine --gdb --isolated >gdb.log 2>&1; then fail "two processes were accepted"; fi
