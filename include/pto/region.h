@@ -317,6 +317,7 @@ static inline uint64_t pto_queue_place(const struct pto_queue_way *w, uint64_t f
     return w->arena + at;
 }
 
+/* The slot of a message, by how many came before it. */
 static inline uint64_t *pto_queue_slot(const struct pto_queue *q, const struct pto_queue_way *w,
                                        uint64_t number)
 {
