@@ -31,11 +31,11 @@ int spawn_program(const char *path, const char *name, const int *fds, uint32_t c
 {
     const char *argv[] = { name, NULL };
 
-    return spawn_arguments(path, argv, fds, count, first, pid_out);
+    return spawn_arguments(path, argv, fds, count, first, false, pid_out);
 }
 
 int spawn_arguments(const char *path, const char *const *argv, const int *fds, uint32_t count,
-                    int first, pid_t *pid_out)
+                    int first, bool leads, pid_t *pid_out)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -52,7 +52,8 @@ int spawn_arguments(const char *path, const char *const *argv, const int *fds, u
     }
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setflags(&attributes, (short)(POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+                                                  (leads ? POSIX_SPAWN_SETPGROUP : 0)));
     number = posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     for (uint32_t i = 0; i < count && number == 0; i++)
         number = posix_spawn_file_actions_adddup2(&actions, fds[i], first + (int)i);

@@ -24,9 +24,9 @@ int spawn_lift(int fd); /* -1 for -1, or on failure; the old one is closed */
  */
 int spawn_program(const char *path, const char *name, const int *fds, uint32_t count, int first,
                   pid_t *pid_out);
-/* The same with arguments, the name included, up to NULL. */
+/* The same with arguments, the name included, up to NULL; it may lead a group of processes. */
 int spawn_arguments(const char *path, const char *const *argv, const int *fds, uint32_t count,
-                    int first, pid_t *pid_out);
+                    int first, bool leads, pid_t *pid_out);
 
 /*
  * Waits so long for the end of a process that is ending, or kills it, and collects it. True:

@@ -331,11 +331,11 @@ static int load_callable(struct child *c, const struct record *r, struct pto_err
     unload(c, (uint32_t)r->head.value);
     if (c->hello.kind == PTO_CHILD_CHIP)
         status = load_for_chip(c, l, &load, error);
-    else if (load.is_below && c->worker != NULL)
+    else if (load.is_below != 0 && c->worker != NULL)
         status = child_nested_load(c->worker, (uint32_t)r->head.value, &load, error);
     else
         status = load_function(c, l, &load, error);
-    l->is_below = load.is_below && c->worker != NULL && status >= 0;
+    l->is_below = load.is_below != 0 && c->worker != NULL && status >= 0;
     if (status < 0)
         forget(l);
     return status;

@@ -24,7 +24,10 @@
 #include "tree/child.h"
 #include "tree/tree.h"
 
-enum { END_WAIT_MS = 3000 }; /* for children that were asked to end */
+enum {
+    END_WAIT_MS = 3000, /* for children that were asked to end */
+    NOTICE_MS = 500,    /* for children of a dead one to notice it */
+};
 
 static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_error *error);
 static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t deadline_ns);
@@ -79,7 +82,8 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
     fd[1] = make_hello(t, c, deadline_ns);
     fd[2] = c->kind == PTO_CHILD_WORKER ? life[1] : t->outer.map != NULL ? t->outer.life : -1;
     number = fd[1] >= 0 && (fd[2] >= 0 || c->kind != PTO_CHILD_WORKER)
-                 ? spawn_arguments(path, argv, fd, fd[2] >= 0 ? 3 : 2, TREE_MEMORY_FD, &pid)
+                 ? spawn_arguments(path, argv, fd, fd[2] >= 0 ? 3 : 2, TREE_MEMORY_FD,
+                                   c->kind == PTO_CHILD_WORKER, &pid)
                  : errno;
     close_one(fd[1]);
     close_one(life[1]);
@@ -151,6 +155,7 @@ static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_er
 static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t deadline_ns)
 {
     bool is_root = t->outer.map == NULL;
+    uint64_t now = os_now_ns();
     struct tree_hello hello = { .magic = TREE_MAGIC,
                                 .addr = (uint64_t)(uintptr_t)(is_root ? t->base : t->outer.map),
                                 .bytes = is_root ? t->bytes : t->outer.map_bytes,
@@ -168,7 +173,8 @@ static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t
                                 .has_guards = t->params.has_guards };
     int fd = spawn_lift(memfd_create("pto-hello", MFD_CLOEXEC));
 
-    hello.nested.deadline_ns = deadline_ns;
+    if (deadline_ns > now) /* so that it can say which of its children is late */
+        hello.nested.deadline_ns = now + (deadline_ns - now) / 8 * 7;
     snprintf(hello.platform, sizeof(hello.platform), "%s", t->platform);
     if (fd >= 0 && pwrite(fd, &hello, sizeof(hello), 0) != (ssize_t)sizeof(hello)) {
         close(fd);
@@ -258,12 +264,34 @@ static bool has_life_ended(int life, int wait_ms)
     return life < 0 || (poll(&on, 1, wait_ms) == 1 && (on.revents & POLLHUP) != 0);
 }
 
-static void await_life(struct tree_child *c, uint64_t deadline_ns)
+/*
+ * The process of a nested worker has gone, and nobody has collected it. Its children notice; one
+ * that has not got so far is ended with the group that it is in.
+ */
+static void end_group(const struct tree_child *c)
 {
+    if (c->kind == PTO_CHILD_WORKER && !has_life_ended(c->life, NOTICE_MS))
+        (void)kill(-c->pid, SIGKILL);
+}
+
+/* Waits until then for the end of a nested worker that was asked to end, without collecting it. */
+static void await_worker(struct tree_child *c, uint64_t deadline_ns)
+{
+    struct pollfd on = { .fd = c->descriptor, .events = POLLIN };
     uint64_t now = os_now_ns();
 
-    (void)has_life_ended(c->life,
-                         now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1000 : 1000);
+    if (c->kind != PTO_CHILD_WORKER)
+        return;
+    if (poll(&on, 1, now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1 : 0) != 1) {
+        tree_child_kill(c);
+        (void)poll(&on, 1, END_WAIT_MS);
+    }
+    end_group(c);
+}
+
+static void close_life(struct tree_child *c)
+{
+    (void)has_life_ended(c->life, END_WAIT_MS);
     close_one(c->life);
     c->life = -1;
 }
@@ -289,7 +317,9 @@ void tree_children_end(struct tree *t)
             close_one(c->life);
             continue;
         }
-        if (a32_load_acquire(&c->has_ended) == 0) {
+        if (a32_load_acquire(&c->has_ended) == 0 && !c->is_collected) {
+            await_worker(c, deadline_ns);
+            now = os_now_ns();
             if (spawn_end(
                     c->descriptor, now >= deadline_ns,
                     now < deadline_ns ? (int)((deadline_ns - now) / 1000000) + 1 : END_WAIT_MS,
@@ -299,7 +329,7 @@ void tree_children_end(struct tree *t)
         }
         close(c->descriptor);
         c->descriptor = -1;
-        await_life(c, deadline_ns);
+        close_life(c);
     }
 }
 
@@ -343,6 +373,7 @@ static void *watch_main(void *context)
             if (on[i].revents == 0)
                 continue;
             if (!c->is_collected) {
+                end_group(c);
                 if (!spawn_end(on[i].fd, false, 0, &c->end))
                     c->end = 0; /* somebody else has collected it */
                 c->is_collected = true;

@@ -141,7 +141,7 @@ struct wire_load {
     uint32_t form;            /* enum load_form */
     uint32_t kind;            /* enum pto_child_kind */
     uint32_t generation;      /* of its number */
-    bool is_below;            /* for the children of the nested worker that gets it */
+    uint32_t is_below;        /* for the children of the nested worker that gets it */
     char symbol[TREE_SYMBOL]; /* empty: the default */
     char name[TREE_NAME];
 };

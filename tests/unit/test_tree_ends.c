@@ -16,15 +16,20 @@
 
 #include "tests/unit/tree_test.h"
 
-static int count_descriptors(void)
+static int count_entries(const char *path)
 {
-    DIR *folder = opendir("/proc/self/fd");
+    DIR *list = opendir(path);
     int count = 0;
 
-    while (readdir(folder) != NULL)
+    while (readdir(list) != NULL)
         count++;
-    closedir(folder);
+    closedir(list);
     return count;
+}
+
+static int count_descriptors(void)
+{
+    return count_entries("/proc/self/fd");
 }
 
 static void assert_nothing_left(int descriptors)
@@ -488,35 +493,78 @@ static void a_fork_has_no_part_in_the_worker(void **state)
 
 /* ---- many runs ---- */
 
-static long resident_kib(void)
-{
-    FILE *file = fopen("/proc/self/statm", "r");
-    long pages = 0, all = 0;
+static int many = IS_SANITIZED ? 500 : 8000;
 
+static long resident_kib(pid_t pid)
+{
+    char path[64];
+    long pages = 0, all = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/statm", (int)pid);
+    file = fopen(path, "re");
     assert_int_equal(fscanf(file, "%ld %ld", &all, &pages), 2);
     fclose(file);
     return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
+/* Of this process and of both children. */
+struct size {
+    long kib[3];
+    int descriptors[3], threads[3];
+};
+
+static struct size measure(void)
+{
+    struct size size;
+    char path[64];
+
+    for (uint32_t i = 0; i < 3; i++) {
+        pid_t pid = i < 2 ? child(i).pid : getpid();
+
+        size.kib[i] = resident_kib(pid);
+        snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+        size.descriptors[i] = count_entries(path);
+        snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+        size.threads[i] = count_entries(path);
+    }
+    return size;
+}
+
 static void many_runs_leave_nothing(void **state)
 {
-    struct one one = { .count = 1 };
-    int descriptors;
-    long before;
+    struct recipe recipe = make_recipe(ADD);
+    struct bytes add = make_artefact(&recipe);
+    struct one one = { .count = 1 }, on_chip = { .count = 3 };
+    struct size before, after;
 
     (void)state;
-    open_worker(0, 1);
+    open_worker(1, 1);
     one.callable = register_sub("mix");
     one.tensor[0] = numbers(make_numbers());
-    for (int i = 0; i < 2000; i++)
-        run_well(submit_one, &one);
-    before = resident_kib();
-    descriptors = count_descriptors();
-    for (int i = 0; i < (IS_SANITIZED ? 500 : 8000); i++)
-        run_well(submit_one, &one);
-    assert_true(IS_SANITIZED || resident_kib() - before < 512); /* they keep what was freed */
-    assert_int_equal(count_descriptors(), descriptors);
+    on_chip.callable = register_bytes(add, PTO_CHILD_CHIP, NULL);
+    for (int i = 0; i < 3; i++)
+        on_chip.tensor[i] = numbers(make_numbers());
+    for (int i = -2000; i < many; i++) {
+        if (i == 0)
+            before = measure();
+        run_well(submit_one, i % 2 == 0 ? &one : &on_chip);
+    }
+    after = measure();
+    for (int i = 0; i < 3; i++) {
+        print_message("%s: %ld KiB, then %ld; %d descriptors, %d threads\n",
+                      i == 0   ? "chip"
+                      : i == 1 ? "SUB worker"
+                               : "worker",
+                      before.kib[i], after.kib[i], after.descriptors[i], after.threads[i]);
+        assert_true(IS_SANITIZED ||
+                    after.kib[i] - before.kib[i] < 512); /* they keep what is freed */
+        assert_int_equal(after.descriptors[i], before.descriptors[i]);
+        assert_int_equal(after.threads[i], before.threads[i]);
+    }
     close_worker();
+    free(add.at);
+    free_recipe(&recipe);
 }
 
 static int set_up(void **state)
@@ -555,6 +603,13 @@ int main(int argc, char **argv)
         TEST(many_runs_leave_nothing),
     };
 
+    if (argc == 3 && strcmp(argv[1], "many") == 0) {
+        const struct CMUnitTest alone[] = { TEST(many_runs_leave_nothing) };
+
+        many = atoi(argv[2]);
+        alarm(3600);
+        return cmocka_run_group_tests(alone, set_up, tear_down);
+    }
     alarm(HANG_SECONDS);
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -337,7 +337,6 @@ static void a_nested_worker_that_dies_takes_its_children_along(void **state)
 static void a_grandchild_that_cannot_start_leaves_nothing(void **state)
 {
     struct pto_error error;
-    uint64_t begin_ns;
 
     (void)state;
     mark_processes(getpid(), ++token);
@@ -347,9 +346,8 @@ static void a_grandchild_that_cannot_start_leaves_nothing(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
     /* One that never says that it is ready: one budget for all levels. */
     (void)setenv("PTO_TEST_HANG", "1", 1);
-    begin_ns = now_ns();
     assert_int_equal(try_open("a2a3sim", 1500 * MS, &error), PTO_ETIMEOUT);
-    assert_true(now_ns() - begin_ns >= 1500 * MS);
+    assert_non_null(strstr(error.text, "is not ready in time"));
     (void)unsetenv("PTO_TEST_HANG");
     assert_int_equal(count_processes(token), 0);
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
