@@ -186,6 +186,27 @@ static void neighbours_are_tried_when_opening(struct rank *r)
     rank_close_domain(r, domain);
 }
 
+/* Rank 1 does what opening does, but writes something else. */
+static void a_neighbour_that_fails_is_found(struct rank *r)
+{
+    struct pto_comm_params params = rank_comm_params(r);
+    struct pto_domain *domain;
+    struct pto_comm *none = NULL;
+
+    if (r->rank == 0) {
+        params.has_canary = true;
+        check_equal(r, pto_comm_open(&params, &none), PTO_EMEMORY);
+        check(r, none == NULL);
+        check_says(r, "rank 1 wrote 2 to this rank's window, and 77 is there", 1);
+        return;
+    }
+    check_ok(r, pto_comm_open(&params, &r->comm));
+    domain = rank_open_domain(r, UINT64_MAX, 4);
+    check_ok(r, pto_comm_signal(domain, 0, (struct pto_signal_at){ 0, PTO_SIGNAL_SET, 77 }));
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    rank_close_domain(r, domain);
+}
+
 /* Every wait of every rank ends, whether that rank takes part or not. */
 static void who_gives_up_ends_every_wait(struct rank *r)
 {
@@ -323,6 +344,8 @@ const struct rank_test ranks_open[] = {
     { "handles_that_are_not_open_are_refused", handles_that_are_not_open_are_refused, 0, 0 },
     { "a_child_after_fork_is_refused", a_child_after_fork_is_refused, 0, 2 },
     { "neighbours_are_tried_when_opening", neighbours_are_tried_when_opening, OPENS_ITSELF, 0 },
+    { "a_neighbour_that_fails_is_found", a_neighbour_that_fails_is_found,
+      NEEDS_PEERS | OPENS_ITSELF, 2 },
     { "who_gives_up_ends_every_wait", who_gives_up_ends_every_wait, NEEDS_PEERS, 0 },
     { "who_closes_is_missed", who_closes_is_missed, NEEDS_PEERS, 0 },
     { "a_barrier_is_not_undone_by_closing", a_barrier_is_not_undone_by_closing, OPENS_ITSELF, 0 },
