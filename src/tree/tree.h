@@ -358,7 +358,7 @@ void tree_unregister_below(struct tree *t, uint32_t index);
 
 /* tree_show.c: what others may know. */
 void tree_show(struct tree *t);
-void tree_show_child(struct tree_child *c);
+void tree_show_child(struct tree *t, struct tree_child *c);
 void tree_show_name(struct tree *t, const struct tree_callable *k);
 
 /* tree_trace.c: of a run, and of a task, that has ended; under the lock, if `is_traced`. */

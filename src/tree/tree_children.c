@@ -102,7 +102,7 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
     }
     pthread_mutex_lock(&t->lock);
     c->pid = pid;
-    tree_show_child(c);
+    tree_show_child(t, c);
     close_one(c->descriptor);
     c->descriptor = descriptor;
     c->is_collected = false;

@@ -316,6 +316,7 @@ int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *
     made.users = 1;
     pthread_mutex_lock(&t->lock);
     *k = made;
+    tree_show_name(t, k);
     status = tree_load(t, k, k->children, &loaded, error);
     if (status < 0) {
         unload(t, k, loaded);

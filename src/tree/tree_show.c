@@ -41,12 +41,14 @@ void tree_show(struct tree *t)
     snprintf(t->shared->name[TREE_COPY], TREE_NAME, "copy");
 }
 
-void tree_show_child(struct tree_child *c)
+void tree_show_child(struct tree *t, struct tree_child *c)
 {
     struct tree_status *shown = &c->line->status;
+    uint64_t base = (uint64_t)(uintptr_t)t->base;
 
     a32_store_relaxed(&shown->kind, (uint32_t)c->kind); /* tree_status says why */
     a32_store_relaxed(&shown->generation, c->generation);
+    a64_store_relaxed(&shown->nested_at, c->kind == PTO_CHILD_WORKER ? c->nested.addr - base : 0);
     a32_store_relaxed(&shown->pid, (uint32_t)c->pid);
 }
 
@@ -164,14 +166,24 @@ static struct pto_watch_child look_at_child(const struct tree_shared *shared,
     return child;
 }
 
-/* False: it is no worker's memory, or a process has only inherited it. */
-static bool look_at_memory(int fd, const struct process *p, struct tree_shared *shared,
-                           struct pto_watch_child *child, struct pto_watch_worker *worker)
+/* What is found of one worker. */
+struct sight {
+    struct tree_shared shared;
+    struct pto_watch_worker worker;
+    struct pto_watch_child child[TREE_CHILDREN_MAX];
+    uint64_t nested_at[TREE_CHILDREN_MAX]; /* 0: it is none */
+};
+
+/* False: there is no worker's memory, or a process has only inherited it. */
+static bool look_at_memory(int fd, uint64_t at, const struct process *p, struct sight *sight)
 {
+    struct tree_shared *shared = &sight->shared;
+    struct pto_watch_worker *worker = &sight->worker;
     struct tree_head *head = &shared->head;
 
-    memset(shared, 0, sizeof(*shared));
-    if (pread(fd, shared, sizeof(*shared), 0) < (ssize_t)sizeof(*head) || head->magic != TREE_MAGIC)
+    memset(sight, 0, sizeof(*sight));
+    if (pread(fd, shared, sizeof(*shared), (off_t)at) < (ssize_t)sizeof(*head) ||
+        head->magic != TREE_MAGIC)
         return false;
     head->platform[TREE_PLATFORM - 1] = '\0';
     (void)pto_text_clean(head->platform, true);
@@ -180,7 +192,7 @@ static bool look_at_memory(int fd, const struct process *p, struct tree_shared *
                                          .level = head->level,
                                          .program = p->program,
                                          .platform = head->platform,
-                                         .child = child };
+                                         .child = sight->child };
     worker->is_other_build = head->shared_bytes != sizeof(struct tree_shared) ||
                              head->line_bytes != sizeof(struct tree_line) ||
                              head->child_count > TREE_CHILDREN_MAX;
@@ -190,14 +202,42 @@ static bool look_at_memory(int fd, const struct process *p, struct tree_shared *
         return false;
     for (uint32_t i = 0; i < head->child_count; i++) {
         struct tree_status shown;
-        off_t at = (off_t)(offsetof(struct tree_shared, line) + i * sizeof(struct tree_line) +
-                           offsetof(struct tree_line, status));
+        uint64_t line = offsetof(struct tree_shared, line) + i * sizeof(struct tree_line);
 
-        if (pread(fd, &shown, sizeof(shown), at) != (ssize_t)sizeof(shown))
+        if (pread(fd, &shown, sizeof(shown),
+                  (off_t)(at + line + offsetof(struct tree_line, status))) !=
+            (ssize_t)sizeof(shown))
             break;
-        child[worker->child_count++] = look_at_child(shared, &shown, p);
+        sight->nested_at[i] = a64_load_relaxed(&shown.nested_at); /* a copy */
+        sight->child[worker->child_count++] = look_at_child(shared, &shown, p);
     }
     return true;
+}
+
+/* Tells of a worker, and of those of its children that are workers: their memory is in the same file. */
+static int look_at_tree(int fd, const struct process *p, struct sight sight[2], pto_watch_fn visit,
+                        void *context)
+{
+    int count = 1;
+
+    if (!look_at_memory(fd, 0, p, &sight[0]))
+        return 0;
+    visit(context, &sight[0].worker);
+    for (uint32_t i = 0; i < sight[0].worker.child_count; i++) {
+        const struct pto_watch_child *child = &sight[0].child[i];
+        struct process nested = { .pid = child->pid,
+                                  .own_pid = child->pid,
+                                  .is_elsewhere = p->is_elsewhere };
+
+        if (sight[0].nested_at[i] == 0 || child->state == PTO_WATCH_DEAD)
+            continue;
+        read_program(&nested);
+        if (look_at_memory(fd, sight[0].nested_at[i], &nested, &sight[1])) {
+            visit(context, &sight[1].worker);
+            count++;
+        }
+    }
+    return count;
 }
 
 /* Opens the descriptor of another process if it is a worker's memory. Negative: it is not. */
@@ -215,34 +255,31 @@ static int open_memory(int folder, const char *name)
 }
 
 /* A process may have several workers, and one memory as several descriptors. */
-static int look_at_process(int32_t pid, struct tree_shared *shared, pto_watch_fn visit,
-                           void *context)
+static int look_at_process(int32_t pid, struct sight sight[2], pto_watch_fn visit, void *context)
 {
     struct process p = { .pid = pid };
-    struct pto_watch_child child[TREE_CHILDREN_MAX];
-    struct pto_watch_worker worker;
     ino_t seen[WORKERS_MAX];
-    int count = 0;
+    int count = 0, seen_count = 0;
     char path[64];
     DIR *folder;
 
     snprintf(path, sizeof(path), "/proc/%d/fd", pid);
     folder = opendir(path);
     for (struct dirent *e;
-         folder != NULL && (e = readdir(folder)) != NULL && count < WORKERS_MAX;) {
+         folder != NULL && (e = readdir(folder)) != NULL && seen_count < WORKERS_MAX;) {
         int fd = e->d_name[0] != '.' ? open_memory(dirfd(folder), e->d_name) : -1;
         struct stat info;
         bool is_new = fd >= 0 && fstat(fd, &info) == 0;
 
-        for (int i = 0; is_new && i < count; i++)
+        for (int i = 0; is_new && i < seen_count; i++)
             is_new = seen[i] != info.st_ino;
         if (is_new && p.own_pid == 0) {
             p.own_pid = (int32_t)read_status(pid, "NSpid:", &p.is_elsewhere);
             read_program(&p);
         }
-        if (is_new && look_at_memory(fd, &p, shared, child, &worker)) {
-            seen[count++] = info.st_ino;
-            visit(context, &worker);
+        if (is_new) {
+            seen[seen_count++] = info.st_ino;
+            count += look_at_tree(fd, &p, sight, visit, context);
         }
         if (fd >= 0)
             close(fd);
@@ -297,17 +334,17 @@ static int list_processes(int32_t **pid_out)
 
 int pto_watch_workers(pto_watch_fn visit, void *context)
 {
-    struct tree_shared *shared;
+    struct sight *sight;
     int32_t *pid = NULL;
     int count, found = 0;
 
     if (visit == NULL)
         return PTO_EINVAL;
-    shared = malloc(sizeof(*shared));
-    count = shared != NULL ? list_processes(&pid) : PTO_ENOMEM;
+    sight = calloc(2, sizeof(*sight));
+    count = sight != NULL ? list_processes(&pid) : PTO_ENOMEM;
     for (int i = 0; i < count; i++)
-        found += look_at_process(pid[i], shared, visit, context);
+        found += look_at_process(pid[i], sight, visit, context);
     free(pid);
-    free(shared);
+    free(sight);
     return count < 0 ? count : found;
 }

@@ -209,6 +209,10 @@ static void put_name(FILE *out, const char *before, const char *what, uint32_t p
 
 static void put_names(const struct tree *t, FILE *out)
 {
+    static const char *const kind[] = {
+        [PTO_CHILD_CHIP] = "chip", [PTO_CHILD_SUB] = "SUB worker", [PTO_CHILD_WORKER] = "worker"
+    };
+
     put_name(out, "", "process_name", 1, 0, "orchestrations of level 3");
     put_name(out, ",", "thread_name", 1, TRACK_TASKS, "orchestrations");
     put_name(out, ",", "thread_name", 1, TRACK_NEVER, "tasks that have no times");
@@ -216,7 +220,7 @@ static void put_names(const struct tree *t, FILE *out)
         uint32_t pid = TREE_TRACE_PID + i;
         char name[64];
 
-        snprintf(name, sizeof(name), "%s %u%s%s", i < t->chip_count ? "chip" : "SUB worker", i,
+        snprintf(name, sizeof(name), "%s %u%s%s", kind[t->child[i].kind], i,
                  i < t->chip_count ? ", " : "", i < t->chip_count ? t->platform : "");
         put_name(out, ",", "process_name", pid, 0, name);
         put_name(out, ",", "thread_name", pid, TRACK_TASKS, "tasks");

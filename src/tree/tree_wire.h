@@ -78,6 +78,7 @@ struct tree_status {
     alignas(CHANNEL_UNIT) struct a32 pid; /* this and the next: written by the worker only */
     struct a32 kind;
     struct a32 generation;
+    struct a64 nested_at; /* of a nested worker: where its struct tree_shared is in the file */
     alignas(CHANNEL_UNIT) struct a32 doing; /* this and the next: by the child only */
     struct a64 since_ns;                    /* of a task that runs */
     struct a64 tasks;                       /* that it has ended */

@@ -3,6 +3,10 @@
  * Recording runs of a worker: when it can begin and be written, what is forgotten, and that the
  * recording outlives callables and children. What a timeline says, tests/system/timeline_level.sh looks at.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <dirent.h>
 
 #include "pto/watch.h"
@@ -186,6 +190,51 @@ static void can_be_watched(void **state)
     assert_int_equal(sight.workers, 0);
 }
 
+/* A nested worker is one of its own, in the process of a child. */
+struct family {
+    int32_t child; /* of the root, that is a worker */
+    uint32_t roots, nested;
+};
+
+static void look_at_family(void *context, const struct pto_watch_worker *w)
+{
+    struct family *f = context;
+
+    if (w->pid == getpid()) {
+        assert_int_equal(w->level, 4);
+        assert_int_equal(w->child[1].kind, PTO_CHILD_WORKER);
+        f->child = w->child[1].pid;
+        f->roots++;
+    } else if (w->pid == f->child) { /* behind it: by memory */
+        assert_int_equal(w->level, 3);
+        assert_int_equal(w->child_count, 2);
+        assert_int_equal(w->child[0].kind, PTO_CHILD_SUB);
+        assert_int_equal(w->child[1].state, PTO_WATCH_IDLE);
+        f->nested++;
+    }
+}
+
+static void nested_workers_can_be_watched(void **state)
+{
+    struct pto_worker_params params, below;
+    const struct pto_worker_params *const nested[] = { &below };
+    struct family f = { .child = 0 };
+
+    (void)state;
+    pto_worker_params_init(&params);
+    pto_worker_params_init(&below);
+    params.chip_count = below.chip_count = 0;
+    params.sub_count = 1;
+    below.sub_count = 2;
+    params.nested = nested;
+    params.nested_count = 1;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
+    assert_true(pto_watch_workers(look_at_family, &f) >= 2);
+    assert_int_equal(f.roots, 1);
+    assert_int_equal(f.nested, 1);
+    close_worker();
+}
+
 static int set_up(void **state)
 {
     if (make_folder(state) != 0)
@@ -209,6 +258,7 @@ int main(void)
         cmocka_unit_test(waits_for_no_run),
         cmocka_unit_test(tells_of_a_child_that_died),
         cmocka_unit_test(can_be_watched),
+        cmocka_unit_test(nested_workers_can_be_watched),
     };
 
     alarm(HANG_SECONDS);
