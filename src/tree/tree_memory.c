@@ -260,9 +260,10 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
                           "%#llx lies inside an allocation, %llu bytes behind its beginning",
                           (unsigned long long)addr, (unsigned long long)(addr - a->addr));
     if (a->kind != MEMORY_PLAIN)
-        return error_tell(error, PTO_EMEMORY,
-                          "%#llx belongs to a domain or a region, and is freed with it",
-                          (unsigned long long)addr);
+        return error_tell(
+            error, PTO_EMEMORY,
+            "%#llx belongs to a domain, a region or the worker above, and is freed with it",
+            (unsigned long long)addr);
     if (a->users != 0)
         return error_tell(error, PTO_EBUSY, "%u tasks that are not over use the allocation",
                           a->users);

@@ -339,36 +339,40 @@ int pto_worker_region_scalars(struct pto_worker_region *region, uint64_t *scalar
     return PTO_OK;
 }
 
+/* Bytes of the payload that are to be copied from or to `other`. NULL with a status. */
+static void *reach(struct pto_worker_region *region, uint64_t offset, uint64_t bytes,
+                   const void *other, int *status_out)
+{
+    struct tree_region *r = region_get(HANDLE_REGION, region, status_out);
+    void *at;
+
+    if (*status_out < 0)
+        return NULL;
+    at = pto_region_payload(&r->region, offset, bytes);
+    *status_out = at == NULL ? PTO_EMEMORY : other == NULL ? PTO_EINVAL : PTO_OK;
+    return *status_out < 0 ? NULL : at;
+}
+
 int pto_worker_region_write(struct pto_worker_region *region, uint64_t offset, const void *from,
                             uint64_t bytes)
 {
     int status;
-    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+    void *at = reach(region, offset, bytes, from, &status);
 
-    if (status < 0)
-        return status;
-    if (pto_region_payload(&r->region, offset, bytes) == NULL)
-        return PTO_EMEMORY;
-    if (from == NULL)
-        return PTO_EINVAL;
-    memcpy(pto_region_payload(&r->region, offset, bytes), from, bytes);
-    return PTO_OK;
+    if (at != NULL)
+        memcpy(at, from, bytes);
+    return status;
 }
 
 int pto_worker_region_read(struct pto_worker_region *region, uint64_t offset, void *to,
                            uint64_t bytes)
 {
     int status;
-    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+    const void *at = reach(region, offset, bytes, to, &status);
 
-    if (status < 0)
-        return status;
-    if (pto_region_payload(&r->region, offset, bytes) == NULL)
-        return PTO_EMEMORY;
-    if (to == NULL)
-        return PTO_EINVAL;
-    memcpy(to, pto_region_payload(&r->region, offset, bytes), bytes);
-    return PTO_OK;
+    if (at != NULL)
+        memcpy(to, at, bytes);
+    return status;
 }
 
 int pto_worker_region_notify(struct pto_worker_region *region, struct pto_signal_at counter)

@@ -193,6 +193,43 @@ static void a_copy_waits_for_what_uses_the_memory(void **state)
     close_worker();
 }
 
+/* An orchestration that takes its time. */
+static void linger(struct pto_level *level, void *context)
+{
+    (void)level;
+    wait_word(context, 1);
+}
+
+static void *run_lingering(void *context)
+{
+    EXPECT(pto_worker_run(worker, linger, context, NULL) == PTO_OK);
+    return NULL;
+}
+
+static void a_copy_waits_for_its_turn_no_longer_than_told(void **state)
+{
+    struct pto_error error;
+    int found[COUNT];
+    pthread_t thread;
+    int word = 0, status;
+    int *shared;
+
+    (void)state;
+    open_worker(0, 1);
+    pto_error_init(&error);
+    shared = make_numbers();
+    assert_int_equal(pthread_create(&thread, NULL, run_lingering, &word), 0);
+    do /* until it has begun */
+        status = pto_worker_copy_from(worker, found, shared, sizeof(found), MS, &error);
+    while (status == PTO_OK);
+    assert_int_equal(status, PTO_ETIMEOUT);
+    __atomic_store_n(&word, 1, __ATOMIC_RELEASE);
+    pthread_join(thread, NULL);
+    assert_nothing_unexpected();
+    assert_int_equal(pto_worker_copy_from(worker, found, shared, sizeof(found), 0, &error), PTO_OK);
+    close_worker();
+}
+
 static void copies_that_never_end_do_not_hold_back_the_end(void **state)
 {
     struct pto_child_info info;
@@ -391,6 +428,7 @@ int main(void)
         TEST(views_are_copied_element_by_element),
         TEST(large_copies_go_in_pieces),
         TEST(a_copy_waits_for_what_uses_the_memory),
+        TEST(a_copy_waits_for_its_turn_no_longer_than_told),
         TEST(copies_that_never_end_do_not_hold_back_the_end),
         TEST(copies_that_cannot_be_are_told),
         TEST(memory_of_others_is_refused),
