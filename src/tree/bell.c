@@ -8,6 +8,8 @@ enum {
     YIELD_NS = 40000,
     CROWD_YIELD_NS = 60000, /* where processes outnumber CPUs */
     LOOKS = 64,             /* between two looks at the clock */
+    LUCKY = 16, /* looks are worth while from this on; below, waits until the next try */
+    LUCK_MAX = LUCKY + 4,
 };
 
 void bell_ring(struct bell *b)
@@ -48,19 +50,37 @@ static bool bell_sleep(struct bell *b, bool (*holds)(void *context), void *conte
     return holds(context);
 }
 
+/*
+ * Whoever is waited for may need this very CPU: then every look is a waste, and whether it was so the
+ * last times is the best guess. After some waits without looking it is tried again, for a moment.
+ */
+static void note_luck(struct bell *b, bool is_there)
+{
+    uint32_t luck = a32_load_relaxed(&b->luck); /* a guess */
+
+    a32_store_relaxed(&b->luck, is_there ? LUCK_MAX : luck != 0 ? luck - 1 : LUCKY);
+}
+
 bool bell_await(struct bell *b, bool (*holds)(void *context), void *context,
                 struct patience patience, uint64_t deadline_ns)
 {
+    uint32_t luck = a32_load_relaxed(&b->luck); /* a guess */
+    uint64_t spin_ns = luck > LUCKY ? patience.spin_ns : 0;
     uint64_t begin_ns = 0, now = 0;
+    bool is_noted = false;
 
+    if (holds(context))
+        return true;
     for (;;) {
-        if (begin_ns == 0 || now - begin_ns < patience.spin_ns) {
-            for (uint32_t i = 0; i < (patience.spin_ns != 0 ? LOOKS : 1); i++) {
-                if (holds(context))
-                    return true;
+        if (begin_ns == 0 || now - begin_ns < spin_ns) {
+            for (uint32_t i = 0; i < LOOKS && luck >= LUCKY; i++) {
                 os_pause();
+                if (holds(context)) {
+                    note_luck(b, true);
+                    return true;
+                }
             }
-        } else if (now - begin_ns < (uint64_t)patience.spin_ns + patience.yield_ns) {
+        } else if (now - begin_ns < spin_ns + patience.yield_ns) {
             os_yield();
             if (holds(context))
                 return true;
@@ -70,6 +90,10 @@ bool bell_await(struct bell *b, bool (*holds)(void *context), void *context,
         now = os_now_ns();
         if (begin_ns == 0)
             begin_ns = now;
+        if (now - begin_ns >= spin_ns && !is_noted) {
+            note_luck(b, false);
+            is_noted = true;
+        }
         if (now >= deadline_ns)
             return false;
     }

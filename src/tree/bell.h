@@ -21,6 +21,7 @@ struct bell {
     alignas(BELL_LINE) struct a32 asleep; /* counts how often somebody went to sleep */
     struct a32 answered;                  /* up to which of these they were woken */
     alignas(BELL_LINE) struct a32 count;  /* they sleep on it */
+    struct a32 luck;                      /* of those who wait: how often looking was enough */
 };
 
 /* After a store that somebody may sleep for. */
