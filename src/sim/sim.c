@@ -141,6 +141,7 @@ void sim_begin_lead(struct sim *m)
     const struct orch_run *run = &m->run;
     uint64_t seed = run->options->order_seed;
     uint32_t live_max = run->options->live_max;
+    bool is_due_soon;
 
     m->poll_ns = POLL_NS;
     sharing_begin(&m->orch.sharing, m->sched.worker[0],
@@ -153,6 +154,8 @@ void sim_begin_lead(struct sim *m)
         fiber_start(m->fiber, orch_build, &m->orch);
     pthread_mutex_lock(&m->lock);
     m->stall_since_ns = os_now_ns();
+    is_due_soon =
+        m->deadline_ns < m->stall_since_ns + 2 * SIM_TICK_NS; /* the monitor's from here on */
     a32_store_relaxed(&m->alarm, ALARM_NONE); /* the monitor raises it under the lock */
     m->caller.is_lost = false;
     sim_bind_thread(m, &m->caller, m->sched.worker[0]);
@@ -160,7 +163,7 @@ void sim_begin_lead(struct sim *m)
     a32_store_relaxed(&m->is_running, 1); /* the lock orders */
     fence_full();                         /* F2 */
     if (a32_load_relaxed(&m->is_monitor_asleep) != 0 ||
-        m->deadline_ns < m->stall_since_ns + 2 * SIM_TICK_NS) { /* else a tick is soon enough */
+        is_due_soon) { /* else a tick is soon enough */
         a32_add_acq_rel(&m->monitor, 1);
         os_wake(&m->monitor, 1);
     }

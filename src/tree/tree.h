@@ -219,6 +219,7 @@ struct tree {
     struct tree_domain *domain[TREE_DOMAINS]; /* NULL: free */
     uint32_t domain_generation[TREE_DOMAINS];
     struct tree_region *regions; /* that are open */
+    void *staging; /* memory for copies outside of runs that none has; NULL: not yet */
     char *heap;
     uint64_t heap_bytes;
 

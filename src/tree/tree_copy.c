@@ -10,7 +10,9 @@
 #include "pto/run.h"
 #include "tree/tree.h"
 
-enum { PIECE_BYTES = 64 << 20 }; /* of shared memory for a copy outside of a run */
+enum {
+    PIECE_BYTES = 4 << 20
+}; /* of shared memory for copies outside of runs, kept for the next one */
 
 void tree_copy_open(struct tree *t)
 {
@@ -165,6 +167,24 @@ static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_
     return status < 0 ? error_tell(error, status, "%s", report.error.text) : PTO_OK;
 }
 
+/* Memory for a copy: what the last one has left, if nobody else has it. The lock is held. */
+static int take_staging(struct tree *t, void **staging_out)
+{
+    *staging_out = t->staging;
+    t->staging = NULL;
+    return *staging_out != NULL ? PTO_OK : tree_alloc(t, -1, PIECE_BYTES, staging_out);
+}
+
+static void give_staging(struct tree *t, void *staging)
+{
+    pthread_mutex_lock(&t->lock);
+    if (t->staging == NULL)
+        t->staging = staging;
+    else
+        (void)tree_free(t, (uint64_t)(uintptr_t)staging, NULL);
+    pthread_mutex_unlock(&t->lock);
+}
+
 /* `to` or `from` is the caller's: the other one is `memory`, of the worker. */
 static int transfer(struct pto_worker *worker, char *to, const char *from, const void *memory,
                     uint64_t bytes, uint64_t timeout_ns, struct pto_error *error)
@@ -182,8 +202,7 @@ static int transfer(struct pto_worker *worker, char *to, const char *from, const
     pthread_mutex_lock(&t->lock);
     if (tree_find_memory(t, (uint64_t)(uintptr_t)memory, bytes, "copy", error) == NULL)
         status = PTO_EMEMORY;
-    else if (bytes != 0 &&
-             tree_alloc(t, -1, bytes < PIECE_BYTES ? bytes : PIECE_BYTES, &staging) < 0)
+    else if (bytes != 0 && take_staging(t, &staging) < 0)
         status = error_tell(error, PTO_ENOMEM, "there is no shared memory left for a copy");
     pthread_mutex_unlock(&t->lock);
     for (uint64_t done = 0; status >= 0 && done < bytes; done += PIECE_BYTES) {
@@ -201,7 +220,7 @@ static int transfer(struct pto_worker *worker, char *to, const char *from, const
             memcpy(to + done, staging, x.bytes);
     }
     if (staging != NULL)
-        (void)pto_worker_free(worker, staging, NULL);
+        give_staging(t, staging);
     return status;
 }
 
