@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting: comparisons, barriers, time-outs, and what a wait costs. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <sched.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -227,6 +232,37 @@ static void waiting_uses_no_cpu(struct rank *r)
     rank_close_domain(r, domain);
 }
 
+static void pin_to_first_cpu(struct rank *r)
+{
+    cpu_set_t all, one;
+    int cpu = 0;
+
+    check(r, sched_getaffinity(0, sizeof(all), &all) == 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    check(r, sched_setaffinity(0, sizeof(one), &one) == 0);
+}
+
+/* Nobody looks for long at what cannot come before it lets the other one run. */
+static void ranks_on_one_cpu_let_each_other_run(struct rank *r)
+{
+    enum { BARRIERS = 500, EACH_NS_MAX = 15000 };
+    struct pto_domain *domain = rank_open_domain(r, 1, 64);
+    uint64_t cpu;
+
+    pin_to_first_cpu(r);
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    cpu = cpu_ns(true);
+    for (uint32_t i = 0; i < BARRIERS; i++)
+        check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    cpu = cpu_ns(true) - cpu;
+    if (cpu / BARRIERS > EACH_NS_MAX && !is_sanitized())
+        rank_fail(r, "a barrier used the CPU for %llu ns", (unsigned long long)(cpu / BARRIERS));
+    rank_close_domain(r, domain);
+}
+
 const struct rank_test ranks_waits[] = {
     { "words_compare_in_six_ways", words_compare_in_six_ways, 0, 0 },
     { "wrong_waits_are_refused", wrong_waits_are_refused, 0, 0 },
@@ -238,6 +274,7 @@ const struct rank_test ranks_waits[] = {
     { "all_who_are_missing_are_named", all_who_are_missing_are_named, NEEDS_PEERS, 12 },
     { "domains_are_closed_in_vain", domains_are_closed_in_vain, NEEDS_PEERS, 2 },
     { "nobody_is_left_to_signal", nobody_is_left_to_signal, NEEDS_PEERS, 0 },
+    { "ranks_on_one_cpu_let_each_other_run", ranks_on_one_cpu_let_each_other_run, NEEDS_PEERS, 2 },
     { "waiting_uses_no_cpu", waiting_uses_no_cpu, 0, 2 },
 };
 RANK_COUNT(ranks_waits);
