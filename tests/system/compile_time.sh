@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Generated orchestrations: a thousand submits in one function take a compiler a small multiple of
-# a thousand calls, and a wrong argument is told in a sentence.
+# Generated orchestrations: SUBMITS submits in one function take a compiler a small multiple of
+# as many calls, and a wrong argument is told in a sentence.
 set -euo pipefail
+export CCACHE_DISABLE=1 # what is measured is a compiler
 
 T=$(mktemp -d)
 trap 'rm -rf "$T"' EXIT
-SUBMITS=600
+SUBMITS=${SUBMITS:-600}
 MOST_GCC=15 # times as long as calls; where a compiler sees across them it is 30 and more, and quadratic
 MOST_CLANG=40
 
