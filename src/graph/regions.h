@@ -46,7 +46,7 @@ enum {
     REGION_JOIN_BITS = 5,    /* regions whose readers have many predecessors: 32 */
     REGION_FRAMES_MAX = UINT16_MAX,
     REGION_TABLE_START = 1024,
-    REGION_TABLE_KEPT = 1 << 17, /* between runs, at most */
+    REGION_TABLE_KEPT = 1 << 18, /* between runs, at most */
     REGION_TOUCHED = 64,
     REGION_VECTOR_UNIT = 64, /* bytes */
     REGION_EPOCH_SHIFT = 40, /* in a word: flags that no box that is looked for has set */
