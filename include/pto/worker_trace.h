@@ -28,7 +28,8 @@ int pto_worker_trace_begin(struct pto_worker *worker, enum pto_trace chips);
  * Ends the recording and writes it for ui.perfetto.dev: a process for the orchestrations, with a
  * slice for each and a span for each run, and one for each child, with a slice for each task: callable,
  * place of the submit, status. A flow leads from each submit to its slice. Below the
- * tasks of a chip are the cores that ran its kernels. PTO_EBUSY: runs are going on. PTO_EINVAL: nothing
+ * tasks of a chip are the cores that ran its kernels; nested workers have processes like the
+ * root's. PTO_EBUSY: runs are going on. PTO_EINVAL: nothing
  * was recorded. `error` may be NULL.
  */
 int pto_worker_trace_write(struct pto_worker *worker, const char *path, struct pto_error *error);

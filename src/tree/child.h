@@ -46,6 +46,11 @@ struct tree_shared;
 /* Appends the timeline of the last run to the file that the worker has for this child. */
 void child_trace(struct child_tracer *tracer, struct pto_device *device, struct tree_shared *shared,
                  const struct tree_hello *hello);
+/* Of a nested worker: before a task, if it is recorded, and after it. */
+void child_trace_below(struct pto_worker *worker, const struct tree_shared *shared,
+                       const struct tree_hello *hello);
+void child_trace_nested(struct child_tracer *tracer, struct pto_worker *worker,
+                        struct tree_shared *shared, const struct tree_hello *hello);
 void child_trace_close(struct child_tracer *tracer);
 
 struct wire_failure;

@@ -444,10 +444,14 @@ static void run_task(struct child *c, const struct record *r)
     a32_store_relaxed(&shown->doing, TREE_RUNNING + (uint32_t)r->head.value);
     failure.count = 0; /* the rest is not looked at unless it fails */
     failure.text[0] = '\0';
+    if (c->worker != NULL && is_traced(c))
+        child_trace_below(c->worker, c->shared, &c->hello);
     head.status = run_loaded(c, r, &failure);
     if (is_traced(c)) {
         head.begin_ns = begin_ns;
         head.value = os_now_ns();
+        if (c->worker != NULL)
+            child_trace_nested(&c->tracer, c->worker, c->shared, &c->hello);
         if (l->callable != NULL && chip_trace(c) != PTO_TRACE_OFF)
             child_trace(&c->tracer, c->device, c->shared, &c->hello);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timelines of a chip that is a child: what its last run recorded, as events for the document that the
- * worker writes, appended to a file without a name that the worker has open. How many bytes of it are whole
+ * Timelines of children: what the last run of a chip recorded, or what the children of a nested worker did
+ * for its last task, as events for the document that the worker writes, appended to a file without a name that the worker has open. How many bytes of it are whole
  * is told behind them, so a child that is killed in the middle leaves nothing that cannot be read.
  */
 #ifndef _GNU_SOURCE
@@ -45,39 +45,96 @@ static void open_file(struct child_tracer *tracer, const struct tree_line *line,
         tracer->file = open(path, O_WRONLY | O_CLOEXEC);
 }
 
+/* Who writes events, and of what. */
+typedef void (*put_fn)(const void *context, FILE *out);
+
+/* Appends what `put` writes to the file that the worker has for this child. */
+static void append(struct child_tracer *tracer, struct tree_line *line,
+                   const struct tree_hello *hello, put_fn put, const void *context)
+{
+    uint64_t at = a64_load_relaxed(&line->trace_bytes); /* its own, or it came with the task */
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out;
+
+    open_file(tracer, line, hello);
+    out = tracer->file >= 0 ? open_memstream(&text, &size) : NULL;
+    if (out == NULL)
+        return;
+    put(context, out);
+    if (fclose(out) == 0 && put_at(tracer->file, text, size, at))
+        a64_store_relaxed(&line->trace_bytes, at + size); /* the worker is told behind it */
+    free(text);
+}
+
+struct kernels {
+    const struct trace_slices *slices;
+    struct trace_place place;
+};
+
+static void put_kernels(const void *context, FILE *out)
+{
+    const struct kernels *k = context;
+
+    trace_put_perfetto(k->slices, &k->place, out);
+}
+
+/* ---- a chip ---- */
+
 void child_trace(struct child_tracer *tracer, struct pto_device *handle, struct tree_shared *shared,
                  const struct tree_hello *hello)
 {
     struct tree_line *line = &shared->line[hello->child];
-    struct trace_place place = { .pid = TREE_TRACE_PID + hello->child,
-                                 .track = TREE_TRACE_CORES,
-                                 .flow = (uint64_t)(hello->child + 1) << 32,
-                                 .base_ns = a64_load_relaxed(&shared->tracing.base_ns) };
-    uint64_t at =
-        a64_load_relaxed(&line->trace_bytes); /* here and below: its own, or with a task */
+    uint32_t pid = a32_load_relaxed(&shared->tracing.pid) + 1 + hello->child; /* see tree_tracing */
     struct trace_snapshot snapshot;
     struct trace_slices slices;
-    char *text = NULL;
-    size_t size = 0;
-    FILE *out;
+    struct kernels k = { &slices,
+                         { .pid = pid,
+                           .track = TREE_TRACE_CORES,
+                           .base_ns = a64_load_relaxed(&shared->tracing.base_ns) } };
     int status;
     struct device *device = device_get(handle, &status);
 
-    if (at == 0)
+    if (a64_load_relaxed(&line->trace_bytes) == 0) /* its own, or it came with the task */
         tracer->flow = 0;
-    open_file(tracer, line, hello);
-    if (device == NULL || tracer->file < 0 || timeline_take(device, &snapshot, &slices, NULL) < 0)
+    if (device == NULL || timeline_take(device, &snapshot, &slices, NULL) < 0)
         return;
-    out = open_memstream(&text, &size);
-    if (out != NULL) {
-        place.flow += tracer->flow;
-        tracer->flow += snapshot.record.edge_count;
-        trace_put_perfetto(&slices, &place, out);
-        if (fclose(out) == 0 && put_at(tracer->file, text, size, at))
-            a64_store_relaxed(&line->trace_bytes, at + size);
-        free(text);
-    }
+    k.place.flow = ((uint64_t)pid << 32) + tracer->flow;
+    tracer->flow += snapshot.record.edge_count;
+    append(tracer, line, hello, put_kernels, &k);
     trace_slices_free(&slices);
+}
+
+/* ---- a nested worker ---- */
+
+void child_trace_below(struct pto_worker *worker, const struct tree_shared *shared,
+                       const struct tree_hello *hello)
+{
+    const struct tree_tracing *tracing = &shared->tracing; /* which says why relaxed is enough */
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status >= 0)
+        (void)tree_trace_begin(t, (enum pto_trace)a32_load_relaxed(&tracing->chips), /* see above */
+                               TREE_TRACE_NESTED * (hello->child + 1),
+                               a64_load_relaxed(&tracing->base_ns)); /* see above */
+}
+
+static void put_below(const void *context, FILE *out)
+{
+    tree_trace_put(context, ",", out);
+}
+
+void child_trace_nested(struct child_tracer *tracer, struct pto_worker *worker,
+                        struct tree_shared *shared, const struct tree_hello *hello)
+{
+    int status;
+    struct tree *t = worker_get(worker, &status);
+
+    if (status < 0 || !t->is_traced)
+        return;
+    tree_trace_end(t);
+    append(tracer, &shared->line[hello->child], hello, put_below, t);
 }
 
 void child_trace_close(struct child_tracer *tracer)

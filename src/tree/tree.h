@@ -28,11 +28,13 @@
 #define PTO_TREE_H
 
 #include <pthread.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/digest.h"
 #include "base/error.h"
 #include "graph/graph.h"
+#include "pto/trace.h"
 #include "pto/worker.h"
 #include "tree/tree_wire.h"
 
@@ -367,6 +369,11 @@ struct tree_trace;
 void tree_trace_run(struct tree *t, const struct tree_run *run);
 void tree_trace_task(struct tree *t, const struct slot *s, const struct tree_task *k);
 void tree_trace_close(struct tree *t);
+/* Begins and ends a recording; `pid` is where it is in the timeline. PTO_EBUSY, PTO_ENOMEM. */
+int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_t base_ns);
+void tree_trace_end(struct tree *t);
+/* Writes the events, each behind a comma, the first behind `before`. Nothing runs. */
+void tree_trace_put(const struct tree *t, const char *before, FILE *out);
 
 /* tree_submit.c */
 int tree_graph_open(struct tree *t);

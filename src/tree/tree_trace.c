@@ -48,12 +48,14 @@ struct traced_run {
 
 struct tree_trace {
     uint64_t base_ns;
+    uint32_t pid; /* of the orchestrations; the children's come behind */
     struct traced_task *task;
     uint64_t task_count, task_room;
     struct traced_run *run;
     uint64_t run_count, run_room;
     uint64_t lost;               /* for want of memory */
-    int file[TREE_CHILDREN_MAX]; /* of chips; -1: none */
+    uint64_t flow;               /* tasks of recordings before this one */
+    int file[TREE_CHILDREN_MAX]; /* of chips and nested workers; -1: none */
     bool is_writing;
 };
 
@@ -129,11 +131,13 @@ static struct tree_trace *make_trace(struct tree *t)
     for (uint32_t i = 0; i < TREE_CHILDREN_MAX && t->trace == NULL; i++)
         trace->file[i] = -1;
     t->trace = trace;
+    trace->flow += trace->task_count;
     trace->task_count = trace->run_count = trace->lost = 0;
-    trace->base_ns = os_now_ns();
-    for (uint32_t i = 0; i < t->chip_count; i++) {
+    for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_line *line = &t->shared->line[i];
 
+        if (t->child[i].kind == PTO_CHILD_SUB)
+            continue;
         if (trace->file[i] < 0)
             trace->file[i] = spawn_lift(memfd_create("pto-timeline", MFD_CLOEXEC));
         if (trace->file[i] >= 0 && ftruncate(trace->file[i], 0) != 0)
@@ -150,6 +154,35 @@ static void set_tracing(struct tree *t, bool is_on)
     a32_store_relaxed(&t->shared->tracing.is_on, is_on); /* struct tree_tracing says why */
 }
 
+int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_t base_ns)
+{
+    int status = PTO_OK;
+
+    pthread_mutex_lock(&t->lock);
+    tree_drive(t);
+    if (t->runs != NULL || t->building != NULL || (t->trace != NULL && t->trace->is_writing)) {
+        status = PTO_EBUSY;
+    } else if (make_trace(t) == NULL) {
+        status = PTO_ENOMEM;
+    } else {
+        t->trace->base_ns = base_ns;
+        t->trace->pid = pid;
+        a32_store_relaxed(&t->shared->tracing.chips, (uint32_t)chips); /* as above */
+        a32_store_relaxed(&t->shared->tracing.pid, pid);
+        a64_store_relaxed(&t->shared->tracing.base_ns, base_ns);
+        set_tracing(t, true);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+void tree_trace_end(struct tree *t)
+{
+    pthread_mutex_lock(&t->lock);
+    set_tracing(t, false);
+    pthread_mutex_unlock(&t->lock);
+}
+
 int pto_worker_trace_begin(struct pto_worker *worker, enum pto_trace chips)
 {
     int status;
@@ -159,19 +192,7 @@ int pto_worker_trace_begin(struct pto_worker *worker, enum pto_trace chips)
         return status;
     if ((uint32_t)chips > PTO_TRACE_ARGUMENTS)
         return PTO_EINVAL;
-    pthread_mutex_lock(&t->lock);
-    tree_drive(t);
-    if (t->runs != NULL || t->building != NULL || (t->trace != NULL && t->trace->is_writing)) {
-        status = PTO_EBUSY;
-    } else if (make_trace(t) == NULL) {
-        status = PTO_ENOMEM;
-    } else {
-        a32_store_relaxed(&t->shared->tracing.chips, (uint32_t)chips); /* as above */
-        a64_store_relaxed(&t->shared->tracing.base_ns, t->trace->base_ns);
-        set_tracing(t, true);
-    }
-    pthread_mutex_unlock(&t->lock);
-    return status;
+    return tree_trace_begin(t, chips, TREE_TRACE_PID, os_now_ns());
 }
 
 void tree_trace_close(struct tree *t)
@@ -207,20 +228,24 @@ static void put_name(FILE *out, const char *before, const char *what, uint32_t p
     fputs("}}", out);
 }
 
-static void put_names(const struct tree *t, FILE *out)
+static void put_names(const struct tree *t, const char *before, FILE *out)
 {
     static const char *const kind[] = {
         [PTO_CHILD_CHIP] = "chip", [PTO_CHILD_SUB] = "SUB worker", [PTO_CHILD_WORKER] = "worker"
     };
+    uint32_t own = t->trace->pid;
+    char whose[32] = "", name[128];
 
-    put_name(out, "", "process_name", 1, 0, "orchestrations of level 3");
-    put_name(out, ",", "thread_name", 1, TRACK_TASKS, "orchestrations");
-    put_name(out, ",", "thread_name", 1, TRACK_NEVER, "tasks that have no times");
+    if (own != TREE_TRACE_PID)
+        snprintf(whose, sizeof(whose), "worker %u: ", own / TREE_TRACE_NESTED - 1);
+    snprintf(name, sizeof(name), "%sorchestrations of level %u", whose, t->level);
+    put_name(out, before, "process_name", own, 0, name);
+    put_name(out, ",", "thread_name", own, TRACK_TASKS, "orchestrations");
+    put_name(out, ",", "thread_name", own, TRACK_NEVER, "tasks that have no times");
     for (uint32_t i = 0; i < t->child_count; i++) {
-        uint32_t pid = TREE_TRACE_PID + i;
-        char name[64];
+        uint32_t pid = own + 1 + i;
 
-        snprintf(name, sizeof(name), "%s %u%s%s", kind[t->child[i].kind], i,
+        snprintf(name, sizeof(name), "%s%s %u%s%s", whose, kind[t->child[i].kind], i,
                  i < t->chip_count ? ", " : "", i < t->chip_count ? t->platform : "");
         put_name(out, ",", "process_name", pid, 0, name);
         put_name(out, ",", "thread_name", pid, TRACK_TASKS, "tasks");
@@ -231,29 +256,36 @@ static void put_names(const struct tree *t, FILE *out)
     }
 }
 
+/* Where the numbers of its flows begin: those of no other worker of the timeline. */
+static uint64_t flow_base(const struct tree_trace *trace)
+{
+    return (uint64_t)trace->pid << 32;
+}
+
 static void put_run(const struct tree_trace *trace, const struct traced_run *run, FILE *out)
 {
     const char *phase[] = { "b", "e" };
     const uint64_t when[] = { run->begin_ns, run->end_ns };
 
     fprintf(out,
-            ",\n{\"ph\":\"X\",\"cat\":\"orchestration\",\"name\":\"orchestration\",\"pid\":1,"
+            ",\n{\"ph\":\"X\",\"cat\":\"orchestration\",\"name\":\"orchestration\",\"pid\":%u,"
             "\"tid\":%d,\"ts\":%.3f,\"dur\":%.3f,\"args\":{\"run\":%" PRIu64 ",\"tasks\":%" PRIu64
             ",\"status\":%d}}",
-            TRACK_TASKS, micros(trace, run->begin_ns),
+            trace->pid, TRACK_TASKS, micros(trace, run->begin_ns),
             (double)(run->built_ns - run->begin_ns) / 1000, run->number, run->tasks, run->status);
     for (int i = 0; i < 2; i++)
         fprintf(out,
                 ",\n{\"ph\":\"%s\",\"cat\":\"run\",\"name\":\"run %" PRIu64 "\",\"id\":%" PRIu64
-                ",\"pid\":1,\"tid\":%d,\"ts\":%.3f}",
-                phase[i], run->number, run->number, TRACK_TASKS, micros(trace, when[i]));
+                ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
+                phase[i], run->number, flow_base(trace) + run->number, trace->pid, TRACK_TASKS,
+                micros(trace, when[i]));
 }
 
 static void put_task(const struct tree_trace *trace, const struct traced_task *k, uint64_t id,
                      FILE *out)
 {
     bool has_run = k->begin_ns != 0 && k->child >= 0;
-    uint32_t pid = has_run ? TREE_TRACE_PID + (uint32_t)k->child : 1;
+    uint32_t pid = has_run ? trace->pid + 1 + (uint32_t)k->child : trace->pid;
     double begin = micros(trace, has_run ? k->begin_ns : k->submit_ns);
 
     fputs(",\n{\"ph\":\"X\",\"cat\":\"task\",\"name\":", out);
@@ -275,16 +307,16 @@ static void put_task(const struct tree_trace *trace, const struct traced_task *k
         return;
     fprintf(out,
             ",\n{\"ph\":\"s\",\"cat\":\"submit\",\"name\":\"submit\",\"id\":%" PRIu64
-            ",\"pid\":1,\"tid\":%d,\"ts\":%.3f}",
-            id, TRACK_TASKS, micros(trace, k->submit_ns));
+            ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
+            id, trace->pid, TRACK_TASKS, micros(trace, k->submit_ns));
     fprintf(out,
             ",\n{\"ph\":\"f\",\"bp\":\"e\",\"cat\":\"submit\",\"name\":\"submit\",\"id\":%" PRIu64
             ",\"pid\":%u,\"tid\":%d,\"ts\":%.3f}",
             id, pid, TRACK_TASKS, begin);
 }
 
-/* What a chip recorded: as many bytes as it says are whole. */
-static void put_kernels(const struct tree *t, uint32_t child, FILE *out)
+/* What a chip or a nested worker recorded: as many bytes as it says are whole. */
+static void put_file(const struct tree *t, uint32_t child, FILE *out)
 {
     uint64_t left = a64_load_relaxed(&t->shared->line[child].trace_bytes); /* nothing runs */
     char bytes[8192];
@@ -302,20 +334,27 @@ static void put_kernels(const struct tree *t, uint32_t child, FILE *out)
     }
 }
 
+void tree_trace_put(const struct tree *t, const char *before, FILE *out)
+{
+    const struct tree_trace *trace = t->trace;
+
+    put_names(t, before, out);
+    for (uint64_t i = 0; i < trace->run_count; i++)
+        put_run(trace, &trace->run[i], out);
+    for (uint64_t i = 0; i < trace->task_count; i++)
+        put_task(trace, &trace->task[i], flow_base(trace) + trace->flow + i, out);
+    for (uint32_t i = 0; i < t->child_count; i++)
+        if (trace->file[i] >= 0)
+            put_file(t, i, out);
+}
+
 static int put_document(const void *context, FILE *out)
 {
     const struct tree *t = context;
     const struct tree_trace *trace = t->trace;
 
     fputs("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[", out);
-    put_names(t, out);
-    for (uint64_t i = 0; i < trace->run_count; i++)
-        put_run(trace, &trace->run[i], out);
-    for (uint64_t i = 0; i < trace->task_count; i++)
-        put_task(trace, &trace->task[i], i, out);
-    for (uint32_t i = 0; i < t->chip_count; i++)
-        if (trace->file[i] >= 0)
-            put_kernels(t, i, out);
+    tree_trace_put(t, "", out);
     fprintf(out,
             "\n],\"otherData\":{\"runs\":%" PRIu64 ",\"tasks\":%" PRIu64 ",\"lost\":%" PRIu64
             ",\"children\":%u}}\n",

@@ -104,13 +104,17 @@ struct tree_head {
     char platform[TREE_PLATFORM];
 };
 
-/* In timelines: the process of child 0, and the track behind which a chip's cores are. */
-enum { TREE_TRACE_PID = 2, TREE_TRACE_CORES = 10 };
+/*
+ * Processes of timelines: the orchestrations of the root, and from which number on those of nested workers
+ * are, by child; the children of each come behind. And the track behind which a chip's cores are.
+ */
+enum { TREE_TRACE_PID = 1, TREE_TRACE_NESTED = 100, TREE_TRACE_CORES = 10 };
 
 /* Written by the worker only, while nothing runs: tasks that are sent later bring it with them. */
 struct tree_tracing {
     struct a32 is_on;
     struct a32 chips; /* enum pto_trace of runs on chips */
+    struct a32 pid;   /* of the worker's orchestrations, in the timeline */
     struct a64 base_ns;
 };
 

@@ -214,13 +214,11 @@ static void look_at_family(void *context, const struct pto_watch_worker *w)
     }
 }
 
-static void nested_workers_can_be_watched(void **state)
+static void open_nested(void)
 {
     struct pto_worker_params params, below;
     const struct pto_worker_params *const nested[] = { &below };
-    struct family f = { .child = 0 };
 
-    (void)state;
     pto_worker_params_init(&params);
     pto_worker_params_init(&below);
     params.chip_count = below.chip_count = 0;
@@ -229,9 +227,76 @@ static void nested_workers_can_be_watched(void **state)
     params.nested = nested;
     params.nested_count = 1;
     assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
+}
+
+static void nested_workers_can_be_watched(void **state)
+{
+    struct family f = { .child = 0 };
+
+    (void)state;
+    open_nested();
     assert_true(pto_watch_workers(look_at_family, &f) >= 2);
     assert_int_equal(f.roots, 1);
     assert_int_equal(f.nested, 1);
+    close_worker();
+}
+
+static const char nested_text[] = "#include <pto/worker.h>\n"
+                                  "int twice(struct pto_level *l, const struct pto_sub_call *c)\n"
+                                  "{\n"
+                                  "    struct pto_args args;\n"
+                                  "    for (int i = 0; i < 2; i++) {\n"
+                                  "        pto_args_init(&args);\n"
+                                  "        pto_add_inout(&args, &c->tensor[0]);\n"
+                                  "        pto_level_submit(l, c->scalar[0], 0, &args);\n"
+                                  "    }\n"
+                                  "    return 0;\n"
+                                  "}\n";
+
+static uint32_t count_text(const char *text, const char *wanted)
+{
+    uint32_t count = 0;
+
+    for (const char *at = text; (at = strstr(at, wanted)) != NULL; at++)
+        count++;
+    return count;
+}
+
+/* Two tasks of the root, and two of each below: in the same file, under other processes. */
+static void nested_workers_are_in_the_timeline(void **state)
+{
+    struct bytes object = compile(nested_text, "");
+    struct pto_worker_callable params;
+    struct one one = { .count = 1 };
+    char *text;
+
+    (void)state;
+    open_nested();
+    pto_worker_callable_init(&params);
+    params.kind = PTO_CHILD_SUB;
+    params.bytes = sub_object.at;
+    params.byte_count = sub_object.size;
+    params.symbol = "child";
+    params.is_below = true;
+    assert_int_equal(pto_worker_register(worker, &params, &one.scalar), PTO_OK);
+    params.kind = PTO_CHILD_WORKER;
+    params.bytes = object.at;
+    params.byte_count = object.size;
+    params.symbol = "twice";
+    params.is_below = false;
+    assert_int_equal(pto_worker_register(worker, &params, &one.callable), PTO_OK);
+    one.tensor[0] = numbers(make_numbers());
+    assert_int_equal(pto_worker_trace_begin(worker, PTO_TRACE_TIMES), PTO_OK);
+    run_well(submit_one, &one);
+    run_well(submit_one, &one);
+    text = written();
+    assert_int_equal(count_text(text, "\"cat\":\"task\",\"name\":\"twice\",\"pid\":3,"), 2);
+    assert_int_equal(count_text(text, "\"cat\":\"task\",\"name\":\"child\",\"pid\":20"), 4);
+    assert_int_equal(
+        count_text(text, "\"cat\":\"orchestration\",\"name\":\"orchestration\",\"pid\":200"), 2);
+    assert_true(count_text(text, "worker 1: SUB worker 1") >= 1);
+    free(text);
+    free(object.at);
     close_worker();
 }
 
@@ -259,6 +324,7 @@ int main(void)
         cmocka_unit_test(tells_of_a_child_that_died),
         cmocka_unit_test(can_be_watched),
         cmocka_unit_test(nested_workers_can_be_watched),
+        cmocka_unit_test(nested_workers_are_in_the_timeline),
     };
 
     alarm(HANG_SECONDS);
