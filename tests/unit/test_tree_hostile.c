@@ -171,21 +171,41 @@ static void a_worker_believes_no_child(void **state)
 
 /* ---- a hostile worker ---- */
 
+/* Often right in form, with bytes that lie somewhere else. */
 static void forge_load(struct forged *f, const struct tree *t)
 {
     struct wire_load *load = (void *)f->body;
 
     if (f->size != sizeof(*load) || pick(4) == 0)
         return;
-    f->head.value = pick(4) == 0 ? f->head.value : pick(TREE_CALLABLES);
-    load->addr = (uint64_t)(uintptr_t)t->base + (pick(4) == 0 ? pick_number() : pick(1 << 20));
-    load->bytes = pick(4) == 0 ? pick_number() : pick(1 << 16);
+    f->head.value = pick(TREE_CALLABLES);
+    load->addr = (uint64_t)(uintptr_t)t->base + (pick(2) == 0 ? pick_number() : pick(1 << 20));
+    load->bytes = pick(2) == 0 ? pick_number() : pick(1 << 16);
+}
+
+/* One of the kind that it may get, or anything. */
+static struct forged forge_for_child(const struct tree *t)
+{
+    static const uint32_t kinds[] = { RECORD_TASK,   RECORD_LOAD, RECORD_UNLOAD,
+                                      RECORD_REOPEN, RECORD_DONE, RECORD_KINDS };
+    uint32_t kind = pick(2) == 0 ? RECORD_LOAD : kinds[pick(sizeof(kinds) / sizeof(kinds[0]))];
+    struct forged f = forge(kind, kind == RECORD_LOAD ? sizeof(struct wire_load) : 0);
+
+    if (kind == RECORD_LOAD)
+        forge_load(&f, t);
+    if (kind == RECORD_TASK && pick(2) == 0) { /* one that it has, or not */
+        f.head.value = pick(3);
+        f.head.tensor_count = 0;
+        f.head.scalar_count = (uint16_t)(f.size / 8 % 16);
+        f.size = f.head.scalar_count * 8u;
+    }
+    if (f.head.value == TREE_COPY)
+        f.head.value = 0; /* a copy of anything anywhere is what it is told to do */
+    return f;
 }
 
 static void a_child_believes_no_worker(void **state)
 {
-    static const uint32_t kinds[] = { RECORD_TASK,   RECORD_LOAD, RECORD_UNLOAD,
-                                      RECORD_REOPEN, RECORD_DONE, RECORD_KINDS };
     struct one one = { .children = PTO_ON(1) };
 
     (void)state;
@@ -198,19 +218,8 @@ static void a_child_believes_no_worker(void **state)
 
         pthread_mutex_lock(&tree()->lock);
         for (uint32_t i = 0; i < 1 + pick(6); i++) {
-            uint32_t kind = kinds[pick(sizeof(kinds) / sizeof(kinds[0]))];
-            struct forged f = forge(kind, kind == RECORD_LOAD ? sizeof(struct wire_load) : 0);
+            struct forged f = forge_for_child(tree());
 
-            if (kind == RECORD_LOAD)
-                forge_load(&f, tree());
-            if (kind == RECORD_TASK && pick(2) == 0) { /* one that it has, or not */
-                f.head.value = pick(3);
-                f.head.tensor_count = 0;
-                f.head.scalar_count = (uint16_t)(f.size / 8 % 16);
-                f.size = f.head.scalar_count * 8u;
-            }
-            if (f.head.value == TREE_COPY)
-                f.head.value = 0; /* a copy of anything anywhere is what it is told to do */
             put(&c->out, &f);
         }
         bell_ring(&c->line->bell);

@@ -143,6 +143,17 @@ static struct pto_child_info child(uint32_t index)
     return info;
 }
 
+static void await_death(uint32_t index)
+{
+    uint64_t end = now_ns() + 60000 * MS;
+
+    while (child(index).state != PTO_CHILD_DEAD) {
+        if (now_ns() > end)
+            fail_msg("nobody noticed the death of a child for a minute");
+        nap_ns(MS / 10);
+    }
+}
+
 static void reopen(uint32_t index)
 {
     struct pto_error error;
@@ -221,6 +232,10 @@ static void callables_of_the_top_run_two_levels_down(void **state)
     assert_int_equal(run(orchestrate, &x), PTO_EINVAL); /* it is no longer there */
     x.add = register_as(add_artefact, PTO_CHILD_CHIP, NULL, true);
     assert_4a(&x, 99);
+    assert_int_equal(kill(child(NESTED).pid, SIGKILL), 0); /* its successor has the same numbers */
+    await_death(NESTED);
+    reopen(NESTED);
+    assert_4a(&x, 100);
     close_tree();
 }
 
