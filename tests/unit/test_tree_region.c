@@ -571,7 +571,7 @@ static void tasks_go_on_while_a_region_is_polled(void **state)
     int32_t value = 14;
 
     (void)state;
-    assert_int_equal(setenv("SIMPLER_SCHEDULER_TIMEOUT_MS", "400", 1), 0);
+    assert_int_equal(setenv("SIMPLER_SCHEDULER_TIMEOUT_MS", "700", 1), 0);
     pto_worker_params_init(&params);
     params.platform = "a2a3sim";
     params.chip_workers = 1; /* whoever builds has to run the tasks, too */
@@ -583,7 +583,7 @@ static void tasks_go_on_while_a_region_is_polled(void **state)
     assert_int_equal(
         pto_worker_region_wait(region, (struct pto_wait_for){ 64, PTO_COMPARE_GE, 10 }, 0, NULL),
         PTO_OK);
-    nap_ns(1200 * MS); /* nothing of the run moves meanwhile, and that is no stall */
+    nap_ns(1600 * MS); /* nothing of the run moves meanwhile, and that is no stall */
     assert_int_equal(pto_worker_region_write(region, 0, &value, sizeof(value)), PTO_OK);
     assert_int_equal(
         pto_worker_region_notify(region, (struct pto_signal_at){ 0, PTO_SIGNAL_ADD, 10 }), PTO_OK);
