@@ -39,35 +39,6 @@ static void assert_nothing_left(int descriptors)
     assert_int_equal(count_descriptors(), descriptors);
 }
 
-static struct pto_child_info child(uint32_t index)
-{
-    struct pto_child_info info;
-
-    pto_child_info_init(&info);
-    assert_int_equal(pto_worker_child(worker, index, &info), PTO_OK);
-    return info;
-}
-
-static void await_death(uint32_t index)
-{
-    uint64_t end = now_ns() + 60000 * MS;
-
-    while (child(index).state != PTO_CHILD_DEAD) {
-        if (now_ns() > end)
-            fail_msg("nobody noticed the death of a child for a minute");
-        nap_ns(MS / 10);
-    }
-}
-
-static void reopen(uint32_t index)
-{
-    struct pto_error error;
-
-    pto_error_init(&error);
-    if (pto_worker_reopen(worker, index, &error) < 0)
-        fail_msg("%s", error.text);
-}
-
 static void closing_leaves_nothing(void **state)
 {
     int descriptors = count_descriptors();

@@ -242,15 +242,6 @@ static int act(struct play *p, struct stage *s)
     return status;
 }
 
-static struct pto_child_info child(uint32_t index)
-{
-    struct pto_child_info info;
-
-    pto_child_info_init(&info);
-    (void)pto_worker_child(worker, index, &info);
-    return info;
-}
-
 /* Kills the one that only stopped, and opens the dead anew. */
 static void recover(struct play *p)
 {

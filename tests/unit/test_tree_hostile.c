@@ -36,15 +36,6 @@ static struct tree *tree(void)
     return t;
 }
 
-static struct pto_child_info child(uint32_t index)
-{
-    struct pto_child_info info;
-
-    pto_child_info_init(&info);
-    assert_int_equal(pto_worker_child(worker, index, &info), PTO_OK);
-    return info;
-}
-
 /* Until it is dead, and how it ended; -1: it lives. */
 static int end_of(uint32_t index, bool is_sure)
 {
@@ -59,15 +50,6 @@ static int end_of(uint32_t index, bool is_sure)
         nap_ns(MS / 10);
     }
     return tree()->child[index].end;
-}
-
-static void reopen(uint32_t index)
-{
-    struct pto_error error;
-
-    pto_error_init(&error);
-    if (pto_worker_reopen(worker, index, &error) < 0)
-        fail_msg("%s", error.text);
 }
 
 /* A number that is often a border of something. */

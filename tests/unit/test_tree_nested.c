@@ -117,50 +117,10 @@ static void close_tree(void)
 static uint64_t register_as(struct bytes bytes, enum pto_child_kind kind, const char *symbol,
                             bool is_below)
 {
-    struct pto_worker_callable params;
-    struct pto_error error;
-    uint64_t callable = 0;
+    struct pto_worker_callable params = callable_of(bytes, kind, symbol);
 
-    pto_error_init(&error);
-    pto_worker_callable_init(&params);
-    params.kind = kind;
-    params.bytes = bytes.at;
-    params.byte_count = bytes.size;
-    params.symbol = symbol;
     params.is_below = is_below;
-    params.error = &error;
-    if (pto_worker_register(worker, &params, &callable) < 0)
-        fail_msg("%s", error.text);
-    return callable;
-}
-
-static struct pto_child_info child(uint32_t index)
-{
-    struct pto_child_info info;
-
-    pto_child_info_init(&info);
-    assert_int_equal(pto_worker_child(worker, index, &info), PTO_OK);
-    return info;
-}
-
-static void await_death(uint32_t index)
-{
-    uint64_t end = now_ns() + 60000 * MS;
-
-    while (child(index).state != PTO_CHILD_DEAD) {
-        if (now_ns() > end)
-            fail_msg("nobody noticed the death of a child for a minute");
-        nap_ns(MS / 10);
-    }
-}
-
-static void reopen(uint32_t index)
-{
-    struct pto_error error;
-
-    pto_error_init(&error);
-    if (pto_worker_reopen(worker, index, &error) < 0)
-        fail_msg("%s", error.text);
+    return register_callable(params);
 }
 
 /* ---- add and subtract below, and a sum of both nested workers' results at the top ---- */

@@ -30,22 +30,11 @@ static void fill(int *to, int factor, int plus)
 static uint64_t register_named(struct bytes bytes, enum pto_child_kind kind, const char *symbol,
                                const char *name, uint64_t children)
 {
-    struct pto_worker_callable params;
-    struct pto_error error;
-    uint64_t callable = 0;
+    struct pto_worker_callable params = callable_of(bytes, kind, symbol);
 
-    pto_error_init(&error);
-    pto_worker_callable_init(&params);
-    params.kind = kind;
     params.name = name;
-    params.bytes = bytes.at;
-    params.byte_count = bytes.size;
-    params.symbol = symbol;
     params.children = children;
-    params.error = &error;
-    if (pto_worker_register(worker, &params, &callable) < 0)
-        fail_msg("%s", error.text);
-    return callable;
+    return register_callable(params);
 }
 
 static uint64_t register_chip(struct bytes bytes)

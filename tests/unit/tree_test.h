@@ -93,23 +93,65 @@ static inline void close_worker(void)
     assert_int_equal(pto_worker_close(worker), PTO_OK);
 }
 
-static inline uint64_t register_bytes(struct bytes bytes, enum pto_child_kind kind,
-                                      const char *symbol)
+static inline uint64_t register_callable(struct pto_worker_callable params)
 {
-    struct pto_worker_callable params;
     struct pto_error error;
     uint64_t callable = 0;
 
     pto_error_init(&error);
+    params.error = &error;
+    if (pto_worker_register(worker, &params, &callable) < 0)
+        fail_msg("%s", error.text);
+    return callable;
+}
+
+/* What to register, for all of its kind. */
+static inline struct pto_worker_callable callable_of(struct bytes bytes, enum pto_child_kind kind,
+                                                     const char *symbol)
+{
+    struct pto_worker_callable params;
+
     pto_worker_callable_init(&params);
     params.kind = kind;
     params.bytes = bytes.at;
     params.byte_count = bytes.size;
     params.symbol = symbol;
-    params.error = &error;
-    if (pto_worker_register(worker, &params, &callable) < 0)
+    return params;
+}
+
+static inline uint64_t register_bytes(struct bytes bytes, enum pto_child_kind kind,
+                                      const char *symbol)
+{
+    return register_callable(callable_of(bytes, kind, symbol));
+}
+
+static inline struct pto_child_info child(uint32_t index)
+{
+    struct pto_child_info info;
+
+    pto_child_info_init(&info);
+    assert_int_equal(pto_worker_child(worker, index, &info), PTO_OK);
+    return info;
+}
+
+static inline void await_death(uint32_t index)
+{
+    uint64_t end = now_ns() + 60000 * MS;
+
+    while (child(index).state != PTO_CHILD_DEAD) {
+        if (now_ns() > end)
+            fail_msg("nobody noticed the death of a child for a minute");
+        nap_ns(MS / 10);
+    }
+}
+
+static inline void reopen(uint32_t index)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    if (pto_worker_reopen(worker, index, &error) < 0)
         fail_msg("%s", error.text);
-    return callable;
 }
 
 static inline uint64_t register_sub(const char *symbol)
