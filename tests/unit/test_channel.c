@@ -231,7 +231,7 @@ static void *write_and_take_back(void *context)
 
 static void a_record_has_one_owner(void **state)
 {
-    uint64_t taken = 0, end = now_ns() + 60000 * MS;
+    uint64_t taken = 0, end = now_ns() + 60000 * MS, last = 0;
     pthread_t thread;
 
     (void)state;
@@ -239,10 +239,12 @@ static void a_record_has_one_owner(void **state)
     reader.has_claims = true;
     assert_int_equal(pthread_create(&thread, NULL, write_and_take_back, &taken), 0);
     do {
-        if (channel_read(&reader, &record) == CHANNEL_RECORD)
-            __atomic_fetch_add(&had[record.head.key], 1, __ATOMIC_RELAXED);
+        if (channel_read(&reader, &record) == CHANNEL_RECORD) {
+            last = record.head.key;
+            __atomic_fetch_add(&had[last], 1, __ATOMIC_RELAXED);
+        }
         assert_true(now_ns() < end);
-    } while (record.head.key != CLAIMED - 1); /* which nobody takes back */
+    } while (last != CLAIMED - 1); /* which nobody takes back */
     pthread_join(thread, NULL);
     assert_nothing_unexpected();
     for (uint64_t i = 0; i < CLAIMED; i++)
