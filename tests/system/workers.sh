@@ -12,16 +12,17 @@ cp -r examples/reduce "$scene"
 sed -i "1i #include <unistd.h>" "$scene/total.c"
 sed -i "s|^    return PTO_OK|    while (access(\"$work/go\", F_OK) != 0)\n        usleep(1000);\n&|" "$scene/total.c"
 
-until_shown() { # phrase
-    for ((i = 0; i < 600; i++)); do
-        "$pto" info --workers >"$work/out" 2>&1 || fail "$(cat "$work/out")"
-        if grep -qE -- "$1" "$work/out"; then return; fi
-        sleep 0.05
-    done
-    fail "never '$1' in: $(cat "$work/out")"
-}
+all() { cat "$work/out"; }
 # The lines of our worker: others of this user may be there.
 ours() { sed -n "/: .*run ${scene//\//\\/}/,/^process/p" "$work/out"; }
+until_shown() { # all|ours phrase
+    for ((i = 0; i < 600; i++)); do
+        "$pto" info --workers >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+        if "$1" | grep -qE -- "$2"; then return; fi
+        sleep 0.05
+    done
+    fail "never '$2' in: $(cat "$work/out")"
+}
 json() { # expression about `w`, our worker
     "$pto" info --workers --json >"$work/json" || fail "no JSON"
     python3 - "$work/json" "$scene" "$1" <<'PY' || fail "not so: $1: $(cat "$work/json")"
@@ -34,7 +35,7 @@ PY
 }
 
 "$pto" run "$scene" --platform a2a3sim --mode stream >"$work/run" 2>&1 &
-until_shown "sub .* running total for "
+until_shown ours "sub .* running total for "
 ours >"$work/ours"
 grep -q "^process [0-9]*, level 3, a2a3sim: .*run $scene" "$work/ours" || fail "$(cat "$work/out")"
 [ "$(grep -c "chip   process [0-9]* *1 task done, idle" "$work/ours")" = 2 ] || fail "$(cat "$work/ours")"
@@ -50,7 +51,7 @@ for text in b"", b"x" * 9, bytes(range(256)) * 400, struct.pack("<QIIIIi", 0x313
     os.write(os.memfd_create("pto-worker"), text)
 time.sleep(300)' &
 decoy=$!
-until_shown "^process $decoy, a worker of another version"
+until_shown all "^process $decoy, a worker of another version"
 [ "$(grep -c "process $decoy" "$work/out")" = 1 ] || fail "$(cat "$work/out")"
 kill $decoy
 wait $decoy 2>/dev/null || true
@@ -58,7 +59,7 @@ echo "ok    memory of something else"
 
 pid=$(awk '/chip/ { print $4; exit }' "$work/ours")
 kill -9 "$pid"
-until_shown "chip   process $pid *1 task done, dead"
+until_shown ours "chip   process $pid *1 task done, dead"
 json '[c["state"] for c in w["children"]] == ["dead", "idle", "running"]'
 touch "$work/go"
 wait $! || true
