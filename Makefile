@@ -292,7 +292,7 @@ $(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(CHILD) $(LINES) $(GUARD)
 		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
 
 # Benchmarks and larger tests bring rules of their own.
-include $(wildcard bench/rules.mk tests/*/rules.mk)
+include $(wildcard bench/rules.mk python/rules.mk tests/*/rules.mk)
 
 run: ## install what is missing, build, and run an example scene on every simulated chip
 	@tools/setup.sh base

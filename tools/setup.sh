@@ -45,6 +45,15 @@ if [ "$level" = test ]; then
     has python3 || need python3
     has patch || need patch
     has taskset || need util-linux
+    # For Debian's own interpreter, whichever python3 comes first in the path.
+    [ -x /usr/bin/python3 ] || need python3
+    set -- /usr/include/python3.*/Python.h
+    [ -e "$1" ] || need python3-dev
+    for module in numpy torch pytest pip; do
+        [ -d "/usr/lib/python3/dist-packages/$module" ] || need "python3-$module"
+    done
+    set -- /usr/lib/python3.*/ensurepip
+    [ -e "$1" ] || need python3-venv
 fi
 
 if [ "$level" = bench ]; then

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Exceptions: a class for each kind of failure, with what the runtime says as text and fields. */
+#include "py_ext.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const char error_doc[] =
+    "What the runtime says when a call or a run fails. `str()` is its sentence, unchanged.\n\n"
+    "status    the number, such as -204\n"
+    "name      its name, such as 'ETIMEOUT'\n"
+    "text      the sentence\n"
+    "task      raw id of the task; None: no task is involved\n"
+    "kernel    its kernel; None: none\n"
+    "argument  index of the argument; None: none\n"
+    "site      (file, line) of the submit; None: not known\n"
+    "rank      of the communicator; None: none is involved\n"
+    "level     of the machine; 2: one chip\n"
+    "path      places on the way from a worker of level 3 to the error; () at level 2";
+
+/* Which class a status has; any other is pto.Error itself. */
+static const struct {
+    int status;
+    enum ext_error_class class;
+} classes[] = {
+    { PTO_EINVAL, EXT_InvalidArgument }, { PTO_EARGS, EXT_InvalidArgument },
+    { PTO_EGRAPH, EXT_InvalidArgument }, { PTO_ETIMEOUT, EXT_Timeout },
+    { PTO_ESTALL, EXT_Timeout },         { PTO_ETENSOR_WAIT, EXT_Timeout },
+    { PTO_ENOMEM, EXT_OutOfMemory },     { PTO_EHEAP, EXT_OutOfMemory },
+    { PTO_ECANCELED, EXT_Canceled },     { PTO_EPEER, EXT_PeerGone },
+    { PTO_EBUILD, EXT_BuildError },      { PTO_ECRASH, EXT_Crash },
+    { PTO_ENOSUP, EXT_Unsupported },
+};
+
+static int add_class(PyObject *module, const char *name, const char *doc, PyObject *bases,
+                     PyObject *fields, PyObject **class_out)
+{
+    char full[64];
+
+    snprintf(full, sizeof(full), "pto.%s", name);
+    *class_out = PyErr_NewExceptionWithDoc(full, doc, bases, fields);
+    return *class_out == NULL ? -1 : PyModule_AddObjectRef(module, name, *class_out);
+}
+
+int ext_error_init(PyObject *module, struct ext_state *state)
+{
+    static const struct {
+        const char *name;
+        const char *doc;
+    } row[] = {
+#define X(name, base, text) { #name, text },
+        EXT_ERROR_MAP(X)
+#undef X
+    };
+    PyObject *base[] = {
+#define X(name, base, text) base,
+        EXT_ERROR_MAP(X)
+#undef X
+    };
+    PyObject *fields =
+        Py_BuildValue("{s:i,s:s,s:s,s:O,s:O,s:O,s:O,s:O,s:i,s:()}", "status", 0, "name", "", "text",
+                      "", "task", Py_None, "kernel", Py_None, "argument", Py_None, "site", Py_None,
+                      "rank", Py_None, "level", 2, "path");
+    int status =
+        fields == NULL ? -1 : add_class(module, "Error", error_doc, NULL, fields, &state->error);
+
+    Py_XDECREF(fields);
+    for (int i = 0; status == 0 && i < EXT_ERROR_CLASSES; i++) {
+        PyObject *bases = base[i] != NULL ? PyTuple_Pack(2, state->error, base[i])
+                                          : PyTuple_Pack(1, state->error);
+
+        status = bases == NULL ? -1
+                               : add_class(module, row[i].name, row[i].doc, bases, NULL,
+                                           &state->error_class[i]);
+        Py_XDECREF(bases);
+    }
+    return status;
+}
+
+static const char *status_name(int status)
+{
+    switch (status) {
+#define X(name, value, text) \
+    case PTO_##name:         \
+        return #name;
+        PTO_STATUS_MAP(X)
+#undef X
+    default:
+        return "";
+    }
+}
+
+static PyObject *class_of(const struct ext_state *state, int status)
+{
+    for (size_t i = 0; i < sizeof(classes) / sizeof(classes[0]); i++)
+        if (classes[i].status == status)
+            return state->error_class[classes[i].class];
+    return state->error;
+}
+
+/* Steals the value. */
+static int set_field(PyObject *exception, const char *name, PyObject *value)
+{
+    int status = value == NULL ? -1 : PyObject_SetAttrString(exception, name, value);
+
+    Py_XDECREF(value);
+    return status;
+}
+
+static PyObject *text_of(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+}
+
+static PyObject *number_or_none(int32_t value)
+{
+    return value < 0 ? Py_NewRef(Py_None) : PyLong_FromLong(value);
+}
+
+static int set_fields(PyObject *exception, const struct pto_error *error)
+{
+    PyObject *task = pto_task_id_is_valid(error->task)
+                         ? PyLong_FromUnsignedLongLong(error->task.raw)
+                         : Py_NewRef(Py_None);
+    PyObject *site = error->site.file != NULL
+                         ? Py_BuildValue("(si)", error->site.file, (int)error->site.line)
+                         : Py_NewRef(Py_None);
+
+    if (set_field(exception, "task", task) < 0) {
+        Py_XDECREF(site);
+        return -1;
+    }
+    return set_field(exception, "site", site) < 0 ||
+                   set_field(exception, "kernel", number_or_none(error->kernel)) < 0 ||
+                   set_field(exception, "argument", number_or_none(error->argument)) < 0 ||
+                   set_field(exception, "rank", number_or_none(error->rank)) < 0 ||
+                   set_field(exception, "level", PyLong_FromUnsignedLong(error->level)) < 0
+               ? -1
+               : 0;
+}
+
+PyObject *ext_exception(struct ext_state *state, int status, const struct pto_error *error)
+{
+    PyObject *text =
+        text_of(error != NULL && error->text[0] != '\0' ? error->text : pto_strerror(status));
+    PyObject *exception =
+        text == NULL ? NULL : PyObject_CallFunctionObjArgs(class_of(state, status), text, NULL);
+
+    if (exception != NULL &&
+        (PyObject_SetAttrString(exception, "text", text) < 0 ||
+         set_field(exception, "status", PyLong_FromLong(status)) < 0 ||
+         set_field(exception, "name", PyUnicode_FromString(status_name(status))) < 0 ||
+         (error != NULL && set_fields(exception, error) < 0)))
+        Py_CLEAR(exception);
+    Py_XDECREF(text);
+    return exception;
+}
+
+PyObject *ext_raise(struct ext_state *state, int status, const struct pto_error *error)
+{
+    PyObject *exception = ext_exception(state, status, error);
+
+    if (exception != NULL) {
+        PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+        Py_DECREF(exception);
+    }
+    return NULL;
+}
+
+PyObject *ext_raise_text(struct ext_state *state, int status, const char *format, ...)
+{
+    struct pto_error error;
+    va_list args;
+
+    pto_error_init(&error);
+    va_start(args, format);
+    vsnprintf(error.text, sizeof(error.text), format, args);
+    va_end(args);
+    return ext_raise(state, status, &error);
+}

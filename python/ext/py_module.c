@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The module pto._pto itself: its state and its types. */
+#include "py_ext.h"
+
+static int module_exec(PyObject *module);
+static int module_traverse(PyObject *module, visitproc visit, void *arg);
+static int module_clear(PyObject *module);
+static void module_free(void *module);
+static PyObject *module_strerror(PyObject *module, PyObject *status);
+static PyObject *module_stuck_threads(PyObject *module, PyObject *ignored);
+static PyObject *module_platforms(PyObject *module, PyObject *ignored);
+
+static PyMethodDef module_methods[] = {
+    { "strerror", module_strerror, METH_O,
+      "strerror(status)\n--\n\nDescribes a status in a few words." },
+    { "stuck_threads", module_stuck_threads, METH_NOARGS,
+      "stuck_threads()\n--\n\nCounts the threads inside kernels that no run waits for any "
+      "longer." },
+    { "platforms", module_platforms, METH_NOARGS,
+      "platforms()\n--\n\nLists the platforms, each as a dict; the first one is the default. "
+      "`missing`\n"
+      "says why one cannot be opened by this version, or is None." },
+    { NULL, NULL, 0, NULL }
+};
+
+static PyModuleDef_Slot module_slots[] = { { Py_mod_exec, (void *)module_exec }, { 0, NULL } };
+
+static struct PyModuleDef module_def = {
+    .m_base = PyModuleDef_HEAD_INIT,
+    .m_name = "pto._pto",
+    .m_doc = "The runtime's C interface for Python; use the package pto.",
+    .m_size = sizeof(struct ext_state),
+    .m_methods = module_methods,
+    .m_slots = module_slots,
+    .m_traverse = module_traverse,
+    .m_clear = module_clear,
+    .m_free = module_free,
+};
+
+__attribute__((visibility("default"))) PyObject *PyInit__pto(void);
+
+PyObject *PyInit__pto(void)
+{
+    return PyModuleDef_Init(&module_def);
+}
+
+struct ext_state *ext_state_of(PyTypeObject *type)
+{
+    /* A class that Python code derives has no module state of its own. */
+    while (type != NULL) {
+        struct ext_state *state = PyType_GetModuleState(type);
+
+        if (state != NULL)
+            return state;
+        PyErr_Clear();
+        type = PyType_GetSlot(type, Py_tp_base);
+    }
+    return NULL;
+}
+
+int ext_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_out)
+{
+    PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);
+
+    if (type == NULL)
+        return -1;
+    *type_out = (PyTypeObject *)type;
+    return PyModule_AddType(module, *type_out);
+}
+
+static int intern_names(struct ext_state *state)
+{
+#define X(variable, text)                                     \
+    state->names.variable = PyUnicode_InternFromString(text); \
+    if (state->names.variable == NULL)                        \
+        return -1;
+    EXT_NAME_MAP(X)
+#undef X
+    return 0;
+}
+
+static int module_exec(PyObject *module)
+{
+    struct ext_state *state = PyModule_GetState(module);
+
+    if (intern_names(state) < 0 || ext_error_init(module, state) < 0 ||
+        ext_dtype_init(module, state) < 0 || ext_tensor_init(module, state) < 0 ||
+        ext_args_init_types(module, state) < 0 || ext_callable_init(module, state) < 0 ||
+        ext_report_init(module, state) < 0 || ext_device_init(module, state) < 0)
+        return -1;
+    return PyModule_AddStringConstant(module, "__version__", pto_version());
+}
+
+/* Calls a function for every reference of the state. */
+#define FOR_EACH_REFERENCE(state, DO)                  \
+    do {                                               \
+        DO((state)->error);                            \
+        for (int i_ = 0; i_ < EXT_ERROR_CLASSES; i_++) \
+            DO((state)->error_class[i_]);              \
+        for (int i_ = 0; i_ < PTO_DTYPE_COUNT; i_++)   \
+            DO((state)->dtype[i_]);                    \
+        DO((state)->dtype_type);                       \
+        DO((state)->tensor_type);                      \
+        DO((state)->argument_type);                    \
+        DO((state)->callable_type);                    \
+        DO((state)->device_type);                      \
+        DO((state)->report_type);                      \
+        DO((state)->exchange);                         \
+        DO((state)->max_version);                      \
+    } while (0)
+
+static int module_traverse(PyObject *module, visitproc visit, void *arg)
+{
+    struct ext_state *state = PyModule_GetState(module);
+
+    if (state != NULL)
+        FOR_EACH_REFERENCE(state, Py_VISIT);
+    return 0;
+}
+
+static int module_clear(PyObject *module)
+{
+    struct ext_state *state = PyModule_GetState(module);
+
+    if (state == NULL)
+        return 0;
+    FOR_EACH_REFERENCE(state, Py_CLEAR);
+#define X(variable, text) Py_CLEAR(state->names.variable);
+    EXT_NAME_MAP(X)
+#undef X
+    return 0;
+}
+
+static void module_free(void *module)
+{
+    (void)module_clear(module);
+}
+
+static PyObject *module_strerror(PyObject *module, PyObject *status)
+{
+    long value = PyLong_AsLong(status);
+
+    (void)module;
+    if (value == -1 && PyErr_Occurred())
+        return NULL;
+    return PyUnicode_FromString(pto_strerror((int)value));
+}
+
+static PyObject *module_stuck_threads(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    return PyLong_FromUnsignedLong(pto_stuck_threads());
+}
+
+static PyObject *module_platforms(PyObject *module, PyObject *ignored)
+{
+    PyObject *list = PyList_New(0);
+    const struct pto_platform *p;
+
+    (void)module;
+    (void)ignored;
+    for (uint32_t i = 0; list != NULL && (p = pto_platform_at(i)) != NULL; i++) {
+        PyObject *row = Py_BuildValue(
+            "{s:s,s:s,s:s,s:N,s:z,s:I,s:I}", "name", p->name, "generation", p->generation,
+            "backend", p->backend, "is_simulated", PyBool_FromLong(p->is_simulated), "missing",
+            p->missing, "clusters", p->clusters, "clusters_max", p->clusters_max);
+
+        if (row == NULL || PyList_Append(list, row) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}

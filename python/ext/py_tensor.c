@@ -1,0 +1,1006 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * pto.Tensor: a descriptor, and what keeps its memory alive. It is made without a copy from
+ * whatever has DLPack or the buffer protocol, and goes out the same ways.
+ */
+#include "py_ext.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tensor {
+    PyObject_HEAD struct ext_state *state;
+    struct ext_hold hold;
+    bool is_readonly;
+    /* For whoever has its buffer. */
+    Py_ssize_t shape[PTO_MAX_DIMS];
+    Py_ssize_t strides[PTO_MAX_DIMS];
+    unsigned char bytes[sizeof(struct pto_tensor)]; /* Python's objects are aligned to 16 bytes */
+};
+
+/* A tensor on its way in, in whatever form it comes. */
+struct form {
+    void *data;
+    int dtype;
+    int ndim;
+    Py_ssize_t itemsize;
+    const int64_t *shape;
+    const int64_t *strides; /* in units of `unit` bytes; NULL: row-major */
+    Py_ssize_t unit;
+};
+
+static struct pto_tensor tensor_of(PyObject *self)
+{
+    struct pto_tensor tensor;
+
+    memcpy(&tensor, ((struct tensor *)self)->bytes, sizeof(tensor));
+    return tensor;
+}
+
+/* ---- taking ---- */
+
+static int refuse(struct ext_state *state, PyObject *object, const char *why)
+{
+    PyObject *name = PyObject_GetAttr((PyObject *)Py_TYPE(object), state->names.type_name);
+    const char *text = name == NULL ? NULL : PyUnicode_AsUTF8AndSize(name, NULL);
+
+    if (text != NULL)
+        (void)ext_raise_text(state, PTO_EINVAL, "%.100s cannot be a tensor: %s", text, why);
+    Py_XDECREF(name);
+    return -1;
+}
+
+/* The reason why a form is no tensor; NULL: it is one. */
+static const char *describe(const struct form *form, struct pto_tensor *out)
+{
+    int ndims = form->ndim == 0 ? 1 : form->ndim; /* a single element is a tensor of one */
+    uint64_t expected = 1;
+
+    if (form->ndim > PTO_MAX_DIMS)
+        return "it has more than 5 dimensions; reshape it";
+    memset(out, 0, sizeof(*out));
+    out->addr = (uint64_t)(uintptr_t)form->data;
+    out->owner = pto_task_id_invalid();
+    out->dtype = (uint8_t)form->dtype;
+    out->ndims = (uint32_t)ndims;
+    for (int d = ndims; d-- > 0;) {
+        int64_t size = form->ndim == 0 ? 1 : form->shape[d];
+        int64_t stride = (int64_t)expected;
+
+        if (size < 0 || size > UINT32_MAX)
+            return "a dimension has more than 4294967295 elements; divide it";
+        if (form->strides != NULL && form->ndim != 0 && size > 1) {
+            if (form->strides[d] % (form->itemsize / form->unit) != 0)
+                return "a stride is no multiple of its elements; copy it";
+            stride = form->strides[d] / (form->itemsize / form->unit);
+        }
+        if (stride < 0)
+            return "a stride is negative, and elements may only follow each other upwards; copy it";
+        if (stride == 0 && size > 1)
+            return "a stride is 0: it is one element that is shown many times; copy it";
+        if (stride > UINT32_MAX)
+            return "a stride is more than 4294967295 elements; copy it";
+        out->shapes[d] = (uint32_t)size;
+        out->strides[d] = stride > 0 ? (uint32_t)stride : 1;
+        expected = expected * (uint64_t)(size != 0 ? size : 1);
+    }
+    pto_tensor_update(out);
+    out->size = out->extent * pto_dtype_size(out->dtype);
+    return NULL;
+}
+
+/* Uses the type that the caller asked for, if its elements are as large. */
+static const char *choose_dtype(struct form *form, int asked)
+{
+    if (asked >= 0 && pto_dtype_size((uint32_t)asked) != (uint32_t)form->itemsize)
+        return "its elements are not as large as those of the data type that was asked for";
+    if (asked >= 0)
+        form->dtype = asked;
+    return form->dtype < 0
+               ? "the runtime has no data type like that of its elements; convert it, or give "
+                 "`dtype` to use its bits"
+               : NULL;
+}
+
+static const char *take_dlpack(const struct dlpack_tensor *from, int asked, struct pto_tensor *out)
+{
+    enum { CUDA_HOST = 3, ROCM_HOST = 11 }; /* memory of this machine that a chip can reach */
+    struct form form = {
+        .data = (char *)from->data + from->byte_offset,
+        .dtype = ext_dtype_from_dlpack(from->dtype),
+        .ndim = from->ndim,
+        .itemsize = ((Py_ssize_t)from->dtype.bits * from->dtype.lanes + 7) / 8,
+        .shape = from->shape,
+        .strides = from->strides,
+    };
+    const char *why;
+
+    form.unit = form.itemsize;
+    if (from->device.type != DLPACK_CPU && from->device.type != CUDA_HOST &&
+        from->device.type != ROCM_HOST)
+        return "it is not in the memory of this machine; copy it there first";
+    if (from->dtype.bits * from->dtype.lanes % 8 != 0)
+        return "several of its elements share a byte; unpack it";
+    why = choose_dtype(&form, asked);
+    return why != NULL ? why : describe(&form, out);
+}
+
+static int take_versioned(struct ext_state *state, PyObject *object, struct dlpack_versioned *from,
+                          int dtype, struct ext_tensor *out)
+{
+    const char *why;
+
+    if (from->version.major != DLPACK_MAJOR)
+        why = "its library speaks another version of DLPack";
+    else
+        why = take_dlpack(&from->tensor, dtype, &out->tensor);
+    out->hold.kind = EXT_HOLD_VERSIONED;
+    out->hold.versioned = from;
+    out->is_readonly = why == NULL && (from->flags & DLPACK_READ_ONLY) != 0;
+    if (why == NULL)
+        return 0;
+    ext_hold_release(&out->hold);
+    return refuse(state, object, why);
+}
+
+static int take_capsule(struct ext_state *state, PyObject *object, PyObject *capsule, int dtype,
+                        struct ext_tensor *out)
+{
+    const char *why;
+
+    if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
+        struct dlpack_versioned *versioned = PyCapsule_GetPointer(capsule, "dltensor_versioned");
+
+        if (PyCapsule_SetName(capsule, "used_dltensor_versioned") < 0)
+            return -1;
+        return take_versioned(state, object, versioned, dtype, out);
+    }
+    out->hold.managed = PyCapsule_GetPointer(capsule, "dltensor");
+    if (out->hold.managed == NULL || PyCapsule_SetName(capsule, "used_dltensor") < 0)
+        return -1;
+    out->hold.kind = EXT_HOLD_MANAGED;
+    out->is_readonly = false;
+    why = take_dlpack(&out->hold.managed->tensor, dtype, &out->tensor);
+    if (why == NULL)
+        return 0;
+    ext_hold_release(&out->hold);
+    return refuse(state, object, why);
+}
+
+/* What is known of a type: a capsule with its functions; True: __dlpack__ takes a version; False: it does not. */
+static PyObject *exchange_of(struct ext_state *state, PyTypeObject *type)
+{
+    PyObject *known = PyDict_GetItemWithError(state->exchange, (PyObject *)type);
+    PyObject *found;
+
+    if (known != NULL || PyErr_Occurred())
+        return known;
+    found = PyObject_GetAttr((PyObject *)type, state->names.exchange_api);
+    if (found == NULL || !PyCapsule_IsValid(found, "dlpack_exchange_api")) {
+        PyErr_Clear();
+        Py_XDECREF(found);
+        found = Py_NewRef(Py_True);
+    }
+    if (PyDict_Size(state->exchange) >= 64)
+        PyDict_Clear(state->exchange); /* so that classes that were made in passing can go */
+    if (PyDict_SetItem(state->exchange, (PyObject *)type, found) < 0) {
+        Py_DECREF(found);
+        return NULL;
+    }
+    Py_DECREF(found); /* the dict has it */
+    return found;
+}
+
+static const struct dlpack_exchange *functions_of(PyObject *capsule)
+{
+    const struct dlpack_exchange *functions = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+
+    while (functions != NULL && functions->version.major > DLPACK_MAJOR)
+        functions = functions->previous;
+    return functions != NULL && functions->version.major == DLPACK_MAJOR &&
+                   functions->from_object != NULL
+               ? functions
+               : NULL;
+}
+
+/* By __dlpack__. */
+static int take_by_method(struct ext_state *state, PyObject *object, PyObject *exchange, int dtype,
+                          struct ext_tensor *out)
+{
+    PyObject *method = PyObject_GetAttr(object, state->names.dlpack);
+    PyObject *none = PyTuple_New(0);
+    PyObject *capsule = NULL;
+    int status = -1;
+
+    if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        (void)refuse(state, object, "it has neither DLPack (__dlpack__) nor the buffer protocol");
+    } else if (method != NULL && none != NULL) {
+        if (exchange == Py_True) {
+            capsule = PyObject_Call(method, none, state->max_version);
+            if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
+                PyErr_Clear(); /* older than versions */
+                if (PyDict_SetItem(state->exchange, (PyObject *)Py_TYPE(object), Py_False) == 0)
+                    capsule = PyObject_CallNoArgs(method);
+            }
+        } else {
+            capsule = PyObject_CallNoArgs(method);
+        }
+        if (capsule != NULL)
+            status = take_capsule(state, object, capsule, dtype, out);
+    }
+    Py_XDECREF(capsule);
+    Py_XDECREF(none);
+    Py_XDECREF(method);
+    return status;
+}
+
+static int take_buffer(struct ext_state *state, PyObject *object, int dtype, struct ext_tensor *out)
+{
+    Py_buffer *view = &out->hold.buffer;
+    int64_t shape[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
+    struct form form = { .shape = shape, .strides = strides, .unit = 1 };
+    const char *why = NULL;
+
+    if (PyObject_GetBuffer(object, view, PyBUF_RECORDS_RO) < 0)
+        return -1;
+    out->hold.kind = EXT_HOLD_BUFFER;
+    out->is_readonly = view->readonly;
+    form.data = view->buf;
+    form.ndim = view->ndim;
+    form.itemsize = view->itemsize;
+    form.dtype = ext_dtype_from_format(view->format, view->itemsize);
+    if (view->ndim > PTO_MAX_DIMS)
+        why = "it has more than 5 dimensions; reshape it";
+    else if (view->itemsize == 0)
+        why = "its elements have no bytes";
+    for (int d = 0; why == NULL && d < view->ndim; d++) {
+        shape[d] = view->shape[d];
+        strides[d] = view->strides[d];
+    }
+    if (why == NULL)
+        why = choose_dtype(&form, dtype);
+    if (why == NULL)
+        why = describe(&form, &out->tensor);
+    if (why == NULL)
+        return 0;
+    ext_hold_release(&out->hold);
+    return refuse(state, object, why);
+}
+
+int ext_tensor_take(struct ext_state *state, PyObject *object, int dtype, struct ext_tensor *out)
+{
+    PyObject *exchange;
+
+    out->hold.kind = EXT_HOLD_NOTHING;
+    if (Py_IS_TYPE(object, state->tensor_type) ||
+        PyType_IsSubtype(Py_TYPE(object), state->tensor_type)) {
+        memcpy(&out->tensor, ((struct tensor *)object)->bytes, sizeof(out->tensor));
+        if (dtype >= 0 && pto_dtype_size((uint32_t)dtype) != pto_dtype_size(out->tensor.dtype))
+            return refuse(
+                state, object,
+                "its elements are not as large as those of the data type that was asked for");
+        if (dtype >= 0)
+            out->tensor.dtype = (uint8_t)dtype;
+        out->hold.kind = EXT_HOLD_OBJECT;
+        out->hold.object = Py_NewRef(object);
+        out->is_readonly = ((struct tensor *)object)->is_readonly;
+        return 0;
+    }
+    exchange = exchange_of(state, Py_TYPE(object));
+    if (exchange == NULL)
+        return -1;
+    if (PyCapsule_CheckExact(exchange)) {
+        const struct dlpack_exchange *functions = functions_of(exchange);
+        struct dlpack_versioned *versioned;
+
+        if (functions != NULL)
+            return functions->from_object(object, &versioned) != 0
+                       ? -1
+                       : take_versioned(state, object, versioned, dtype, out);
+        PyErr_Clear();
+    }
+    if (PyObject_CheckBuffer(object))
+        return take_buffer(state, object, dtype, out);
+    return take_by_method(state, object, exchange, dtype, out);
+}
+
+void ext_hold_release(struct ext_hold *hold)
+{
+    switch (hold->kind) {
+    case EXT_HOLD_OBJECT:
+        Py_CLEAR(hold->object);
+        break;
+    case EXT_HOLD_BUFFER:
+        PyBuffer_Release(&hold->buffer);
+        break;
+    case EXT_HOLD_MANAGED:
+        if (hold->managed->deleter != NULL)
+            hold->managed->deleter(hold->managed);
+        break;
+    case EXT_HOLD_VERSIONED:
+        if (hold->versioned->deleter != NULL)
+            hold->versioned->deleter(hold->versioned);
+        break;
+    case EXT_HOLD_NOTHING:
+        break;
+    }
+    hold->kind = EXT_HOLD_NOTHING;
+}
+
+/* ---- making ---- */
+
+static struct tensor *allocate(struct ext_state *state, PyTypeObject *type,
+                               const struct pto_tensor *tensor)
+{
+    struct tensor *self = (struct tensor *)PyType_GenericAlloc(type, 0);
+
+    if (self == NULL)
+        return NULL;
+    self->state = state;
+    memcpy(self->bytes, tensor, sizeof(*tensor));
+    for (uint32_t d = 0; d < tensor->ndims; d++) {
+        self->shape[d] = tensor->shapes[d];
+        self->strides[d] = (Py_ssize_t)tensor->strides[d] * pto_dtype_size(tensor->dtype);
+    }
+    return self;
+}
+
+PyObject *ext_tensor_new(struct ext_state *state, const struct pto_tensor *tensor, PyObject *owner,
+                         bool is_readonly)
+{
+    struct tensor *self = allocate(state, state->tensor_type, tensor);
+
+    if (self == NULL)
+        return NULL;
+    self->is_readonly = is_readonly;
+    if (owner != NULL) {
+        self->hold.kind = EXT_HOLD_OBJECT;
+        self->hold.object = Py_NewRef(owner);
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "object", "dtype", NULL };
+    struct ext_state *state = ext_state_of(type);
+    PyObject *object, *dtype = Py_None;
+    struct ext_tensor taken;
+    struct tensor *self;
+    int code = -1;
+
+    if (state == NULL ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "O|O:Tensor", names, &object, &dtype))
+        return NULL;
+    if (dtype != Py_None && (code = ext_dtype_code(state, dtype)) < 0)
+        return NULL;
+    if (ext_tensor_take(state, object, code, &taken) < 0)
+        return NULL;
+    self = allocate(state, type, &taken.tensor);
+    if (self == NULL) {
+        ext_hold_release(&taken.hold);
+        return NULL;
+    }
+    self->hold = taken.hold;
+    self->is_readonly = taken.is_readonly;
+    return (PyObject *)self;
+}
+
+static int tensor_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct ext_hold *hold = &((struct tensor *)self)->hold;
+
+    Py_VISIT(Py_TYPE(self));
+    if (hold->kind == EXT_HOLD_OBJECT)
+        Py_VISIT(hold->object);
+    return 0;
+}
+
+static int tensor_clear(PyObject *self)
+{
+    struct ext_hold *hold = &((struct tensor *)self)->hold;
+
+    if (hold->kind == EXT_HOLD_OBJECT)
+        ext_hold_release(hold);
+    return 0;
+}
+
+static void tensor_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    ext_hold_release(&((struct tensor *)self)->hold);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* ---- looking ---- */
+
+static PyObject *numbers(const uint32_t *values, uint32_t count)
+{
+    PyObject *tuple = PyTuple_New((Py_ssize_t)count);
+
+    for (uint32_t i = 0; tuple != NULL && i < count; i++) {
+        PyObject *value = PyLong_FromUnsignedLong(values[i]);
+
+        if (value == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, value) < 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+static PyObject *get_shape(PyObject *self, void *ignored)
+{
+    struct pto_tensor tensor = tensor_of(self);
+
+    (void)ignored;
+    return numbers(tensor.shapes, tensor.ndims);
+}
+
+static PyObject *get_strides(PyObject *self, void *ignored)
+{
+    struct pto_tensor tensor = tensor_of(self);
+
+    (void)ignored;
+    return numbers(tensor.strides, tensor.ndims);
+}
+
+static PyObject *get_dtype(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(((struct tensor *)self)->state->dtype[tensor_of(self).dtype]);
+}
+
+static PyObject *get_ndim(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromUnsignedLong(tensor_of(self).ndims);
+}
+
+static PyObject *get_size(PyObject *self, void *ignored)
+{
+    struct pto_tensor tensor = tensor_of(self);
+
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(pto_tensor_numel(&tensor));
+}
+
+static PyObject *get_nbytes(PyObject *self, void *ignored)
+{
+    struct pto_tensor tensor = tensor_of(self);
+
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(pto_tensor_bytes(&tensor));
+}
+
+static PyObject *get_address(PyObject *self, void *ignored)
+{
+    struct pto_tensor tensor = tensor_of(self);
+
+    (void)ignored;
+    return PyLong_FromVoidPtr(pto_tensor_data(&tensor));
+}
+
+static PyObject *get_readonly(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(((struct tensor *)self)->is_readonly);
+}
+
+static PyObject *get_contiguous(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(tensor_of(self).is_contiguous);
+}
+
+static PyObject *tensor_repr(PyObject *self)
+{
+    struct tensor *t = (struct tensor *)self;
+    struct pto_tensor tensor = tensor_of(self);
+    PyObject *shape = numbers(tensor.shapes, tensor.ndims);
+    PyObject *text = shape == NULL ? NULL
+                                   : PyUnicode_FromFormat(
+                                         "pto.Tensor(shape=%S, dtype=%S, address=%p%s%s)", shape,
+                                         t->state->dtype[tensor.dtype], pto_tensor_data(&tensor),
+                                         tensor.is_contiguous ? "" : ", strided",
+                                         t->is_readonly ? ", read-only" : "");
+
+    Py_XDECREF(shape);
+    return text;
+}
+
+static Py_ssize_t tensor_length(PyObject *self)
+{
+    return (Py_ssize_t)tensor_of(self).shapes[0];
+}
+
+/* ---- views ---- */
+
+int ext_shape(struct ext_state *state, PyObject *object, uint32_t shapes[PTO_MAX_DIMS])
+{
+    PyObject *items = PyLong_Check(object) ? PyTuple_Pack(1, object) : PySequence_Tuple(object);
+    Py_ssize_t count = items == NULL ? -1 : PyTuple_Size(items);
+
+    if (count == 0 || count > PTO_MAX_DIMS) {
+        (void)ext_raise_text(state, PTO_EINVAL, "a shape has 1 to %d dimensions, not %zd",
+                             PTO_MAX_DIMS, count);
+        count = -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        unsigned long long value = PyLong_AsUnsignedLongLong(PyTuple_GetItem(items, i));
+
+        if (value > UINT32_MAX) {
+            if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_OverflowError)) {
+                PyErr_Clear();
+                (void)ext_raise_text(state, PTO_EINVAL,
+                                     "dimension %zd of a shape is not between 0 and 4294967295", i);
+            }
+            count = -1;
+        } else {
+            shapes[i] = (uint32_t)value;
+        }
+    }
+    Py_XDECREF(items);
+    return (int)count;
+}
+
+static PyObject *make_view(PyObject *self, const struct pto_tensor *view, const char *what)
+{
+    static const char *const reasons[] = {
+        [PTO_VIEW_BAD_NDIMS] = "a tensor has 1 to 5 dimensions",
+        [PTO_VIEW_OUT_OF_RANGE] = "it reaches beyond the tensor",
+        [PTO_VIEW_STRIDED] = "the tensor is strided; copy it first",
+        [PTO_VIEW_NUMEL] = "it has another number of elements",
+        [PTO_VIEW_BAD_DIM] = "there is no such dimension, or it is named twice",
+        [PTO_VIEW_BAD_STEP] = "its step is not above 0",
+        [PTO_VIEW_TOO_LARGE] = "a stride would not fit 32 bits",
+    };
+    struct tensor *t = (struct tensor *)self;
+
+    if (view->ndims != 0)
+        return ext_tensor_new(t->state, view, self, t->is_readonly);
+    return ext_raise_text(
+        t->state, PTO_EINVAL, "%s of a tensor: %s", what,
+        view->fault < sizeof(reasons) / sizeof(reasons[0]) && reasons[view->fault] != NULL
+            ? reasons[view->fault]
+            : "it cannot exist");
+}
+
+static PyObject *tensor_reshape(PyObject *self, PyObject *args)
+{
+    struct tensor *t = (struct tensor *)self;
+    struct pto_tensor tensor = tensor_of(self), view;
+    PyObject *shape = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : args;
+    uint32_t shapes[PTO_MAX_DIMS];
+    int count = ext_shape(t->state, shape, shapes);
+
+    if (count < 0)
+        return NULL;
+    view = (pto_tensor_reshape)(&tensor, shapes, (uint32_t)count);
+    return make_view(self, &view, "a reshape");
+}
+
+static PyObject *tensor_view(PyObject *self, PyObject *args)
+{
+    struct tensor *t = (struct tensor *)self;
+    struct pto_tensor tensor = tensor_of(self), view;
+    uint32_t shapes[PTO_MAX_DIMS], offsets[PTO_MAX_DIMS] = { 0 };
+    PyObject *shape, *offset = NULL;
+    int count, offset_count;
+
+    if (!PyArg_ParseTuple(args, "O|O:view", &shape, &offset))
+        return NULL;
+    count = ext_shape(t->state, shape, shapes);
+    offset_count = count < 0 || offset == NULL ? count : ext_shape(t->state, offset, offsets);
+    if (count < 0 || offset_count < 0)
+        return NULL;
+    if (count != (int)tensor.ndims || offset_count != count)
+        return ext_raise_text(
+            t->state, PTO_EINVAL,
+            "a view of a tensor with %u dimensions has as many shapes and offsets", tensor.ndims);
+    view = (pto_tensor_view)(&tensor, shapes, offsets);
+    return make_view(self, &view, "a view");
+}
+
+static PyObject *tensor_permute(PyObject *self, PyObject *args)
+{
+    struct tensor *t = (struct tensor *)self;
+    struct pto_tensor tensor = tensor_of(self), view;
+    PyObject *given = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : args;
+    uint32_t order[PTO_MAX_DIMS] = { 0 };
+    int count = ext_shape(t->state, given, order);
+
+    if (count < 0)
+        return NULL;
+    view = count == (int)tensor.ndims ? (pto_tensor_permute)(&tensor, order)
+                                      : pto_tensor_invalid(&tensor, PTO_VIEW_BAD_DIM);
+    return make_view(self, &view, "a permutation");
+}
+
+static PyObject *tensor_transpose(PyObject *self, PyObject *args)
+{
+    struct pto_tensor tensor = tensor_of(self), view;
+    int x = -2, y = -1;
+
+    if (!PyArg_ParseTuple(args, "|ii:transpose", &x, &y))
+        return NULL;
+    x += x < 0 ? (int)tensor.ndims : 0;
+    y += y < 0 ? (int)tensor.ndims : 0;
+    view = x < 0 || y < 0 ? pto_tensor_invalid(&tensor, PTO_VIEW_BAD_DIM)
+                          : pto_tensor_transpose(&tensor, (uint32_t)x, (uint32_t)y);
+    return make_view(self, &view, "a transposition");
+}
+
+/* Applies one index to dimension `from` of the parent, which becomes dimension *to of the view. */
+static int apply_index(struct ext_state *state, PyObject *index, const struct pto_tensor *parent,
+                       uint32_t from, struct pto_tensor *view, uint32_t *to)
+{
+    uint32_t size = parent->shapes[from], stride = parent->strides[from];
+    Py_ssize_t start, stop, step, count;
+
+    if (PySlice_Check(index)) {
+        if (PySlice_Unpack(index, &start, &stop, &step) < 0)
+            return -1;
+        if (step < 1) {
+            (void)ext_raise_text(state, PTO_EINVAL,
+                                 "a slice of a tensor has a step of at least 1, not %zd", step);
+            return -1;
+        }
+        count = PySlice_AdjustIndices(size, &start, &stop, step);
+        if ((uint64_t)stride * (uint64_t)step > UINT32_MAX && count > 1) {
+            (void)ext_raise_text(state, PTO_EINVAL, "a stride would not fit 32 bits");
+            return -1;
+        }
+        view->shapes[*to] = (uint32_t)count;
+        view->strides[*to] = count > 1 ? stride * (uint32_t)step : stride;
+        view->start += count > 0 ? (uint64_t)start * stride : 0;
+        ++*to;
+        return 0;
+    }
+    start = PyNumber_AsSsize_t(index, PyExc_IndexError);
+    if (start == -1 && PyErr_Occurred())
+        return -1;
+    start += start < 0 ? (Py_ssize_t)size : 0;
+    if (start < 0 || start >= (Py_ssize_t)size) {
+        PyErr_Format(PyExc_IndexError,
+                     "index %zd is outside of dimension %u, which has %u elements", start, from,
+                     size);
+        return -1;
+    }
+    view->start += (uint64_t)start * stride;
+    return 0;
+}
+
+static PyObject *tensor_item(PyObject *self, PyObject *key)
+{
+    struct tensor *t = (struct tensor *)self;
+    struct pto_tensor tensor = tensor_of(self), view = tensor;
+    PyObject *indices = PyTuple_Check(key) ? Py_NewRef(key) : PyTuple_Pack(1, key);
+    Py_ssize_t count = indices == NULL ? -1 : PyTuple_Size(indices);
+    uint32_t from = 0, to = 0;
+    int status = indices == NULL ? -1 : 0;
+
+    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+        PyObject *index = PyTuple_GetItem(indices, i);
+        Py_ssize_t whole = index == Py_Ellipsis ? (Py_ssize_t)tensor.ndims - (count - 1) : 0;
+
+        for (; whole > 0 && from < tensor.ndims; whole--, from++, to++) {
+            view.shapes[to] = tensor.shapes[from];
+            view.strides[to] = tensor.strides[from];
+        }
+        if (index == Py_Ellipsis)
+            continue;
+        if (from >= tensor.ndims) {
+            PyErr_Format(PyExc_IndexError, "more indices than the %u dimensions of the tensor",
+                         tensor.ndims);
+            status = -1;
+        } else {
+            status = apply_index(t->state, index, &tensor, from++, &view, &to);
+        }
+    }
+    Py_XDECREF(indices);
+    if (status < 0)
+        return NULL;
+    for (; from < tensor.ndims; from++, to++) {
+        view.shapes[to] = tensor.shapes[from];
+        view.strides[to] = tensor.strides[from];
+    }
+    if (to == 0) { /* one element */
+        view.shapes[0] = view.strides[0] = 1;
+        to = 1;
+    }
+    view.ndims = to;
+    for (; to < PTO_MAX_DIMS; to++)
+        view.shapes[to] = view.strides[to] = 0;
+    pto_tensor_update(&view);
+    return make_view(self, &view, "a slice");
+}
+
+/* ---- going out ---- */
+
+static int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
+{
+    static const char *const bits[] = { "B", "B",
+                                        "H" }; /* of a type without a format, by its size */
+    struct tensor *t = (struct tensor *)self;
+    struct pto_tensor tensor = tensor_of(self);
+    const char *format = ext_dtype_format(tensor.dtype);
+
+    if ((flags & PyBUF_WRITABLE) != 0 && t->is_readonly) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
+        return -1;
+    }
+    if ((flags & PyBUF_STRIDES) != PyBUF_STRIDES && !tensor.is_contiguous) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is strided");
+        return -1;
+    }
+    if (((flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS ||
+         (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS) &&
+        !tensor.is_contiguous) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is not contiguous");
+        return -1;
+    }
+    if ((flags & PyBUF_F_CONTIGUOUS) == PyBUF_F_CONTIGUOUS && tensor.ndims > 1) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is row-major");
+        return -1;
+    }
+    if (format == NULL)
+        format = bits[pto_dtype_size(tensor.dtype)];
+    view->buf = pto_tensor_data(&tensor);
+    view->obj = Py_NewRef(self);
+    view->len = (Py_ssize_t)pto_tensor_bytes(&tensor);
+    view->itemsize = pto_dtype_size(tensor.dtype);
+    view->readonly = t->is_readonly;
+    view->ndim = (int)tensor.ndims;
+    view->format = (flags & PyBUF_FORMAT) != 0 ? (char *)format : NULL;
+    view->shape = (flags & PyBUF_ND) != 0 ? t->shape : NULL;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? t->strides : NULL;
+    view->suboffsets = NULL;
+    view->internal = NULL;
+    return 0;
+}
+
+/* What a capsule needs, in one piece. */
+struct export
+{
+    PyObject *owner;
+    int64_t shape[PTO_MAX_DIMS];
+    int64_t strides[PTO_MAX_DIMS];
+    union {
+        struct dlpack_managed managed;
+        struct dlpack_versioned versioned;
+    };
+};
+
+static void free_export(struct export *export)
+{
+    PyGILState_STATE lock;
+
+    if (!Py_IsInitialized())
+        return; /* the process ends, and so does its memory */
+    lock = PyGILState_Ensure();
+    Py_DECREF(export->owner);
+    free(export);
+    PyGILState_Release(lock);
+}
+
+static void delete_managed(struct dlpack_managed *self)
+{
+    free_export(self->context);
+}
+
+static void delete_versioned(struct dlpack_versioned *self)
+{
+    free_export(self->context);
+}
+
+static void free_capsule(PyObject *capsule)
+{
+    if (PyCapsule_IsValid(capsule, "dltensor"))
+        delete_managed(PyCapsule_GetPointer(capsule, "dltensor"));
+    else if (PyCapsule_IsValid(capsule, "dltensor_versioned"))
+        delete_versioned(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
+}
+
+static struct export *make_export(PyObject *self, struct dlpack_tensor *out)
+{
+    struct pto_tensor tensor = tensor_of(self);
+    struct export *export = calloc(1, sizeof(*export));
+
+    if (export == NULL) {
+        PyErr_NoMemory();
+        return NULL;
+    }
+    for (uint32_t d = 0; d < tensor.ndims; d++) {
+        export->shape[d] = tensor.shapes[d];
+        export->strides[d] = tensor.strides[d];
+    }
+    *out = (struct dlpack_tensor){ .data = pto_tensor_data(&tensor),
+                                   .device = { DLPACK_CPU, 0 },
+                                   .ndim = (int32_t)tensor.ndims,
+                                   .shape = export->shape,
+                                   .strides = export->strides };
+    (void)ext_dtype_to_dlpack(tensor.dtype, &out->dtype);
+    return export;
+}
+
+static PyObject *export_versioned(PyObject *self)
+{
+    struct dlpack_tensor tensor;
+    struct export *export = make_export(self, &tensor);
+    PyObject *capsule;
+
+    if (export == NULL)
+        return NULL;
+    export->versioned = (struct dlpack_versioned){
+        .version = { DLPACK_MAJOR, DLPACK_MINOR },
+        .context = export,
+        .deleter = delete_versioned,
+        .flags = ((struct tensor *)self)->is_readonly ? DLPACK_READ_ONLY : 0,
+        .tensor = tensor,
+    };
+    capsule = PyCapsule_New(&export->versioned, "dltensor_versioned", free_capsule);
+    if (capsule == NULL)
+        free(export);
+    else
+        export->owner = Py_NewRef(self);
+    return capsule;
+}
+
+static PyObject *export_managed(PyObject *self)
+{
+    struct dlpack_tensor tensor;
+    struct export *export;
+    PyObject *capsule;
+
+    if (((struct tensor *)self)->is_readonly) {
+        PyErr_SetString(PyExc_BufferError, "the tensor is read-only, which this version of DLPack "
+                                           "cannot say; ask for max_version=(1, 0)");
+        return NULL;
+    }
+    export = make_export(self, &tensor);
+    if (export == NULL)
+        return NULL;
+    export->managed =
+        (struct dlpack_managed){ .tensor = tensor, .context = export, .deleter = delete_managed };
+    capsule = PyCapsule_New(&export->managed, "dltensor", free_capsule);
+    if (capsule == NULL)
+        free(export);
+    else
+        export->owner = Py_NewRef(self);
+    return capsule;
+}
+
+static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "stream", "max_version", "dl_device", "copy", NULL };
+    PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+    int major = 0, minor = 0, type = DLPACK_CPU, id = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", names, &stream, &version,
+                                     &device, &copy) ||
+        (version != Py_None && !PyArg_ParseTuple(version, "ii;max_version", &major, &minor)) ||
+        (device != Py_None && !PyArg_ParseTuple(device, "ii;dl_device", &type, &id)))
+        return NULL;
+    if (type != DLPACK_CPU || copy == Py_True) {
+        PyErr_SetString(PyExc_BufferError, "a tensor is handed over where it is, and never copied");
+        return NULL;
+    }
+    return major >= DLPACK_MAJOR ? export_versioned(self) : export_managed(self);
+}
+
+static PyObject *tensor_dlpack_device(PyObject *self, PyObject *ignored)
+{
+    (void)self;
+    (void)ignored;
+    return Py_BuildValue("(ii)", DLPACK_CPU, 0);
+}
+
+static PyObject *tensor_numpy(PyObject *self, PyObject *ignored)
+{
+    PyObject *numpy = PyImport_ImportModule("numpy");
+    PyObject *array = numpy == NULL ? NULL : PyObject_CallMethod(numpy, "asarray", "O", self);
+
+    (void)ignored;
+    Py_XDECREF(numpy);
+    return array;
+}
+
+static PyObject *through_memoryview(PyObject *self, const char *method)
+{
+    PyObject *view = PyMemoryView_FromObject(self);
+    PyObject *result = view == NULL ? NULL : PyObject_CallMethod(view, method, NULL);
+
+    Py_XDECREF(view);
+    return result;
+}
+
+static PyObject *tensor_tolist(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return through_memoryview(self, "tolist");
+}
+
+static PyObject *tensor_tobytes(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return through_memoryview(self, "tobytes");
+}
+
+static PyGetSetDef tensor_fields[] = {
+    { "shape", get_shape, NULL, "elements of each dimension", NULL },
+    { "strides", get_strides, NULL, "elements from one to the next, in each dimension", NULL },
+    { "dtype", get_dtype, NULL, "the data type, a pto.dtype", NULL },
+    { "ndim", get_ndim, NULL, "number of dimensions, 1 to 5", NULL },
+    { "size", get_size, NULL, "number of elements", NULL },
+    { "nbytes", get_nbytes, NULL, "bytes of all elements", NULL },
+    { "address", get_address, NULL, "where the first element is", NULL },
+    { "is_readonly", get_readonly, NULL, "it can only be an input", NULL },
+    { "is_contiguous", get_contiguous, NULL, "its elements follow each other, row by row", NULL },
+    { NULL, NULL, NULL, NULL, NULL }
+};
+
+#define WITH_KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))
+
+static PyMethodDef tensor_methods[] = {
+    { "view", tensor_view, METH_VARARGS,
+      "view($self, shape, offsets=None, /)\n--\n\nA box of the tensor, in the same memory." },
+    { "reshape", tensor_reshape, METH_VARARGS,
+      "reshape($self, *shape)\n--\n\nThe same elements with another shape; the tensor is "
+      "contiguous." },
+    { "permute", tensor_permute, METH_VARARGS,
+      "permute($self, *order)\n--\n\nA view whose dimension d is dimension order[d]." },
+    { "transpose", tensor_transpose, METH_VARARGS,
+      "transpose($self, x=-2, y=-1, /)\n--\n\nA view with two dimensions exchanged." },
+    { "numpy", tensor_numpy, METH_NOARGS,
+      "numpy($self)\n--\n\nA numpy array of the same memory, which it keeps alive. Types that "
+      "numpy\n"
+      "lacks, such as bfloat16, are unsigned numbers with the same bits." },
+    { "tolist", tensor_tolist, METH_NOARGS, "tolist($self)\n--\n\nThe elements as nested lists." },
+    { "tobytes", tensor_tobytes, METH_NOARGS,
+      "tobytes($self)\n--\n\nA copy of the elements, row by row." },
+    { "__dlpack__", WITH_KEYWORDS(tensor_dlpack), METH_VARARGS | METH_KEYWORDS,
+      "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
+      "Hands the tensor to another library, which keeps it alive." },
+    { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,
+      "__dlpack_device__($self)\n--\n\nWhere the memory is: the CPU's." },
+    { NULL, NULL, 0, NULL }
+};
+
+static PyType_Slot tensor_slots[] = {
+    { Py_tp_doc,
+      "Tensor(object, dtype=None)\n--\n\nA tensor in the memory of something else, without a copy: "
+      "of torch, numpy,\nmemoryview, bytearray, array, ctypes, or anything with DLPack or the "
+      "buffer protocol.\nIt keeps that memory alive. `dtype` gives the elements another type "
+      "of the same size,\nfor what other libraries cannot name." },
+    { Py_tp_new, tensor_new },
+    { Py_tp_dealloc, tensor_free },
+    { Py_tp_traverse, tensor_traverse },
+    { Py_tp_clear, tensor_clear },
+    { Py_tp_repr, tensor_repr },
+    { Py_tp_getset, tensor_fields },
+    { Py_tp_methods, tensor_methods },
+    { Py_mp_subscript, tensor_item },
+    { Py_mp_length, tensor_length },
+    { Py_bf_getbuffer, tensor_get_buffer },
+    { 0, NULL },
+};
+
+static PyType_Spec tensor_spec = {
+    .name = "pto.Tensor",
+    .basicsize = sizeof(struct tensor),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_BASETYPE,
+    .slots = tensor_slots,
+};
+
+int ext_tensor_init(PyObject *module, struct ext_state *state)
+{
+    state->exchange = PyDict_New();
+    state->max_version =
+        Py_BuildValue("{O:(ii)}", state->names.max_version, DLPACK_MAJOR, DLPACK_MINOR);
+    if (state->exchange == NULL || state->max_version == NULL)
+        return -1;
+    return ext_add_type(module, &tensor_spec, &state->tensor_type);
+}
