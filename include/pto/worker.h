@@ -79,6 +79,11 @@ struct pto_worker_params {
      */
     const struct pto_worker_params *const *nested;
     uint64_t nested_count;
+    /*
+     * The program that SUB workers and nested workers are, as child_program; the chips of a nested
+     * worker are the library's then. NULL: child_program.
+     */
+    const char *const *sub_program;
 };
 
 /* Sets the defaults: one chip, and the safe rules. */
@@ -137,6 +142,7 @@ int pto_worker_reopen(struct pto_worker *worker, uint32_t child, struct pto_erro
  * For a program that a worker has started as a child (child_program): does what the worker says
  * until the child is to end, and returns the code that the process is to end with. The
  * process ends in the middle of it if the worker's dies. Descriptors 3 to 5 are the worker's until then.
+ * SIGINT is ignored from here on, unless it is handled: Ctrl-C is for the worker's process.
  */
 int pto_child_serve(void);
 
@@ -164,9 +170,46 @@ typedef int (*pto_sub_fn)(const struct pto_sub_call *call);
  */
 typedef int (*pto_nested_fn)(struct pto_level *level, const struct pto_sub_call *call);
 
+/* A function for SUB workers that is no shared object, as it was registered. */
+struct pto_child_code {
+    size_t size; /* set by the runtime */
+    const void *bytes;
+    size_t byte_count;
+    const char *name;
+    const char *symbol; /* may be empty */
+};
+
+/*
+ * What a SUB worker's program knows to do with functions that are no shared objects: those of an
+ * interpreter, for instance. Called on the thread that serves, one at a time.
+ */
+struct pto_child_hooks {
+    size_t size;
+    void *context; /* for the calls below */
+    /* Returns PTO_OK and what `call` is to get, or a negative status and a sentence. The bytes last until then. */
+    int (*load)(void *context, const struct pto_child_code *code, void **function_out,
+                struct pto_error *error);
+    /* As a pto_sub_fn. */
+    int (*call)(void *context, void *function, const struct pto_sub_call *call);
+    void (*unload)(void *context, void *function);
+};
+
+/* Sets the size. */
+static inline void pto_child_hooks_init(struct pto_child_hooks *hooks)
+{
+    if (hooks == NULL)
+        return;
+    memset(hooks, 0, sizeof(*hooks));
+    hooks->size = sizeof(*hooks);
+}
+
+/* pto_child_serve for a program that has hooks, all three of them; they live until it returns. */
+int pto_child_serve_with(const struct pto_child_hooks *hooks);
+
 /*
  * What to register: an artefact or a chip callable for chips, or a shared object, which exports a
- * struct pto_callable_params for chips or a pto_sub_fn for SUB workers. What it is
+ * struct pto_callable_params for chips or a pto_sub_fn for SUB workers; or, if the program of
+ * SUB workers has hooks, whatever these can load. What it is
  * is its content: a file is read once, by this call.
  */
 struct pto_worker_callable {
@@ -176,8 +219,9 @@ struct pto_worker_callable {
     const void *bytes; /* or NULL: those of the file */
     size_t byte_count;
     const char *path;
-    const char *symbol; /* NULL: of an artefact the one that it names, else "pto_callable" */
-    uint64_t children;  /* bits; 0: all of the kind */
+    /* NULL: of an artefact the one that it names, else "pto_callable". A function in an object needs it */
+    const char *symbol;
+    uint64_t children; /* bits; 0: all of the kind */
     struct pto_error *error;
     /*
      * For the chips or SUB workers of nested workers: `children` are the nested ones. The number is

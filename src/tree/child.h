@@ -16,6 +16,7 @@ enum {
     CHILD_EXIT_HELLO = 76,   /* it was started by something else than a worker */
     CHILD_EXIT_BROKEN = 77,  /* what the worker said made no sense */
     CHILD_EXIT_LOST = 78,    /* its device is lost */
+    CHILD_EXIT_HOOKS = 79,   /* its program has no proper hooks */
 };
 
 /* Who wants to know what a child does; for tests of what happens when it ends in the middle. */
@@ -25,8 +26,8 @@ struct child_watch {
     void *context;
 };
 
-/* pto_child_serve, watched; `watch` may be NULL. */
-int child_serve(const struct child_watch *watch);
+/* pto_child_serve_with, watched; each may be NULL. */
+int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *watch);
 
 /*
  * child_copy.c: the task that every child has: copies the second tensor to the first; behind `scalar` are enum

@@ -66,10 +66,11 @@ int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker
     params.control_timeout_ns = n->control_timeout_ns;
     params.error = error;
     if (outer.memory < 0 || outer.life < 0 || text == NULL ||
-        (n->has_program && !find_own_program(argv, text)))
+        ((n->has_program || n->has_sub_program) && !find_own_program(argv, text)))
         status = error_tell(error, PTO_ESYSTEM, "a nested worker was not started by a worker");
     else {
-        params.child_program = n->has_program ? argv : NULL;
+        params.sub_program = n->has_sub_program ? argv : NULL;
+        params.child_program = n->has_program && !n->has_sub_program ? argv : NULL;
         status = tree_open_nested(&outer, &params, worker_out);
     }
     free(text);

@@ -24,6 +24,7 @@
 #include "base/code_file.h"
 #include "base/object.h"
 #include "base/os.h"
+#include "base/sized.h"
 #include "host/host.h"
 #include "pto/pto.h"
 #include "pto/worker.h"
@@ -34,6 +35,8 @@ struct loaded {
     char *path;                    /* the file of a shared object for it; NULL: none */
     struct object *object;         /* of a SUB worker, or of a nested worker */
     pto_sub_fn fn;
+    const struct pto_child_hooks *hooks; /* whose the function is; NULL: of the object */
+    void *function;
     pto_nested_fn nested_fn;
     bool is_below; /* its children have it */
 };
@@ -45,6 +48,7 @@ struct child {
     struct channel in, out;
     struct patience patience;
     const struct child_watch *watch;
+    const struct pto_child_hooks *hooks; /* or NULL */
     struct pto_device *device;
     struct pto_worker *worker; /* of a nested one */
     struct device *lent;       /* the memory is the device's, too; NULL: it could not be */
@@ -62,7 +66,20 @@ static void forget(struct loaded *l);
 
 int pto_child_serve(void)
 {
-    return child_serve(NULL);
+    return child_serve(NULL, NULL);
+}
+
+int pto_child_serve_with(const struct pto_child_hooks *given)
+{
+    struct pto_child_hooks hooks;
+
+    pto_child_hooks_init(&hooks);
+    if (sized_read(&hooks, sizeof(hooks), given) < 0 || hooks.load == NULL || hooks.call == NULL ||
+        hooks.unload == NULL) {
+        fprintf(stderr, "pto_child_serve_with: the hooks are not initialised, or incomplete\n");
+        return CHILD_EXIT_HOOKS;
+    }
+    return child_serve(&hooks, NULL);
 }
 
 static void tell_watch(const struct child *c, uint64_t number, bool is_done)
@@ -94,7 +111,7 @@ static int serve(struct child *c)
     }
 }
 
-int child_serve(const struct child_watch *watch)
+int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *watch)
 {
     struct child *c = calloc(1, sizeof(*c));
     struct pto_error error;
@@ -105,6 +122,7 @@ int child_serve(const struct child_watch *watch)
         return code;
     }
     c->watch = watch;
+    c->hooks = hooks;
     c->tracer.file = -1;
     tell_watch(c, 0, false);
     pto_error_init(&error);
@@ -152,6 +170,15 @@ static int watch_parents(int32_t parent, int32_t root)
     return os_thread_start(&thread, watch_main, descriptor);
 }
 
+/* A terminal sends it to all processes: the worker's decides what it means. */
+static void ignore_interrupts(void)
+{
+    struct sigaction now;
+
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        (void)signal(SIGINT, SIG_IGN);
+}
+
 static int meet(struct child *c)
 {
     struct tree_hello *h = &c->hello;
@@ -163,6 +190,7 @@ static int meet(struct child *c)
         return CHILD_EXIT_HELLO;
     }
     close(TREE_HELLO_FD);
+    ignore_interrupts();
     h->platform[sizeof(h->platform) - 1] = '\0';
     h->nested.platform[sizeof(h->nested.platform) - 1] = '\0';
     if (watch_parents(h->parent, h->root) < 0)
@@ -287,6 +315,8 @@ static void forget(struct loaded *l)
         code_file_remove(l->path);
     free(l->path);
     object_release(l->object);
+    if (l->hooks != NULL)
+        l->hooks->unload(l->hooks->context, l->function);
     *l = (struct loaded){ 0 };
 }
 
@@ -297,8 +327,28 @@ static void unload(struct child *c, uint32_t index)
     forget(&c->loaded[index]);
 }
 
-static int load_function(struct child *c, struct loaded *l, const struct wire_load *load,
-                         struct pto_error *error)
+static int load_by_hooks(const struct pto_child_hooks *hooks, struct loaded *l,
+                         const struct wire_load *load, struct pto_error *error)
+{
+    const struct pto_child_code code = { .size = sizeof(code),
+                                         .bytes = (const void *)(uintptr_t)load->addr,
+                                         .byte_count = load->bytes,
+                                         .name = load->name,
+                                         .symbol = load->symbol };
+    int status = hooks->load(hooks->context, &code, &l->function, error);
+
+    if (status >= 0) {
+        l->hooks = hooks;
+        return PTO_OK;
+    }
+    if (error->text[0] == '\0')
+        (void)error_tell(error, status, "'%s' cannot be loaded: %s", load->name,
+                         pto_strerror(status));
+    return status;
+}
+
+static int load_object(struct child *c, struct loaded *l, const struct wire_load *load,
+                       struct pto_error *error)
 {
     int status = object_acquire((const void *)(uintptr_t)load->addr, load->bytes, load->name,
                                 &l->object, error);
@@ -315,6 +365,19 @@ static int load_function(struct child *c, struct loaded *l, const struct wire_lo
     else
         l->fn = (pto_sub_fn)(uintptr_t)found;
     return PTO_OK;
+}
+
+static int load_function(struct child *c, struct loaded *l, const struct wire_load *load,
+                         struct pto_error *error)
+{
+    if (load->form == LOAD_OBJECT)
+        return load_object(c, l, load, error);
+    if (c->hello.kind == PTO_CHILD_SUB && c->hooks != NULL)
+        return load_by_hooks(c->hooks, l, load, error);
+    return error_tell(error, PTO_ELOAD,
+                      "'%s' is no shared object, and this child's program can "
+                      "load nothing else",
+                      load->name);
 }
 
 static int load_callable(struct child *c, const struct record *r, struct pto_error *error)
@@ -402,7 +465,8 @@ static int call_function(struct child *c, const struct loaded *l, const struct r
 
     if (l->nested_fn != NULL)
         return child_nested_call(c->worker, l->nested_fn, &call, r->head.timeout_ns, failure);
-    status = l->fn(&call);
+    status =
+        l->hooks != NULL ? l->hooks->call(l->hooks->context, l->function, &call) : l->fn(&call);
     failure->text[TREE_TEXT - 1] = '\0';
     if (status < 0 && failure->text[0] == '\0')
         snprintf(failure->text, TREE_TEXT, "it returned %d (%s)", status, pto_strerror(status));
@@ -426,7 +490,7 @@ static int run_loaded(struct child *c, const struct record *r, struct wire_failu
                           r->body + 2 * sizeof(struct pto_tensor), failure->text);
     if (l->callable != NULL)
         return run_on_chip(c, l->callable, r, failure);
-    if (l->fn != NULL || l->nested_fn != NULL)
+    if (l->fn != NULL || l->hooks != NULL || l->nested_fn != NULL)
         return call_function(c, l, r, failure);
     snprintf(failure->text, TREE_TEXT, "it is not loaded here");
     return PTO_EINVAL;

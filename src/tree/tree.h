@@ -261,11 +261,12 @@ struct tree {
     struct a32 work; /* it sleeps on it */
     struct a32 is_closing;
     pthread_t background, watcher;
-    int alarm;               /* eventfd: the watcher looks at the children again */
-    const char **program;    /* of the children; NULL: pto-child */
-    uint32_t level;          /* 3; 4: some children are workers */
-    uint32_t sub_count;      /* behind the chips */
-    struct tree_outer outer; /* map NULL: it is the root */
+    int alarm;                /* eventfd: the watcher looks at the children again */
+    const char **program;     /* of the children; NULL: pto-child */
+    const char **sub_program; /* of SUB workers and nested ones; NULL: program */
+    uint32_t level;           /* 3; 4: some children are workers */
+    uint32_t sub_count;       /* behind the chips */
+    struct tree_outer outer;  /* map NULL: it is the root */
 };
 
 /* worker.c: as pto_worker_open, in the process of a nested worker. Its handle is the caller's. */
@@ -283,8 +284,8 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
 int tree_children_await(struct tree *t, uint64_t children, uint64_t deadline_ns,
                         struct pto_error *error);
 void tree_child_kill(struct tree_child *c);
-/* Copies what the user wants the children to be; NULL: nothing special. */
-int tree_program_set(struct tree *t, const char *const *program);
+/* Copies what the user wants children to be; of NULL it makes nothing. */
+int tree_program_copy(const char *const *program, const char ***copy_out);
 /* Ends all of them, first by request. The lock is not held, and nobody watches any more. */
 void tree_children_end(struct tree *t);
 /* How it ended, for a sentence: "was ended by signal 9 (Killed)". */

@@ -29,7 +29,7 @@ enum {
     NOTICE_MS = 500,    /* for children of a dead one to notice it */
 };
 
-static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_error *error);
+static int find_program(const char *const *program, char path[PATH_MAX], struct pto_error *error);
 static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t deadline_ns);
 
 /* ---- start ---- */
@@ -62,10 +62,12 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
 {
     struct tree_child *c = &t->child[index];
     static const char *const plain[] = { "pto-child", NULL };
-    const char *const *argv = t->program != NULL ? t->program : plain;
+    const char *const *program =
+        c->kind != PTO_CHILD_CHIP && t->sub_program != NULL ? t->sub_program : t->program;
+    const char *const *argv = program != NULL ? program : plain;
     char path[PATH_MAX];
     int fd[TREE_FD_END - TREE_MEMORY_FD], life[2] = { -1, -1 };
-    int status = find_program(t, path, error);
+    int status = find_program(program, path, error);
     int number, descriptor;
     pid_t pid;
 
@@ -114,9 +116,10 @@ int tree_child_start(struct tree *t, uint32_t index, uint64_t deadline_ns, struc
     return PTO_OK;
 }
 
-int tree_program_set(struct tree *t, const char *const *program)
+int tree_program_copy(const char *const *program, const char ***copy_out)
 {
     size_t count = 0, bytes = 0;
+    const char **copy;
     char *text;
 
     if (program == NULL)
@@ -125,22 +128,23 @@ int tree_program_set(struct tree *t, const char *const *program)
         return PTO_EINVAL;
     for (; program[count] != NULL; count++)
         bytes += strlen(program[count]) + 1;
-    t->program = malloc((count + 1) * sizeof(*t->program) + bytes);
-    if (t->program == NULL)
+    copy = malloc((count + 1) * sizeof(*copy) + bytes);
+    if (copy == NULL)
         return PTO_ENOMEM;
-    text = (char *)(t->program + count + 1);
+    text = (char *)(copy + count + 1);
     for (size_t i = 0; i < count; i++) {
-        t->program[i] = strcpy(text, program[i]);
+        copy[i] = strcpy(text, program[i]);
         text += strlen(text) + 1;
     }
-    t->program[count] = NULL;
+    copy[count] = NULL;
+    *copy_out = copy;
     return PTO_OK;
 }
 
-static int find_program(const struct tree *t, char path[PATH_MAX], struct pto_error *error)
+static int find_program(const char *const *program, char path[PATH_MAX], struct pto_error *error)
 {
-    if (t->program != NULL) {
-        snprintf(path, PATH_MAX, "%s", t->program[0]);
+    if (program != NULL) {
+        snprintf(path, PATH_MAX, "%s", program[0]);
         return PTO_OK;
     }
     if (program_find("pto-child", path))

@@ -42,7 +42,8 @@ static int describe(struct tree *t, struct tree_child *c, const struct pto_worke
                                .chip_workers = params.chip_workers,
                                .deps = (uint32_t)params.deps,
                                .has_guards = params.has_guards,
-                               .has_program = t->program != NULL };
+                               .has_program = t->program != NULL,
+                               .has_sub_program = t->sub_program != NULL };
     snprintf(n->platform, sizeof(n->platform), "%s", params.platform);
     if (n->bytes == 0)
         n->bytes = t->bytes / SHARE / t->params.nested_count;

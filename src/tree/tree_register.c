@@ -113,6 +113,11 @@ int tree_ask(struct tree *t, const struct record_head *head, uint64_t children,
     return ask(t, head, NULL, children, &agreed, error);
 }
 
+static enum load_form load_form(const struct tree_callable *k)
+{
+    return k->byte_count > 4 && memcmp(k->bytes, "\177ELF", 4) == 0 ? LOAD_OBJECT : LOAD_OTHER;
+}
+
 int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64_t *loaded_out,
               struct pto_error *error)
 {
@@ -129,8 +134,7 @@ int tree_load(struct tree *t, struct tree_callable *k, uint64_t children, uint64
     load.kind = (uint32_t)k->kind;
     load.is_below = k->is_below;
     load.generation = k->generation;
-    load.form =
-        k->byte_count > 4 && memcmp(k->bytes, "\177ELF", 4) == 0 ? LOAD_OBJECT : LOAD_ARTEFACT;
+    load.form = (uint32_t)load_form(k);
     memcpy(load.symbol, k->symbol, sizeof(load.symbol));
     memcpy(load.name, k->name, sizeof(load.name));
     status = ask(t, &head, &load, children, loaded_out, error);
@@ -201,9 +205,6 @@ static int prepare(const struct tree *t, const struct pto_worker_callable *param
                                  .children = choose_children(t, params, error) };
     if (k->children == 0)
         return PTO_EINVAL;
-    if (params->kind != PTO_CHILD_CHIP && symbol[0] == '\0')
-        return error_tell(error, PTO_EINVAL, "a function for %ss needs its name: symbol",
-                          tree_kind_name(params->kind));
     if (params->is_below && params->kind == PTO_CHILD_WORKER)
         return error_tell(error, PTO_ENOSUP, "nested workers have no nested ones");
     if (strlen(symbol) >= TREE_SYMBOL)
@@ -221,6 +222,11 @@ static int prepare(const struct tree *t, const struct pto_worker_callable *param
     }
     k->bytes = bytes;
     k->byte_count = size;
+    if (params->kind != PTO_CHILD_CHIP && symbol[0] == '\0' && load_form(k) == LOAD_OBJECT) {
+        free(bytes);
+        return error_tell(error, PTO_EINVAL, "a function for %ss needs its name: symbol",
+                          tree_kind_name(params->kind));
+    }
     snprintf(k->symbol, sizeof(k->symbol), "%s", symbol);
     snprintf(k->name, sizeof(k->name), "%s", name);
     (void)pto_text_clean(k->name, true);

@@ -42,7 +42,8 @@ struct wire_nested {
     uint32_t chip_workers;
     uint32_t deps;
     bool has_guards;
-    bool has_program; /* its children are the program that it is itself */
+    bool has_program;     /* its children are the program that it is itself */
+    bool has_sub_program; /* its SUB workers are */
     char platform[TREE_PLATFORM];
 };
 
@@ -137,7 +138,8 @@ struct wire_failure {
     char text[TREE_TEXT];
 };
 
-enum load_form { LOAD_ARTEFACT, LOAD_OBJECT };
+/* What bytes are: OTHER is an artefact or a chip callable, or what the hooks of a program load. */
+enum load_form { LOAD_OTHER, LOAD_OBJECT };
 
 /* The body of RECORD_LOAD. */
 struct wire_load {

@@ -233,9 +233,12 @@ static int open_tree(struct tree *t, uint32_t attempt, struct pto_error *error)
     t->own_process = os_own_process();
     if (t->own_process == NULL)
         return PTO_ENOMEM;
-    status = tree_program_set(t, t->params.child_program);
+    status = tree_program_copy(t->params.child_program, &t->program);
     if (status < 0)
         return error_tell(error, status, "child_program has no path, or too long a one");
+    status = tree_program_copy(t->params.sub_program, &t->sub_program);
+    if (status < 0)
+        return error_tell(error, status, "sub_program has no path, or too long a one");
     status = open_memory(t, attempt, error);
     init_children(t);
     tree_copy_open(t);
@@ -279,6 +282,7 @@ static void close_tree(struct tree *t)
         close(t->memory);
     free(t->allocation);
     free(t->program);
+    free(t->sub_program);
     if (t->own_process != NULL)
         os_release(t->own_process, os_page_bytes());
     pthread_mutex_destroy(&t->lock);

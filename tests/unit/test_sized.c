@@ -22,6 +22,7 @@
 #include "pto/door.h"
 #include "pto/pto.h"
 #include "pto/store.h"
+#include "tree/child.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -267,6 +268,45 @@ static int use_store_info(void *given)
     return pto_store_show(folder, given, NULL);
 }
 
+static int call_hook(void *context, void *function, const struct pto_sub_call *call)
+{
+    (void)context;
+    (void)function;
+    (void)call;
+    return PTO_OK;
+}
+
+static int load_hook(void *context, const struct pto_child_code *code, void **function_out,
+                     struct pto_error *error)
+{
+    (void)context;
+    (void)code;
+    (void)function_out;
+    (void)error;
+    return PTO_OK;
+}
+
+static void unload_hook(void *context, void *function)
+{
+    (void)context;
+    (void)function;
+}
+
+static void fill_hooks(void *given)
+{
+    struct pto_child_hooks *hooks = given;
+
+    hooks->load = load_hook;
+    hooks->call = call_hook;
+    hooks->unload = unload_hook;
+}
+
+/* Nobody has started this process as a child, which is noticed later. */
+static int use_hooks(void *given)
+{
+    return pto_child_serve_with(given) == CHILD_EXIT_HELLO ? PTO_OK : PTO_EINVAL;
+}
+
 struct row {
     const char *name;
     size_t size;
@@ -314,6 +354,7 @@ INIT(pto_worker_domain_params)
 INIT(pto_worker_member)
 INIT(pto_worker_domain_info)
 INIT(pto_child_info)
+INIT(pto_child_hooks)
 INIT(pto_worker_callable)
 INIT(pto_worker_report)
 
@@ -356,6 +397,8 @@ static const struct row rows[] = {
     SIZED(pto_worker_member, .use = use_worker_member),
     SIZED(pto_worker_domain_info, .use = use_worker_domain_info),
     SIZED(pto_child_info, .use = use_child_info),
+    SIZED(pto_child_hooks, .use = use_hooks, .is_input = true, .fill = fill_hooks,
+          .least = offsetof(struct pto_child_hooks, unload) + WORD),
     SIZED(pto_worker_callable, .use = use_worker_callable, .is_input = true,
           .fill = fill_worker_callable, .least = offsetof(struct pto_worker_callable, path) + WORD),
     SIZED(pto_worker_report, .use = use_worker_report),

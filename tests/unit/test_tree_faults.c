@@ -123,8 +123,8 @@ static int run_child(void)
 
     if (text == NULL ||
         sscanf(text, "%d %u %lu %u", &o.fault, &o.victim, &o.number, &o.is_done) != 4)
-        return child_serve(NULL);
-    return child_serve(&watch);
+        return child_serve(NULL, NULL);
+    return child_serve(NULL, &watch);
 }
 
 /* ---- the scenario ---- */
