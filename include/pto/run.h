@@ -4,6 +4,7 @@
  * it; the other functions do it in parts, for several runs in flight:
  *
  *     prepare -> launch -> poll, wait or the descriptor -> finish
+ *     prepare -> execute -> finish
  */
 #ifndef PTO_API_RUN_H
 #define PTO_API_RUN_H
@@ -243,6 +244,12 @@ int pto_run_prepare(struct pto_device *device, const struct pto_callable *callab
 
 /* Returns at once; a thread of the device runs it after those launched before it. */
 int pto_run_launch(struct pto_run *run);
+
+/*
+ * Runs it to its end as pto_run does, on the calling thread, and returns its status. Meanwhile other
+ * threads may look at the run, wait for it and cancel it.
+ */
+int pto_run_execute(struct pto_run *run);
 
 /* Says whether a run has ended: PTO_RUN_ENDED, PTO_RUN_PENDING, or an error of the call itself. */
 int pto_run_poll(struct pto_run *run);

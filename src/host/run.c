@@ -15,12 +15,16 @@
 #include "host/limits.h"
 #include "host/sentences.h"
 
+/* What comes of waiting for one's turn. */
+enum turn { TURN_BEGUN, TURN_ENDED, TURN_REFUSED };
+
 static int prepare_run(const struct pto_device *device, const struct pto_callable *callable,
                        const struct pto_entry *entry, const struct pto_run_options *options,
                        struct pto_error *error, struct run **run_out);
 static void give_run(struct device *device, struct run *run);
 static void release_run(struct run *run);
-static bool take_turn(struct run *run, uint64_t deadline_ns);
+static int see_through(struct run *run);
+static enum turn take_turn(struct run *run);
 static void execute_run(struct run *run);
 static void end_run(struct run *run);
 static void enqueue_run(struct run *run);
@@ -60,22 +64,8 @@ void run_report_error(struct pto_run_report *report, const struct pto_error *err
 
 int run_now(struct run *run, struct pto_run_report *report)
 {
-    uint64_t deadline_ns = os_now_ns() + PTO_TIMEOUT_DEFAULT_NS;
-    bool is_own;
-    int status;
+    int status = see_through(run);
 
-    set_launch_deadline(run);
-    is_own = run->launch_deadline_ns != 0 && run->launch_deadline_ns < deadline_ns;
-    if (take_turn(run, is_own ? run->launch_deadline_ns : deadline_ns)) {
-        execute_run(run);
-        end_run(run);
-    } else if (is_own) {
-        fail_in_queue(run);
-    } else {
-        run_fail(run, PTO_ETIMEOUT,
-                 "the device was busy with other runs for a minute; wait for them, or cancel them");
-    }
-    status = run->status;
     sized_write(report, &run->report, sizeof(run->report));
     release_run(run);
     return status;
@@ -171,6 +161,14 @@ int pto_run_launch(struct pto_run *handle)
     }
     pthread_mutex_unlock(&device->lock);
     return status;
+}
+
+int pto_run_execute(struct pto_run *handle)
+{
+    int status;
+    struct run *run = run_get(handle, &status);
+
+    return run == NULL ? status : see_through(run);
 }
 
 int pto_run_poll(struct pto_run *handle)
@@ -541,25 +539,56 @@ static void begin_run(struct run *run)
     device->is_running = true;
 }
 
-/* Waits until the run is at the head of the queue, and starts it. False on the deadline. */
-static bool take_turn(struct run *run, uint64_t deadline_ns)
+/* Sees a prepared run through, on this thread. Returns its status. */
+static int see_through(struct run *run)
+{
+    switch (take_turn(run)) {
+    case TURN_BEGUN:
+        execute_run(run);
+        end_run(run);
+        break;
+    case TURN_REFUSED:
+        return PTO_EINVAL;
+    case TURN_ENDED:
+        break;
+    }
+    return run->status;
+}
+
+/* Waits until the run is at the head of the queue, and begins it, unless it ends before. */
+static enum turn take_turn(struct run *run)
 {
     struct device *device = run->device;
-    bool is_there = true;
+    uint64_t deadline_ns = os_now_ns() + PTO_TIMEOUT_DEFAULT_NS;
+    bool is_there = true, is_own;
+    enum turn turn = TURN_ENDED;
 
+    set_launch_deadline(run);
+    is_own = run->launch_deadline_ns != 0 && run->launch_deadline_ns < deadline_ns;
     pthread_mutex_lock(&device->lock);
+    if (run->state != RUN_PREPARED) {
+        pthread_mutex_unlock(&device->lock);
+        return TURN_REFUSED;
+    }
     enqueue_run(run);
-    while (is_there && (device->head != run || device->is_running))
-        is_there = os_cond_wait(&device->changed, &device->lock, deadline_ns);
-    if (device->head == run && !device->is_running) { /* even if that was at the last moment */
-        is_there = true;
-        begin_run(run);
-    } else {
+    while (is_there && run->state == RUN_QUEUED && (device->head != run || device->is_running))
+        is_there = os_cond_wait(&device->changed, &device->lock,
+                                is_own ? run->launch_deadline_ns : deadline_ns);
+    if (run->state == RUN_QUEUED && device->head == run && !device->is_running) {
+        begin_run(run); /* even if that was at the last moment */
+        turn = TURN_BEGUN;
+    } else if (run->state == RUN_QUEUED) { /* else it was cancelled meanwhile */
         dequeue_run(run);
-        pthread_cond_broadcast(&device->changed); /* somebody behind it may be next now */
+        if (is_own)
+            fail_in_queue(run);
+        else
+            run_fail(run, PTO_ETIMEOUT,
+                     "the device was busy with other runs for a minute; wait for them, or cancel "
+                     "them");
+        end_run(run); /* somebody behind it may be next now */
     }
     pthread_mutex_unlock(&device->lock);
-    return is_there;
+    return turn;
 }
 
 /* The sizes of rings as they count, the environment included. Returns whether one is set. */

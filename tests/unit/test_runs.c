@@ -971,6 +971,67 @@ static void a_run_that_has_ended_is_not_cancelled(void **state)
     pto_device_close(device);
 }
 
+/* Opens the gate when the run that is executed has been cancelled there. */
+static void *cancel_at_gate(void *run)
+{
+    await(&at_gate, 1);
+    if (pto_run_cancel(run) == PTO_OK)
+        open_gate();
+    return NULL;
+}
+
+static void *execute(void *run)
+{
+    return (void *)(intptr_t)pto_run_execute(run);
+}
+
+static void a_run_is_executed_by_its_caller_and_cancelled_by_another_thread(void **state)
+{
+    struct pto_device *device = open_device(1);
+    struct pto_callable *gate = make_callable(orchestrate_gate);
+    struct pto_callable *count = make_callable(orchestrate_count);
+    struct pto_run *run = prepare(device, count), *first;
+    struct pollfd ends = { .events = POLLIN };
+    pthread_t other;
+    void *status;
+
+    (void)state;
+    ends.fd = pto_run_fd(run);
+    assert_int_equal(pto_run_execute(run), PTO_OK);
+    assert_true(counted > 0);
+    assert_int_equal(poll(&ends, 1, 0), 1);
+    assert_int_equal(pto_run_execute(run), PTO_EINVAL); /* once */
+    assert_int_equal(pto_run_wait(run, 0), PTO_OK);
+    assert_int_equal(pto_run_finish(run, NULL), PTO_OK);
+
+    run = prepare(device, gate);
+    assert_int_equal(pthread_create(&other, NULL, cancel_at_gate, run), 0);
+    assert_int_equal(pto_run_execute(run), PTO_ECANCELED);
+    pthread_join(other, NULL);
+    assert_int_equal(pto_run_finish(run, NULL), PTO_ECANCELED);
+
+    reset(); /* and one that waits for its turn */
+    first = launch(device, gate);
+    await(&at_gate, 1);
+    run = prepare(device, count);
+    assert_int_equal(pthread_create(&other, NULL, execute, run), 0);
+    while (pto_run_wait(run, 1) == PTO_EINVAL) /* until it is in the queue */
+        rest();
+    assert_int_equal(pto_run_launch(run), PTO_EINVAL);
+    assert_int_equal(pto_run_cancel(run), PTO_OK);
+    pthread_join(other, &status);
+    assert_int_equal((intptr_t)status, PTO_ECANCELED);
+    assert_int_equal(pto_run_finish(run, NULL), PTO_ECANCELED);
+    assert_int_equal(counted, 0);
+    open_gate();
+    assert_int_equal(pto_run_wait(first, 0), PTO_OK);
+    assert_int_equal(pto_run_finish(first, NULL), PTO_OK);
+    assert_works(device);
+    pto_callable_destroy(gate);
+    pto_callable_destroy(count);
+    pto_device_close(device);
+}
+
 /* Whatever a cancellation meets, the run ends, and says what it is. */
 static void a_run_may_be_cancelled_at_any_moment(void **state)
 {
@@ -1200,6 +1261,11 @@ static int run_launch_fn(void *h)
     return pto_run_launch(h);
 }
 
+static int run_execute_fn(void *h)
+{
+    return pto_run_execute(h);
+}
+
 static int run_poll_fn(void *h)
 {
     return pto_run_poll(h);
@@ -1247,8 +1313,8 @@ typedef int (*handle_fn)(void *handle);
 static const handle_fn device_fn[] = { device_run_fn,   device_prepare_fn, device_alloc_fn,
                                        device_free_fn,  device_write_fn,   device_read_fn,
                                        device_check_fn, device_close_fn };
-static const handle_fn run_fn[] = { run_launch_fn, run_poll_fn, run_wait_fn,
-                                    run_cancel_fn, run_fd_fn,   run_finish_fn };
+static const handle_fn run_fn[] = { run_launch_fn, run_execute_fn, run_poll_fn,  run_wait_fn,
+                                    run_cancel_fn, run_fd_fn,      run_finish_fn };
 static const handle_fn callable_fn[] = { callable_run_fn, callable_prepare_fn,
                                          callable_destroy_fn };
 
@@ -2014,6 +2080,7 @@ int main(void)
         cmocka_unit_test(a_running_run_is_cancelled_when_its_kernels_have_returned),
         cmocka_unit_test(a_run_is_cancelled_while_its_graph_is_built),
         cmocka_unit_test(a_run_that_has_ended_is_not_cancelled),
+        cmocka_unit_test(a_run_is_executed_by_its_caller_and_cancelled_by_another_thread),
         cmocka_unit_test(a_run_may_be_cancelled_at_any_moment),
         cmocka_unit_test(a_run_is_finished_once_and_not_before_its_end),
         cmocka_unit_test(a_device_with_runs_is_not_closed),
