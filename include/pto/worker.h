@@ -106,6 +106,16 @@ int pto_worker_open(const struct pto_worker_params *params, struct pto_worker **
  */
 int pto_worker_close(struct pto_worker *worker);
 
+struct pto_worker_memory; /* of a worker that was closed */
+
+/*
+ * Closes a worker, but leaves its memory where it is, for those of this process that still look
+ * into it, until pto_worker_memory_free.
+ */
+int pto_worker_close_keeping(struct pto_worker *worker, struct pto_worker_memory **memory_out);
+/* Frees what was kept. Accepts NULL. */
+void pto_worker_memory_free(struct pto_worker_memory *memory);
+
 /* What a child does. */
 enum pto_child_state { PTO_CHILD_READY, PTO_CHILD_DEAD };
 
@@ -253,6 +263,9 @@ int pto_worker_unregister(struct pto_worker *worker, uint64_t callable);
 
 /* ---- memory ---- */
 
+/* Where all memory of a worker is: the addresses that all of its processes have mapped. */
+int pto_worker_range(struct pto_worker *worker, uint64_t *addr_out, uint64_t *bytes_out);
+
 /* Allocates memory that the worker and all its children share, at any time. It is zero. */
 int pto_worker_alloc(struct pto_worker *worker, uint64_t bytes, void **addr_out);
 
@@ -338,6 +351,8 @@ int pto_level_scope_end(struct pto_level *level);
 
 /* Returns the first error of the run so far, or 0. After one, nothing more is submitted. */
 int pto_level_status(struct pto_level *level);
+/* The same, and describes it. */
+int pto_level_error(struct pto_level *level, struct pto_error *error);
 /*
  * Sets the time-out of the run, from its beginning; 0: the worker's. Then nothing more of it
  * starts, what runs is ended as by the time-out of a task, and its status is PTO_ETIMEOUT.

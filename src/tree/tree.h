@@ -212,6 +212,7 @@ struct tree {
     char *base;
     uint64_t bytes;
     struct arena *arena;
+    bool keeps_memory; /* at its end: somebody else frees the arena */
     struct tree_shared *shared;
     struct patience patience;
     struct tree_allocation *allocation; /* by address */

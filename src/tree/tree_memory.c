@@ -206,6 +206,20 @@ void tree_take_back(struct tree *t)
             remove_entry(t, &t->allocation[i]);
 }
 
+int pto_worker_range(struct pto_worker *worker, uint64_t *addr_out, uint64_t *bytes_out)
+{
+    int status;
+    const struct tree *t = worker_get(worker, &status);
+
+    if (status < 0)
+        return status;
+    if (addr_out == NULL || bytes_out == NULL)
+        return PTO_EINVAL;
+    *addr_out = (uint64_t)(uintptr_t)t->base;
+    *bytes_out = t->bytes;
+    return PTO_OK;
+}
+
 int pto_worker_alloc(struct pto_worker *worker, uint64_t bytes, void **addr_out)
 {
     int status;

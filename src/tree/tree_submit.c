@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/os.h"
+#include "base/sized.h"
 #include "graph/submit.h"
 #include "host/handle.h"
 #include "host/sentences.h"
@@ -531,6 +532,18 @@ int pto_level_status(struct pto_level *level)
     struct tree_run *run = tree_level_enter(level);
 
     return run == NULL ? PTO_EINVAL : tree_level_leave(run, run->report.error.status);
+}
+
+int pto_level_error(struct pto_level *level, struct pto_error *error)
+{
+    struct tree_run *run = tree_level_enter(level);
+
+    if (run == NULL)
+        return PTO_EINVAL;
+    if (error == NULL || !sized_is_valid(error))
+        return tree_level_leave(run, PTO_EINVAL);
+    sized_write(error, &run->report.error, sizeof(run->report.error));
+    return tree_level_leave(run, run->report.error.status);
 }
 
 int pto_level_fail(struct pto_level *level, int status, const char *text)

@@ -277,7 +277,8 @@ static void close_tree(struct tree *t)
     tree_forget_regions(t);
     tree_trace_close(t);
     tree_graph_close(t);
-    arena_close(t->arena);
+    if (!t->keeps_memory)
+        arena_close(t->arena);
     if (t->memory >= 0)
         close(t->memory);
     free(t->allocation);
@@ -289,23 +290,61 @@ static void close_tree(struct tree *t)
     free(t);
 }
 
+/* Takes the worker away from its callers. */
+static struct tree *take_tree(struct pto_worker *worker, int *status_out)
+{
+    struct tree *t = worker_get(worker, status_out);
+
+    if (*status_out < 0)
+        return NULL;
+    pthread_mutex_lock(&t->lock);
+    if (t->run_count != 0 || t->building != NULL)
+        *status_out = PTO_EBUSY;
+    pthread_mutex_unlock(&t->lock);
+    if (*status_out >= 0 && handle_destroy(HANDLE_WORKER, worker) == NULL)
+        *status_out = PTO_EINVAL;
+    return *status_out < 0 ? NULL : t;
+}
+
 int pto_worker_close(struct pto_worker *worker)
 {
     int status;
-    struct tree *t = worker_get(worker, &status);
+    struct tree *t = take_tree(worker, &status);
 
-    if (status < 0)
+    if (t != NULL)
+        close_tree(t);
+    return status;
+}
+
+struct pto_worker_memory {
+    struct arena *arena;
+};
+
+int pto_worker_close_keeping(struct pto_worker *worker, struct pto_worker_memory **memory_out)
+{
+    struct pto_worker_memory *kept = memory_out != NULL ? malloc(sizeof(*kept)) : NULL;
+    struct tree *t;
+    int status;
+
+    if (kept == NULL)
+        return memory_out != NULL ? PTO_ENOMEM : PTO_EINVAL;
+    t = take_tree(worker, &status);
+    if (t == NULL) {
+        free(kept);
         return status;
-    pthread_mutex_lock(&t->lock);
-    if (t->run_count != 0 || t->building != NULL)
-        status = PTO_EBUSY;
-    pthread_mutex_unlock(&t->lock);
-    if (status < 0)
-        return status;
-    if (handle_destroy(HANDLE_WORKER, worker) == NULL)
-        return PTO_EINVAL;
+    }
+    kept->arena = t->arena;
+    t->keeps_memory = true;
+    *memory_out = kept;
     close_tree(t);
     return PTO_OK;
+}
+
+void pto_worker_memory_free(struct pto_worker_memory *memory)
+{
+    if (memory != NULL)
+        arena_close(memory->arena);
+    free(memory);
 }
 
 /* ---- children ---- */

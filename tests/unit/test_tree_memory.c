@@ -366,6 +366,51 @@ static void memory_of_others_is_refused(void **state)
     close_worker();
 }
 
+static void memory_can_outlive_its_worker(void **state)
+{
+    struct pto_worker_memory *kept = NULL;
+    uint64_t addr = 0, bytes = 0;
+    char *memory;
+
+    (void)state;
+    open_worker(1, 1);
+    memory = (char *)make_numbers();
+    assert_int_equal(pto_worker_range(worker, &addr, &bytes), PTO_OK);
+    assert_true((uint64_t)(uintptr_t)memory - addr < bytes);
+    assert_int_equal(pto_worker_range(worker, NULL, &bytes), PTO_EINVAL);
+    memory[5] = 7;
+    assert_int_equal(pto_worker_close_keeping(worker, NULL), PTO_EINVAL);
+    assert_int_equal(pto_worker_close_keeping(worker, &kept), PTO_OK);
+    assert_int_equal(pto_worker_close(worker), PTO_EINVAL);
+    assert_int_equal(memory[5], 7);
+    memory[5] = 8; /* it is still there, and nobody else's */
+    pto_worker_memory_free(kept);
+    pto_worker_memory_free(NULL);
+}
+
+/* In an orchestration: what is wrong so far. */
+static void submit_wrongly(struct pto_level *level, void *context)
+{
+    struct pto_error *error = context;
+
+    assert_int_equal(pto_level_error(level, error), PTO_OK);
+    (void)pto_level_fail(level, PTO_EORCH, "no more of this");
+    assert_int_equal(pto_level_error(level, NULL), PTO_EINVAL);
+    assert_int_equal(pto_level_error(level, error), PTO_EORCH);
+}
+
+static void an_orchestration_learns_of_its_error(void **state)
+{
+    struct pto_error error;
+
+    (void)state;
+    pto_error_init(&error);
+    open_worker(0, 1);
+    assert_int_equal(run(submit_wrongly, &error), PTO_EORCH);
+    assert_string_equal(error.text, "no more of this");
+    close_worker();
+}
+
 static void who_writes_too_much_is_noticed(void **state)
 {
     struct one one = { .count = 1, .scalar = 1 };
@@ -432,6 +477,8 @@ int main(void)
         TEST(copies_that_never_end_do_not_hold_back_the_end),
         TEST(copies_that_cannot_be_are_told),
         TEST(memory_of_others_is_refused),
+        TEST(memory_can_outlive_its_worker),
+        TEST(an_orchestration_learns_of_its_error),
         TEST(who_writes_too_much_is_noticed),
     };
 
