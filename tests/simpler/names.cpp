@@ -74,6 +74,9 @@ void scalars_and_types(const ChipTaskArgs &entry)
                                DataType::BFLOAT16,  DataType::INT64,   DataType::UINT64,
                                DataType::UINT16,    DataType::UINT32,  DataType::BOOL,
                                DataType::FP8E4M3FN, DataType::FP8E8M0, DataType::FP4E2M1 };
+    const char *const names[] = { "FLOAT32",   "FLOAT16", "INT32",    "INT16", "INT8",
+                                  "UINT8",     "BFLOAT16", "INT64",   "UINT64", "UINT16",
+                                  "UINT32",    "BOOL",    "FP8E4M3FN", "FP8E8M0", "FP4E2M1" };
 
     CHECK(entry.tensor_count() == 1 && entry.scalar_count() == 1);
     CHECK(from_u64<int32_t>(entry.scalar(0)) == 7);
@@ -81,7 +84,8 @@ void scalars_and_types(const ChipTaskArgs &entry)
         CHECK(static_cast<int>(types[i]) == i && get_element_size(types[i]) == sizes[i]);
     CHECK(static_cast<int>(DataType::DATA_TYPE_NUM) == 15);
     CHECK(get_element_size(DataType::DATA_TYPE_NUM) == 0);
-    CHECK(std::string(get_dtype_name(DataType::FP8E8M0)) == "FP8E8M0");
+    for (int i = 0; i < 15; i++)
+        CHECK(get_dtype_name(types[i]) == std::string(names[i]));
     CHECK(to_u64(int32_t{ -1 }) == 0xffffffffu && to_u64(Color::RED) == 0xfffe);
     CHECK(to_u64(1.5f) == 0x3fc00000u && from_u64<float>(0x3fc00000u) == 1.5f);
     CHECK(from_u64<int8_t>(0x80) == -128 && from_u64<double>(to_u64(-2.5)) == -2.5);
@@ -145,6 +149,22 @@ void tensors(const ChipTaskArgs &)
     CHECK_THROWS((void)t.slice(0, 2, 2));
     CHECK_THROWS((void)make_tensor_external(memory, shape, 0));
     CHECK_THROWS((void)make_tensor_external(memory, shape, 6));
+    const PTO2TaskId owner = PTO2TaskId::make(1, 2);
+    t.owner_task_id = owner; // views have the owner, version and space of what they show
+    for (const ChipTensor &shown : { t.view(box, at, true), t.reshape(flat, 3, true),
+                                     t.transpose(0, 1, true), t.permute(turned, true),
+                                     t.slice(1, 2, 4, 1, true) })
+        CHECK(shown.manual_dep && shown.owner_task_id == owner && shown.version == 3 &&
+              shown.is_device_memory() && shown.buffer.size == 128);
+    CHECK(!t.reshape(flat, 3).manual_dep && !t.permute(turned).manual_dep);
+    CHECK(!t.slice(1, 2, 4).manual_dep && t.slice(1, 2, 4).strides[1] == 1);
+    v.init_external(memory, 200, shape, 2, DataType::INT16, 4);
+    CHECK(v.buffer.size == 200 && v.nbytes() == 64 && v.version == 4 && v.owner_task_id.is_invalid());
+    CHECK(!v.manual_dep && !v.is_device_memory() && v.is_contiguous && v.strides[0] == 8);
+    v.copy(t);
+    CHECK(v.owner_task_id == owner && v.dtype == DataType::INT32);
+    v.init_from(make_tensor_external(memory, row + 1, 1));
+    CHECK(v.ndims == 1 && v.shapes[0] == 8 && v.dtype == DataType::FLOAT32);
     Tensor old = t; // the name of before
     old.ndims = 1;
     CHECK(old.numel() == 4);
@@ -268,12 +288,20 @@ void with_dependencies(const ChipTaskArgs &entry)
     a.add_scalar(1);
     a.add_dep(id);
     a.add_dep_wait(id);
+    a.set_allow_early_resolve();
+    a.set_task_timing_slot(3);
+    CHECK(a.allow_early_resolve() && a.task_timing_slot() == 3);
+    CHECK(set_count(a.launch_spec, 2) == 2 && !a.launch_spec.require_sync_start());
     CHECK(!a.has_error && a.finalize_for_submit().explicit_dep_count() == 2);
     CHECK(a.finalize_for_submit().explicit_dep_kind(1) == DEP_WAIT);
     a.add_dep(id);
     CHECK(a.has_error);
     a.reset();
     CHECK(!a.has_error && a.finalize_for_submit().explicit_dep_count() == 0);
+    CHECK(!a.allow_early_resolve() && a.task_timing_slot() == TASK_TIMING_SLOT_NONE);
+    a.set_error("first");
+    a.set_error("second");
+    CHECK(a.has_error && std::string(a.error_msg) == "first");
 }
 
 void results(const ChipTaskArgs &entry)
@@ -325,12 +353,19 @@ void scopes(const ChipTaskArgs &)
         }
     {
         PTO2_SCOPE_GUARD();
-        PTO2ScopeGuard inner(PTO2ScopeMode::AUTO);
+        PTO2ScopeGuard inner(PTO2ScopeMode::AUTO); // the mode of the loop above counts no more
         rt_scope_begin();
         CHECK(rt_submit_dummy_task(a).task_id().ring() == 3);
         rt_scope_end();
     }
     CHECK(rt_submit_dummy_task(a).task_id().ring() == 0);
+#ifdef PTO_FOR_STREAM
+    {
+        PTO2_SCOPE_GUARD(PTO2ScopeMode::MANUAL);
+        rt_scope_begin(PTO2ScopeMode::MANUAL);
+        rt_scope_end();
+    }
+#endif
     for (int i = 0; i < 63; i++)
         rt_scope_begin();
     for (int i = 0; i < 63; i++)

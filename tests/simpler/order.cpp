@@ -132,4 +132,87 @@ void order_by_hand(const ChipTaskArgs &entry)
     }
     Task(t, t, COUNT, 1).run(); // what was written there is not known
 }
+
+// Arguments that keep their list: 1 waits for 0, 2 for both.
+void order_of_lists(const ChipTaskArgs &entry)
+{
+    const ChipTensor &t = entry.tensor(0).ref();
+    CoreTaskArgsWithDeps<2> cube, mixed;
+
+    for (CoreTaskArgsWithDeps<2> *args : { &cube, &mixed }) {
+        args->add_inout(t);
+        args->add_no_dep(t);
+        args->add_scalar(static_cast<int32_t>(COUNT), 1);
+    }
+    PTO2_SCOPE(PTO2ScopeMode::MANUAL)
+    {
+        PTO2TaskId first = Task(t, t, COUNT, 1).run().task_id();
+        cube.add_dep(first);
+        mixed.add_dep(rt_submit_aic_task(ON_AIC, cube).task_id());
+        mixed.add_dep_wait(first);
+        rt_submit_task({ ON_AIC, ON_AIV, INVALID_KERNEL_ID }, mixed);
+    }
+}
+
+// Whatever leads to a task, it is waited for once: it is named twice, made the tensor and wrote it.
+void order_of_duplicates(const ChipTaskArgs &)
+{
+    const uint32_t count = 4;
+    TensorCreateInfo info(&count, 1, DataType::INT32);
+    TaskOutputTensors made = alloc_tensors(info);
+    ChipTensor t = made.get_ref(0);
+
+    t.owner_task_id = Task(t, t, COUNT, 1).run().task_id();
+    const PTO2TaskId ids[2] = { t.owner_task_id, t.owner_task_id };
+    Task last(t, t, COUNT, 1);
+    last.set_dependencies(ids, 2);
+    last.run();
+}
+
+// Four elements of the tensor, by pairs.
+static ChipTensor pairs(const ChipTensor &t, uint64_t start, uint32_t row)
+{
+    ChipTensor v = t;
+
+    v.start_offset = start;
+    v.ndims = 3;
+    v.shapes[0] = v.shapes[1] = 2;
+    v.shapes[2] = v.strides[2] = 1;
+    v.strides[0] = 16;
+    v.strides[1] = row;
+    v.is_contiguous = false;
+    v.extent_elem_cache = 16 + row + 1;
+    return v;
+}
+
+// Two regions without a common element are told apart if they are alike. 0 writes the two left
+// columns, others read beside them: 1 does not wait. Another type (2), other strides (3), rows that
+// do not fill the buffer (4) or a box beyond the end of a row (5) are not looked at closely, nor are
+// 6 and 7 with a stride inside, and 8 and 9, where one stride is no multiple of the next; 10 and 11
+// are.
+void order_of_shapes(const ChipTaskArgs &entry)
+{
+    const TensorArgType in = TensorArgType::INPUT, out = TensorArgType::OUTPUT_EXISTING;
+    const ChipTensor &t = entry.tensor(0).ref();
+    const uint32_t rows[2] = { 8, 8 }, box[2] = { 8, 2 }, half[2] = { 4, 2 };
+    const uint32_t left[2] = { 0, 0 }, right[2] = { 0, 2 };
+    ChipTensor matrix = t.reshape(rows, 2), beside = matrix.view(box, right);
+    ChipTensor type = beside, size = beside;
+    ChipTensor wide = matrix.view(half, right), beyond = matrix.view(half, right);
+
+    type.dtype = DataType::FLOAT32;
+    wide.strides[0] = 16;
+    wide.extent_elem_cache = 3 * 16 + 2;
+    size.buffer.size -= 4;
+    beyond.start_offset = 7;
+    Task(matrix.view(box, left), t, COUNT, 1).run();
+    for (const ChipTensor &read : { beside, type, wide, size, beyond })
+        Task(read, t, COUNT, 1, in).run();
+    Task(matrix.slice(1, 0, 8, 2), t, COUNT, 1, out).run();
+    Task(matrix.slice(1, 1, 8, 2), t, COUNT, 1, in).run();
+    Task(pairs(t, 0, 5), t, COUNT, 1, out).run();
+    Task(pairs(t, 1, 5), t, COUNT, 1, in).run();
+    Task(pairs(t, 0, 4), t, COUNT, 1, out).run();
+    Task(pairs(t, 1, 4), t, COUNT, 1, in).run();
+}
 }

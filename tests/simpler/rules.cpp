@@ -19,6 +19,29 @@ void blocks(const ChipTaskArgs &entry)
     rt_submit_aic_task(ON_AIC, cube);
 }
 
+// Blocks are begun in the order of their numbers, if one thread runs them all.
+void order_of_blocks(const ChipTaskArgs &entry)
+{
+    ChipTensor to = part(entry.tensor(0).ref(), 0, 40), turn = part(entry.tensor(0).ref(), 63, 1);
+    Task task(to, turn, ORDER, 0);
+
+    set_blocks(task, 40);
+    task.run();
+}
+
+// A task has completed when all lanes of all blocks have.
+void completion(const ChipTaskArgs &entry)
+{
+    ChipTensor count = part(entry.tensor(0).ref(), 0, 1), seen = part(entry.tensor(0).ref(), 1, 1);
+    Task wide(count, count, COUNT, 1);
+    Task after(seen, count, COPY, 0);
+
+    set_blocks(wide, 40);
+    const PTO2TaskId id = rt_submit_task({ ON_AIC, ON_AIV, ON_AIV }, wide).task_id();
+    after.set_dependencies(&id, 1);
+    after.run();
+}
+
 // Lanes of one cluster; an AIV1 alone is an AIV0; AIVs without an AIC.
 void lanes(const ChipTaskArgs &entry)
 {
@@ -138,6 +161,7 @@ void predicates(const ChipTaskArgs &entry)
                  { PredicateOp::LT, -6 }, { PredicateOp::GE, -5 }, { PredicateOp::LE, -5 },
                  { PredicateOp::NONE, 0 } };
     const ChipTensor &t = entry.tensor(0).ref();
+    const uint32_t bytes = 256;
     ChipTensor flag = part(t, 63, 1), nowhere = flag;
     CoreTaskPredicate p;
     PTO2TaskId last, ids[7];
@@ -167,6 +191,15 @@ void predicates(const ChipTaskArgs &entry)
     p.target = 77;
     task.set_predicate(p);
     task.run();
+    ChipTensor byte = make_tensor_external(t.data_as<void>(), &bytes, 1, DataType::UINT8);
+    ChipTensor small = part(t, 9, 1);
+    Task narrow(small, small, SET, 1); // its sign counts, whatever the type says
+    p.operand.tensor = &byte;
+    p.operand.indices[0] = 63 * 4;
+    p.target = -5;
+    narrow.set_predicate(p);
+    narrow.set_dependencies(&last, 1);
+    narrow.run();
 }
 
 // A dummy has outputs and is waited for; initial values fill them; results flow on.
@@ -190,6 +223,9 @@ void outputs(const ChipTaskArgs &entry)
     args.add_scalar(static_cast<int32_t>(COPY), 1000);
     args.add_dep(made.task_id());
     rt_submit_aiv_task(ON_AIV, args);
+    ChipTensor padding = filled.get_ref(0), behind = part(t, 8, 4);
+    padding.start_offset = 252; // all of its 1024 bytes are filled
+    Task(behind, padding, COPY, 0).run();
 }
 
 // Compilers have kernels that write what is declared as an input, if it is new.
@@ -262,9 +298,11 @@ void deferred(const ChipTaskArgs &entry)
 
     PTO2_SCOPE(PTO2ScopeMode::MANUAL)
     {
-        waits = Task(counter, counter, DEFER, 0).run().task_id();
+        Task before(counter, counter, DEFER, 0), after(result, counter, COPY, 10);
+        before.set_allow_early_resolve(); // means nothing for what it does
+        after.set_allow_early_resolve();
+        waits = before.run().task_id();
         Task(counter, counter, COUNT, 1).run();
-        Task after(result, counter, COPY, 10);
         after.set_dependencies(&waits, 1);
         after.run();
     }
@@ -373,6 +411,31 @@ void wrong_arguments(const ChipTaskArgs &entry)
     task.run();
 }
 
+void too_many_tensors(const ChipTaskArgs &entry)
+{
+    CoreTaskArgs args;
+
+    for (int i = 0; i <= CORE_MAX_TENSOR_ARGS; i++)
+        args.add_input(entry.tensor(0).ref());
+    rt_submit_dummy_task(args);
+}
+
+void own_error(const ChipTaskArgs &)
+{
+    CoreTaskArgs args;
+
+    args.set_error("an error of the orchestration's own");
+    rt_submit_dummy_task(args);
+}
+
+void no_scope(const ChipTaskArgs &)
+{
+    CoreTaskArgs args;
+
+    rt_scope_end();
+    rt_submit_dummy_task(args);
+}
+
 void wrong_dependency(const ChipTaskArgs &entry)
 {
     const PTO2TaskId invalid = PTO2TaskId::invalid();
@@ -465,6 +528,33 @@ void wait_for_data(const ChipTaskArgs &entry)
     *entry.tensor(0).ref().data_as<int32_t>() = 1; // too late, but it ends the task
 }
 
+// An element that a task has written and another one, which waits for the counter, reads.
+static ChipTensor submit_reader(const ChipTensor &t)
+{
+    ChipTensor counter = part(t, 0, 1), read = part(t, 8, 1);
+    CoreTaskArgs reader;
+
+    Task(read, read, SET, 1).run();
+    reader.add_no_dep(counter);
+    reader.add_input(read);
+    reader.add_scalar(static_cast<int32_t>(DEFER), 0);
+    rt_submit_aiv_task(ON_AIV, reader);
+    return read;
+}
+
+void read_beside_reader(const ChipTaskArgs &entry)
+{
+    if (get_tensor_data<int32_t>(submit_reader(entry.tensor(0).ref()), 0, nullptr) != 1)
+        rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "an element that is also read");
+    *entry.tensor(0).ref().data_as<int32_t>() = 1;
+}
+
+void write_beside_reader(const ChipTaskArgs &entry)
+{
+    set_tensor_data(submit_reader(entry.tensor(0).ref()), 0, nullptr, int32_t{ 2 });
+    *entry.tensor(0).ref().data_as<int32_t>() = 1; // too late, but it ends the task
+}
+
 void too_many_conditions(const ChipTaskArgs &entry)
 {
     Task(entry.tensor(0).ref(), entry.tensor(0).ref(), DEFER, DEFER_TOO_MANY).run();
@@ -511,6 +601,19 @@ void fill_heap(const ChipTaskArgs &)
     TensorCreateInfo info(&bytes, 1, DataType::INT8);
 
     alloc_tensors(info);
+}
+
+// What a scope has allocated is free when it has ended.
+void use_heap_again(const ChipTaskArgs &)
+{
+    const uint32_t bytes = 2048;
+    TensorCreateInfo info(&bytes, 1, DataType::INT8);
+
+    for (int i = 0; i < 16; i++)
+        PTO2_SCOPE()
+        {
+            alloc_tensors(info);
+        }
 }
 
 static void nest(int depth)

@@ -12,6 +12,7 @@ enum what {
     MEET,  /* waits until `value` blocks have counted in to[0] */
     HOLD,  /* counts in to[0], waits until to[1] is set */
     TURN,  /* from[0] counts; the first of a task's executions leaves the count in to[0] */
+    ORDER, /* to[block] = the count of from[0], which counts */
     DEFER  /* completes when to[0] is at least 1; the value may be one of these */
 };
 

@@ -94,6 +94,8 @@ extern "C" __aicore__ void kernel_entry(__gm__ int64_t *args)
         hold(first(to));
     else if (what == TURN)
         take_turn(first(to), first(from));
+    else if (what == ORDER)
+        first(to)[block] = __atomic_add_fetch(first(from), 1, __ATOMIC_ACQ_REL);
     else if (what == DEFER)
         defer(args, first(to), value);
 }

@@ -42,6 +42,9 @@ static const char act_text[] =
     "        info = pto_tensor_info_make(PTO_DIMS(8192), 1, PTO_FLOAT32);\n"
     "        pto_alloc(o, PTO_OUT(&info));\n"
     "        break;\n"
+    "    case 4:\n"
+    "        pto_orch_fail(o, -(int)e->scalar[1], \"because\");\n"
+    "        break;\n"
     "    }\n"
     "}\n";
 
@@ -360,6 +363,56 @@ static void a_failed_run_says_why(void)
     close_worker_device(d);
 }
 
+/* Programs find the code in one line and its name in the next; who reported it does not matter. */
+static void every_code_has_its_name(void)
+{
+    static const struct {
+        int code;
+        const char *name;
+    } codes[] = { { 1, "SCOPE_DEADLOCK" },
+                  { 2, "HEAP_RING_DEADLOCK" },
+                  { 3, "FLOW_CONTROL_DEADLOCK" },
+                  { 4, "DEP_POOL_OVERFLOW" },
+                  { 5, "INVALID_ARGS" },
+                  { 6, "DEPENDENCY_OVERFLOW" },
+                  { 7, "REQUIRE_SYNC_START_INVALID" },
+                  { 8, "TENSOR_WAIT_TIMEOUT" },
+                  { 9, "EXPLICIT_ORCH_FATAL" },
+                  { 10, "SCOPE_TASKS_OVERFLOW" },
+                  { 11, "TENSORMAP_OVERFLOW" },
+                  { 100, "SCHEDULER_TIMEOUT" },
+                  { 101, "ASYNC_COMPLETION_INVALID" },
+                  { 102, "ASYNC_WAIT_OVERFLOW" },
+                  { 103, "ASYNC_REGISTRATION_FAILED" },
+                  { 104, "READY_QUEUE_OVERFLOW" } };
+    struct worker_device *d = open_worker_device();
+    struct call *c = make_call(4);
+    char wanted[128], *lines;
+
+    assert_int_equal(lib.simpler_register_callable(d, 0, act_blob.at), 0);
+    for (size_t i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        int code = codes[i].code;
+        bool is_scheduler = code >= 100;
+
+        c->args.scalar[1] = (uint64_t)code;
+        catch_lines(PTO_LOG_ERROR);
+        assert_int_equal(run(d, c, 0), -code);
+        lines = caught_lines();
+        snprintf(wanted, sizeof(wanted),
+                 "PTO2 runtime failed: orch_error_code=%d sched_error_code=%d runtime_status=%d\n",
+                 is_scheduler ? 0 : code, is_scheduler ? code : 0, -code);
+        assert_line(lines, wanted);
+        snprintf(wanted, sizeof(wanted), "error detail: %s_error_code=%d %s - ",
+                 is_scheduler ? "sched" : "orch", code, codes[i].name);
+        assert_line(lines, wanted);
+        assert_line(lines, "because");
+        assert_line(lines, "error hint: ");
+        free(lines);
+    }
+    free_call(c);
+    close_worker_device(d);
+}
+
 static void rings_are_as_large_as_they_are_set(void)
 {
     struct worker_device *d = open_worker_device();
@@ -622,6 +675,7 @@ static void test_library(const struct variant *which)
     a_run_can_be_abandoned();
     calls_that_are_wrong_are_refused();
     a_failed_run_says_why();
+    every_code_has_its_name();
     rings_are_as_large_as_they_are_set();
     slots_are_apart();
     outputs_may_be_views();

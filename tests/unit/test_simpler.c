@@ -254,7 +254,7 @@ struct outcome {
     int32_t at[SIZE]; /* what it leaves */
 };
 
-enum { OUTCOMES = 10 };
+enum { OUTCOMES = 11 };
 
 static void make_outcomes(struct outcome o[OUTCOMES])
 {
@@ -266,14 +266,16 @@ static void make_outcomes(struct outcome o[OUTCOMES])
         o[0].at[i] = i < 40 ? 4000 + i : 2400 + i - 40;
     o[1] = (struct outcome){ "lanes", { 32, 0, 1, 0, 1, 2 } };
     o[2] = (struct outcome){ "gang", { 16 } };
-    o[3] = (struct outcome){ "predicates", { 1, 0, 1, 0, 1, 1, 1, 1, 1, [63] = -5 } };
-    o[4] = (struct outcome){ "outputs", { 22, 22, 22, 22, 1122, 1122, 1122, 1122 } };
+    o[3] = (struct outcome){ "predicates", { 1, 0, 1, 0, 1, 1, 1, 1, 1, 1, [63] = -5 } };
+    o[4] =
+        (struct outcome){ "outputs", { 22, 22, 22, 22, 1122, 1122, 1122, 1122, 21, 21, 21, 21 } };
     o[5] = (struct outcome){ "elements", { [5] = -7, [10] = 42 } };
     memcpy(&o[5].at[0], &f, sizeof(f));
     o[6] = (struct outcome){ "deferred", { 1, 11 } };
     o[7] = (struct outcome){ "gone", { 1, 2 } };
     o[8] = (struct outcome){ "polling", { 16, 1 } };
     o[9] = (struct outcome){ "seed", { 4 } };
+    o[10] = (struct outcome){ "completion", { 120, 120 } };
 }
 
 static void tasks_do_what_they_did(void **state)
@@ -296,6 +298,20 @@ static void tasks_do_what_they_did(void **state)
                              builds[i].platform, pto_mode_name(builds[i].mode), k, t.memory[k],
                              outcomes[o].at[k]);
         }
+}
+
+static void blocks_begin_in_order(void **state)
+{
+    (void)state;
+    for (int i = 0; i < BUILDS; i++) {
+        struct trial t;
+
+        init_trial(&t, &builds[i]);
+        t.workers = 1;
+        expect(&builds[i], "order_of_blocks", run(&builds[i], "order_of_blocks", &t), PTO_OK, &t);
+        for (int block = 0; block < 40; block++)
+            assert_int_equal(t.memory[block], block + 1);
+    }
 }
 
 /* Cluster c of n has the AIC c and the AIVs n + 2c and n + 2c + 1. */
@@ -389,7 +405,10 @@ static void dependencies_are_those_of_the_reference(void **state)
                    { "order_of_elements", "0>2" },
                    { "order_of_boxes", "0>1 0>2 0>3 2>3 0>4 2>4 4>5" },
                    { "order_of_predicates", "" },
-                   { "order_by_hand", "0>2 1>2 0>3" } };
+                   { "order_by_hand", "0>2 1>2 0>3" },
+                   { "order_of_lists", "0>1 0>2 1>2" },
+                   { "order_of_duplicates", "1>2" },
+                   { "order_of_shapes", "0>2 0>3 0>4 0>5 0>7 6>7 0>9 6>9 8>9 0>11 6>11 8>11" } };
 
     (void)state;
     for (int i = 0; i < BUILDS; i++)
@@ -445,6 +464,9 @@ static void failures_have_the_codes_of_the_reference(void **state)
         { .entry = "most_executions", { 0, 0 } },
         { .entry = "too_many_executions", { 0, -5 }, "rules.cpp:" },
         { .entry = "wrong_arguments", { -5, -5 }, "set_dependencies" },
+        { .entry = "too_many_tensors", { -5, -5 }, "tensor" },
+        { .entry = "own_error", { -5, -5 }, "an error of the orchestration's own" },
+        { .entry = "no_scope", { -5, -5 }, "scope" },
         { .entry = "wrong_dependency", { -5, -5 }, "task.h:" },
         { .entry = "auto_in_manual", { -5, -5 }, "rules.cpp:" },
         { .entry = "alloc_nothing", { -5, -5 }, "rules.cpp:" },
@@ -456,7 +478,9 @@ static void failures_have_the_codes_of_the_reference(void **state)
         { .entry = "scope_too_deep", { -5, -5 }, "64" },
         { .entry = "read_what_is_made", { 0, -5 } },
         { .entry = "wait_for_data", { -8, -5 } },
-        { .entry = "never_complete", { -100, -100 } },
+        { .entry = "read_beside_reader", { 0, -5 } },
+        { .entry = "write_beside_reader", { -8, -5 } },
+        { .entry = "never_complete", { -100, -100 }, "sub_class=S4" },
         { .entry = "unknown_condition", { -101, -101 } },
         { .entry = "too_many_conditions", { -102, -102 } },
         { .entry = "too_many_waiting", { -102, -102 } },
@@ -471,6 +495,7 @@ static void failures_have_the_codes_of_the_reference(void **state)
         { .entry = "fill_every_ring", { -3, -3 }, NULL, .window = 4 },
         { .entry = "report_scope_tasks", { -10, -10 }, "12 tasks in scopes" },
         { .entry = "fill_heap", { -2, -2 }, NULL, .heap = 1024 },
+        { .entry = "use_heap_again", { 0, -2 }, NULL, .heap = 4096 },
         { .entry = "fill_dependencies", { -4, -4 }, NULL, .pool = 4 },
         { .entry = "fill_dependencies", { 0, 0 } },
     };
@@ -566,6 +591,7 @@ int main(void)
         cmocka_unit_test(lines_of_log_have_a_level_and_a_threshold),
         cmocka_unit_test(the_configuration_counts_when_tasks_are_streamed),
         cmocka_unit_test(tasks_do_what_they_did),
+        cmocka_unit_test(blocks_begin_in_order),
         cmocka_unit_test(lanes_have_the_cores_of_the_reference),
         cmocka_unit_test(gangs_go_first_and_then_lanes),
         cmocka_unit_test(dependencies_are_those_of_the_reference),
