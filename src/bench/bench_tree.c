@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "bench/bench_bare.h"
 #include "bench/bench_measure.h"
 #include "pto/worker.h"
 #include "scene/now.h"
@@ -14,22 +15,33 @@
 enum {
     ROUNDS = 4000,
     RESTED = 1000,
+    ASLEEP = 500,
     QUICKER = 10, /* times fewer of everything */
     FEW = 10000,
     MANY = 1000000,
     ANY = 100000,
     REST_NS = 200000,
+    SLEEP_NS = 2000000,
     IDLE_MS = 2000,
     CROWD = 4 /* times the CPUs */
 };
 #define MEMORY (1ull << 30)
 
 const struct bench_tree_aim bench_tree_aim[BENCH_TREE_CASES] = {
-    { "empty SUB task, hot", 5 },
-    { "empty SUB task, after 200 us", 20 },
-    { "empty chip task, hot", 5 },
-    { "empty chip task, after 200 us", 20 },
+    { "empty SUB task, hot", 0, 5, 0 },
+    { "empty SUB task, after 200 us", REST_NS, 20, 0 },
+    { "empty SUB task, after 2 ms", SLEEP_NS, 0, 1.5 },
+    { "empty chip task, hot", 0, 5, 0 },
+    { "empty chip task, after 200 us", REST_NS, 20, 0 },
+    { "empty chip task, after 2 ms", SLEEP_NS, 0, 1.5 },
 };
+
+double bench_tree_most_us(const struct bench_tree_results *results, enum bench_tree_case which)
+{
+    const struct bench_tree_aim *aim = &bench_tree_aim[which];
+
+    return aim->most_us != 0 ? aim->most_us : aim->most_times * results->asleep.p50_us;
+}
 
 /* A worker, and what to submit to it. */
 struct load {
@@ -43,8 +55,10 @@ struct load {
 static int open_worker(struct load *l, uint32_t chips, uint32_t subs);
 static void close_worker(struct load *l);
 static int run_tasks(struct load *l);
-static int measure_trips(struct load *l, uint32_t rounds, bool is_rested, double *p50, double *p99);
+static int measure_trips(struct load *l, uint32_t rounds, uint64_t rest_ns, double *p50,
+                         double *p99);
 static int measure_stream(struct load *l, uint32_t count, double *ns_out);
+static int measure_bare(struct bench_tree_bare *bare, uint64_t rest_ns, bool is_quick);
 static int measure_run(struct bench_tree_run *run, bool is_quick);
 static int measure_streams(struct bench_tree_results *results);
 static int measure_idle(struct bench_tree_results *results, bool is_quick);
@@ -56,6 +70,9 @@ int bench_tree(bool is_quick, struct bench_tree_results *results)
 
     *results = (struct bench_tree_results){ .few = is_quick ? FEW / QUICKER : FEW,
                                             .many = is_quick ? MANY / QUICKER : MANY };
+    status = measure_bare(&results->rested, REST_NS, is_quick);
+    if (status >= 0)
+        status = measure_bare(&results->asleep, SLEEP_NS, is_quick);
     for (uint32_t i = 0; i < BENCH_TREE_RUNS && status >= 0; i++) {
         uint32_t children = (uint32_t)(cpus > 0 ? cpus : 1) * (i == 0 ? 1 : CROWD);
 
@@ -168,7 +185,8 @@ static int run_tasks(struct load *l)
 /* ---- figures ---- */
 
 /* One task at a time, maybe with a pause between two. */
-static int measure_trips(struct load *l, uint32_t rounds, bool is_rested, double *p50, double *p99)
+static int measure_trips(struct load *l, uint32_t rounds, uint64_t rest_ns, double *p50,
+                         double *p99)
 {
     double *sample = malloc(rounds * sizeof(*sample));
     int status = sample != NULL ? 0 : PTO_ENOMEM;
@@ -177,8 +195,8 @@ static int measure_trips(struct load *l, uint32_t rounds, bool is_rested, double
     for (uint32_t i = 0; i < rounds + rounds / 10 && status >= 0; i++) {
         uint64_t begin;
 
-        if (is_rested)
-            nanosleep(&(struct timespec){ 0, REST_NS }, NULL);
+        if (rest_ns != 0)
+            nanosleep(&(struct timespec){ 0, (long)rest_ns }, NULL);
         begin = now_ns();
         status = run_tasks(l);
         if (i >= rounds / 10) /* the first ones are for the caches */
@@ -203,6 +221,17 @@ static int measure_stream(struct load *l, uint32_t count, double *ns_out)
     return status;
 }
 
+static uint32_t rounds_after(uint64_t rest_ns)
+{
+    return rest_ns == 0 ? ROUNDS : rest_ns == REST_NS ? RESTED : ASLEEP;
+}
+
+static int measure_bare(struct bench_tree_bare *bare, uint64_t rest_ns, bool is_quick)
+{
+    return bench_bare(rounds_after(rest_ns) / (is_quick ? QUICKER : 1), rest_ns, &bare->p50_us,
+                      &bare->p99_us);
+}
+
 static int measure_run(struct bench_tree_run *run, bool is_quick)
 {
     const uint32_t divisor = is_quick ? QUICKER : 1;
@@ -212,12 +241,10 @@ static int measure_run(struct bench_tree_run *run, bool is_quick)
     if (status < 0)
         return status;
     for (uint32_t i = 0; i < BENCH_TREE_CASES && status >= 0; i++) {
-        bool is_rested = i == BENCH_TREE_SUB_RESTED || i == BENCH_TREE_CHIP_RESTED;
-
-        l.kind = i <= BENCH_TREE_SUB_RESTED ? PTO_CHILD_SUB : PTO_CHILD_CHIP;
+        l.kind = i <= BENCH_TREE_SUB_ASLEEP ? PTO_CHILD_SUB : PTO_CHILD_CHIP;
         l.children = l.kind == PTO_CHILD_SUB ? PTO_ON(run->chips) : PTO_ON(0);
-        status = measure_trips(&l, (is_rested ? RESTED : ROUNDS) / divisor, is_rested,
-                               &run->p50_us[i], &run->p99_us[i]);
+        status = measure_trips(&l, rounds_after(bench_tree_aim[i].rest_ns) / divisor,
+                               bench_tree_aim[i].rest_ns, &run->p50_us[i], &run->p99_us[i]);
     }
     l.kind = PTO_CHILD_SUB;
     l.children = 0;

@@ -2,7 +2,8 @@
 /*
  * `pto bench tree`: what a task of level 3 costs that does nothing, from pto_worker_run and back,
  * hot and after a rest, with as many children as CPUs and with four times as many; tasks by the
- * hundred thousand; what a worker costs that has nothing to do.
+ * hundred thousand; what a worker costs that has nothing to do. After 200 us children may
+ * still look for more; after 2 ms they sleep, and so do CPUs: what it takes to wake those is measured, too.
  */
 #ifndef PTO_BENCH_TREE_H
 #define PTO_BENCH_TREE_H
@@ -13,17 +14,24 @@
 enum bench_tree_case {
     BENCH_TREE_SUB_HOT,
     BENCH_TREE_SUB_RESTED,
+    BENCH_TREE_SUB_ASLEEP,
     BENCH_TREE_CHIP_HOT,
     BENCH_TREE_CHIP_RESTED,
+    BENCH_TREE_CHIP_ASLEEP,
     BENCH_TREE_CASES
 };
 
 /* Its name, and what it should take at most, p50. */
 struct bench_tree_aim {
     const char *name;
-    double most_us;
+    uint64_t rest_ns;
+    double most_us;    /* 0: it is not known before, but */
+    double most_times; /* so many times of what two bare processes take */
 };
 extern const struct bench_tree_aim bench_tree_aim[BENCH_TREE_CASES];
+/* That, in us. */
+struct bench_tree_results;
+double bench_tree_most_us(const struct bench_tree_results *results, enum bench_tree_case which);
 
 enum {
     BENCH_TREE_RUNS = 2,
@@ -39,8 +47,15 @@ struct bench_tree_run {
     double any_ns; /* a task for any SUB worker, among many */
 };
 
+/* Two bare processes that wake each other, after as long as children of the case rest. */
+struct bench_tree_bare {
+    double p50_us;
+    double p99_us;
+};
+
 struct bench_tree_results {
     struct bench_tree_run run[BENCH_TREE_RUNS];
+    struct bench_tree_bare rested, asleep;
     uint32_t few, many; /* tasks */
     double one_few_ns;  /* each, on one SUB worker */
     double one_many_ns;

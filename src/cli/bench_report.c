@@ -323,6 +323,9 @@ void cli_bench_print_tree(const struct bench_tree_results *r)
             printf("  %8.2f %9.2f", r->run[i].p50_us[c], r->run[i].p99_us[c]);
         printf("\n");
     }
+    printf("two bare processes, after 200 us  %8.2f %9.2f\n"
+           "two bare processes, after 2 ms    %8.2f %9.2f\n",
+           r->rested.p50_us, r->rested.p99_us, r->asleep.p50_us, r->asleep.p99_us);
     printf("\nstreams of empty SUB tasks, nanoseconds each\n\n");
     for (uint32_t i = 0; i < BENCH_TREE_RUNS; i++)
         printf("any of %-25" PRIu32 "%10.0f\n", r->run[i].subs, r->run[i].any_ns);
@@ -341,6 +344,15 @@ static void write_stream(struct json *j, const char *name, uint32_t tasks, doubl
     cli_json_string(j, "name", name);
     cli_json_integer(j, "tasks", tasks);
     cli_json_number(j, "ns", ns, 1);
+    cli_json_close(j, '}');
+}
+
+static void write_bare(struct json *j, const char *name, struct bench_tree_bare bare)
+{
+    cli_json_open(j, NULL, '{');
+    cli_json_string(j, "name", name);
+    cli_json_number(j, "p50_us", bare.p50_us, 2);
+    cli_json_number(j, "p99_us", bare.p99_us, 2);
     cli_json_close(j, '}');
 }
 
@@ -363,12 +375,16 @@ static void write_tree(const void *context, FILE *to)
             cli_json_string(&j, "name", bench_tree_aim[c].name);
             cli_json_number(&j, "p50_us", r->run[i].p50_us[c], 2);
             cli_json_number(&j, "p99_us", r->run[i].p99_us[c], 2);
-            cli_json_number(&j, "aim_us", bench_tree_aim[c].most_us, 1);
+            cli_json_number(&j, "aim_us", bench_tree_most_us(r, (enum bench_tree_case)c), 1);
             cli_json_close(&j, '}');
         }
         cli_json_close(&j, ']');
         cli_json_close(&j, '}');
     }
+    cli_json_close(&j, ']');
+    cli_json_open(&j, "bare", '[');
+    write_bare(&j, "after 200 us", r->rested);
+    write_bare(&j, "after 2 ms", r->asleep);
     cli_json_close(&j, ']');
     cli_json_open(&j, "streams", '[');
     write_stream(&j, "one child", r->few, r->one_few_ns);

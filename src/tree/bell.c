@@ -7,6 +7,7 @@ enum {
     SPIN_NS = 60000,
     YIELD_NS = 40000,
     CROWD_YIELD_NS = 60000, /* where processes outnumber CPUs */
+    MOST_NS = 400000,       /* of letting others run */
     LOOKS = 64,             /* between two looks at the clock */
     LUCKY = 16, /* looks are worth while from this on; below, waits until the next try */
     LUCK_MAX = LUCKY + 4,
@@ -34,7 +35,8 @@ struct patience bell_patience(uint32_t processes)
 {
     bool is_crowded = processes > os_machine_cpu_count();
 
-    return (struct patience){ is_crowded ? 0 : SPIN_NS, is_crowded ? CROWD_YIELD_NS : YIELD_NS };
+    return (struct patience){ is_crowded ? 0 : SPIN_NS, is_crowded ? CROWD_YIELD_NS : YIELD_NS,
+                              MOST_NS };
 }
 
 static bool bell_sleep(struct bell *b, bool (*holds)(void *context), void *context,
@@ -61,11 +63,34 @@ static void note_luck(struct bell *b, bool is_there)
     a32_store_relaxed(&b->luck, is_there ? LUCK_MAX : luck != 0 ? luck - 1 : LUCKY);
 }
 
+/*
+ * A CPU that sleeps takes longer to wake than all else here together, on a virtual machine most of all.
+ * Whoever slept for a moment only stays awake that long the next time, and a little longer;
+ * one that slept for longer does not, so that nobody who has little to do takes CPU time. (Halt
+ * polling of hypervisors does the same.)
+ */
+static void note_wait(struct bell *b, struct patience patience, uint64_t waited_ns)
+{
+    a32_store_relaxed(&b->wait_ns, /* a guess */
+                      waited_ns <= patience.most_ns ? (uint32_t)waited_ns : 0);
+}
+
+static uint64_t yield_time(const struct bell *b, struct patience patience)
+{
+    uint64_t ns = a32_load_relaxed(&b->wait_ns); /* a guess, and maybe of a process that lies */
+
+    ns += ns / 2;
+    if (ns > patience.most_ns)
+        ns = patience.most_ns;
+    return ns > patience.yield_ns ? ns : patience.yield_ns;
+}
+
 bool bell_await(struct bell *b, bool (*holds)(void *context), void *context,
                 struct patience patience, uint64_t deadline_ns)
 {
     uint32_t luck = a32_load_relaxed(&b->luck); /* a guess */
     uint64_t spin_ns = luck > LUCKY ? patience.spin_ns : 0;
+    uint64_t yield_ns = yield_time(b, patience);
     uint64_t begin_ns = 0, now = 0;
     bool is_noted = false;
 
@@ -80,11 +105,12 @@ bool bell_await(struct bell *b, bool (*holds)(void *context), void *context,
                     return true;
                 }
             }
-        } else if (now - begin_ns < spin_ns + patience.yield_ns) {
+        } else if (now - begin_ns < spin_ns + yield_ns) {
             os_yield();
             if (holds(context))
                 return true;
         } else if (bell_sleep(b, holds, context, deadline_ns)) {
+            note_wait(b, patience, os_now_ns() - begin_ns);
             return true;
         }
         now = os_now_ns();

@@ -22,6 +22,7 @@ struct bell {
     struct a32 answered;                  /* up to which of these they were woken */
     alignas(BELL_LINE) struct a32 count;  /* they sleep on it */
     struct a32 luck;                      /* of those who wait: how often looking was enough */
+    struct a32 wait_ns;                   /* and how long they had to wait, if that was not long */
 };
 
 /* After a store that somebody may sleep for. */
@@ -33,6 +34,7 @@ void bell_wake(struct bell *b);
 struct patience {
     uint32_t spin_ns;  /* without a pause */
     uint32_t yield_ns; /* then letting others run */
+    uint32_t most_ns;  /* and no longer than that, if it was not enough the last time */
 };
 struct patience bell_patience(uint32_t processes);
 

@@ -221,6 +221,7 @@ struct tree {
     uint32_t freed_count;
     struct tree_domain *domain[TREE_DOMAINS]; /* NULL: free */
     uint32_t domain_generation[TREE_DOMAINS];
+    uint32_t domain_count;
     struct tree_region *regions; /* that are open */
     void *staging; /* memory for copies outside of runs that none has; NULL: not yet */
     char *heap;

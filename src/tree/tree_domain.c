@@ -148,6 +148,7 @@ static void free_domain(struct tree *t, struct tree_domain *d)
         tree_disown_memory(t, d->member[i].window);
     }
     t->domain[d->number] = NULL;
+    t->domain_count--;
     free(d);
 }
 
@@ -174,6 +175,7 @@ static int open_domain(struct tree *t, const struct pto_worker_domain_params *pa
     snprintf(d->name, sizeof(d->name), "%s", params->name);
     (void)pto_text_clean(d->name, true);
     t->domain[number] = d;
+    t->domain_count++;
     t->domain_generation[number]++;
     for (uint32_t i = 0; i < d->count && status >= 0; i++)
         status = make_member(t, d, i, params->chips != NULL ? params->chips[i] : i);
@@ -288,7 +290,7 @@ int pto_worker_domain_release(struct pto_worker *worker, uint64_t domain)
 
 void tree_domains_of_run(struct tree *t, const struct tree_run *run)
 {
-    for (uint32_t i = 0; i < TREE_DOMAINS; i++)
+    for (uint32_t i = 0; i < TREE_DOMAINS && t->domain_count != 0; i++)
         if (t->domain[i] != NULL && t->domain[i]->run == run)
             release(t, t->domain[i]);
 }

@@ -86,7 +86,7 @@ void os_wake_shared(struct a32 *word, uint32_t count)
 
 /* ---- both ends ---- */
 
-static const struct patience none = { 0, 0 }; /* they sleep at once: looking is no order */
+static const struct patience none = { 0 }; /* they sleep at once: looking is no order */
 static struct channel writer[STREAMS], reader[STREAMS];
 static struct bell bell[2]; /* of the writers, of the reader */
 static uint64_t received[STREAMS], taken_back;

@@ -173,7 +173,7 @@ static bool can_receive(void *context)
 
 static void *write_all(void *context)
 {
-    const struct patience none = { 0, 0 }; /* sleeps at once */
+    const struct patience none = { 0 }; /* sleeps at once */
 
     (void)context;
     for (uint64_t i = 0; i < MESSAGES; i++) {
@@ -189,7 +189,7 @@ static void *write_all(void *context)
 
 static void nobody_sleeps_through_a_bell(void **state)
 {
-    const struct patience none = { 0, 0 };
+    const struct patience none = { 0 };
     pthread_t thread;
 
     (void)state;
@@ -203,6 +203,50 @@ static void nobody_sleeps_through_a_bell(void **state)
     pthread_join(thread, NULL);
     assert_nothing_unexpected();
     assert_false(bell_await(&bell[1], can_receive, NULL, none, now_ns() + MS));
+}
+
+/* Rings when the other side has gone to sleep, or, for one that does not, some time later. */
+static void *ring_once(void *context)
+{
+    const bool *sleeps = context;
+    uint64_t later = now_ns() + MS;
+
+    while (*sleeps ? a32_load_acquire(&bell[1].asleep) == 0 : now_ns() < later)
+        sched_yield();
+    EXPECT(send(1, 0));
+    bell_ring(&bell[1]);
+    return NULL;
+}
+
+static void await_one(struct patience patience, bool sleeps)
+{
+    pthread_t thread;
+
+    begin();
+    assert_int_equal(pthread_create(&thread, NULL, ring_once, &sleeps), 0);
+    assert_true(bell_await(&bell[1], can_receive, NULL, patience, now_ns() + 60000 * MS));
+    pthread_join(thread, NULL);
+    assert_nothing_unexpected();
+    assert_received(1, 0);
+}
+
+static void whoever_slept_for_a_moment_stays_awake_for_one(void **state)
+{
+    const struct patience long_one = { .most_ns = 4000000000 }, short_one = { .most_ns = 1 };
+
+    (void)state;
+    memset(bell, 0, sizeof(bell));
+    await_one(long_one, true);
+    assert_int_equal(a32_load_acquire(&bell[1].asleep), 1);
+    assert_true(a32_load_acquire(&bell[1].wait_ns) > 0); /* how long that took */
+    a32_store_relaxed(&bell[1].wait_ns, 3000000000);     /* as if it had been long */
+    await_one(long_one, false);
+    assert_int_equal(a32_load_acquire(&bell[1].asleep), 1); /* it did not sleep again */
+    a32_store_relaxed(&bell[1].asleep, 0);
+    a32_store_relaxed(&bell[1].answered, 0);
+    await_one(short_one,
+              true); /* whatever is written there, it does not look for longer than it should */
+    assert_int_equal(a32_load_acquire(&bell[1].wait_ns), 0); /* and forgets */
 }
 
 /* ---- claims ---- */
@@ -260,6 +304,7 @@ int main(void)
         TEST(another_generation_is_not_read),
         TEST(nonsense_is_not_believed),
         TEST(nobody_sleeps_through_a_bell),
+        TEST(whoever_slept_for_a_moment_stays_awake_for_one),
         TEST(what_is_not_read_can_be_taken_back),
         TEST(a_record_has_one_owner),
     };
