@@ -429,11 +429,13 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
     enum step step;
 
     if ((s->flags & SLOT_IS_TEAM) != 0) {
+        bool is_ordered = w->order != 0; /* the run may be over once the team has started */
+
         if (sched_is_stopped(w->sched))
             return run_nothing(w, s);
         w->is_shared = true; /* it comes back through a shared list */
         port_team_start(w->sched->machine, s);
-        if (w->order != 0 && a32_load_relaxed(&w->sched->finished) != 0) /* a glance */
+        if (is_ordered && a32_load_relaxed(&w->sched->finished) != 0) /* a glance */
             complete_finished(w); /* what follows it is ordered with the rest */
         return STEP_LATER;
     }

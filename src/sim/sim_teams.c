@@ -158,8 +158,10 @@ void port_team_start(void *machine, struct slot *s)
     struct team_queue *queue = (s->flags & SLOT_IS_GANG) != 0 ? &m->gangs : &m->mixes;
     uint32_t line = graph_slot_line(&m->graph, s);
     struct thread *wake;
+    bool is_serial;
 
     pthread_mutex_lock(&m->lock);
+    is_serial = m->is_serial; /* the run may be over, and the next one begin, without the lock */
     if (!has_teams(m)) {
         m->team_ticks = 0;
         m->is_lapsed = false;
@@ -173,7 +175,7 @@ void port_team_start(void *machine, struct slot *s)
     wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
     sim_wake_threads(wake);
-    if (m->is_serial)
+    if (is_serial)
         wait_for_team(m);
 }
 
