@@ -76,6 +76,7 @@ enum { WATCHED = sizeof(watched) / sizeof(watched[0]) };
 static volatile sig_atomic_t interrupts;
 static volatile sig_atomic_t last_signal;
 static volatile sig_atomic_t first_to_fail; /* a process; 0: none yet */
+static volatile sig_atomic_t has_ended;     /* a process, since they were looked at last */
 
 static void prepare(struct ranks *r, struct sigaction old[WATCHED]);
 static void restore(struct ranks *r, const struct sigaction old[WATCHED]);
@@ -133,6 +134,7 @@ static void note_signal(int number, siginfo_t *info, void *context)
 {
     (void)context;
     if (number == SIGCHLD) {
+        has_ended = 1;
         if (first_to_fail == 0 && (info->si_code != CLD_EXITED || info->si_status != 0))
             first_to_fail = info->si_pid;
         return;
@@ -148,7 +150,7 @@ static void prepare(struct ranks *r, struct sigaction old[WATCHED])
     struct rlimit more;
     sigset_t set;
 
-    interrupts = last_signal = first_to_fail = 0;
+    interrupts = last_signal = first_to_fail = has_ended = 0;
     fflush(stdout); /* a rank must not inherit what is not yet written */
     fflush(stderr);
     sigemptyset(&set);
@@ -583,14 +585,17 @@ static bool bury(struct ranks *r, uint32_t index)
 
 static void wait_for_event(struct ranks *r)
 {
+    uint64_t when_ns = look_around(r);
     uint32_t count = 0;
 
+    if (has_ended != 0) /* the signal has come already: nothing would end the sleep */
+        when_ns = 0;
     for (uint32_t i = 0; i < r->params->count; i++)
         for (int k = 0; k < 2; k++)
             if (r->rank[i].process != 0 && r->rank[i].stream[k].pipe >= 0)
                 r->poll[count++] =
                     (struct pollfd){ .fd = r->rank[i].stream[k].pipe, .events = POLLIN };
-    if (sleep_until(r, r->poll, count, look_around(r)) > 0) {
+    if (sleep_until(r, r->poll, count, when_ns) > 0) {
         uint32_t at = 0;
 
         for (uint32_t i = 0; i < r->params->count; i++)
@@ -608,6 +613,7 @@ static void wait_for_event(struct ranks *r)
                 at++;
             }
     }
+    has_ended = 0; /* signals are blocked here */
     for (uint32_t i = 0; i < r->params->count; i++)
         if (r->rank[i].process != 0 && bury(r, i) && r->result->end != RANKS_DONE) {
             if (!r->is_calm)

@@ -44,6 +44,14 @@ expect() {
     [ -z "$(ls "$TMPDIR")" ] || fail "pto launch $*: left $(ls "$TMPDIR")"
 }
 
+# ---- ranks that end ----
+
+# Their end is told by a signal alone: one that comes between two sleeps must not be slept through.
+for ((i = 0; i < 300; i++)); do
+    $pto launch -n 2 --timeout 60 -- sh -c 'exec >&- 2>&-' </dev/null || fail "launch $i did not notice that its ranks have ended"
+done
+echo "ok    ranks that end without a word"
+
 # ---- what ranks find, and what is passed on ----
 
 expect 0 "[2] 2 of 3" -n 3 -- sh -c 'echo $PTO_RANK of $PTO_RANKS'
