@@ -18,6 +18,7 @@ static PyObject *make_callable(PyTypeObject *type, struct ext_state *state,
     if (pto_callable_info(callable, &info) >= 0) {
         self->signature = info.signature;
         self->signature_count = info.signature_count;
+        self->mode = info.mode;
     }
     return (PyObject *)self;
 }

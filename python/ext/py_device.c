@@ -2,10 +2,18 @@
 /* pto.Device: an open platform, on which callables run. */
 #include "py_ext.h"
 
-struct device {
-    PyObject_HEAD struct ext_state *state;
-    struct pto_device *device; /* NULL: closed */
-};
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static int end_runs(struct ext_device *device);
+
+static struct ext_device *device_of(PyObject *self)
+{
+    return (struct ext_device *)self;
+}
+
+/* ---- opening and closing ---- */
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -13,59 +21,99 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     struct ext_state *state = ext_state_of(type);
     struct pto_device_params params;
     struct pto_error error;
-    struct device *self;
+    struct ext_device *self;
     const char *platform = NULL;
+    unsigned long long memory_max = 0;
     int isolated = 0, status;
 
     pto_device_params_init(&params);
-    if (state == NULL || !PyArg_ParseTupleAndKeywords(args, keywords, "|z$IIKp:Device", names,
-                                                      &platform, &params.clusters, &params.workers,
-                                                      &params.memory_max, &isolated))
+    if (state == NULL ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "|z$IIKp:Device", names, &platform,
+                                     &params.clusters, &params.workers, &memory_max, &isolated))
         return NULL;
-    self = (struct device *)PyType_GenericAlloc(type, 0);
+    self = (struct ext_device *)PyType_GenericAlloc(type, 0);
     if (self == NULL)
         return NULL;
     self->state = state;
+    self->last = &self->first;
     if (platform != NULL)
         params.platform = platform;
+    params.memory_max = memory_max;
     params.is_isolated = isolated != 0;
     params.error = &error;
     pto_error_init(&error);
     Py_BEGIN_ALLOW_THREADS status = pto_device_open(&params, &self->device);
-    Py_END_ALLOW_THREADS if (status >= 0) return (PyObject *)self;
-    Py_DECREF(self);
-    return ext_raise(state, status, &error);
+    Py_END_ALLOW_THREADS if (status < 0)
+    {
+        self->is_closed = true;
+        Py_DECREF((PyObject *)self);
+        return ext_raise(state, status, &error);
+    }
+    self->is_remote = params.is_isolated || !pto_platform_find(params.platform)->is_simulated;
+    self->next = state->devices;
+    self->before = &state->devices;
+    if (self->next != NULL)
+        self->next->before = &self->next;
+    state->devices = self;
+    return (PyObject *)self;
 }
 
-static void device_free(PyObject *self)
+void ext_device_forget(struct ext_device *device)
 {
-    struct device *device = (struct device *)self;
-    PyTypeObject *type = Py_TYPE(self);
+    struct pto_device *handle = device->device;
 
-    if (device->device != NULL) {
-        Py_BEGIN_ALLOW_THREADS(void) pto_device_close(device->device);
+    if (!device->is_closed || device->memory_count != 0 || handle == NULL)
+        return;
+    device->device = NULL;
+    Py_BEGIN_ALLOW_THREADS(void) pto_device_close(handle);
+    Py_END_ALLOW_THREADS
+}
+
+/* Ends runs and graphs, and closes it unless tensors are in its memory. -1: a signal raised something. */
+static int close_device(struct ext_device *device)
+{
+    if (device->is_closed)
+        return 0;
+    device->is_closed = true;
+    *device->before = device->next;
+    if (device->next != NULL)
+        device->next->before = device->before;
+    while (end_runs(device) < 0) /* it is closed all the same */
+        PyErr_Clear();
+    while (device->graphs != NULL && ext_graph_close(device->graphs) != PTO_EBUSY) {
+    }
+    ext_device_forget(device);
+    return 0;
+}
+
+/* Cancels and waits; each run has an end of its own. */
+static int end_runs(struct ext_device *device)
+{
+    for (struct ext_launch *launch = device->launches; launch != NULL; launch = launch->next)
+        (void)pto_run_cancel(launch->run);
+    for (struct ext_run *run = device->first; run != NULL; run = run->next)
+        if (run->run != NULL)
+            (void)pto_run_cancel(run->run);
+    while (device->first != NULL) {
+        struct ext_run *run = (struct ext_run *)Py_NewRef((PyObject *)device->first);
+        int status = ext_run_wait(run, UINT64_MAX);
+
+        Py_DECREF((PyObject *)run);
+        if (status < 0)
+            return -1;
+    }
+    while (device->launches != NULL) { /* other threads are on their way back */
+        Py_BEGIN_ALLOW_THREADS(void) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         Py_END_ALLOW_THREADS
     }
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
+    return 0;
 }
 
 static PyObject *device_close(PyObject *self, PyObject *ignored)
 {
-    struct device *device = (struct device *)self;
-    struct pto_device *handle = device->device;
-    int status;
-
     (void)ignored;
-    if (handle == NULL)
-        Py_RETURN_NONE;
-    device->device = NULL;
-    Py_BEGIN_ALLOW_THREADS status = pto_device_close(handle);
-    Py_END_ALLOW_THREADS if (status < 0)
-    {
-        device->device = handle;
-        return ext_raise(device->state, status, NULL);
-    }
+    if (close_device(device_of(self)) < 0)
+        return NULL;
     Py_RETURN_NONE;
 }
 
@@ -75,70 +123,468 @@ static PyObject *device_enter(PyObject *self, PyObject *ignored)
     return Py_NewRef(self);
 }
 
-static PyObject *device_exit(PyObject *self, PyObject *args)
+static int device_traverse(PyObject *self, visitproc visit, void *arg)
 {
-    (void)args;
-    return device_close(self, NULL);
+    Py_VISIT(Py_TYPE(self));
+    for (struct ext_run *run = device_of(self)->first; run != NULL; run = run->next)
+        Py_VISIT(run);
+    return 0;
 }
 
-static PyObject *device_run(PyObject *self, PyObject *const *objects, Py_ssize_t count)
+static void device_finalize(PyObject *self)
 {
-    struct device *device = (struct device *)self;
-    struct ext_callable *callable;
-    struct pto_run_report report;
-    struct pto_entry entry;
-    struct ext_args args;
-    PyObject *result;
-    int status;
+    PyObject *type, *value, *traceback;
 
-    if (count < 1 || !Py_IS_TYPE(objects[0], device->state->callable_type))
-        return ext_raise_text(device->state, PTO_EINVAL,
-                              "the first argument of run is a pto.Callable");
-    callable = (struct ext_callable *)objects[0];
-    ext_args_init(&args);
-    if (ext_args_take(device->state, &args, objects + 1, count - 1, callable->signature,
-                      callable->signature_count) < 0) {
-        ext_args_release(&args);
+    PyErr_Fetch(&type, &value, &traceback);
+    (void)close_device(device_of(self));
+    PyErr_Restore(type, value, traceback);
+}
+
+static void device_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    device_finalize(self); /* runs, graphs and threads in a run have references: there are none */
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* ---- running ---- */
+
+PyObject *ext_device_resolve(struct ext_device *device, PyObject *const *objects, Py_ssize_t count,
+                             PyObject **arguments_out)
+{
+    struct ext_state *state = device->state;
+    PyObject *list, *made, *callable;
+
+    *arguments_out = NULL;
+    if (count < 1)
+        return ext_raise_text(state, PTO_EINVAL, "there is no callable to run");
+    if (Py_IS_TYPE(objects[0], state->callable_type))
+        return Py_NewRef(objects[0]);
+    if (!PyObject_HasAttrString(objects[0], "__pto_callable__"))
+        return ext_raise_text(
+            state, PTO_EINVAL,
+            "what is run is a pto.Callable or a Python orchestration; "
+            "pto.load and pto.compile make the first, @pto.orchestration the second");
+    list = PyTuple_New(count - 1);
+    for (Py_ssize_t i = 1; list != NULL && i < count; i++)
+        (void)PyTuple_SetItem(list, i - 1, Py_NewRef(objects[i]));
+    made = list == NULL ? NULL
+                        : PyObject_CallMethod(objects[0], "__pto_callable__", "OO",
+                                              (PyObject *)device, list);
+    Py_XDECREF(list);
+    if (made == NULL)
+        return NULL;
+    if (!PyTuple_Check(made) || PyTuple_Size(made) != 2 ||
+        !PyTuple_Check(PyTuple_GetItem(made, 1)) ||
+        !Py_IS_TYPE(PyTuple_GetItem(made, 0), state->callable_type)) {
+        Py_DECREF(made);
+        PyErr_SetString(PyExc_TypeError,
+                        "__pto_callable__ returns (pto.Callable, (argument, ...))");
         return NULL;
     }
-    entry = (struct pto_entry){ args.tensor_count, args.scalar_count, args.tensor, args.scalar };
-    pto_run_report_init(&report);
-    Py_BEGIN_ALLOW_THREADS status =
-        pto_run(device->device, callable->callable, &entry, NULL, &report);
-    Py_END_ALLOW_THREADS ext_args_release(&args);
-    result = status < 0 ? ext_raise(device->state, status, &report.error)
-                        : ext_report_new(device->state, &report);
+    callable = Py_NewRef(PyTuple_GetItem(made, 0));
+    *arguments_out = Py_NewRef(PyTuple_GetItem(made, 1));
+    Py_DECREF(made);
+    return callable;
+}
+
+/* What is done with a callable and its arguments. */
+typedef PyObject *(*use_fn)(struct ext_device *device, PyObject *callable, PyObject *const *objects,
+                            Py_ssize_t count, PyObject *names);
+
+static PyObject *execute(struct ext_device *device, PyObject *callable, PyObject *const *objects,
+                         Py_ssize_t count, PyObject *names)
+{
+    struct ext_launch launch;
+    struct ext_args args;
+    PyObject *report = NULL;
+
+    if (ext_launch_begin(&launch, device, callable, &args) == 0 &&
+        ext_launch_prepare(&launch, objects, count, names) == 0)
+        report = ext_launch_execute(&launch);
+    ext_args_release(&args);
+    return report;
+}
+
+/* Arguments that another object made, followed by the keywords of the call. */
+static PyObject *use_made(use_fn use, struct ext_device *device, PyObject *callable,
+                          PyObject *arguments, PyObject *const *keywords, PyObject *names)
+{
+    Py_ssize_t count = PyTuple_Size(arguments), extra = names == NULL ? 0 : PyTuple_Size(names);
+    PyObject **objects = malloc(((size_t)(count + extra) + 1) * sizeof(*objects));
+    PyObject *result;
+
+    if (objects == NULL)
+        return PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < count; i++)
+        objects[i] = PyTuple_GetItem(arguments, i);
+    for (Py_ssize_t i = 0; i < extra; i++)
+        objects[count + i] = keywords[i];
+    result = use(device, callable, objects, count, names);
+    free(objects);
     return result;
 }
 
+static PyObject *with_callable(use_fn use, PyObject *self, PyObject *const *objects,
+                               Py_ssize_t count, PyObject *names)
+{
+    struct ext_device *device = device_of(self);
+    PyObject *arguments, *result;
+    PyObject *callable = ext_device_resolve(device, objects, count, &arguments);
+
+    if (callable == NULL)
+        return NULL;
+    result = arguments == NULL ? use(device, callable, objects + 1, count - 1, names)
+                               : use_made(use, device, callable, arguments, objects + count, names);
+    Py_DECREF(callable);
+    Py_XDECREF(arguments);
+    return result;
+}
+
+static PyObject *device_run(PyObject *self, PyObject *const *objects, Py_ssize_t count,
+                            PyObject *names)
+{
+    return with_callable(execute, self, objects, count, names);
+}
+
+static PyObject *device_submit(PyObject *self, PyObject *const *objects, Py_ssize_t count,
+                               PyObject *names)
+{
+    return with_callable(ext_run_submit, self, objects, count, names);
+}
+
+static PyObject *device_graph(PyObject *self, PyObject *const *objects, Py_ssize_t count,
+                              PyObject *names)
+{
+    return with_callable(ext_graph_build, self, objects, count, names);
+}
+
+/* Its handle; NULL with an exception: it is closed. */
+static struct pto_device *handle_of(struct ext_device *device)
+{
+    if (!device->is_closed)
+        return device->device;
+    (void)ext_raise_text(device->state, PTO_EINVAL, "the device is closed");
+    return NULL;
+}
+
+static struct ext_callable *callable_of(struct ext_device *device, PyObject *object)
+{
+    if (Py_IS_TYPE(object, device->state->callable_type))
+        return (struct ext_callable *)object;
+    (void)ext_raise_text(device->state, PTO_EINVAL, "what is registered is a pto.Callable");
+    return NULL;
+}
+
+static PyObject *device_register(PyObject *self, PyObject *object)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    struct ext_callable *callable = handle == NULL ? NULL : callable_of(device, object);
+    struct pto_error error;
+    int status;
+
+    if (callable == NULL)
+        return NULL;
+    pto_error_init(&error);
+    Py_BEGIN_ALLOW_THREADS status = pto_register(handle, callable->callable, &error);
+    Py_END_ALLOW_THREADS if (status < 0) return ext_raise(device->state, status, &error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *device_unregister(PyObject *self, PyObject *object)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    struct ext_callable *callable = handle == NULL ? NULL : callable_of(device, object);
+    int status;
+
+    if (callable == NULL)
+        return NULL;
+    ext_run_sweep(device);
+    callable->is_registered = false;
+    status = pto_unregister(handle, callable->callable);
+    if (status < 0)
+        return ext_raise(device->state, status, NULL);
+    Py_RETURN_NONE;
+}
+
+/* ---- memory ---- */
+
+static PyObject *device_empty(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "shape", "dtype", NULL };
+    struct ext_device *device = device_of(self);
+    PyObject *shape, *dtype = device->state->dtype[PTO_FLOAT32];
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:empty", names, &shape, &dtype) ||
+        handle_of(device) == NULL)
+        return NULL;
+    return ext_memory_new(device, shape, dtype);
+}
+
+static PyObject *device_check_memory(PyObject *self, PyObject *ignored)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    struct pto_error error;
+    int status;
+
+    (void)ignored;
+    if (handle == NULL)
+        return NULL;
+    pto_error_init(&error);
+    status = pto_mem_check(handle, &error);
+    if (status < 0)
+        return ext_raise(device->state, status, &error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *device_write(PyObject *self, PyObject *args)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    unsigned long long address;
+    Py_buffer from;
+    int status;
+
+    if (handle == NULL || !PyArg_ParseTuple(args, "Ky*:write", &address, &from))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS status = pto_mem_write(handle, address, from.buf, (uint64_t)from.len);
+    Py_END_ALLOW_THREADS PyBuffer_Release(&from);
+    if (status < 0)
+        return ext_raise(device->state, status, NULL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *device_read(PyObject *self, PyObject *args)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    unsigned long long address;
+    Py_ssize_t bytes;
+    PyObject *result;
+    int status;
+
+    if (handle == NULL || !PyArg_ParseTuple(args, "Kn:read", &address, &bytes))
+        return NULL;
+    result = PyBytes_FromStringAndSize(NULL, bytes);
+    if (result == NULL)
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS status =
+        pto_mem_read(handle, address, PyBytes_AsString(result), (uint64_t)bytes);
+    Py_END_ALLOW_THREADS if (status < 0)
+    {
+        Py_DECREF(result);
+        return ext_raise(device->state, status, NULL);
+    }
+    return result;
+}
+
+/* ---- looking ---- */
+
+static PyObject *get_info(PyObject *self, void *ignored)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    struct pto_device_info info;
+    int status;
+
+    (void)ignored;
+    if (handle == NULL)
+        return NULL;
+    pto_device_info_init(&info);
+    status = pto_device_info(handle, &info);
+    if (status < 0)
+        return ext_raise(device->state, status, NULL);
+    return Py_BuildValue("{s:s,s:I,s:I,s:I,s:I,s:N,s:N}", "platform", info.platform, "clusters",
+                         info.clusters, "aic_count", info.aic_count, "aiv_count", info.aiv_count,
+                         "workers", info.workers, "is_isolated", PyBool_FromLong(info.is_isolated),
+                         "is_lost", PyBool_FromLong(info.is_lost));
+}
+
+static PyObject *get_closed(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(device_of(self)->is_closed);
+}
+
+static PyObject *device_story(PyObject *self, PyObject *ignored)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    int length = handle == NULL ? -1 : pto_device_story(handle, NULL, 0);
+    PyObject *result;
+    char *text;
+
+    (void)ignored;
+    if (handle == NULL)
+        return NULL;
+    if (length < 0)
+        return ext_raise(device->state, length, NULL);
+    text = malloc((size_t)length + 1);
+    if (text == NULL)
+        return PyErr_NoMemory();
+    text[0] = '\0';
+    (void)pto_device_story(handle, text, (size_t)length + 1);
+    result = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
+    free(text);
+    return result;
+}
+
+static PyObject *device_write_trace(PyObject *self, PyObject *object)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device *handle = handle_of(device);
+    struct pto_error error;
+    PyObject *path;
+    int status;
+
+    if (handle == NULL || !PyUnicode_FSConverter(object, &path))
+        return NULL;
+    pto_error_init(&error);
+    Py_BEGIN_ALLOW_THREADS status = pto_trace_write(handle, PyBytes_AsString(path), &error);
+    Py_END_ALLOW_THREADS Py_DECREF(path);
+    if (status < 0)
+        return ext_raise(device->state, status, &error);
+    Py_RETURN_NONE;
+}
+
+static PyObject *device_repr(PyObject *self)
+{
+    struct ext_device *device = device_of(self);
+    struct pto_device_info info;
+
+    pto_device_info_init(&info);
+    if (device->is_closed || pto_device_info(device->device, &info) < 0)
+        return PyUnicode_FromString("<pto.Device: closed>");
+    return PyUnicode_FromFormat("<pto.Device: %s, %u clusters, %u workers%s%s>", info.platform,
+                                info.clusters, info.workers, info.is_isolated ? ", isolated" : "",
+                                info.is_lost ? ", lost" : "");
+}
+
+/* At the end of the interpreter: nothing may go on in its memory. */
+static PyObject *module_shut_down(PyObject *module, PyObject *ignored)
+{
+    struct ext_state *state = PyModule_GetState(module);
+
+    (void)ignored;
+    while (state->devices != NULL) {
+        struct ext_device *device = (struct ext_device *)Py_NewRef((PyObject *)state->devices);
+
+        (void)close_device(device);
+        Py_DECREF((PyObject *)device);
+    }
+    Py_RETURN_NONE;
+}
+
+static PyGetSetDef device_fields[] = {
+    { "info", get_info, NULL, "what it is: a dict with platform, clusters, workers and so on",
+      NULL },
+    { "closed", get_closed, NULL, "it takes no more runs", NULL },
+    { NULL, NULL, NULL, NULL, NULL }
+};
+
+#define OPTIONS                                                                                    \
+    "Options: mode ('stream', 'host'), deps ('safe', 'simpler'), trace (True, 'order', 'times',\n" \
+    "'arguments'), timeout, launch_timeout, stall_timeout, data_timeout and grace in seconds,\n"   \
+    "guards, order_seed, live_max, keeps_thread, trace_records, trace_path, limits, "              \
+    "task_window,\n"                                                                               \
+    "heap, dep_pool, diagnostics (a dict: folder, swimlane, args, pmu, deps, scopes, names)."
+
 static PyMethodDef device_methods[] = {
+    { "run", EXT_WITH_KEYWORDS(device_run), METH_FASTCALL | METH_KEYWORDS,
+      "run($self, callable, *args, **options)\n--\n\nRuns a callable to its end and returns a "
+      "pto.Report, or raises "
+      "what went wrong.\n\nThe arguments are tensors in the signature's order, and scalars: ints, "
+      "floats, numbers\n"
+      "of ctypes and numpy. Ctrl-C cancels the run.\n\n" OPTIONS },
+    { "submit", EXT_WITH_KEYWORDS(device_submit), METH_FASTCALL | METH_KEYWORDS,
+      "submit($self, callable, *args, **options)\n--\n\nThe same without waiting: returns a "
+      "pto.Run, which keeps the "
+      "tensors alive. Runs of a\ndevice take place one after the other." },
+    { "graph", EXT_WITH_KEYWORDS(device_graph), METH_FASTCALL | METH_KEYWORDS,
+      "graph($self, callable, *args, vary=(), **options)\n--\n\nBuilds a pto.Graph from a callable "
+      "and arguments of the "
+      "shapes that launches will have.\n`vary` has the indices of scalars that launches may "
+      "change." },
+    { "empty", EXT_WITH_KEYWORDS(device_empty), METH_VARARGS | METH_KEYWORDS,
+      "empty($self, shape, dtype=pto.float32)\n--\n\nA tensor in new memory of the device, which "
+      "lives as long as the\n"
+      "tensor and what was made of it." },
+    { "register", device_register, METH_O,
+      "register($self, callable)\n--\n\nLoads a callable's code ahead of its first run." },
+    { "unregister", device_unregister, METH_O,
+      "unregister($self, callable)\n--\n\nTakes a callable off the device." },
+    { "check_memory", device_check_memory, METH_NOARGS,
+      "check_memory($self)\n--\n\nRaises if something wrote outside of an allocation." },
+    { "write", device_write, METH_VARARGS,
+      "write($self, address, bytes, /)\n--\n\nCopies bytes to an address in its memory." },
+    { "read", device_read, METH_VARARGS,
+      "read($self, address, count, /)\n--\n\nCopies bytes from an address in its memory." },
+    { "story", device_story, METH_NOARGS,
+      "story($self)\n--\n\nExplains the last failed run, line by line; '': none has failed." },
+    { "write_trace", device_write_trace, METH_O,
+      "write_trace($self, path)\n--\n\nWrites the timeline of the last recorded run, for "
+      "ui.perfetto.dev." },
     { "close", device_close, METH_NOARGS,
-      "close($self)\n--\n\nEnds its threads and frees its memory." },
-    { "run", (PyCFunction)(void (*)(void))device_run, METH_FASTCALL,
-      "run($self, callable, *args)\n--\n\nRuns a callable to its end and returns a pto.Report." },
+      "close($self)\n--\n\nCancels its runs, and frees graphs, threads and memory. Memory that "
+      "tensors are in\n"
+      "lives as long as they do." },
     { "__enter__", device_enter, METH_NOARGS, NULL },
-    { "__exit__", device_exit, METH_VARARGS, NULL },
+    { "__exit__", device_close, METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL }
 };
 
 static PyType_Slot device_slots[] = {
     { Py_tp_doc,
       "Device(platform=None, *, clusters=0, workers=0, memory_max=0, isolated=False)\n--\n\n"
-      "An open platform, with its threads and its memory. pto.platforms() lists them." },
+      "An open platform, with its threads and its memory. pto.platforms() lists them; 0 is the\n"
+      "default of the platform, or a worker for each CPU. An isolated one is a process of its "
+      "own:\n"
+      "a kernel that ends its process ends the device and nothing else.\n\n"
+      "    with pto.Device() as device:\n        device.run(callable, x, y)" },
     { Py_tp_new, device_new },
     { Py_tp_dealloc, device_free },
+    { Py_tp_finalize, device_finalize },
+    { Py_tp_traverse, device_traverse },
+    { Py_tp_repr, device_repr },
+    { Py_tp_getset, device_fields },
     { Py_tp_methods, device_methods },
     { 0, NULL },
 };
 
 static PyType_Spec device_spec = {
     .name = "pto.Device",
-    .basicsize = sizeof(struct device),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .basicsize = sizeof(struct ext_device),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
     .slots = device_slots,
 };
 
+static PyMethodDef functions[] = { { "_shut_down", module_shut_down, METH_NOARGS, NULL },
+                                   { NULL, NULL, 0, NULL } };
+
+/* Closes what is open when the interpreter ends. */
+static int register_end(PyObject *module)
+{
+    PyObject *exit = PyImport_ImportModule("atexit");
+    PyObject *end = exit == NULL ? NULL : PyObject_GetAttrString(module, "_shut_down");
+    PyObject *result = end == NULL ? NULL : PyObject_CallMethod(exit, "register", "O", end);
+    int status = result == NULL ? -1 : 0;
+
+    Py_XDECREF(result);
+    Py_XDECREF(end);
+    Py_XDECREF(exit);
+    return status;
+}
+
 int ext_device_init(PyObject *module, struct ext_state *state)
 {
-    return ext_add_type(module, &device_spec, &state->device_type);
+    if (ext_add_type(module, &device_spec, &state->device_type) < 0 ||
+        PyModule_AddFunctions(module, functions) < 0)
+        return -1;
+    return register_end(module);
 }

@@ -57,8 +57,12 @@ struct ext_state {
     PyTypeObject *callable_type;
     PyTypeObject *device_type;
     PyTypeObject *report_type;
-    PyObject *exchange;    /* dict: type -> capsule, or None: it has no exchange functions */
-    PyObject *max_version; /* of DLPack, a tuple */
+    PyTypeObject *run_type;
+    PyTypeObject *graph_type;
+    PyTypeObject *memory_type;
+    struct ext_device *devices; /* all that are open, for the end of the interpreter */
+    PyObject *exchange;         /* dict: type -> capsule, or None: it has no exchange functions */
+    PyObject *max_version;      /* of DLPack, a tuple */
 #define X(variable, text) PyObject *variable;
     struct {
         EXT_NAME_MAP(X)
@@ -135,6 +139,8 @@ void ext_hold_release(struct ext_hold *hold);
 /* A pto.Tensor of a descriptor that keeps `owner` alive, which may be NULL. */
 PyObject *ext_tensor_new(struct ext_state *state, const struct pto_tensor *tensor, PyObject *owner,
                          bool is_readonly);
+/* Says that it is in memory that only a device can reach. */
+void ext_tensor_set_remote(PyObject *tensor);
 /* Shapes from a tuple, a list or an int. Returns how many, or -1 with an exception. */
 int ext_shape(struct ext_state *state, PyObject *object, uint32_t shapes[PTO_MAX_DIMS]);
 
@@ -168,22 +174,137 @@ int ext_args_take(struct ext_state *state, struct ext_args *args, PyObject *cons
                   Py_ssize_t count, const enum pto_direction *signature, uint32_t signature_count);
 void ext_args_release(struct ext_args *args);
 
+/* ---- py_options.c ---- */
+
+/* Sets options from the keywords of a vectorcall. 0, or -1 with an exception. */
+int ext_options_take(struct ext_state *state, PyObject *names, PyObject *const *values,
+                     struct pto_run_options *options);
+/* A time in seconds, as nanoseconds and never 0. */
+int ext_seconds(struct ext_state *state, const char *name, PyObject *value, uint64_t *ns_out);
+/* One of several texts, by its index; -1 with an exception. */
+int ext_choice(struct ext_state *state, const char *name, PyObject *value,
+               const char *const *choices);
+int ext_mode(struct ext_state *state, PyObject *value);
+int ext_deps(struct ext_state *state, PyObject *value);
+
 /* ---- py_callable.c ---- */
 
 struct ext_callable {
     PyObject_HEAD struct ext_state *state;
-    struct pto_callable *callable; /* NULL: closed */
+    struct pto_callable *callable;
     const enum pto_direction *signature;
     uint32_t signature_count;
-    PyObject *owner; /* what its code needs to stay; may be NULL */
+    enum pto_mode mode;
+    bool is_registered; /* a run has loaded its code */
 };
 
 int ext_callable_init(PyObject *module, struct ext_state *state);
 
-/* ---- py_device.c, py_report.c ---- */
+/* ---- py_device.c ---- */
+
+struct ext_device {
+    PyObject_HEAD struct ext_state *state;
+    struct pto_device *device;   /* NULL: closed, and all its memory freed */
+    bool is_remote;              /* its memory cannot be reached from here */
+    bool is_closed;              /* for runs; tensors may still be in its memory */
+    uint64_t memory_count;       /* allocations that are not freed */
+    struct ext_launch *launches; /* that threads execute at this moment */
+    struct ext_run
+        *first; /* runs that were submitted, oldest first; each reference is the queue's */
+    struct ext_run **last;
+    struct ext_graph *graphs; /* not closed; without a reference */
+    struct ext_device *next;  /* of the state's */
+    struct ext_device **before;
+};
 
 int ext_device_init(PyObject *module, struct ext_state *state);
+/* The callable that stands behind the first argument of a run, and the arguments that belong to it. */
+PyObject *ext_device_resolve(struct ext_device *device, PyObject *const *objects, Py_ssize_t count,
+                             PyObject **arguments_out);
+/* Its memory is gone: closes it if that was the last. */
+void ext_device_forget(struct ext_device *device);
+
+/* ---- py_memory.c ---- */
+
+int ext_memory_init(PyObject *module, struct ext_state *state);
+/* A tensor in new memory of the device. */
+PyObject *ext_memory_new(struct ext_device *device, PyObject *shape, PyObject *dtype);
+
+/* ---- py_graph.c ---- */
+
+struct ext_graph {
+    PyObject_HEAD struct ext_state *state;
+    struct pto_graph *graph; /* NULL: closed */
+    struct ext_device *device;
+    struct ext_callable *callable;
+    PyObject *report; /* of its building */
+    struct ext_graph *next;
+    struct ext_graph **before;
+};
+
+int ext_graph_init(PyObject *module, struct ext_state *state);
+PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObject *const *objects,
+                          Py_ssize_t count, PyObject *names);
+/* Destroys it, as when its device is closed. */
+int ext_graph_close(struct ext_graph *graph);
+
+/* ---- py_run.c ---- */
+
+/* A run on its way: arguments, options, and the run once it is prepared. */
+struct ext_launch {
+    struct ext_device *device;
+    PyObject *target; /* a pto.Callable or a pto.Graph */
+    struct ext_args *args;
+    struct pto_run *run;
+    struct pto_error error;
+    struct pto_run_options options;
+    struct ext_launch *next; /* while it is executed */
+    struct ext_launch **before;
+};
+
+int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObject *target,
+                     struct ext_args *args);
+/* The names are keywords, whose values follow the arguments. */
+int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_ssize_t count,
+                       PyObject *names);
+/* Executes it on this thread; returns its report, or raises its error. */
+PyObject *ext_launch_execute(struct ext_launch *launch);
+
+struct ext_run {
+    PyObject_HEAD struct ext_state *state;
+    struct pto_run *run; /* NULL: it is over, and the report is complete */
+    int status;
+    int descriptor; /* -1: nobody has asked for one */
+    uint32_t users; /* threads inside a call with its handle */
+    bool is_queued;
+    struct ext_run *next;
+    struct ext_device *device;
+    PyObject *target;
+    PyObject *report;
+    struct ext_args *args;
+};
+
+int ext_run_init(PyObject *module, struct ext_state *state);
+PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *const *objects,
+                         Py_ssize_t count, PyObject *names);
+/* Waits for its end. 1: it has ended, 0: not yet, -1: an exception. */
+int ext_run_wait(struct ext_run *run, uint64_t timeout_ns);
+/* Frees what runs that have ended have kept. */
+void ext_run_sweep(struct ext_device *device);
+
+/* ---- py_report.c ---- */
+
 int ext_report_init(PyObject *module, struct ext_state *state);
-PyObject *ext_report_new(struct ext_state *state, const struct pto_run_report *report);
+PyObject *ext_report_new(struct ext_state *state);
+struct pto_run_report *ext_report_of(PyObject *report);
+
+/* ---- py_interrupt.c ---- */
+
+/* Has Ctrl-C cancel a run, if this is the main thread. True: to be ended. Without the interpreter's lock. */
+bool ext_interrupt_begin(struct pto_run *run);
+void ext_interrupt_end(void);
+
+/* A method with keywords, as its table wants it. */
+#define EXT_WITH_KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))
 
 #endif

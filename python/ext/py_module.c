@@ -86,7 +86,9 @@ static int module_exec(PyObject *module)
     if (intern_names(state) < 0 || ext_error_init(module, state) < 0 ||
         ext_dtype_init(module, state) < 0 || ext_tensor_init(module, state) < 0 ||
         ext_args_init_types(module, state) < 0 || ext_callable_init(module, state) < 0 ||
-        ext_report_init(module, state) < 0 || ext_device_init(module, state) < 0)
+        ext_report_init(module, state) < 0 || ext_device_init(module, state) < 0 ||
+        ext_memory_init(module, state) < 0 || ext_graph_init(module, state) < 0 ||
+        ext_run_init(module, state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", pto_version());
 }
@@ -105,6 +107,9 @@ static int module_exec(PyObject *module)
         DO((state)->callable_type);                    \
         DO((state)->device_type);                      \
         DO((state)->report_type);                      \
+        DO((state)->run_type);                         \
+        DO((state)->graph_type);                       \
+        DO((state)->memory_type);                      \
         DO((state)->exchange);                         \
         DO((state)->max_version);                      \
     } while (0)

@@ -9,13 +9,18 @@ struct report {
     PyObject_HEAD struct pto_run_report report;
 };
 
-PyObject *ext_report_new(struct ext_state *state, const struct pto_run_report *report)
+PyObject *ext_report_new(struct ext_state *state)
 {
     struct report *self = PyObject_New(struct report, state->report_type);
 
     if (self != NULL)
-        memcpy(&self->report, report, sizeof(*report));
+        pto_run_report_init(&self->report);
     return (PyObject *)self;
+}
+
+struct pto_run_report *ext_report_of(PyObject *report)
+{
+    return &((struct report *)report)->report;
 }
 
 static void report_free(PyObject *self)

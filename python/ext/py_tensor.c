@@ -12,6 +12,7 @@ struct tensor {
     PyObject_HEAD struct ext_state *state;
     struct ext_hold hold;
     bool is_readonly;
+    bool is_remote; /* in memory that only its device can reach */
     /* For whoever has its buffer. */
     Py_ssize_t shape[PTO_MAX_DIMS];
     Py_ssize_t strides[PTO_MAX_DIMS];
@@ -330,6 +331,11 @@ void ext_hold_release(struct ext_hold *hold)
 
 /* ---- making ---- */
 
+static bool is_remote(PyObject *tensor)
+{
+    return ((struct tensor *)tensor)->is_remote;
+}
+
 static struct tensor *allocate(struct ext_state *state, PyTypeObject *type,
                                const struct pto_tensor *tensor)
 {
@@ -361,6 +367,11 @@ PyObject *ext_tensor_new(struct ext_state *state, const struct pto_tensor *tenso
     return (PyObject *)self;
 }
 
+void ext_tensor_set_remote(PyObject *tensor)
+{
+    ((struct tensor *)tensor)->is_remote = true;
+}
+
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "object", "dtype", NULL };
@@ -384,6 +395,7 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     }
     self->hold = taken.hold;
     self->is_readonly = taken.is_readonly;
+    self->is_remote = taken.hold.kind == EXT_HOLD_OBJECT && is_remote(taken.hold.object);
     return (PyObject *)self;
 }
 
@@ -414,6 +426,17 @@ static void tensor_free(PyObject *self)
     ext_hold_release(&((struct tensor *)self)->hold);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
+}
+
+/* A tensor of which nothing may be handed out. */
+static int refuse_remote(PyObject *self)
+{
+    if (!((struct tensor *)self)->is_remote)
+        return 0;
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is in the memory of a device in another process or on a "
+                    "chip; Device.read and Device.write copy it");
+    return -1;
 }
 
 /* ---- looking ---- */
@@ -559,8 +582,13 @@ static PyObject *make_view(PyObject *self, const struct pto_tensor *view, const 
     };
     struct tensor *t = (struct tensor *)self;
 
-    if (view->ndims != 0)
-        return ext_tensor_new(t->state, view, self, t->is_readonly);
+    if (view->ndims != 0) {
+        PyObject *made = ext_tensor_new(t->state, view, self, t->is_readonly);
+
+        if (made != NULL && t->is_remote)
+            ext_tensor_set_remote(made);
+        return made;
+    }
     return ext_raise_text(
         t->state, PTO_EINVAL, "%s of a tensor: %s", what,
         view->fault < sizeof(reasons) / sizeof(reasons[0]) && reasons[view->fault] != NULL
@@ -728,6 +756,8 @@ static int tensor_get_buffer(PyObject *self, Py_buffer *view, int flags)
     struct pto_tensor tensor = tensor_of(self);
     const char *format = ext_dtype_format(tensor.dtype);
 
+    if (refuse_remote(self) < 0)
+        return -1;
     if ((flags & PyBUF_WRITABLE) != 0 && t->is_readonly) {
         PyErr_SetString(PyExc_BufferError, "the tensor is read-only");
         return -1;
@@ -884,6 +914,8 @@ static PyObject *tensor_dlpack(PyObject *self, PyObject *args, PyObject *keyword
         (version != Py_None && !PyArg_ParseTuple(version, "ii;max_version", &major, &minor)) ||
         (device != Py_None && !PyArg_ParseTuple(device, "ii;dl_device", &type, &id)))
         return NULL;
+    if (refuse_remote(self) < 0)
+        return NULL;
     if (type != DLPACK_CPU || copy == Py_True) {
         PyErr_SetString(PyExc_BufferError, "a tensor is handed over where it is, and never copied");
         return NULL;
@@ -942,8 +974,6 @@ static PyGetSetDef tensor_fields[] = {
     { NULL, NULL, NULL, NULL, NULL }
 };
 
-#define WITH_KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))
-
 static PyMethodDef tensor_methods[] = {
     { "view", tensor_view, METH_VARARGS,
       "view($self, shape, offsets=None, /)\n--\n\nA box of the tensor, in the same memory." },
@@ -961,7 +991,7 @@ static PyMethodDef tensor_methods[] = {
     { "tolist", tensor_tolist, METH_NOARGS, "tolist($self)\n--\n\nThe elements as nested lists." },
     { "tobytes", tensor_tobytes, METH_NOARGS,
       "tobytes($self)\n--\n\nA copy of the elements, row by row." },
-    { "__dlpack__", WITH_KEYWORDS(tensor_dlpack), METH_VARARGS | METH_KEYWORDS,
+    { "__dlpack__", EXT_WITH_KEYWORDS(tensor_dlpack), METH_VARARGS | METH_KEYWORDS,
       "__dlpack__($self, *, stream=None, max_version=None, dl_device=None, copy=None)\n--\n\n"
       "Hands the tensor to another library, which keeps it alive." },
     { "__dlpack_device__", tensor_dlpack_device, METH_NOARGS,

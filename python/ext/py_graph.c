@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pto.Graph: built once, launched many times with other tensors and scalars. */
+#include "py_ext.h"
+
+static struct ext_graph *graph_of(PyObject *self)
+{
+    return (struct ext_graph *)self;
+}
+
+PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObject *const *objects,
+                          Py_ssize_t count, PyObject *names)
+{
+    struct ext_state *state = device->state;
+    struct ext_callable *c = (struct ext_callable *)callable;
+    struct ext_launch launch;
+    struct ext_args args;
+    struct pto_entry entry;
+    struct ext_graph *self = (struct ext_graph *)PyType_GenericAlloc(state->graph_type, 0);
+    int status = -1;
+
+    if (self == NULL)
+        return NULL;
+    self->state = state;
+    self->report = ext_report_new(state);
+    if (ext_launch_begin(&launch, device, callable, &args) == 0 && self->report != NULL &&
+        ext_args_take(state, &args, objects, count, c->signature, c->signature_count) == 0 &&
+        ext_options_take(state, names, objects + count, &launch.options) == 0) {
+        entry =
+            (struct pto_entry){ args.tensor_count, args.scalar_count, args.tensor, args.scalar };
+        Py_BEGIN_ALLOW_THREADS status =
+            pto_graph_build(device->device, c->callable, &entry, &launch.options,
+                            ext_report_of(self->report), &self->graph);
+        Py_END_ALLOW_THREADS if (status < 0)(void)
+            ext_raise(state, status, &ext_report_of(self->report)->error);
+    }
+    ext_args_release(&args);
+    if (status < 0) {
+        Py_DECREF((PyObject *)self);
+        return NULL;
+    }
+    self->device = (struct ext_device *)Py_NewRef((PyObject *)device);
+    self->callable = (struct ext_callable *)Py_NewRef((PyObject *)callable);
+    self->next = device->graphs;
+    self->before = &device->graphs;
+    if (self->next != NULL)
+        self->next->before = &self->next;
+    device->graphs = self;
+    return (PyObject *)self;
+}
+
+int ext_graph_close(struct ext_graph *graph)
+{
+    int status = graph->graph == NULL ? PTO_OK : pto_graph_destroy(graph->graph);
+
+    if (status == PTO_EBUSY || graph->graph == NULL)
+        return status;
+    graph->graph = NULL;
+    *graph->before = graph->next;
+    if (graph->next != NULL)
+        graph->next->before = graph->before;
+    return status;
+}
+
+static PyObject *graph_run(PyObject *self, PyObject *const *objects, Py_ssize_t count,
+                           PyObject *names)
+{
+    struct ext_launch launch;
+    struct ext_args args;
+    PyObject *report = NULL;
+
+    if (ext_launch_begin(&launch, graph_of(self)->device, self, &args) == 0 &&
+        ext_launch_prepare(&launch, objects, count, names) == 0)
+        report = ext_launch_execute(&launch);
+    ext_args_release(&args);
+    return report;
+}
+
+static PyObject *graph_submit(PyObject *self, PyObject *const *objects, Py_ssize_t count,
+                              PyObject *names)
+{
+    return ext_run_submit(graph_of(self)->device, self, objects, count, names);
+}
+
+static PyObject *graph_close(PyObject *self, PyObject *ignored)
+{
+    int status = ext_graph_close(graph_of(self));
+
+    (void)ignored;
+    if (status < 0 && status != PTO_EFORKED)
+        return ext_raise(graph_of(self)->state, status, NULL);
+    Py_RETURN_NONE;
+}
+
+static PyObject *graph_enter(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(self);
+}
+
+static PyObject *get_report(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(graph_of(self)->report);
+}
+
+static PyObject *get_callable(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return Py_NewRef((PyObject *)graph_of(self)->callable);
+}
+
+static int graph_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(graph_of(self)->device);
+    Py_VISIT(graph_of(self)->callable);
+    return 0;
+}
+
+static void graph_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    (void)ext_graph_close(graph_of(self));
+    Py_CLEAR(graph_of(self)->report);
+    Py_CLEAR(graph_of(self)->callable);
+    Py_CLEAR(graph_of(self)->device);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyGetSetDef graph_fields[] = {
+    { "report", get_report, NULL, "how its building went: tasks, edges, time", NULL },
+    { "callable", get_callable, NULL, "what it was built from", NULL },
+    { NULL, NULL, NULL, NULL, NULL }
+};
+
+static PyMethodDef graph_methods[] = {
+    { "run", EXT_WITH_KEYWORDS(graph_run), METH_FASTCALL | METH_KEYWORDS,
+      "run($self, *args, **options)\n--\n\nLaunches it with these tensors and scalars, waits, and "
+      "returns a pto.Report.\n"
+      "Shapes, overlaps and scalars that were not declared to vary are those of the build." },
+    { "submit", EXT_WITH_KEYWORDS(graph_submit), METH_FASTCALL | METH_KEYWORDS,
+      "submit($self, *args, **options)\n--\n\nLaunches it without waiting, and returns a pto.Run. "
+      "One launch at a time." },
+    { "close", graph_close, METH_NOARGS,
+      "close($self)\n--\n\nFrees it; its device does so, too, when it is closed." },
+    { "__enter__", graph_enter, METH_NOARGS, NULL },
+    { "__exit__", graph_close, METH_VARARGS, NULL },
+    { NULL, NULL, 0, NULL }
+};
+
+static PyType_Slot graph_slots[] = {
+    { Py_tp_doc, "A graph that is built once and launched many times: made by Device.graph." },
+    { Py_tp_dealloc, graph_free },
+    { Py_tp_traverse, graph_traverse },
+    { Py_tp_getset, graph_fields },
+    { Py_tp_methods, graph_methods },
+    { 0, NULL },
+};
+
+static PyType_Spec graph_spec = {
+    .name = "pto.Graph",
+    .basicsize = sizeof(struct ext_graph),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = graph_slots,
+};
+
+int ext_graph_init(PyObject *module, struct ext_state *state)
+{
+    return ext_add_type(module, &graph_spec, &state->graph_type);
+}

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options of a run, as keywords: a table of names, each with the field that it sets. */
+#include "py_ext.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+struct option {
+    const char *name;
+    int (*set)(struct ext_state *state, const struct option *option, PyObject *value,
+               struct pto_run_options *options);
+    size_t offset;
+    const char *const *choices; /* of set_choice, ended by NULL */
+};
+
+static void *field_of(struct pto_run_options *options, const struct option *option)
+{
+    return (char *)options + option->offset;
+}
+
+static int refuse(struct ext_state *state, const struct option *option, const char *what)
+{
+    if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_TypeError) ||
+        PyErr_ExceptionMatches(PyExc_OverflowError) || PyErr_ExceptionMatches(PyExc_ValueError)) {
+        PyErr_Clear();
+        (void)ext_raise_text(state, PTO_EINVAL, "%s has to be %s", option->name, what);
+    }
+    return -1;
+}
+
+int ext_seconds(struct ext_state *state, const char *name, PyObject *value, uint64_t *ns_out)
+{
+    double seconds = PyFloat_AsDouble(value);
+
+    if (PyErr_Occurred() || !(seconds >= 0)) {
+        PyErr_Clear();
+        (void)ext_raise_text(state, PTO_EINVAL, "%s has to be a time in seconds, not below 0",
+                             name);
+        return -1;
+    }
+    *ns_out = seconds < 1e9 ? (uint64_t)(seconds * 1e9) : UINT64_MAX / 2;
+    if (*ns_out == 0)
+        *ns_out = 1; /* 0 would be the default */
+    return 0;
+}
+
+static int set_seconds(struct ext_state *state, const struct option *option, PyObject *value,
+                       struct pto_run_options *options)
+{
+    return ext_seconds(state, option->name, value, field_of(options, option));
+}
+
+static int set_bool(struct ext_state *state, const struct option *option, PyObject *value,
+                    struct pto_run_options *options)
+{
+    int truth = PyObject_IsTrue(value);
+
+    (void)state;
+    if (truth < 0)
+        return -1;
+    *(bool *)field_of(options, option) = truth != 0;
+    return 0;
+}
+
+static int set_u32(struct ext_state *state, const struct option *option, PyObject *value,
+                   struct pto_run_options *options)
+{
+    unsigned long number = PyLong_AsUnsignedLong(value);
+
+    if (PyErr_Occurred() || number > UINT32_MAX)
+        return refuse(state, option, "a number of at most 32 bits");
+    *(uint32_t *)field_of(options, option) = (uint32_t)number;
+    return 0;
+}
+
+static int set_u64(struct ext_state *state, const struct option *option, PyObject *value,
+                   struct pto_run_options *options)
+{
+    unsigned long long number = PyLong_AsUnsignedLongLong(value);
+
+    if (PyErr_Occurred())
+        return refuse(state, option, "a number of at most 64 bits");
+    *(uint64_t *)field_of(options, option) = number;
+    return 0;
+}
+
+static const char *const modes[] = {
+#define X(name, text) text,
+    PTO_MODE_MAP(X)
+#undef X
+        NULL
+};
+static const char *const deps[] = {
+#define X(name, text) text,
+    PTO_DEPS_MAP(X)
+#undef X
+        NULL
+};
+static const char *const traces[] = { "off", "order", "times", "arguments", NULL };
+static const char *const limits[] = { "none", "reference", NULL };
+
+int ext_choice(struct ext_state *state, const char *name, PyObject *value,
+               const char *const *choices)
+{
+    const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
+    char list[128] = "";
+
+    if (text == NULL && PyErr_Occurred())
+        return -1;
+    for (int i = 0; choices[i] != NULL; i++) {
+        if (text != NULL && strcmp(text, choices[i]) == 0)
+            return i;
+        snprintf(list + strlen(list), sizeof(list) - strlen(list), "%s'%s'", i == 0 ? "" : ", ",
+                 choices[i]);
+    }
+    (void)ext_raise_text(state, PTO_EINVAL, "%s has to be one of %s", name, list);
+    return -1;
+}
+
+int ext_mode(struct ext_state *state, PyObject *value)
+{
+    return ext_choice(state, "mode", value, modes);
+}
+
+int ext_deps(struct ext_state *state, PyObject *value)
+{
+    return ext_choice(state, "deps", value, deps);
+}
+
+/* The enums of the options are as large as ints. */
+static int set_choice(struct ext_state *state, const struct option *option, PyObject *value,
+                      struct pto_run_options *options)
+{
+    int choice = ext_choice(state, option->name, value, option->choices);
+
+    if (choice >= 0)
+        *(int *)field_of(options, option) = choice;
+    return choice < 0 ? -1 : 0;
+}
+
+static int set_trace(struct ext_state *state, const struct option *option, PyObject *value,
+                     struct pto_run_options *options)
+{
+    if (PyBool_Check(value)) {
+        options->trace = value == Py_True ? PTO_TRACE_TIMES : PTO_TRACE_OFF;
+        return 0;
+    }
+    return set_choice(state, option, value, options);
+}
+
+/* Texts live as long as their objects, which the caller of the run has. */
+static int set_text(struct ext_state *state, const struct option *option, PyObject *value,
+                    struct pto_run_options *options)
+{
+    const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8AndSize(value, NULL) : NULL;
+
+    if (text == NULL)
+        return refuse(state, option, "a str");
+    *(const char **)field_of(options, option) = text;
+    return 0;
+}
+
+static int set_vary(struct ext_state *state, const struct option *option, PyObject *value,
+                    struct pto_run_options *options)
+{
+    PyObject *items = PySequence_Tuple(value);
+    Py_ssize_t count = items == NULL ? -1 : PyTuple_Size(items);
+    int status = items == NULL ? refuse(state, option, "a list of indices of scalars") : 0;
+
+    for (Py_ssize_t i = 0; status == 0 && i < count; i++) {
+        unsigned long index = PyLong_AsUnsignedLong(PyTuple_GetItem(items, i));
+
+        if (PyErr_Occurred() || index >= PTO_ENTRY_SCALARS_MAX ||
+            pto_run_options_vary(options, (uint32_t)index) < 0)
+            status = refuse(state, option, "a list of indices of scalars, each below 128");
+    }
+    Py_XDECREF(items);
+    return status;
+}
+
+/* A ring's size for all four, or one for each. */
+static int set_ring(struct ext_state *state, const struct option *option, PyObject *value,
+                    struct pto_run_options *options)
+{
+    uint64_t *rings = field_of(options, option);
+    PyObject *items = PyLong_Check(value) ? PyTuple_Pack(1, value) : PySequence_Tuple(value);
+    Py_ssize_t count = items == NULL ? -1 : PyTuple_Size(items);
+    int status = count == 1 || count == PTO_RINGS ? 0 : refuse(state, option, "one size, or four");
+
+    for (int i = 0; status == 0 && i < PTO_RINGS; i++) {
+        rings[i] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(items, count == 1 ? 0 : i));
+        if (PyErr_Occurred())
+            status = refuse(state, option, "one size, or four");
+    }
+    Py_XDECREF(items);
+    return status;
+}
+
+static int set_diagnostics(struct ext_state *state, const struct option *option, PyObject *value,
+                           struct pto_run_options *options);
+
+#define AT(field) offsetof(struct pto_run_options, field)
+
+static const struct option table[] = {
+    { "mode", set_choice, AT(mode), modes },
+    { "deps", set_choice, AT(deps), deps },
+    { "trace", set_trace, AT(trace), traces },
+    { "timeout", set_seconds, AT(timeout_ns), NULL },
+    { "launch_timeout", set_seconds, AT(launch_timeout_ns), NULL },
+    { "stall_timeout", set_seconds, AT(stall_timeout_ns), NULL },
+    { "data_timeout", set_seconds, AT(data_timeout_ns), NULL },
+    { "grace", set_seconds, AT(grace_ns), NULL },
+    { "guards", set_bool, AT(has_guards), NULL },
+    { "keeps_thread", set_bool, AT(keeps_thread), NULL },
+    { "live_max", set_u32, AT(live_max), NULL },
+    { "order_seed", set_u64, AT(order_seed), NULL },
+    { "trace_records", set_u32, AT(trace_records), NULL },
+    { "trace_path", set_text, AT(trace_path), NULL },
+    { "limits", set_choice, AT(limits), limits },
+    { "task_window", set_ring, AT(rings.task_window), NULL },
+    { "heap", set_ring, AT(rings.heap), NULL },
+    { "dep_pool", set_ring, AT(rings.dep_pool), NULL },
+    { "diagnostics", set_diagnostics, 0, NULL },
+    { "vary", set_vary, 0, NULL },
+};
+
+static const struct option diagnostic_table[] = {
+    { "folder", set_text, AT(diagnostics.folder), NULL },
+    { "swimlane", NULL, AT(diagnostics.swimlane), NULL },
+    { "args", NULL, AT(diagnostics.args), NULL },
+    { "pmu", NULL, AT(diagnostics.pmu), NULL },
+    { "deps", set_bool, AT(diagnostics.has_deps), NULL },
+    { "scopes", set_bool, AT(diagnostics.has_scopes), NULL },
+    { "names", set_bool, AT(diagnostics.has_names), NULL },
+};
+
+static int set_one(struct ext_state *state, const struct option *row, size_t rows, const char *what,
+                   PyObject *key, PyObject *value, struct pto_run_options *options)
+{
+    const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8AndSize(key, NULL) : NULL;
+
+    for (size_t i = 0; name != NULL && i < rows; i++, row++) {
+        if (strcmp(name, row->name) != 0)
+            continue;
+        if (row->set != NULL)
+            return row->set(state, row, value, options);
+        *(uint8_t *)field_of(options, row) = (uint8_t)PyLong_AsUnsignedLong(value);
+        return PyErr_Occurred() ? refuse(state, row, "a small number") : 0;
+    }
+    if (!PyErr_Occurred())
+        PyErr_Format(PyExc_TypeError, "there is no %s %R", what, key);
+    return -1;
+}
+
+static int set_diagnostics(struct ext_state *state, const struct option *option, PyObject *value,
+                           struct pto_run_options *options)
+{
+    PyObject *key, *item;
+    Py_ssize_t at = 0;
+
+    if (!PyDict_Check(value))
+        return refuse(state, option, "a dict with `folder` and what to write there");
+    while (PyDict_Next(value, &at, &key, &item))
+        if (set_one(state, diagnostic_table, sizeof(diagnostic_table) / sizeof(diagnostic_table[0]),
+                    "diagnostic", key, item, options) < 0)
+            return -1;
+    return 0;
+}
+
+int ext_options_take(struct ext_state *state, PyObject *names, PyObject *const *values,
+                     struct pto_run_options *options)
+{
+    Py_ssize_t count = names == NULL ? 0 : PyTuple_Size(names);
+
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (values[i] != Py_None &&
+            set_one(state, table, sizeof(table) / sizeof(table[0]), "option of a run",
+                    PyTuple_GetItem(names, i), values[i], options) < 0)
+            return -1;
+    return 0;
+}

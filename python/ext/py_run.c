@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs. One that the caller waits for is executed on the caller's thread. One that was submitted
+ * is a pto.Run; it keeps its tensors, its callable and its device, and the device keeps it, until it has ended.
+ */
+#include "py_ext.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
+static PyObject *call_async(const char *function, PyObject *self);
+
+enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* ---- what both kinds share ---- */
+
+int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObject *target,
+                     struct ext_args *args)
+{
+    launch->device = device;
+    launch->target = target;
+    launch->args = args;
+    launch->run = NULL;
+    ext_args_init(args);
+    pto_error_init(&launch->error);
+    pto_run_options_init(&launch->options);
+    launch->options.error = &launch->error;
+    if (device->is_closed) {
+        (void)ext_raise_text(device->state, PTO_EINVAL, "the device is closed");
+        return -1;
+    }
+    return 0;
+}
+
+/* Takes arguments and options, and prepares the run. 0, or -1 with an exception. */
+int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_ssize_t count,
+                       PyObject *names)
+{
+    struct ext_state *state = launch->device->state;
+    struct ext_args *args = launch->args;
+    struct pto_entry entry;
+    struct ext_callable *callable;
+    struct ext_graph *graph = NULL;
+    int status;
+
+    if (Py_IS_TYPE(launch->target, state->graph_type)) {
+        graph = (struct ext_graph *)launch->target;
+        callable = graph->callable;
+    } else {
+        callable = (struct ext_callable *)launch->target;
+        launch->options.mode = callable->mode;
+    }
+    if (ext_args_take(state, args, objects, count, callable->signature, callable->signature_count) <
+            0 ||
+        ext_options_take(state, names, objects + count, &launch->options) < 0)
+        return -1;
+    entry =
+        (struct pto_entry){ args->tensor_count, args->scalar_count, args->tensor, args->scalar };
+    if (graph != NULL)
+        status = graph->graph == NULL
+                     ? PTO_EINVAL
+                     : pto_graph_prepare(graph->graph, &entry, &launch->options, &launch->run);
+    else if (callable->is_registered)
+        status = pto_run_prepare(launch->device->device, callable->callable, &entry,
+                                 &launch->options, &launch->run);
+    else { /* the first one loads the code */
+        Py_BEGIN_ALLOW_THREADS status = pto_run_prepare(launch->device->device, callable->callable,
+                                                        &entry, &launch->options, &launch->run);
+        Py_END_ALLOW_THREADS callable->is_registered = status >= 0;
+    }
+    if (status < 0)
+        (void)ext_raise(state, status, &launch->error);
+    return status < 0 ? -1 : 0;
+}
+
+PyObject *ext_launch_execute(struct ext_launch *launch)
+{
+    struct ext_device *device = launch->device;
+    PyObject *report = ext_report_new(device->state);
+    int status;
+
+    if (report == NULL) {
+        (void)pto_run_finish(launch->run, NULL);
+        return NULL;
+    }
+    launch->next = device->launches;
+    launch->before = &device->launches;
+    if (launch->next != NULL)
+        launch->next->before = &launch->next;
+    device->launches = launch;
+    Py_INCREF((PyObject *)device);
+    Py_BEGIN_ALLOW_THREADS
+    {
+        bool is_watched = ext_interrupt_begin(launch->run);
+
+        status = pto_run_execute(launch->run);
+        if (is_watched)
+            ext_interrupt_end();
+    }
+    Py_END_ALLOW_THREADS *launch->before = launch->next;
+    if (launch->next != NULL)
+        launch->next->before = launch->before;
+    (void)pto_run_finish(launch->run, ext_report_of(report));
+    if (status == PTO_EFORKED || (status < 0 && PyErr_CheckSignals() == 0))
+        (void)ext_raise(device->state, status, &ext_report_of(report)->error);
+    if (status < 0)
+        Py_CLEAR(report);
+    Py_DECREF((PyObject *)device);
+    return report;
+}
+
+/* ---- pto.Run ---- */
+
+/* Takes it out of its device's queue, which has a reference. */
+static void leave_queue(struct ext_run *run)
+{
+    struct ext_device *device = run->device;
+    struct ext_run **at = &device->first;
+
+    if (!run->is_queued)
+        return;
+    run->is_queued = false;
+    while (*at != run)
+        at = &(*at)->next;
+    *at = run->next;
+    if (device->last == &run->next)
+        device->last = at;
+    Py_DECREF((PyObject *)run);
+}
+
+/* Frees what a run has kept, once it has ended and nobody is in a call with its handle. */
+static bool settle(struct ext_run *run)
+{
+    struct pto_run *handle = run->run;
+    int status;
+
+    if (handle == NULL)
+        return true;
+    status = run->users != 0 ? PTO_RUN_PENDING : pto_run_poll(handle);
+    if (status == PTO_RUN_PENDING)
+        return false;
+    run->run = NULL;
+    run->status = pto_run_finish(handle, ext_report_of(run->report));
+    ext_args_release(run->args);
+    free(run->args);
+    run->args = NULL;
+    Py_CLEAR(run->target);
+    leave_queue(run);
+    return true;
+}
+
+void ext_run_sweep(struct ext_device *device)
+{
+    while (device->first != NULL) {
+        struct ext_run *run = device->first;
+        bool is_over;
+
+        Py_INCREF((PyObject *)run);
+        is_over = settle(run);
+        Py_DECREF((PyObject *)run);
+        if (!is_over)
+            return;
+    }
+}
+
+PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *const *objects,
+                         Py_ssize_t count, PyObject *names)
+{
+    struct ext_state *state = device->state;
+    struct ext_args *args = aligned_alloc(64, (sizeof(*args) + 63) / 64 * 64);
+    struct ext_run *run = (struct ext_run *)PyType_GenericAlloc(state->run_type, 0);
+    struct ext_launch launch;
+    int status;
+
+    if (run == NULL || args == NULL) {
+        free(args);
+        Py_XDECREF((PyObject *)run);
+        return PyErr_NoMemory();
+    }
+    run->descriptor = -1;
+    run->state = state;
+    run->device = (struct ext_device *)Py_NewRef((PyObject *)device);
+    run->target = Py_NewRef(target);
+    run->args = args;
+    ext_args_init(args);
+    run->report = ext_report_new(state);
+    ext_run_sweep(device);
+    if (run->report == NULL || ext_launch_begin(&launch, device, target, args) < 0 ||
+        ext_launch_prepare(&launch, objects, count, names) < 0) {
+        Py_DECREF((PyObject *)run);
+        return NULL;
+    }
+    run->run = launch.run;
+    status = pto_run_launch(run->run);
+    if (status < 0) {
+        Py_DECREF((PyObject *)run);
+        return ext_raise(state, status, NULL);
+    }
+    run->is_queued = true;
+    *device->last = run;
+    device->last = &run->next;
+    return Py_NewRef((PyObject *)run); /* the first reference is the queue's */
+}
+
+/* One look of at most so long. Whoever finds that it has ended while others still look leaves it to them. */
+static int look(struct ext_run *run, uint64_t ns)
+{
+    bool is_over = pto_run_poll(run->run) == PTO_RUN_ENDED;
+    int status = PTO_OK;
+
+    if (!is_over)
+        run->users++;
+    Py_BEGIN_ALLOW_THREADS if (is_over)(void)
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    else status = pto_run_wait(run->run, ns < SLICE_NS ? ns : SLICE_NS);
+    Py_END_ALLOW_THREADS if (!is_over) run->users--;
+    return status == PTO_EFORKED ? status : PTO_OK;
+}
+
+/* Waits, and says whether it has ended; -1: a signal raised something, or the wait failed. */
+int ext_run_wait(struct ext_run *run, uint64_t timeout_ns)
+{
+    uint64_t now = now_ns(), end = timeout_ns < UINT64_MAX - now ? now + timeout_ns : UINT64_MAX;
+
+    for (; !settle(run); now = now_ns()) {
+        if (now >= end)
+            return 0;
+        if (look(run, end - now) < 0) {
+            (void)ext_raise(run->state, PTO_EFORKED, NULL);
+            return -1;
+        }
+        if (PyErr_CheckSignals() < 0)
+            return -1;
+    }
+    return 1;
+}
+
+static struct ext_run *run_of(PyObject *self)
+{
+    return (struct ext_run *)self;
+}
+
+static int parse_timeout(struct ext_run *run, PyObject *args, PyObject *keywords,
+                         const char *format, uint64_t *ns_out)
+{
+    static char *names[] = { "timeout", NULL };
+    PyObject *timeout = Py_None;
+
+    *ns_out = UINT64_MAX;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, format, names, &timeout))
+        return -1;
+    if (timeout == Py_None)
+        return 0;
+    if (ext_seconds(run->state, "timeout", timeout, ns_out) < 0)
+        return -1;
+    if (*ns_out == 1)
+        *ns_out = 0; /* only look */
+    return 0;
+}
+
+static PyObject *run_wait(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    uint64_t ns;
+    int status = parse_timeout(run_of(self), args, keywords, "|O:wait", &ns);
+
+    if (status == 0)
+        status = ext_run_wait(run_of(self), ns);
+    return status < 0 ? NULL : PyBool_FromLong(status);
+}
+
+static PyObject *run_result(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    struct ext_run *run = run_of(self);
+    uint64_t ns;
+    int status = parse_timeout(run, args, keywords, "|O:result", &ns);
+
+    if (status == 0)
+        status = ext_run_wait(run, ns);
+    if (status < 0)
+        return NULL;
+    if (status == 0)
+        return ext_raise_text(run->state, PTO_ETIMEOUT, "the run has not ended yet; it goes on");
+    return run->status < 0 ? ext_raise(run->state, run->status, &ext_report_of(run->report)->error)
+                           : Py_NewRef(run->report);
+}
+
+static PyObject *run_cancel(PyObject *self, PyObject *ignored)
+{
+    struct ext_run *run = run_of(self);
+    int status = settle(run) ? PTO_OK : pto_run_cancel(run->run);
+
+    (void)ignored;
+    if (status < 0)
+        return ext_raise(run->state, status, NULL);
+    Py_RETURN_NONE;
+}
+
+/* A descriptor of its own: that of the run is gone when the run is. */
+static PyObject *run_fileno(PyObject *self, PyObject *ignored)
+{
+    struct ext_run *run = run_of(self);
+
+    (void)ignored;
+    if (run->descriptor < 0) {
+        int descriptor = run->run == NULL ? PTO_OK : pto_run_fd(run->run);
+
+        if (descriptor < 0)
+            return ext_raise(run->state, descriptor, NULL);
+        run->descriptor = run->run == NULL ? eventfd(1, EFD_CLOEXEC | EFD_NONBLOCK)
+                                           : fcntl(descriptor, F_DUPFD_CLOEXEC, 3);
+        if (run->descriptor < 0)
+            return PyErr_SetFromErrno(PyExc_OSError);
+    }
+    return PyLong_FromLong(run->descriptor);
+}
+
+static PyObject *run_await(PyObject *self)
+{
+    return call_async("wait_for", self);
+}
+
+/* pto._async has what needs asyncio. */
+static PyObject *call_async(const char *function, PyObject *self)
+{
+    PyObject *module = PyImport_ImportModule("pto._async");
+    PyObject *result = module == NULL ? NULL : PyObject_CallMethod(module, function, "O", self);
+
+    Py_XDECREF(module);
+    return result;
+}
+
+static PyObject *get_done(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(settle(run_of(self)));
+}
+
+static PyObject *run_repr(PyObject *self)
+{
+    struct ext_run *run = run_of(self);
+
+    return settle(run) ? PyUnicode_FromFormat("<pto.Run: %s>", pto_strerror(run->status))
+                       : PyUnicode_FromString("<pto.Run: not over>");
+}
+
+static int run_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct ext_run *run = run_of(self);
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(run->device);
+    Py_VISIT(run->target);
+    Py_VISIT(run->report);
+    for (uint32_t i = 0; run->args != NULL && i < run->args->tensor_count; i++)
+        if (run->args->hold[i].kind == EXT_HOLD_OBJECT)
+            Py_VISIT(run->args->hold[i].object);
+    return 0;
+}
+
+/* Nobody has it any more, its device neither: it has ended, or never began. */
+static void run_free(PyObject *self)
+{
+    struct ext_run *run = run_of(self);
+    PyTypeObject *type = Py_TYPE(self);
+
+    PyObject_GC_UnTrack(self);
+    if (run->run != NULL)
+        (void)pto_run_finish(run->run, NULL);
+    if (run->args != NULL)
+        ext_args_release(run->args);
+    free(run->args);
+    if (run->descriptor >= 0)
+        (void)close(run->descriptor);
+    Py_CLEAR(run->report);
+    Py_CLEAR(run->target);
+    Py_CLEAR(run->device);
+    PyObject_GC_Del(self);
+    Py_DECREF(type);
+}
+
+static PyGetSetDef run_fields[] = { { "done", get_done, NULL, "it has ended, well or not", NULL },
+                                    { NULL, NULL, NULL, NULL, NULL } };
+
+static PyMethodDef run_methods[] = {
+    { "wait", EXT_WITH_KEYWORDS(run_wait), METH_VARARGS | METH_KEYWORDS,
+      "wait($self, timeout=None)\n--\n\nWaits until it has ended, for at most so many seconds. "
+      "Says whether it\n"
+      "has; what came of it is not looked at. Ctrl-C ends the wait, not the run." },
+    { "result", EXT_WITH_KEYWORDS(run_result), METH_VARARGS | METH_KEYWORDS,
+      "result($self, timeout=None)\n--\n\nWaits until it has ended, and returns its pto.Report or "
+      "raises its\n"
+      "error. pto.Timeout: it has not ended in so many seconds, and goes on." },
+    { "cancel", run_cancel, METH_NOARGS,
+      "cancel($self)\n--\n\nEnds it early: no further kernel starts, and those that run are waited "
+      "for." },
+    { "fileno", run_fileno, METH_NOARGS,
+      "fileno($self)\n--\n\nA descriptor that is readable from its end on, for select and the "
+      "like." },
+    { NULL, NULL, 0, NULL }
+};
+
+static PyType_Slot run_slots[] = {
+    { Py_tp_doc,
+      "A run that was submitted: made by Device.submit and Graph.submit. `await run` gives its\n"
+      "result in asyncio. It keeps its tensors, its callable and its device alive; whoever needs "
+      "no\n"
+      "result may drop it, and it goes on." },
+    { Py_tp_dealloc, run_free },
+    { Py_tp_traverse, run_traverse },
+    { Py_tp_repr, run_repr },
+    { Py_tp_getset, run_fields },
+    { Py_tp_methods, run_methods },
+    { Py_am_await, run_await },
+    { 0, NULL },
+};
+
+static PyType_Spec run_spec = {
+    .name = "pto.Run",
+    .basicsize = sizeof(struct ext_run),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = run_slots,
+};
+
+int ext_run_init(PyObject *module, struct ext_state *state)
+{
+    return ext_add_type(module, &run_spec, &state->run_type);
+}

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs: waited for, submitted, awaited, cancelled, interrupted; whatever is let go meanwhile."""
+
+import asyncio
+import gc
+import os
+import select
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+import pto
+
+
+class Gate:
+    """Two words of a device's memory, where nothing is copied: kernels wait until the first is not 0."""
+
+    def __init__(self, device):
+        self.tensor = device.empty(2, "int32")
+        self.words = self.tensor.numpy()
+        self.words[:] = 0
+
+    def open(self):
+        self.words[0] = 1
+
+    def wait_for_kernel(self):
+        while self.words[1] == 0:
+            os.sched_yield()
+
+
+@pytest.fixture
+def gate(device):
+    gate = Gate(device)
+    yield gate
+    gate.open()
+
+
+def test_a_submitted_run_ends_and_has_a_report(device, add):
+    a = np.ones(4, dtype=np.float32)
+    c = np.zeros(4, dtype=np.float32)
+    run = device.submit(add, a, a, c)
+    assert run.result(timeout=60).tasks == 1
+    assert run.done and run.wait(0) and list(c) == [2] * 4
+
+
+def test_a_run_keeps_its_tensors_until_it_has_ended(device, at_gate, gate):
+    class Array(np.ndarray):
+        pass
+
+    data = np.arange(1 << 20, dtype=np.int32).view(Array)
+    alive = weakref.ref(data)
+    run = device.submit(at_gate, gate.tensor, data)
+    del data
+    gc.collect()
+    gate.wait_for_kernel()
+    assert alive() is not None and not run.done
+    gate.open()
+    run.result(60)
+    gc.collect()
+    assert alive() is None
+
+
+def test_a_run_that_nobody_keeps_goes_on(device, at_gate, gate):
+    data = np.zeros(3, dtype=np.int32)
+    device.submit(at_gate, gate.tensor, data)
+    gate.open()
+    device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32)).result(60)
+    assert list(data) == [1, 1, 1]
+
+
+def test_a_wait_ends_and_the_run_goes_on(device, at_gate, gate):
+    run = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+    assert not run.wait(0.01)
+    with pytest.raises(pto.Timeout) as caught:
+        run.result(0.01)
+    assert isinstance(caught.value, TimeoutError) and caught.value.name == "ETIMEOUT"
+    assert not select.select([run], [], [], 0)[0]
+    gate.open()
+    assert select.select([run], [], [], 60)[0] == [run]
+    assert run.result(0).executions == 1
+
+
+def test_a_run_is_cancelled(device, at_gate, gate):
+    run = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+    gate.wait_for_kernel()
+    waiting = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+    waiting.cancel()
+    run.cancel()
+    gate.open()
+    for each in (run, waiting):
+        with pytest.raises(pto.Canceled, match="cancelled"):
+            each.result(60)
+
+
+def test_several_threads_wait_for_one_run(device, at_gate, gate):
+    run = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+    results = []
+    threads = [threading.Thread(target=lambda: results.append(run.result(60))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    gate.open()
+    for thread in threads:
+        thread.join()
+    assert len(results) == 4 and all(r is results[0] for r in results)
+
+
+def test_runs_are_awaited(device, at_gate, add, gate):
+    a, c = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
+
+    async def main():
+        held = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+        behind = device.submit(add, a, a, c)
+        asyncio.get_running_loop().call_soon(gate.open)
+        reports = await asyncio.gather(held, behind)
+        assert await held is reports[0]
+        bad = device.submit(add, a)
+        with pytest.raises(pto.InvalidArgument):
+            await bad
+        return reports
+
+    assert [r.executions for r in asyncio.run(main())] == [1, 1]
+    assert list(c) == [2] * 4
+
+
+def test_a_cancelled_task_cancels_its_run(device, at_gate, gate):
+    async def main():
+        run = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+        task = asyncio.ensure_future(asyncio.wait_for(run, 0.01))
+        with pytest.raises(asyncio.TimeoutError):
+            await task
+        gate.open()
+        return run
+
+    with pytest.raises(pto.Canceled):
+        asyncio.run(main()).result(60)
+
+
+def press_ctrl_c(gate):
+    """In another thread, once a kernel has come to the gate, which opens later."""
+    def press():
+        gate.wait_for_kernel()
+        os.kill(os.getpid(), signal.SIGINT)
+        opener.start()
+
+    opener = threading.Timer(0.2, gate.open)
+    threading.Thread(target=press).start()
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_ctrl_c_cancels_the_run_of_the_main_thread(long_path, add, isolated):
+    a, c = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
+    with pto.Device(workers=1, isolated=isolated) as device:
+        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            device.run(pto.load(long_path), np.zeros(1, dtype=np.int32))
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        device.run(add, a, a, c)
+    assert list(c) == [2] * 4
+
+
+def test_ctrl_c_of_a_program_with_a_handler_is_left_to_it(device, at_gate, gate):
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        press_ctrl_c(gate)
+        device.run(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen == [1]
+
+
+def test_ctrl_c_ends_a_wait_and_not_the_run(device, at_gate, gate):
+    run = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+    gate.wait_for_kernel()
+    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        run.wait()
+    gate.open()
+    assert run.result(60).executions == 1
+
+
+def test_a_device_that_is_closed_ends_its_runs(at_gate):
+    device = pto.Device(workers=1)
+    gate = Gate(device)
+    runs = [device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32)) for _ in range(3)]
+    threading.Timer(0.1, gate.open).start()
+    device.close()
+    device.close()
+    for run in runs:
+        with pytest.raises(pto.Canceled):
+            run.result(0)
+    with pytest.raises(pto.InvalidArgument, match="the device is closed"):
+        device.submit(at_gate, gate.tensor)
+
+
+def test_a_device_that_nobody_has_is_closed_with_its_runs(at_gate):
+    device = pto.Device(workers=1)
+    gate = Gate(device)
+    device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
+    gate.wait_for_kernel()
+    gate.open()
+    array = gate.words
+    del device, gate
+    gc.collect()
+    assert list(array) == [1, 1]
+
+
+def test_memory_of_an_isolated_device_is_copied(add):
+    with pto.Device(workers=1, isolated=True) as device:
+        c = device.empty((2, 2))
+        for use in (memoryview, np.from_dlpack, lambda t: memoryview(t[0])):
+            with pytest.raises(BufferError, match="Device.read"):
+                use(c)
+        device.run(add, np.ones((2, 2), dtype=np.float32), np.ones((2, 2), dtype=np.float32), c)
+        assert list(np.frombuffer(device.read(c.address, c.nbytes), dtype=np.float32)) == [2] * 4
+
+
+def test_memory_of_a_device_outlives_it(add):
+    with pto.Device(workers=1) as device:
+        c = device.empty((2, 2))
+        array = c.numpy()
+        device.run(add, np.ones((2, 2), dtype=np.float32), np.ones((2, 2), dtype=np.float32), c)
+        device.check_memory()
+        bits = device.read(c.address, 4)
+        device.write(c.address, bits)
+    del c
+    assert array[0].tolist() == [2, 2]
+    assert list(np.frombuffer(bits, dtype=np.float32)) == [2]
+
+
+def test_a_graph_is_launched_with_other_tensors(device, add):
+    a, c = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
+    graph = device.graph(add, a, a.copy(), c)
+    assert graph.report.tasks == 1 and list(c) == [0] * 4
+    other = np.full(4, 5, dtype=np.float32)
+    assert graph.run(a, other, c).executions == 1
+    assert list(c) == [6] * 4
+    graph.submit(other, other.copy(), c).result(60)
+    assert list(c) == [10] * 4
+    with pytest.raises(pto.InvalidArgument) as caught:
+        graph.run(np.ones(5, dtype=np.float32), other, c)
+    assert caught.value.name == "EGRAPH"
+    graph.close()
+    with pytest.raises(pto.InvalidArgument):
+        graph.run(a, a, c)
+
+
+def test_unknown_options_and_wrong_values_are_refused(device, add):
+    a = np.ones(4, dtype=np.float32)
+    with pytest.raises(TypeError, match="no option of a run 'tiemout'"):
+        device.run(add, a, a, a, tiemout=1)
+    with pytest.raises(pto.InvalidArgument, match="mode has to be one of 'stream', 'host'"):
+        device.run(add, a, a, a, mode="fast")
+    with pytest.raises(pto.InvalidArgument, match="timeout has to be a time in seconds"):
+        device.run(add, a, a, a, timeout="soon")
+    device.run(add, a, a, np.zeros(4, dtype=np.float32), mode="host", timeout=60, trace="arguments", order_seed=3)
+
+
+def test_read_only_tensors_are_inputs_only(device, add):
+    a, c = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
+    a.flags.writeable = False
+    device.run(add, a, a, c)
+    with pytest.raises(pto.InvalidArgument, match="argument 2 is read-only, and the callable writes it"):
+        device.run(add, a, a, a)
+
+
+SCRIPT = """
+import os, sys, threading, numpy as np, pto
+callable = pto.load(sys.argv[1])
+def open_gate(device):
+    global gate, words
+    gate = device.empty(2, 'int32')
+    words = gate.numpy()
+    words[:] = 0
+def wait_for_kernel():
+    while words[1] == 0:
+        os.sched_yield()
+"""
+
+
+def run_script(path, text):
+    """In an interpreter of its own, in a session of its own: nothing of it may be left, or hang."""
+    child = subprocess.Popen([sys.executable, "-c", SCRIPT + text, path], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, start_new_session=True)
+    out, err = child.communicate(timeout=120)
+    with pytest.raises(ProcessLookupError):
+        os.killpg(child.pid, 0)
+    return child.returncode, out.strip(), err
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_the_interpreter_ends_in_the_middle_of_a_run(long_path, isolated):
+    code, out, err = run_script(long_path, f"""
+device = pto.Device(workers=1, isolated={isolated})
+count = np.zeros(1, dtype=np.int32)
+run = device.submit(callable, count)
+waiting = device.submit(callable, count)
+threading.Thread(target=lambda: device.run(callable, count), daemon=True).start()
+assert not run.wait(0.1)
+print("ends")
+""")
+    assert (code, out) == (0, "ends"), err
+
+
+def test_a_child_of_fork_is_told_and_opens_its_own(at_gate_path):
+    code, out, err = run_script(at_gate_path, """
+device = pto.Device(workers=1)
+open_gate(device)
+words[0] = 1
+more = np.zeros(3, dtype=np.int32)
+run = device.submit(callable, gate, more)
+run.result(60)
+tensor = device.empty(4)
+words[0] = 0
+run = device.submit(callable, gate, more)
+wait_for_kernel()
+pid = os.fork()
+if pid == 0:
+    for attempt in (lambda: device.run(callable, gate, more), run.result, lambda: device.empty(4),
+                    lambda: device.info):
+        try:
+            attempt()
+        except pto.Error as error:
+            print(error.name, end=' ')
+    with pto.Device(workers=1) as own:
+        open_gate(own)
+        words[0] = 1
+        print(own.run(callable, gate, more).executions, flush=True)
+    sys.exit(0)
+_, status = os.waitpid(pid, 0)
+words[0] = 1
+run.result(60)
+print(status)
+""")
+    assert (code, out) == (0, "EFORKED EFORKED EFORKED EFORKED 1\n0"), err
