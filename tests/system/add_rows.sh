@@ -46,7 +46,7 @@ add_row include/pto/dtype.h PTO_DTYPE_MAP \
     "X(FLOAT64, \"float64\", 8, FLOAT, 'f', PTO_LAYOUT(1, 11, 52, IEEE, 17), PTO_WITHIN(1e-12, 1e-12))"
 add_row include/pto/dtype.h PTO_DTYPE_MAP \
     "X(FP8E5M2, \"fp8e5m2\", 1, FLOAT, 'V', PTO_LAYOUT(1, 5, 2, IEEE, 2), PTO_WITHIN_ULP(1))"
-make -s -C "$tree" -j"$(nproc)" OPT=-O0 WERROR= all >"$work/log" 2>&1 || {
+make -s -C "$tree" -j"$(nproc)" OPT=-O0 CFLAGS=-g0 WERROR= all >"$work/log" 2>&1 || {
     tail -20 "$work/log"
     exit 1
 }
