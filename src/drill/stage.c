@@ -162,15 +162,21 @@ void drill_finish(struct stage *s, struct pto_run *run)
     drill_judge(s, pto_run_finish(run, &s->report), &s->report.error);
 }
 
-static bool is_well(struct stage *s, struct pto_device *device, int *status_out)
+/* A run of two kernels, each of which adds 1 to the same word. */
+static void expect_well(struct stage *s, const char *which)
 {
     struct pto_callable *callable = drill_callable(s, drill_orchestrate_well);
     struct pto_run_report report;
     uint32_t before = words[0];
+    int status;
 
     pto_run_report_init(&report);
-    *status_out = pto_run(device, callable, &s->entry, NULL, &report);
-    return *status_out == PTO_OK && words[0] == before + 2 && report.executions == 2;
+    status = pto_run(s->device, callable, &s->entry, NULL, &report);
+    drill_expect(s, status == PTO_OK && words[0] == before + 2 && report.executions == 2,
+                 "%s device does not work afterwards: %s (%d); %llu kernels of 2 ran, %u were seen "
+                 "to, %llu were stopped",
+                 which, pto_strerror(status), status, (unsigned long long)report.executions,
+                 words[0] - before, (unsigned long long)report.stopped);
 }
 
 /* The device works, or it says that it is lost, and another one works. */
@@ -178,13 +184,12 @@ static void recover(struct stage *s)
 {
     struct pto_device_params params;
     struct pto_run_report report;
-    int status = PTO_OK;
+    int status;
 
     if (s->device == NULL)
         return;
     if ((s->drill->flags & DRILL_LOST) == 0) {
-        drill_expect(s, is_well(s, s->device, &status),
-                     "the device does not work afterwards: %s (%d)", pto_strerror(status), status);
+        expect_well(s, "the");
         return;
     }
     pto_run_report_init(&report);
@@ -199,9 +204,7 @@ static void recover(struct stage *s)
     params.workers = s->setting->workers;
     drill_reopen(s, &params);
     if (s->device != NULL)
-        drill_expect(s, is_well(s, s->device, &status),
-                     "a new device does not work afterwards: %s (%d)", pto_strerror(status),
-                     status);
+        expect_well(s, "a new");
 }
 
 static uint64_t now_ms(void)
