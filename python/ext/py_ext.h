@@ -298,6 +298,11 @@ int ext_report_init(PyObject *module, struct ext_state *state);
 PyObject *ext_report_new(struct ext_state *state);
 struct pto_run_report *ext_report_of(PyObject *report);
 
+/* ---- py_build.c, py_store.c ---- */
+
+int ext_build_init(PyObject *module);
+int ext_store_init(PyObject *module);
+
 /* ---- py_interrupt.c ---- */
 
 /* Has Ctrl-C cancel a run, if this is the main thread. True: to be ended. Without the interpreter's lock. */

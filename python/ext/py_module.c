@@ -2,6 +2,8 @@
 /* The module pto._pto itself: its state and its types. */
 #include "py_ext.h"
 
+#include <stdio.h>
+
 static int module_exec(PyObject *module);
 static int module_traverse(PyObject *module, visitproc visit, void *arg);
 static int module_clear(PyObject *module);
@@ -9,6 +11,7 @@ static void module_free(void *module);
 static PyObject *module_strerror(PyObject *module, PyObject *status);
 static PyObject *module_stuck_threads(PyObject *module, PyObject *ignored);
 static PyObject *module_platforms(PyObject *module, PyObject *ignored);
+static PyObject *module_exception(PyObject *module, PyObject *args);
 
 static PyMethodDef module_methods[] = {
     { "strerror", module_strerror, METH_O,
@@ -20,6 +23,9 @@ static PyMethodDef module_methods[] = {
       "platforms()\n--\n\nLists the platforms, each as a dict; the first one is the default. "
       "`missing`\n"
       "says why one cannot be opened by this version, or is None." },
+    { "_exception", module_exception, METH_VARARGS,
+      "_exception(status, text, /)\n--\n\nThe exception for a status, not raised, with a sentence "
+      "of the caller's." },
     { NULL, NULL, 0, NULL }
 };
 
@@ -88,7 +94,7 @@ static int module_exec(PyObject *module)
         ext_args_init_types(module, state) < 0 || ext_callable_init(module, state) < 0 ||
         ext_report_init(module, state) < 0 || ext_device_init(module, state) < 0 ||
         ext_memory_init(module, state) < 0 || ext_graph_init(module, state) < 0 ||
-        ext_run_init(module, state) < 0)
+        ext_run_init(module, state) < 0 || ext_build_init(module) < 0 || ext_store_init(module) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", pto_version());
 }
@@ -176,4 +182,17 @@ static PyObject *module_platforms(PyObject *module, PyObject *ignored)
         Py_XDECREF(row);
     }
     return list;
+}
+
+static PyObject *module_exception(PyObject *module, PyObject *args)
+{
+    struct pto_error error;
+    const char *text;
+    int status;
+
+    if (!PyArg_ParseTuple(args, "is:_exception", &status, &text))
+        return NULL;
+    pto_error_init(&error);
+    snprintf(error.text, sizeof(error.text), "%s", text);
+    return ext_exception(PyModule_GetState(module), status, &error);
 }

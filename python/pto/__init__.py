@@ -1,13 +1,46 @@
 # SPDX-License-Identifier: Apache-2.0
 """pto: a task-graph runtime for Ascend-class AI chips.
 
-    with pto.Device("a2a3sim") as device:
-        device.run(pto.load("add.ptoc"), x, y)
+    import numpy as np, pto
 
-Tensors come in without copies from torch, numpy and whatever has DLPack or the buffer protocol.
+    add = pto.compile("orchestration.c", ["add.c"], signature=["in", "in", "out"])
+    x, y, z = (np.ones(8, dtype=np.float32) for _ in range(3))
+    with pto.Device("a2a3sim") as device:
+        print(device.run(add, x, y, z))
+
+Tensors come in without copies from torch, numpy and whatever has DLPack or the buffer protocol;
+pto itself needs none of them. What goes wrong is a pto.Error with the runtime's own sentence.
+
+    Device      an open platform: run, submit, graph, empty
+    Callable    an orchestration with its kernels: load, compile
+    Run         a run that was submitted: wait, result, cancel, await
+    Graph       built once, launched many times
+    Tensor      a descriptor, and what keeps its memory
+    Report      how a run went
 """
 
 from pto import _pto
 from pto._pto import *  # noqa: F401,F403: the C interface
 
 __version__ = _pto.__version__
+
+# What is loaded when it is used first: the module that has it.
+_LAZY = {
+    **dict.fromkeys(("Kernel", "compile", "build", "build_object", "store_show", "store_verify", "store_clear"),
+                    "pto._toolchain"),
+}
+__all__ = [name for name in vars(_pto) if not name.startswith("_")] + list(_LAZY)
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module 'pto' has no attribute {name!r}")
+    import importlib
+
+    value = getattr(importlib.import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    return sorted({*globals(), *_LAZY})
