@@ -3,7 +3,8 @@
  * A worker of level 3, as its own process sees it.
  *
  *     worker.c          open, close, children as callers see them
- *     tree_children.c   the processes: started, watched, ended, replaced
+ *     tree_children.c   children: started, watched, ended, replaced
+ *     endpoint.c        what is behind them: processes
  *     tree_register.c   callables, loaded by the children that are to have them
  *     tree_memory.c     allocations, and which tasks use them
  *     tree_copy.c       copies, in runs and outside
@@ -36,6 +37,7 @@
 #include "graph/graph.h"
 #include "pto/trace.h"
 #include "pto/worker.h"
+#include "tree/endpoint.h"
 #include "tree/tree_wire.h"
 
 enum {
@@ -97,9 +99,9 @@ struct tree_list {
 
 /* A task that was written to the stream of a child. */
 struct tree_flight {
-    uint32_t number;   /* of its slot */
-    bool is_open;      /* others could have it, and the child may not have taken it yet */
-    uint64_t position; /* in the stream */
+    uint32_t number; /* of its slot */
+    bool is_open;    /* others could have it, and the child may not have taken it yet */
+    uint64_t sent;   /* where it is, for the endpoint */
 };
 
 enum child_state { CHILD_STARTING, CHILD_READY, CHILD_BROKEN, CHILD_DEAD };
@@ -108,14 +110,11 @@ struct tree_child {
     uint32_t index;
     enum pto_child_kind kind;
     enum child_state state;
-    pid_t pid;
-    int descriptor;       /* of the process; -1: none */
+    const struct endpoint *endpoint;
     struct a32 has_ended; /* set by the watcher */
     struct a32 is_buried; /* and the worker knows */
-    int end;              /* waitpid's status, before that */
     uint32_t generation;
-    struct tree_line *line;
-    struct channel out, in;
+    uint64_t sent; /* where the endpoint has put the last record */
     struct tree_queue queue;
     uint32_t in_flight;
     struct tree_flight flight[TREE_CREDITS]; /* from flight_first on */
@@ -124,12 +123,19 @@ struct tree_child {
     uint32_t late_task; /* the slot for which it was killed; 0: none */
     uint64_t late_ns;   /* after which it was */
     uint64_t tasks;
-    int life;          /* of a nested worker: a pipe that ends with its last process; -1: none */
-    bool is_collected; /* the watcher's: its process has gone, others may not have */
-    struct wire_nested nested;
     bool is_loading; /* it was opened anew, and does not have all its callables yet */
     int ready_status;
     char text[TREE_TEXT]; /* why it is not ready */
+
+    /* Of endpoints that are processes. */
+    pid_t pid;
+    int descriptor;    /* -1: none */
+    int end;           /* waitpid's status, once it has ended */
+    bool is_collected; /* the watcher's: its process has gone, those of its children may not have */
+    int life;          /* of a nested worker: a pipe that ends with its last process; -1: none */
+    struct tree_line *line;
+    struct channel out, in;
+    struct wire_nested nested;
 };
 
 struct tree_callable {

@@ -345,7 +345,7 @@ void tree_ready(struct tree *t, struct slot *s)
 bool tree_has_room(struct tree_child *c)
 {
     return child_is_ready(c) && c->in_flight < TREE_CREDITS &&
-           channel_has_room(&c->out, 2 * RECORD_BODY_MAX);
+           c->endpoint->records->has_room(c, 2 * RECORD_BODY_MAX);
 }
 
 void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
@@ -371,9 +371,8 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
     k->state = TASK_IN_FLIGHT;
     k->child = (int32_t)c->index;
     t->ready_count--;
-    port_assert(channel_write(&c->out, &head, part, 2));
+    port_assert(c->endpoint->records->send(c, &head, part, 2));
     tree_flight_add(t, c, number);
-    bell_ring(&c->line->bell);
 }
 
 /* Each member is the first of its queue, and its child has room. */
@@ -459,7 +458,7 @@ void tree_withdraw(struct tree *t, const struct tree_run *run)
 static void condemn(struct tree_child *c)
 {
     c->state = CHILD_BROKEN;
-    a64_store_release(&c->line->to_worker.head, a64_load_acquire(&c->line->to_worker.tail));
+    c->endpoint->records->discard(c);
     tree_child_kill(c);
 }
 
@@ -535,7 +534,7 @@ static void read_child(struct tree *t, struct tree_child *c)
     struct record r;
 
     while (c->state == CHILD_READY || c->state == CHILD_STARTING) {
-        switch (channel_read(&c->in, &r)) {
+        switch (c->endpoint->records->receive(c, &r)) {
         case CHANNEL_EMPTY:
             return;
         case CHANNEL_RECORD:
@@ -607,7 +606,7 @@ static void bury(struct tree *t, struct tree_child *c)
             q->status = PTO_EPEER;
             snprintf(q->text, sizeof(q->text), "child %u %s", c->index, how);
         }
-    a64_store_release(&c->line->to_worker.head, a64_load_acquire(&c->line->to_worker.tail));
+    c->endpoint->records->discard(c);
     a32_store_release(&c->is_buried, 1);
     tree_note(t);
 }
@@ -628,10 +627,9 @@ void tree_drive(struct tree *t)
 bool tree_has_news(struct tree *t)
 {
     for (uint32_t i = 0; i < t->child_count; i++) {
-        struct tree_child *c = &t->child[i];
-        const struct stream *in = &c->line->to_worker;
+        const struct tree_child *c = &t->child[i];
 
-        if (a64_load_acquire(&in->tail) != a64_load_relaxed(&in->head) || /* a look */
+        if (c->endpoint->records->has_news(c) ||
             a32_load_acquire(&c->has_ended) != a32_load_relaxed(&c->is_buried))
             return true;
     }

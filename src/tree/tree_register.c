@@ -42,8 +42,7 @@ static bool is_answered(void *context)
 }
 
 struct room {
-    const struct tree_child *child;
-    struct channel *out;
+    struct tree_child *child;
     uint32_t bytes;
 };
 
@@ -51,7 +50,8 @@ static bool has_room(void *context)
 {
     const struct room *room = context;
 
-    return room->child->state != CHILD_READY || channel_has_room(room->out, room->bytes);
+    return room->child->state != CHILD_READY ||
+           room->child->endpoint->records->has_room(room->child, room->bytes);
 }
 
 /* Sends a request to each of the children, and waits for all answers. The first refusal is told. */
@@ -66,7 +66,7 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
     *agreed_out = 0;
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
-        struct room room = { c, &c->out, part.size };
+        struct room room = { c, part.size };
         struct record_head whole = *head;
 
         if ((children >> i & 1) == 0)
@@ -76,9 +76,8 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
         request[i].next = t->requests;
         t->requests = &request[i];
         (void)tree_await(t, has_room, &room, deadline_ns);
-        if (c->state == CHILD_READY && channel_write(&c->out, &whole, &part, load != NULL)) {
-            bell_ring(&c->line->bell);
-        } else {
+        if (c->state != CHILD_READY ||
+            !c->endpoint->records->send(c, &whole, &part, load != NULL)) {
             request[i].is_answered = true;
             request[i].status = PTO_EPEER;
             snprintf(request[i].text, sizeof(request[i].text), "it is dead, or takes nothing");

@@ -203,6 +203,7 @@ static void init_children(struct tree *t)
         c->kind = i < t->chip_count                  ? PTO_CHILD_CHIP
                   : i < t->chip_count + t->sub_count ? PTO_CHILD_SUB
                                                      : PTO_CHILD_WORKER;
+        c->endpoint = c->kind == PTO_CHILD_WORKER ? &endpoint_nested : &endpoint_process;
         c->state = CHILD_DEAD;
         c->descriptor = c->life = -1;
         a32_store_relaxed(&c->has_ended, 1); /* nobody else is here yet */
