@@ -13,19 +13,19 @@
 struct span {
     uint64_t start;
     uint64_t length;
-    uint64_t hash; /* of its cell */
+    uint64_t cell; /* its number */
 };
 
 static inline struct span span_of(uint64_t start, uint64_t length)
 {
     uint32_t level = region_level(length);
 
-    return (struct span){ start, length, region_hash(0, level, start >> level) };
+    return (struct span){ start, length, region_cell_number(0, level, start >> level) };
 }
 
 static inline struct region *span_head(const struct regions *x, const struct span *span)
 {
-    return &x->table[span->hash >> x->table_shift];
+    return region_cell_head(x, span->cell);
 }
 
 /* regions.c: the same as region_access for a region for which the first look was not enough. */
@@ -73,7 +73,7 @@ static inline struct region *region_head(struct regions *x, uint64_t start, uint
 {
     uint32_t level = region_level_now(x, length);
 
-    return &x->table[region_hash(0, level, start >> level) >> x->table_shift];
+    return region_cell_head(x, region_cell_number(0, level, start >> level));
 }
 
 /* Whether the record is that of this very contiguous region, and overlaps no other. */
@@ -119,7 +119,7 @@ static inline struct region *tile_head(const struct regions *x, const struct reg
 {
     uint64_t cell = (uint64_t)(row >> tile->row_level) * tile->width;
 
-    return &x->table[region_cell_bucket(x, tile->salt + cell + (column >> tile->column_level))];
+    return region_cell_head(x, tile->salt + cell + (column >> tile->column_level));
 }
 
 /* The head of the bucket of a tensor that is like the tile. NULL: it is no tile, or in several cells. */

@@ -12,9 +12,8 @@ static int grow_table(struct graph *g);
 static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_create);
 
 /* Of a box of a flat frame: rows without gaps, so what its interval says is all there is. */
-static void derive_shape(struct regions *x, struct region *e)
+static void derive_geom(const struct regions *x, const struct region *e, struct geom *geom)
 {
-    struct geom *geom = &shape_of(x, e)->geom;
     const struct geom *of = &x->frame[e->frame].geom;
     uint64_t start = (e->start - of->base) / of->elem_bytes;
     uint64_t last = e->length / of->elem_bytes - 1; /* from its first element */
@@ -30,6 +29,11 @@ static void derive_shape(struct regions *x, struct region *e)
     geom->offset[1] = (uint32_t)(start % width);
     geom->shape[0] = (uint32_t)(last / width) + 1;
     geom->shape[1] = (uint32_t)(last % width) + 1;
+}
+
+static void derive_shape(struct regions *x, struct region *e)
+{
+    derive_geom(x, e, &shape_of(x, e)->geom);
     e->level &= REGION_CLASS;
 }
 
@@ -50,7 +54,13 @@ static void forget_known(struct regions *x)
     }
 }
 
-static_assert(sizeof(struct region) == 64, "a record is one line");
+static_assert(sizeof(struct region) == 1 << REGION_BYTES_BITS, "a record is one line");
+
+static void set_table_count(struct regions *x, uint32_t count)
+{
+    x->table_count = count;
+    x->table_mask = (count - 1ull) << REGION_BYTES_BITS;
+}
 
 void regions_each_pool(struct regions *x,
                        void (*each)(struct pool *pool, uint64_t share, void *context),
@@ -108,12 +118,11 @@ int regions_start(struct graph *g)
         pool_take(&x->vector_pool, REGION_VECTOR_UNIT) == NULL)
         return PTO_ENOMEM;
     is_same = x->table == table && x->table_count == count;
-    x->table_count = count;
+    set_table_count(x, count);
     clear_table(x, is_same);
     memset(x->frame, 0, sizeof(struct region_frame)); /* none: it has no boxes */
     region_roughen(x->frame);
     x->tile_now = &x->frame->tile;
-    x->table_shift = 64 - (uint32_t)__builtin_ctz(count);
     x->overflow_count = 1;
     x->overflow_free = x->overflow_live = 0;
     x->frame_count = 1;
@@ -560,7 +569,7 @@ static uint32_t frame_bucket(const struct regions *x, const struct geom *geom)
 
     for (uint32_t d = 0; d < geom->ndims; d++)
         key = (key ^ geom->stride[d]) * 0xff51afd7ed558ccdull;
-    return region_bucket(x, 1, REGION_LEVEL_FRAME, key);
+    return region_cell_bucket(x, key >> 32);
 }
 
 /* The frame of a box: recently used, or known, or new. 0: none. */
@@ -618,7 +627,7 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     f->geom.shape[0] = UINT32_MAX;
     memcpy(f->class_of[0].width, f->geom.shape, sizeof(f->geom.shape));
     for (uint32_t c = 0; c < REGION_CLASSES; c++)
-        f->class_of[c].salt = region_hash(1, c, index);
+        f->class_of[c].salt = (uint64_t)(REGION_CLASSES * index + c) * 0x9e3779b97f4a7c15ull;
     return *cached = index;
 }
 
@@ -673,7 +682,7 @@ static uint32_t moved(const struct moves *m, uint32_t index)
     return index & OVERFLOW_BIT ? m->chained[index & ~OVERFLOW_BIT] : m->head[index];
 }
 
-/* Before the table grows, while indices still hold. Those that stay get their shape. */
+/* Before the table grows, while indices still hold. */
 static void drop_dead_records(struct graph *g)
 {
     struct regions *x = &g->regions;
@@ -685,23 +694,25 @@ static void drop_dead_records(struct graph *g)
             continue;
         if (e->kind != REGION_FRAME && !region_is_alive(g, e))
             region_remove(g, e);
-        else
-            (void)region_shape(x, e);
     }
 }
 
-/* The bucket of a record whose shape is there. */
+/* The bucket of a record. */
 static uint32_t bucket_of(const struct graph *g, const struct region *e,
                           const struct region_shape *shape)
 {
     const struct regions *x = &g->regions;
     uint64_t salt = g->deps != PTO_DEPS_SAFE ? salt_of(&shape->geom) : 0;
+    struct geom geom;
 
-    if (e->kind == REGION_BOX && e->frame != 0)
-        return box_bucket(x, &shape->geom, e->frame, e->level);
     if (e->kind == REGION_FRAME)
         return frame_bucket(x, &shape->geom);
-    return region_bucket(x, salt, e->level, e->start >> e->level);
+    if (e->kind != REGION_BOX || e->frame == 0)
+        return region_bucket(x, salt, e->level, e->start >> e->level);
+    if ((e->level & REGION_IS_DERIVED) == 0)
+        return box_bucket(x, &shape->geom, e->frame, e->level);
+    derive_geom(x, e, &geom);
+    return box_bucket(x, &geom, e->frame, e->level & REGION_CLASS);
 }
 
 /* Most intervals have nothing beside their record, and then take no memory for it. */
@@ -712,20 +723,22 @@ static void move_shape(const struct regions *x, const struct region *e, struct r
         *to = *from;
 }
 
-/* A record of a bucket that was split goes to one of the two. */
-static void move_head(struct graph *g, const struct region *e, uint32_t index, struct moves *m)
+/* The first record of a bucket that was split stays, or goes to the other one. */
+static void move_head(struct graph *g, uint32_t index, struct moves *m)
 {
     struct regions *x = &g->regions;
+    struct region *e = &x->table[index];
     uint32_t bucket = bucket_of(g, e, &x->table_shape[index]);
-    struct region *to = &x->table[bucket];
 
-    port_assert(bucket >> 1 == index);
-    if (bucket != index)
-        move_shape(x, e, &x->table_shape[bucket], &x->table_shape[index]);
-    *to = *e;
-    to->next = 0;
-    m->head[index] = bucket;
+    e->next = 0;
     x->touched_count++;
+    if (bucket == index)
+        return;
+    port_assert(bucket == index + x->table_count / 2);
+    move_shape(x, e, &x->table_shape[bucket], &x->table_shape[index]);
+    x->table[bucket] = *e;
+    *e = (struct region){ 0 };
+    m->head[index] = bucket;
 }
 
 /* The same for one in its chain, which becomes a head if there is none yet. */
@@ -757,21 +770,19 @@ static void free_chained(struct regions *x, uint32_t index)
     x->overflow_live--;
 }
 
-/*
- * Each bucket becomes two, at twice its index and behind, from the last one to the
- * first: what lies there has moved on already.
- */
+/* Each bucket becomes two: itself, and one in the new half. */
 static void split_buckets(struct graph *g, uint32_t count, struct moves *m)
 {
     struct regions *x = &g->regions;
 
-    for (uint32_t b = count; b-- > 0;) {
-        struct region head = x->table[b];
-        uint32_t index = head.next;
+    memset(&x->table[count], 0, count * sizeof(struct region));
+    for (uint32_t b = 0; b < count; b++) {
+        uint32_t index = x->table[b].next;
 
-        memset(&x->table[2 * (uint64_t)b], 0, 2 * sizeof(struct region));
-        if ((head.flags & REGION_USED) != 0)
-            move_head(g, &head, b, m);
+        if ((x->table[b].flags & REGION_USED) != 0)
+            move_head(g, b, m);
+        else
+            x->table[b] = (struct region){ 0 };
         while (index != 0) {
             uint32_t next = x->overflow[index].next;
 
@@ -784,27 +795,30 @@ static void split_buckets(struct graph *g, uint32_t count, struct moves *m)
     }
 }
 
-/* The lists of the frames' boxes, and where their own records are. */
+/* The lists of the frames' boxes, in the order in which they lie there, and where their own records are. */
 static void follow_moves(struct regions *x, const struct moves *m)
 {
     for (uint32_t f = 1; f < x->frame_count; f++) {
         struct region_frame *frame = &x->frame[f];
 
-        if (!frame->is_used)
-            continue;
-        frame->record = moved(m, frame->record);
-        if (frame->population == 0)
-            continue;
-        frame->first = moved(m, frame->first - 1) + 1;
-        for (uint32_t index = frame->first; index != 0;) {
-            struct region_shape *shape = shape_at(x, index - 1);
+        if (frame->is_used)
+            frame->record = moved(m, frame->record);
+        if (frame->is_used && frame->population != 0)
+            frame->first = moved(m, frame->first - 1) + 1;
+    }
+    for (uint32_t i = 0; x->frame_count > 1 && i < x->table_count + x->overflow_count; i++) {
+        bool is_head = i < x->table_count;
+        uint32_t index = is_head ? i : i - x->table_count;
+        const struct region *e = is_head ? &x->table[index] : &x->overflow[index];
+        struct region_shape *shape = is_head ? &x->table_shape[index] : &x->overflow_shape[index];
 
-            if (shape->frame_prev != 0)
-                shape->frame_prev = moved(m, shape->frame_prev - 1) + 1;
-            if (shape->frame_next != 0)
-                shape->frame_next = moved(m, shape->frame_next - 1) + 1;
-            index = shape->frame_next;
-        }
+        if (i == x->table_count || (e->flags & REGION_USED) == 0 || e->kind != REGION_BOX ||
+            e->frame == 0)
+            continue;
+        if (shape->frame_prev != 0)
+            shape->frame_prev = moved(m, shape->frame_prev - 1) + 1;
+        if (shape->frame_next != 0)
+            shape->frame_next = moved(m, shape->frame_next - 1) + 1;
     }
 }
 
@@ -824,13 +838,12 @@ static int grow_table(struct graph *g)
     port_assert(more == x->table + count);
     drop_dead_records(g);
     forget_known(x);
-    for (uint32_t i = 0; i < count; i++) /* of those that have gone: nobody's */
-        m.head[i] = 2 * i;
+    for (uint32_t i = 0; i < count; i++)
+        m.head[i] = i;
     for (uint32_t i = 0; i < x->overflow_count; i++)
         m.chained[i] = i | OVERFLOW_BIT;
     x->touched_count = REGION_TOUCHED + 1; /* more than are noted */
-    x->table_count = 2 * count;
-    x->table_shift--;
+    set_table_count(x, 2 * count);
     split_buckets(g, count, &m);
     follow_moves(x, &m);
     region_tree_follow(x, m.head, m.chained);

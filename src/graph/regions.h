@@ -45,6 +45,7 @@ enum {
     REGION_KNOWN_BITS = 10,  /* boxes known by their descriptors: 1024 */
     REGION_JOIN_BITS = 5,    /* regions whose readers have many predecessors: 32 */
     REGION_FRAMES_MAX = UINT16_MAX,
+    REGION_BYTES_BITS = 6, /* of a record: 64 */
     REGION_TABLE_START = 1024,
     REGION_TABLE_KEPT = 1 << 18, /* between runs, at most */
     REGION_TOUCHED = 64,
@@ -209,8 +210,8 @@ struct region_frame {
 struct regions {
     struct region *table;
     struct region_shape *table_shape;
-    uint32_t table_count;
-    uint32_t table_shift;
+    uint64_t table_mask;  /* of the offset of a record in it, in bytes */
+    uint32_t table_count; /* a power of two */
     uint32_t touched_count;           /* how often an entry of the table came into use */
     uint32_t touched[REGION_TOUCHED]; /* the first of them: if these are all, others are clean */
     struct region *overflow;          /* index 0 is never used */
@@ -322,16 +323,40 @@ static inline uint32_t region_level_now(struct regions *x, uint64_t length)
     return x->level_now;
 }
 
-/* The bucket is as many of its top bits as the table has. */
-static inline uint64_t region_hash(uint64_t salt, uint32_t level, uint64_t cell)
+/* The number of a cell of the address space: those side by side have numbers in a row. */
+static inline uint64_t region_cell_number(uint64_t salt, uint32_t level, uint64_t cell)
 {
-    return ((cell ^ ((uint64_t)level << 58)) + salt) * 0x9e3779b97f4a7c15ull;
+    return cell + ((uint64_t)level << 32) + salt;
+}
+
+/*
+ * Cells with numbers in a row have buckets in a row, so that whoever takes regions in the order of
+ * their addresses goes through the table in order, too; but for a gap now and then, so that those who
+ * take every 2^n-th do not meet in one bucket. A table of twice the size has a record in the same
+ * bucket, or as far behind as the table was long.
+ */
+static inline uint64_t region_cell_offset(const struct regions *x, uint64_t number)
+{
+    const uint64_t step = 0x109e3779bull; /* 1 + 0.618 / 16, with 32 bits behind the point */
+
+    return (number * step >> (32 - REGION_BYTES_BITS)) & x->table_mask;
+}
+
+/* The first record of a cell's bucket. */
+static inline struct region *region_cell_head(const struct regions *x, uint64_t number)
+{
+    return (struct region *)(void *)((char *)x->table + region_cell_offset(x, number));
+}
+
+static inline uint32_t region_cell_bucket(const struct regions *x, uint64_t number)
+{
+    return (uint32_t)(region_cell_offset(x, number) >> REGION_BYTES_BITS);
 }
 
 static inline uint32_t region_bucket(const struct regions *x, uint64_t salt, uint32_t level,
                                      uint64_t cell)
 {
-    return (uint32_t)(region_hash(salt, level, cell) >> x->table_shift);
+    return region_cell_bucket(x, region_cell_number(salt, level, cell));
 }
 
 /* The cells of a box's class are as long as it is, or up to twice that; the longest are half of all. */
@@ -342,12 +367,7 @@ static inline uint32_t region_box_level(uint32_t shape)
     return level < 32 ? level : 31;
 }
 
-static inline uint32_t region_cell_bucket(const struct regions *x, uint64_t number)
-{
-    return (uint32_t)((number * 0x9e3779b97f4a7c15ull) >> x->table_shift);
-}
-
-/* The bucket of a cell of a frame's grid for a class: cells in a row have buckets far apart, combs too. */
+/* The bucket of a cell of a frame's grid for a class; combs in one cell have buckets far apart. */
 static inline uint32_t region_box_bucket(const struct regions *x, const struct region_class *class,
                                          const uint32_t cell[], uint32_t ndims, uint32_t rest)
 {

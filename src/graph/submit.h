@@ -226,7 +226,7 @@ __attribute__((always_inline)) static inline int take_tensors(struct graph *g, s
                                                               uint32_t count,
                                                               const struct pto_outputs *out)
 {
-    uint32_t shift = g->regions.table_shift;
+    uint32_t size = g->regions.table_count;
     struct record_at at, next;
     int status = PTO_OK;
 
@@ -235,7 +235,7 @@ __attribute__((always_inline)) static inline int take_tensors(struct graph *g, s
     next = locate_record(g, args->tensor[0], args->tag[0]);
     for (uint32_t i = 0;;) {
         if (i != 0 &&
-            shift != g->regions.table_shift) /* it grew when the tensor before was taken */
+            size != g->regions.table_count) /* it grew when the tensor before was taken */
             next = locate_record(g, args->tensor[i], args->tag[i]);
         at = next;
         if (i + 1 < count) {
