@@ -61,7 +61,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->scope_count = 0;
     g->edge_total = 0;
     g->join_total = 0;
-    g->has_unlisted = false;
+    g->has_settled = g->has_unlisted = false;
     g->users.is_made = false;
     g->slot_pool.used = g->info_pool.used = 0;
     g->edge_pool.used = g->retained_pool.used = 0;

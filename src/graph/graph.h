@@ -177,6 +177,7 @@ struct graph {
     uint32_t scope_count;
     uint32_t join_total; /* made, those that have gone included */
     uint64_t edge_total; /* of joins, too */
+    bool has_settled;    /* a task of this run has a predicate or is a team */
     bool has_unlisted;   /* a task of this run uses memory that is not recorded for it */
     struct slot_info *info;
     uint32_t info_count;

@@ -10,6 +10,8 @@
 /* By classes: submit.h has the tensors that fit one, submit_class_with_tail the lines. */
 static const uint8_t class_lines[SLOT_CLASS_COUNT] = { 3, 5, 7, 9, 11, 15, 21, 35, SLOT_LINES_MAX };
 
+enum { SLOTS_AHEAD = 16 };
+
 static int grow_ids(struct graph *g, struct id_map *map);
 static bool id_is_alive(const struct graph *g, const struct id_entry *e);
 
@@ -22,6 +24,10 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
 
     if (memory == NULL || pool_take(&g->info_pool, sizeof(struct slot_info)) == NULL)
         return NULL;
+    /* In a graph that is held they lie one after the other, and more than a page has are needed soon. */
+    for (uint32_t i = 0; i < class_lines[size_class]; i++)
+        __builtin_prefetch(memory + (SLOTS_AHEAD * class_lines[size_class] + i) * SLOT_LINE_BYTES,
+                           1, 3);
     s = (struct slot *)(void *)memory;
     s->number = g->info_count++;
     s->edge_chunk = 0;

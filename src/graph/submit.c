@@ -201,6 +201,7 @@ struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *ker
         t->lanes = 0;
     if (kernel < 0 && buffer != 0 && g->guard_bytes != 0)
         guards_track(g, buffer);
+    g->has_settled |= (launch & SLOT_IS_SETTLED_FIRST) != 0;
     if ((launch & SLOT_IS_TEAM) != 0)
         graph_share(g); /* its lanes end on other threads */
     status = fill_unusual(g, t, kernels, args, (uint32_t)launch);

@@ -118,6 +118,19 @@ static inline struct slot *list_pop(const struct graph *g, uint32_t *list)
     return s;
 }
 
+/* A ready task for which the deque has no room: behind those that have waited for longer. */
+static inline void wait_in_list(struct worker *w, struct slot *s)
+{
+    uint32_t line = graph_slot_line(w->graph, s);
+
+    if (w->list == 0)
+        w->list = line;
+    else
+        a32_store_relaxed(&graph_slot(w->graph, w->list_end)->pending, line); /* one thread's */
+    w->list_end = line;
+    a32_store_relaxed(&s->pending, 0);
+}
+
 void sched_discard(struct worker *w)
 {
     port_assert(a32_load_relaxed(&w->public_head) == a32_load_relaxed(&w->public_tail)); /* held */
@@ -136,8 +149,7 @@ int sched_pushed(struct worker *w)
 
     if (room == 0) { /* the older half goes into the list */
         for (uint32_t i = 0; i < SCHED_DEQUE / 2; i++)
-            list_push(w->graph, &w->list,
-                      graph_slot(w->graph, w->deque[w->deque_head++ % SCHED_DEQUE]));
+            wait_in_list(w, graph_slot(w->graph, w->deque[w->deque_head++ % SCHED_DEQUE]));
         room = SCHED_DEQUE / 2;
     }
     w->until = (room < SCHED_BATCH ? (int32_t)room : SCHED_BATCH) - 1;
@@ -514,6 +526,8 @@ void sched_settle_all(struct worker *w)
     uint32_t kept = w->deque_head;
     uint32_t list = w->list;
 
+    if (!w->graph->has_settled)
+        return;
     for (uint32_t i = w->deque_head; i != w->deque_tail; i++) {
         struct slot *s = graph_slot(w->graph, w->deque[i % SCHED_DEQUE]);
 
@@ -526,7 +540,7 @@ void sched_settle_all(struct worker *w)
         struct slot *s = list_pop(w->graph, &list);
 
         if ((s->flags & SLOT_IS_SETTLED_FIRST) == 0 || sched_settle(w, s))
-            list_push(w->graph, &w->list, s);
+            wait_in_list(w, s);
     }
 }
 
@@ -765,12 +779,19 @@ static inline struct slot *take_task(struct worker *w)
     return claim_roots(w) ? pop_deque(w) : NULL;
 }
 
-/* Refills the deque from the list, up to half; what was parked may have filled it beyond. */
+/*
+ * Refills the deque from the list, up to half; what was parked may have filled it beyond. Slots
+ * that were made one after the other lie so, and those that are likely to come are asked for.
+ */
 static struct slot *pop_private(struct worker *w)
 {
-    while (w->list != 0 && w->deque_tail - w->deque_head < SCHED_DEQUE / 2)
-        w->deque[w->deque_tail++ % SCHED_DEQUE] =
-            graph_slot_line(w->graph, list_pop(w->graph, &w->list));
+    while (w->list != 0 && w->deque_tail - w->deque_head < SCHED_DEQUE / 2) {
+        uint32_t line = w->list;
+
+        (void)list_pop(w->graph, &w->list);
+        w->deque[w->deque_tail++ % SCHED_DEQUE] = line;
+        __builtin_prefetch(graph_slot(w->graph, line + SCHED_AHEAD * (w->list - line)), 1, 3);
+    }
     return w->deque_tail != w->deque_head ? pop_deque(w) : NULL;
 }
 

@@ -38,6 +38,7 @@ enum {
     SCHED_ROOTS = 128,   /* the same of those with which a launch starts */
     SCHED_BATCH =
         16, /* finished slots before they are sent back; ready ones before some are offered */
+    SCHED_AHEAD = 12,   /* tasks of the list after which one is that is asked for */
     SCHED_COUNTED = 64, /* finished slots of an image before they are told */
     SCHED_WORKERS_MAX = 64,
 };
@@ -122,7 +123,8 @@ struct worker {
     uint8_t order_way;   /* enum order_way */
     uint32_t deque_head; /* oldest */
     uint32_t deque_tail;
-    uint32_t list;     /* more ready tasks, linked through `pending` */
+    uint32_t list;     /* more ready tasks, linked through `pending`, oldest first */
+    uint32_t list_end;
     uint32_t own_left; /* roots of a launch that nobody else knows of */
     uint32_t line_now; /* of an image that is run line by line: the next one; 0: none is */
     uint32_t line_end;
