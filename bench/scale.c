@@ -6,6 +6,8 @@
  *     scale CURVE X [RUNS]   a line of JSON; the fastest run counts
  *     scale --list           curves with their points
  *     scale fixed            one-task run, device, graph: times in microseconds
+ *     scale held X [RUNS]    X tiles streamed, held and kept, and beside them loops that do
+ *                            nothing but touch the memory that holding and keeping them takes
  *     scale memory X WRITTEN RANDOM
  *                            no tasks at all: a loop that touches as many lines of memory
  *
@@ -21,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include <valgrind/callgrind.h>
@@ -78,6 +81,7 @@ static int measure_point(int runs);
 static int measure_fixed(void);
 static void list_curves(void);
 static int measure_memory(uint32_t items, uint32_t written, uint32_t random);
+static int measure_held(uint32_t items, int runs);
 
 int main(int argc, char **argv)
 {
@@ -91,11 +95,13 @@ int main(int argc, char **argv)
     }
     if (argc == 2 && strcmp(argv[1], "fixed") == 0)
         return measure_fixed();
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "held") == 0 && x > 0 && runs > 0)
+        return measure_held((uint32_t)x, runs);
     if (argc == 5 && strcmp(argv[1], "memory") == 0 && x > 0 && atoi(argv[4]) >= 0)
         return measure_memory((uint32_t)x, (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
     if (argc < 3 || argc > 4 || curve == NULL || x < 1 || runs < 1) {
         fprintf(stderr, "usage: scale CURVE X [RUNS] | scale --list | scale fixed | "
-                        "scale memory X WRITTEN RANDOM\n");
+                        "scale held X [RUNS] | scale memory X WRITTEN RANDOM\n");
         return 2;
     }
     point.curve = curve;
@@ -465,27 +471,26 @@ static uint64_t run_once(struct pto_device *device, const struct pto_run_options
     return ns;
 }
 
-static int measure_point(int runs)
+struct measured {
+    double ns; /* a task, of the fastest run */
+    double cpu_ns;
+    uint64_t memory_before;
+};
+
+static bool measure_runs(int runs, struct measured *out)
 {
     uint32_t cores = is_about("cores:") ? point.x : 8 * PTO_CLUSTER_CORES;
     uint32_t workers = is_about("workers:") ? point.x : 1;
     struct pto_run_options options;
     struct pto_device *device;
-    uint64_t before, best = 0, best_cpu = 0;
+    uint64_t best = 0, best_cpu = 0;
 
-    point.tasks = is_about("tasks:") || is_about("fresh:") ? point.x : TASKS;
-    if (is_about("predecessors:")) { /* whole groups only */
-        point.tasks = point.curve->how == BUILT ? TASKS_BUILT : TASKS;
-        point.tasks = (point.tasks / (point.x + 1) + 1) * (point.x + 1);
-    }
-    if (is_about("predecessors:") && point.x > PREDECESSORS_MAX)
-        return 2;
     make_whole();
     pto_run_options_init(&options);
     options.mode = point.curve->how == BUILT ? PTO_MODE_HOST : PTO_MODE_STREAM;
     if (!make_callable() || !open_device(workers, cores, &device))
-        return 1;
-    before = memory_bytes("VmRSS");
+        return false;
+    out->memory_before = memory_bytes("VmRSS");
     for (int i = 0; i < runs; i++) {
         uint64_t ns, cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
 
@@ -494,20 +499,38 @@ static int measure_point(int runs)
         ns = run_once(device, &options);
         cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu;
         if (ns == 0)
-            return 1;
+            return false;
         if (i == 0 || ns < best)
             best = ns;
         if (i == 0 || cpu < best_cpu)
             best_cpu = cpu;
     }
     CALLGRIND_STOP_INSTRUMENTATION;
+    out->ns = (double)best / point.tasks;
+    out->cpu_ns = (double)best_cpu / point.tasks;
+    (void)pto_callable_destroy(callable);
+    (void)pto_device_close(device);
+    return true;
+}
+
+static int measure_point(int runs)
+{
+    struct measured m;
+
+    point.tasks = is_about("tasks:") || is_about("fresh:") ? point.x : TASKS;
+    if (is_about("predecessors:")) { /* whole groups only */
+        point.tasks = point.curve->how == BUILT ? TASKS_BUILT : TASKS;
+        point.tasks = (point.tasks / (point.x + 1) + 1) * (point.x + 1);
+    }
+    if (is_about("predecessors:") && point.x > PREDECESSORS_MAX)
+        return 2;
+    if (!measure_runs(runs, &m))
+        return 1;
     printf("{\"curve\": \"%s\", \"x\": %" PRIu32 ", \"tasks\": %" PRIu32 ", \"edges\": %" PRIu64
            ", \"ns_per_task\": %.2f, \"cpu_ns_per_task\": %.2f, \"memory_before\": %" PRIu64
            ", \"memory_peak\": %" PRIu64 "}\n",
-           point.curve->name, point.x, point.tasks, report.edges, (double)best / point.tasks,
-           (double)best_cpu / point.tasks, before, memory_bytes("VmHWM"));
-    (void)pto_callable_destroy(callable);
-    (void)pto_device_close(device);
+           point.curve->name, point.x, point.tasks, report.edges, m.ns, m.cpu_ns, m.memory_before,
+           memory_bytes("VmHWM"));
     return 0;
 }
 
@@ -691,4 +714,148 @@ static int measure_memory(uint32_t items, uint32_t written, uint32_t random)
            ", \"cpu_ns_per_task\": %.2f}\n",
            written, random, items, (double)best / items);
     return best != UINT64_MAX ? 0 : 1;
+}
+
+/* ---- what it takes to hold a graph ---- */
+
+enum {
+    SLOT_LINES = 5,  /* of a task with one tensor */
+    SLOT_FILLED = 4, /* of these: header, edges, descriptor */
+    AHEAD = 16       /* items after which memory is asked for, as the engine does */
+};
+
+/* Memory of tasks that are held, as the engine lays it out. */
+struct room {
+    struct line *slot;
+    uint32_t (*books)[4]; /* of a slot, and of an id */
+    uint32_t (*ids)[4];
+    struct line *record; /* of regions; a power of two, at least as many as tasks */
+    char *shape;         /* SHAPE_BYTES beside each record */
+    uint32_t records;
+};
+
+enum { SHAPE_BYTES = 120 };
+
+static bool make_room(struct room *m, uint32_t items)
+{
+    for (m->records = 1024; m->records < items;)
+        m->records *= 2;
+    m->slot = calloc((size_t)items * SLOT_LINES, sizeof(*m->slot));
+    m->books = calloc(items, sizeof(*m->books));
+    m->ids = calloc(items, sizeof(*m->ids));
+    m->record = calloc(m->records, sizeof(*m->record));
+    m->shape = calloc(m->records, SHAPE_BYTES);
+    return m->slot != NULL && m->books != NULL && m->ids != NULL && m->record != NULL &&
+           m->shape != NULL;
+}
+
+/* What is written while the graph is built: each task once, in the order in which it is submitted. */
+static void touch_built(struct room *m, uint32_t items)
+{
+    memset(m->record, 0, m->records * sizeof(*m->record));
+    for (uint32_t i = 0; i < items; i++) {
+        struct line *slot = &m->slot[(size_t)i * SLOT_LINES];
+        uint64_t place = i % m->records;
+
+        for (uint32_t k = 0; k < SLOT_FILLED; k++)
+            __builtin_prefetch(&slot[AHEAD * SLOT_LINES + k], 1, 3);
+        for (uint32_t k = 0; k < SLOT_FILLED; k++)
+            slot[k] = (struct line){ { i, k, i, k, i, k, i, k } };
+        m->books[i][0] = m->ids[i][0] = i + 1;
+        m->record[place] = (struct line){ { i, 1, i, 2, i, 3, i, 4 } };
+        memcpy(m->shape + place * SHAPE_BYTES + 96, &(uint64_t[2]){ i, i }, 16);
+        __asm__ volatile("" ::: "memory");
+    }
+}
+
+/* ... and when the tasks run, one after the other: header, and what the submitter knows of them. */
+static uint64_t touch_run(struct room *m, uint32_t items)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < items; i++) {
+        struct line *slot = &m->slot[(size_t)i * SLOT_LINES];
+
+        __builtin_prefetch(&slot[AHEAD * SLOT_LINES], 1, 3);
+        sum += slot->word[0] + slot->word[2];
+        slot->word[3] = 1;
+        m->books[i][0] = 0;
+        m->books[i][2] = i;
+        __asm__ volatile("" ::: "memory");
+    }
+    return sum;
+}
+
+/* ... or when they are copied into an image, in memory that is new: header, descriptor, three lists. */
+static uint64_t touch_kept(const struct room *m, uint32_t items)
+{
+    size_t bytes = items * (3 * sizeof(struct line) + 3 * sizeof(uint32_t));
+    struct line *image =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint64_t sum = 0;
+
+    if (image == MAP_FAILED)
+        return 0;
+    (void)madvise(image, bytes, MADV_HUGEPAGE); /* as the engine's */
+    for (uint32_t i = 0; i < items; i++) {
+        const struct line *slot = &m->slot[(size_t)i * SLOT_LINES];
+        struct line *payload = &image[items + 2 * (size_t)i];
+        uint32_t *list = (uint32_t *)(void *)&image[3 * (size_t)items] + i;
+
+        __builtin_prefetch(&slot[AHEAD * SLOT_LINES], 0, 3);
+        image[i] = slot[0];
+        payload[0] = slot[2];
+        payload[1] = slot[3];
+        list[0] = list[items] = list[2 * (size_t)items] = i;
+    }
+    for (uint32_t i = 0; i < items; i++) /* its edges, and what memory it names */
+        sum += image[i].word[0] + image[items + 2 * (size_t)i].word[0];
+    munmap(image, bytes);
+    return sum;
+}
+
+/* Processor time a task, of the fastest of `runs` after a first one, which finds no pages. */
+static double time_touched(struct room *m, uint32_t items, int runs, bool is_kept)
+{
+    uint64_t best = UINT64_MAX;
+    volatile uint64_t seen = 0;
+
+    for (int i = 0; i <= runs; i++) {
+        uint64_t start = clock_ns(CLOCK_PROCESS_CPUTIME_ID), ns;
+
+        touch_built(m, items);
+        seen += is_kept ? touch_kept(m, items) : touch_run(m, items);
+        ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
+        if (i != 0 && ns < best)
+            best = ns;
+    }
+    return (double)best / items;
+}
+
+static int measure_held(uint32_t items, int runs)
+{
+    static const char *const names[] = { "fresh:tiles", "fresh:tiles-built", "fresh:tiles-kept" };
+    double ns[3], touched[3] = { 0 };
+    struct measured m;
+    struct room room;
+
+    for (int i = 0; i < 3; i++) {
+        point.curve = find_curve(names[i]);
+        point.x = point.tasks = items;
+        if (!measure_runs(runs + 1, &m))
+            return 1;
+        ns[i] = m.cpu_ns;
+    }
+    if (!make_room(&room, items)) {
+        fprintf(stderr, "scale: no memory\n");
+        return 1;
+    }
+    touched[1] = time_touched(&room, items, runs, false);
+    touched[2] = time_touched(&room, items, runs, true);
+    printf("ns a task       measured  of streamed  memory alone  streamed and memory  of that\n");
+    for (int i = 0; i < 3; i++)
+        printf("%-15s %8.0f %12.1f %13.0f %20.0f %8.2f\n",
+               (const char *[]){ "streamed", "held", "kept" }[i], ns[i], ns[i] / ns[0], touched[i],
+               ns[0] + touched[i], ns[i] / (ns[0] + touched[i]));
+    return 0;
 }

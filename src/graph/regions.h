@@ -210,8 +210,8 @@ struct region_frame {
 struct regions {
     struct region *table;
     struct region_shape *table_shape;
-    uint64_t table_mask;  /* of the offset of a record in it, in bytes */
-    uint32_t table_count; /* a power of two */
+    uint64_t table_mask;              /* of the offset of a record in it, in bytes */
+    uint32_t table_count;             /* a power of two */
     uint32_t touched_count;           /* how often an entry of the table came into use */
     uint32_t touched[REGION_TOUCHED]; /* the first of them: if these are all, others are clean */
     struct region *overflow;          /* index 0 is never used */

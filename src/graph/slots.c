@@ -24,8 +24,8 @@ struct slot_info *slot_make(struct graph *g, uint32_t size_class)
 
     if (memory == NULL || pool_take(&g->info_pool, sizeof(struct slot_info)) == NULL)
         return NULL;
-    /* In a graph that is held they lie one after the other, and more than a page has are needed soon. */
-    for (uint32_t i = 0; i < class_lines[size_class]; i++)
+    /* In a graph that is held they lie one after the other; the last line is hardly ever used. */
+    for (uint32_t i = 0; i + 1 < class_lines[size_class]; i++)
         __builtin_prefetch(memory + (SLOTS_AHEAD * class_lines[size_class] + i) * SLOT_LINE_BYTES,
                            1, 3);
     s = (struct slot *)(void *)memory;

@@ -234,8 +234,7 @@ __attribute__((always_inline)) static inline int take_tensors(struct graph *g, s
         return PTO_OK;
     next = locate_record(g, args->tensor[0], args->tag[0]);
     for (uint32_t i = 0;;) {
-        if (i != 0 &&
-            size != g->regions.table_count) /* it grew when the tensor before was taken */
+        if (i != 0 && size != g->regions.table_count) /* it grew when the tensor before was taken */
             next = locate_record(g, args->tensor[i], args->tag[i]);
         at = next;
         if (i + 1 < count) {

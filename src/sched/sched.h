@@ -123,7 +123,7 @@ struct worker {
     uint8_t order_way;   /* enum order_way */
     uint32_t deque_head; /* oldest */
     uint32_t deque_tail;
-    uint32_t list;     /* more ready tasks, linked through `pending`, oldest first */
+    uint32_t list; /* more ready tasks, linked through `pending`, oldest first */
     uint32_t list_end;
     uint32_t own_left; /* roots of a launch that nobody else knows of */
     uint32_t line_now; /* of an image that is run line by line: the next one; 0: none is */
