@@ -281,20 +281,24 @@ static int take_signature(struct ext_state *state, struct build *build, PyObject
 /* The artefact, or what went wrong, with what the compilers printed. */
 static PyObject *result_of(struct ext_state *state, struct build *build)
 {
-    PyObject *exception, *output;
+    PyObject *exception, *output, *empty, *note;
 
     if (build->status >= 0)
         return PyBytes_FromStringAndSize(build->bytes, (Py_ssize_t)build->size);
     exception = ext_exception(state, build->status, &build->error);
-    output = exception == NULL ? NULL : PyUnicode_FromString("");
-    if (output != NULL) {
-        PyObject *joined = PyUnicode_Join(output, build->output);
-
-        if (joined != NULL && PyObject_SetAttrString(exception, "output", joined) == 0)
+    empty = exception == NULL ? NULL : PyUnicode_FromString("");
+    output = empty == NULL ? NULL : PyUnicode_Join(empty, build->output);
+    if (output != NULL && PyObject_SetAttrString(exception, "output", output) == 0) {
+        /* Tracebacks show it, too. */
+        note = PyUnicode_GetLength(output) == 0
+                   ? Py_NewRef(Py_None)
+                   : PyObject_CallMethod(exception, "add_note", "O", output);
+        if (note != NULL)
             PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
-        Py_XDECREF(joined);
+        Py_XDECREF(note);
     }
     Py_XDECREF(output);
+    Py_XDECREF(empty);
     Py_XDECREF(exception);
     return NULL;
 }
