@@ -281,6 +281,7 @@ struct ext_run {
     struct ext_device *device;
     PyObject *target;
     PyObject *report;
+    PyObject *failure; /* the exception; made at its end, because its texts may lie in its code */
     struct ext_args *args;
 };
 

@@ -141,6 +141,16 @@ static void leave_queue(struct ext_run *run)
     Py_DECREF((PyObject *)run);
 }
 
+/* Without memory for it the exception is made when it is asked for, and without its fields. */
+static void keep_failure(struct ext_run *run)
+{
+    PyObject *type, *value, *traceback;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    run->failure = ext_exception(run->state, run->status, &ext_report_of(run->report)->error);
+    PyErr_Restore(type, value, traceback);
+}
+
 /* Frees what a run has kept, once it has ended and nobody is in a call with its handle. */
 static bool settle(struct ext_run *run)
 {
@@ -154,6 +164,8 @@ static bool settle(struct ext_run *run)
         return false;
     run->run = NULL;
     run->status = pto_run_finish(handle, ext_report_of(run->report));
+    if (run->status < 0)
+        keep_failure(run);
     ext_args_release(run->args);
     free(run->args);
     run->args = NULL;
@@ -293,8 +305,12 @@ static PyObject *run_result(PyObject *self, PyObject *args, PyObject *keywords)
         return NULL;
     if (status == 0)
         return ext_raise_text(run->state, PTO_ETIMEOUT, "the run has not ended yet; it goes on");
-    return run->status < 0 ? ext_raise(run->state, run->status, &ext_report_of(run->report)->error)
-                           : Py_NewRef(run->report);
+    if (run->status >= 0)
+        return Py_NewRef(run->report);
+    if (run->failure == NULL)
+        return ext_raise(run->state, run->status, NULL);
+    PyErr_SetObject((PyObject *)Py_TYPE(run->failure), run->failure);
+    return NULL;
 }
 
 static PyObject *run_cancel(PyObject *self, PyObject *ignored)
@@ -364,9 +380,17 @@ static int run_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(run->device);
     Py_VISIT(run->target);
     Py_VISIT(run->report);
+    Py_VISIT(run->failure);
     for (uint32_t i = 0; run->args != NULL && i < run->args->tensor_count; i++)
         if (run->args->hold[i].kind == EXT_HOLD_OBJECT)
             Py_VISIT(run->args->hold[i].object);
+    return 0;
+}
+
+/* A traceback may lead back to the run. What it keeps for its kernels stays until it has ended. */
+static int run_clear(PyObject *self)
+{
+    Py_CLEAR(run_of(self)->failure);
     return 0;
 }
 
@@ -385,6 +409,7 @@ static void run_free(PyObject *self)
     if (run->descriptor >= 0)
         (void)close(run->descriptor);
     Py_CLEAR(run->report);
+    Py_CLEAR(run->failure);
     Py_CLEAR(run->target);
     Py_CLEAR(run->device);
     PyObject_GC_Del(self);
@@ -420,6 +445,7 @@ static PyType_Slot run_slots[] = {
       "result may drop it, and it goes on." },
     { Py_tp_dealloc, run_free },
     { Py_tp_traverse, run_traverse },
+    { Py_tp_clear, run_clear },
     { Py_tp_repr, run_repr },
     { Py_tp_getset, run_fields },
     { Py_tp_methods, run_methods },

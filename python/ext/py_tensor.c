@@ -518,6 +518,45 @@ static PyObject *get_contiguous(PyObject *self, void *ignored)
     return PyBool_FromLong(tensor_of(self).is_contiguous);
 }
 
+/* What is behind the tensor and all that it is a view of; None: memory of another library. */
+static PyObject *get_origin(PyObject *self, void *ignored)
+{
+    struct tensor *t = (struct tensor *)self;
+
+    (void)ignored;
+    while (t->hold.kind == EXT_HOLD_OBJECT && Py_IS_TYPE(t->hold.object, t->state->tensor_type))
+        t = (struct tensor *)t->hold.object;
+    return Py_NewRef(t->hold.kind == EXT_HOLD_OBJECT ? t->hold.object : Py_None);
+}
+
+/* A tensor without memory, of which views can be made: _symbol(origin, shape, strides, dtype). */
+static PyObject *module_symbol(PyObject *module, PyObject *args)
+{
+    struct ext_state *state = PyModule_GetState(module);
+    uint32_t shapes[PTO_MAX_DIMS], strides[PTO_MAX_DIMS];
+    PyObject *origin, *shape, *stride, *dtype, *made;
+    struct pto_tensor tensor;
+    int code, ndims;
+
+    if (!PyArg_ParseTuple(args, "OOOO:_symbol", &origin, &shape, &stride, &dtype) ||
+        (code = ext_dtype_code(state, dtype)) < 0 ||
+        (ndims = ext_shape(state, shape, shapes)) < 0 ||
+        (stride != Py_None && ext_shape(state, stride, strides) != ndims))
+        return NULL;
+    tensor = (pto_tensor_external)(NULL, shapes, (uint32_t)ndims, (enum pto_dtype)code);
+    if (tensor.ndims == 0)
+        return ext_raise_text(state, PTO_EINVAL,
+                              "a tensor of that shape is too large for its strides");
+    if (stride != Py_None) {
+        memcpy(tensor.strides, strides, (size_t)ndims * sizeof(strides[0]));
+        pto_tensor_update(&tensor);
+    }
+    made = ext_tensor_new(state, &tensor, origin, false);
+    if (made != NULL)
+        ext_tensor_set_remote(made);
+    return made;
+}
+
 static PyObject *tensor_repr(PyObject *self)
 {
     struct tensor *t = (struct tensor *)self;
@@ -970,6 +1009,7 @@ static PyGetSetDef tensor_fields[] = {
     { "nbytes", get_nbytes, NULL, "bytes of all elements", NULL },
     { "address", get_address, NULL, "where the first element is", NULL },
     { "is_readonly", get_readonly, NULL, "it can only be an input", NULL },
+    { "_origin", get_origin, NULL, NULL, NULL },
     { "is_contiguous", get_contiguous, NULL, "its elements follow each other, row by row", NULL },
     { NULL, NULL, NULL, NULL, NULL }
 };
@@ -1025,6 +1065,9 @@ static PyType_Spec tensor_spec = {
     .slots = tensor_slots,
 };
 
+static PyMethodDef functions[] = { { "_symbol", module_symbol, METH_VARARGS, NULL },
+                                   { NULL, NULL, 0, NULL } };
+
 int ext_tensor_init(PyObject *module, struct ext_state *state)
 {
     state->exchange = PyDict_New();
@@ -1032,5 +1075,7 @@ int ext_tensor_init(PyObject *module, struct ext_state *state)
         Py_BuildValue("{O:(ii)}", state->names.max_version, DLPACK_MAJOR, DLPACK_MINOR);
     if (state->exchange == NULL || state->max_version == NULL)
         return -1;
-    return ext_add_type(module, &tensor_spec, &state->tensor_type);
+    return ext_add_type(module, &tensor_spec, &state->tensor_type) < 0
+               ? -1
+               : PyModule_AddFunctions(module, functions);
 }

@@ -28,6 +28,8 @@ __version__ = _pto.__version__
 _LAZY = {
     **dict.fromkeys(("Kernel", "compile", "build", "build_object", "store_show", "store_verify", "store_clear"),
                     "pto._toolchain"),
+    **dict.fromkeys(("After", "Orchestration", "Orchestrator", "Recording", "Task", "orchestration"),
+                    "pto._orchestration"),
     **dict.fromkeys(("command", "include_dir", "rebuild", "tree"), "pto._tree"),
 }
 __all__ = [name for name in vars(_pto) if not name.startswith("_")] + list(_LAZY)

@@ -1,0 +1,340 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Orchestrations in Python, for quick work. The function is called once for each run, before it; what it
+submits is written down, and done by replay.c in the run: same rules, same errors, with lines of Python."""
+
+import ctypes
+import functools
+import os
+import struct
+import sys
+
+from pto import _pto
+from pto._toolchain import Kernel, compile as _compile
+
+_SUBMIT, _ALLOC, _SCOPE_BEGIN, _SCOPE_END = range(4)
+_TAGS = {"in": 0, "inout": 2, "out": 3}
+_OUTPUT, _NO_DEP, _SCALAR = 1, 4, 5
+_OPERATORS = {"==": 1, "!=": 2, ">": 3, "<": 4, ">=": 5, "<=": 6}
+# The layouts of replay.c.
+_HEAD = struct.Struct("<8I")
+_OP = struct.Struct("<I3i4IiIi3IqIi")
+_ARG = struct.Struct("<IIQ")
+_TENSOR = struct.Struct("<4IQ5I5I")
+_INFO = struct.Struct("<2I5IIQ")
+_OUTPUTS_BYTES, _SITE_BYTES = 24, 16
+
+
+def orchestration(function=None, *, mode="host", platform=None, name=None, **settings):
+    """Makes an orchestration of a Python function, which Device.run, submit and graph take.
+
+        scale = pto.Kernel("scale.c")
+
+        @pto.orchestration
+        def twice(o, x, y):
+            t = o.alloc(x.shape, x.dtype)
+            o.submit(scale, pto.In(x), pto.Out(t), 2.0)
+            o.submit(scale, pto.In(t), pto.Out(y), 2.0)
+
+        device.run(twice, a, b)
+
+    Tensors of the call arrive as descriptions of which views can be made, but not read; scalars as they are.
+    The tasks run after the function has returned (mode='stream': while its list is gone through).
+    Other settings are those of pto.compile, for all kernels.
+    """
+    if function is None:
+        return lambda f: orchestration(f, mode=mode, platform=platform, name=name, **settings)
+    return Orchestration(function, mode, platform, name or function.__name__, settings)
+
+
+class Orchestration:
+    """A Python function as an orchestration; made by @pto.orchestration."""
+
+    def __init__(self, function, mode, platform, name, settings):
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._mode, self._platform, self.name, self._settings = mode, platform, name, settings
+        self._kernels = []  # in the order of their ids
+        self._callables = {}  # platform and number of kernels -> pto.Callable
+        self._last = None  # lines of the run before may be asked for until the next one
+
+    def record(self, *args):
+        """Calls the function and returns what it submitted, without running anything."""
+        return Recording(self, args)
+
+    def callable(self, platform=None):
+        """The pto.Callable of the kernels that were used so far."""
+        key = (platform or self._platform, len(self._kernels))
+        if key not in self._callables:
+            kernels = [Kernel(k.source, i, k.core, k.name, k.flags, k.include_dirs, k.language)
+                       for i, k in enumerate(self._kernels)]
+            path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "replay.c")
+            self._callables[key] = _compile(path, kernels, mode=self._mode, platform=key[0], name=self.name,
+                                            **self._settings)
+        return self._callables[key]
+
+    def __pto_callable__(self, device, args):
+        recording = self.record(*args)
+        self._last = recording
+        return self.callable(device.info["platform"]), recording.arguments()
+
+    def __repr__(self):
+        return f"<pto.Orchestration: {self.name}>"
+
+    def _kernel_id(self, kernel):
+        for place, known in enumerate(self._kernels):
+            if known is kernel:
+                return place
+        self._kernels.append(kernel)
+        return len(self._kernels) - 1
+
+
+class Task:
+    """A task that was submitted: what others wait for, and its outputs."""
+
+    __slots__ = ("index", "outputs")
+
+    def __init__(self, index):
+        self.index = index
+        self.outputs = ()
+
+    def __getitem__(self, i):
+        return self.outputs[i]
+
+    def __iter__(self):
+        return iter(self.outputs)
+
+
+class New:
+    """An output that the runtime allocates; made by o.new."""
+
+    __slots__ = ("shape", "dtype", "fill")
+
+    def __init__(self, shape, dtype, fill):
+        self.shape, self.dtype, self.fill = shape, _pto.dtype(dtype), fill
+
+
+class _Source:
+    """What a description of a tensor leads to: an argument of the call, or an output."""
+
+    __slots__ = ("kind", "op", "index", "is_written", "is_readonly")
+
+    def __init__(self, kind, op, index, is_readonly=False):
+        self.kind, self.op, self.index = kind, op, index
+        self.is_written, self.is_readonly = False, is_readonly
+
+
+class Recording:
+    """What a Python orchestration submitted for one run."""
+
+    def __init__(self, owner, args):
+        self._owner = owner
+        self._ops, self._args, self._tensors, self._infos, self._deps = [], [], {}, [], []
+        self._files = {}
+        self._given, self._sources, self._known, self._kept = [], [], {}, []
+        self.tasks = []  # (kernel names, arguments) for people
+        owner._function(Orchestrator(self), *map(self._describe, args))
+        self._bytes = self._pack()
+
+    def arguments(self):
+        """The arguments of the run."""
+        given = (value if source.is_written else _pto.In(value)
+                 for value, source in zip(self._given, self._sources))
+        return (_pto.Tensor(self._bytes), *given)
+
+    def _describe(self, value):
+        """An argument of the call: a tensor becomes a description, a scalar stays."""
+        if isinstance(value, _pto.Argument):
+            value = value.value
+        if isinstance(value, (int, float)) or _is_scalar(value):
+            return value
+        return self._capture(value)
+
+    def _capture(self, value):
+        """A tensor that exists outside of the run."""
+        if id(value) in self._known:
+            return self._known[id(value)]
+        tensor = value if isinstance(value, _pto.Tensor) else _pto.Tensor(value)
+        source = _Source(0, 0, len(self._given) + 1, tensor.is_readonly)
+        self._given.append(tensor)
+        self._sources.append(source)
+        symbol = _pto._symbol(source, tensor.shape, tensor.strides, tensor.dtype)
+        self._known[id(value)] = symbol
+        self._kept.append(value)  # its id is its own for as long as it lives
+        return symbol
+
+    def _tensor(self, value, is_written, line):
+        """The row of a tensor, which is made when it is used first."""
+        source = value._origin if isinstance(value, _pto.Tensor) else None
+        symbol = value if isinstance(source, _Source) else self._capture(value)
+        source = symbol._origin
+        if is_written and source.is_readonly:
+            raise _pto._exception(-201, f"line {line} writes a tensor that is read-only; pass a copy")
+        source.is_written |= is_written
+        shape, strides = symbol.shape, symbol.strides
+        row = (source.kind, source.op, source.index, len(shape), symbol.address // symbol.dtype.itemsize,
+               *shape, *(0,) * (5 - len(shape)), *strides, *(0,) * (5 - len(strides)))
+        return self._tensors.setdefault(row, len(self._tensors))
+
+    def _add(self, kind, lanes=(-1, -1, -1), args=(), deps=(), blocks=1, gang=False, timing=None, manual=False,
+             when=None, depth=2):
+        frame = sys._getframe(depth)
+        file, line = frame.f_code.co_filename, frame.f_lineno
+        index = len(self._ops)
+        first, first_dep = len(self._args), len(self._deps)
+        task = Task(index)
+        outputs = []
+        for value in args:
+            self._args.append(self._argument(value, index, outputs, line))
+        task.outputs = tuple(outputs)
+        self._deps += [_task_of(d).index for d in deps]
+        operator, tensor, target = 0, 0, 0
+        if when is not None:
+            operand, sign, target = when
+            if sign not in _OPERATORS:
+                raise _pto._exception(-201, f"a condition compares with one of {', '.join(_OPERATORS)}, not {sign!r}")
+            operator, tensor = _OPERATORS[sign], self._tensor(operand, False, line)
+        self._ops.append((kind, *lanes, first, len(self._args) - first, first_dep, len(deps), blocks, gang,
+                          -1 if timing is None else timing, manual, operator, tensor, target,
+                          self._files.setdefault(file, len(self._files)), line))
+        return task
+
+    def _argument(self, value, op, outputs, line):
+        if isinstance(value, New):
+            source = _Source(1, op, len(outputs))
+            outputs.append(_pto._symbol(source, value.shape, None, value.dtype))
+            shape = outputs[-1].shape
+            self._infos.append((value.dtype.code, len(shape), *shape, *(0,) * (5 - len(shape)),
+                                value.fill is not None, _bits(value.fill, value.dtype)))
+            return _OUTPUT, len(self._infos) - 1, 0
+        if isinstance(value, _pto.Argument):
+            return _TAGS[value.direction], self._tensor(value.value, value.direction != "in", line), 0
+        if isinstance(value, After):
+            return _NO_DEP, self._tensor(value.tensor, False, line), 0
+        if isinstance(value, (bool, int, float)) or _is_scalar(value):
+            return _SCALAR, 0, _bits(value)
+        raise _pto._exception(-201, f"line {line}: a tensor of a task is given as pto.In, pto.Out or pto.InOut, or o.new; "
+                                    f"{type(value).__name__} is none of them, and no scalar")
+
+    def _pack(self):
+        tables = [b"".join(_ARG.pack(*a) for a in self._args), b"".join(_TENSOR.pack(*t) for t in self._tensors),
+                  b"".join(_INFO.pack(*i) for i in self._infos), struct.pack(f"<{len(self._deps)}I", *self._deps)]
+        count = len(self._ops)
+        texts = [name.encode() + b"\0" for name in self._files]
+        ops_at = _HEAD.size
+        places, at = [], ops_at + count * _OP.size
+        for table in tables:
+            places.append(at)
+            at += (len(table) + 7) // 8 * 8
+        text_at = []
+        for text in texts:
+            text_at.append(at)
+            at += len(text)
+        outputs_at = (at + 7) // 8 * 8
+        sites_at = outputs_at + count * _OUTPUTS_BYTES
+        packed = bytearray(sites_at + count * _SITE_BYTES)
+        _HEAD.pack_into(packed, 0, count, ops_at, *places, outputs_at, sites_at)
+        for i, op in enumerate(self._ops):
+            _OP.pack_into(packed, ops_at + i * _OP.size, *op[:-2], text_at[op[-2]], op[-1])
+        for place, table in zip(places, tables):
+            packed[place:place + len(table)] = table
+        for place, text in zip(text_at, texts):
+            packed[place:place + len(text)] = text
+        return packed
+
+
+class Orchestrator:
+    """What a Python orchestration submits with: its first argument."""
+
+    def __init__(self, recording):
+        self._recording = recording
+
+    def submit(self, kernel, *args, blocks=1, gang=False, deps=(), timing=None, when=None):
+        """Submits a task: a kernel with tensors, as pto.In(t), pto.Out(t), pto.InOut(t), pto.After(t) or
+        o.new(...), and then scalars. Returns a Task.
+
+        blocks  the kernel runs once for each; gang=True: all of them start together
+        deps    tasks to wait for, apart from those that the tensors imply
+        timing  a slot, 0 to 15, of the report's `timing`
+        when    (tensor, '>', 0): it runs only if the first element compares like that
+        """
+        return self._submit((kernel,), args, blocks=blocks, gang=gang, deps=deps, timing=timing, when=when)
+
+    def mix(self, aic, aiv0, aiv1, *args, blocks=1, gang=False, deps=(), timing=None, when=None):
+        """Submits kernels for several lanes of a cluster, which run together; None leaves a lane out."""
+        return self._submit((aic, aiv0, aiv1), args, blocks=blocks, gang=gang, deps=deps, timing=timing, when=when)
+
+    def dummy(self, *args, deps=()):
+        """Submits a task that runs nothing: it orders others and allocates outputs."""
+        return self._submit((), args, deps=deps)
+
+    def new(self, shape, dtype=_pto.float32, fill=None):
+        """An output for a submit: the runtime allocates it, the task writes it. `fill`: every element before."""
+        return New(shape, dtype, fill)
+
+    def alloc(self, shape, dtype=_pto.float32, fill=None):
+        """A tensor that the runtime allocates at once; it lives until the scope has ended."""
+        return self._recording._add(_ALLOC, args=(New(shape, dtype, fill),))[0]
+
+    def scope(self, manual=False):
+        """`with o.scope():` outputs of its tasks live until it has ended. manual: only `deps` order its tasks."""
+        return _Scope(self._recording, manual)
+
+    def _submit(self, kernels, args, **how):
+        recording = self._recording
+        lanes = [-1, -1, -1]
+        for place, kernel in enumerate(kernels):
+            if kernel is None:
+                continue
+            if not isinstance(kernel, Kernel):
+                raise _pto._exception(-201, f"what is submitted is a pto.Kernel, not {type(kernel).__name__}")
+            lane = place if len(kernels) == 3 else 0 if kernel.core == "aic" else 1
+            lanes[lane] = recording._owner._kernel_id(kernel)
+        task = recording._add(_SUBMIT, lanes, args, depth=3, **how)
+        recording.tasks.append((task.index, tuple(k.name or repr(k) for k in kernels if k is not None), args))
+        return task
+
+
+class After:
+    """A tensor that orders a task after its creator only."""
+
+    __slots__ = ("tensor",)
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+
+class _Scope:
+    def __init__(self, recording, manual):
+        self._recording, self._manual = recording, manual
+
+    def __enter__(self):
+        self._recording._add(_SCOPE_BEGIN, manual=self._manual)
+
+    def __exit__(self, *_):
+        self._recording._add(_SCOPE_END)
+
+
+def _task_of(value):
+    if isinstance(value, Task):
+        return value
+    raise _pto._exception(-201, f"deps has tasks, as submit returns them, not {type(value).__name__}")
+
+
+def _is_scalar(value):
+    return isinstance(value, ctypes._SimpleCData) or (
+        hasattr(value, "item") and hasattr(value, "__index__") and not hasattr(value, "__dlpack__"))
+
+
+def _bits(value, dtype=None):
+    """The bits of a scalar as tasks get it: an int has 64, a float is a float32."""
+    if value is None:
+        return 0
+    if dtype is not None and dtype.kind == "float" and dtype.itemsize == 2:
+        value = float(value)
+        half = struct.unpack("<H", struct.pack("<e", value))[0]
+        return half if dtype is _pto.float16 else struct.unpack("<I", struct.pack("<f", value))[0] >> 16
+    if isinstance(value, float) or (dtype is not None and dtype is _pto.float32):
+        return struct.unpack("<I", struct.pack("<f", value))[0]
+    if isinstance(value, ctypes._SimpleCData):
+        return int.from_bytes(bytes(value), "little")
+    return int(value) & 0xFFFFFFFFFFFFFFFF
