@@ -22,8 +22,8 @@ struct door_runtime {
     const void *ops;    /* struct door_stream_ops or door_host_ops */
     uint8_t scope_mode; /* of the next scope: enum pto_scope_mode */
     struct pto_orch *orch;
-    struct orch *plain;          /* the same if bare tasks can be submitted as they are; or NULL */
-    uint32_t asks;               /* whether something failed, until that is looked at closely */
+    struct orch *plain;          /* the same in a run that is plainly streamed; NULL in others */
+    int32_t asks;                /* whether something failed, until that is looked at closely */
     const struct pto_site *site; /* of the innermost scope; NULL: unknown */
     uint32_t depth;
     const struct pto_site *outer[PTO_SCOPE_DEPTH_MAX]; /* sites of the scopes around it */
@@ -44,7 +44,7 @@ static_assert(offsetof(struct door_runtime, scope_mode) == 8, "an ABI");
 /* Told right before the scope begins, by the same thread. */
 static _Thread_local struct pto_site next_site;
 
-static const struct door_stream_ops stream_ops;
+static const struct door_stream_ops stream_ops, plain_ops;
 static const struct door_host_ops host_ops;
 
 /* ---- the life of a door ---- */
@@ -65,7 +65,6 @@ int door_open(const struct object *object, void *entry, const char *config, stru
     *(void **)&door->enter = entry;
     if (config != NULL && config[0] != '\0')
         *(void **)&door->config = object_symbol(object, config);
-    door->runtime.ops = door->is_host_kind ? (const void *)&host_ops : (const void *)&stream_ops;
     door->entry.launch.block_count = 1;
     door->entry.timing_slot = -1;
     door_log_bind(object_symbol(object, "simpler_host_log_bind_state"));
@@ -114,7 +113,12 @@ void door_enter(struct pto_orch *o, const struct pto_entry *entry)
     struct door_runtime *rt = &door->runtime;
 
     rt->orch = o;
-    rt->plain = orch_is_plainly_streamed(o) ? (struct orch *)(void *)o : NULL;
+    rt->plain = NULL;
+    rt->ops = door->is_host_kind ? (const void *)&host_ops : (const void *)&stream_ops;
+    if (orch_is_plainly_streamed(o) && !door->is_host_kind) {
+        rt->plain = (struct orch *)(void *)o;
+        rt->ops = &plain_ops;
+    }
     rt->asks = ORCH_POLLS;
     rt->scope_mode = PTO_SCOPE_AUTO;
     rt->site = NULL;
@@ -292,16 +296,8 @@ static inline void alloc(struct door_runtime *rt, const struct pto_args *args,
     (void)o->ops->alloc(o, args, rt->site, out);
 }
 
-/* Whether nothing is to be said of a task but its kernel and one scalar at most. */
-static inline bool is_bare(const struct door_args *from, uint32_t dep_count)
-{
-    return from->tensor_count == 0 && (uint32_t)from->scalar_count <= 1 &&
-           ((uint32_t)from->has_error | from->predicate.op | dep_count) == 0 &&
-           from->launch.block_count == 1 && from->timing_slot == -1;
-}
-
-/* Functions of their own, so that the question which one it is has nothing to save. */
-__attribute__((noinline)) static struct door_outputs *stream_submit_copy(
+/* A function of its own, so that the question whether it is needed has nothing to save. */
+__attribute__((noinline)) static struct door_outputs *stream_submit(
     struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels,
     const struct door_args *from)
 {
@@ -313,24 +309,131 @@ __attribute__((noinline)) static struct door_outputs *stream_submit_copy(
     return set_outputs(result, &out);
 }
 
-__attribute__((noinline)) static struct door_outputs *stream_submit_bare(
+/* ---- the same in a run that is plainly streamed, without what few tasks have ---- */
+
+/* The graph has refused the task, which is begun: the run fails. */
+__attribute__((cold, noinline)) static struct door_outputs *refuse(
     struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels,
     const struct door_args *from)
 {
-    if (!orch_submit_bare(rt->plain, kernels, (uint32_t)from->scalar_count, from->scalar[0],
-                          rt->site, &result->task))
-        return stream_submit_copy(result, rt, kernels, from);
-    result->count = 0;
+    struct pto_args args;
+
+    copy_args(&args, from, stream_tail(from));
+    (void)orch_refuse(rt->plain, graph_refusal_status(rt->plain->graph), kernels, &args, rt->site);
+    return set_outputs(result, &no_outputs);
+}
+
+/* The submitter has something to do beside the next task. */
+__attribute__((noinline)) static struct door_outputs *see_to_deque(struct door_outputs *result,
+                                                                   struct worker *submitter)
+{
+    (void)sched_pushed(submitter);
     return result;
 }
 
-static struct door_outputs *stream_submit(struct door_outputs *result, struct door_runtime *rt,
-                                          const struct pto_kernels *kernels,
-                                          const struct door_args *from)
+/* Other functions are called last, so that there is little to save. */
+__attribute__((always_inline)) static inline struct door_outputs *submit_as(
+    struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels,
+    const struct door_args *from, const struct pto_kernels *lane, const struct pto_args *args,
+    enum form form)
 {
-    return is_bare(from, stream_tail(from).dep_count) && rt->plain != NULL
-               ? stream_submit_bare(result, rt, kernels, from)
-               : stream_submit_copy(result, rt, kernels, from);
+    struct orch *o = rt->plain;
+    struct pto_outputs out;
+    struct slot *ready = orch_submit_as(o, lane, args, rt->site, &out, form);
+
+    if (ready == SUBMIT_STOPPED)
+        return stream_submit(result, rt, kernels, from);
+    if (form != FORM_BARE && ready == SUBMIT_REFUSED)
+        return refuse(result, rt, kernels, from);
+    result->task = out.task;
+    result->count = 0;
+    if (ready != NULL && sched_put_line(o->submitter, graph_slot_line(o->graph, ready)))
+        return see_to_deque(result, o->submitter);
+    return result;
+}
+
+/* No tensor or one, no scalar or one: a function for each kind of core. */
+#define SUBMIT_SMALL(name, aic, aiv, form)                                                       \
+    __attribute__((noinline)) static struct door_outputs *name(                                  \
+        struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels, \
+        const struct door_args *from)                                                            \
+    {                                                                                            \
+        const struct pto_kernels lane = { (aic), (aiv), -1 };                                    \
+        struct pto_args args;                                                                    \
+                                                                                                 \
+        args.scalar_count = (uint32_t)from->scalar_count;                                        \
+        args.tensor[0] = from->tensor[0];                                                        \
+        args.tag[0] = (uint8_t)from->tag[0];                                                     \
+        args.scalar[0] = from->scalar[0];                                                        \
+        return submit_as(result, rt, kernels, from, &lane, &args, form);                         \
+    }
+SUBMIT_SMALL(submit_bare_aic, kernels->aic, -1, FORM_BARE)
+SUBMIT_SMALL(submit_bare_aiv, -1, kernels->aiv0, FORM_BARE)
+SUBMIT_SMALL(submit_lone_aic, kernels->aic, -1, FORM_LONE)
+SUBMIT_SMALL(submit_lone_aiv, -1, kernels->aiv0, FORM_LONE)
+#undef SUBMIT_SMALL
+
+static inline bool is_usual_tensor(const struct door_args *from, uint32_t index)
+{
+    uint32_t tag = (uint32_t)from->tag[index];
+
+    return tag < PTO_TAG_COUNT && tag != PTO_TAG_OUTPUT && from->tensor[index] != NULL;
+}
+
+__attribute__((noinline)) static struct door_outputs *submit_several(
+    struct door_outputs *result, struct door_runtime *rt, const struct pto_kernels *kernels,
+    const struct door_args *from)
+{
+    uint32_t tensors = (uint32_t)from->tensor_count, scalars = (uint32_t)from->scalar_count;
+    struct pto_args args;
+
+    if (tensors > PTO_TASK_TENSORS_MAX || scalars > PTO_TASK_SCALARS_MAX || !has_one_lane(kernels))
+        return stream_submit(result, rt, kernels, from);
+    args.tensor_count = tensors;
+    args.scalar_count = scalars;
+    args.output_count = 0;
+    for (uint32_t i = 0; i < tensors; i++) {
+        if (!is_usual_tensor(from, i))
+            return stream_submit(result, rt, kernels, from);
+        args.tensor[i] = from->tensor[i];
+        args.tag[i] = (uint8_t)from->tag[i];
+    }
+    if (scalars != 0)
+        args.scalar[0] = from->scalar[0];
+    if (scalars > 1)
+        memcpy(&args.scalar[1], &from->scalar[1], (scalars - 1) * sizeof(args.scalar[0]));
+    return submit_as(result, rt, kernels, from, kernels, &args, FORM_PLAIN);
+}
+
+/* Whether nothing is to be known of a task but its kernels, tensors and scalars. */
+static inline bool is_usual(const struct door_args *from)
+{
+    return !from->has_error && from->predicate.op == PTO_PREDICATE_NONE &&
+           stream_tail(from).dep_count == 0 && from->launch.block_count == 1 &&
+           from->timing_slot == -1;
+}
+
+/* The object's headers have called is_fatal_plainly right before, so news need not be asked for. */
+static struct door_outputs *plain_submit(struct door_outputs *result, struct door_runtime *rt,
+                                         const struct pto_kernels *kernels,
+                                         const struct door_args *from)
+{
+    if (!is_usual(from))
+        return stream_submit(result, rt, kernels, from);
+    if ((uint32_t)from->tensor_count > 1 || (uint32_t)from->scalar_count > 1)
+        return submit_several(result, rt, kernels, from);
+    if ((kernels->aic & kernels->aiv1) < 0) { /* neither: AIV0 */
+        if (from->tensor_count == 0)
+            return submit_bare_aiv(result, rt, kernels, from);
+        if (is_usual_tensor(from, 0))
+            return submit_lone_aiv(result, rt, kernels, from);
+    } else if ((kernels->aiv0 & kernels->aiv1) < 0) {
+        if (from->tensor_count == 0)
+            return submit_bare_aic(result, rt, kernels, from);
+        if (is_usual_tensor(from, 0))
+            return submit_lone_aic(result, rt, kernels, from);
+    }
+    return stream_submit(result, rt, kernels, from);
 }
 
 static struct door_outputs *stream_submit_dummy(struct door_outputs *result,
@@ -470,14 +573,17 @@ __attribute__((cold, noinline)) static bool ask_closely(struct door_runtime *rt)
     return orch_polled(rt->plain, ORCH_POLLS) < 0;
 }
 
-/* The reference's headers ask before each submit. Only if it asks and asks, and submits nothing, it waits. */
 static bool is_fatal(struct door_runtime *rt)
+{
+    return pto_orch_status(rt->orch) < 0;
+}
+
+/* The reference's headers ask before each submit. Only if it asks and asks, and submits nothing, it waits. */
+static bool is_fatal_plainly(struct door_runtime *rt)
 {
     struct orch *o = rt->plain;
 
-    if (o == NULL)
-        return pto_orch_status(rt->orch) < 0;
-    if (!orch_is_builder(o) || orch_has_news(o) || rt->asks-- == 0)
+    if (!orch_is_builder(o) || orch_has_news(o) || --rt->asks < 0)
         return ask_closely(rt);
     return o->status < 0;
 }
@@ -561,31 +667,30 @@ static int32_t aiv_count(struct door_runtime *rt)
  * argument it is filled in place: compilers of C make such a struct elsewhere and copy all of it.
  */
 #if defined(__aarch64__)
-#define RESULTS(kind)                                                                             \
-    static struct door_outputs kind##_submit_op(                                                  \
+#define SUBMIT_RESULT(name)                                                                       \
+    static struct door_outputs name##_op(                                                         \
         struct door_runtime *rt, const struct pto_kernels *kernels, const struct door_args *from) \
     {                                                                                             \
         struct door_outputs result;                                                               \
                                                                                                   \
-        return *kind##_submit(&result, rt, kernels, from);                                        \
-    }                                                                                             \
-    static struct door_outputs kind##_submit_dummy_op(struct door_runtime *rt,                    \
-                                                      const struct door_args *from)               \
-    {                                                                                             \
-        struct door_outputs result;                                                               \
-                                                                                                  \
-        return *kind##_submit_dummy(&result, rt, from);                                           \
-    }                                                                                             \
-    static struct door_outputs kind##_alloc_op(struct door_runtime *rt,                           \
-                                               const struct door_args *from)                      \
-    {                                                                                             \
-        struct door_outputs result;                                                               \
-                                                                                                  \
-        return *kind##_alloc(&result, rt, from);                                                  \
+        return *name(&result, rt, kernels, from);                                                 \
     }
-RESULTS(stream)
-RESULTS(host)
-#undef RESULTS
+#define MAKE_RESULT(name)                                                                       \
+    static struct door_outputs name##_op(struct door_runtime *rt, const struct door_args *from) \
+    {                                                                                           \
+        struct door_outputs result;                                                             \
+                                                                                                \
+        return *name(&result, rt, from);                                                        \
+    }
+SUBMIT_RESULT(plain_submit)
+SUBMIT_RESULT(stream_submit)
+SUBMIT_RESULT(host_submit)
+MAKE_RESULT(stream_submit_dummy)
+MAKE_RESULT(host_submit_dummy)
+MAKE_RESULT(stream_alloc)
+MAKE_RESULT(host_alloc)
+#undef SUBMIT_RESULT
+#undef MAKE_RESULT
 #define RESULT(type, name) name##_op
 #elif defined(__x86_64__)
 #define RESULT(type, name) (type)(void (*)(void)) name
@@ -597,16 +702,22 @@ typedef struct door_outputs (*submit_fn)(struct door_runtime *rt, const struct p
                                          const struct door_args *args);
 typedef struct door_outputs (*make_fn)(struct door_runtime *rt, const struct door_args *args);
 
-#define OPERATIONS(kind)                                                                          \
-    {                                                                                             \
-        .submit = RESULT(submit_fn, kind##_submit), .scope_begin = scope_begin,                   \
-        .scope_end = scope_end, .done = done, .is_fatal = is_fatal, .report_fatal = report_fatal, \
-        .log_error = log_error, .log_warn = log_warn, .log_timing = log_timing,                   \
-        .log_info = log_info, .log_debug = log_debug, .get_data = get_data, .set_data = set_data, \
-        .alloc = RESULT(make_fn, kind##_alloc),                                                   \
-        .submit_dummy = RESULT(make_fn, kind##_submit_dummy), .cluster_count = cluster_count,     \
-        .aiv_count = aiv_count,                                                                   \
+#define OPERATIONS(kind, submit_name, is_fatal_name)                                          \
+    {                                                                                         \
+        .submit = RESULT(submit_fn, submit_name), .scope_begin = scope_begin,                 \
+        .scope_end = scope_end, .done = done, .is_fatal = is_fatal_name,                      \
+        .report_fatal = report_fatal, .log_error = log_error, .log_warn = log_warn,           \
+        .log_timing = log_timing, .log_info = log_info, .log_debug = log_debug,               \
+        .get_data = get_data, .set_data = set_data, .alloc = RESULT(make_fn, kind##_alloc),   \
+        .submit_dummy = RESULT(make_fn, kind##_submit_dummy), .cluster_count = cluster_count, \
+        .aiv_count = aiv_count,                                                               \
     }
 
-static const struct door_stream_ops stream_ops = { OPERATIONS(stream), scope_site };
-static const struct door_host_ops host_ops = { OPERATIONS(host), { NULL }, scope_site };
+static const struct door_stream_ops stream_ops = { OPERATIONS(stream, stream_submit, is_fatal),
+                                                   scope_site };
+static const struct door_stream_ops plain_ops = {
+    OPERATIONS(stream, plain_submit, is_fatal_plainly), scope_site
+};
+static const struct door_host_ops host_ops = { OPERATIONS(host, host_submit, is_fatal),
+                                               { NULL },
+                                               scope_site };

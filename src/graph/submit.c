@@ -206,7 +206,7 @@ struct slot *graph_submit_unusual(struct graph *g, const struct pto_kernels *ker
         graph_share(g); /* its lanes end on other threads */
     status = fill_unusual(g, t, kernels, args, (uint32_t)launch);
     if (status >= 0)
-        status = take_tensors(g, t, args, args->tensor_count, out);
+        status = take_tensors(g, t, args, args->tensor_count, out, FORM_UNUSUAL);
     if ((launch & SLOT_HAS_PREDICATE) != 0 && status >= 0)
         status = wait_for_operand(g, t, args->predicate);
     if (status < 0)
@@ -539,6 +539,17 @@ int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, 
     if (e->start != lo || e->length != length)
         return take_new_tile(g, t, args, index, e, lo);
     return take_box_at(g, t, args, index, e);
+}
+
+int submit_lone_tensor(struct graph *g, struct slot *t, const void *from, uint8_t tag)
+{
+    struct pto_args args;
+
+    args.tensor_count = 1;
+    args.output_count = 0;
+    args.tensor[0] = from;
+    args.tag[0] = tag;
+    return submit_tensor(g, t, &args, 0, NULL);
 }
 
 /* `out` is for outputs, and may be NULL for others. */

@@ -22,6 +22,7 @@ enum { TENSORS_AHEAD = 16 * sizeof(struct pto_tensor) };
 enum form {
     FORM_BARE,   /* one kernel that always runs once, without tensors, waiting for nobody */
     FORM_SINGLE, /* the same with one tensor, which alone orders it */
+    FORM_LONE,   /* the same with arguments that the compiler keeps in registers: the door's */
     FORM_PLAIN,  /* with several, with outputs or with many scalars */
     FORM_UNUSUAL /* anything */
 };
@@ -33,6 +34,8 @@ uint32_t submit_count_spilled(const struct graph *g, const struct slot *t);
 /* Any tensor argument: checked, copied, waited for, recorded. */
 int submit_tensor(struct graph *g, struct slot *t, const struct pto_args *args, uint32_t index,
                   const struct pto_outputs *out);
+/* The same for the only one of a task, which creates none. */
+int submit_lone_tensor(struct graph *g, struct slot *t, const void *from, uint8_t tag);
 
 /* It was begun, but something about it is wrong. Returns SUBMIT_REFUSED. */
 __attribute__((cold)) struct slot *submit_abandon(struct graph *g, int status);
@@ -46,7 +49,7 @@ bool submit_clean_slot(struct graph *g, struct slot_info *info);
 /* A number that the compiler knows, if it can. */
 static inline uint32_t tensors_of(const struct pto_args *args, enum form form)
 {
-    return form == FORM_BARE ? 0 : form == FORM_SINGLE ? 1 : args->tensor_count;
+    return form == FORM_BARE ? 0 : form < FORM_PLAIN ? 1 : args->tensor_count;
 }
 
 /* AIC or AIV0, and no other. */
@@ -208,12 +211,13 @@ __attribute__((always_inline)) static inline int take_tensor(struct graph *g, st
                                                              const struct pto_args *args,
                                                              uint32_t i,
                                                              const struct pto_outputs *out,
-                                                             struct record_at at)
+                                                             struct record_at at, enum form form)
 {
     struct pto_tensor *x = &t->tensor[i];
 
     if (at.head == NULL)
-        return submit_tensor(g, t, args, i, out);
+        return form == FORM_LONE ? submit_lone_tensor(g, t, args->tensor[0], args->tag[0])
+                                 : submit_tensor(g, t, args, i, out);
     copy_tensor(x, args->tensor[i], args->tag[i]);
     if (!region_is(at.head, at.start, at.length))
         return region_reach_dense(g, t, x, at.head, at.start, at.length);
@@ -224,7 +228,8 @@ __attribute__((always_inline)) static inline int take_tensor(struct graph *g, st
 __attribute__((always_inline)) static inline int take_tensors(struct graph *g, struct slot *t,
                                                               const struct pto_args *args,
                                                               uint32_t count,
-                                                              const struct pto_outputs *out)
+                                                              const struct pto_outputs *out,
+                                                              enum form form)
 {
     uint32_t size = g->regions.table_count;
     struct record_at at, next;
@@ -241,7 +246,7 @@ __attribute__((always_inline)) static inline int take_tensors(struct graph *g, s
             next = locate_record(g, args->tensor[i + 1], args->tag[i + 1]);
             __builtin_prefetch(next.head, 1, 3);
         }
-        status = take_tensor(g, t, args, i, out, at);
+        status = take_tensor(g, t, args, i, out, at, form);
         if (status < 0 || ++i == count)
             return status;
     }
@@ -281,7 +286,7 @@ __attribute__((always_inline)) static inline struct slot *submit_at(
     if (form == FORM_PLAIN && args->output_count != 0 && buffers_create(g, args, out, &buffer) < 0)
         return SUBMIT_REFUSED;
     t = begin_task(g, info, id, buffer, kernel, core_type, args, site, out, form);
-    status = take_tensors(g, t, args, tensors_of(args, form), out);
+    status = take_tensors(g, t, args, tensors_of(args, form), out, form);
     if (status < 0)
         return submit_abandon(g, status);
     return form == FORM_BARE || arm_task(g, t) ? t : NULL;
@@ -311,7 +316,8 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
         __builtin_prefetch(args->tensor[i], 0, 3);
         __builtin_prefetch((const char *)args->tensor[i] + 64, 0, 3);
     }
-    if (form == FORM_SINGLE) { /* descriptors are often in an array, one after the other */
+    if (form == FORM_SINGLE ||
+        form == FORM_LONE) { /* descriptors are often in an array, one after the other */
         __builtin_prefetch((const char *)args->tensor[0] + TENSORS_AHEAD, 0, 3);
         __builtin_prefetch((const char *)args->tensor[0] + TENSORS_AHEAD + 64, 0, 3);
     }

@@ -88,6 +88,7 @@ static inline int submit_task(struct orch *o, const struct pto_kernels *kernels,
         return submit_single(o, kernels, args, site, out);
     case FORM_PLAIN:
         return submit_plain(o, kernels, args, site, out);
+    case FORM_LONE:
     case FORM_UNUSUAL:
         break;
     }

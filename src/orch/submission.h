@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The submit of a bare task (graph/submit.h) for a caller whose arguments are not laid out as
- * ours: a task that has none to speak of costs more to translate than to submit.
+ * The submit of a usual task (graph/submit.h) for a caller whose arguments are not laid out as
+ * ours: to translate all of them costs as much as a small task.
  */
 #ifndef PTO_SUBMISSION_H
 #define PTO_SUBMISSION_H
@@ -22,28 +22,23 @@ static inline bool orch_is_plainly_streamed(const struct pto_orch *handle)
 }
 
 /*
- * A kernel that runs once, with one scalar or none; for runs that are plainly streamed. False: it
- * is not as simple as that. Nothing has happened then, and the submit of the table is to be called.
+ * A kernel on one lane that runs once, for runs that are plainly streamed; whoever calls has just
+ * asked orch_has_news. Of `args` only what the form has is looked at: counts, tensors, tags and
+ * scalars; there are no outputs. Returns what graph_submit_as does. SUBMIT_STOPPED: it is not as
+ * simple as that, and the submit of the table is to be called. A ready task goes into the deque.
  */
-__attribute__((always_inline)) static inline bool orch_submit_bare(
-    struct orch *o, const struct pto_kernels *kernels, uint32_t scalar_count, uint64_t scalar,
-    const struct pto_site *site, struct pto_task_id *task)
+__attribute__((always_inline)) static inline struct slot *orch_submit_as(
+    struct orch *o, const struct pto_kernels *kernels, const struct pto_args *args,
+    const struct pto_site *site, struct pto_outputs *out, enum form form)
 {
-    struct pto_args args; /* what a bare task has of it; the compiler keeps it in registers */
-    struct pto_outputs out;
     struct slot *ready;
 
-    if (!orch_is_builder(o) || !has_one_lane(kernels) || o->quota <= 0 || orch_has_news(o))
-        return false;
-    args.scalar_count = scalar_count;
-    args.scalar[0] = scalar;
-    ready = graph_submit_as(o->graph, kernels, &args, site, &out, FORM_BARE);
-    if (ready == SUBMIT_STOPPED)
-        return false;
-    o->quota--;
-    *task = out.task;
-    (void)orch_hand_over(o, ready);
-    return true;
+    if (!orch_is_builder(o) || o->quota <= 0)
+        return SUBMIT_STOPPED;
+    ready = graph_submit_as(o->graph, kernels, args, site, out, form);
+    if (ready != SUBMIT_STOPPED)
+        o->quota--;
+    return ready;
 }
 
 #endif

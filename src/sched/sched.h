@@ -186,11 +186,17 @@ void sched_share(struct worker *w);
 /* Many became ready, or the deque is full: offers some, makes room. Returns 0. */
 int sched_pushed(struct worker *w);
 
-/* A ready task, for this worker or others; by the worker's thread. Returns 0. */
-static inline int sched_push_line(struct worker *w, uint32_t line)
+/* A ready task, for this worker or others; by the worker's thread. True: sched_pushed is to be called. */
+static inline bool sched_put_line(struct worker *w, uint32_t line)
 {
     w->deque[w->deque_tail++ % SCHED_DEQUE] = line;
-    return --w->until < 0 ? sched_pushed(w) : 0;
+    return --w->until < 0;
+}
+
+/* The same, with that call. Returns 0. */
+static inline int sched_push_line(struct worker *w, uint32_t line)
+{
+    return sched_put_line(w, line) ? sched_pushed(w) : 0;
 }
 
 static inline void sched_push(struct worker *w, struct slot *s)
