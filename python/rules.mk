@@ -8,7 +8,7 @@ PYTHON_INCLUDE = $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_pat
 EXT_OBJ = $(patsubst python/ext/%.c,$(B)/obj/ext/%.o,$(wildcard python/ext/*.c))
 EXT = $(B)/python/pto/_pto.abi3.so
 # Files of the package, linked so that an edit counts at once.
-PYTHON_LINKS = $(patsubst python/pto/%,$(B)/python/pto/%,$(wildcard python/pto/*.py python/pto/*.pyi python/pto/*.c python/pto/py.typed))
+PYTHON_LINKS = $(patsubst python/pto/%,$(B)/python/pto/%,$(wildcard python/pto/*.py python/pto/*/*.py python/pto/*.pyi python/pto/*.c python/pto/py.typed))
 
 python: all $(EXT) $(PYTHON_LINKS) ## build the Python package below build/python
 

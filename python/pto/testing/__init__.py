@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of kernels and orchestrations: scenes as classes, comparison, a plug-in for pytest.
+
+`help(pto.testing.scene)` says what a scene is.
+"""
+
+from .arguments import Scalar, TaskArgsBuilder, TensorArg
+from .compare import Mismatch, compare
+from .scene import SceneTestCase, SceneTestLevel, scene_level, scene_test
+
+__all__ = [
+    "Mismatch",
+    "Scalar",
+    "SceneTestCase",
+    "SceneTestLevel",
+    "TaskArgsBuilder",
+    "TensorArg",
+    "compare",
+    "scene_level",
+    "scene_test",
+]

@@ -1,0 +1,425 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A plug-in for pytest that runs scenes: `pytest -p pto.testing.plugin`.
+
+Without --platform each test runs on every simulated chip that it names. With --max-parallel,
+or with several devices, tests are spread over processes; each class stays in one of them.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import logging
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from .options import OPTIONS, Options, find_isa, simulated
+
+OPTIONS_KEY: pytest.StashKey[Options] = pytest.StashKey()
+
+SESSION_TIMEOUT_EXIT = 124
+
+_MARKERS = [
+    "platforms(names): the platforms that a function is for",
+    "requires_hardware(platform=None): is not for simulated chips",
+    "device_count(n): how many devices st_device_ids has",
+    "runtime(name): the runtime that a function is for",
+    "manual(platforms=None): runs only with --manual include or only",
+    "network1_remote_device_count(n): needs a second host",
+    "sdma: needs a workspace for DMA",
+]
+
+# Names for levels of the log that pytest's own option may be given.
+for _name, _level in (("TIMING", 25), ("NULL", 60)):
+    logging.addLevelName(_level, _name)
+    setattr(logging, _name, _level)
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("pto", "scenes")
+    for name, keywords in OPTIONS:
+        if name != "--log-level":  # pytest has it
+            group.addoption(name, **keywords)
+    group.addoption("--sanitizer", default="none", help="only none: the library is not built with sanitizers")
+    group.addoption("--require-pto-isa", action="store_true", help="stop at once if there is no tile library")
+    group.addoption("--pto-session-timeout", type=int, default=0, help="seconds for everything, then exit 124")
+    group.addoption("--pto-worker", default=None, help="for the plug-in's own processes")
+
+
+def pytest_configure(config):
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+
+    def get(name):
+        value = config.getoption(name)
+        return "timing" if name == "--log-level" and value is None else value
+
+    try:
+        options = Options.of(get)
+        if get("--sanitizer") != "none":
+            raise ValueError("--sanitizer: only none is supported")
+        if get("--require-pto-isa"):
+            find_isa()
+    except (ValueError, OSError) as error:
+        raise pytest.UsageError(str(error)) from None
+    for warning in options.warnings:
+        config.issue_config_time_warning(pytest.PytestConfigWarning(warning), stacklevel=2)
+    config.stash[OPTIONS_KEY] = options
+    if get("--pto-session-timeout") and get("--pto-worker") is None:
+        _limit_session(get("--pto-session-timeout"))
+
+
+def _limit_session(seconds: int) -> None:
+    def end():
+        print(f"pytest: not done after {seconds} s (--pto-session-timeout)", file=sys.stderr, flush=True)
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(SESSION_TIMEOUT_EXIT)
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+
+
+# Which tests run, and where.
+
+
+def _platforms(node) -> list[str] | None:
+    """The platforms that a class or a function names; None: it names none."""
+    marker = node.get_closest_marker("platforms")
+    if marker is not None:
+        return list(marker.args[0])
+    cls = getattr(node, "cls", None)
+    if cls is not None and getattr(cls, "CASES", None):
+        return sorted({platform for case in cls.CASES for platform in case["platforms"]})
+    return None
+
+
+def pytest_generate_tests(metafunc):
+    if "st_platform" not in metafunc.fixturenames:
+        return
+    options = metafunc.config.stash[OPTIONS_KEY]
+    named = _platforms(metafunc.definition)
+    if options.platform is None:
+        here = [p for p in simulated() if named is None or p in named]
+        metafunc.parametrize("st_platform", here, indirect=True, scope="session")
+
+
+def pytest_collection_modifyitems(config, items):
+    options = config.stash[OPTIONS_KEY]
+    kept, dropped = [], []
+    for item in items:
+        (kept if _is_wanted(item, options) else dropped).append(item)
+        reason = _why_not(item, options)
+        if reason:
+            item.add_marker(pytest.mark.skip(reason=reason))
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
+
+
+def _is_wanted(item, options: Options) -> bool:
+    owner = getattr(item, "cls", None) or getattr(item, "function", None)
+    level = getattr(owner, "_st_level", getattr(getattr(item, "function", None), "_st_level", None))
+    marker = item.get_closest_marker("runtime")
+    runtime = marker.args[0] if marker else getattr(owner, "_st_runtime", None)
+    if options.level is not None and level is not None and level != options.level:
+        return False
+    if options.exclude_level is not None and level == options.exclude_level:
+        return False
+    if options.cases and getattr(owner, "CASES", None):
+        names = {case["name"] for case in owner.CASES}
+        if not any(c in (None, owner.__name__) and (n is None or n in names) for c, n in options.cases):
+            return False
+    return options.runtime is None or runtime is None or runtime == options.runtime
+
+
+def _why_not(item, options: Options) -> str | None:
+    platform = options.platform
+    named = _platforms(item)
+    if platform is not None and named is not None and platform not in named:
+        return f"not for {platform}"
+    if item.get_closest_marker("requires_hardware") and (platform is None or platform.endswith("sim")):
+        return "needs hardware"
+    if item.get_closest_marker("network1_remote_device_count"):
+        return "needs a second host"
+    marker = item.get_closest_marker("manual")
+    if marker is not None:
+        is_manual = not marker.args or platform is None or platform in marker.args[0]
+        if is_manual and options.manual == "exclude":
+            return "manual: use --manual include"
+    elif options.manual == "only" and not getattr(getattr(item, "cls", None), "CASES", None):
+        return "not manual"
+    return None
+
+
+# Fixtures.
+
+
+class DevicePool:
+    """The devices of --device, for tests that need some to themselves."""
+
+    def __init__(self, ids: list[int]):
+        self._available = list(ids)
+
+    def allocate(self, count: int = 1) -> list[int]:
+        """Some that are free, or an empty list."""
+        if count > len(self._available):
+            return []
+        taken, self._available = self._available[:count], self._available[count:]
+        return taken
+
+    def release(self, ids: list[int]) -> None:
+        self._available = sorted(self._available + list(ids))
+
+
+@pytest.fixture(scope="session")
+def device_pool(request):
+    """The devices of --device. Simulated chips are as many as somebody asks for."""
+    options = request.config.stash[OPTIONS_KEY]
+    ids = list(options.devices)
+    if options.platform is None or options.platform.endswith("sim"):
+        ids += [i for i in range(max(ids) + 16) if i not in ids]
+    return DevicePool(ids)
+
+
+@pytest.fixture(scope="session")
+def st_platform(request):
+    """The platform that a test runs on."""
+    return getattr(request, "param", None) or request.config.stash[OPTIONS_KEY].platform
+
+
+@pytest.fixture
+def st_device_ids(request, device_pool) -> Iterator[list[int]]:
+    """Devices for one test, as many as its marker device_count says."""
+    marker = request.node.get_closest_marker("device_count")
+    ids = _allocate(device_pool, marker.args[0] if marker else 1)
+    yield ids
+    device_pool.release(ids)
+
+
+@pytest.fixture(scope="session")
+def _pto_workers() -> Iterator[dict]:
+    workers: dict = {}
+    yield workers
+    for worker in workers.values():
+        worker.close()
+
+
+@pytest.fixture
+def st_worker(request, st_platform, device_pool, _pto_workers) -> Iterator:
+    """What a scene runs on: of a chip one for all classes alike, of a node one for each test."""
+    cls = request.node.cls
+    if cls is None or not hasattr(cls, "open_worker") or not hasattr(cls, "_st_level"):
+        pytest.skip("st_worker is for classes with @scene_test")
+    if not any(st_platform in case["platforms"] for case in cls.CASES):
+        pytest.skip(f"{cls.__name__} has no case for {st_platform}")
+    key = cls.worker_key(st_platform)
+    if key is not None and key in _pto_workers:
+        yield _pto_workers[key]
+    else:
+        count = max((case.get("config", {}).get("device_count", 1) for case in cls.CASES), default=1)
+        ids = _allocate(device_pool, count)
+        device_pool.release(ids)
+        worker = cls.open_worker(st_platform, ids)
+        if key is not None:
+            _pto_workers[key] = worker
+        yield worker
+        if key is None:
+            worker.close()
+    if key is not None and getattr(_pto_workers[key], "is_lost", False):
+        _pto_workers.pop(key).close()
+
+
+def _allocate(pool: DevicePool, count: int) -> list[int]:
+    ids = pool.allocate(count)
+    if not ids:
+        pytest.fail(f"{count} devices are needed, --device has {len(pool._available)} that are free")
+    return ids
+
+
+# Several processes.
+
+
+def pytest_runtestloop(session):
+    config = session.config
+    if config.getoption("--pto-worker") is not None:
+        return _serve(session, config.getoption("--pto-worker"))
+    options = config.stash[OPTIONS_KEY]
+    if options.parallel <= 1 or config.option.collectonly or len(session.items) < 2 or session.testsfailed:
+        return None
+    return _Spread(session, options.parallel).run()
+
+
+def _group(item) -> tuple:
+    return item.path, getattr(item, "cls", None) or item.name
+
+
+def _serve(session, descriptors: str) -> bool:
+    """A process of the plug-in: runs the tests whose names it reads, and writes its reports."""
+    config = session.config
+    read, write = (int(text) for text in descriptors.split(","))
+    pipe = os.fdopen(write, "w")
+
+    class Reporter:
+        def pytest_runtest_logreport(self, report):
+            data = config.hook.pytest_report_to_serializable(config=config, report=report)
+            _write(pipe, {"report": data})
+
+    config.pluginmanager.register(Reporter())
+    by_id = {item.nodeid: item for item in session.items}
+    for line in os.fdopen(read):
+        items = [by_id[nodeid] for nodeid in json.loads(line)]
+        # Something else comes next, so what belongs to the session stays.
+        other = next((i for i in session.items if _group(i) != _group(items[0])), items[0])
+        for item, following in zip(items, [*items[1:], other]):
+            config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        _write(pipe, {"done": True})
+    session._setupstate.teardown_exact(None)
+    pipe.close()
+    return True
+
+
+def _write(pipe, data) -> None:
+    pipe.write(json.dumps(data) + "\n")
+    pipe.flush()
+
+
+class _Spread:
+    """Spreads the tests of a session over processes."""
+
+    def __init__(self, session, count: int):
+        self.session = session
+        self.config = session.config
+        self.groups: queue.Queue = queue.Queue()
+        self.reports: queue.Queue = queue.Queue()
+        groups: dict[tuple, list] = {}
+        for item in session.items:
+            groups.setdefault(_group(item), []).append(item)
+        for items in groups.values():
+            self.groups.put(items)
+        self.count = min(count, len(groups))
+
+    def run(self) -> bool:
+        threads = [threading.Thread(target=self.drive, daemon=True) for _ in range(self.count)]
+        for thread in threads:
+            thread.start()
+        left = self.count
+        while left > 0:
+            kind, item, report = self.reports.get()
+            if kind == "end":
+                left -= 1
+            elif kind == "report":
+                if report.when == "setup":
+                    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+                item.ihook.pytest_runtest_logreport(report=report)
+                if report.when == "teardown":
+                    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+            if self.session.shouldfail or self.session.shouldstop:
+                self.empty()
+        for thread in threads:
+            thread.join()
+        if self.session.shouldfail:
+            raise self.session.Failed(self.session.shouldfail)
+        return True
+
+    def empty(self) -> None:
+        while True:
+            try:
+                self.groups.get_nowait()
+            except queue.Empty:
+                return
+
+    def drive(self) -> None:
+        """One process after another, should one end early."""
+        child = None
+        while True:
+            try:
+                items = self.groups.get_nowait()
+            except queue.Empty:
+                break
+            child = child or _Child(self.config)
+            missing = child.run(items, self.report)
+            if missing:
+                reason = child.end()
+                child = None
+                for item in missing:
+                    self.reports.put(("report", item, _lost(item, reason)))
+        if child is not None:
+            child.end()
+        self.reports.put(("end", None, None))
+
+    def report(self, item, data) -> None:
+        report = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
+        self.reports.put(("report", item, report))
+
+
+def _lost(item, reason: str) -> pytest.TestReport:
+    return pytest.TestReport(
+        nodeid=item.nodeid,
+        location=item.location,
+        keywords={},
+        outcome="failed",
+        longrepr=f"the process that ran this test {reason}",
+        when="call",
+    )
+
+
+class _Child:
+    """A process that runs tests."""
+
+    def __init__(self, config):
+        names, self.names = os.pipe()
+        self.pipe, reports = os.pipe()
+        self.log = tempfile.TemporaryFile("w+")
+        args = [str(arg) for arg in config.invocation_params.args]
+        command = [sys.executable, "-m", "pytest", *args, "--junitxml=", f"--pto-worker={names},{reports}"]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.log,
+            stderr=subprocess.STDOUT,
+            pass_fds=[names, reports],
+            cwd=str(config.invocation_params.dir),
+        )
+        os.close(names)
+        os.close(reports)
+        self.names, self.pipe = os.fdopen(self.names, "w"), os.fdopen(self.pipe)
+
+    def run(self, items: list, report) -> list:
+        """Runs tests. Returns those without an end, because the process has ended."""
+        by_id = {item.nodeid: item for item in items}
+        left = dict(by_id)
+        try:
+            _write(self.names, list(by_id))
+        except BrokenPipeError:
+            return items
+        for line in self.pipe:
+            message = json.loads(line)
+            if "done" in message:
+                return []
+            data = message["report"]
+            report(by_id[data["nodeid"]], data)
+            if data["when"] == "teardown":
+                left.pop(data["nodeid"], None)
+        return list(left.values())
+
+    def end(self) -> str:
+        """Ends the process and says how it ended."""
+        try:
+            self.names.close()
+        except BrokenPipeError:
+            pass
+        status = self.process.wait()
+        self.pipe.close()
+        self.log.seek(0)
+        text = self.log.read()[-4000:]
+        self.log.close()
+        how = f"was ended by signal {-status}" if status < 0 else f"has ended with exit status {status}"
+        return f"{how}; its last lines:\n{text}"

@@ -1,0 +1,401 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenes as classes: what to build, which cases to try, inputs, and what is right.
+
+    @pto.testing.scene_test(level=2, runtime="tensormap_and_ringbuffer")
+    class TestAdd(pto.testing.SceneTestCase):
+        CALLABLE = {
+            "orchestration": {"source": "add_orch.cpp", "function_name": "add", "signature": ["in", "in", "out"]},
+            "incores": [{"func_id": 0, "source": "kernels/add.cpp", "core_type": "aiv"}],
+        }
+        CASES = [{"name": "small", "platforms": ["a2a3sim", "a5sim"], "params": {"n": 1024}}]
+
+        def generate_args(self, params): ...     # returns TaskArgsBuilder(TensorArg(...), ...)
+        def compute_golden(self, args, params): ...  # changes the tensors of args into what is right
+
+pytest finds such classes (`pytest -p pto.testing.plugin`); a file can also be run by itself,
+if it ends with `SceneTestCase.run_module(__name__)`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import inspect
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from .arguments import TaskArgsBuilder, TensorArg, assign
+from .compare import compare
+from .options import Options
+
+CONFIG_KEYS = frozenset({"aicpu_thread_num", "runtime_env", "device_count", "num_sub_workers"})
+RING_KEYS = frozenset({"ring_task_window", "ring_heap", "ring_dep_pool"})
+
+# What runtimes of simpler are called here.
+MODES = {"tensormap_and_ringbuffer": "stream", "host_build_graph": "host", "stream": "stream", "host": "host"}
+
+_GOLDEN_THREADS_MAX = 8  # more make torch slower on tensors of this size
+
+
+class SceneTestLevel(enum.IntEnum):
+    """Of which size a scene is."""
+
+    CHIP = 2
+    NODE = 3
+    NETWORK1 = 4
+
+
+def scene_level(level: int) -> Callable:
+    """Says of which level a class or a function is."""
+    try:
+        level = SceneTestLevel(level)
+    except ValueError:
+        raise ValueError(f"there is no level {level!r}: use 2 (a chip), 3 (a node) or 4 (several nodes)") from None
+
+    def mark(thing):
+        thing._st_level = level
+        return thing
+
+    return mark
+
+
+def scene_test(level: int, runtime: str = "tensormap_and_ringbuffer") -> Callable:
+    """Makes a class a scene. Platforms are those of its cases."""
+    if runtime not in MODES:
+        raise ValueError(f"there is no runtime {runtime!r}: use one of {', '.join(MODES)}")
+
+    def mark(cls):
+        check_cases(cls)
+        scene_level(level)(cls)
+        cls._st_runtime = runtime
+        if cls.__dict__.get("CALLABLE"):
+            cls.CALLABLE = _with_absolute_paths(cls.CALLABLE, Path(inspect.getfile(cls)).resolve().parent)
+        return cls
+
+    return mark
+
+
+def check_cases(cls: type) -> None:
+    """Refuses cases whose config has keys that nobody knows."""
+    for i, case in enumerate(getattr(cls, "CASES", ())):
+        where = f"{cls.__name__}.CASES[{i}]"
+        _check_mapping(case, where, None)
+        where += f" ({case.get('name', 'without a name')!r})"
+        config = case.get("config", {})
+        _check_mapping(config, f"{where} config", CONFIG_KEYS)
+        _check_mapping(config.get("runtime_env", {}), f"{where} config.runtime_env", RING_KEYS)
+
+
+def _check_mapping(value: Any, where: str, keys: frozenset | None) -> None:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{where} must be a mapping, not {type(value).__name__}")
+    unknown = sorted(set(value) - keys) if keys is not None else []
+    if unknown:
+        raise ValueError(f"{where} has unknown keys: {', '.join(unknown)}; known are {', '.join(sorted(keys))}")
+
+
+def _with_absolute_paths(spec: dict, folder: Path) -> dict:
+    """The same with paths that no longer depend on the current folder."""
+    spec = dict(spec)
+    if "callables" in spec:
+        spec["callables"] = [_with_absolute_paths(entry, folder) for entry in spec["callables"]]
+        return spec
+    if isinstance(spec.get("orchestration"), Mapping):
+        spec["orchestration"] = _absolute_source(spec["orchestration"], folder)
+    if "incores" in spec:
+        spec["incores"] = [_absolute_source(kernel, folder) for kernel in spec["incores"]]
+    return spec
+
+
+def _absolute_source(entry: Mapping, folder: Path) -> dict:
+    entry = dict(entry)
+    if "source" in entry:
+        entry["source"] = str(folder / entry["source"])
+    if "extra_include_dirs" in entry:
+        entry["extra_include_dirs"] = [
+            str(path) if str(path).startswith("$") else str(folder / path) for path in entry["extra_include_dirs"]
+        ]
+    return entry
+
+
+def include_dirs(kernel: Mapping) -> list[str]:
+    """The folders that a kernel names, with variables of the environment filled in; those that exist."""
+    named = kernel.get("extra_include_dirs") or []
+    expanded = [os.path.expandvars(path) for path in named]
+    for path, text in zip(named, expanded):
+        if "$" in text:
+            raise ValueError(f"{kernel['source']}: {path} needs a variable that is not set in the environment")
+    found = [path for path in expanded if os.path.isdir(path)]
+    if named and not found:
+        raise ValueError(f"{kernel['source']}: there is none of the folders {', '.join(expanded)}")
+    return found
+
+
+def is_manual(manual: Any, platform: str | None) -> bool:
+    """Whether the value of `manual` holds for a platform: true, a platform, or several."""
+    if isinstance(manual, str):
+        return manual == platform
+    if isinstance(manual, Iterable):
+        return platform in manual
+    return bool(manual)
+
+
+def select(cls: type, platform: str, cases: list[tuple[str | None, str | None]], manual: str) -> list[dict]:
+    """The cases of a class that are asked for."""
+    return [
+        case
+        for case in cls.CASES
+        if platform in case["platforms"]
+        and (not cases or any(c in (None, cls.__name__) and n in (None, case["name"]) for c, n in cases))
+        and (manual == "include" or is_manual(case.get("manual"), platform) == (manual == "only"))
+    ]
+
+
+@contextlib.contextmanager
+def golden_threads():
+    """Keeps torch from using more threads than help."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else 0
+    if before <= _GOLDEN_THREADS_MAX:
+        yield
+        return
+    torch.set_num_threads(_GOLDEN_THREADS_MAX)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
+def environment(values: Mapping[str, str]):
+    """Variables of the environment for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def output_folder(outputs: str | Path, label: str) -> Path:
+    """A new folder for what the diagnostics of a case write."""
+    safe = "".join(c if c.isalnum() or c in "._-" else "_" for c in label)
+    for attempt in range(1000):
+        suffix = f"_{attempt}" if attempt else ""
+        folder = Path(outputs) / f"{safe}_{time.strftime('%Y%m%d_%H%M%S')}{suffix}"
+        try:
+            folder.mkdir(parents=True)
+            return folder
+        except FileExistsError:
+            continue
+    raise FileExistsError(f"{outputs}: there are too many folders for {safe}")
+
+
+class SceneTestCase:
+    """A scene. Subclasses say CALLABLE, CASES, generate_args and compute_golden."""
+
+    CALLABLE: dict = {}
+    CASES: list[dict] = []
+    RTOL: float | None = None  # None: by type
+    ATOL: float | None = None
+    SKIP_GOLDEN: bool = False  # true: a case is right if it runs
+    RUNTIME_ENV: dict = {}
+
+    # What a scene says.
+
+    def generate_args(self, params: dict) -> TaskArgsBuilder:
+        """The arguments of the orchestration, in order."""
+        raise NotImplementedError(f"{type(self).__name__} has no generate_args")
+
+    def compute_golden(self, args: TaskArgsBuilder, params: dict) -> None:
+        """Changes the tensors of a copy of the arguments into what is right."""
+        raise NotImplementedError(f"{type(self).__name__} has no compute_golden, and does not say SKIP_GOLDEN")
+
+    def compare_outputs(self, test_args, golden_args, output_names, params) -> None:
+        """Raises AssertionError if an output is not right."""
+        self.compare_named(test_args, golden_args, output_names)
+
+    # How it is run.
+
+    @classmethod
+    def worker_key(cls, platform: str) -> Any:
+        """Classes with the same key share a worker; None: it is for this class alone."""
+        return (platform, "pto") if cls._st_level == SceneTestLevel.CHIP else None
+
+    @classmethod
+    def open_worker(cls, platform: str, devices: list[int]):
+        """What the scene runs on."""
+        import pto
+
+        if cls._st_level == SceneTestLevel.CHIP:
+            return pto.Device(platform)
+        raise NotImplementedError(f"{cls.__name__}: scenes of level {int(cls._st_level)} are not supported")
+
+    @classmethod
+    def build(cls, platform: str):
+        """Compiles the callable of a scene of a chip."""
+        import pto
+
+        return pto.compile(**build_params(cls.CALLABLE, platform, cls._st_runtime))
+
+    def run_case(self, worker, platform: str, case: dict, options: Options) -> None:
+        """Runs a case and compares. AssertionError: a result is not right."""
+        callable = self.build(platform)
+        names = self.output_names(self.CALLABLE)
+        settings = run_options(case, self._st_runtime, options, self.folder_for(case, options))
+
+        def execute(args):
+            worker.run(callable, *(spec.value for spec in args.specs), **settings)
+
+        args = self.generate_args(case.get("params", {}))
+        self.repeat(args, case, execute, options, compared=names(args), restored=names(args))
+
+    def repeat(self, args, case, execute, options: Options, *, compared, restored, golden=None) -> None:
+        """All rounds of a case: `execute(args)`, then comparing."""
+        params = case.get("params", {})
+        is_compared = not (options.skip_golden or case.get("skip_golden", self.SKIP_GOLDEN))
+        if is_compared and golden is None:
+            golden = self.golden(args, params)
+        initial = {name: args.clone() for name in restored[:1]} if options.rounds > 1 else {}
+        for i in range(options.rounds):
+            if i > 0:
+                for name in restored:
+                    assign(getattr(args, name), getattr(initial[restored[0]], name))
+            with environment(self.resolved_env()):
+                execute(args)
+            if is_compared:
+                self.compare_outputs(args, golden, compared, params)
+
+    def golden(self, args: TaskArgsBuilder, params: dict) -> TaskArgsBuilder:
+        golden = args.clone()
+        with golden_threads():
+            self.compute_golden(golden, params)
+        return golden
+
+    def compare_named(self, test_args, golden_args, names, equal_nan: bool = True) -> None:
+        for name in names:
+            mismatch = compare(
+                getattr(test_args, name),
+                getattr(golden_args, name),
+                name=name,
+                rtol=self.RTOL,
+                atol=self.ATOL,
+                equal_nan=equal_nan,
+            )
+            if mismatch is not None:
+                raise AssertionError(str(mismatch))
+
+    @staticmethod
+    def output_names(spec: Mapping) -> Callable[[TaskArgsBuilder], list[str]]:
+        """Returns a function that tells which tensors of arguments the signature calls outputs."""
+        signature = [direction_name(d) for d in spec["orchestration"].get("signature", [])]
+
+        def names(args: TaskArgsBuilder) -> list[str]:
+            tensors = args.tensor_names()
+            if len(tensors) > len(signature):
+                raise ValueError(
+                    f"generate_args has {len(tensors)} tensors, but the signature of the orchestration {len(signature)}"
+                )
+            return [name for name, direction in zip(tensors, signature) if direction in ("out", "inout")]
+
+        return names
+
+    def resolved_env(self) -> dict[str, str]:
+        folder = Path(inspect.getfile(type(self))).resolve().parent
+        return {
+            name: str(folder / str(value)) if name.endswith(("_DIR", "_PATH")) else str(value)
+            for name, value in self.RUNTIME_ENV.items()
+        }
+
+    def folder_for(self, case: dict, options: Options) -> Path | None:
+        """Where the diagnostics of a case go; None: there are none."""
+        if not options.is_diagnosed():
+            return None
+        return output_folder(options.outputs, f"{type(self).__name__}_{case['name']}")
+
+    # With pytest, and without.
+
+    def test_run(self, st_platform, st_worker, request):
+        """All cases of the platform that are asked for."""
+        import pytest
+
+        cases = self._matching_cases(st_platform, request)
+        if not cases:
+            pytest.skip(f"{type(self).__name__} has no case for {st_platform} that is asked for")
+        for case in cases:
+            self.run_case(st_worker, st_platform, case, request.config.stash[options_key()])
+
+    def _matching_cases(self, st_platform, request) -> list[dict]:
+        options = request.config.stash[options_key()]
+        return select(type(self), st_platform, options.cases, options.manual)
+
+    @staticmethod
+    def run_module(module_name: str) -> None:
+        """Runs the scenes of a module as a program: its options are those of pytest's plug-in."""
+        from .standalone import main
+
+        main(module_name)
+
+
+def options_key():
+    """Where pytest keeps the options of a run."""
+    from .plugin import OPTIONS_KEY
+
+    return OPTIONS_KEY
+
+
+def direction_name(direction: Any) -> str:
+    """in, out, inout or scalar: of a text, or of a member of an enum with these names."""
+    return str(getattr(direction, "name", direction)).lower()
+
+
+def build_params(spec: Mapping, platform: str, runtime: str) -> dict[str, Any]:
+    """What pto.compile is told about the callable of a chip."""
+    import pto
+
+    orchestration = spec["orchestration"]
+    return dict(
+        orchestration=orchestration["source"],
+        entry=orchestration.get("function_name"),
+        config=orchestration.get("config_name") or None,
+        name=orchestration.get("name"),
+        signature=[direction_name(d) for d in orchestration.get("signature", [])],
+        kernels=[
+            pto.Kernel(
+                kernel["source"],
+                func_id=kernel["func_id"],
+                core=kernel["core_type"],
+                name=kernel.get("name"),
+                include_dirs=include_dirs(kernel),
+            )
+            for kernel in spec.get("incores", [])
+        ],
+        platform=platform,
+        mode=MODES[runtime],
+    )
+
+
+def run_options(case: Mapping, runtime: str, options: Options, folder: Path | None) -> dict[str, Any]:
+    """Keywords for the run of a case."""
+    config = case.get("config", {})
+    rings = config.get("runtime_env", {})
+    settings: dict[str, Any] = {"mode": MODES[runtime]}
+    settings.update((name.removeprefix("ring_"), value) for name, value in rings.items())
+    if folder is not None:
+        settings["diagnostics"] = dict(
+            folder=str(folder),
+            swimlane=options.swimlane,
+            args=options.dump_args,
+            pmu=options.pmu,
+            deps=options.deps,
+            scopes=options.scopes,
+        )
+    return settings
