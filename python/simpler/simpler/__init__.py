@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names of simpler's Python package, over pto: code that was written for it runs as it is.
+
+docs/python-simpler.md says what is there. This is the distribution pto-simpler; it refuses to be
+imported where simpler itself is installed, too, because nobody could tell which one was meant.
+"""
+
+from ._guard import check_alone, refuse
+
+check_alone()
+
+_MODULES = (
+    "buffer",
+    "callable_identity",
+    "env_manager",
+    "orchestrator",
+    "task_interface",
+    "worker",
+    "worker_chip_message_queue",
+    "worker_chip_orch_comm",
+    "worker_level",
+)
+
+
+def __getattr__(name: str):
+    if name in _MODULES or name == "_log":
+        import importlib
+
+        return importlib.import_module(f"simpler.{name}")
+    raise refuse("simpler", name)
