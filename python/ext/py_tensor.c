@@ -56,9 +56,12 @@ static const char *describe(const struct form *form, struct pto_tensor *out)
 {
     int ndims = form->ndim == 0 ? 1 : form->ndim; /* a single element is a tensor of one */
     uint64_t expected = 1;
+    bool is_empty = false;
 
     if (form->ndim > PTO_MAX_DIMS)
         return "it has more than 5 dimensions; reshape it";
+    for (int d = 0; d < form->ndim; d++)
+        is_empty = is_empty || form->shape[d] == 0; /* its strides mean nothing */
     memset(out, 0, sizeof(*out));
     out->addr = (uint64_t)(uintptr_t)form->data;
     out->owner = pto_task_id_invalid();
@@ -70,7 +73,7 @@ static const char *describe(const struct form *form, struct pto_tensor *out)
 
         if (size < 0 || size > UINT32_MAX)
             return "a dimension has more than 4294967295 elements; divide it";
-        if (form->strides != NULL && form->ndim != 0 && size > 1) {
+        if (form->strides != NULL && form->ndim != 0 && size > 1 && !is_empty) {
             if (form->strides[d] % (form->itemsize / form->unit) != 0)
                 return "a stride is no multiple of its elements; copy it";
             stride = form->strides[d] / (form->itemsize / form->unit);
@@ -204,38 +207,6 @@ static const struct dlpack_exchange *functions_of(PyObject *capsule)
                : NULL;
 }
 
-/* By __dlpack__. */
-static int take_by_method(struct ext_state *state, PyObject *object, PyObject *exchange, int dtype,
-                          struct ext_tensor *out)
-{
-    PyObject *method = PyObject_GetAttr(object, state->names.dlpack);
-    PyObject *none = PyTuple_New(0);
-    PyObject *capsule = NULL;
-    int status = -1;
-
-    if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        (void)refuse(state, object, "it has neither DLPack (__dlpack__) nor the buffer protocol");
-    } else if (method != NULL && none != NULL) {
-        if (exchange == Py_True) {
-            capsule = PyObject_Call(method, none, state->max_version);
-            if (capsule == NULL && PyErr_ExceptionMatches(PyExc_TypeError)) {
-                PyErr_Clear(); /* older than versions */
-                if (PyDict_SetItem(state->exchange, (PyObject *)Py_TYPE(object), Py_False) == 0)
-                    capsule = PyObject_CallNoArgs(method);
-            }
-        } else {
-            capsule = PyObject_CallNoArgs(method);
-        }
-        if (capsule != NULL)
-            status = take_capsule(state, object, capsule, dtype, out);
-    }
-    Py_XDECREF(capsule);
-    Py_XDECREF(none);
-    Py_XDECREF(method);
-    return status;
-}
-
 static int take_buffer(struct ext_state *state, PyObject *object, int dtype, struct ext_tensor *out)
 {
     Py_buffer *view = &out->hold.buffer;
@@ -267,6 +238,72 @@ static int take_buffer(struct ext_state *state, PyObject *object, int dtype, str
         return 0;
     ext_hold_release(&out->hold);
     return refuse(state, object, why);
+}
+
+/* What __dlpack__ returns, asked for the newest version that the type knows. */
+static PyObject *call_dlpack(struct ext_state *state, PyObject *object, PyObject *method,
+                             PyObject *exchange)
+{
+    PyObject *none, *capsule;
+
+    if (exchange != Py_True)
+        return PyObject_CallNoArgs(method);
+    none = PyTuple_New(0);
+    capsule = none == NULL ? NULL : PyObject_Call(method, none, state->max_version);
+    Py_XDECREF(none);
+    if (capsule != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return capsule;
+    PyErr_Clear(); /* older than versions */
+    if (PyDict_SetItem(state->exchange, (PyObject *)Py_TYPE(object), Py_False) < 0)
+        return NULL;
+    return PyObject_CallNoArgs(method);
+}
+
+/* What an older library cannot say by DLPack, as torch 1 its bools, it may be able to say by numpy. */
+static int take_by_numpy(struct ext_state *state, PyObject *object, int dtype,
+                         struct ext_tensor *out)
+{
+    PyObject *type, *value, *traceback, *array;
+    int status = -1;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    array = PyObject_CallMethod(object, "numpy", NULL);
+    if (array != NULL && PyObject_CheckBuffer(array))
+        status = take_buffer(state, array, dtype, out);
+    Py_XDECREF(array);
+    if (status < 0) { /* the first reason counts */
+        PyErr_Clear();
+        PyErr_Restore(type, value, traceback);
+    } else {
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+    }
+    return status;
+}
+
+/* By __dlpack__. */
+static int take_by_method(struct ext_state *state, PyObject *object, PyObject *exchange, int dtype,
+                          struct ext_tensor *out)
+{
+    PyObject *method = PyObject_GetAttr(object, state->names.dlpack);
+    PyObject *capsule;
+    int status;
+
+    if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        return refuse(state, object, "it has neither DLPack (__dlpack__) nor the buffer protocol");
+    }
+    if (method == NULL)
+        return -1;
+    capsule = call_dlpack(state, object, method, exchange);
+    Py_DECREF(method);
+    if (capsule == NULL)
+        return PyErr_ExceptionMatches(PyExc_RuntimeError) ? take_by_numpy(state, object, dtype, out)
+                                                          : -1;
+    status = take_capsule(state, object, capsule, dtype, out);
+    Py_DECREF(capsule);
+    return status;
 }
 
 int ext_tensor_take(struct ext_state *state, PyObject *object, int dtype, struct ext_tensor *out)
