@@ -449,6 +449,34 @@ static void play_bare(void)
     noticed[1] = submit(-1, DOOR_NOTHING, -1, &a).task.raw != last.raw;
 }
 
+/* Tasks with few tensors: in each round one writes tensor 1, and two read it and write tensor 2. */
+static void submit_few(void)
+{
+    args_of_kind a;
+
+    for (int32_t i = 0; i < 3 * DOOR_FEW_ROUNDS; i++) {
+        init_args(&a);
+        add(&a, tensor(1), i % 3 == 0 ? PTO_TAG_INOUT : PTO_TAG_INPUT);
+        if (i % 3 != 0)
+            add(&a, tensor(2), i % 2 == 0 ? PTO_TAG_INOUT : PTO_TAG_OUTPUT_EXISTING);
+        for (int32_t k = 0; k < i % 3; k++)
+            add_scalar(&a, (uint64_t)k);
+        if (!rt->ops->is_fatal(rt))
+            (void)submit(-1, DOOR_NOTHING, -1, &a);
+    }
+}
+
+/* All of them twice: the second time in slots that were used before. */
+static void play_few(void)
+{
+    const uint32_t first[1] = { 0 };
+
+    submit_few();
+    (void)rt->ops->get_data(rt, tensor(1), 1, first);
+    (void)rt->ops->get_data(rt, tensor(2), 1, first);
+    submit_few();
+}
+
 void door_entry_point(const struct door_entry *given);
 void door_entry_point(const struct door_entry *given)
 {
@@ -457,6 +485,7 @@ void door_entry_point(const struct door_entry *given)
         [DOOR_FATAL] = play_fatal, [DOOR_LOG] = play_log,       [DOOR_POLL] = play_poll,
         [DOOR_WRONG] = play_wrong, [DOOR_EDGES] = play_edges,   [DOOR_RINGS] = play_rings,
         [DOOR_MARKS] = play_marks, [DOOR_DEVICE] = play_device, [DOOR_BARE] = play_bare,
+        [DOOR_FEW] = play_few,
     };
 
     entry = given;

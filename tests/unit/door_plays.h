@@ -31,10 +31,11 @@ enum {
     DOOR_MARKS,
     DOOR_DEVICE,
     DOOR_BARE,
+    DOOR_FEW,
     DOOR_PLAYS
 };
 
-enum { DOOR_BARE_TASKS = 300 };
+enum { DOOR_BARE_TASKS = 300, DOOR_FEW_ROUNDS = 4 };
 
 /* What is wrong with the arguments: the second scalar of DOOR_WRONG. The third: there is no tensor. */
 enum {

@@ -549,6 +549,24 @@ static uint64_t edges_of(struct pto_device *device, const struct pto_callable *c
     return report.edges;
 }
 
+/* None runs before all are submitted, or are waited for, so there are all edges. */
+static void streamed_tasks_with_few_tensors_are_ordered(void **state)
+{
+    struct pto_device *device = open_device("a2a3sim", 0, 1);
+    struct pto_run_options options;
+    struct play p;
+
+    (void)state;
+    init_play(&p, DOOR_FEW);
+    pto_run_options_init(&options);
+    options.deps = PTO_DEPS_SAFE;
+    pto_run_report_init(&report);
+    assert_int_equal(pto_run(device, callable[KIND_STREAM], &p.entry, &options, &report), PTO_OK);
+    assert_int_equal(report.tasks, 2 * 3 * DOOR_FEW_ROUNDS);
+    assert_int_equal(report.edges, 2 * (6 * DOOR_FEW_ROUNDS - 3)); /* two each, but at the start */
+    assert_int_equal(pto_device_close(device), PTO_OK);
+}
+
 static void the_reference_s_rules_hold_unless_others_are_asked_for(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 1);
@@ -714,6 +732,8 @@ int main(void)
                                         destroy_both),
         cmocka_unit_test_setup_teardown(polling_is_progress, load_both, destroy_both),
         cmocka_unit_test_setup_teardown(polling_in_vain_ends_with_the_run_s_time, load_both,
+                                        destroy_both),
+        cmocka_unit_test_setup_teardown(streamed_tasks_with_few_tensors_are_ordered, load_both,
                                         destroy_both),
         cmocka_unit_test_setup_teardown(the_reference_s_rules_hold_unless_others_are_asked_for,
                                         load_both, destroy_both),
