@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "../ext/py_dlpack.h"
+#include "py_dlpack.h"
 
 struct held {
     struct dlpack_versioned versioned;

@@ -211,7 +211,7 @@ def exchange(tmp_path_factory):
     """A library whose tensors have DLPack's C functions."""
     folder = os.path.dirname(os.path.abspath(__file__))
     library = str(tmp_path_factory.mktemp("exchange") / "exchange.so")
-    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", sysconfig.get_path("include"),
+    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I", sysconfig.get_path("include"), "-I", f"{folder}/../ext",
                     f"{folder}/exchange.c", "-o", library], check=True)
     library = ctypes.PyDLL(library)
     library.exchange_capsule.restype = ctypes.py_object
