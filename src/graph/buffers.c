@@ -3,6 +3,10 @@
  * Outputs: one allocation a task, freed when its scope has ended, its task has
  * completed, and everyone that it was passed to has completed. A free buffer
  * keeps its memory and is the next one taken of its size.
+ *
+ * Under the reference's rules it rests first: its rings go round, and there is code
+ * that passes an output on when its scope has ended, and everyone has completed that
+ * it had been passed to.
  */
 #include <string.h>
 
@@ -130,7 +134,8 @@ __attribute__((cold, noinline)) static void free_guarded(struct graph *g, uint32
 {
     const struct buffer *buffer = graph_buffer(g, index);
 
-    guards_poison_freed(buffer->addr, class_bytes(buffer->heap_class));
+    if (g->deps == PTO_DEPS_SAFE) /* else somebody may read it */
+        guards_poison_freed(buffer->addr, class_bytes(buffer->heap_class));
     free_buffer(g, index, is_submitter);
 }
 
@@ -204,22 +209,26 @@ static uint64_t class_bytes(uint32_t heap_class)
     return units * GRAPH_OUTPUT_ALIGN;
 }
 
-static uint32_t take_buffer(struct graph *g, uint64_t bytes)
+/* A free one that can be taken. */
+static uint32_t find_free(struct graph *g, uint32_t class)
 {
-    uint64_t rounded;
-    uint32_t class = heap_class(bytes, &rounded);
-    uint32_t index;
+    uint32_t index = g->free_buffer[class];
+    const struct buffer *buffer = graph_buffer(g, index);
+
+    if (index == 0 || g->deps == PTO_DEPS_SAFE)
+        return index;
+    return g->heap_given[buffer->ring] - buffer->born >= GRAPH_REST_BYTES / GRAPH_OUTPUT_ALIGN
+               ? index
+               : 0;
+}
+
+static uint32_t make_buffer(struct graph *g, uint32_t class, uint64_t bytes)
+{
     struct buffer *buffer;
+    uint32_t index;
     char *memory;
 
-    if (g->free_buffer[class] == 0)
-        buffers_collect(g);
-    index = g->free_buffer[class];
-    if (index != 0) {
-        g->free_buffer[class] = graph_buffer(g, index)->next;
-        return index;
-    }
-    memory = pool_take(&g->heap_pool, rounded);
+    memory = pool_take(&g->heap_pool, bytes);
     if (memory == NULL || pool_take(&g->buffer_pool, sizeof(struct buffer)) == NULL ||
         (g->guard_bytes != 0 && pool_take(&g->guard_pool, sizeof(struct guard_record)) == NULL))
         return 0;
@@ -230,13 +239,47 @@ static uint32_t take_buffer(struct graph *g, uint64_t bytes)
     return index;
 }
 
+static uint32_t take_buffer(struct graph *g, uint64_t bytes)
+{
+    uint64_t rounded;
+    uint32_t class = heap_class(bytes, &rounded);
+    uint32_t index = find_free(g, class);
+    struct buffer *buffer;
+
+    if (index == 0) {
+        buffers_collect(g);
+        index = find_free(g, class);
+    }
+    if (index != 0)
+        g->free_buffer[class] = graph_buffer(g, index)->next;
+    else
+        index = make_buffer(g, class, rounded);
+    if (index == 0)
+        return 0;
+    buffer = graph_buffer(g, index);
+    buffer->ring = (uint8_t)g->ring;
+    buffer->born = g->heap_given[g->ring];
+    g->heap_given[g->ring] += (uint32_t)(rounded / GRAPH_OUTPUT_ALIGN);
+    return index;
+}
+
+/* Where memory rests, the one that is free for longest is the first one. */
 static void put_buffer(struct graph *g, uint32_t index)
 {
     struct buffer *buffer = graph_buffer(g, index);
+    uint32_t *first = &g->free_buffer[buffer->heap_class];
+    uint32_t *last = &g->last_free[buffer->heap_class];
 
     buffer->seq = 0;
-    buffer->next = g->free_buffer[buffer->heap_class];
-    g->free_buffer[buffer->heap_class] = index;
+    if (g->deps == PTO_DEPS_SAFE || *first == 0) {
+        buffer->next = *first;
+        *last = *first == 0 ? index : *last;
+        *first = index;
+    } else {
+        buffer->next = 0;
+        graph_buffer(g, *last)->next = index;
+        *last = index;
+    }
 }
 
 /*

@@ -77,6 +77,7 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->info_count = 1;
     memset(g->free_slot, 0, sizeof(g->free_slot));
     memset(g->free_buffer, 0, sizeof(g->free_buffer));
+    memset(g->heap_given, 0, sizeof(g->heap_given));
     g->refusal = (struct graph_refusal){ .argument = -1 };
     a32_store_relaxed(&g->freed_buffers, 0); /* no other thread is in the run yet */
     if (reserve_first(g) < 0 || start_ids(g) < 0 || regions_start(g) < 0) {

@@ -31,6 +31,9 @@ enum {
     GRAPH_JOINED_MIN = 8, /* edges that make a join worth while */
 };
 enum { GRAPH_OUTPUT_ALIGN = 1024, GRAPH_HEAP_CLASSES = 4 * 40 };
+
+/* Under the reference's rules memory is not used again before its ring has given this much. */
+enum { GRAPH_REST_BYTES = 256 << 20 };
 enum { GRAPH_GUARD_BYTES = GRAPH_OUTPUT_ALIGN }; /* of a guard: graph/guards.h */
 enum {
     GRAPH_DESCRIPTORS_PER_CHUNK = 64,
@@ -74,6 +77,8 @@ struct buffer {
     uint64_t addr;
     uint32_t next;   /* scope's list, or free list of the class */
     struct a32 link; /* stack of buffers on their way back to the submitter */
+    uint32_t born;   /* what its ring had given then, in units of GRAPH_OUTPUT_ALIGN */
+    uint8_t ring;
     uint8_t heap_class;
 };
 
@@ -189,8 +194,10 @@ struct graph {
     uint32_t free_descriptor_chunk; /* the one that is free for longest */
     uint32_t descriptor_chunk_count;
     uint32_t buffer_total;
-    uint32_t free_buffer[GRAPH_HEAP_CLASSES];
-    uint32_t free_record; /* buffer records without memory */
+    uint32_t free_buffer[GRAPH_HEAP_CLASSES]; /* the next one that is taken */
+    uint32_t last_free[GRAPH_HEAP_CLASSES];   /* of such a list that is not empty */
+    uint32_t heap_given[GRAPH_RINGS];         /* as in struct buffer; it may wrap */
+    uint32_t free_record;                     /* buffer records without memory */
     struct id_map ids[GRAPH_RINGS];
     struct scope scope[PTO_SCOPE_DEPTH_MAX + 1];
     struct graph_refusal refusal;

@@ -242,6 +242,33 @@ void seed(const ChipTaskArgs &entry)
     reader.run();
 }
 
+// Compilers pass an output on to the next round of a loop: its scope has ended then, and everyone
+// that it was passed to may have completed. It is still what it was, although others were made.
+void passed_on(const ChipTaskArgs &entry)
+{
+    ChipTensor kept;
+
+    PTO2_SCOPE()
+    {
+        TaskOutputTensors made = create(4, 7);
+
+        kept = made.get_ref(0);
+        Task(kept, kept, COUNT, 1).run();
+#ifdef PTO_FOR_STREAM
+        (void)get_tensor_data(kept, 0, nullptr);
+#endif
+    }
+    for (int i = 0; i < 8; i++)
+        PTO2_SCOPE()
+        {
+            (void)create(4, 100);
+        }
+    PTO2_SCOPE(PTO2ScopeMode::MANUAL)
+    {
+        Task(entry.tensor(0).ref(), kept, COPY, 0).run();
+    }
+}
+
 // The scope of a task has ended, and where tasks are streamed the task itself; its id can be named.
 void gone(const ChipTaskArgs &entry)
 {
