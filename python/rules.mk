@@ -26,5 +26,18 @@ $(B)/python/pto/%: python/pto/%
 	@mkdir -p $(@D)
 	@ln -sfn $(abspath $<) $@
 
-.PHONY: python
+# The same for the debug build of the interpreter, which counts references, if its headers count them, too.
+python-dbg: $(B)/python-dbg/pto/_pto.abi3.so $(subst /python/,/python-dbg/,$(PYTHON_LINKS))
+
+$(B)/python-dbg/pto/_pto.abi3.so: $(wildcard python/ext/*.[ch]) $(LIB) $(LIB_LINK) python/rules.mk
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -isystem $$($(PYTHON)-dbg -c 'import sysconfig; print(sysconfig.get_path("include"))') \
+		-DPy_DEBUG $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -o $@ $(filter %.c,$^) -L$(B)/lib -lpto \
+		-Wl,-rpath,'$$ORIGIN/../../lib' $(LDLIBS_ALL)
+
+$(B)/python-dbg/pto/%: python/pto/%
+	@mkdir -p $(@D)
+	@ln -sfn $(abspath $<) $@
+
+.PHONY: python python-dbg
 -include $(EXT_OBJ:.o=.d)

@@ -52,6 +52,7 @@ if [ "$level" = test ]; then
     for module in numpy torch pytest pip; do
         [ -d "/usr/lib/python3/dist-packages/$module" ] || need "python3-$module"
     done
+    [ -x /usr/bin/python3-dbg ] || need python3-dbg
     set -- /usr/lib/python3.*/ensurepip
     [ -e "$1" ] || need python3-venv
 fi

@@ -156,25 +156,28 @@ PyObject *ext_device_resolve(struct ext_device *device, PyObject *const *objects
                              PyObject **arguments_out)
 {
     struct ext_state *state = device->state;
-    PyObject *list, *made, *callable;
+    PyObject *method, *list, *made, *callable;
 
     *arguments_out = NULL;
     if (count < 1)
         return ext_raise_text(state, PTO_EINVAL, "there is no callable to run");
     if (Py_IS_TYPE(objects[0], state->callable_type))
         return Py_NewRef(objects[0]);
-    if (!PyObject_HasAttrString(objects[0], "__pto_callable__"))
+    method = PyObject_GetAttrString(objects[0], "__pto_callable__");
+    if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
         return ext_raise_text(
             state, PTO_EINVAL,
             "what is run is a pto.Callable or a Python orchestration; "
             "pto.load and pto.compile make the first, @pto.orchestration the second");
-    list = PyTuple_New(count - 1);
+    }
+    list = method == NULL ? NULL : PyTuple_New(count - 1);
     for (Py_ssize_t i = 1; list != NULL && i < count; i++)
         (void)PyTuple_SetItem(list, i - 1, Py_NewRef(objects[i]));
-    made = list == NULL ? NULL
-                        : PyObject_CallMethod(objects[0], "__pto_callable__", "OO",
-                                              (PyObject *)device, list);
+    made =
+        list == NULL ? NULL : PyObject_CallFunctionObjArgs(method, (PyObject *)device, list, NULL);
     Py_XDECREF(list);
+    Py_XDECREF(method);
     if (made == NULL)
         return NULL;
     if (!PyTuple_Check(made) || PyTuple_Size(made) != 2 ||
