@@ -22,6 +22,7 @@ enum {
     ANY = 100000,
     REST_NS = 200000,
     SLEEP_NS = 2000000,
+    WARM_NS = 100000000,
     IDLE_MS = 2000,
     CROWD = 4 /* times the CPUs */
 };
@@ -184,24 +185,32 @@ static int run_tasks(struct load *l)
 
 /* ---- figures ---- */
 
+static int trip(struct load *l, uint64_t rest_ns, double *us_out)
+{
+    uint64_t begin;
+    int status;
+
+    if (rest_ns != 0)
+        nanosleep(&(struct timespec){ 0, (long)rest_ns }, NULL);
+    begin = now_ns();
+    status = run_tasks(l);
+    *us_out = (double)(now_ns() - begin) / 1e3;
+    return status;
+}
+
 /* One task at a time, maybe with a pause between two. */
 static int measure_trips(struct load *l, uint32_t rounds, uint64_t rest_ns, double *p50,
                          double *p99)
 {
     double *sample = malloc(rounds * sizeof(*sample));
+    uint64_t warm_ns = now_ns() + WARM_NS;
     int status = sample != NULL ? 0 : PTO_ENOMEM;
 
     l->count = 1;
-    for (uint32_t i = 0; i < rounds + rounds / 10 && status >= 0; i++) {
-        uint64_t begin;
-
-        if (rest_ns != 0)
-            nanosleep(&(struct timespec){ 0, (long)rest_ns }, NULL);
-        begin = now_ns();
-        status = run_tasks(l);
-        if (i >= rounds / 10) /* the first ones are for the caches */
-            sample[i - rounds / 10] = (double)(now_ns() - begin) / 1e3;
-    }
+    while (status >= 0 && now_ns() < warm_ns) /* for caches, and for a CPU that was slowed down */
+        status = trip(l, rest_ns, &sample[0]);
+    for (uint32_t i = 0; i < rounds && status >= 0; i++)
+        status = trip(l, rest_ns, &sample[i]);
     if (status >= 0) {
         *p50 = bench_quantile(sample, rounds, 0.5);
         *p99 = bench_quantile(sample, rounds, 0.99);
