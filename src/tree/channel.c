@@ -133,6 +133,7 @@ enum channel_result channel_read(struct channel *c, struct record *out)
         c->number = out->head.number;
         c->position += out->head.bytes;
         a64_store_release(&c->stream->head, c->position); /* R42 */
+        c->has_passed = claim != CLAIM_OPEN;
         if (out->head.kind != RECORD_PAD && claim == CLAIM_OPEN)
             return CHANNEL_RECORD;
     }

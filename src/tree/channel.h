@@ -50,6 +50,7 @@ enum record_kind {
     RECORD_DONE,     /* key of a task; status; value, begin_ns: when it ended and began; body, if it
                         failed: struct wire_failure */
     RECORD_ANSWERED, /* key of a load or unload; status; body: text */
+    RECORD_PASSED,   /* all was read, and what was read last had been taken back: there is room */
     RECORD_KINDS
 };
 
@@ -98,6 +99,8 @@ struct channel {
     uint64_t last;     /* where that is, of a writer */
     uint32_t generation;
     bool has_claims; /* of a reader */
+    bool
+        has_passed; /* the same: over a record that the writer took back, since it read another one */
 };
 
 /* The stream is empty and new. */

@@ -88,6 +88,12 @@ static void tell_watch(const struct child *c, uint64_t number, bool is_done)
         c->watch->at(c->watch->context, c->hello.child, number, is_done);
 }
 
+static void tell_passed(struct child *c)
+{
+    c->in.has_passed = false;
+    answer(c, RECORD_PASSED, 0, PTO_OK, "");
+}
+
 /* Returns the exit code. */
 static int serve(struct child *c)
 {
@@ -101,8 +107,11 @@ static int serve(struct child *c)
                 return 0;
             tell_watch(c, r.head.number, true);
             break;
-        case CHANNEL_EMPTY: /* the watcher ends the process if nothing comes any more */
-            (void)bell_await(&c->line->bell, has_record, c, c->patience, UINT64_MAX);
+        case CHANNEL_EMPTY:
+            if (c->in.has_passed) /* the worker may wait for that room, and nothing else tells it */
+                tell_passed(c);
+            else /* the watcher ends the process if nothing comes any more */
+                (void)bell_await(&c->line->bell, has_record, c, c->patience, UINT64_MAX);
             break;
         case CHANNEL_BROKEN:
             object_leave();

@@ -516,6 +516,8 @@ static void take_record(struct tree *t, struct tree_child *c, struct record *r)
         take_done(t, c, r);
         return;
     }
+    if (r->head.kind == RECORD_PASSED)
+        return; /* it has room: what waits for it is given to it now */
     r->body[r->head.body_bytes < TREE_TEXT ? r->head.body_bytes : TREE_TEXT - 1] = '\0';
     if (r->head.kind == RECORD_ANSWERED) {
         take_answer(t, c, r);

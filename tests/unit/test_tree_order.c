@@ -9,6 +9,9 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/wait.h>
+
+#include "tree/tree.h"
 
 #include "tests/unit/tree_test.h"
 
@@ -345,6 +348,51 @@ static void what_was_given_but_not_begun_can_be_cancelled(void **state)
     close_worker();
 }
 
+/* ---- room ---- */
+
+/* Whether the child has said something since `from`; it is not read. */
+static bool has_said(const struct tree_child *c, uint64_t from)
+{
+    for (uint64_t end = now_ns() + 60000 * MS; now_ns() < end; nap_ns(MS))
+        if (a64_load_acquire(&c->line->to_worker.tail) != from)
+            return true;
+    return false;
+}
+
+/* What waits for room in its stream would wait forever, if all that is in there was taken back. */
+static void a_child_tells_of_room_that_it_made_without_a_task(void **state)
+{
+    const struct record_head head = { .kind = RECORD_TASK, .key = 1 };
+    struct one one = { .children = PTO_ON(0) };
+    struct tree_child *c;
+    const struct record_head *said;
+    siginfo_t info;
+    struct tree *t;
+    uint64_t from;
+    int status;
+
+    (void)state;
+    open_worker(0, 1);
+    one.callable = register_sub("empty");
+    t = worker_get(worker, &status);
+    c = &t->child[0];
+    pthread_mutex_lock(&t->lock);
+    assert_int_equal(kill(c->pid, SIGSTOP), 0);
+    assert_int_equal(waitid(P_PID, (id_t)c->pid, &info, WSTOPPED | WNOWAIT), 0);
+    from = a64_load_acquire(&c->line->to_worker.tail);
+    for (int i = 0; i < 3; i++) {
+        assert_true(c->endpoint->records->send(c, &head, NULL, 0));
+        assert_true(c->endpoint->records->take_back(c, c->sent));
+    }
+    assert_int_equal(kill(c->pid, SIGCONT), 0);
+    assert_true(has_said(c, from));
+    said = (const void *)(c->line->to_worker.bytes + (from & (CHANNEL_BYTES - 1)));
+    assert_int_equal(said->kind, RECORD_PASSED);
+    pthread_mutex_unlock(&t->lock);
+    assert_int_equal(run(submit_one, &one), PTO_OK); /* and all goes on */
+    close_worker();
+}
+
 /* ---- control ---- */
 
 static const char slow_text[] =
@@ -428,6 +476,7 @@ int main(void)
         TEST(an_idle_child_gets_what_waits_behind_a_busy_one),
         TEST(what_a_dead_child_had_not_begun_is_done_by_another),
         TEST(what_was_given_but_not_begun_can_be_cancelled),
+        TEST(a_child_tells_of_room_that_it_made_without_a_task),
         TEST(a_slow_load_on_one_child_delays_no_other),
     };
 
