@@ -625,8 +625,9 @@ struct pto_arg {
 #define PTO_ARG_MARK 0x61726700u /* what is without it was not made by these macros */
 #define PTO_ARG_WORDS(kind, count, value) \
     ((struct pto_arg){ (uint64_t)(count) << 32 | PTO_ARG_MARK | (kind), (uint64_t)(value) })
-#define PTO_ARG_OF(kind, at) PTO_ARG_WORDS(kind, 0, (uintptr_t)(at))
-#define PTO_ARG_VALUE(kind, value) PTO_ARG_WORDS(kind, 0, value)
+/* The same without a count; every word less counts where thousands of submits are compiled. */
+#define PTO_ARG_OF(kind, at) ((struct pto_arg){ PTO_ARG_MARK + (kind), (uintptr_t)(at) })
+#define PTO_ARG_VALUE(kind, value) ((struct pto_arg){ PTO_ARG_MARK + (kind), (uint64_t)(value) })
 
 #define PTO_IN(t) PTO_ARG_OF(PTO_TAG_INPUT, PTO_CHECK_TENSOR(t))
 #define PTO_INOUT(t) PTO_ARG_OF(PTO_TAG_INOUT, PTO_CHECK_TENSOR(t))
@@ -699,11 +700,12 @@ const struct pto_tensor_info *pto_not_the_address_of_a_tensor_info(void)
  * The call of a function with a list. It is no constant that a compiler would look for
  * before it, and the result has no memory of its own where nobody uses it.
  */
-#define PTO_LISTED(function, first, ...)                                  \
-    __extension__({                                                       \
-        struct pto_arg pto_list[] = { __VA_ARGS__ };                      \
-        *function(PTO_UNWRAP first, PTO_SITE, pto_list,                   \
-                  (uint32_t)(sizeof(pto_list) / sizeof(struct pto_arg))); \
+#define PTO_LISTED(function, first, ...)                                     \
+    __extension__({                                                          \
+        static const struct pto_site pto_site_here = { __FILE__, __LINE__ }; \
+        struct pto_arg pto_list[] = { __VA_ARGS__ };                         \
+        *function(PTO_UNWRAP first, &pto_site_here, pto_list,                \
+                  sizeof(pto_list) / sizeof(struct pto_arg));                \
     })
 #define PTO_UNWRAP(...) __VA_ARGS__
 
