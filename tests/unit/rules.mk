@@ -14,3 +14,6 @@ $(B)/test/test_hostlib_comm $(B)/test/test_hostlib_global: | $(DOOR_LIBS)
 # The libraries call its pto_comm_open.
 $(B)/test/test_hostlib_comm: tests/unit/rules.mk
 $(B)/test/test_hostlib_comm: private LDFLAGS_ALL += -Wl,--export-dynamic-symbol=pto_comm_open
+# The function of its nested worker, in a shared object, submits.
+$(B)/test/test_tree_faults: tests/unit/rules.mk
+$(B)/test/test_tree_faults: private LDFLAGS_ALL += -Wl,--export-dynamic-symbol=pto_level_submit_at

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Faults of workers of level 3, at every message. A play is a process that opens a worker with a
- * chip and two SUB workers, registers, runs tasks and a group, unregisters and closes. Its children
- * are this program: one of them is killed, or stops, or kills its parent, when it has read
- * its message i, or when it has answered it, for every i. A child that was killed ends what
- * waits for it although no time-out comes near; one that stops ends it by its time-out. Then
- * the dead are opened anew, all of it is done once more, and nothing is left of anybody.
+ * chip, two SUB workers and a nested worker, which has a SUB worker of its own; it registers, runs
+ * tasks and a group, unregisters and closes. The processes of the tree are this program: one of them,
+ * the grandchild included, is killed, or stops, or kills the root, when it has read its message i,
+ * or when it has answered it, for every i. One that was killed ends what waits for it
+ * although no time-out comes near; one that stops ends it by its time-out. Then the dead
+ * are opened anew, all of it is done once more, and nothing is left of anybody.
  *
  * With an argument, all of it; else one play in seven, others in each row of the three.
  */
@@ -28,7 +29,11 @@
 enum {
     CHIPS = 1,
     SUBS = 2,
-    CHILDREN = CHIPS + SUBS,
+    NESTED = CHIPS + SUBS, /* its number */
+    CHILDREN = NESTED + 1,
+    GRANDCHILD = CHILDREN, /* the nested one's only child, for this test */
+    PROCESSES = GRANDCHILD + 1,
+    CALLABLES = 5,
     PLAYS_MAX = 256,
     LONG_MS = 60000, /* nobody waits for it */
     SOON_MS = 10000, /* in which a death is noticed, on a busy machine */
@@ -36,7 +41,7 @@ enum {
 };
 enum fault { FAULT_NONE, FAULT_KILL, FAULT_STOP, FAULT_PARENT };
 static const char *const fault_name[] = { "nothing happens to", "is killed", "stops",
-                                          "kills its parent" };
+                                          "kills the root" };
 
 struct play {
     enum fault fault;
@@ -55,9 +60,9 @@ struct play {
     char wrong[256];
 };
 
-static struct bytes add_artefact;
-static uint64_t messages[CHILDREN]; /* that each child gets without faults */
-static uint64_t slowest_ns;         /* death to error */
+static struct bytes add_artefact, nested_object;
+static uint64_t messages[PROCESSES]; /* that each gets without faults */
+static uint64_t slowest_ns;          /* death to error */
 
 #define MUST(p, condition)                                                                         \
     do {                                                                                           \
@@ -68,7 +73,7 @@ static uint64_t slowest_ns;         /* death to error */
 /* ---- a child ---- */
 
 struct order {
-    int fault;
+    int fault, root;
     unsigned victim, is_done;
     unsigned long number;
 };
@@ -81,6 +86,14 @@ static void write_number(const char *name, uint32_t child, uint64_t value)
     snprintf(path, sizeof(path), "%s/%s%u", getenv("TMPDIR"), name, child);
     snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
     (void)file_write(path, text, strlen(text));
+}
+
+static bool is_written(const char *name, uint32_t child)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s%u", getenv("TMPDIR"), name, child);
+    return access(path, F_OK) == 0;
 }
 
 static uint64_t read_number(const char *folder, const char *name, uint32_t child)
@@ -102,37 +115,54 @@ static void at_message(void *context, uint32_t child, uint64_t number, bool is_d
 {
     const struct order *o = context;
 
+    if (getppid() != o->root)
+        child = GRANDCHILD;
     if (o->fault == FAULT_NONE)
         write_number("count", child, number);
-    if (child != o->victim || number != o->number || is_done != (o->is_done != 0))
+    if (child != o->victim || number != o->number || is_done != (o->is_done != 0) ||
+        is_written("when", child)) /* a nested worker starts its children with its old orders */
         return;
+    write_number("process", child, (uint64_t)getpid());
     write_number("when", child, now_ns());
     if (o->fault == FAULT_KILL)
         (void)raise(SIGKILL);
     if (o->fault == FAULT_STOP)
         (void)raise(SIGSTOP);
     if (o->fault == FAULT_PARENT)
-        (void)kill(getppid(), SIGKILL);
+        (void)kill(o->root, SIGKILL);
 }
 
 static int run_child(void)
 {
     const char *text = getenv("PTO_TEST_FAULT");
-    struct order o = { .victim = CHILDREN };
+    struct order o = { .victim = PROCESSES };
     const struct child_watch watch = { at_message, &o };
 
     if (text == NULL ||
-        sscanf(text, "%d %u %lu %u", &o.fault, &o.victim, &o.number, &o.is_done) != 4)
+        sscanf(text, "%d %u %lu %u %d", &o.fault, &o.victim, &o.number, &o.is_done, &o.root) != 5)
         return child_serve(NULL, NULL);
     return child_serve(NULL, &watch);
 }
 
 /* ---- the scenario ---- */
 
+/* What the nested worker does: the sum of its tensors, on a SUB worker of its own. */
+static const char nested_text[] = "#include <pto/worker.h>\n"
+                                  "int pass(struct pto_level *l, const struct pto_sub_call *c)\n"
+                                  "{\n"
+                                  "    struct pto_args args;\n"
+                                  "    pto_args_init(&args);\n"
+                                  "    pto_add_input(&args, &c->tensor[0]);\n"
+                                  "    pto_add_input(&args, &c->tensor[1]);\n"
+                                  "    pto_add_output_existing(&args, &c->tensor[2]);\n"
+                                  "    pto_level_submit(l, c->scalar[0], 0, &args);\n"
+                                  "    return 0;\n"
+                                  "}\n";
+
 struct stage {
     struct play *play;
-    uint64_t callable[3];
-    int *a, *b, *f, *word;
+    uint64_t callable[CALLABLES]; /* add, sum, meet; pass, and sum for the grandchild */
+    int *a, *b, *f, *g, *word;
 };
 
 static void orchestrate(struct pto_level *level, void *context)
@@ -141,7 +171,7 @@ static void orchestrate(struct pto_level *level, void *context)
     const uint32_t shape[] = { COUNT }, group[] = { 1, 2 };
     struct pto_tensor_info info = pto_tensor_info_make(shape, 1, PTO_INT32);
     struct pto_tensor a = numbers(s->a), b = numbers(s->b), f = numbers(s->f);
-    struct pto_tensor word = numbers(s->word);
+    struct pto_tensor g = numbers(s->g), word = numbers(s->word);
     struct pto_args args[2];
 
     for (int i = 0; i < 2; i++) {
@@ -166,18 +196,30 @@ static void orchestrate(struct pto_level *level, void *context)
         pto_add_scalar(&args[i], 2);
     }
     (void)pto_level_submit_group(level, s->callable[2], group, args, 2, NULL);
+    pto_args_init(&args[0]);
+    pto_add_input(&args[0], &a);
+    pto_add_input(&args[0], &f);
+    pto_add_output_existing(&args[0], &g);
+    pto_add_scalar(&args[0], s->callable[4]);
+    (void)pto_level_submit(level, s->callable[3], PTO_ON(NESTED), &args[0]);
 }
 
 static int open_play(struct play *p)
 {
     static const char *const self[] = { "/proc/self/exe", "child", NULL };
-    struct pto_worker_params params;
+    struct pto_worker_params params, below;
+    const struct pto_worker_params *nested[] = { &below };
     struct pto_error error;
     int status;
 
     pto_error_init(&error);
     pto_worker_params_init(&params);
-    params.platform = "a2a3sim";
+    pto_worker_params_init(&below);
+    below.chip_count = 0;
+    below.sub_count = 1;
+    params.nested = nested;
+    params.nested_count = 1;
+    params.platform = below.platform = "a2a3sim";
     params.clusters = params.chip_workers = 1;
     params.sub_count = SUBS;
     params.memory_max = 1ull << 30;
@@ -185,6 +227,9 @@ static int open_play(struct play *p)
     params.startup_timeout_ns = (p->fault == FAULT_STOP ? 3000 : LONG_MS) * MS;
     params.task_timeout_ns = params.control_timeout_ns =
         (p->fault == FAULT_STOP ? 2000 : LONG_MS) * MS;
+    below.task_timeout_ns = params.task_timeout_ns;
+    below.control_timeout_ns =
+        params.control_timeout_ns / 2; /* it says what is late, not the root */
     params.error = &error;
     status = pto_worker_open(&params, &worker);
     if (status < 0)
@@ -194,16 +239,18 @@ static int open_play(struct play *p)
 
 static int register_one(struct play *p, struct stage *s, int which)
 {
-    static const char *const symbol[] = { NULL, "sum", "meet" };
+    static const char *const symbol[CALLABLES] = { NULL, "sum", "meet", "pass", "sum" };
+    const struct bytes bytes = which == 0 ? add_artefact : which == 3 ? nested_object : sub_object;
     struct pto_worker_callable params;
     struct pto_error error;
     int status;
 
     pto_error_init(&error);
     pto_worker_callable_init(&params);
-    params.kind = which == 0 ? PTO_CHILD_CHIP : PTO_CHILD_SUB;
-    params.bytes = which == 0 ? add_artefact.at : sub_object.at;
-    params.byte_count = which == 0 ? add_artefact.size : sub_object.size;
+    params.kind = which == 0 ? PTO_CHILD_CHIP : which == 3 ? PTO_CHILD_WORKER : PTO_CHILD_SUB;
+    params.is_below = which == 4;
+    params.bytes = bytes.at;
+    params.byte_count = bytes.size;
     params.symbol = symbol[which];
     params.error = &error;
     status = pto_worker_register(worker, &params, &s->callable[which]);
@@ -217,14 +264,14 @@ static int run_stage(struct play *p, struct stage *s)
     int status;
 
     for (int i = 0; i < COUNT; i++)
-        s->a[i] = i, s->b[i] = 7, s->f[i] = 0;
+        s->a[i] = i, s->b[i] = 7, s->f[i] = s->g[i] = 0;
     s->word[0] = 0;
     status = run(orchestrate, s);
     if (status < 0)
         snprintf(p->text, sizeof(p->text), "%s", run_report.error.text);
     MUST(p, run_report.done + run_report.failed + run_report.skipped == run_report.tasks);
     for (int i = 0; i < COUNT && status >= 0; i++)
-        MUST(p, s->f[i] == i + 7); /* the second sum is of the same input */
+        MUST(p, s->f[i] == i + 7 && s->g[i] == 2 * i + 7); /* the second sum is of the same input */
     return status;
 }
 
@@ -233,13 +280,29 @@ static int act(struct play *p, struct stage *s)
 {
     int status = PTO_OK;
 
-    for (int i = 0; i < 3 && status >= 0; i++, p->step++)
+    for (int i = 0; i < CALLABLES && status >= 0; i++, p->step++)
         status = register_one(p, s, i);
     for (int i = 0; i < 2 && status >= 0; i++, p->step++)
         status = run_stage(p, s);
-    for (int i = 0; i < 3 && status >= 0; i++, p->step++)
+    for (int i = CALLABLES; i-- > 0 && status >= 0; p->step++)
         status = pto_worker_unregister(worker, s->callable[i]);
     return status;
+}
+
+/* The same below the nested worker, which starts its dead itself; it may be dead, too. */
+static void recover_below(struct play *p, uint64_t end)
+{
+    pid_t pid = (pid_t)read_number(p->folder, "process", GRANDCHILD);
+    struct pto_error error;
+    int status = PTO_EBUSY; /* until it has noticed */
+
+    if (p->fault == FAULT_STOP)
+        (void)kill(pid, SIGKILL);
+    while (child(NESTED).state == PTO_CHILD_READY && status < 0 && now_ns() < end) {
+        pto_error_init(&error);
+        status = pto_worker_reopen(worker, NESTED, &error);
+        nap_ns(MS);
+    }
 }
 
 /* Kills the one that only stopped, and opens the dead anew. */
@@ -248,10 +311,14 @@ static void recover(struct play *p)
     uint64_t end = now_ns() + LONG_MS * MS;
     struct pto_error error;
 
-    if (p->fault == FAULT_STOP && child(p->victim).state == PTO_CHILD_READY)
-        (void)kill(child(p->victim).pid, SIGKILL);
-    while (child(p->victim).state == PTO_CHILD_READY && now_ns() < end)
-        nap_ns(MS);
+    if (p->victim == GRANDCHILD) {
+        recover_below(p, end);
+    } else {
+        if (p->fault == FAULT_STOP && child(p->victim).state == PTO_CHILD_READY)
+            (void)kill(child(p->victim).pid, SIGKILL);
+        while (child(p->victim).state == PTO_CHILD_READY && now_ns() < end)
+            nap_ns(MS);
+    }
     for (uint32_t i = 0; i < CHILDREN; i++) {
         pto_error_init(&error);
         if (child(i).state == PTO_CHILD_READY)
@@ -280,12 +347,13 @@ static void make_memory(struct stage *s)
     s->a = make_numbers();
     s->b = make_numbers();
     s->f = make_numbers();
+    s->g = make_numbers();
     s->word = make_numbers();
 }
 
 static void unregister_rest(const struct stage *s)
 {
-    for (int i = 0; i < 3; i++)
+    for (int i = CALLABLES; i-- > 0;)
         (void)pto_worker_unregister(worker, s->callable[i]);
 }
 
@@ -338,8 +406,8 @@ static void start_play(struct play *p)
         return;
     }
     alarm(HANG_SECONDS);
-    snprintf(order, sizeof(order), "%d %u %llu %d", (int)p->fault, p->victim,
-             (unsigned long long)p->number, p->is_done);
+    snprintf(order, sizeof(order), "%d %u %llu %d %d", (int)p->fault, p->victim,
+             (unsigned long long)p->number, p->is_done, (int)getpid());
     (void)setenv("PTO_TEST_FAULT", order, 1);
     mark_processes(getppid(), p->token);
     (void)setenv("TMPDIR", p->folder, 1);
@@ -359,7 +427,8 @@ static void note_time(struct play *p, uint64_t from, uint64_t until)
 static bool is_after_last_task(const struct play *p)
 {
     /* Behind its tasks it gets what it has to unload, and the end. */
-    uint64_t last = messages[p->victim] - (p->victim == 0 ? 1 : 2) - 1;
+    bool has_one = p->victim == 0 || p->victim == GRANDCHILD;
+    uint64_t last = messages[p->victim] - (has_one ? 1 : 2) - 1;
 
     return p->number > last || (p->number == last && p->is_done);
 }
@@ -379,7 +448,7 @@ static void check_outcome(struct play *p, uint64_t when)
         return;
     }
     MUST(p, p->status == (p->fault == FAULT_KILL ? PTO_EPEER : PTO_ETIMEOUT));
-    snprintf(name, sizeof(name), " %u", p->victim);
+    snprintf(name, sizeof(name), " %u", p->victim == GRANDCHILD ? NESTED : p->victim);
     /* Child 1, SUB worker 1; of two members of a group that wait for each other, both are late. */
     MUST(p, strstr(p->text, name) != NULL ||
                 (p->fault == FAULT_STOP && strstr(p->text, "callable 'meet'") != NULL));
@@ -416,8 +485,10 @@ static void end_play(struct play *p, char *text, size_t size)
     }
     MUST(p, code == 0);
     MUST(p, are_gone(p->token, SOON_MS));
-    for (uint32_t i = 0; i < CHILDREN; i++) {
+    for (uint32_t i = 0; i < PROCESSES; i++) {
         uint64_t count = read_number(p->folder, "count", i);
+
+        (void)read_number(was.folder, "process", i); /* and removes it */
 
         if (was.fault == FAULT_NONE)
             messages[i] = count;
@@ -426,7 +497,7 @@ static void end_play(struct play *p, char *text, size_t size)
     MUST(p, is_empty || was.fault == FAULT_PARENT);
     if (p->wrong[0] != '\0' || was.wrong[0] != '\0')
         snprintf(text + strlen(text), size - strlen(text),
-                 "\nchild %u %s %s message %llu of %llu:\n  %s%s\n  step %d: %s: %s", was.victim,
+                 "\nprocess %u %s %s message %llu of %llu:\n  %s%s\n  step %d: %s: %s", was.victim,
                  fault_name[was.fault], was.is_done ? "after" : "at",
                  (unsigned long long)was.number, (unsigned long long)messages[was.victim],
                  was.wrong, p->wrong, p->step, pto_strerror(p->status), p->text);
@@ -445,7 +516,7 @@ static void sweep(enum fault fault, uint32_t at_a_time)
     assert_true(plays != MAP_FAILED);
     text[0] = '\0';
     slowest_ns = 0;
-    for (uint32_t victim = 0; victim < CHILDREN; victim++)
+    for (uint32_t victim = 0; victim < PROCESSES; victim++)
         for (uint64_t point = 0; point <= 2 * messages[victim]; point++)
             if ((point + victim + fault) % each == 0)
                 plays[count++] = (struct play){ .fault = fault,
@@ -478,8 +549,8 @@ static void without_faults_it_works(void **state)
     end_play(p, text, sizeof(text));
     if (text[0] != '\0')
         fail_msg("%s", text);
-    for (uint32_t i = 0; i < CHILDREN; i++)
-        assert_true(messages[i] >= 6);
+    for (uint32_t i = 0; i < PROCESSES; i++)
+        assert_true(messages[i] >= 5);
     munmap(p, sizeof(*p));
 }
 
@@ -508,6 +579,7 @@ static int set_up(void **state)
     if (make_folder(state) != 0)
         return -1;
     sub_object = compile(sub_text, "");
+    nested_object = compile(nested_text, "");
     recipe = make_recipe(ADD);
     add_artefact = make_artefact(&recipe);
     free_recipe(&recipe);
@@ -518,6 +590,7 @@ static int tear_down(void **state)
 {
     free(sub_object.at);
     free(add_artefact.at);
+    free(nested_object.at);
     return remove_folder(state);
 }
 
