@@ -321,12 +321,13 @@ static PyObject *device_empty(PyObject *self, PyObject *args, PyObject *keywords
 {
     static char *names[] = { "shape", "dtype", NULL };
     struct ext_device *device = device_of(self);
-    PyObject *shape, *dtype = device->state->dtype[PTO_FLOAT32];
+    PyObject *shape, *dtype = Py_None;
 
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|O:empty", names, &shape, &dtype) ||
         handle_of(device) == NULL)
         return NULL;
-    return ext_memory_new(device, shape, dtype);
+    return ext_memory_new(device, shape,
+                          dtype != Py_None ? dtype : device->state->dtype[PTO_FLOAT32]);
 }
 
 static PyObject *device_check_memory(PyObject *self, PyObject *ignored)
@@ -515,7 +516,8 @@ static PyMethodDef device_methods[] = {
       "shapes that launches will have.\n`vary` has the indices of scalars that launches may "
       "change." },
     { "empty", EXT_WITH_KEYWORDS(device_empty), METH_VARARGS | METH_KEYWORDS,
-      "empty($self, shape, dtype=pto.float32)\n--\n\nA tensor in new memory of the device, which "
+      "empty($self, shape, dtype=None)\n--\n\nA tensor in new memory of the device, float32 by "
+      "default, which "
       "lives as long as the\n"
       "tensor and what was made of it." },
     { "register", device_register, METH_O,

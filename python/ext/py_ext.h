@@ -75,6 +75,9 @@ struct ext_state {
 /* The state of the module that a type of this extension, or a class derived from it, is from. */
 struct ext_state *ext_state_of(PyTypeObject *type);
 
+/* Calls a function of the package, whose module is loaded if it is not. */
+PyObject *ext_call_package(const char *module_name, const char *function, PyObject *argument);
+
 /* Makes a type of the module and adds it. */
 int ext_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_out);
 

@@ -130,6 +130,12 @@ static void graph_free(PyObject *self)
     Py_DECREF(type);
 }
 
+static PyObject *graph_html(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return ext_call_package("pto._html", "graph", self);
+}
+
 static PyGetSetDef graph_fields[] = {
     { "report", get_report, NULL, "how its building went: tasks, edges, time", NULL },
     { "callable", get_callable, NULL, "what it was built from", NULL },
@@ -146,6 +152,7 @@ static PyMethodDef graph_methods[] = {
       "One launch at a time." },
     { "close", graph_close, METH_NOARGS,
       "close($self)\n--\n\nFrees it; its device does so, too, when it is closed." },
+    { "_repr_html_", graph_html, METH_NOARGS, NULL },
     { "__enter__", graph_enter, METH_NOARGS, NULL },
     { "__exit__", graph_close, METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL }

@@ -91,5 +91,6 @@ static PyType_Spec memory_spec = {
 
 int ext_memory_init(PyObject *module, struct ext_state *state)
 {
-    return ext_add_type(module, &memory_spec, &state->memory_type);
+    state->memory_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &memory_spec, NULL);
+    return state->memory_type == NULL ? -1 : 0;
 }

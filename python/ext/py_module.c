@@ -64,6 +64,15 @@ struct ext_state *ext_state_of(PyTypeObject *type)
     return NULL;
 }
 
+PyObject *ext_call_package(const char *module_name, const char *function, PyObject *argument)
+{
+    PyObject *module = PyImport_ImportModule(module_name);
+    PyObject *result = module == NULL ? NULL : PyObject_CallMethod(module, function, "O", argument);
+
+    Py_XDECREF(module);
+    return result;
+}
+
 int ext_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_out)
 {
     PyObject *type = PyType_FromModuleAndSpec(module, spec, NULL);

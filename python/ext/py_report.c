@@ -102,6 +102,15 @@ static PyObject *report_repr(PyObject *self)
                                 (unsigned long long)report->edges, (unsigned long long)report->ns);
 }
 
+static PyObject *report_html(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return ext_call_package("pto._html", "report", self);
+}
+
+static PyMethodDef report_methods[] = { { "_repr_html_", report_html, METH_NOARGS, NULL },
+                                        { NULL, NULL, 0, NULL } };
+
 #define NUMBER(name, text)                                                        \
     {                                                                             \
 #name, get_u64, NULL, text, (void *)offsetof(struct pto_run_report, name) \
@@ -130,11 +139,9 @@ static PyGetSetDef report_fields[] = {
 };
 
 static PyType_Slot report_slots[] = {
-    { Py_tp_doc, "How a run went." },
-    { Py_tp_dealloc, report_free },
-    { Py_tp_repr, report_repr },
-    { Py_tp_getset, report_fields },
-    { 0, NULL },
+    { Py_tp_doc, "How a run went." },  { Py_tp_dealloc, report_free },
+    { Py_tp_repr, report_repr },       { Py_tp_getset, report_fields },
+    { Py_tp_methods, report_methods }, { 0, NULL },
 };
 
 static PyType_Spec report_spec = {

@@ -13,8 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static PyObject *call_async(const char *function, PyObject *self);
-
 enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
 
 static uint64_t now_ns(void)
@@ -345,17 +343,7 @@ static PyObject *run_fileno(PyObject *self, PyObject *ignored)
 
 static PyObject *run_await(PyObject *self)
 {
-    return call_async("wait_for", self);
-}
-
-/* pto._async has what needs asyncio. */
-static PyObject *call_async(const char *function, PyObject *self)
-{
-    PyObject *module = PyImport_ImportModule("pto._async");
-    PyObject *result = module == NULL ? NULL : PyObject_CallMethod(module, function, "O", self);
-
-    Py_XDECREF(module);
-    return result;
+    return ext_call_package("pto._async", "wait_for", self);
 }
 
 static PyObject *get_done(PyObject *self, void *ignored)

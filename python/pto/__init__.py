@@ -30,6 +30,7 @@ _LAZY = {
                     "pto._toolchain"),
     **dict.fromkeys(("After", "Orchestration", "Orchestrator", "Recording", "Task", "orchestration"),
                     "pto._orchestration"),
+    "Timeline": "pto._html",
     **dict.fromkeys(("command", "include_dir", "rebuild", "tree"), "pto._tree"),
 }
 __all__ = [name for name in vars(_pto) if not name.startswith("_")] + list(_LAZY)

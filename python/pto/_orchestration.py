@@ -141,6 +141,11 @@ class Recording:
                  for value, source in zip(self._given, self._sources))
         return (_pto.Tensor(self._bytes), *given)
 
+    def _repr_html_(self):
+        from pto import _html
+
+        return _html.recording(self)
+
     def _describe(self, value):
         """An argument of the call: a tensor becomes a description, a scalar stays."""
         if isinstance(value, _pto.Argument):

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What notebooks show of reports, graphs and timelines: plain HTML and SVG, nothing from elsewhere."""
+
+import html
+import json
+import os
+import tempfile
+
+_COLOURS = ("#4c78a8", "#f58518", "#54a24b", "#e45756", "#72b7b2", "#b279a2", "#9d755d", "#eeca3b")
+_SHOWN_MAX = 2000  # slices of a timeline: a browser stays quick
+
+
+def report(report):
+    """A table of the figures that are not 0."""
+    rows = [(name, getattr(report, name)) for name in
+            ("tasks", "executions", "edges", "ns", "dummies", "skipped", "stopped", "workers", "stolen", "takeovers",
+             "records_lost", "warning")]
+    rows += [(f"timing {slot}", f"{end - begin} ns") for slot, (begin, end) in report.timing.items()]
+    return table("pto.Report", [(name, f"{value:,}" if isinstance(value, int) else value)
+                                for name, value in rows if value or name == "tasks"])
+
+
+def graph(graph):
+    built = graph.report
+    return table("pto.Graph", [("callable", graph.callable.name), ("tasks", f"{built.tasks:,}"),
+                               ("edges", f"{built.edges:,}"), ("built in", f"{built.ns:,} ns")])
+
+
+def recording(recording):
+    """The tasks of a Python orchestration, in the order of their submits."""
+    rows = [(f"{index}", f"{', '.join(kernels) or 'nothing'}({', '.join(map(_argument, args))})")
+            for index, kernels, args in recording.tasks[:_SHOWN_MAX]]
+    return table(f"{len(recording.tasks)} tasks", rows)
+
+
+def table(title, rows):
+    cells = "".join(f"<tr><th style='text-align:left'>{html.escape(str(name))}</th>"
+                    f"<td style='text-align:left'>{html.escape(str(value))}</td></tr>" for name, value in rows)
+    return f"<table><caption>{html.escape(title)}</caption>{cells}</table>"
+
+
+def _argument(value):
+    direction = getattr(value, "direction", None)
+    value = getattr(value, "value", value)
+    shape = getattr(value, "shape", None)
+    text = f"{value.dtype.name}{list(shape) if isinstance(shape, tuple) else [shape]}" if shape is not None else repr(value)
+    return f"{direction} {text}" if direction else text
+
+
+class Timeline:
+    """What a recorded run did when: the last one of a device, or a file that write_trace or `pto run --trace` wrote.
+
+        device.run(callable, x, y, trace=True)
+        pto.Timeline(device)           # in a notebook: a picture
+
+    slices  (core, name, begin and duration in microseconds, arguments) of each execution
+    """
+
+    def __init__(self, source):
+        if hasattr(source, "write_trace"):
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "timeline.json")
+                source.write_trace(path)
+                self._read(path)
+        else:
+            self._read(source)
+
+    def _read(self, path):
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+        self.cores = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+        self.slices = [(self.cores.get(e["tid"], str(e["tid"])), e["name"], e["ts"], e["dur"], e.get("args", {}))
+                       for e in events if e["ph"] == "X"]
+
+    def __repr__(self):
+        return f"<pto.Timeline: {len(self.slices)} slices on {len(self.cores)} cores>"
+
+    def _repr_html_(self):
+        if not self.slices:
+            return "<p>nothing was recorded</p>"
+        begin = min(s[2] for s in self.slices)
+        width = max(s[2] + s[3] for s in self.slices) - begin or 1
+        cores = list(dict.fromkeys(s[0] for s in self.slices))
+        names = list(dict.fromkeys(s[1] for s in self.slices))
+        parts = []
+        for core, name, at, length, args in self.slices[:_SHOWN_MAX]:
+            y = cores.index(core) * 18
+            x, w = 80 + (at - begin) / width * 900, max(length / width * 900, 0.5)
+            colour = _COLOURS[names.index(name) % len(_COLOURS)]
+            title = html.escape(f"{name}: {length:g} us, {args}")
+            parts.append(f"<rect x='{x:.2f}' y='{y}' width='{w:.2f}' height='14' fill='{colour}'><title>{title}</title></rect>")
+        labels = "".join(f"<text x='0' y='{i * 18 + 11}'>{html.escape(core)}</text>" for i, core in enumerate(cores))
+        height = len(cores) * 18 + 4
+        left = len(self.slices) - _SHOWN_MAX
+        note = f"<p>{left} later slices are not shown</p>" if left > 0 else ""
+        return (f"<svg xmlns='http://www.w3.org/2000/svg' width='1000' height='{height}' font-size='11'>{labels}"
+                f"{''.join(parts)}</svg><p>{width:g} us</p>{note}")

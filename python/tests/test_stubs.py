@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The type stubs say what the package has: the same names, attributes and parameters. Importing it stays cheap."""
+
+import ast
+import inspect
+import os
+import subprocess
+import sys
+
+import pytest
+
+import pto
+
+FOLDER = os.path.dirname(os.path.realpath(pto.__file__))
+with open(os.path.join(FOLDER, "__init__.pyi"), encoding="utf-8") as file:
+    STUB = {}
+    for node in ast.parse(file.read()).body:
+        if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
+            STUB[node.name] = node
+        elif isinstance(node, ast.AnnAssign):
+            STUB[node.target.id] = node
+PUBLIC = {name for name in dir(pto) if not name.startswith("_")} - {"testing", "worker", "comm"}
+
+
+def test_the_same_names():
+    assert {name for name in STUB if not name.startswith("_")} == PUBLIC
+    assert set(pto.__all__) <= {*dir(pto)}
+
+
+@pytest.mark.parametrize("name", sorted(n for n, node in STUB.items() if isinstance(node, ast.ClassDef) and n[0] != "_"))
+def test_the_same_attributes(name):
+    def names(body):
+        for node in body:
+            if isinstance(node, ast.FunctionDef):
+                yield node.name
+            elif isinstance(node, ast.AnnAssign):
+                yield node.target.id
+
+    own = getattr(pto, name)
+    stub = {n for n in names(STUB[name].body) if not n.startswith("_")}
+    instance_only = {"BuildError": {"output"}, "Task": set(), "Recording": {"tasks"}, "Orchestration": {"name"},
+                     "Timeline": {"cores", "slices"}}.get(name, set())
+    inherited = set() if not issubclass(own, Exception) else set(dir(Exception)) | (set(dir(pto.Error)) if own is not pto.Error else set())
+    # Subclasses of OSError have its attributes.
+    inherited |= {"characters_written", "errno", "filename", "filename2", "strerror"}
+    actual = {n for n in dir(own) if not n.startswith("_")} - inherited
+    assert stub - instance_only == actual, name
+
+
+def parameters_of(node):
+    a = node.args
+    return ([x.arg for x in [*a.posonlyargs, *a.args]], [x.arg for x in a.kwonlyargs], a.vararg is not None, a.kwarg is not None)
+
+
+def check_parameters(stub, function):
+    signature = inspect.signature(function)
+    kinds = {kind: [p.name for p in signature.parameters.values() if p.kind is kind] for kind in inspect._ParameterKind}
+    positional = kinds[inspect.Parameter.POSITIONAL_ONLY] + kinds[inspect.Parameter.POSITIONAL_OR_KEYWORD]
+    names, keywords, has_args, has_options = parameters_of(stub)
+    assert names == positional, stub.name
+    assert keywords == kinds[inspect.Parameter.KEYWORD_ONLY], stub.name
+    assert has_args == bool(kinds[inspect.Parameter.VAR_POSITIONAL]) and has_options == bool(kinds[inspect.Parameter.VAR_KEYWORD])
+
+
+def test_the_same_parameters():
+    for name, node in STUB.items():
+        if isinstance(node, ast.FunctionDef):
+            check_parameters(node, getattr(pto, name))
+        elif isinstance(node, ast.ClassDef) and not name.startswith("_"):
+            for inner in node.body:
+                is_property = isinstance(inner, ast.FunctionDef) and inner.decorator_list
+                if isinstance(inner, ast.FunctionDef) and not is_property and not inner.name.startswith("__"):
+                    check_parameters(inner, getattr(getattr(pto, name), inner.name))
+
+
+def test_everything_public_is_documented():
+    for name in PUBLIC:
+        own = getattr(pto, name)
+        if isinstance(own, pto.dtype) or inspect.ismodule(own):
+            continue
+        assert (own.__doc__ or "").strip(), name
+        for inner in vars(own) if inspect.isclass(own) else ():
+            if not inner.startswith("_") and callable(getattr(own, inner)):
+                assert (getattr(own, inner).__doc__ or "").strip(), f"{name}.{inner}"
+
+
+def test_help_is_worth_reading():
+    text = subprocess.run([sys.executable, "-c", "import pto; help(pto.Device)"], capture_output=True, text=True, check=True).stdout
+    for words in ("class Device", "callable, *args, **options)", "Ctrl-C cancels the run", "isolated"):
+        assert words in text, words
+
+
+def test_importing_loads_next_to_nothing():
+    """Time is not measured on a busy machine; what takes it is what is loaded."""
+    text = subprocess.run([sys.executable, "-Ic", "import sys; sys.path.insert(0, %r); before = set(sys.modules); import pto; "
+                           "print(*sorted(set(sys.modules) - before))" % os.path.dirname(os.path.dirname(pto.__file__))],
+                          capture_output=True, text=True, check=True).stdout
+    assert set(text.split()) <= {"pto", "pto._pto", "atexit"}
+
+
+def test_notebooks_show_reports_graphs_and_timelines(device, add):
+    a, c = bytearray(16), bytearray(16)
+    x, y, z = (pto.Tensor(memoryview(b).cast("f")) for b in (a, bytearray(16), c))
+    assert "<th style='text-align:left'>tasks</th>" in device.run(add, x, y, z, trace=True)._repr_html_()
+    timeline = pto.Timeline(device)
+    assert len(timeline.slices) == 1 and "<rect" in timeline._repr_html_()
+    assert "pto.Graph" in device.graph(add, x, y, z)._repr_html_()
+
+    @pto.orchestration
+    def one(o, x, y):
+        o.submit(pto.Kernel("<script>.c", name="<k>"), pto.In(x), pto.Out(y), 3)
+
+    shown = one.record(x, z)._repr_html_()
+    assert "&lt;k&gt;(in float32[4], out float32[4], 3)" in shown and "<script>" not in shown
