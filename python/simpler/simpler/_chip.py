@@ -264,6 +264,5 @@ def _with_settings(config: CallConfig | None, settings: dict) -> CallConfig:
 def _tell_device_time(spans: _log.Spans, report) -> None:
     name = "chip.run.runner_run.device_wall"
     spans.write(name, 2, 0, report.ns or 1, "clk=dev")
-    for i, (begin, end) in enumerate(report.timing):
-        if end > begin:
-            spans.write(f"{name}.task_slot_{i}", 3, begin, end - begin, "clk=dev")
+    for slot, (begin, end) in report.timing.items():
+        spans.write(f"{name}.task_slot_{slot}", 3, begin, end - begin, "clk=dev")
