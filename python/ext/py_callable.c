@@ -122,6 +122,12 @@ static PyObject *module_load(PyObject *module, PyObject *args, PyObject *keyword
         items = PySequence_Tuple(keys);
     if (keys == Py_None || (items != NULL && take_keys(state, items, &options, &list, &text) == 0))
         result = load(state, source, &options, is_checked);
+    if (result != NULL) {
+        callable_of(result)->source =
+            PyObject_CheckBuffer(source) ? PyBytes_FromObject(source) : PyOS_FSPath(source);
+        if (callable_of(result)->source == NULL)
+            Py_CLEAR(result);
+    }
     free(list);
     free(text);
     Py_XDECREF(items);
@@ -133,6 +139,7 @@ static void callable_free(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     (void)pto_callable_destroy(callable_of(self)->callable);
+    Py_XDECREF(callable_of(self)->source);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -309,7 +316,14 @@ static PyObject *callable_repr(PyObject *self)
     return text;
 }
 
+static PyObject *get_source(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return Py_NewRef(callable_of(self)->source);
+}
+
 static PyGetSetDef callable_fields[] = {
+    { "source", get_source, NULL, "what it was loaded from: bytes, or a path", NULL },
     { "name", get_name, NULL, "what messages call it", NULL },
     { "platform", get_platform, NULL, "what it was made for; None: any", NULL },
     { "mode", get_mode, NULL, "of its runs unless they say otherwise: 'stream' or 'host'", NULL },

@@ -63,6 +63,10 @@ struct ext_state {
     struct ext_device *devices; /* all that are open, for the end of the interpreter */
     PyObject *exchange;         /* dict: type -> capsule, or None: it has no exchange functions */
     PyObject *max_version;      /* of DLPack, a tuple */
+    struct {                    /* of workers of level 3: py_worker.h */
+        PyTypeObject *worker_type, *block_type, *registered_type, *worker_run_type;
+        PyTypeObject *worker_report_type, *level_type, *task_type, *fresh_type;
+    };
 #define X(variable, text) PyObject *variable;
     struct {
         EXT_NAME_MAP(X)
@@ -199,6 +203,7 @@ struct ext_callable {
     uint32_t signature_count;
     enum pto_mode mode;
     bool is_registered; /* a run has loaded its code */
+    PyObject *source;   /* what it was loaded from: bytes, or a path */
 };
 
 int ext_callable_init(PyObject *module, struct ext_state *state);
@@ -306,6 +311,10 @@ struct pto_run_report *ext_report_of(PyObject *report);
 
 int ext_build_init(PyObject *module);
 int ext_store_init(PyObject *module);
+
+/* ---- py_worker.c ---- */
+
+int ext_worker_init(PyObject *module, struct ext_state *state);
 
 /* ---- py_interrupt.c ---- */
 

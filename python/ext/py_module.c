@@ -103,7 +103,8 @@ static int module_exec(PyObject *module)
         ext_args_init_types(module, state) < 0 || ext_callable_init(module, state) < 0 ||
         ext_report_init(module, state) < 0 || ext_device_init(module, state) < 0 ||
         ext_memory_init(module, state) < 0 || ext_graph_init(module, state) < 0 ||
-        ext_run_init(module, state) < 0 || ext_build_init(module) < 0 || ext_store_init(module) < 0)
+        ext_run_init(module, state) < 0 || ext_build_init(module) < 0 ||
+        ext_store_init(module) < 0 || ext_worker_init(module, state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", pto_version());
 }
@@ -125,6 +126,14 @@ static int module_exec(PyObject *module)
         DO((state)->run_type);                         \
         DO((state)->graph_type);                       \
         DO((state)->memory_type);                      \
+        DO((state)->worker_type);                      \
+        DO((state)->block_type);                       \
+        DO((state)->registered_type);                  \
+        DO((state)->worker_run_type);                  \
+        DO((state)->worker_report_type);               \
+        DO((state)->level_type);                       \
+        DO((state)->task_type);                        \
+        DO((state)->fresh_type);                       \
         DO((state)->exchange);                         \
         DO((state)->max_version);                      \
     } while (0)

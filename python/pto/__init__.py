@@ -17,6 +17,7 @@ pto itself needs none of them. What goes wrong is a pto.Error with the runtime's
     Graph       built once, launched many times
     Tensor      a descriptor, and what keeps its memory
     Report      how a run went
+    Worker      one chip, or many: chips and SUB workers, which call Python functions
 """
 
 from pto import _pto
@@ -31,6 +32,7 @@ _LAZY = {
     **dict.fromkeys(("After", "Orchestration", "Orchestrator", "Recording", "Task", "orchestration"),
                     "pto._orchestration"),
     "Timeline": "pto._html",
+    **dict.fromkeys(("Level", "Worker", "bits_float"), "pto._worker"),
     **dict.fromkeys(("command", "include_dir", "rebuild", "tree"), "pto._tree"),
 }
 __all__ = [name for name in vars(_pto) if not name.startswith("_")] + list(_LAZY)

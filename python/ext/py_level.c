@@ -1,0 +1,809 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What an orchestration of level 3 submits. Tensors in the worker's memory go as they are. Any
+ * other memory of the program is staged: copied when a task of the run first has it, and back when
+ * the run has succeeded and is settled.
+ */
+#include "py_worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* An output that the runtime allocates: pto.New. */
+struct fresh {
+    PyObject_HEAD unsigned char
+        info[sizeof(struct pto_tensor_info)]; /* Python aligns to 16 bytes */
+};
+
+struct task {
+    PyObject_HEAD struct pto_task_id id;
+    PyObject *outputs; /* a tuple, or NULL: there are none */
+};
+
+static struct ext_level *level_of(PyObject *self)
+{
+    return (struct ext_level *)self;
+}
+
+/* ---- places of submits ---- */
+
+enum { SITES = 1 << 13 };
+
+/* Under the interpreter's lock. What is in it stays: reports and timelines refer to it. */
+static struct site {
+    struct pto_site site;
+    PyObject *file;
+} * sites[SITES];
+static uint32_t site_count;
+
+const struct pto_site *ext_site_here(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    PyObject *code = frame == NULL ? NULL : (PyObject *)PyFrame_GetCode(frame);
+    PyObject *file = code == NULL ? NULL : PyObject_GetAttrString(code, "co_filename");
+    int32_t line = frame == NULL ? 0 : PyFrame_GetLineNumber(frame);
+    uint64_t at = ((uint64_t)(uintptr_t)file >> 4) * 31 + (uint64_t)line * 2654435761u;
+    const char *text;
+    struct site *made;
+
+    Py_XDECREF(code);
+    if (file == NULL) {
+        PyErr_Clear();
+        return NULL;
+    }
+    for (; sites[at % SITES] != NULL; at++)
+        if (sites[at % SITES]->file == file && sites[at % SITES]->site.line == line) {
+            Py_DECREF(file);
+            return &sites[at % SITES]->site;
+        }
+    text = site_count < SITES / 2 ? PyUnicode_AsUTF8AndSize(file, NULL) : NULL;
+    made = text == NULL ? NULL : malloc(sizeof(*made));
+    if (made == NULL) {
+        PyErr_Clear();
+        Py_DECREF(file);
+        return NULL;
+    }
+    made->site = (struct pto_site){ strdup(text), line };
+    made->file = file; /* kept, so that nothing else has its address */
+    sites[at % SITES] = made;
+    site_count++;
+    return &made->site;
+}
+
+/* ---- staging ---- */
+
+/* Copies the elements of a tensor between its own memory and the stage. */
+static void copy_back(const struct pto_tensor *t, const struct ext_stage *stage)
+{
+    uint64_t size = pto_dtype_size(t->dtype);
+    uint64_t shift = (uint64_t)(uintptr_t)stage->memory - stage->addr;
+    uint32_t last = t->ndims - 1;
+    uint64_t row = t->strides[last] == 1 ? t->shapes[last] : 1; /* elements in one piece */
+    uint32_t inner = t->strides[last] == 1 ? last : t->ndims;   /* dimensions that are counted */
+    uint32_t index[PTO_MAX_DIMS] = { 0 };
+    char *to = pto_tensor_data(t);
+
+    if (pto_tensor_numel(t) == 0)
+        return;
+    if (t->is_contiguous) {
+        memcpy(to, to + shift, pto_tensor_bytes(t));
+        return;
+    }
+    for (;;) {
+        uint64_t at = 0;
+        uint32_t d = inner;
+
+        for (uint32_t i = 0; i < inner; i++)
+            at += (uint64_t)index[i] * t->strides[i];
+        memcpy(to + at * size, to + at * size + shift, row * size);
+        while (d-- > 0 && ++index[d] == t->shapes[d])
+            index[d] = 0;
+        if (d == UINT32_MAX)
+            return;
+    }
+}
+
+void ext_stage_end(struct ext_worker_run *run, bool succeeded)
+{
+    struct ext_written *written = run->written;
+    struct ext_stage *stage = run->stages;
+
+    run->written = NULL;
+    run->stages = NULL;
+    while (written != NULL) {
+        struct ext_written *next = written->next;
+
+        if (succeeded)
+            copy_back(&written->tensor, written->stage);
+        ext_hold_release(&written->hold);
+        free(written);
+        written = next;
+    }
+    while (stage != NULL) {
+        struct ext_stage *next = stage->next;
+
+        if (run->worker->worker != NULL)
+            (void)pto_worker_free(run->worker->worker, stage->memory, NULL);
+        free(stage);
+        stage = next;
+    }
+}
+
+static struct ext_stage *find_stage(struct ext_level *level, const struct pto_tensor *t,
+                                    Py_ssize_t at)
+{
+    struct ext_worker *worker = level->worker;
+    struct ext_stage *stage;
+    void *memory = NULL;
+    int status;
+
+    for (stage = level->run->stages; stage != NULL; stage = stage->next) {
+        if (t->addr >= stage->addr && t->addr + t->size <= stage->addr + stage->bytes)
+            return stage;
+        if (t->addr < stage->addr + stage->bytes && stage->addr < t->addr + t->size) {
+            (void)ext_raise_text(level->state, PTO_EINVAL,
+                                 "argument %zd overlaps with memory that an earlier task of this "
+                                 "run got a part of; pass the whole to the first one, or allocate "
+                                 "it with Worker.empty",
+                                 at);
+            return NULL;
+        }
+    }
+    stage = malloc(sizeof(*stage));
+    status = stage == NULL ? PTO_ENOMEM : pto_worker_alloc(worker->worker, t->size, &memory);
+    if (status < 0) {
+        free(stage);
+        (void)ext_raise_text(level->state, status,
+                             "there is no memory to stage the %llu bytes of argument %zd",
+                             (unsigned long long)t->size, at);
+        return NULL;
+    }
+    memcpy(memory, (const void *)(uintptr_t)t->addr, t->size);
+    *stage = (struct ext_stage){ t->addr, t->size, memory, level->run->stages };
+    level->run->stages = stage;
+    return stage;
+}
+
+/* Replaces the memory of a tensor by its stage. What is written keeps its owner. */
+static int stage_tensor(struct ext_level *level, struct pto_tensor *t, struct ext_hold *hold,
+                        bool is_written, Py_ssize_t at)
+{
+    struct ext_stage *stage = find_stage(level, t, at);
+    struct ext_written *written;
+
+    if (stage == NULL)
+        return -1;
+    if (is_written) {
+        written = aligned_alloc(64, (sizeof(*written) + 63) / 64 * 64);
+        if (written == NULL) {
+            PyErr_NoMemory();
+            return -1;
+        }
+        written->tensor = *t;
+        written->stage = stage;
+        written->hold = *hold;
+        written->next = level->run->written;
+        level->run->written = written;
+        hold->kind = EXT_HOLD_NOTHING; /* moved */
+    }
+    t->addr = t->addr - stage->addr + (uint64_t)(uintptr_t)stage->memory;
+    return 0;
+}
+
+/* ---- arguments ---- */
+
+/* The arguments of one task on their way. */
+struct load {
+    struct ext_args taken;
+    struct pto_args args;
+    uint32_t count; /* tensors of `taken`, in order, and new ones */
+    uint8_t tag[PTO_TASK_TENSORS_MAX];
+    struct pto_tensor_info fresh[PTO_TASK_TENSORS_MAX]; /* of those that are new */
+    struct pto_task_id *deps;                           /* or NULL */
+};
+
+static void release_load(struct load *load)
+{
+    ext_args_release(&load->taken);
+    free(load->deps);
+}
+
+static enum pto_tag tag_of(enum pto_direction direction)
+{
+    return direction == PTO_DIR_IN    ? PTO_TAG_INPUT
+           : direction == PTO_DIR_OUT ? PTO_TAG_OUTPUT_EXISTING
+                                      : PTO_TAG_INOUT; /* what is not known is both */
+}
+
+static int take_argument(struct ext_level *level, struct load *load, PyObject *object,
+                         enum pto_direction direction, Py_ssize_t at)
+{
+    struct ext_state *state = level->state;
+    uint32_t before = load->taken.tensor_count;
+
+    if (load->count == PTO_TASK_TENSORS_MAX) {
+        (void)ext_raise_text(state, PTO_EINVAL, "a task has at most %d tensors",
+                             PTO_TASK_TENSORS_MAX);
+        return -1;
+    }
+    if (Py_IS_TYPE(object, state->fresh_type)) {
+        memcpy(&load->fresh[load->count], ((struct fresh *)object)->info, sizeof(load->fresh[0]));
+        load->tag[load->count++] = PTO_TAG_OUTPUT;
+        return 0;
+    }
+    if (ext_args_take(state, &load->taken, &object, 1, &direction, 1) < 0)
+        return -1;
+    if (load->taken.tensor_count != before) {
+        struct pto_tensor *t = &load->taken.tensor[before];
+        struct ext_hold *hold = &load->taken.hold[before];
+        enum pto_tag tag = tag_of(hold->direction);
+
+        if (t->addr - level->worker->addr >= level->worker->bytes && t->size != 0 &&
+            stage_tensor(level, t, hold, tag != PTO_TAG_INPUT, at) < 0)
+            return -1;
+        load->tag[load->count++] = (uint8_t)tag;
+    }
+    return 0;
+}
+
+static int take_deps(struct ext_level *level, struct load *load, PyObject *deps)
+{
+    PyObject *list;
+    Py_ssize_t count;
+
+    if (deps == NULL || deps == Py_None)
+        return 0;
+    list = Py_IS_TYPE(deps, level->state->task_type) ? Py_BuildValue("[O]", deps)
+                                                     : PySequence_List(deps);
+    count = list == NULL ? -1 : PyList_Size(list);
+    if (count > 0)
+        load->deps = calloc((size_t)count, sizeof(*load->deps));
+    for (Py_ssize_t i = 0; i < count && load->deps != NULL; i++) {
+        PyObject *item = PyList_GetItem(list, i);
+
+        if (!Py_IS_TYPE(item, level->state->task_type)) {
+            (void)ext_raise_text(level->state, PTO_EINVAL, "deps are what submit has returned");
+            count = -1;
+        } else {
+            load->deps[i] = ((struct task *)item)->id;
+        }
+    }
+    Py_XDECREF(list);
+    if (count > 0)
+        pto_set_deps(&load->args, load->deps, NULL, (uint32_t)count);
+    return count < 0 ? -1 : 0;
+}
+
+/* Fills load->args; to be released in any case. */
+static int fill_load(struct ext_level *level, struct load *load,
+                     const struct ext_registered *target, PyObject *const *objects,
+                     Py_ssize_t count, PyObject *deps)
+{
+    uint32_t position = 0, tensor = 0;
+
+    ext_args_init(&load->taken);
+    load->count = 0;
+    load->deps = NULL;
+    load->taken.scalar = load->taken.scalars;
+    pto_args_init(&load->args);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        uint32_t before = load->count;
+        enum pto_direction direction = PTO_DIR_SCALAR; /* not known */
+
+        while (position < target->signature_count && target->signature[position] == PTO_DIR_SCALAR)
+            position++;
+        if (position < target->signature_count)
+            direction = target->signature[position];
+        if (take_argument(level, load, objects[i], direction, i) < 0)
+            return -1;
+        position += load->count - before;
+    }
+    for (uint32_t i = 0; i < load->count; i++)
+        pto_args_add(&load->args,
+                     load->tag[i] == PTO_TAG_OUTPUT ? (const void *)&load->fresh[i]
+                                                    : (const void *)&load->taken.tensor[tensor++],
+                     (enum pto_tag)load->tag[i]);
+    for (uint32_t i = 0; i < load->taken.scalar_count; i++)
+        pto_add_scalar(&load->args, load->taken.scalar[i]);
+    return take_deps(level, load, deps);
+}
+
+/* ---- submitting ---- */
+
+static struct pto_level *open_level(struct ext_level *level)
+{
+    if (level->level == NULL)
+        (void)ext_raise_text(level->state, PTO_EINVAL, "the orchestration has returned");
+    return level->level;
+}
+
+/* Raises what is wrong with the run so far. */
+static PyObject *refuse(struct ext_level *level)
+{
+    struct pto_error error;
+    int status;
+    PyObject *exception;
+
+    pto_error_init(&error);
+    status = pto_level_error(level->level, &error);
+    exception =
+        ext_exception(level->state, status < 0 ? status : PTO_EINVAL, status < 0 ? &error : NULL);
+    if (exception == NULL)
+        return NULL;
+    PyErr_SetObject((PyObject *)Py_TYPE(exception), exception);
+    Py_DECREF(exception);
+    return NULL;
+}
+
+static PyObject *make_outputs(struct ext_level *level, const struct pto_outputs *made)
+{
+    PyObject *outputs = PyTuple_New((Py_ssize_t)made->count);
+
+    for (uint32_t i = 0; outputs != NULL && i < made->count; i++) {
+        PyObject *tensor =
+            ext_tensor_new(level->state, &made->tensor[i], (PyObject *)level->worker, false);
+
+        if (tensor == NULL || PyTuple_SetItem(outputs, (Py_ssize_t)i, tensor) < 0)
+            Py_CLEAR(outputs);
+    }
+    return outputs;
+}
+
+static PyObject *make_task(struct ext_level *level, const struct pto_outputs *made)
+{
+    struct task *task;
+
+    if (!pto_task_id_is_valid(made->task))
+        return refuse(level);
+    task = PyObject_New(struct task, level->state->task_type);
+    if (task == NULL)
+        return NULL;
+    task->id = made->task;
+    task->outputs = NULL;
+    if (made->count != 0 && (task->outputs = make_outputs(level, made)) == NULL)
+        Py_CLEAR(task);
+    return (PyObject *)task;
+}
+
+static struct ext_registered *target_of(struct ext_level *level, PyObject *object)
+{
+    struct ext_registered *target = (struct ext_registered *)object;
+
+    if (object == NULL || !Py_IS_TYPE(object, level->state->registered_type)) {
+        (void)ext_raise_text(level->state, PTO_EINVAL,
+                             "the first argument is what Worker.register has returned");
+        return NULL;
+    }
+    if (target->worker != level->worker || target->number == 0) {
+        (void)ext_raise_text(level->state, PTO_EINVAL, "it is not registered with this worker");
+        return NULL;
+    }
+    return target;
+}
+
+/* The value of a keyword, or NULL; -1: there is another one. */
+static int find_keywords(struct ext_level *level, PyObject *names, PyObject *const *values,
+                         PyObject **children, PyObject **deps)
+{
+    Py_ssize_t count = names == NULL ? 0 : PyTuple_Size(names);
+
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *name = PyTuple_GetItem(names, i);
+
+        if (PyUnicode_CompareWithASCIIString(name, "children") == 0) {
+            *children = values[i];
+        } else if (PyUnicode_CompareWithASCIIString(name, "deps") == 0) {
+            *deps = values[i];
+        } else {
+            PyErr_Format(PyExc_TypeError, "submit has no keyword '%U': there are children and deps",
+                         name);
+            return -1;
+        }
+    }
+    (void)level;
+    return 0;
+}
+
+static PyObject *level_submit(PyObject *self, PyObject *const *objects, Py_ssize_t count,
+                              PyObject *names)
+{
+    struct ext_level *level = level_of(self);
+    struct pto_level *handle = open_level(level);
+    PyObject *children = NULL, *deps = NULL, *task = NULL;
+    const struct ext_registered *target;
+    const struct pto_site *site;
+    struct pto_outputs made;
+    struct load load;
+    uint64_t bits;
+
+    if (handle == NULL || (target = target_of(level, count > 0 ? objects[0] : NULL)) == NULL ||
+        find_keywords(level, names, objects + count, &children, &deps) < 0 ||
+        !ext_worker_children(level->state, children, &bits))
+        return NULL;
+    if (fill_load(level, &load, target, objects + 1, count - 1, deps) == 0) {
+        site = ext_site_here();
+        Py_BEGIN_ALLOW_THREADS made =
+            pto_level_submit_at(handle, target->number, bits, &load.args, site);
+        Py_END_ALLOW_THREADS task = make_task(level, &made);
+    }
+    release_load(&load);
+    return task;
+}
+
+/* Submits a group: a sequence of sequences of arguments. */
+static PyObject *submit_group(struct ext_level *level, const struct ext_registered *target,
+                              PyObject *members, PyObject *children)
+{
+    Py_ssize_t count = PySequence_Size(members), filled = 0;
+    struct load *load = count < 1 || count > PTO_CHILDREN_MAX
+                            ? NULL
+                            : aligned_alloc(64, (size_t)count * ((sizeof(*load) + 63) / 64 * 64));
+    struct pto_args *args = load == NULL ? NULL : calloc((size_t)count, sizeof(*args));
+    struct pto_outputs outputs[PTO_CHILDREN_MAX];
+    uint32_t number[PTO_CHILDREN_MAX];
+    const struct pto_site *site = ext_site_here();
+    PyObject *tasks = NULL;
+    int status = args == NULL ? -1 : 0;
+
+    if (status < 0)
+        (void)ext_raise_text(level->state, PTO_EINVAL, "a group has 1 to %d members",
+                             PTO_CHILDREN_MAX);
+    for (Py_ssize_t i = 0; status == 0 && children != Py_None && i < count; i++) {
+        PyObject *item = PySequence_GetItem(children, i);
+        long child = item == NULL ? -1 : PyLong_AsLong(item);
+
+        Py_XDECREF(item);
+        if (PyErr_Occurred() || child < 0 || child >= PTO_CHILDREN_MAX) {
+            PyErr_Clear();
+            (void)ext_raise_text(level->state, PTO_EINVAL,
+                                 "children of a group are as many numbers as it has members");
+            status = -1;
+        }
+        number[i] = (uint32_t)child;
+    }
+    for (; status == 0 && filled < count; filled++) {
+        PyObject *item = PySequence_GetItem(members, filled);
+        PyObject *list = item == NULL ? NULL : PySequence_Tuple(item);
+        Py_ssize_t size = list == NULL ? -1 : PyTuple_Size(list);
+        PyObject **objects = size < 0 ? NULL : calloc((size_t)size + 1, sizeof(PyObject *));
+
+        for (Py_ssize_t i = 0; objects != NULL && i < size; i++)
+            objects[i] = PyTuple_GetItem(list, i);
+        status =
+            objects == NULL ? -1 : fill_load(level, &load[filled], target, objects, size, NULL);
+        free(objects);
+        Py_XDECREF(list); /* the members have what is in it */
+        Py_XDECREF(item);
+        if (status == 0)
+            args[filled] = load[filled].args;
+        else if (objects != NULL)
+            release_load(&load[filled]);
+        if (status < 0)
+            break;
+    }
+    if (status == 0) {
+        Py_BEGIN_ALLOW_THREADS status = pto_level_submit_group_at(
+            level->level, target->number, children == Py_None ? NULL : number, args,
+            (uint32_t)count, outputs, site);
+        Py_END_ALLOW_THREADS tasks = status < 0 ? refuse(level) : PyTuple_New(count);
+        for (Py_ssize_t i = 0; tasks != NULL && i < count; i++) {
+            PyObject *task = make_task(level, &outputs[i]);
+
+            if (task == NULL || PyTuple_SetItem(tasks, i, task) < 0)
+                Py_CLEAR(tasks);
+        }
+    }
+    while (filled > 0)
+        release_load(&load[--filled]);
+    free(args);
+    free(load);
+    return tasks;
+}
+
+static PyObject *level_group(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "target", "members", "children", NULL };
+    struct ext_level *level = level_of(self);
+    PyObject *object, *members, *children = Py_None;
+    const struct ext_registered *target;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO|$O:group", names, &object, &members,
+                                     &children) ||
+        open_level(level) == NULL || (target = target_of(level, object)) == NULL)
+        return NULL;
+    if (children != Py_None && PySequence_Size(children) != PySequence_Size(members)) {
+        PyErr_Clear();
+        return ext_raise_text(level->state, PTO_EINVAL,
+                              "children of a group are as many numbers as it has members");
+    }
+    return submit_group(level, target, members, children);
+}
+
+static PyObject *level_alloc(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "shape", "dtype", NULL };
+    struct ext_level *level = level_of(self);
+    PyObject *shape, *dtype;
+    uint32_t shapes[PTO_MAX_DIMS];
+    struct pto_tensor_info info;
+    struct pto_outputs made;
+    struct pto_args list;
+    int code, ndims;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:alloc", names, &shape, &dtype) ||
+        open_level(level) == NULL || (code = ext_dtype_code(level->state, dtype)) < 0 ||
+        (ndims = ext_shape(level->state, shape, shapes)) < 0)
+        return NULL;
+    info = (pto_tensor_info_make)(shapes, (uint32_t)ndims, (enum pto_dtype)code);
+    pto_args_init(&list);
+    pto_add_output(&list, &info);
+    Py_BEGIN_ALLOW_THREADS made = pto_level_alloc(level->level, &list);
+    Py_END_ALLOW_THREADS if (made.count != 1) return refuse(level);
+    return ext_tensor_new(level->state, made.tensor, (PyObject *)level->worker, false);
+}
+
+static PyObject *level_copy(PyObject *self, PyObject *args)
+{
+    struct ext_level *level = level_of(self);
+    PyObject *objects[2];
+    static const enum pto_direction directions[] = { PTO_DIR_OUT, PTO_DIR_IN };
+    struct pto_outputs made = { .count = 0 };
+    const struct pto_site *site;
+    struct load load;
+    PyObject *task = NULL;
+
+    if (!PyArg_ParseTuple(args, "OO:copy", &objects[0], &objects[1]) || open_level(level) == NULL)
+        return NULL;
+    ext_args_init(&load.taken);
+    load.count = 0;
+    load.deps = NULL;
+    load.taken.scalar = load.taken.scalars;
+    if (take_argument(level, &load, objects[0], directions[0], 0) == 0 &&
+        take_argument(level, &load, objects[1], directions[1], 1) == 0) {
+        if (load.taken.tensor_count != 2) {
+            (void)ext_raise_text(level->state, PTO_EINVAL, "a copy is from a tensor to a tensor");
+        } else {
+            site = ext_site_here();
+            Py_BEGIN_ALLOW_THREADS made.task =
+                pto_level_copy_at(level->level, &load.taken.tensor[0], &load.taken.tensor[1], site);
+            Py_END_ALLOW_THREADS task = make_task(level, &made);
+        }
+    }
+    release_load(&load);
+    return task;
+}
+
+/* ---- the rest of a level ---- */
+
+static PyObject *finish(struct ext_level *level, int status)
+{
+    return status < 0 ? refuse(level) : Py_NewRef(Py_None);
+}
+
+static PyObject *level_scope_begin(PyObject *self, PyObject *is_manual)
+{
+    struct ext_level *level = level_of(self);
+    int manual = PyObject_IsTrue(is_manual);
+
+    if (manual < 0 || open_level(level) == NULL)
+        return NULL;
+    return finish(level,
+                  pto_level_scope_begin(level->level, manual ? PTO_SCOPE_MANUAL : PTO_SCOPE_AUTO));
+}
+
+static PyObject *level_scope_end(PyObject *self, PyObject *ignored)
+{
+    struct ext_level *level = level_of(self);
+
+    (void)ignored;
+    return open_level(level) == NULL ? NULL : finish(level, pto_level_scope_end(level->level));
+}
+
+static PyObject *set_timeout(PyObject *self, PyObject *seconds,
+                             int (*set)(struct pto_level *level, uint64_t timeout_ns))
+{
+    struct ext_level *level = level_of(self);
+    uint64_t ns;
+
+    if (open_level(level) == NULL || !ext_timeout(level->state, seconds, &ns))
+        return NULL;
+    return finish(level, set(level->level, ns == UINT64_MAX ? 0 : ns));
+}
+
+static PyObject *level_set_timeout(PyObject *self, PyObject *seconds)
+{
+    return set_timeout(self, seconds, pto_level_set_timeout);
+}
+
+static PyObject *level_set_task_timeout(PyObject *self, PyObject *seconds)
+{
+    return set_timeout(self, seconds, pto_level_set_task_timeout);
+}
+
+static void level_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    Py_XDECREF((PyObject *)level_of(self)->run);
+    Py_XDECREF((PyObject *)level_of(self)->worker);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef level_methods[] = {
+    { "submit", EXT_WITH_KEYWORDS(level_submit), METH_FASTCALL | METH_KEYWORDS,
+      "submit($self, target, *args, children=None, deps=None)\n--\n\n"
+      "Submits a task: what was registered, with these arguments, on one of the children: a\n"
+      "number, several, or any that has it. Returns a pto.LevelTask, which has its outputs.\n\n"
+      "Tensors and scalars are as for Device.run, pto.New(shape, dtype) is an output that\n"
+      "the runtime allocates. Where no signature says what a tensor is, it is read and\n"
+      "written; pto.In and pto.Out say otherwise. `deps` are tasks to wait for as well.\n\n"
+      "Memory that is not the worker's is copied when a task of the run first has it, and\n"
+      "what tasks have written is copied back when the run has succeeded and its result is asked\n"
+      "for." },
+    { "group", EXT_WITH_KEYWORDS(level_group), METH_VARARGS | METH_KEYWORDS,
+      "group($self, target, members, *, children=None)\n--\n\nSubmits tasks that start together, "
+      "each on a child of its own, so that they may wait for\neach other. `members` has the "
+      "arguments of each, `children` their numbers." },
+    { "alloc", EXT_WITH_KEYWORDS(level_alloc), METH_VARARGS | METH_KEYWORDS,
+      "alloc($self, shape, dtype)\n--\n\nA tensor that lives until the scope has ended and its "
+      "users are done." },
+    { "copy", level_copy, METH_VARARGS,
+      "copy($self, to, source, /)\n--\n\nSubmits a copy, a task like any other." },
+    { "scope_begin", level_scope_begin, METH_O,
+      "scope_begin($self, manual, /)\n--\n\nBegins a scope; `scope` is the better way." },
+    { "scope_end", level_scope_end, METH_NOARGS,
+      "scope_end($self)\n--\n\nEnds the innermost "
+      "scope." },
+    { "set_timeout", level_set_timeout, METH_O,
+      "set_timeout($self, seconds, /)\n--\n\nThe time-out of the run; None: the worker's." },
+    { "set_task_timeout", level_set_task_timeout, METH_O,
+      "set_task_timeout($self, seconds, /)\n--\n\nThe time-out of each task from here on; None: "
+      "the worker's." },
+    { NULL, NULL, 0, NULL }
+};
+
+static PyType_Slot level_slots[] = {
+    { Py_tp_doc, "What an orchestration of level 3 submits to." },
+    { Py_tp_dealloc, level_free },
+    { Py_tp_methods, level_methods },
+    { 0, NULL },
+};
+
+static PyType_Spec level_spec = {
+    .name = "pto._Level",
+    .basicsize = sizeof(struct ext_level),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .slots = level_slots,
+};
+
+/* ---- tasks and new outputs ---- */
+
+static void task_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    Py_XDECREF(((struct task *)self)->outputs);
+    PyObject_Free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *get_outputs(PyObject *self, void *ignored)
+{
+    PyObject *outputs = ((struct task *)self)->outputs;
+
+    (void)ignored;
+    return outputs == NULL ? PyTuple_New(0) : Py_NewRef(outputs);
+}
+
+static PyObject *get_output(PyObject *self, void *ignored)
+{
+    PyObject *outputs = ((struct task *)self)->outputs;
+
+    (void)ignored;
+    if (outputs == NULL || PyTuple_Size(outputs) != 1) {
+        PyErr_SetString(PyExc_AttributeError, "the task has no single output; see outputs");
+        return NULL;
+    }
+    return Py_NewRef(PyTuple_GetItem(outputs, 0));
+}
+
+static Py_ssize_t task_length(PyObject *self)
+{
+    PyObject *outputs = ((struct task *)self)->outputs;
+
+    return outputs == NULL ? 0 : PyTuple_Size(outputs);
+}
+
+static PyObject *task_item(PyObject *self, Py_ssize_t at)
+{
+    PyObject *outputs = ((struct task *)self)->outputs;
+
+    if (at < 0 || at >= task_length(self)) {
+        PyErr_SetString(PyExc_IndexError, "the task has no such output");
+        return NULL;
+    }
+    return Py_NewRef(PyTuple_GetItem(outputs, at));
+}
+
+static PyObject *get_id(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(((struct task *)self)->id.raw);
+}
+
+static PyGetSetDef task_fields[] = {
+    { "outputs", get_outputs, NULL, "tensors, one for each pto.New of the submit", NULL },
+    { "output", get_output, NULL, "the only output", NULL },
+    { "id", get_id, NULL, "its number, as errors have it", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
+static PyType_Slot task_slots[] = {
+    { Py_tp_doc, "A task of level 3 that was submitted; task[0] is its first output." },
+    { Py_sq_length, task_length },
+    { Py_sq_item, task_item },
+    { Py_tp_dealloc, task_free },
+    { Py_tp_getset, task_fields },
+    { 0, NULL },
+};
+
+static PyType_Spec task_spec = {
+    .name = "pto.LevelTask",
+    .basicsize = sizeof(struct task),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = task_slots,
+};
+
+static PyObject *fresh_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = { "shape", "dtype", NULL };
+    struct ext_state *state = ext_state_of(type);
+    PyObject *shape, *dtype;
+    uint32_t shapes[PTO_MAX_DIMS];
+    struct pto_tensor_info info;
+    struct fresh *self;
+    int code, ndims;
+
+    if (state == NULL ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "OO:New", names, &shape, &dtype) ||
+        (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
+        return NULL;
+    info = (pto_tensor_info_make)(shapes, (uint32_t)ndims, (enum pto_dtype)code);
+    self = (struct fresh *)PyType_GenericAlloc(type, 0);
+    if (self != NULL)
+        memcpy(self->info, &info, sizeof(info));
+    return (PyObject *)self;
+}
+
+static void fresh_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+static PyType_Slot fresh_slots[] = {
+    { Py_tp_doc, "New(shape, dtype)\n--\n\nAn argument of a submit: an output that the runtime "
+                 "allocates. It is\nin `outputs` of the pto.LevelTask." },
+    { Py_tp_new, fresh_new },
+    { Py_tp_dealloc, fresh_free },
+    { 0, NULL },
+};
+
+static PyType_Spec fresh_spec = {
+    .name = "pto.New",
+    .basicsize = sizeof(struct fresh),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = fresh_slots,
+};
+
+int ext_level_init(PyObject *module, struct ext_state *state)
+{
+    return ext_add_type(module, &level_spec, &state->level_type) < 0 ||
+                   ext_add_type(module, &task_spec, &state->task_type) < 0 ||
+                   ext_add_type(module, &fresh_spec, &state->fresh_type) < 0
+               ? -1
+               : 0;
+}

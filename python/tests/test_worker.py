@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Workers of level 3: chips and SUB workers, the latter with functions in Python."""
+
+import asyncio
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+import torch
+
+import pto
+from sub_functions import nothing, total
+
+EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "examples")
+REDUCE = os.path.join(EXAMPLES, "reduce")
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with pto.Worker(level=3, chips=2, subs=1, chip_workers=1, memory_max=1 << 30) as worker:
+        yield worker
+
+
+@pytest.fixture(scope="module")
+def halves(worker):
+    """The callables of examples/reduce, and a reducing function in Python."""
+    add = pto.compile(f"{REDUCE}/add.c", [f"{REDUCE}/kernels/add.c"], signature=["in", "in", "out"])
+    subtract = pto.compile(f"{REDUCE}/subtract.c", [f"{REDUCE}/kernels/negate.c", f"{REDUCE}/kernels/add.c"],
+                           signature=["in", "in", "out"])
+    return worker.register(add), worker.register(subtract), worker.register(total)
+
+
+@pytest.mark.parametrize("places", [(0, 0), (0, 1), (None, None)])
+def test_two_callables_and_a_function_that_reduces_both_give_exactly_2a(worker, halves, places):
+    add, subtract, reduce = halves
+    a = worker.tensor(np.random.default_rng(1).integers(-10**5, 10**5, 1000, dtype=np.int32))
+    b = worker.tensor(np.random.default_rng(2).integers(-10**5, 10**5, 1000, dtype=np.int32))
+    f = worker.empty(1000, pto.int32)
+
+    def orchestrate(level, first, second):
+        p = level.submit(add, a, b, pto.New(1000, pto.int32), children=first)
+        q = level.submit(subtract, a, b, level.new(1000, pto.int32), children=second)
+        level.sub(reduce, pto.In(p.output), pto.In(q[0]), pto.Out(f))
+
+    for turn in range(10):  # alternating
+        report = worker.run(orchestrate, *(places if turn % 2 else places[::-1]))
+        assert report.done == report.tasks == 3
+        assert (f.numpy() == 2 * a.numpy()).all()
+        f.numpy()[:] = 0
+
+
+def test_ordinary_tensors_are_copied_in_and_out(worker, halves):
+    a, b = torch.arange(1000, dtype=torch.int32), np.ones(1000, dtype=np.int32)
+    wide = np.full((1000, 2), -7, dtype=np.int32)
+    report = worker.run(lambda level: level.submit(halves[2], pto.In(a), pto.In(b), pto.Out(wide[:, 0])))
+    assert (wide[:, 0] == a.numpy() + 1).all() and (wide[:, 1] == -7).all()
+    assert report.value is not None
+    with pytest.raises(pto.InvalidArgument, match="overlaps with memory"):
+        worker.run(lambda level: (level.submit(halves[2], pto.In(b[:10]), pto.In(b[:10]), pto.Out(wide[:10, 0])),
+                                  level.submit(halves[2], pto.In(b), pto.In(b), pto.Out(wide[:, 1]))))
+
+
+def test_functions_of_a_script_bring_what_they_use(worker):
+    factor, helper = 3, lambda x: x * factor
+    shift = {"by": 4}
+
+    def scale(x, count, bits):
+        view = memoryview(x)
+        for i in range(count):
+            view[i] = helper(view[i]) + shift["by"] + pto.bits_float(bits)
+
+    x = worker.tensor(np.ones(4, dtype=np.float32))
+    scaled = worker.register(scale)
+    assert worker.register(scale).number == scaled.number  # equal content is one callable
+    worker.run(lambda level: level.submit(scaled, x, 3, 0.5))
+    assert x.tolist() == [7.5, 7.5, 7.5, 1]
+
+
+def test_what_cannot_go_to_another_process_is_named(worker):
+    lock = threading.Lock()
+    with pytest.raises(TypeError, match="variable 'lock' of .*pass it as an argument"):
+        worker.register(lambda x: lock)
+
+
+def test_an_exception_in_a_function_is_the_error_of_its_task(worker):
+    def fails(x):
+        raise ValueError(f"no {x.shape[0]}")
+
+    failing, x = worker.register(fails), worker.empty(3, "int8")
+    with pytest.raises(pto.Error, match=r"ValueError: no 3 \(test_worker.py:\d+, in fails\)") as caught:
+        worker.run(lambda level: level.submit(failing, x))
+    error = caught.value
+    assert (error.name, error.child) == ("EKERNEL", 2)
+    assert error.site[0] == __file__ and error.path[0]["kind"] == "sub"
+    assert worker.run(lambda level: level.submit(worker.register(nothing), x)).done == 1
+
+
+def test_an_orchestration_that_raises_ends_the_run_with_that(worker, halves):
+    x = worker.empty(8, "int32")
+    error = KeyError("mine")
+
+    def orchestrate(level):
+        level.submit(halves[2], pto.In(x), pto.In(x), x)
+        raise error
+
+    for call in (worker.run, worker.submit):
+        with pytest.raises(KeyError) as caught:
+            call(orchestrate)
+        assert caught.value is error
+    with pytest.raises(pto.InvalidArgument, match="not registered for all"):
+        worker.run(lambda level: level.submit(halves[2], x, children=0))
+    kept = []
+    worker.run(kept.append)
+    with pytest.raises(pto.InvalidArgument, match="has returned"):
+        kept[0].submit(halves[2], x)
+
+
+def test_runs_overlap_and_can_be_awaited_polled_and_cancelled(worker, halves):
+    import select
+
+    x = worker.empty(4, "int32")
+    run = worker.submit(lambda level: level.submit(halves[2], pto.In(x), pto.In(x), x))
+    select.select([run.fileno()], [], [], 60)
+    assert run.wait(60) and run.done and run.result().done == 1
+
+    async def both():
+        runs = [worker.submit(lambda level: level.submit(halves[2], pto.In(x), pto.In(x), x)) for _ in range(3)]
+        return [report.done for report in await asyncio.gather(*runs)]
+
+    assert asyncio.run(both()) == [1, 1, 1]
+
+    def sleeps(x):
+        while memoryview(x)[0] == 0:
+            pass
+
+    gate, slow = worker.empty(1, "int32"), worker.register(sleeps)
+    held = worker.submit(lambda level: [level.submit(slow, gate), level.submit(slow, gate)])
+    with pytest.raises(pto.Timeout, match="goes on"):
+        held.result(0)
+    held.cancel()
+    gate.numpy()[0] = 1
+    with pytest.raises(pto.Canceled):
+        held.result(60)
+
+
+def test_scopes_groups_allocations_copies_and_dependencies(worker, halves):
+    add = halves[0]
+    a = worker.tensor(np.arange(16, dtype=np.int32))
+    on_chip = worker.empty_on(0, 16, "int32")
+    f, g = worker.empty(16, "int32"), worker.empty(16, "int32")
+
+    def orchestrate(level):
+        with level.scope():
+            p = level.alloc(16, "int32")
+            first = level.submit(add, a, a, p)
+            level.copy(on_chip, p)
+        with level.scope(manual=True):
+            level.submit(add, a, a, f, deps=[first], children=[0, 1])
+        pair = level.group(add, [(a, a, f), (a, a, g)], children=[1, 0])
+        assert len(pair) == 2
+
+    worker.run(orchestrate)
+    back = np.zeros(16, dtype=np.int32)
+    worker.copy(back, on_chip)
+    assert (back == f.numpy()).all() and (f.numpy() == g.numpy()).all() and back[5] == 10
+    with pytest.raises(pto.InvalidArgument, match="as many numbers"):
+        worker.run(lambda level: level.group(add, [(a, a, f)], children=[0, 1]))
+
+
+def test_memory_is_kept_as_long_as_something_refers_to_it():
+    with pto.Worker(level=3, chips=0, subs=1, memory_max=1 << 28) as worker:
+        x = worker.tensor(np.arange(5, dtype=np.int32))
+        array = x.numpy()
+        f = worker.register(nothing)
+        for _ in range(40):  # freed while tasks may still have it
+            worker.submit(lambda level: level.submit(f, worker.empty(1 << 20, "int8"))).wait()
+        y = worker.empty(4, "int8")
+        worker.free(y)
+        with pytest.raises(pto.Error, match="was freed before"):
+            worker.free(y)
+    assert array.tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(pto.InvalidArgument, match="closed"):
+        worker.empty(3, "int8")
+
+
+def test_a_child_that_dies_can_be_opened_anew(worker, halves):
+    x = worker.empty(4, "int32")
+    dies = worker.register(lambda x: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(pto.PeerGone):
+        worker.run(lambda level: level.submit(dies, x))
+    assert [child["alive"] for child in worker.children] == [True, True, False]
+    worker.reopen(2)
+    assert worker.children[2]["generation"] == 2
+    worker.run(lambda level: level.submit(halves[2], pto.In(x), pto.In(x), x))
+
+
+def test_timelines(worker, halves, tmp_path):
+    x = worker.empty(4, "int32")
+    with worker.trace(tmp_path / "t.json"):
+        worker.run(lambda level: level.submit(halves[2], pto.In(x), pto.In(x), x))
+    assert "total" in (tmp_path / "t.json").read_text()
+
+
+def test_keywords_and_levels():
+    with pytest.raises(TypeError, match="chip"):
+        pto.Worker(level=3, chip=2)
+    with pytest.raises(pto.InvalidArgument, match="level 2 and 3"):
+        pto.Worker(level=5)
+    with pytest.raises(pto.Unsupported, match="child 0"):
+        pto.Worker(level=3, platform="nonsense").init()
+
+
+def test_level_2_has_the_same_verbs(halves):
+    a, b, c = (np.ones(8, dtype=np.int32) for _ in range(3))
+    with pto.Worker(level=2, workers=1) as worker:
+        add = worker.register(pto.compile(f"{REDUCE}/add.c", [f"{REDUCE}/kernels/add.c"], signature=["in", "in", "out"]))
+        worker.run(add, a, b, c)
+        assert worker.submit(add, c, b, a).result().tasks == 1
+    assert (a == 3).all()
+
+
+# ---- ends ----
+
+def script(text, **keywords):
+    code = "import os, signal, sys, threading, time, pto\ndef nothing(*a): pass\ndef hang(x):\n    memoryview(x)[0] = 1\n" \
+           "    while True: time.sleep(1)\n" + textwrap.dedent(text)
+    return subprocess.Popen([sys.executable, "-W", "error::ResourceWarning", "-c", code], text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, **keywords)
+
+
+BEGIN = """
+w = pto.Worker(level=3, chips=1, subs=1, chip_workers=1, memory_max=1 << 28)
+w.init(); x = w.empty(4, "int32"); h = w.register(hang); n = w.register(nothing)
+print(*[c["pid"] for c in w.children], flush=True)
+def started():
+    while memoryview(x)[0] == 0: time.sleep(0.001)
+"""
+
+ENDS = {
+    "not closed": ("w.run(lambda l: l.submit(n, x))", 0),
+    "exit in the middle of a run": ("r = w.submit(lambda l: l.submit(h, x)); started(); sys.exit(3)", 3),
+    "a thread waits": ("threading.Thread(target=lambda: w.run(lambda l: l.submit(h, x)), daemon=True).start(); started()", 0),
+    "kill -9": ("r = w.submit(lambda l: l.submit(h, x)); started(); os.kill(os.getpid(), 9)", -9),
+    "a fork": ("""
+pid = os.fork()
+if pid == 0:
+    try: w.run(lambda l: l.submit(n, x))
+    except pto.Error as e: os._exit(7 if e.name == "EFORKED" else 8)
+assert os.waitpid(pid, 0)[1] == 7 << 8
+pid = os.fork()
+if pid == 0: sys.exit(0)
+os.waitpid(pid, 0)
+w.run(lambda l: l.submit(n, x)); w.close()""", 0),
+    "Ctrl-C": ("""
+def stop():
+    started(); os.kill(os.getpid(), signal.SIGINT); time.sleep(0.05); memoryview(x)[1] = 1
+def gate(x):
+    memoryview(x)[0] = 1
+    while memoryview(x)[1] == 0: time.sleep(0.001)
+g = w.register(gate)
+threading.Thread(target=stop).start()
+try: w.run(lambda l: [l.submit(g, x), l.submit(n, x)])
+except KeyboardInterrupt: print("interrupted")
+w.run(lambda l: l.submit(n, x)); w.close()""", 0),
+}
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_nothing_is_left_and_nothing_hangs(how):
+    text, code = ENDS[how]
+    process = script(BEGIN + text)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == code, err
+    pids = [int(pid) for pid in out.split("\n")[0].split()]
+    assert len(pids) == 2
+    end = time.monotonic() + 60
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < end, f"children {pids} are still there"
+        time.sleep(0.01)
+    if how == "Ctrl-C":
+        assert "interrupted" in out
+
+
+def test_many_workers_leave_nothing():
+    count = int(os.environ.get("PTO_WORKERS", 12))
+
+    def look():
+        gc.collect()
+        with open("/proc/self/statm") as file:
+            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), int(file.read().split()[1])
+
+    def once():
+        with pto.Worker(level=3, chips=0, subs=1, memory_max=1 << 28) as worker:
+            f = worker.register(nothing)
+            x = worker.empty(1000, "float32")
+            worker.run(lambda level: level.submit(f, x, 3))
+            with pytest.raises(ZeroDivisionError):
+                worker.run(lambda level: 1 / 0)
+
+    for _ in range(3):
+        once()
+    before = look()
+    for _ in range(count):
+        once()
+    after = look()
+    assert after[:2] == before[:2]
+    assert after[2] - before[2] < 500, "pages"
+
+
+def test_collections_at_every_allocation(worker, halves):
+    x = worker.empty(64, "int32")
+    gc.set_threshold(1)
+    try:
+        for _ in range(20):
+            worker.run(lambda level: level.submit(halves[2], pto.In(x), pto.In(np.ones(64, np.int32)), x))
+    finally:
+        gc.set_threshold(700, 10, 10)
+    assert x.tolist() == [20] * 64
