@@ -55,6 +55,17 @@ class Level(_pto._Level):
                     self.scope_end()
 
 
+def _program(python):
+    """What a SUB worker is: an interpreter with the flags and the paths of this one."""
+    path = python or sys.executable
+    if not path:
+        raise _pto._exception(-201, "this interpreter does not know its own program: give `python`")
+    paths = [entry or os.getcwd() for entry in sys.path]
+    start = f"import sys; sys.path[:] = {paths!r}; from pto._child import main; main()"
+    flags = subprocess._args_from_interpreter_flags()
+    return [os.fsencode(part) for part in (path, *flags, "-c", start)]
+
+
 class Worker:
     """A worker: Worker(level=2, ...) is a device with the verbs of level 3, Worker(level=3, ...) owns
     chips and SUB workers, each of them a process, and runs graphs of whole callables on them.
@@ -83,11 +94,9 @@ class Worker:
     """
 
     def __new__(cls, level=3, **keywords):
-        if cls is Worker:
-            if level not in (2, 3):
-                raise _pto._exception(-201, f"there are workers of level 2 and 3, not {level!r}")
-            cls = _Chip if level == 2 else _Tree
-        return super().__new__(cls)
+        if level not in (2, 3):
+            raise _pto._exception(-201, f"there are workers of level 2 and 3, not {level!r}")
+        return super().__new__(_Chip if cls is Worker and level == 2 else cls)
 
     def __enter__(self):
         self.init()
@@ -95,60 +104,6 @@ class Worker:
 
     def __exit__(self, *raised):
         self.close()
-
-
-class _Chip(Worker):
-    """A worker of level 2: a pto.Device."""
-
-    level = 2
-
-    def __init__(self, level=2, **keywords):
-        self._keywords = keywords
-        self.device = None
-
-    def init(self):
-        """Opens the device; the first use does it, too."""
-        if self.device is None:
-            self.device = _pto.Device(**self._keywords)
-
-    def close(self):
-        if self.device is not None:
-            self.device.close()
-
-    def register(self, target):
-        """A callable: a pto.Callable, the path of one, or its bytes."""
-        self.init()
-        return target if isinstance(target, _pto.Callable) else _pto.load(target)
-
-    def unregister(self, target):
-        """Nothing is left to do: a callable goes with its last user."""
-
-    def run(self, target, *args, **options):
-        self.init()
-        return self.device.run(target, *args, **options)
-
-    def submit(self, target, *args, **options):
-        self.init()
-        return self.device.submit(target, *args, **options)
-
-    def empty(self, shape, dtype):
-        self.init()
-        return self.device.empty(shape, dtype)
-
-
-def _program(python):
-    """What a SUB worker is: an interpreter with the flags and the paths of this one."""
-    path = python or sys.executable
-    if not path:
-        raise _pto._exception(-201, "this interpreter does not know its own program: give `python`")
-    paths = [entry or os.getcwd() for entry in sys.path]
-    start = f"import sys; sys.path[:] = {paths!r}; from pto._child import main; main()"
-    flags = subprocess._args_from_interpreter_flags()
-    return [os.fsencode(part) for part in (path, *flags, "-c", start)]
-
-
-class _Tree(Worker):
-    """A worker of level 3."""
 
     level = 3
 
@@ -337,6 +292,54 @@ class _Tree(Worker):
         self._opened().trace_begin(1 if chips else 0)
         yield
         self._tree.trace_write(path)
+
+
+class _Chip(Worker):
+    """A worker of level 2: a pto.Device."""
+
+    level = 2
+
+    def __init__(self, level=2, **keywords):
+        self._keywords = keywords
+        self.device = None
+
+    def init(self):
+        """Opens the device; the first use does it, too."""
+        if self.device is None:
+            self.device = _pto.Device(**self._keywords)
+
+    def close(self):
+        if self.device is not None:
+            self.device.close()
+
+    def register(self, target):
+        """A callable: a pto.Callable, the path of one, or its bytes."""
+        self.init()
+        return target if isinstance(target, _pto.Callable) else _pto.load(target)
+
+    def unregister(self, target):
+        """Nothing is left to do: a callable goes with its last user."""
+
+    def run(self, target, *args, **options):
+        self.init()
+        return self.device.run(target, *args, **options)
+
+    def submit(self, target, *args, **options):
+        self.init()
+        return self.device.submit(target, *args, **options)
+
+    def empty(self, shape, dtype):
+        self.init()
+        return self.device.empty(shape, dtype)
+
+    def _opened(self):
+        raise _pto._exception(-206, "a worker of level 2 is one device; this is for those of level 3")
+
+    def __repr__(self):
+        return "<pto.Worker: level 2>"
+
+    def __del__(self):
+        """The device closes itself."""
 
 
 def _bytes_of(target):
