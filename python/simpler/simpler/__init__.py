@@ -10,20 +10,23 @@ from ._guard import check_alone, refuse
 check_alone()
 
 _MODULES = (
+    "_log",
     "buffer",
     "callable_identity",
-    "env_manager",
     "orchestrator",
     "task_interface",
     "worker",
     "worker_chip_message_queue",
     "worker_chip_orch_comm",
-    "worker_level",
 )
 
 
 def __getattr__(name: str):
-    if name in _MODULES or name == "_log":
+    if name == "Worker":
+        from .worker import Worker
+
+        return Worker
+    if name in _MODULES:
         import importlib
 
         return importlib.import_module(f"simpler.{name}")

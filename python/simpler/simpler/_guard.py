@@ -12,6 +12,7 @@ _HERE = Path(__file__).resolve().parent.parent
 _ASKED = "PTO_SIMPLER_SHADOWS"
 
 _HOSTS = "there are no workers on other hosts"
+_TALK = "the package pto has no domains, regions and queues of workers yet"
 _MAILBOX = "processes do not talk through mailboxes of simpler's layout"
 _ADDRESSES = "runs have no buffers at addresses of their own"
 
@@ -30,10 +31,18 @@ ABSENT = {
     "ChipWorker.runtime_buffer_addrs": _ADDRESSES,
     "ChipWorker.arena_bank_gm_heap_base": "memory is not divided into banks",
     "ChipWorker.retained_temp_addr": _ADDRESSES,
+    "Orchestrator.allocate_domain": _TALK,
+    "Orchestrator.release_domain": _TALK,
+    "Orchestrator.create_worker_chip_region": _TALK,
+    "Orchestrator.create_worker_chip_queue": _TALK,
+    "Worker.live_domains": _TALK,
     "Orchestrator.allocate_global_domain": _HOSTS,
     "Orchestrator.get_global_domain": _HOSTS,
     "Orchestrator.copy_to_global_domain": _HOSTS,
     "Orchestrator.copy_from_global_domain": _HOSTS,
+    "Worker(level=3, runtime='host_build_graph')": "chips of a worker run callables in the mode that they name, and simpler's name none",
+    "CallConfig.runtime_env at level 3": "chips of a worker do not simulate rings",
+    "diagnostics at level 3": "the timeline of a worker is pto's own (pto.Worker.trace)",
     "assert_native_overlap": "simulated chips prepare one run at a time",
     "simpler.remote_l3_protocol": _HOSTS,
     "simpler.remote_l3_session": _HOSTS,

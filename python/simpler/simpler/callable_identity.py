@@ -42,11 +42,14 @@ def chip_descriptor(target, platform: str, runtime: str) -> bytes:
 
 
 def python_descriptor(function) -> bytes:
-    """The same for a function of Python, by its name and its code."""
+    """The same for a function of Python: its name, its code, and what it has from where it was made."""
     code = getattr(function, "__code__", None)
-    name = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', repr(function))}"
-    text = name.encode() + (code.co_code + repr(code.co_consts).encode() if code else b"")
-    return _number(_SCHEMA) + _number(_KINDS["PYTHON_SERIALIZED"]) + _bytes(hashlib.sha256(text).digest())
+    parts = [getattr(function, "__module__", ""), getattr(function, "__qualname__", repr(function))]
+    if code is not None:
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        parts += [code.co_code, code.co_consts, function.__defaults__, function.__kwdefaults__, cells]
+    digest = hashlib.sha256(repr(parts).encode()).digest()
+    return _number(_SCHEMA) + _number(_KINDS["PYTHON_SERIALIZED"]) + _bytes(digest)
 
 
 def compute_callable_hashid(descriptor: bytes) -> str:

@@ -43,7 +43,6 @@ __all__ = [
     "ChipTensor",
     "ChipWorker",
     "CommBufferSpec",
-    "CommDomainHandle",
     "CoreCallable",
     "DataType",
     "RuntimeEnv",
@@ -91,47 +90,6 @@ class ChipDomainContext:
     local_window_base: int
     actual_window_size: int
     buffers: dict[str, Buffer]
-
-
-class CommDomainHandle:
-    """Windows of several chips. They are given back when the run has ended in which they were released."""
-
-    def __init__(self, name: str, workers: tuple[int, ...], contexts: dict[int, ChipDomainContext], release):
-        self.name = name
-        self.workers = tuple(workers)
-        self.contexts = dict(contexts)
-        self._release = release
-        self._released = False
-        self._freed = False
-
-    def __getitem__(self, worker: int) -> ChipDomainContext:
-        if self._released:
-            raise RuntimeError(f"domain {self.name!r} is already released")
-        return self.contexts[worker]
-
-    @property
-    def released(self) -> bool:
-        return self._released
-
-    @property
-    def freed(self) -> bool:
-        """Whether its memory is gone."""
-        return self._freed
-
-    def release(self) -> None:
-        if not self._released:
-            self._released = True
-            self._release(self)
-
-    def __enter__(self) -> CommDomainHandle:
-        return self
-
-    def __exit__(self, *exception) -> None:
-        self.release()
-
-    def __repr__(self) -> str:
-        state = "freed" if self._freed else "released" if self._released else "live"
-        return f"CommDomainHandle(name={self.name!r}, workers={self.workers}, {state})"
 
 
 def __getattr__(name: str):

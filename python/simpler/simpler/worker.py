@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""simpler's Worker: a chip (level 2)."""
+"""simpler's Worker: a chip (level 2), or several chips and SUB workers (level 3)."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ from .callable_identity import CallableHandle, chip_descriptor, compute_callable
 # Keywords of Worker by level; what the others mean is not needed here.
 _KEYWORDS = {
     2: {"platform", "runtime", "device_id", "enable_sdma"},
+    3: {
+        "platform", "runtime", "device_ids", "num_sub_workers", "enable_sdma", "heap_ring_size",
+        "startup_timeout_s", "py_control_timeout_s",
+    },
 }  # fmt: skip
 
 
@@ -116,7 +120,7 @@ class Worker:
 
     def __init__(self, level: int, **config):
         if level not in _KEYWORDS:
-            raise NotImplementedError(f"Worker(level={level}) is not supported by pto-simpler: there is level 2")
+            raise NotImplementedError(f"Worker(level={level}) is not supported by pto-simpler: there are levels 2 and 3")
         unknown = sorted(set(config) - _KEYWORDS[level])
         if unknown:
             raise TypeError(
@@ -462,12 +466,6 @@ class Worker:
             buffer.memory = tensor
             self._wrapped[base] = buffer
         return buffer.tensor(tuple(shapes), int(dtype), strides, offset)
-
-    @property
-    def live_domains(self) -> dict:
-        """Domains of communication that were not released, by name."""
-        return {} if self._node is None else self._node.live_domains
-
 
     def __getattr__(self, name: str):
         full = f"Worker.{name}"

@@ -261,3 +261,50 @@ def test_runs_in_steps_own_the_chip(worker, add):
         chip._launch_native_run(run)
     with pytest.raises(NotImplementedError, match="retained_temp_addr is not supported"):
         chip.retained_temp_addr(0)
+
+
+def total(args):
+    """A function for SUB workers: adds two tensors into a third."""
+    x, y, out = (torch.frombuffer(arg.buffer, dtype=torch.float32) for arg in args)
+    out[:] = x + y + args.scalar(0)
+
+
+def test_two_chips_and_a_sub_worker_run_a_graph(add):
+    worker = simpler.worker.Worker(level=3, platform="a2a3sim", runtime="tensormap_and_ringbuffer", device_ids=[0, 1],
+                                   num_sub_workers=1)
+    handle, sub = worker.register(add), worker.register(total)
+    worker.init()
+    try:
+        buffers = [worker.create_buffer(32) for _ in range(4)]
+        views = [torch.frombuffer(buffer.shm.buf, dtype=torch.float32) for buffer in buffers]
+        for i, view in enumerate(views):
+            view[:] = i + 1
+        x, y, z, out = (buffer.tensor((8,), ti.DataType.FLOAT32) for buffer in buffers)
+        resident = worker.alloc_child_tensor(1, (8,), ti.DataType.FLOAT32)
+        worker.copy_to(resident, buffers[0])
+
+        def orchestrate(orch, args, config):
+            orch.submit_next_level(handle, arguments(x, y, 10), config, worker=0)  # y = 2 + 10 * 1
+            orch.submit_next_level(handle, arguments(resident.tensor((8,), 0), z, 20), config, worker=1)  # z = 3 + 20 * 1
+            last = ti.TaskArgs()
+            last.add_tensor(y)
+            last.add_tensor(z)
+            last.add_tensor(out, ti.TensorArgType.OUTPUT_EXISTING)
+            last.add_scalar(args)
+            orch.submit_sub(sub, last)
+
+        worker.run(orchestrate, 100)
+        assert views[3].tolist() == [12 + 23 + 100] * 8
+        back = torch.zeros(8)
+        worker.copy_from(back, resident)
+        assert back.tolist() == [1] * 8
+        with pytest.raises(RuntimeError, match=r"run failed with code -9\b"):
+            worker.run(lambda orch, args, config: orch.submit_next_level(handle, arguments(x, y, 99), worker=0))
+        with pytest.raises(NotImplementedError, match="runtime_env at level 3"):
+            config = ti.CallConfig()
+            config.runtime_env.ring_heap = 4096
+            worker.run(lambda orch, args, config: orch.submit_next_level(handle, arguments(x, y, 1), config, worker=0),
+                       None, config)
+        del views
+    finally:
+        worker.close()
