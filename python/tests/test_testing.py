@@ -29,6 +29,8 @@ SCENES = """
         @classmethod
         def open_worker(cls, platform, devices):
             class Worker:
+                info = {"is_lost": False}
+
                 def close(self):
                     print("closed")
 

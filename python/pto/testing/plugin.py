@@ -233,7 +233,7 @@ def st_worker(request, st_platform, device_pool, _pto_workers) -> Iterator:
         yield worker
         if key is None:
             worker.close()
-    if key is not None and getattr(_pto_workers[key], "is_lost", False):
+    if key is not None and not cls.is_usable(_pto_workers[key]):
         _pto_workers.pop(key).close()
 
 

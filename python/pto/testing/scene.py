@@ -240,6 +240,11 @@ class SceneTestCase:
         raise NotImplementedError(f"{cls.__name__}: scenes of level {int(cls._st_level)} are not supported")
 
     @classmethod
+    def is_usable(cls, worker) -> bool:
+        """Whether other classes may go on with it: a kernel that never returned takes its device along."""
+        return not worker.info["is_lost"]
+
+    @classmethod
     def build(cls, platform: str):
         """Compiles the callable of a scene of a chip."""
         import pto

@@ -108,7 +108,8 @@ def _run(chosen, options: Options, is_exit_first: bool) -> list[Result]:
                 results.append(_run_one(cls, worker, platform, case, options))
                 if is_exit_first and results[-1].text is not None:
                     return results
-            if key is None:
+            if key is None or not cls.is_usable(worker):
+                workers.pop(key, None)
                 worker.close()
     finally:
         for worker in workers.values():

@@ -292,6 +292,11 @@ class SceneTestCase(pto.testing.SceneTestCase):
         return ("simpler", platform, cls._st_runtime) if cls._st_level == SceneTestLevel.CHIP else None
 
     @classmethod
+    def is_usable(cls, worker) -> bool:
+        chip = worker._chip_worker
+        return chip is None or not chip.device.info["is_lost"]
+
+    @classmethod
     def _create_worker(cls, platform: str, device_id: int = 0):
         return cls.open_worker(platform, [device_id])
 
