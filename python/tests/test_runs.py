@@ -338,3 +338,39 @@ run.result(60)
 print(status)
 """)
     assert (code, out) == (0, "EFORKED EFORKED EFORKED EFORKED 1\n0"), err
+
+
+IN_ANOTHER = """
+import sys
+sys.path[:] = PATH
+import pto
+device = pto.Device(workers=1)
+gate = device.empty(2, "int32")
+memoryview(gate)[0] = 1
+more = pto.Tensor(bytearray(8))
+device.submit(pto.load(ARTEFACT), gate, more[:4]).result(60)
+left = device.submit(pto.load(ARTEFACT), gate, more[:4])
+print(memoryview(gate).tolist(), id(pto.Device) != OTHER, flush=True)
+"""
+
+
+def test_sub_interpreters_have_a_module_of_their_own(at_gate_path):
+    code, out, err = run_script(at_gate_path, f"""
+try:
+    import _interpreters as interpreters
+    kind, run = ("legacy",), interpreters.exec
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    kind, run = (), interpreters.run_string
+text = {IN_ANOTHER!r}.replace("PATH", repr(sys.path)).replace("ARTEFACT", repr(sys.argv[1]))
+for _ in range(3):
+    other = interpreters.create(*kind)
+    problem = run(other, text.replace("OTHER", str(id(pto.Device))))
+    assert problem is None, problem
+    interpreters.destroy(other)
+with pto.Device(workers=1) as device:
+    open_gate(device)
+    words[0] = 1
+    print(device.run(callable, gate, bytearray(8)).executions)
+""")
+    assert (code, out) == (0, "[1, 1] True\n" * 3 + "1"), err
