@@ -663,7 +663,19 @@ static PyMethodDef level_methods[] = {
     { NULL, NULL, 0, NULL }
 };
 
+static PyObject *get_worker(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return Py_NewRef((PyObject *)level_of(self)->worker);
+}
+
+static PyGetSetDef level_fields[] = {
+    { "worker", get_worker, NULL, "whose it is, as C has it", NULL },
+    { NULL, NULL, NULL, NULL, NULL },
+};
+
 static PyType_Slot level_slots[] = {
+    { Py_tp_getset, level_fields },
     { Py_tp_doc, "What an orchestration of level 3 submits to." },
     { Py_tp_dealloc, level_free },
     { Py_tp_methods, level_methods },

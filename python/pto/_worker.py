@@ -40,6 +40,12 @@ class Level(_pto._Level):
         """An output of a submit that the runtime allocates; task[0] is the first one."""
         return _pto.New(shape, dtype)
 
+    def domain(self, name, chips=None, window_bytes=0, retained=False):
+        """Opens a domain over chips, whose kernels reach each other's windows; until the run ends, or
+        the `with` that it is used in. Submit its members as a group."""
+        from pto._talk import Domain
+        return Domain(self.worker, self, name, chips, window_bytes, retained)
+
     @contextlib.contextmanager
     def scope(self, manual=False):
         """Outputs of tasks inside live until the scope has ended and their users are done. In a
@@ -264,6 +270,23 @@ class Worker:
         """Copies between memory of the worker or one of its chips and any memory of the program, after
         all tasks submitted before that use it."""
         self._opened().copy(to, source, _ns("timeout", timeout))
+
+    # ---- talking with tasks ----
+
+    def domain(self, name, chips=None, window_bytes=0):
+        """A domain over chips that is nobody's run: until it is released, or the `with` ends."""
+        from pto._talk import Domain
+        return Domain(self._opened(), None, name, chips, window_bytes)
+
+    def region(self, chip, payload_bytes, counter_bytes=64):
+        """Memory of a chip with counters, through which the program and a task there talk."""
+        from pto._talk import Region
+        return Region(self._opened(), chip, payload_bytes, counter_bytes)
+
+    def queue(self, chip, depth=16, input_bytes=65536, output_bytes=65536):
+        """Messages to and from one task on a chip; the bytes are those of each direction."""
+        from pto._talk import Queue
+        return Queue(self._opened(), chip, depth, input_bytes, output_bytes)
 
     # ---- runs ----
 

@@ -323,3 +323,102 @@ def test_collections_at_every_allocation(worker, halves):
     finally:
         gc.set_threshold(700, 10, 10)
     assert x.tolist() == [20] * 64
+
+
+# ---- talking with tasks ----
+
+MESSAGES = os.path.join(EXAMPLES, "messages")
+EXCHANGE = """
+#include <pto/window.h>
+void kernel_entry(int64_t *args)
+{
+    float *to = pto_tensor_data(pto_arg_tensor(args, 0));
+    const struct pto_comm_context *c = (const void *)(uintptr_t)args[1];
+    float *own = (float *)(uintptr_t)c->window_in[c->rank];
+    int32_t *word = (int32_t *)(own + 4);
+    uint32_t peer = 1 - c->rank;
+    float rank = (float)c->rank + 1;
+
+    pto_window_put_signal(c, peer, own, &rank, sizeof(rank), word, PTO_SIGNAL_SET, 1);
+    pto_window_wait(c, word, PTO_COMPARE_EQ, 1);
+    to[0] = own[0];
+}
+"""
+PASS_ON = """
+#include <pto/orch.h>
+void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+{
+    pto_aiv(o, 0, PTO_WRITE(&e->tensor[0]), PTO_PASS(0));
+}
+"""
+ECHO = """
+#include <pto/region.h>
+void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+{
+    struct pto_region r;
+    int32_t seen;
+    int status = pto_region_init(&r, e->scalar);
+
+    if (status >= 0)
+        status = pto_region_wait(o, &r, 0, PTO_COMPARE_GE, 1, 60000000000ull, &seen);
+    if (status >= 0) {
+        char *payload = pto_region_payload(&r, 0, 2);
+        payload[1] = payload[0] + 1;
+        status = pto_region_notify(&r, 64, PTO_SIGNAL_SET, 7);
+    }
+    if (status < 0)
+        (void)pto_orch_fail(o, status, "no conversation");
+}
+"""
+
+
+def test_chips_of_a_domain_reach_each_other(worker):
+    exchange = worker.register(pto.compile(PASS_ON, [pto.Kernel(EXCHANGE, name="exchange")], signature=["out", "scalar"]))
+    out = [worker.empty(1, pto.float32) for _ in range(2)]
+
+    def orchestrate(level):
+        domain = level.domain("pair", window_bytes=4096)
+        members = list(domain)
+        assert [member.chip for member in members] == [0, 1]
+        level.group(exchange, [(out[i], members[i].context) for i in range(2)], children=[0, 1])
+
+    worker.run(orchestrate)
+    assert [t.tolist() for t in out] == [[2], [1]]
+    with worker.domain("kept", chips=[1], window_bytes=64) as domain:
+        window = domain[0].tensor((4,), pto.float32)
+        assert window.tolist() == [0] * 4
+        with pytest.raises(pto.InvalidArgument, match="there are 32"):
+            domain[0].tensor(16, pto.float32, offset=32)
+        with pytest.raises(pto.Error, match="kept"):
+            worker.domain("kept")
+    with pytest.raises(pto.InvalidArgument, match="was released"):
+        domain[0]
+
+
+def test_a_task_can_be_talked_with(worker):
+    serve = worker.register(pto.compile(f"{MESSAGES}/serve.c", [f"{MESSAGES}/kernels/square.c"]))
+    with worker.queue(0, depth=8) as queue:
+        run = worker.submit(lambda level: level.submit(serve, *queue.scalars, children=0))
+        for i in range(3):
+            queue.send(np.full(4, i + 2, dtype=np.int32))
+        assert [np.frombuffer(queue.receive(), dtype=np.int32)[0] for _ in range(3)] == [4, 9, 16]
+        with pytest.raises(pto.Timeout):
+            queue.receive(timeout=0.01)
+        queue.send(kind="stop")
+        assert run.result(60).done == 1
+        with pytest.raises(pto.PeerGone):
+            queue.receive(60)
+
+
+def test_regions_have_counters(worker):
+    echo = worker.register(pto.compile(ECHO, [], name="echo"))
+    with worker.region(0, payload_bytes=64, counter_bytes=128) as region:
+        run = worker.submit(lambda level: level.submit(echo, *region.scalars, children=0))
+        region.write(0, b"\x05")
+        region.notify(0, 1)
+        region.wait(64, ">=", 7, timeout=60)
+        assert region.counter(64) == 7
+        assert region.read(0, 2) == b"\x05\x06"
+        run.result(60)
+        with pytest.raises(pto.InvalidArgument, match="compares nothing"):
+            region.wait(0, "~", 1)
