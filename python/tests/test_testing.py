@@ -160,10 +160,13 @@ def test_pytest_obeys_platform_case_runtime_and_manual(scenes):
 
 
 def test_several_processes_give_the_same_results_and_junit(scenes):
+    with scenes.open("a") as out:
+        out.write("\ndef test_skipped():\n    __import__('pytest').skip('not today')\n")
     done = run_pytest(scenes, "--max-parallel", "2", "--junitxml", "junit.xml")
-    assert "2 passed" in done.stdout and "2 failed" in done.stdout, done.stdout + done.stderr
+    assert "2 passed" in done.stdout and "2 failed, " in done.stdout, done.stdout + done.stderr
+    assert "1 skipped" in done.stdout
     cases = list(xml.parse(scenes.parent / "junit.xml").iter("testcase"))
-    assert len(cases) == 4 and sum(case.find("failure") is not None for case in cases) == 2
+    assert len(cases) == 5 and sum(case.find("failure") is not None for case in cases) == 2
 
 
 def test_a_process_that_ends_fails_its_test_and_no_other(scenes):

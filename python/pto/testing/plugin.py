@@ -357,6 +357,8 @@ class _Spread:
 
     def report(self, item, data) -> None:
         report = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
+        if isinstance(report.longrepr, list):
+            report.longrepr = tuple(report.longrepr)  # of a skipped test; JSON has lists only
         self.reports.put(("report", item, report))
 
 
