@@ -712,7 +712,8 @@ int ext_worker_init(PyObject *module, struct ext_state *state)
                    ext_add_type(module, &block_spec, &state->block_type) < 0 ||
                    ext_add_type(module, &registered_spec, &state->registered_type) < 0 ||
                    ext_worker_run_init(module, state) < 0 || ext_level_init(module, state) < 0 ||
-                   ext_child_init(module) < 0 || ext_talk_init(module) < 0
+                   ext_child_init(module) < 0 || ext_talk_init(module) < 0 ||
+                   ext_comm_init(module) < 0
                ? -1
                : 0;
 }

@@ -107,9 +107,10 @@ const struct pto_site *ext_site_here(void);
 /* Copies what tasks have written to the caller's tensors, if `succeeded`, and frees all stages. */
 void ext_stage_end(struct ext_worker_run *run, bool succeeded);
 
-/* ---- py_child.c, py_talk.c ---- */
+/* ---- py_child.c, py_talk.c, py_comm.c ---- */
 
 int ext_child_init(PyObject *module);
 int ext_talk_init(PyObject *module);
+int ext_comm_init(PyObject *module);
 
 #endif
