@@ -109,7 +109,7 @@ int ext_dtype_from_format(const char *format, Py_ssize_t itemsize);
 /* For the buffer protocol; NULL: it has no format of its own, and raw bytes are exported. */
 const char *ext_dtype_format(uint32_t dtype);
 
-/* ---- py_tensor.c ---- */
+/* ---- py_take.c, py_tensor.c ---- */
 
 /* Keeps the memory of a tensor alive; released with the interpreter's lock held. */
 struct ext_hold {
@@ -127,6 +127,18 @@ struct ext_hold {
         struct dlpack_managed *managed;
         struct dlpack_versioned *versioned;
     };
+};
+
+/* pto.Tensor: a descriptor, and what keeps its memory alive. */
+struct ext_tensor_object {
+    PyObject_HEAD struct ext_state *state;
+    struct ext_hold hold;
+    bool is_readonly;
+    bool is_remote; /* in memory that only its device can reach */
+    /* For whoever has its buffer. */
+    Py_ssize_t shape[PTO_MAX_DIMS];
+    Py_ssize_t strides[PTO_MAX_DIMS];
+    unsigned char bytes[sizeof(struct pto_tensor)]; /* Python's objects are aligned to 16 bytes */
 };
 
 /* A tensor that came from Python, and what keeps it. */

@@ -36,6 +36,8 @@ int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObj
     pto_error_init(&launch->error);
     pto_run_options_init(&launch->options);
     launch->options.error = &launch->error;
+    if (device->first != NULL)
+        ext_run_sweep(device);
     if (device->is_closed) {
         (void)ext_raise_text(device->state, PTO_EINVAL, "the device is closed");
         return -1;
