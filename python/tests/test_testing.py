@@ -160,13 +160,16 @@ def test_pytest_obeys_platform_case_runtime_and_manual(scenes):
 
 
 def test_several_processes_give_the_same_results_and_junit(scenes):
+    for folder in ("one", "two", "three"):  # groups in packages of their own, more than there are processes
+        (scenes.parent / folder).mkdir()
+        (scenes.parent / folder / "__init__.py").write_text("")
+        (scenes.parent / folder / "test_small.py").write_text("def test_small():\n    pass\n")
     with scenes.open("a") as out:
         out.write("\ndef test_skipped():\n    __import__('pytest').skip('not today')\n")
-    done = run_pytest(scenes, "--max-parallel", "2", "--junitxml", "junit.xml")
-    assert "2 passed" in done.stdout and "2 failed, " in done.stdout, done.stdout + done.stderr
-    assert "1 skipped" in done.stdout
+    done = run_pytest(scenes, "--max-parallel", "2", "--junitxml", "junit.xml", "one", "two", "three")
+    assert "2 failed, 5 passed, 1 skipped" in done.stdout, done.stdout + done.stderr
     cases = list(xml.parse(scenes.parent / "junit.xml").iter("testcase"))
-    assert len(cases) == 5 and sum(case.find("failure") is not None for case in cases) == 2
+    assert len(cases) == 8 and sum(case.find("failure") is not None for case in cases) == 2
 
 
 def test_a_process_that_ends_fails_its_test_and_no_other(scenes):

@@ -276,12 +276,10 @@ def _serve(session, descriptors: str) -> bool:
     by_id = {item.nodeid: item for item in session.items}
     for line in os.fdopen(read):
         items = [by_id[nodeid] for nodeid in json.loads(line)]
-        # Something else comes next, so what belongs to the session stays.
-        other = next((i for i in session.items if _group(i) != _group(items[0])), items[0])
-        for item, following in zip(items, [*items[1:], other]):
+        # What comes next is not known yet: all fixtures end with the group.
+        for item, following in zip(items, [*items[1:], None]):
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         _write(pipe, {"done": True})
-    session._setupstate.teardown_exact(None)
     pipe.close()
     return True
 
