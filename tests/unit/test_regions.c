@@ -945,6 +945,36 @@ static void a_box_is_known_by_its_buffer(void **state)
     rig_close(rig);
 }
 
+static uint32_t bucket_of(const struct rig *rig, const struct pto_tensor *t)
+{
+    uint32_t level = region_level(t->size);
+
+    return region_bucket(&rig->g.regions, 0, level, t->addr >> level);
+}
+
+/* Buffers that share nothing but their bucket of the table, of equal size and of two sizes. */
+static void regions_of_one_bucket_are_apart(void **state)
+{
+    (void)state;
+    for (int deps = 0; deps < PTO_DEPS_COUNT; deps++)
+        for (uint32_t length = 64; length <= 128; length *= 2) {
+            struct rig *rig = rig_open((enum pto_deps)deps);
+            struct pto_tensor a = flat_buffer(64), b = flat_buffer(length);
+
+            do
+                b.addr += length * 4;
+            while (bucket_of(rig, &a) != bucket_of(rig, &b));
+            access_one(rig, &a, PTO_TAG_INOUT);
+            access_one(rig, &b, PTO_TAG_INOUT);
+            assert_int_equal(rig->edge_count, 0);
+            access_one(rig, &a, PTO_TAG_INOUT); /* each is found behind the other */
+            access_one(rig, &b, PTO_TAG_INOUT);
+            assert_int_equal(rig->edge_count, 2);
+            assert_true(edge_is(rig, 0, 0, 2) && edge_is(rig, 1, 1, 3));
+            rig_close(rig);
+        }
+}
+
 static void a_new_run_knows_no_boxes(void **state)
 {
     struct rig *rig = rig_open(PTO_DEPS_SAFE);
@@ -1366,6 +1396,7 @@ static const struct CMUnitTest regions_tests[] = {
     cmocka_unit_test(a_new_run_remembers_nothing),
     cmocka_unit_test(a_box_is_known_by_all_its_dimensions),
     cmocka_unit_test(a_box_is_known_by_its_buffer),
+    cmocka_unit_test(regions_of_one_bucket_are_apart),
     cmocka_unit_test(a_new_run_knows_no_boxes),
     cmocka_unit_test(a_frame_is_not_alone),
     cmocka_unit_test(a_record_is_not_taken_over_by_what_leaves_its_cell),
