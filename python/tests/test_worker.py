@@ -114,7 +114,7 @@ def test_an_orchestration_that_raises_ends_the_run_with_that(worker, halves):
         with pytest.raises(KeyError) as caught:
             call(orchestrate)
         assert caught.value is error
-    with pytest.raises(pto.InvalidArgument, match="not registered for all"):
+    with pytest.raises(pto.InvalidArgument, match="not registered for child"):
         worker.run(lambda level: level.submit(halves[2], x, children=0))
     kept = []
     worker.run(kept.append)

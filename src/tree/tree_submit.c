@@ -250,8 +250,10 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
     if (*children == 0)
         *children = k->children;
     if ((*children & ~k->children) != 0)
-        return error_tell(error, PTO_EINVAL, "callable '%s' is not registered for all of %#llx",
-                          k->name, (unsigned long long)*children);
+        return error_tell(error, PTO_EINVAL,
+                          "callable '%s' is not registered for child %d; register it for all "
+                          "children that its tasks name",
+                          k->name, __builtin_ctzll(*children & ~k->children));
     if (args->error == NULL && tree_use_tensors(t, args, children, error) < 0)
         return error->status;
     for (uint32_t i = 0; i < t->child_count; i++)

@@ -379,6 +379,27 @@ static void what_makes_no_sense_is_refused(void **state)
     assert_int_equal(pto_worker_close(worker), PTO_EINVAL);
 }
 
+static void a_child_gets_only_what_was_registered_for_it(void **state)
+{
+    struct pto_worker_callable params = callable_of(add_artefact, PTO_CHILD_CHIP, NULL);
+    struct one one = { .children = PTO_ON(1), .count = 3 };
+
+    (void)state;
+    open_worker(2, 0);
+    params.name = "adds";
+    params.children = PTO_ON(0);
+    one.callable = register_callable(params);
+    for (int i = 0; i < 3; i++)
+        one.tensor[i] = numbers(make_numbers());
+    assert_int_equal(run(submit_one, &one), PTO_EINVAL);
+    assert_non_null(strstr(run_report.error.text, "'adds' is not registered for child 1; "));
+    assert_int_equal(child(1).tasks, 0);
+    one.children = 0;
+    run_well(submit_one, &one);
+    assert_int_equal(child(0).tasks, 1);
+    close_worker();
+}
+
 /* ---- memory ---- */
 
 static void memory_is_guarded(void **state)
@@ -606,6 +627,7 @@ int main(void)
         TEST(members_that_depend_on_each_other_are_refused),
         TEST(a_failed_task_ends_what_depends_on_it),
         TEST(what_makes_no_sense_is_refused),
+        TEST(a_child_gets_only_what_was_registered_for_it),
         TEST(memory_is_guarded),
         TEST(a_wait_that_ends_leaves_the_run_alive),
         TEST(what_is_cancelled_starts_nothing_more),

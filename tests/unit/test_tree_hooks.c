@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SUB workers whose program brings functions of its own: here those of a tiny language, "add 5"
- * or "fail text". Loaded, called, unloaded, loaded again by a new process.
+ * SUB workers whose program brings functions of its own: here those of a tiny language, "add 5",
+ * "fail text", or "trip path", which whoever removes that file does not load. Loaded, called, unloaded, loaded again by a new process.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -25,20 +25,21 @@ static int load_sentence(void *context, const struct pto_child_code *code, void 
                          struct pto_error *error)
 {
     struct sentence *made = calloc(1, sizeof(*made));
-    char text[64] = "";
+    char text[256] = "";
 
     assert_ptr_equal(context, &loaded_count);
     assert_true(code->size == sizeof(*code) && code->byte_count < sizeof(text));
     memcpy(text, code->bytes, code->byte_count);
     if (sscanf(text, "add %d", &made->number) == 1 ||
-        sscanf(text, "fail %63[^\n]", made->text) == 1) {
+        sscanf(text, "fail %63[^\n]", made->text) == 1 ||
+        (strncmp(text, "trip ", 5) == 0 && unlink(text + 5) != 0)) {
         loaded_count++;
         *function_out = made;
         return PTO_OK;
     }
     free(made);
     if (strcmp(text, "mute") != 0)
-        snprintf(error->text, sizeof(error->text), "%s: '%s' is no sentence", code->name, text);
+        snprintf(error->text, sizeof(error->text), "%s: '%.200s' is no sentence", code->name, text);
     return PTO_EFORMAT;
 }
 
@@ -81,7 +82,8 @@ static int be_child(void)
 
 static const char *const self[] = { "/proc/self/exe", "child", NULL };
 
-static void open_with(const char *const *sub_program, const struct pto_worker_params *nested)
+static void open_with(const char *const *sub_program, uint32_t subs,
+                      const struct pto_worker_params *nested)
 {
     struct pto_worker_params params;
     struct pto_error error;
@@ -90,7 +92,7 @@ static void open_with(const char *const *sub_program, const struct pto_worker_pa
     pto_worker_params_init(&params);
     params.platform = "a2a3sim";
     params.chip_count = nested == NULL ? 1 : 0;
-    params.sub_count = nested == NULL ? 1 : 0;
+    params.sub_count = subs;
     params.nested = &nested;
     params.nested_count = nested != NULL;
     params.memory_max = 1ull << 30;
@@ -133,13 +135,18 @@ static void assert_not_loaded(const char *text, const char *why)
         fail_msg("'%s' does not say '%s'", error.text, why);
 }
 
-static int *call_one(uint64_t callable, int *word)
+static int *call_on(uint64_t children, uint64_t callable, int *word)
 {
-    struct one one = { .callable = callable, .count = 1 };
+    struct one one = { .callable = callable, .children = children, .count = 1 };
 
     one.tensor[0] = numbers(word);
     run_well(submit_one, &one);
     return word;
+}
+
+static int *call_one(uint64_t callable, int *word)
+{
+    return call_on(0, callable, word);
 }
 
 static void a_program_can_bring_functions(void **state)
@@ -149,7 +156,7 @@ static void a_program_can_bring_functions(void **state)
     int *word;
 
     (void)state;
-    open_with(self, NULL);
+    open_with(self, 1, NULL);
     word = make_numbers();
     for (uint32_t i = 0; i < 2; i++) { /* chips are what they were */
         snprintf(link, sizeof(link), "/proc/%d/exe", child(i).pid);
@@ -182,7 +189,7 @@ static void what_cannot_be_loaded_or_called_is_told(void **state)
     struct one one = { .count = 1 };
 
     (void)state;
-    open_with(self, NULL);
+    open_with(self, 1, NULL);
     assert_not_loaded("ad 5", "sentence: 'ad 5' is no sentence");
     assert_not_loaded("mute", pto_strerror(PTO_EFORMAT));
     one.callable = register_sentence("fail on purpose");
@@ -190,8 +197,43 @@ static void what_cannot_be_loaded_or_called_is_told(void **state)
     assert_int_equal(run(submit_one, &one), PTO_EFORMAT);
     assert_non_null(strstr(run_report.error.text, "on purpose"));
     close_worker();
-    open_with(NULL, NULL);
+    open_with(NULL, 1, NULL);
     assert_not_loaded("add 5", "no shared object");
+    close_worker();
+}
+
+static void assert_loaded(uint64_t callable, int *word, int count)
+{
+    for (uint32_t i = 1; i <= 2; i++)
+        assert_int_equal(call_on(PTO_ON(i), callable, word)[1], count);
+}
+
+/* One of two children cannot load it, because of a file or because it is dead: the other does not keep it. */
+static void all_children_have_a_callable_or_none(void **state)
+{
+    char path[128], text[160];
+    uint64_t one, trip;
+    int *word;
+
+    (void)state;
+    open_with(self, 2, NULL);
+    word = make_numbers();
+    one = register_sentence("add 1");
+    snprintf(path, sizeof(path), "%s/stone", folder);
+    snprintf(text, sizeof(text), "trip %s", path);
+    assert_true(file_write(path, "", 0) >= 0);
+    assert_not_loaded(text, "is no sentence");
+    assert_loaded(one, word, 1);
+    trip = register_sentence(text); /* the file is gone */
+    assert_loaded(trip, word, 2);
+    assert_int_equal(pto_worker_unregister(worker, trip), PTO_OK);
+    assert_int_equal(kill(child(2).pid, SIGKILL), 0);
+    await_death(2);
+    assert_not_loaded("add 2", "child 2: it is dead");
+    assert_int_equal(call_on(PTO_ON(1), one, word)[1], 1);
+    reopen(2);
+    assert_loaded(one, word, 1);
+    assert_loaded(register_sentence("add 2"), word, 2);
     close_worker();
 }
 
@@ -205,7 +247,7 @@ static void hooks_reach_nested_workers(void **state)
     pto_worker_params_init(&nested);
     nested.chip_count = 1;
     nested.sub_count = 1;
-    open_with(self, &nested);
+    open_with(self, 0, &nested);
     params = sentence_of("add 5", &error);
     params.is_below = 1;
     (void)register_callable(params);
@@ -248,9 +290,8 @@ static int tear_down(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_program_can_bring_functions),
-        TEST(what_cannot_be_loaded_or_called_is_told),
-        TEST(hooks_reach_nested_workers),
+        TEST(a_program_can_bring_functions),        TEST(what_cannot_be_loaded_or_called_is_told),
+        TEST(all_children_have_a_callable_or_none), TEST(hooks_reach_nested_workers),
         TEST(incomplete_hooks_are_refused),
     };
 

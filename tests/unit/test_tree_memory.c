@@ -248,6 +248,40 @@ static void copies_that_never_end_do_not_hold_back_the_end(void **state)
     close_worker();
 }
 
+static void *copy_to_stopped(void *context)
+{
+    const int values[COUNT] = { 7 };
+
+    EXPECT(pto_worker_copy_to(worker, context, values, sizeof(values), 60000 * MS, NULL) == PTO_OK);
+    return NULL;
+}
+
+static void a_copy_that_hangs_delays_no_copy_to_another_chip(void **state)
+{
+    int values[COUNT] = { 8 };
+    uint64_t end = now_ns() + 60000 * MS;
+    int *mine, *other;
+    pthread_t thread;
+
+    (void)state;
+    open_worker(2, 0);
+    mine = make_on(0);
+    other = make_on(1);
+    assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
+    assert_int_equal(pthread_create(&thread, NULL, copy_to_stopped, mine), 0);
+    while (child(0).in_flight == 0 && now_ns() < end)
+        nap_ns(MS / 10);
+    put(other, values);
+    expect(other, values);
+    assert_int_equal(child(0).in_flight, 1); /* it hangs all the time */
+    assert_int_equal(kill(child(0).pid, SIGCONT), 0);
+    pthread_join(thread, NULL);
+    assert_nothing_unexpected();
+    values[0] = 7;
+    expect(mine, values);
+    close_worker();
+}
+
 struct refused {
     struct pto_tensor to, from;
     bool is_direct; /* a call that is not for orchestrations */
@@ -475,6 +509,7 @@ int main(void)
         TEST(a_copy_waits_for_what_uses_the_memory),
         TEST(a_copy_waits_for_its_turn_no_longer_than_told),
         TEST(copies_that_never_end_do_not_hold_back_the_end),
+        TEST(a_copy_that_hangs_delays_no_copy_to_another_chip),
         TEST(copies_that_cannot_be_are_told),
         TEST(memory_of_others_is_refused),
         TEST(memory_can_outlive_its_worker),

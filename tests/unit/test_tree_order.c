@@ -451,6 +451,73 @@ static void a_slow_load_on_one_child_delays_no_other(void **state)
     free(object.at);
 }
 
+static void *unregister_idle(void *context)
+{
+    EXPECT(pto_worker_unregister(worker, *(uint64_t *)context) == PTO_OK);
+    return NULL;
+}
+
+static void *register_new(void *context)
+{
+    struct pto_worker_callable params = callable_of(sub_object, PTO_CHILD_SUB, "child");
+
+    EXPECT(pto_worker_register(worker, &params, context) == PTO_OK);
+    return NULL;
+}
+
+/* Requests to children whose callers have not gone on. */
+static uint32_t count_requests(struct tree *t)
+{
+    uint32_t count = 0;
+
+    pthread_mutex_lock(&t->lock);
+    for (const struct tree_request *r = t->requests; r != NULL; r = r->next)
+        count++;
+    pthread_mutex_unlock(&t->lock);
+    return count;
+}
+
+/* Both wait for child 0, whose task goes on; neither waits for the other, nor does child 1 for them. */
+static void callables_come_and_go_while_a_child_is_busy(void **state)
+{
+    struct one held, on_other = { .children = PTO_ON(1) }, made = { .count = 1 };
+    uint64_t idle, end = now_ns() + 60000 * MS;
+    struct pto_worker_run *handle;
+    pthread_t thread[2];
+    struct held x;
+    struct tree *t;
+    int status;
+
+    (void)state;
+    open_worker(0, 2);
+    t = worker_get(worker, &status);
+    x = (struct held){ .hold = register_sub("hold"), .word = make_numbers() };
+    on_other.callable = register_sub("empty");
+    idle = register_sub("sum");
+    held = hold_on(&x, 0);
+    assert_int_equal(pto_worker_launch(worker, submit_one, &held, &handle), PTO_OK);
+    wait_word(x.word + 1, 1);
+    assert_int_equal(pthread_create(&thread[0], NULL, unregister_idle, &idle), 0);
+    assert_int_equal(pthread_create(&thread[1], NULL, register_new, &made.callable), 0);
+    while (count_requests(t) < 4 && now_ns() < end)
+        nap_ns(MS / 10);
+    assert_int_equal(count_requests(t), 4);
+    run_well(submit_one, &on_other);
+    end_held(handle, x.word);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    assert_nothing_unexpected();
+    made.tensor[0] = numbers(x.word);
+    for (int i = 0; i < 2; i++) {
+        made.children = PTO_ON(i);
+        run_well(submit_one, &made);
+        assert_int_equal(x.word[0], i);
+    }
+    made.callable = idle;
+    assert_int_equal(run(submit_one, &made), PTO_EINVAL);
+    close_worker();
+}
+
 static int set_up(void **state)
 {
     if (make_folder(state) != 0)
@@ -478,6 +545,7 @@ int main(void)
         TEST(what_was_given_but_not_begun_can_be_cancelled),
         TEST(a_child_tells_of_room_that_it_made_without_a_task),
         TEST(a_slow_load_on_one_child_delays_no_other),
+        TEST(callables_come_and_go_while_a_child_is_busy),
     };
 
     alarm(HANG_SECONDS);

@@ -202,6 +202,36 @@ static void another_one_takes_the_place_of_one_that_has_gone(void **state)
     close_worker();
 }
 
+/* Functions for SUB workers, too: by the bytes of their objects, not by symbol, name or build id. */
+static void equal_symbols_of_two_objects_are_two_functions(void **state)
+{
+    static const char text[] = "#include <pto/worker.h>\n"
+                               "int same(const struct pto_sub_call *c)\n"
+                               "{ *(int *)pto_tensor_data(&c->tensor[0]) = VALUE; return 0; }\n";
+    struct bytes object[2] = { compile(text, "-DVALUE=10" BUILD_ID),
+                               compile(text, "-DVALUE=11" BUILD_ID) };
+    struct one one = { .count = 1 };
+    uint64_t callable[2];
+    int *word;
+
+    (void)state;
+    assert_int_equal(object[0].size, object[1].size);
+    open_worker(0, 2);
+    word = make_numbers();
+    one.tensor[0] = numbers(word);
+    for (int i = 0; i < 2; i++)
+        callable[i] = register_named(object[i], PTO_CHILD_SUB, "same", "same", 0);
+    for (int i = 0; i < 8; i++) {
+        one.callable = callable[i % 2];
+        one.children = PTO_ON(i / 2 % 2);
+        run_well(submit_one, &one);
+        assert_int_equal(word[0], 10 + i % 2);
+    }
+    close_worker();
+    free(object[0].at);
+    free(object[1].at);
+}
+
 /* As many as there can be; one more is refused, and one in the middle makes room. */
 static void there_is_room_for_so_many(void **state)
 {
@@ -536,6 +566,7 @@ int main(void)
         TEST(two_callables_on_two_chips),
         TEST(they_alternate_on_two_chips_from_two_threads),
         TEST(another_one_takes_the_place_of_one_that_has_gone),
+        TEST(equal_symbols_of_two_objects_are_two_functions),
         TEST(there_is_room_for_so_many),
         TEST(graphs_over_chips_and_subs_give_their_golden),
         TEST(all_processes_have_the_same_pages),

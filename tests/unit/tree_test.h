@@ -64,7 +64,13 @@ static const char sub_text[] =
     "int meet(const struct pto_sub_call *c)\n"
     "{ __atomic_fetch_add(at(c, 0), 1, __ATOMIC_RELEASE); return wait_for(at(c, 0), "
     "(int)c->scalar[0]); }\n"
-    "int dies(const struct pto_sub_call *c) { (void)c; raise(SIGKILL); return 0; }\n"
+    /* Says that it has begun as hold does. */
+    "int dies(const struct pto_sub_call *c)\n"
+    "{\n"
+    "    if (c->tensor_count > 0) __atomic_fetch_add(at(c, 0) + 1, 1, __ATOMIC_RELEASE);\n"
+    "    raise(SIGKILL);\n"
+    "    return 0;\n"
+    "}\n"
     "int child(const struct pto_sub_call *c) { at(c, 0)[0] = (int)c->child; return 0; }\n";
 
 static struct bytes sub_object;
