@@ -12,7 +12,7 @@ _HERE = Path(__file__).resolve().parent.parent
 _ASKED = "PTO_SIMPLER_SHADOWS"
 
 _HOSTS = "there are no workers on other hosts"
-_TALK = "the package pto has no domains, regions and queues of workers yet"
+_TALK = "domains, regions and queues of workers are not passed on to pto yet"
 _MAILBOX = "processes do not talk through mailboxes of simpler's layout"
 _ADDRESSES = "runs have no buffers at addresses of their own"
 
