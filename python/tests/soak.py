@@ -191,6 +191,8 @@ def main():
             elif i % 3 == 1:
                 run.result(60)
             # else it is let go with a run in flight
+            if i % 20 == 0:
+                gc.collect()  # else it is chance how many of those wait for it
 
     def threads(count):
         workers = [threading.Thread(target=runs, args=(count // 4,)) for _ in range(4)]
