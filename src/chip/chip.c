@@ -144,6 +144,25 @@ struct chip_time chip_time_of(const struct chip_request *request)
     return time;
 }
 
+struct run_message chip_message_of(const struct chip_request *request)
+{
+    struct run_message run = { .number = request->number,
+                               .code = (uint64_t)(uintptr_t)request->code,
+                               .graph = (uint64_t)(uintptr_t)request->graph,
+                               .stall_ns = request->stall_ns,
+                               .launch_deadline_ns = request->launch_deadline_ns,
+                               .purpose = request->purpose,
+                               .has_rings = request->has_rings,
+                               .tensor_count = request->entry->tensor_count,
+                               .scalar_count = request->entry->scalar_count,
+                               .options = *request->options };
+
+    run.options.edge_context = run.options.task_context = NULL;
+    run.options.trace_path = NULL;
+    run.options.diagnostics.folder = NULL; /* files are the host's */
+    return run;
+}
+
 int chip_start(struct chip *chip, const struct chip_request *request)
 {
     const struct chip_properties *can = &chip->properties;

@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/guard.h"
+#include "orch/run_message.h"
 #include "port/trace.h"
 #include "pto/pto.h"
 #include "wire/failure.h"
@@ -31,7 +32,9 @@ struct chip_code;  /* loaded code; the backend's */
 struct chip_graph; /* a built graph; the backend's */
 
 struct chip_params {
-    const char *backend; /* "sim", "far", "null" */
+    const char *backend;    /* "sim", "far", "null", "cann" */
+    const char *generation; /* "a2a3": for backends that differ by it */
+    uint32_t card;          /* which one of several, for real chips */
     uint32_t clusters;
     uint32_t workers; /* threads that run tasks; for chips that have cores it means nothing */
     uint64_t memory_max;
@@ -165,6 +168,9 @@ struct chip_time {
 
 /* For a backend's start: of both deadlines that a run may have, the one that comes first. */
 struct chip_time chip_time_of(const struct chip_request *request);
+
+/* The request as it crosses to a chip elsewhere; the entry's tensors and scalars are not in it. */
+struct run_message chip_message_of(const struct chip_request *request);
 
 /* What came of a run, beside the counts of its report. */
 struct chip_result {

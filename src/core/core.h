@@ -89,16 +89,12 @@ static inline bool core_has_deferred(const struct core *core)
     return head != 0;
 }
 
-/*
- * Runs one kernel with these tensors and what is behind them. Returns whether
- * the thread may have lost its place meanwhile.
- */
-static inline bool core_invoke(struct core *core, struct slot *s, const struct pto_tensor *tensor,
-                               pto_kernel_fn fn, uint32_t block, uint32_t block_count)
+/* The vector and the context of an invocation with these tensors and what is behind them. */
+static inline void core_set_args(struct core *core, struct slot *s, const struct pto_tensor *tensor,
+                                 uint32_t block, uint32_t block_count)
 {
     int64_t *args = core->args;
     uint32_t count = s->tensor_count;
-    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
     uint64_t blocks = block | (uint64_t)block_count << 32;
 
     atomic_note_read(s);
@@ -112,8 +108,17 @@ static inline bool core_invoke(struct core *core, struct slot *s, const struct p
             args[count + i] = ((const int64_t *)(const void *)&tensor[count])[i];
     memcpy(&core->local.block_index, &blocks, sizeof(blocks)); /* and block_count */
     core->local.task = slot_id(s);
+}
+
+/* Runs one kernel. Returns whether the thread may have lost its place meanwhile. */
+static inline bool core_invoke(struct core *core, struct slot *s, const struct pto_tensor *tensor,
+                               pto_kernel_fn fn, uint32_t block, uint32_t block_count)
+{
+    uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
+
+    core_set_args(core, s, tensor, block, block_count);
     a32_store_release(&core->exec, exec + 1); /* R7 */
-    fn(args);
+    fn(core->args);
     a32_store_relaxed(&core->exec, exec + 2); /* nothing is read by it */
     return core_may_be_lost(core);
 }

@@ -76,6 +76,10 @@ void port_each_running(void *machine,
 bool port_is_queued(void *machine, const struct slot *s);
 
 /* Starts one invocation of the task's kernel on a core. */
+#ifdef PTO_CORES_APART /* they are processors of their own, which a port rings for */
+enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,
+                                pto_kernel_fn fn, uint32_t block, uint32_t block_count);
+#else
 static inline enum port_start port_core_start(struct core *core, struct slot *s,
                                               const struct pto_tensor *tensor, pto_kernel_fn fn,
                                               uint32_t block, uint32_t block_count)
@@ -84,5 +88,6 @@ static inline enum port_start port_core_start(struct core *core, struct slot *s,
         return PORT_IN_FLIGHT;
     return PORT_DONE;
 }
+#endif
 
 #endif

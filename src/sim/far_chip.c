@@ -240,7 +240,7 @@ static void flush_output(void)
 static void put_ended(struct far_bytes *out, const struct chip_result *result,
                       const struct pto_run_report *report)
 {
-    struct far_ended ended = { .failure = result->failure,
+    struct run_ended ended = { .failure = result->failure,
                                .stall = result->stall,
                                .trace = result->trace,
                                .graph = (uint64_t)(uintptr_t)result->graph,
@@ -263,7 +263,7 @@ static int take_run(struct far_chip *p, struct far_bytes *in, struct far_bytes *
     struct pto_run_report report = { .size = sizeof(report) };
     struct chip_result refused = { .failure = { .kernel = -1, .argument = -1 } };
     const struct chip_result *result = &refused;
-    struct far_run run;
+    struct run_message run;
     struct pto_entry entry;
     struct chip_request request;
 

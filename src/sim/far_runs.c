@@ -111,25 +111,6 @@ static void far_unload(struct chip *chip, struct chip_code *code)
 
 /* ---- start ---- */
 
-static struct far_run make_run(const struct chip_request *request)
-{
-    struct far_run run = { .number = request->number,
-                           .code = (uint64_t)(uintptr_t)request->code,
-                           .graph = (uint64_t)(uintptr_t)request->graph,
-                           .stall_ns = request->stall_ns,
-                           .launch_deadline_ns = request->launch_deadline_ns,
-                           .purpose = request->purpose,
-                           .has_rings = request->has_rings,
-                           .tensor_count = request->entry->tensor_count,
-                           .scalar_count = request->entry->scalar_count,
-                           .options = *request->options };
-
-    run.options.edge_context = run.options.task_context = NULL;
-    run.options.trace_path = NULL;
-    run.options.diagnostics.folder = NULL; /* files are the host's */
-    return run;
-}
-
 static bool is_end_told(struct far *f)
 {
     bool is_told;
@@ -147,7 +128,7 @@ static int far_start(struct chip *chip, const struct chip_request *request)
     const struct far_patience patience = { .process = f->process.descriptor,
                                            .seconds = FAR_ANSWER_SECONDS };
     struct far_channel *c = &f->run;
-    struct far_run run = make_run(request);
+    struct run_message run = chip_message_of(request);
     int status = PTO_OK;
 
     if (f->is_lost || is_end_told(f))
@@ -233,7 +214,7 @@ static bool take_answer(struct far *f)
     const struct far_patience patience = { .process = f->process.descriptor,
                                            .seconds = FAR_ANSWER_SECONDS };
     struct far_channel *c = &f->run;
-    struct far_ended ended;
+    struct run_ended ended;
     struct far_head head;
     int status = sim_far_receive(c->socket, &patience, &head, &c->in);
 
@@ -244,14 +225,8 @@ static bool take_answer(struct far *f)
     if (status < 0 || head.kind != FAR_RUN)
         return false;
     sim_bytes_take_to(&c->in, &ended, sizeof(ended));
-    if (c->in.is_short || ended.stall.count > STALL_TASKS || ended.failure.status > 0 ||
-        ended.trace.lines.count > LINES_MAX)
+    if (c->in.is_short || !run_ended_check(&ended))
         return false;
-    ended.failure.text[FAILURE_TEXT - 1] = '\0';
-    for (uint32_t i = 0; i < ended.trace.lines.count; i++) {
-        ended.trace.lines.line[i].function[LINES_FUNCTION_BYTES - 1] = '\0';
-        ended.trace.lines.line[i].file[LINES_FILE_BYTES - 1] = '\0';
-    }
     f->result = (struct chip_result){ .failure = ended.failure,
                                       .stall = ended.stall,
                                       .trace = ended.trace,

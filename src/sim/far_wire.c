@@ -115,8 +115,8 @@ const char *sim_bytes_take_text(struct far_bytes *b)
 void sim_far_sizes(uint32_t size[FAR_SIZES])
 {
     const uint32_t all[FAR_SIZES] = {
-        sizeof(struct far_hello),    sizeof(struct far_welcome), sizeof(struct far_run),
-        sizeof(struct far_ended),    sizeof(struct pto_tensor),  sizeof(struct sim_record),
+        sizeof(struct far_hello),    sizeof(struct far_welcome), sizeof(struct run_message),
+        sizeof(struct run_ended),    sizeof(struct pto_tensor),  sizeof(struct sim_record),
         sizeof(struct trace_record), sizeof(struct far_will),
     };
 

@@ -17,13 +17,14 @@
 #include <sys/types.h>
 
 #include "chip/chip.h"
+#include "orch/run_message.h"
 
 /* Descriptors that the program is started with. */
 enum { FAR_RUN_FD = 3, FAR_SIDE_FD, FAR_WILL_FD, FAR_MEMORY_FD, FAR_FD_END };
 
 enum far_kind {
     FAR_HELLO,    /* far_hello; answer: far_welcome, or a sentence; PTO_EAGAIN: another address */
-    FAR_RUN,      /* far_run, tensors, scalars; answer: far_ended, names of files */
+    FAR_RUN,      /* run_message, tensors, scalars; answer: run_ended, names of files */
     FAR_DROP,     /* value: graph */
     FAR_ALLOC,    /* value: bytes; answer: value: address */
     FAR_FREE,     /* value: address; answer: a sentence if it failed */
@@ -63,31 +64,6 @@ struct far_hello {
 struct far_welcome {
     struct chip_properties properties; /* but for the name */
     uint64_t record;                   /* address of a struct sim_record in the device's memory */
-};
-
-/* A chip_request; tensors and scalars follow. */
-struct far_run {
-    uint64_t number;
-    uint64_t code;
-    uint64_t graph;
-    uint64_t stall_ns;
-    uint64_t launch_deadline_ns; /* both sides have the same clock */
-    uint32_t purpose;
-    uint32_t has_rings;
-    uint32_t tensor_count;
-    uint32_t scalar_count;
-    struct pto_run_options options; /* without what it points to */
-};
-
-/* Names of source files follow: the failure's, then one for each task of the stall. */
-struct far_ended {
-    struct failure failure;
-    struct stall stall;
-    struct backtrace trace;
-    uint64_t graph;
-    uint32_t is_lost;
-    uint32_t is_builder_lost;
-    struct pto_run_report report;
 };
 
 /* ---- the last will: what the program leaves in a pipe when it ends against its will ---- */

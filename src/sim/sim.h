@@ -38,6 +38,7 @@
 #include "chip/local_code.h"
 #include "orch/built_graph.h"
 #include "pto/sim.h"
+#include "sched/seats.h"
 #include "base/arena.h"
 #include "sim/sim_record.h"
 #include "sim/port_sim.h"
@@ -198,8 +199,7 @@ struct sim {
     struct thread *all;
     uint32_t thread_count;
     uint32_t thread_max;
-    uint32_t core_count[PTO_CORE_TYPES];
-    uint64_t core_free[PTO_CORE_TYPES][PTO_CORES_MAX / 64];
+    struct seats seats;
     uint32_t core_tasks[PTO_CORES_MAX];
     uint64_t takeovers;
     struct team_queue gangs;

@@ -379,7 +379,7 @@ int sim_record(struct chip *chip, struct chip_record *out)
                                  .scope_count = record->scope_count,
                                  .scopes_lost = record->scopes_lost,
                                  .core_count =
-                                     m->core_count[PTO_CORE_AIC] + m->core_count[PTO_CORE_AIV],
+                                     m->seats.count[PTO_CORE_AIC] + m->seats.count[PTO_CORE_AIV],
                                  .aic_count = m->sched.aic_count,
                                  .begin_cycles = record->begin_cycles,
                                  .end_cycles = record->end_cycles,

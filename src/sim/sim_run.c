@@ -259,7 +259,7 @@ const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *r
     report->edges = m->is_refused ? 0 : m->graph.edge_total;
     report->ns = m->run_ns;
     report->workers = m->sched.worker_count;
-    report->core_count = m->core_count[PTO_CORE_AIC] + m->core_count[PTO_CORE_AIV];
+    report->core_count = m->seats.count[PTO_CORE_AIC] + m->seats.count[PTO_CORE_AIV];
     report->takeovers = m->takeovers;
     report->sleeps = a32_load_relaxed(&m->sleeps);
     report->wakes = a32_load_relaxed(&m->wakes);

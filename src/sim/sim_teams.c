@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cores and teams. Cluster i has AIC i and AIV 2i and 2i + 1. Everything here
- * is under the lock of the device, but for the kernels.
+ * Cores and teams. Everything here is under the lock of the device, but for the kernels.
  *
  * What must start together gets all its cores in one step or none, so teams
  * that wait hold nothing that another one could be waiting for.
@@ -14,8 +13,6 @@ enum {
 
 static void tell_places(struct sim *m);
 static bool start_unit(struct sim *m, struct slot *s, struct thread **wake);
-static uint32_t find_core(const struct sim *m, const struct slot *s, uint32_t lane, uint32_t from);
-static uint32_t count_seats(const struct sim *m, const struct slot *s);
 static struct slot *pop_team(struct sim *m, struct team_queue *queue);
 static void wait_for_team(struct sim *m);
 
@@ -24,49 +21,16 @@ static void wait_for_team(struct sim *m);
 void sim_init_cores(struct sim *m, uint32_t clusters)
 {
     m->sched.aic_count = clusters;
-    m->core_count[PTO_CORE_AIC] = clusters;
-    m->core_count[PTO_CORE_AIV] = 2 * clusters;
-    for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
-        for (uint32_t i = 0; i < m->core_count[type]; i++)
-            m->core_free[type][i / 64] |= 1ull << i % 64;
+    seats_init(&m->seats, clusters);
     tell_places(m);
-}
-
-static bool is_core_free(const struct sim *m, uint32_t type, uint32_t index)
-{
-    return (m->core_free[type][index / 64] >> index % 64 & 1) != 0;
-}
-
-static void take_core(struct sim *m, uint32_t type, uint32_t index)
-{
-    m->core_free[type][index / 64] &= ~(1ull << index % 64);
-}
-
-static void free_core(struct sim *m, uint32_t type, uint32_t index)
-{
-    m->core_free[type][index / 64] |= 1ull << index % 64;
 }
 
 /* A kernel has ended on it: teams have their turn again. */
 void sim_put_core(struct sim *m, uint32_t type, uint32_t index)
 {
-    free_core(m, type, index);
+    seats_free(&m->seats, type, index);
     m->team_ticks = 0;
     m->is_lapsed = false;
-}
-
-/* The first free core of a type from `from` on; core_count if there is none. */
-static uint32_t next_free(const struct sim *m, uint32_t type, uint32_t from)
-{
-    uint32_t count = m->core_count[type];
-
-    for (uint32_t i = from; i < count; i = (i / 64 + 1) * 64) {
-        uint64_t word = m->core_free[type][i / 64] >> i % 64;
-
-        if (word != 0)
-            return i + (uint32_t)__builtin_ctzll(word);
-    }
-    return count;
 }
 
 static bool has_teams(const struct sim *m)
@@ -76,11 +40,11 @@ static bool has_teams(const struct sim *m)
 
 bool sim_acquire_core(struct sim *m, struct worker *w, uint32_t type)
 {
-    uint32_t index = next_free(m, type, 0);
+    uint32_t index = seats_next(&m->seats, type, 0);
 
-    if (index == m->core_count[type] || (has_teams(m) && !m->is_lapsed))
+    if (index == m->seats.count[type] || (has_teams(m) && !m->is_lapsed))
         return false;
-    take_core(m, type, index);
+    seats_take(&m->seats, type, index);
     w->core_index[type] = (uint16_t)index;
     w->core_mask |= (uint8_t)(1u << type);
     w->reported[type] = w->executed[type];
@@ -123,7 +87,7 @@ void port_cores_yield(void *machine, struct worker *w)
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
         if ((w->core_mask & (1u << type)) != 0) {
             sim_detach_core(m, w, type);
-            free_core(m, type, w->core_index[type]); /* in a lapse it may have it back */
+            seats_free(&m->seats, type, w->core_index[type]); /* in a lapse it may have it back */
         }
     wake = sim_start_teams(m);
     pthread_mutex_unlock(&m->lock);
@@ -139,7 +103,7 @@ static void tell_places(struct sim *m)
 
     if (!has_teams(m) || m->is_lapsed)
         for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
-            if (next_free(m, type, 0) != m->core_count[type])
+            if (seats_next(&m->seats, type, 0) != m->seats.count[type])
                 spare |= 1u << type;
     a32_store_relaxed(&m->sched.spare, spare); /* F1 follows */
     if (has_teams(m) != ((attention & ATTEND_TEAMS) != 0)) {
@@ -257,7 +221,7 @@ static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
     struct thread *threads = NULL;
     uint32_t seat = 0;
 
-    if (count_seats(m, s) < blocks)
+    if (seats_count(&m->seats, s->lanes) < blocks)
         return false;
     for (uint32_t i = 0; i < blocks * lanes; i++) {
         struct thread *th = sim_take_idle(m);
@@ -285,17 +249,16 @@ static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
             if ((s->lanes & (1u << lane)) == 0)
                 continue;
             threads = th->next_idle;
-            seat = find_core(m, s, lane, seat);
+            seat = seats_find(&m->seats, s->lanes, lane, seat);
             atomic_note_write(&th->lane);
             th->lane = (struct lane){
                 .slot = s,
                 .block = block,
                 .kernel = slot_kernel(s, lane),
                 .type = (uint8_t)type,
-                .core = (uint16_t)(lanes > 1 && type == PTO_CORE_AIV ? 2 * seat + (lane - LANE_AIV0)
-                                                                     : seat),
+                .core = (uint16_t)seats_core(s->lanes, lane, seat),
             };
-            take_core(m, type, th->lane.core);
+            seats_take(&m->seats, type, th->lane.core);
             th->core.global.sub_block_id = type == PTO_CORE_AIV ? th->lane.core % 2 : 0;
             th->next_idle = *wake;
             *wake = th;
@@ -303,43 +266,6 @@ static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
     }
     m->lanes_running += blocks * lanes;
     return true;
-}
-
-/* Whether every core that a block needs of a cluster is free. */
-static bool is_cluster_free(const struct sim *m, const struct slot *s, uint32_t cluster)
-{
-    return ((s->lanes & SLOT_LANE_AIC) == 0 || is_core_free(m, PTO_CORE_AIC, cluster)) &&
-           ((s->lanes & SLOT_LANE_AIV0) == 0 || is_core_free(m, PTO_CORE_AIV, 2 * cluster)) &&
-           ((s->lanes & SLOT_LANE_AIV1) == 0 || is_core_free(m, PTO_CORE_AIV, 2 * cluster + 1));
-}
-
-/*
- * Where a block can sit from `from` on: a cluster if it has several lanes, else
- * a core. For the second lane of a block the first one has shown where.
- */
-static uint32_t find_core(const struct sim *m, const struct slot *s, uint32_t lane, uint32_t from)
-{
-    if ((s->lanes & (s->lanes - 1)) == 0)
-        return next_free(m, lane == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV, from);
-    if ((s->lanes & ((1u << lane) - 1)) == 0)
-        while (!is_cluster_free(m, s, from))
-            from++;
-    return from;
-}
-
-static uint32_t count_seats(const struct sim *m, const struct slot *s)
-{
-    uint32_t type = s->lanes == SLOT_LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV;
-    uint32_t count = 0;
-
-    if ((s->lanes & (s->lanes - 1)) == 0) {
-        for (uint32_t i = 0; i < m->core_count[type]; i += 64)
-            count += (uint32_t)__builtin_popcountll(m->core_free[type][i / 64]);
-        return count;
-    }
-    for (uint32_t i = 0; i < m->base.properties.clusters; i++)
-        count += is_cluster_free(m, s, i);
-    return count;
 }
 
 void sim_wake_threads(struct thread *list)

@@ -22,8 +22,11 @@ static uint64_t run_number;
 
 struct chip *suite_open(void)
 {
-    const struct chip_params params = { suite_backend->name, SUITE_CLUSTERS, SUITE_WORKERS,
-                                        SUITE_MEMORY_MAX };
+    const struct chip_params params = { .backend = suite_backend->name,
+                                        .generation = "a2a3",
+                                        .clusters = SUITE_CLUSTERS,
+                                        .workers = SUITE_WORKERS,
+                                        .memory_max = SUITE_MEMORY_MAX };
     struct pto_error error = { .size = sizeof(error) };
     struct chip *chip = NULL;
 
