@@ -22,6 +22,11 @@ SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c po
 	sim_device.c sim_dump.c sim_graphs.c sim_guards.c sim_memory.c sim_record.c sim_run.c sim_teams.c sim_threads.c
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
+# The real chips: the host's side. What runs on them is in src/cann/device.
+CANN_SRC = boot.c cann.c cann_code.c cann_memory.c cann_runs.c generations.c vendor.c
+CANN_SCHEDULER_SRC = $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
+	cann/device/port_ascend.c cann/device/scheduler.c
+CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c handle.c limits.c \
 	memory.c register.c run.c sentences.c sentences_crash.c signature.c staging.c timeline.c
 # Ranks.
@@ -132,7 +137,7 @@ ORCH_OBJ = $(call objects,orch,$(ORCH_SRC))
 PURE_OBJ = $(GRAPH_OBJ) $(SCHED_OBJ) $(ORCH_OBJ)
 LIB_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) \
 	$(call objects,core,$(CORE_SRC)) $(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) \
-	$(call objects,sim,$(SIM_SRC)) \
+	$(call objects,sim,$(SIM_SRC)) $(call objects,cann,$(CANN_SRC)) \
 	$(call objects,host,$(HOST_SRC)) $(call objects,comm,$(COMM_SRC)) $(call objects,toolchain,$(TOOLCHAIN_SRC)) \
 	$(call objects,trace,$(TRACE_SRC)) $(call objects,tree,$(TREE_SRC))
 CLI_OBJ = $(call objects,scene,$(SCENE_SRC)) $(call objects,check,$(CHECK_SRC)) \
@@ -167,7 +172,7 @@ ifneq ($(VARIANT),arm)
 DOOR_LIBS = $(HOSTLIBS) $(SIM_CONTEXT)
 endif
 CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CORE_SRC)) \
-	$(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
+	$(call objects,door,$(DOOR_SRC)) $(call objects,chip,$(CHIP_SRC)) $(call objects,cann,$(CANN_SRC)) $(call objects,sim,$(SIM_SRC) $(CHIP_MAIN_SRC))
 
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a

@@ -2,23 +2,45 @@
 /* Looks platforms up. */
 #include "base/platforms.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#define ONE(name, clusters, clusters_max, aic, aiv, flags) +1
 #define SIM(name, clusters, clusters_max, aic, aiv, flags) \
     { PLATFORM_SIM(name, clusters, clusters_max), { aic, aiv }, flags },
 #define CANN(name, clusters, clusters_max, aic, aiv, flags) \
-    { PLATFORM_CANN(name, clusters, clusters_max), { aic, aiv }, flags },
+    { PLATFORM_CANN(name, NULL, clusters, clusters_max), { aic, aiv }, flags },
+#define CANN_ABSENT(name, clusters, clusters_max, aic, aiv, flags)                              \
+    { PLATFORM_CANN(name,                                                                       \
+                    "not to be had here: ASCEND_HOME_PATH is not set; install CANN and source " \
+                    "its set_env.sh",                                                           \
+                    clusters, clusters_max),                                                    \
+      { aic, aiv },                                                                             \
+      flags },
 
-/* In the order in which they are listed. */
-static const struct platform platforms[] = { GENERATION_MAP(SIM) GENERATION_MAP(CANN) };
+/* In the order in which they are listed: with the vendor's software, and without it. */
+static const struct platform platforms[2][2 * (0 GENERATION_MAP(ONE))] = {
+    { GENERATION_MAP(SIM) GENERATION_MAP(CANN) },
+    { GENERATION_MAP(SIM) GENERATION_MAP(CANN_ABSENT) },
+};
 
-enum { PLATFORMS = sizeof(platforms) / sizeof(platforms[0]) };
+enum { PLATFORMS = sizeof(platforms[0]) / sizeof(platforms[0][0]) };
+
+/* What else is missing is said by whoever opens it. */
+static const struct platform *list(void)
+{
+    const char *home = getenv("ASCEND_HOME_PATH");
+
+    return platforms[home == NULL || home[0] == '\0'];
+}
 
 const struct platform *platform_find(const char *name)
 {
+    const struct platform *platform = list();
+
     for (uint32_t i = 0; name != NULL && i < PLATFORMS; i++)
-        if (strcmp(platforms[i].view.name, name) == 0)
-            return &platforms[i];
+        if (strcmp(platform[i].view.name, name) == 0)
+            return &platform[i];
     return NULL;
 }
 
@@ -31,5 +53,5 @@ const struct pto_platform *pto_platform_find(const char *name)
 
 const struct pto_platform *pto_platform_at(uint32_t index)
 {
-    return index < PLATFORMS ? &platforms[index].view : NULL;
+    return index < PLATFORMS ? &list()[index].view : NULL;
 }

@@ -24,10 +24,9 @@
     {                                                               \
         name "sim", name, "sim", true, NULL, clusters, clusters_max \
     }
-#define PLATFORM_CANN(name, clusters, clusters_max)                                        \
-    {                                                                                      \
-        name, name, "cann", false, "not supported by this version (needs CANN)", clusters, \
-            clusters_max                                                                   \
+#define PLATFORM_CANN(name, missing, clusters, clusters_max)       \
+    {                                                              \
+        name, name, "cann", false, missing, clusters, clusters_max \
     }
 
 struct platform {

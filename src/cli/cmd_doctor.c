@@ -267,13 +267,32 @@ static void check_mode(struct doctor *d, const char *platform, enum pto_mode mod
               probe.is_open || probe.signal != 0 ? "does not run" : "cannot be opened", why);
 }
 
+/* A real chip: whether it can be opened. A machine has cards of one generation, if any. */
+static void check_card(struct doctor *d, const char *platform)
+{
+    struct probe probe;
+    char why[TEXT_BYTES];
+    const char *fix;
+
+    cli_probe_open(platform, &probe);
+    if (probe.is_right) {
+        add_check(d, STATE_OK, platform, NULL, "card 0 can be opened");
+        return;
+    }
+    cli_probe_explain(&probe, &d->machine, why, sizeof(why), &fix);
+    add_check(d, STATE_INFO, platform, fix, "cannot be opened: %.400s", why);
+}
+
 static void check_platforms(struct doctor *d)
 {
     const struct pto_platform *platform;
 
     for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
         for (uint32_t mode = 0; platform->missing == NULL && mode < PTO_MODE_COUNT; mode++)
-            check_mode(d, platform->name, (enum pto_mode)mode);
+            if (platform->is_simulated)
+                check_mode(d, platform->name, (enum pto_mode)mode);
+            else if (mode == 0)
+                check_card(d, platform->name);
 }
 
 static void check_cpus(struct doctor *d)

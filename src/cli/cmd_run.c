@@ -439,14 +439,6 @@ static int list_examples(void)
 
 /* ---- running ---- */
 
-static bool has_platform(const struct scene_case *kase, const char *platform)
-{
-    for (uint32_t i = 0; i < kase->platform_count; i++)
-        if (strcmp(kase->platform[i], platform) == 0)
-            return true;
-    return false;
-}
-
 /* False: a sentence is on stderr. */
 static bool read_given(const struct scene *scene, const struct run_request *request,
                        struct scene_given *given)
@@ -564,7 +556,7 @@ static int run_platform(const struct scene *scene, const char *platform,
 
         if (wanted == NULL ? i != 0 : strcmp(wanted, "all") != 0 && strcmp(wanted, kase->name) != 0)
             continue;
-        if (!has_platform(kase, platform) || (kase->modes & request->modes) == 0)
+        if (!scene_case_fits(kase, platform) || (kase->modes & request->modes) == 0)
             continue;
         if (!is_open && scene_session_open(&s, scene, platform, &request->session, &fault) < 0) {
             printf("\n%s\n  build    FAILED: %s\n", platform, fault.text);
@@ -626,7 +618,8 @@ static int run_scene(const struct scene *scene, struct run_request *request)
         int got = -1;
 
         if (platform->missing == NULL &&
-            (request->platform == NULL || strcmp(request->platform, platform->name) == 0))
+            (request->platform == NULL ? platform->is_simulated
+                                       : strcmp(request->platform, platform->name) == 0))
             got = run_platform(scene, platform->name, request);
         code = got > code ? got : code;
         if (got >= 0 && is_once(request))

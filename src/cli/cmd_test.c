@@ -224,15 +224,14 @@ static void add_scene(struct suite *suite, const struct request *request, uint32
     const struct pto_platform *platform;
 
     for (uint32_t p = 0; (platform = pto_platform_at(p)) != NULL; p++) {
-        if (request->platform != NULL && strcmp(request->platform, platform->name) != 0)
-            continue;
+        if (request->platform != NULL ? strcmp(request->platform, platform->name) != 0
+                                      : !platform->is_simulated && platform->missing == NULL)
+            continue; /* real cards are used only if they are named */
         for (uint32_t i = 0; i < scene->case_count; i++) {
             const struct scene_case *kase = &scene->kase[i];
-            bool has_platform = false;
 
-            for (uint32_t k = 0; k < kase->platform_count; k++)
-                has_platform = has_platform || strcmp(kase->platform[k], platform->name) == 0;
-            if (has_platform && is_wanted(request, scene->name, kase->name))
+            if (scene_case_fits(kase, platform->name) &&
+                is_wanted(request, scene->name, kase->name))
                 add_case(suite, request, index, kase, platform);
         }
     }

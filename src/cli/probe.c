@@ -38,6 +38,7 @@ static void probe_in_child(const char *platform, int mode, struct probe *probe_o
     int state = 0;
 
     memset(probe_out, 0, sizeof(*probe_out));
+    snprintf(probe_out->platform, sizeof(probe_out->platform), "%s", platform);
     if (pipe2(ends, O_CLOEXEC) != 0) {
         probe_out->status = PTO_ESYSTEM;
         return;
@@ -46,7 +47,7 @@ static void probe_in_child(const char *platform, int mode, struct probe *probe_o
     pid_t child = fork();
 
     if (child == 0) {
-        struct probe p = { 0 };
+        struct probe p = *probe_out;
 
         alarm(PROBE_SECONDS);
         probe_device(platform, mode, &p);
@@ -62,7 +63,8 @@ static void probe_in_child(const char *platform, int mode, struct probe *probe_o
 
         waitpid(child, &state, 0);
         if (got != sizeof(*probe_out)) {
-            memset(probe_out, 0, sizeof(*probe_out));
+            probe_out->status = PTO_OK;
+            probe_out->is_open = probe_out->is_right = false;
             probe_out->signal = WIFSIGNALED(state) ? WTERMSIG(state) : SIGABRT;
         }
     }
@@ -86,12 +88,17 @@ static void probe_device(const char *platform, int mode, struct probe *p)
 {
     struct pto_device_params params;
     struct pto_device *device;
+    struct pto_error error;
 
+    pto_error_init(&error);
     pto_device_params_init(&params);
     params.platform = platform;
+    params.error = &error;
     p->status = pto_device_open(&params, &device);
-    if (p->status < 0)
+    if (p->status < 0) {
+        snprintf(p->text, sizeof(p->text), "%s", error.text);
         return;
+    }
     p->is_open = true;
     p->is_right = mode == NO_RUN;
     p->address_bytes = read_address_bytes();
@@ -181,6 +188,9 @@ void cli_probe_explain(const struct probe *probe, const struct machine *m, char 
         *fix_out = "look for what keeps the CPUs busy (`top`); if nothing does, please report it";
     } else if (probe->signal != 0) {
         snprintf(why, why_bytes, "the process died: %s", strsignal(probe->signal));
+    } else if (!pto_platform_find(probe->platform)->is_simulated) {
+        snprintf(why, why_bytes, "%s", probe->text);
+        *fix_out = "docs/onboard.md";
     } else if (probe->status == PTO_ENOMEM && m->address_bytes != MACHINE_UNLIMITED) {
         snprintf(why, why_bytes, "the limit of address space is too low (%.1f GiB)",
                  (double)m->address_bytes / (1 << 30));

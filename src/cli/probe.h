@@ -15,6 +15,7 @@
 enum { PROBE_TEXT_MAX = PTO_ERROR_TEXT_MAX };
 
 struct probe {
+    char platform[32];
     int status;    /* of the library; PTO_OK also if the child died */
     int signal;    /* that ended the child, or 0 */
     bool is_open;  /* the device could be opened */

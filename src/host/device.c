@@ -134,6 +134,8 @@ static int check_params(const struct pto_device_params *given,
     *platform_out = platform;
     *chip_out = (struct chip_params){
         .backend = params.is_isolated ? "far" : platform->backend,
+        .generation = platform->generation,
+        .card = params.card,
         .clusters = params.clusters != 0 ? params.clusters : platform->clusters,
         .workers = params.workers != 0 ? params.workers : os_cpu_count(),
         .memory_max = params.memory_max != 0 ? params.memory_max : 32ull << 30,

@@ -719,7 +719,8 @@ static void tell_task(struct story *story, const struct stall_task *task, const 
 
 const char *sentence_of_loss(const struct chip_result *result)
 {
-    return result->failure.fault == FAULT_PEER ? "the device is lost: its process has ended"
+    return result->failure.fault == FAULT_PEER   ? "the device is lost: its process has ended"
+           : result->failure.fault == FAULT_CARD ? "the device is lost: the card failed"
            : result->is_builder_lost
                ? "the device is lost: an orchestration did not end when its run was to"
                : "the device is lost: a kernel never returned";

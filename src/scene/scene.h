@@ -183,6 +183,12 @@ static inline bool scene_is_level(const struct scene *scene)
     return scene->level == 3;
 }
 
+/*
+ * Whether the case is for the platform: it names it, or, if it is a real chip, the simulated one
+ * of the same generation.
+ */
+bool scene_case_fits(const struct scene_case *kase, const char *platform);
+
 /* As many as the scene has. */
 static inline const struct scene_scalar *scene_scalars(const struct scene *scene,
                                                        const struct scene_case *kase)

@@ -101,6 +101,9 @@ enum fault {
     /* The chip's process has ended. `kernel`: see enum peer_suspect; value: enum peer_end, exit code
        or signal, enum peer_suspect, task, block */
     FAULT_PEER,
+
+    /* A real card, or its vendor's software, failed. text: which call, its code; value: that code */
+    FAULT_CARD,
 };
 
 /* What is known of bytes around a tensor that were written; bits. */

@@ -85,7 +85,7 @@ echo "ok    help and refusals"
 # ---- info, doctor ----
 
 expect 0 "a2a3sim" info
-grep -qE '^  a5 +- +36 +not supported by this version \(needs CANN\); fix: ' "$work/out" ||
+grep -qE '^  a5 +- +36 +not to be had here: ASCEND_HOME_PATH is not set; .*; fix: ' "$work/out" ||
     fail "the real chips are not listed"
 expect 0 "" info --workers
 expect 0 '"workers"' info --workers --json

@@ -295,7 +295,7 @@ static void a_device_that_cannot_be_is_refused(void **state)
         { PTO_EINVAL, 1, "a2a3sim", 0, 0, NULL },
         { PTO_EINVAL, 0, NULL, 0, 0, "the platform's name is NULL" },
         { PTO_ENOSUP, 0, "", 0, 0, "a2a3sim, a5sim" },
-        { PTO_ENOSUP, 0, "a2a3", 0, 0, "platform a2a3 is not supported by this version" },
+        { PTO_ENOSUP, 0, "a2a3", 0, 0, "platform a2a3 is not to be had here: ASCEND_HOME_PATH is not set" },
         { PTO_ENOSUP, 0, "a2a3sim ", 0, 0, "there is no platform a2a3sim ; those that can be" },
         { PTO_EINVAL, 0, "a2a3sim", PTO_CORES_MAX, 0, "1024 clusters are too many" },
         { PTO_EINVAL, 0, "a5sim", UINT32_MAX, 0, "at most 341" },

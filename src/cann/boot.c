@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Brings the scheduler program up: the dispatcher writes it to the card's disk under a name made
+ * of its content and the device, it is registered by that name, launched through a handle, and
+ * told where its memory and the registers of the cores are.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/program.h"
+#include "cann/cann.h"
+#include "cann/device/dispatcher.h"
+#include "cann/device/fingerprint.h"
+
+enum { PROGRAM_MAX = 64 << 20, BOOT_MS = 20000, CALL_MS = 20000 };
+
+/* ---- programs ---- */
+
+int cann_program_read(const char *name, struct cann_program *out, struct pto_error *error)
+{
+    const char *folder = getenv("PTO_CANN_PROGRAMS");
+    char path[PATH_MAX], inner[128];
+
+    if (folder != NULL && folder[0] != '\0') {
+        snprintf(path, sizeof(path), "%.3900s/%s", folder, name);
+    } else {
+        snprintf(inner, sizeof(inner), "cann/%s", name);
+        (void)program_find(inner, path);
+    }
+    if (file_read(path, PROGRAM_MAX, &out->bytes, &out->size) < 0)
+        return error_tell(error, PTO_ENOSUP,
+                          "a real chip needs the program %s, and %.300s: %s; `make cann` builds "
+                          "what can be built here, docs/onboard.md says how to get the rest",
+                          name, path, strerror(errno));
+    return PTO_OK;
+}
+
+/* ---- registration by description ---- */
+
+/* What the vendor reads of it; `so` is looked for on the card at the first launch only. */
+static int write_description(const char *op, const char *function, const char *so,
+                             const char *library, char path[PATH_MAX])
+{
+    const char *folder = getenv("TMPDIR");
+    int file, length;
+    char text[1024];
+
+    length = snprintf(text, sizeof(text),
+                      "{\"%s\": {\"opInfo\": {\"computeCost\": \"100\", \"engine\": "
+                      "\"DNN_VM_AICPU\", \"flagAsync\": \"False\", \"flagPartial\": \"False\", "
+                      "\"functionName\": \"%s\", \"kernelSo\": \"%s\", \"opKernelLib\": \"%s\", "
+                      "\"userDefined\": \"False\"}}}\n",
+                      op, function, so, library);
+    snprintf(path, PATH_MAX, "%.3900s/pto-%ld-XXXXXX.json",
+             folder != NULL && folder[0] != '\0' ? folder : "/tmp", (long)getpid());
+    file = mkstemps(path, 5);
+    if (file < 0)
+        return PTO_ESYSTEM;
+    if (!file_put(file, text, (size_t)length)) {
+        close(file);
+        (void)unlink(path);
+        return PTO_ESYSTEM;
+    }
+    close(file);
+    return PTO_OK;
+}
+
+static int describe(struct cann *c, const char *op, const char *function, const char *so,
+                    const char *library, void **binary_out, void **function_out,
+                    struct pto_error *error)
+{
+    struct vendor_option mode = { .id = VENDOR_OPTION_CPU_MODE };
+    struct vendor_options options = { &mode, 1 };
+    char path[PATH_MAX];
+    int code;
+
+    if (write_description(op, function, so, library, path) < 0)
+        return error_tell(error, PTO_ESYSTEM, "%.300s cannot be written: %s", path,
+                          strerror(errno));
+    code = VENDOR_CALL(&c->vendor, aclrtBinaryLoadFromFile, path, &options, binary_out);
+    (void)unlink(path);
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, "aclrtBinaryLoadFromFile", code, "for a program of the card");
+    code = VENDOR_CALL(&c->vendor, aclrtBinaryGetFunction, *binary_out, op, function_out);
+    return code == ACL_SUCCESS
+               ? PTO_OK
+               : cann_tell(c, error, "aclrtBinaryGetFunction", code, "for a program of the card");
+}
+
+/* ---- the dispatcher ---- */
+
+static const char *const step_text[] = { [DISPATCHER_DONE] = "was written",
+                                         [DISPATCHER_FOLDER] = "has no folder to be written to",
+                                         [DISPATCHER_WRITE] = "cannot be written",
+                                         [DISPATCHER_RENAME] = "cannot be renamed",
+                                         [DISPATCHER_READ] = "cannot be read back" };
+
+static int check_installed(const struct cann *c, const struct dispatcher_args *args,
+                           const struct cann_program *scheduler, struct pto_error *error)
+{
+    if (args->answer_magic != DISPATCHER_MAGIC)
+        return error_tell(error, PTO_ENOSUP,
+                          "card %u: the dispatcher did not answer: another one was first in this "
+                          "process, and stays until it ends",
+                          c->card);
+    if (args->answer_version != DISPATCHER_VERSION)
+        return error_tell(
+            error, PTO_ENOSUP,
+            "card %u: a dispatcher of version %u was first in this process, and stays "
+            "until it ends; this library needs version %d",
+            c->card, args->answer_version, DISPATCHER_VERSION);
+    if (args->step != DISPATCHER_DONE)
+        return error_tell(error, PTO_ESYSTEM, "card %u: the scheduler %s on the card: %s", c->card,
+                          args->step < sizeof(step_text) / sizeof(step_text[0])
+                              ? step_text[args->step]
+                              : "was refused",
+                          strerror(args->error));
+    if (args->bytes != scheduler->size ||
+        args->fingerprint != fingerprint_of(scheduler->bytes, scheduler->size))
+        return error_tell(error, PTO_ESYSTEM,
+                          "card %u: the scheduler on the card's disk is not what was sent: %llu "
+                          "bytes of %zu",
+                          c->card, (unsigned long long)args->bytes, scheduler->size);
+    return PTO_OK;
+}
+
+/* Both objects and the arguments go to the card for the time of the call. */
+static int install(struct cann *c, const struct cann_program *dispatcher,
+                   const struct cann_program *scheduler, const char *name, struct pto_error *error)
+{
+    struct dispatcher_args args = { .object_bytes = dispatcher->size,
+                                    .device = c->card,
+                                    .inner_bytes = scheduler->size,
+                                    .magic = DISPATCHER_MAGIC,
+                                    .version = DISPATCHER_VERSION };
+    struct dispatcher_launch launch = { .args = 0 };
+    struct vendor_attribute none = { 0 };
+    struct vendor_config config = { &none, 0 };
+    void *binary = NULL, *function = NULL;
+    const char *call = "aclrtMalloc";
+    uint64_t at = 0;
+    int code, status;
+
+    snprintf(args.name, sizeof(args.name), "%s", name);
+    status = describe(c, "PtoDispatcher", "DynTileFwkKernelServerInit",
+                      "libaicpu_extend_kernels.so", "KFCKernel", &binary, &function, error);
+    if (status < 0)
+        goto unload;
+    code = cann_take(c, dispatcher->size, &args.object);
+    if (code == ACL_SUCCESS)
+        code = cann_take(c, scheduler->size, &args.inner);
+    if (code == ACL_SUCCESS)
+        code = cann_take(c, sizeof(args), &at);
+    if (code == ACL_SUCCESS) {
+        call = "aclrtMemcpy";
+        code = cann_upload(c, args.object, dispatcher->bytes, dispatcher->size);
+    }
+    if (code == ACL_SUCCESS)
+        code = cann_upload(c, args.inner, scheduler->bytes, scheduler->size);
+    if (code == ACL_SUCCESS)
+        code = cann_upload(c, at, &args, sizeof(args));
+    if (code == ACL_SUCCESS) {
+        call = "aclrtLaunchKernelWithHostArgs";
+        launch.args = at;
+        code = VENDOR_CALL(&c->vendor, aclrtLaunchKernelWithHostArgs, function, 1, c->stream,
+                           &config, &launch, sizeof(launch), NULL, 0);
+    }
+    if (code == ACL_SUCCESS) {
+        call = "aclrtSynchronizeStreamWithTimeout";
+        code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream, BOOT_MS);
+    }
+    if (code == ACL_SUCCESS) {
+        call = "aclrtMemcpy";
+        code = cann_download(c, at, &args, sizeof(args));
+    }
+    status = code == ACL_SUCCESS ? check_installed(c, &args, scheduler, error)
+                                 : cann_tell(c, error, call, code, "for the dispatcher");
+    if (a32_load_relaxed(&c->is_lost) == 0) {
+        cann_give_back(c, at);
+        cann_give_back(c, args.inner);
+        cann_give_back(c, args.object);
+    }
+
+unload:
+    if (binary != NULL && a32_load_relaxed(&c->is_lost) == 0)
+        (void)VENDOR_CALL(&c->vendor, aclrtBinaryUnLoad, binary);
+    return status;
+}
+
+/* ---- calls ---- */
+
+int cann_launch_call(struct cann *c, enum board_op op, uint64_t value, uint64_t message,
+                     uint64_t bytes)
+{
+    struct board_call call = { .board = c->board,
+                               .magic = BOARD_MAGIC,
+                               .version = BOARD_VERSION,
+                               .op = op,
+                               .sequence = ++c->sequence,
+                               .value = value,
+                               .message = message,
+                               .message_bytes = bytes };
+    struct vendor_attribute none = { 0 };
+    struct vendor_config config = { &none, 0 };
+
+    return VENDOR_CALL(&c->vendor, aclrtLaunchKernelWithHostArgs, c->function, 1, c->stream,
+                       &config, &call, sizeof(call), NULL, 0);
+}
+
+int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *message, uint64_t bytes,
+              struct board_answer *answer_out, struct pto_error *error)
+{
+    struct board_answer answer;
+    const char *call = "aclrtMalloc";
+    uint64_t at = c->message;
+    int code = ACL_SUCCESS, status;
+
+    if (bytes > MESSAGE_BYTES)
+        code = cann_take(c, bytes, &at);
+    if (code == ACL_SUCCESS && bytes != 0) {
+        call = "aclrtMemcpy";
+        code = cann_upload(c, at, message, bytes);
+    }
+    if (code == ACL_SUCCESS) {
+        call = "aclrtLaunchKernelWithHostArgs";
+        code = cann_launch_call(c, op, value, at, bytes);
+    }
+    if (code == ACL_SUCCESS) {
+        call = "aclrtSynchronizeStreamWithTimeout";
+        code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream, CALL_MS);
+        if (code == ACL_STREAM_NOT_DONE)
+            a32_store_relaxed(&c->is_lost, 1); /* it still uses what it was given */
+    }
+    if (code == ACL_SUCCESS) {
+        call = "aclrtMemcpy";
+        code = cann_download(c, c->board + offsetof(struct board, answer), &answer, sizeof(answer));
+    }
+    if (code != ACL_SUCCESS) {
+        status = cann_tell(c, error, call, code, "for a request to the scheduler");
+    } else if (answer.magic != BOARD_MAGIC || answer.sequence != c->sequence) {
+        status = error_tell(error, PTO_ELOST, "card %u: the scheduler did not answer", c->card);
+        a32_store_relaxed(&c->is_lost, 1);
+    } else {
+        answer.text[BOARD_TEXT - 1] = '\0';
+        status = answer.status < 0
+                     ? error_tell(error, answer.status, "card %u: %s", c->card, answer.text)
+                     : PTO_OK;
+        if (answer_out != NULL)
+            *answer_out = answer;
+    }
+    if (at != c->message && a32_load_relaxed(&c->is_lost) == 0)
+        cann_give_back(c, at);
+    return status;
+}
+
+/* ---- all of it ---- */
+
+static int open_board(struct cann *c, struct pto_error *error)
+{
+    const struct cann_generation *g = c->generation;
+    struct board_open open = { .size = { sizeof(struct board), sizeof(struct run_message),
+                                         sizeof(struct run_ended), sizeof(struct pto_tensor),
+                                         sizeof(struct board_load), sizeof(struct board_run) },
+                               .clusters = c->base.properties.clusters,
+                               .memory_max = c->memory_max,
+                               .engine = c->engine,
+                               .engine_bytes = c->engine_bytes,
+                               .heap = c->heap,
+                               .heap_bytes = c->heap_bytes };
+    struct board *board = calloc(1, sizeof(*board));
+    const char *call = "";
+    int code;
+
+    if (board == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for a chip");
+    board->magic = BOARD_MAGIC;
+    board->version = BOARD_VERSION;
+    board->blocks = open.clusters;
+    board->windows.bell_offset = g->bell_offset;
+    board->windows.cond_offset = g->cond_offset;
+    board->windows.fast_offset = g->fast_offset;
+    board->windows.fast_open = g->fast_open;
+    board->windows.fast_close = g->fast_close;
+    code = g->map_windows(&c->vendor, c->card, g->cores, board->windows.base, &call);
+    if (code == ACL_SUCCESS) {
+        call = "aclrtMemcpy";
+        code = cann_upload(c, c->board, board, sizeof(*board));
+    }
+    free(board);
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, call, code, "for the registers of the cores");
+    return cann_call(c, BOARD_OPEN, 0, &open, sizeof(open), NULL, error);
+}
+
+int cann_boot(struct cann *c, struct pto_error *error)
+{
+    struct cann_program dispatcher = { NULL, 0 }, scheduler = { NULL, 0 };
+    char name[DISPATCHER_NAME];
+    int status;
+
+    snprintf(name, sizeof(name), "executor-%s.o", c->generation->name);
+    status = cann_program_read("libpto_dispatcher.so", &dispatcher, error);
+    if (status >= 0)
+        status = cann_program_read("libpto_scheduler.so", &scheduler, error);
+    if (status >= 0)
+        status = cann_program_read(name, &c->executor, error);
+    if (status >= 0) { /* the card keeps what it loaded by this name until its process ends */
+        snprintf(name, sizeof(name), "libpto_scheduler_%016llx_%u.so",
+                 (unsigned long long)fingerprint_of(scheduler.bytes, scheduler.size), c->card);
+        status = install(c, &dispatcher, &scheduler, name, error);
+    }
+    if (status >= 0)
+        status = describe(c, "PtoScheduler", "pto_scheduler", name, "AICPUKernel", &c->binary,
+                          &c->function, error);
+    if (status >= 0) {
+        status = open_board(c, error);
+        if (status < 0)
+            c->function = NULL; /* there is nobody to say good-bye to */
+    }
+    free(dispatcher.bytes);
+    free(scheduler.bytes);
+    return status;
+}

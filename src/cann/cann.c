@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Open and close. What open does close undoes, one for one, whatever else in the process uses the
+ * vendor's libraries: one reference to ACL, one to the device. Threads that call are bound to the
+ * device's context for the time of the call, which takes no reference.
+ */
+#include "cann/cann.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/os.h"
+
+enum {
+    ALIGN = 1024,
+    ENGINE_MIN = 16 << 20, /* for slots, edges, regions */
+    ENGINE_MAX = 256 << 20,
+    RESETS = 3,
+    DRAIN_MS = 1000,
+};
+
+static int cann_open(const struct chip_params *params, struct chip **chip_out,
+                     struct pto_error *error);
+static bool cann_close(struct chip *chip);
+
+static const struct chip_device_ops device_ops = {
+    .open = cann_open,
+    .close = cann_close,
+};
+
+const struct chip_backend cann_backend = {
+    .name = "cann",
+    .device = &device_ops,
+    .memory = &cann_memory_ops,
+    .runs = &cann_run_ops,
+};
+
+/* ---- threads and codes ---- */
+
+int cann_enter(struct cann *c, void **before_out)
+{
+    struct vendor *v = &c->vendor;
+    void *before = NULL;
+
+    if (VENDOR_CALL(v, aclrtGetCurrentContext, &before) != ACL_SUCCESS)
+        before = NULL; /* the thread has none yet */
+    *before_out = before;
+    return before == c->context ? ACL_SUCCESS : VENDOR_CALL(v, aclrtSetCurrentContext, c->context);
+}
+
+void cann_leave(struct cann *c, void *before)
+{
+    if (before != NULL && before != c->context)
+        (void)VENDOR_CALL(&c->vendor, aclrtSetCurrentContext, before);
+}
+
+int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
+              const char *doing)
+{
+    int status = vendor_status(code);
+
+    if (status == PTO_ELOST)
+        a32_store_relaxed(&c->is_lost, 1);
+    return error_tell(error, status, "card %u: %s answered %d (%s) %s", c->card, call, code,
+                      vendor_meaning(code), doing);
+}
+
+/* ---- memory for ourselves ---- */
+
+int cann_take(struct cann *c, uint64_t bytes, uint64_t *addr_out)
+{
+    void *at = NULL;
+    int code = VENDOR_CALL(&c->vendor, aclrtMalloc, &at, bytes, VENDOR_MALLOC_HUGE_FIRST);
+
+    if (code == ACL_SUCCESS)
+        *addr_out = (uint64_t)(uintptr_t)at;
+    return code;
+}
+
+void cann_give_back(struct cann *c, uint64_t addr)
+{
+    if (addr != 0)
+        (void)VENDOR_CALL(&c->vendor, aclrtFree, (void *)(uintptr_t)addr);
+}
+
+int cann_upload(struct cann *c, uint64_t addr, const void *from, uint64_t bytes)
+{
+    return VENDOR_CALL(&c->vendor, aclrtMemcpy, (void *)(uintptr_t)addr, bytes, from, bytes,
+                       VENDOR_HOST_TO_DEVICE);
+}
+
+int cann_download(struct cann *c, uint64_t addr, void *to, uint64_t bytes)
+{
+    return VENDOR_CALL(&c->vendor, aclrtMemcpy, to, bytes, (const void *)(uintptr_t)addr, bytes,
+                       VENDOR_DEVICE_TO_HOST);
+}
+
+/* ---- open ---- */
+
+/* 100002: somebody else was first; the reference counts all the same, and close gives ours back. */
+static int ready_acl(struct cann *c, struct pto_error *error)
+{
+    int code = VENDOR_CALL(&c->vendor, aclInit, NULL);
+
+    if (code != ACL_SUCCESS && code != ACL_REPEAT_INIT)
+        return cann_tell(c, error, "aclInit", code, "when the device was opened");
+    c->has_acl = true;
+    return PTO_OK;
+}
+
+static int ready_device(struct cann *c, struct pto_error *error)
+{
+    struct vendor *v = &c->vendor;
+    int code = VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card);
+
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, "aclrtSetDevice", code, "when the device was opened");
+    c->has_device = true;
+    code = VENDOR_CALL(v, aclrtGetCurrentContext, &c->context);
+    return code == ACL_SUCCESS
+               ? PTO_OK
+               : cann_tell(c, error, "aclrtGetCurrentContext", code, "when the device was opened");
+}
+
+static int check_soc(struct cann *c, struct pto_error *error)
+{
+    const char *name = c->vendor.aclrtGetSocName();
+
+    for (const char *const *soc = c->generation->soc; name != NULL && *soc != NULL; soc++)
+        if (strncmp(name, *soc, strlen(*soc)) == 0)
+            return PTO_OK;
+    return error_tell(error, PTO_ENOSUP, "card %u is %s, and that is no %s", c->card,
+                      name != NULL ? name : "unknown", c->generation->name);
+}
+
+static int make_streams(struct cann *c, struct pto_error *error)
+{
+    struct vendor *v = &c->vendor;
+    uint32_t cubes = 0, vectors = 0, most;
+    int code = VENDOR_CALL(v, aclrtCreateStream, &c->stream);
+
+    if (code == ACL_SUCCESS)
+        code = VENDOR_CALL(v, aclrtCreateStream, &c->core_stream);
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, "aclrtCreateStream", code, "when the device was opened");
+    code = VENDOR_CALL(v, aclrtGetStreamResLimit, c->core_stream, VENDOR_RES_CUBE, &cubes);
+    if (code == ACL_SUCCESS)
+        code = VENDOR_CALL(v, aclrtGetStreamResLimit, c->core_stream, VENDOR_RES_VECTOR, &vectors);
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, "aclrtGetStreamResLimit", code, "when the device was opened");
+    most = cubes < vectors / 2 ? cubes : vectors / 2;
+    if (c->base.properties.clusters > most)
+        return error_tell(error, PTO_EINVAL, "%u clusters are too many: card %u has %u",
+                          c->base.properties.clusters, c->card, most);
+    return PTO_OK;
+}
+
+/* The engine's, and for intermediate tensors: reserved once, nothing is allocated while runs go on. */
+static int reserve_memory(struct cann *c, struct pto_error *error)
+{
+    size_t left = 0, total = 0;
+    int code = VENDOR_CALL(&c->vendor, aclrtGetMemInfo, VENDOR_HBM, &left, &total);
+
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, "aclrtGetMemInfo", code, "when the device was opened");
+    c->heap_bytes = c->memory_max < left / 2 ? c->memory_max : left / 2;
+    c->heap_bytes = c->heap_bytes / ALIGN * ALIGN;
+    c->engine_bytes =
+        c->heap_bytes / 4 > ENGINE_MAX ? ENGINE_MAX : c->heap_bytes / 4 / ALIGN * ALIGN;
+    if (c->engine_bytes < ENGINE_MIN)
+        c->engine_bytes = ENGINE_MIN;
+    code = cann_take(c, c->engine_bytes, &c->engine);
+    if (code == ACL_SUCCESS)
+        code = cann_take(c, c->heap_bytes, &c->heap);
+    if (code == ACL_SUCCESS)
+        code = cann_take(c, sizeof(struct board), &c->board);
+    if (code == ACL_SUCCESS)
+        code = cann_take(c, MESSAGE_BYTES, &c->message);
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, "aclrtMalloc", code, "for the memory of the engine");
+    return PTO_OK;
+}
+
+static void set_up(struct cann *c, const struct chip_params *params)
+{
+    c->base = (struct chip){ .backend = &cann_backend,
+                             .properties = { .backend = cann_backend.name,
+                                             .clusters = params->clusters,
+                                             .aic_count = PTO_CLUSTER_AICS * params->clusters,
+                                             .aiv_count = PTO_CLUSTER_AIVS * params->clusters,
+                                             .workers = 1,
+                                             .ends_stalls = true } };
+    c->generation = cann_generation_find(params->generation);
+    c->card = params->card;
+    c->memory_max = params->memory_max;
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->memory_lock, NULL);
+}
+
+static int cann_open(const struct chip_params *params, struct chip **chip_out,
+                     struct pto_error *error)
+{
+    struct cann *c = calloc(1, sizeof(*c));
+    int status;
+
+    if (c == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for a chip");
+    set_up(c, params);
+    c->image = calloc(1, MESSAGE_BYTES);
+    status = c->image == NULL ? error_tell(error, PTO_ENOMEM, "there is no memory for a chip")
+             : c->generation == NULL
+                 ? error_tell(error, PTO_ENOSUP, "there is no generation %s", params->generation)
+                 : vendor_load(&c->vendor, error);
+    if (status >= 0)
+        status = ready_acl(c, error);
+    if (status >= 0)
+        status = ready_device(c, error);
+    if (status >= 0)
+        status = check_soc(c, error);
+    if (status >= 0)
+        status = make_streams(c, error);
+    if (status >= 0)
+        status = reserve_memory(c, error);
+    if (status >= 0)
+        status = cann_boot(c, error);
+    if (status < 0) {
+        (void)cann_close(&c->base);
+        return status;
+    }
+    *chip_out = &c->base;
+    return PTO_OK;
+}
+
+/* ---- close ---- */
+
+/* In the reverse order of open. */
+static void close_healthy(struct cann *c)
+{
+    struct vendor *v = &c->vendor;
+
+    if (c->function != NULL)
+        (void)cann_call(c, BOARD_CLOSE, 0, NULL, 0, NULL, NULL);
+    if (c->core_stream != NULL)
+        (void)VENDOR_CALL(v, aclrtDestroyStream, c->core_stream);
+    if (c->stream != NULL)
+        (void)VENDOR_CALL(v, aclrtDestroyStream, c->stream);
+    if (c->core_binary != NULL)
+        (void)VENDOR_CALL(v, aclrtBinaryUnLoad, c->core_binary);
+    if (c->binary != NULL)
+        (void)VENDOR_CALL(v, aclrtBinaryUnLoad, c->binary);
+    cann_release_memory(c);
+    cann_give_back(c, c->ranges);
+    cann_give_back(c, c->message);
+    cann_give_back(c, c->board);
+    cann_give_back(c, c->heap);
+    cann_give_back(c, c->engine);
+    (void)VENDOR_CALL(v, aclrtResetDevice, (int32_t)c->card);
+}
+
+/* Whether the card can be used again: the smallest things that fail on one that cannot. */
+static bool probe(struct cann *c)
+{
+    struct vendor *v = &c->vendor;
+    void *stream = NULL, *memory = NULL;
+    bool is_well = VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card) == ACL_SUCCESS;
+
+    if (!is_well)
+        return false;
+    is_well = VENDOR_CALL(v, aclrtCreateStream, &stream) == ACL_SUCCESS;
+    if (is_well)
+        is_well = VENDOR_CALL(v, aclrtDestroyStream, stream) == ACL_SUCCESS;
+    if (is_well)
+        is_well = VENDOR_CALL(v, aclrtMalloc, &memory, 64, VENDOR_MALLOC_HUGE_FIRST) == ACL_SUCCESS;
+    if (is_well)
+        is_well = VENDOR_CALL(v, aclrtFree, memory) == ACL_SUCCESS;
+    (void)VENDOR_CALL(v, aclrtResetDevice, (int32_t)c->card);
+    return is_well;
+}
+
+/*
+ * Nothing of a card that has failed is given back piece by piece: such calls may hang. It is
+ * forced to start anew, which ends all that was on it, and looked at afterwards. A plain reset
+ * after that would be one too many. Returns whether it is well.
+ */
+static bool close_lost(struct cann *c)
+{
+    struct vendor *v = &c->vendor;
+
+    for (uint32_t i = 0; i < RESETS; i++) {
+        if (i != 0)
+            (void)VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card);
+        /* It may say that all is well when nothing is: not looked at. */
+        (void)VENDOR_CALL(v, aclrtSynchronizeDeviceWithTimeout, DRAIN_MS);
+        if (VENDOR_CALL(v, aclrtResetDeviceForce, (int32_t)c->card) == ACL_SUCCESS && probe(c))
+            return true;
+    }
+    return false;
+}
+
+static bool cann_close(struct chip *chip)
+{
+    struct cann *c = cann_of(chip);
+    uint64_t left = 0;
+    void *before = NULL;
+    bool is_well = true;
+
+    if (c->has_device) {
+        (void)cann_enter(c, &before);
+        if (a32_load_relaxed(&c->is_lost) != 0) /* nothing runs any more */
+            is_well = close_lost(c);
+        else
+            close_healthy(c);
+        cann_leave(c, before);
+    }
+    if (c->has_acl && is_well)
+        (void)VENDOR_CALL(&c->vendor, aclFinalizeReference, &left);
+    vendor_unload(&c->vendor);
+    free(c->allocation);
+    free(c->executor.bytes);
+    free(c->image);
+    pthread_mutex_destroy(&c->memory_lock);
+    pthread_mutex_destroy(&c->lock);
+    free(c);
+    return true;
+}

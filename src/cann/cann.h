@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The real chips, through the vendor's libraries; the only folder that knows them.
+ *
+ *     vendor.c     the libraries: a table of functions, versions, codes, a log of calls
+ *     cann.c       open and close: ACL, device, streams, memory of the engine
+ *     boot.c       brings the scheduler program up: dispatcher, registration, register windows
+ *     cann_memory.c, cann_code.c, cann_runs.c    the rest of the contract
+ *     device/      the programs that run on the card
+ *
+ * Everything that was never verified on hardware is listed in docs/onboard.md, with the function
+ * that holds the assumption.
+ */
+#ifndef PTO_CANN_H
+#define PTO_CANN_H
+
+#include <pthread.h>
+
+#include "base/atomic.h"
+#include "cann/device/message.h"
+#include "cann/vendor.h"
+#include "chip/backend.h"
+#include "wire/board.h"
+
+/* What generations differ in: a row of generations.c. */
+struct cann_generation {
+    const char *name;
+    const char *const *soc; /* beginnings of the names of its chips; NULL-terminated */
+    uint32_t bell_offset;
+    uint32_t cond_offset;
+    uint32_t fast_offset; /* 0: there is none */
+    uint32_t fast_open;
+    uint32_t fast_close;
+    uint32_t cores; /* clusters by nature, those included that a chip was sold without */
+    /* Fills base[] of the windows. A vendor's code, and the name of the call that gave it. */
+    int (*map_windows)(struct vendor *v, uint32_t card, uint32_t cores, uint64_t *base,
+                       const char **call_out);
+};
+
+const struct cann_generation *cann_generation_find(const char *name);
+
+/* A program for the card, as bytes of a file. */
+struct cann_program {
+    char *bytes;
+    size_t size;
+};
+
+struct cann_allocation {
+    uint64_t addr;
+    uint64_t bytes;
+    void *block; /* what the vendor gave: it may begin earlier */
+};
+
+struct cann {
+    struct chip base;
+    struct vendor vendor;
+    const struct cann_generation *generation;
+    uint32_t card;
+    void *context; /* of the device; threads are bound to it for the time of a call */
+    bool has_acl;
+    bool has_device;
+    void *stream;      /* of the scheduler */
+    void *core_stream; /* another one: the scheduler waits for the cores */
+    void *binary;      /* of the scheduler's registration */
+    void *function;    /* of it */
+    struct cann_program executor;
+    void *core_binary;   /* registered at the first launch, for good */
+    void *core_function; /* of it */
+    bool is_code_new;    /* kernels were uploaded since core_stream was made */
+    uint64_t board;      /* struct board, on the card */
+    uint64_t message;    /* a buffer there, for calls */
+    uint64_t engine;
+    uint64_t engine_bytes;
+    uint64_t heap;
+    uint64_t heap_bytes;
+    uint64_t memory_max;
+    uint32_t sequence; /* of calls */
+
+    pthread_mutex_t memory_lock;        /* what follows */
+    struct cann_allocation *allocation; /* in the order of addresses */
+    uint32_t allocation_count, allocation_max;
+    uint64_t allocation_version; /* changes with them */
+
+    /* Of runs; whoever runs them. */
+    const struct chip_request *request;
+    char *image; /* of the message, on this side */
+    uint64_t ranges;
+    uint64_t ranges_bytes;
+    uint64_t ranges_version; /* of the allocations that were sent */
+    uint64_t range_count;
+    uint64_t patience_ns; /* without a sign of life */
+    uint64_t deadline_ns; /* with grace; UINT64_MAX: none */
+    struct chip_result result;
+    struct pto_run_report report;
+    char names[MESSAGE_NAMES * MESSAGE_NAME]; /* of source files, until the next run */
+    bool is_started;
+
+    pthread_mutex_t lock; /* for what any thread may ask for */
+    struct a64 cancelled; /* the highest number; written under the lock */
+    struct a64 number;    /* of the run */
+    struct a32 has_ended; /* R: what came of the run is complete */
+    struct a32 is_lost;   /* no more runs; the card is reset when it is closed */
+};
+
+static inline struct cann *cann_of(struct chip *chip)
+{
+    return (struct cann *)(void *)chip;
+}
+
+/* Binds the calling thread to the device, and afterwards back to what it was bound to. */
+int cann_enter(struct cann *c, void **before_out);
+void cann_leave(struct cann *c, void *before);
+/* A sentence for a vendor's code: the call, the code, its meaning. Returns what it is for us. */
+int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
+              const char *doing);
+/* Device memory for ourselves, not in the table of allocations; a vendor's code. */
+int cann_take(struct cann *c, uint64_t bytes, uint64_t *addr_out);
+void cann_give_back(struct cann *c, uint64_t addr);
+int cann_upload(struct cann *c, uint64_t addr, const void *from, uint64_t bytes);
+int cann_download(struct cann *c, uint64_t addr, void *to, uint64_t bytes);
+
+/* boot.c */
+/* A program of this name in PTO_CANN_PROGRAMS, or beside the library. */
+int cann_program_read(const char *name, struct cann_program *out, struct pto_error *error);
+int cann_boot(struct cann *c, struct pto_error *error);
+/*
+ * Asks the scheduler, and waits for its answer. PTO_OK, its status with its sentence, or that of a
+ * vendor's code.
+ */
+int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *message, uint64_t bytes,
+              struct board_answer *answer, struct pto_error *error);
+/* Launches it only. A vendor's code. */
+int cann_launch_call(struct cann *c, enum board_op op, uint64_t value, uint64_t message,
+                     uint64_t bytes);
+
+/* cann_memory.c */
+extern const struct chip_memory_ops cann_memory_ops;
+void cann_release_memory(struct cann *c);
+
+/* cann_code.c, cann_runs.c */
+extern const struct chip_run_ops cann_run_ops;
+int cann_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+              struct pto_error *error);
+void cann_unload(struct chip *chip, struct chip_code *code);
+uint64_t cann_code_handle(const struct chip_code *code);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Callables. All kernels of one are uploaded as one piece, each at a place of its own, and never
+ * shared with another callable; the scheduler loads the orchestration and is told where they are.
+ */
+#include <elf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cann/cann.h"
+
+enum { CODE_ALIGN = 512 };
+
+struct chip_code {
+    uint64_t kernels; /* on the card; 0: there are none */
+    uint64_t handle;  /* the scheduler's */
+};
+
+/* Where a kernel lies in the piece. */
+struct place {
+    uint64_t at;
+    uint64_t entry; /* of its function, in the piece */
+};
+
+uint64_t cann_code_handle(const struct chip_code *code)
+{
+    return code->handle;
+}
+
+/* ---- kernels ---- */
+
+static const Elf64_Ehdr *header_of(const struct chip_object *object)
+{
+    const Elf64_Ehdr *header = object->bytes;
+
+    if (object->size < sizeof(*header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 ||
+        header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_type != ET_EXEC ||
+        header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phoff > object->size ||
+        header->e_phnum > (object->size - header->e_phoff) / sizeof(Elf64_Phdr) ||
+        header->e_phoff % _Alignof(Elf64_Phdr) != 0)
+        return NULL;
+    return header;
+}
+
+/*
+ * A kernel is linked to a place of its own and may be moved as a whole: its code reaches what
+ * it uses relative to itself. What is loaded of it is copied, gaps included.
+ */
+static bool measure(const struct chip_object *object, uint64_t *first_out, uint64_t *bytes_out)
+{
+    const Elf64_Ehdr *header = header_of(object);
+    const Elf64_Phdr *part;
+    uint64_t first = UINT64_MAX, end = 0;
+
+    if (header == NULL)
+        return false;
+    part = (const Elf64_Phdr *)(const void *)((const char *)object->bytes + header->e_phoff);
+    for (uint32_t i = 0; i < header->e_phnum; i++) {
+        if (part[i].p_type == PT_DYNAMIC || part[i].p_type == PT_INTERP)
+            return false;
+        if (part[i].p_type != PT_LOAD)
+            continue;
+        if (part[i].p_offset > object->size || part[i].p_filesz > object->size - part[i].p_offset ||
+            part[i].p_memsz < part[i].p_filesz || part[i].p_vaddr > UINT64_MAX / 2 ||
+            part[i].p_memsz > UINT32_MAX)
+            return false;
+        first = part[i].p_vaddr < first ? part[i].p_vaddr : first;
+        end = part[i].p_vaddr + part[i].p_memsz > end ? part[i].p_vaddr + part[i].p_memsz : end;
+    }
+    if (first >= end || end - first > UINT32_MAX || header->e_entry < first ||
+        header->e_entry >= end)
+        return false;
+    *first_out = first;
+    *bytes_out = end - first;
+    return true;
+}
+
+static void copy_parts(char *to, const struct chip_object *object, uint64_t first)
+{
+    const Elf64_Ehdr *header = object->bytes;
+    const Elf64_Phdr *part =
+        (const Elf64_Phdr *)(const void *)((const char *)object->bytes + header->e_phoff);
+
+    for (uint32_t i = 0; i < header->e_phnum; i++)
+        if (part[i].p_type == PT_LOAD)
+            memcpy(to + (part[i].p_vaddr - first), (const char *)object->bytes + part[i].p_offset,
+                   part[i].p_filesz);
+}
+
+static int place_kernels(const struct chip_program *program, struct place *place,
+                         uint64_t *bytes_out, struct pto_error *error)
+{
+    uint64_t at = 0;
+
+    for (uint32_t i = 0; i < program->kernel_count; i++) {
+        const struct chip_object *object = &program->kernels[i].object;
+        uint64_t first, bytes;
+
+        if (!measure(object, &first, &bytes))
+            return error_tell(
+                error, PTO_ELOAD,
+                "kernel %u (\"%.60s\") of \"%.100s\" is no linked program for a core; "
+                "build it for this platform",
+                program->kernels[i].func_id, object->name, program->name);
+        place[i] =
+            (struct place){ at, at + (((const Elf64_Ehdr *)object->bytes)->e_entry - first) };
+        at = (at + bytes + CODE_ALIGN - 1) / CODE_ALIGN * CODE_ALIGN;
+    }
+    *bytes_out = at;
+    return PTO_OK;
+}
+
+static int upload_kernels(struct cann *c, const struct chip_program *program,
+                          const struct place *place, uint64_t bytes, uint64_t *addr_out,
+                          struct pto_error *error)
+{
+    char *piece = calloc(1, bytes + 1);
+    int code;
+
+    if (piece == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+                          program->name);
+    for (uint32_t i = 0; i < program->kernel_count; i++) {
+        uint64_t first, size;
+
+        if (measure(&program->kernels[i].object, &first, &size))
+            copy_parts(piece + place[i].at, &program->kernels[i].object, first);
+    }
+    code = cann_take(c, bytes, addr_out);
+    if (code == ACL_SUCCESS)
+        code = cann_upload(c, *addr_out, piece, bytes);
+    free(piece);
+    c->is_code_new = true;
+    return code == ACL_SUCCESS ? PTO_OK : cann_tell(c, error, "aclrtMemcpy", code, "for kernels");
+}
+
+/* ---- the rest, by the scheduler ---- */
+
+static uint32_t padded(const char *text)
+{
+    return (uint32_t)(strlen(text) + 1 + 7) / 8 * 8;
+}
+
+static char *make_message(const struct chip_program *program, const struct place *place,
+                          uint64_t kernels, uint64_t *bytes_out)
+{
+    struct board_load load = { .object_bytes = program->orchestration.size,
+                               .entry_bytes = padded(program->entry),
+                               .name_bytes = padded(program->name) };
+    struct board_kernel *kernel;
+    char *message;
+    uint64_t bytes;
+
+    for (uint32_t i = 0; i < program->kernel_count; i++)
+        if (program->kernels[i].func_id >= load.kernel_count)
+            load.kernel_count = program->kernels[i].func_id + 1;
+    bytes = sizeof(load) + load.kernel_count * sizeof(*kernel) + load.entry_bytes +
+            load.name_bytes + program->orchestration.size;
+    message = calloc(1, bytes);
+    if (message == NULL)
+        return NULL;
+    memcpy(message, &load, sizeof(load));
+    kernel = (struct board_kernel *)(void *)(message + sizeof(load));
+    for (uint32_t i = 0; i < program->kernel_count; i++)
+        kernel[program->kernels[i].func_id] =
+            (struct board_kernel){ kernels + place[i].entry, program->kernels[i].core_type };
+    strcpy((char *)(kernel + load.kernel_count), program->entry);
+    strcpy((char *)(kernel + load.kernel_count) + load.entry_bytes, program->name);
+    memcpy((char *)(kernel + load.kernel_count) + load.entry_bytes + load.name_bytes,
+           program->orchestration.bytes, program->orchestration.size);
+    *bytes_out = bytes;
+    return message;
+}
+
+static int load_in_context(struct cann *c, const struct chip_program *program,
+                           struct chip_code *code, struct pto_error *error)
+{
+    struct place *place = calloc(program->kernel_count + 1, sizeof(*place));
+    struct board_answer answer;
+    uint64_t bytes = 0;
+    char *message;
+    int status;
+
+    if (place == NULL)
+        return PTO_ENOMEM;
+    status = place_kernels(program, place, &bytes, error);
+    if (status >= 0 && bytes != 0)
+        status = upload_kernels(c, program, place, bytes, &code->kernels, error);
+    message = status >= 0 ? make_message(program, place, code->kernels, &bytes) : NULL;
+    if (status >= 0 && message == NULL)
+        status = error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+                            program->name);
+    if (status >= 0)
+        status = cann_call(c, BOARD_LOAD, 0, message, bytes, &answer, error);
+    if (status >= 0)
+        code->handle = answer.value;
+    else if (a32_load_relaxed(&c->is_lost) == 0)
+        cann_give_back(c, code->kernels);
+    free(message);
+    free(place);
+    return status;
+}
+
+int cann_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
+              struct pto_error *error)
+{
+    struct cann *c = cann_of(chip);
+    struct chip_code *code = calloc(1, sizeof(*code));
+    void *before = NULL;
+    int status;
+
+    if (code == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
+                          program->name);
+    pthread_mutex_lock(&c->lock); /* one call of the scheduler at a time */
+    status = cann_enter(c, &before);
+    status = status == ACL_SUCCESS
+                 ? load_in_context(c, program, code, error)
+                 : cann_tell(c, error, "aclrtSetCurrentContext", status, "for a callable");
+    cann_leave(c, before);
+    pthread_mutex_unlock(&c->lock);
+    if (status < 0)
+        free(code);
+    else
+        *code_out = code;
+    return status;
+}
+
+void cann_unload(struct chip *chip, struct chip_code *code)
+{
+    struct cann *c = cann_of(chip);
+    void *before = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (a32_load_relaxed(&c->is_lost) == 0 && cann_enter(c, &before) == ACL_SUCCESS) {
+        (void)cann_call(c, BOARD_UNLOAD, code->handle, NULL, 0, NULL, NULL);
+        if (a32_load_relaxed(&c->is_lost) == 0)
+            cann_give_back(c, code->kernels);
+        cann_leave(c, before);
+    }
+    pthread_mutex_unlock(&c->lock);
+    free(code);
+}

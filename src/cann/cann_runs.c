@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Runs. Start uploads the run and launches both programs, the one on the cores first: a launch
+ * behind the scheduler, which waits for the cores, would be slow at the first time. Wait
+ * waits for both, in slices, and looks for signs of life in between.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/os.h"
+#include "cann/cann.h"
+
+enum {
+    SLICE_MS = 1000,      /* of a wait, between two looks at the scheduler */
+    LAST_SLICE_MS = 20,   /* the shortest */
+    CORES_MS = 3000,      /* for the cores, when the scheduler is done */
+    LATE_NS = 2000000000, /* beyond all that a run may take, before it is given up */
+};
+
+static int cann_start(struct chip *chip, const struct chip_request *request);
+static void cann_wait(struct chip *chip);
+static const struct chip_result *cann_report(struct chip *chip, struct pto_run_report *report);
+static int cann_poll(struct chip *chip);
+static void cann_cancel(struct chip *chip, uint64_t number);
+static uint64_t cann_progress(struct chip *chip);
+
+const struct chip_run_ops cann_run_ops = {
+    .load = cann_load,
+    .unload = cann_unload,
+    .start = cann_start,
+    .wait = cann_wait,
+    .report = cann_report,
+    .poll = cann_poll,
+    .cancel = cann_cancel,
+    .progress = cann_progress,
+};
+
+/* ---- failures ---- */
+
+/* The run ends with this; whatever else is known of it does not count. */
+static void fail(struct cann *c, int status, int code, const char *text)
+{
+    c->result = (struct chip_result){ .failure = { .status = status,
+                                                   .fault = FAULT_CARD,
+                                                   .argument = -1,
+                                                   .kernel = -1,
+                                                   .task = pto_task_id_invalid() } };
+    c->result.failure.value[0] = (uint64_t)(int64_t)code;
+    snprintf(c->result.failure.text, FAILURE_TEXT, "%.255s", text);
+    c->result.is_lost = a32_load_relaxed(&c->is_lost) != 0;
+}
+
+static void fail_call(struct cann *c, const char *call, int code, const char *doing)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    (void)cann_tell(c, &error, call, code, doing);
+    fail(c, error.status, code, error.text);
+}
+
+/* A device whose run did not end as it should is not used again. */
+static void lose(struct cann *c)
+{
+    a32_store_relaxed(&c->is_lost, 1);
+}
+
+/* ---- start ---- */
+
+/* Once for the life of the device: the card keeps a copy for each registration. */
+static int ready_cores(struct cann *c, const char **call_out)
+{
+    struct vendor *v = &c->vendor;
+    struct vendor_option magic = { .id = VENDOR_OPTION_MAGIC, .value = { VENDOR_MAGIC_MIX } };
+    struct vendor_options options = { &magic, 1 };
+    int code = ACL_SUCCESS;
+
+    if (c->core_function != NULL)
+        return ACL_SUCCESS;
+    *call_out = "aclrtBinaryLoadFromData";
+    code = VENDOR_CALL(v, aclrtBinaryLoadFromData, c->executor.bytes, c->executor.size, &options,
+                       &c->core_binary);
+    if (code != ACL_SUCCESS)
+        return code;
+    *call_out = "aclrtBinaryGetFunctionByEntry";
+    return VENDOR_CALL(v, aclrtBinaryGetFunctionByEntry, c->core_binary, 0, &c->core_function);
+}
+
+/* Cores keep instructions that they have seen; a new stream is what is known to forget them. */
+static int renew_stream(struct cann *c, const char **call_out)
+{
+    int code;
+
+    if (!c->is_code_new)
+        return ACL_SUCCESS;
+    *call_out = "aclrtDestroyStream";
+    code = VENDOR_CALL(&c->vendor, aclrtDestroyStream, c->core_stream);
+    c->core_stream = NULL;
+    if (code != ACL_SUCCESS)
+        return code;
+    *call_out = "aclrtCreateStream";
+    code = VENDOR_CALL(&c->vendor, aclrtCreateStream, &c->core_stream);
+    c->is_code_new = code != ACL_SUCCESS;
+    return code;
+}
+
+/* What tasks may name, if it has changed since it was sent last. */
+static int send_ranges(struct cann *c, const char **call_out)
+{
+    struct board_range *range;
+    uint64_t bytes, version;
+    uint32_t count;
+    int code = ACL_SUCCESS;
+
+    pthread_mutex_lock(&c->memory_lock);
+    version = c->allocation_version;
+    count = c->allocation_count;
+    if (version == c->ranges_version) {
+        pthread_mutex_unlock(&c->memory_lock);
+        return ACL_SUCCESS;
+    }
+    range = calloc(count + 1, sizeof(*range));
+    for (uint32_t i = 0; range != NULL && i < count; i++)
+        range[i] = (struct board_range){ c->allocation[i].addr,
+                                         c->allocation[i].addr + c->allocation[i].bytes };
+    pthread_mutex_unlock(&c->memory_lock);
+    if (range == NULL)
+        return 207001; /* as the vendor says it */
+    bytes = (count + 1) * sizeof(*range);
+    if (bytes > c->ranges_bytes) {
+        uint64_t more = 0;
+
+        *call_out = "aclrtMalloc";
+        code = cann_take(c, 2 * bytes, &more);
+        if (code == ACL_SUCCESS) {
+            cann_give_back(c, c->ranges);
+            c->ranges = more;
+            c->ranges_bytes = 2 * bytes;
+        }
+    }
+    if (code == ACL_SUCCESS) {
+        *call_out = "aclrtMemcpy";
+        code = cann_upload(c, c->ranges, range, bytes);
+    }
+    free(range);
+    if (code == ACL_SUCCESS) {
+        c->ranges_version = version;
+        c->range_count = count;
+    }
+    return code;
+}
+
+static int send_run(struct cann *c, const struct chip_request *request)
+{
+    struct run_message run = chip_message_of(request);
+    const struct chip_time time = chip_time_of(request);
+    uint64_t now_ns = os_now_ns();
+    struct board_run more = { .range_count = c->range_count,
+                              .ranges = c->ranges,
+                              .left_ns = time.deadline_ns == UINT64_MAX ? UINT64_MAX
+                                         : time.deadline_ns > now_ns    ? time.deadline_ns - now_ns
+                                                                        : 0,
+                              .message_room = MESSAGE_BYTES - MESSAGE_ENDED };
+
+    run.code = cann_code_handle(request->code);
+    run.options.timeout_ns = time.ns;
+    memcpy(c->image, &run, sizeof(run));
+    memcpy(c->image + MESSAGE_TENSORS, request->entry->tensor,
+           run.tensor_count * sizeof(struct pto_tensor));
+    memcpy(c->image + MESSAGE_SCALARS, request->entry->scalar, run.scalar_count * sizeof(uint64_t));
+    memcpy(c->image + MESSAGE_RUN, &more, sizeof(more));
+    return cann_upload(c, c->message, c->image, MESSAGE_ENDED);
+}
+
+/* The cores say that they are there by words that are 0 before. */
+static int clear_board(struct cann *c)
+{
+    static const struct board_hello none[BOARD_CORES];
+
+    return cann_upload(c, c->board + offsetof(struct board, hello), none, sizeof(none));
+}
+
+static int launch_cores(struct cann *c)
+{
+    struct vendor_attribute together = { .id = VENDOR_ATTRIBUTE_SCHEM,
+                                         .value = { VENDOR_SCHEM_BATCH } };
+    struct vendor_config config = { &together, 1 };
+    uint64_t board = c->board;
+
+    return VENDOR_CALL(&c->vendor, aclrtLaunchKernelWithHostArgs, c->core_function,
+                       c->base.properties.clusters, c->core_stream, &config, &board, sizeof(board),
+                       NULL, 0);
+}
+
+static void start_in_context(struct cann *c, const struct chip_request *request)
+{
+    const char *call = "aclrtMemcpy";
+    int code = ready_cores(c, &call);
+
+    if (code == ACL_SUCCESS)
+        code = renew_stream(c, &call);
+    if (code == ACL_SUCCESS)
+        code = send_ranges(c, &call);
+    if (code == ACL_SUCCESS) {
+        call = "aclrtMemcpy";
+        code = send_run(c, request);
+    }
+    if (code == ACL_SUCCESS)
+        code = clear_board(c);
+    if (code == ACL_SUCCESS) {
+        call = "aclrtLaunchKernelWithHostArgs";
+        code = launch_cores(c);
+    }
+    if (code != ACL_SUCCESS) {
+        fail_call(c, call, code, "before the run");
+        return;
+    }
+    c->is_started = true;
+    code = cann_launch_call(c, BOARD_RUN, 0, c->message, MESSAGE_ENDED);
+    if (code != ACL_SUCCESS) { /* the cores wait for nobody */
+        lose(c);
+        fail_call(c, call, code, "for the scheduler; the cores wait for it");
+        c->is_started = false;
+    }
+}
+
+static int cann_start(struct chip *chip, const struct chip_request *request)
+{
+    struct cann *c = cann_of(chip);
+    uint64_t grace_ns =
+        request->options->grace_ns != 0 ? request->options->grace_ns : PTO_GRACE_DEFAULT_NS;
+    uint64_t deadline_ns = chip_time_of(request).deadline_ns;
+    void *before = NULL;
+    int code;
+
+    if (a32_load_relaxed(&c->is_lost) != 0)
+        return PTO_ELOST;
+    c->request = request;
+    c->is_started = false;
+    c->result = (struct chip_result){ .failure.status = PTO_OK };
+    memset(&c->report, 0, sizeof(c->report));
+    c->report.workers = c->base.properties.workers;
+    c->report.core_count = c->base.properties.aic_count + c->base.properties.aiv_count;
+    c->patience_ns = request->stall_ns + grace_ns + LATE_NS;
+    c->deadline_ns = deadline_ns < UINT64_MAX - grace_ns - LATE_NS
+                         ? deadline_ns + grace_ns + LATE_NS
+                         : UINT64_MAX;
+    a32_store_relaxed(&c->has_ended, 0); /* the caller's own until it waits */
+    a64_store_relaxed(&c->number, request->number);
+    pthread_mutex_lock(&c->lock);
+    code = cann_enter(c, &before);
+    if (code == ACL_SUCCESS)
+        start_in_context(c, request);
+    else
+        fail_call(c, "aclrtSetCurrentContext", code, "before the run");
+    cann_leave(c, before);
+    pthread_mutex_unlock(&c->lock);
+    return PTO_OK;
+}
+
+/* ---- wait ---- */
+
+/* Whether the scheduler has shown a sign of life in time. */
+static bool is_alive(struct cann *c, uint64_t *beats, uint64_t *since_ns)
+{
+    uint64_t now_ns = os_now_ns();
+    struct board_live live;
+
+    if (cann_download(c, c->board + offsetof(struct board, live), &live, sizeof(live)) !=
+        ACL_SUCCESS)
+        return false;
+    if (live.beats != *beats) {
+        *beats = live.beats;
+        *since_ns = now_ns;
+    }
+    return now_ns - *since_ns < c->patience_ns && now_ns < c->deadline_ns;
+}
+
+static int32_t slice_ms(const struct cann *c, uint64_t since_ns)
+{
+    uint64_t now_ns = os_now_ns();
+    uint64_t until_ns =
+        since_ns + c->patience_ns < c->deadline_ns ? since_ns + c->patience_ns : c->deadline_ns;
+    uint64_t ms = until_ns > now_ns ? (until_ns - now_ns) / 1000000 + 1 : 0;
+
+    return ms > SLICE_MS ? SLICE_MS : ms < LAST_SLICE_MS ? LAST_SLICE_MS : (int32_t)ms;
+}
+
+/* A vendor's code; 507046: it was given up. */
+static int await_scheduler(struct cann *c)
+{
+    uint64_t beats = 0, since_ns = os_now_ns();
+    int code;
+
+    do {
+        code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream,
+                           slice_ms(c, since_ns));
+    } while (code == ACL_STREAM_NOT_DONE && is_alive(c, &beats, &since_ns));
+    return code;
+}
+
+static void take_ended(struct cann *c)
+{
+    struct run_ended *ended = (struct run_ended *)(void *)(c->image + MESSAGE_ENDED);
+    char *names = (char *)(ended + 1);
+
+    if (!run_ended_check(ended)) {
+        lose(c);
+        fail(c, PTO_ELOST, 0, "what the scheduler answered makes no sense");
+        return;
+    }
+    memcpy(c->names, names, sizeof(c->names));
+    for (uint32_t i = 0; i <= STALL_TASKS; i++)
+        c->names[(i + 1) * MESSAGE_NAME - 1] = '\0';
+    c->result = (struct chip_result){ .failure = ended->failure,
+                                      .stall = ended->stall,
+                                      .is_lost = ended->is_lost != 0,
+                                      .is_builder_lost = ended->is_builder_lost != 0 };
+    c->result.failure.site.file = c->names[0] != '\0' ? c->names : NULL;
+    for (uint32_t i = 0; i < ended->stall.count; i++)
+        c->result.stall.task[i].site.file =
+            c->names[(i + 1) * MESSAGE_NAME] != '\0' ? &c->names[(i + 1) * MESSAGE_NAME] : NULL;
+    c->report = ended->report;
+    if (ended->is_lost != 0)
+        lose(c);
+}
+
+static void take_answer(struct cann *c)
+{
+    struct board_answer answer;
+    int code = cann_download(c, c->board + offsetof(struct board, answer), &answer, sizeof(answer));
+
+    if (code == ACL_SUCCESS && answer.status >= 0)
+        code = cann_download(c, c->message + MESSAGE_ENDED, c->image + MESSAGE_ENDED,
+                             MESSAGE_BYTES - MESSAGE_ENDED);
+    if (code != ACL_SUCCESS) {
+        lose(c);
+        fail_call(c, "aclrtMemcpy", code, "for the answer of the scheduler");
+    } else if (answer.magic != BOARD_MAGIC || answer.sequence != c->sequence) {
+        lose(c);
+        fail(c, PTO_ELOST, 0, "the scheduler did not answer");
+    } else if (answer.status < 0) {
+        answer.text[BOARD_TEXT - 1] = '\0';
+        if (answer.status == PTO_ELOST)
+            lose(c);
+        fail(c, answer.status, 0, answer.text);
+    } else {
+        take_ended(c);
+    }
+}
+
+static void wait_in_context(struct cann *c)
+{
+    int code = await_scheduler(c);
+
+    if (code != ACL_SUCCESS) { /* nothing of it is asked again: that may hang */
+        lose(c);
+        fail_call(c, "aclrtSynchronizeStreamWithTimeout", code,
+                  code == ACL_STREAM_NOT_DONE ? "and the scheduler shows no sign of life"
+                                              : "for the scheduler");
+        if (code == ACL_STREAM_NOT_DONE && c->deadline_ns != UINT64_MAX &&
+            os_now_ns() >= c->deadline_ns)
+            c->result.failure.status = PTO_ETIMEOUT;
+        return;
+    }
+    take_answer(c);
+    if (a32_load_relaxed(&c->is_lost) != 0)
+        return;
+    code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->core_stream, CORES_MS);
+    if (code != ACL_SUCCESS) {
+        lose(c);
+        if (c->result.failure.status >= 0)
+            fail_call(c, "aclrtSynchronizeStreamWithTimeout", code, "for the cores");
+        c->result.is_lost = true;
+    }
+}
+
+static void cann_wait(struct chip *chip)
+{
+    struct cann *c = cann_of(chip);
+    void *before = NULL;
+
+    if (c->is_started) {
+        if (cann_enter(c, &before) == ACL_SUCCESS) {
+            wait_in_context(c);
+        } else {
+            lose(c);
+            fail(c, PTO_ELOST, 107002, "the thread could not be bound to the card");
+        }
+        cann_leave(c, before);
+    }
+    a32_store_release(&c->has_ended, 1); /* R */
+}
+
+/* ---- from any thread ---- */
+
+static int cann_poll(struct chip *chip)
+{
+    bool has_ended = a32_load_acquire(&cann_of(chip)->has_ended) != 0;
+
+    return has_ended ? PTO_RUN_ENDED : PTO_RUN_PENDING;
+}
+
+static void cann_cancel(struct chip *chip, uint64_t number)
+{
+    struct cann *c = cann_of(chip);
+    struct board_wish wish = { .cancelled = number };
+    void *before = NULL;
+
+    pthread_mutex_lock(&c->lock);
+    if (number > a64_load_relaxed(&c->cancelled) && a32_load_relaxed(&c->is_lost) == 0 &&
+        cann_enter(c, &before) == ACL_SUCCESS) {
+        a64_store_relaxed(&c->cancelled, number); /* under the lock */
+        (void)cann_upload(c, c->board + offsetof(struct board, wish), &wish, sizeof(wish));
+        cann_leave(c, before);
+    }
+    pthread_mutex_unlock(&c->lock);
+}
+
+static uint64_t cann_progress(struct chip *chip)
+{
+    struct cann *c = cann_of(chip);
+    struct board_live live = { .progress = 0 };
+    void *before = NULL;
+
+    if (a32_load_relaxed(&c->is_lost) == 0 && cann_enter(c, &before) == ACL_SUCCESS) {
+        (void)cann_download(c, c->board + offsetof(struct board, live), &live, sizeof(live));
+        cann_leave(c, before);
+    }
+    return (a64_load_relaxed(&c->number) << 32) + live.progress; /* only to be compared */
+}
+
+/* ---- report ---- */
+
+static const struct chip_result *cann_report(struct chip *chip, struct pto_run_report *report)
+{
+    struct cann *c = cann_of(chip);
+
+    c->report.size = report->size; /* these are the host's */
+    c->report.warning = report->warning;
+    c->report.error = report->error;
+    *report = c->report;
+    return &c->result;
+}

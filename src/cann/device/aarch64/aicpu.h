@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the scheduler and the dispatcher need of the control processor (aarch64) itself: registers
+ * of cores, and caches that are not coherent with those of the cores. Never run on hardware.
+ */
+#ifndef PTO_AICPU_H
+#define PTO_AICPU_H
+
+#include <stdint.h>
+#include <time.h>
+
+#ifndef __aarch64__
+#error "this port is for aarch64; others bring an aicpu.h of their own"
+#endif
+
+enum { AICPU_LINE = 64 };
+
+/* Registers of a core, in its window. */
+static inline uint32_t aicpu_register(uint64_t addr)
+{
+    uint32_t value = *(volatile uint32_t *)(uintptr_t)addr;
+
+    __asm__ volatile("dsb ld" ::: "memory");
+    return value;
+}
+
+static inline void aicpu_set_register(uint64_t addr, uint32_t value)
+{
+    __asm__ volatile("dsb sy" ::: "memory"); /* what it stands for is in memory */
+    *(volatile uint32_t *)(uintptr_t)addr = value;
+    __asm__ volatile("dsb sy" ::: "memory");
+}
+
+/* What others wrote there is to be read from memory. */
+static inline void aicpu_fetch(const void *at, uint64_t bytes)
+{
+    uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(AICPU_LINE - 1);
+    uint64_t end = (uint64_t)(uintptr_t)at + bytes;
+
+    for (; line < end; line += AICPU_LINE)
+        __asm__ volatile("dc civac, %0" ::"r"(line) : "memory");
+    __asm__ volatile("dsb sy\n\tisb" ::: "memory");
+}
+
+/* What was written there is to be in memory, for others. */
+static inline void aicpu_publish(const void *at, uint64_t bytes)
+{
+    uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(AICPU_LINE - 1);
+    uint64_t end = (uint64_t)(uintptr_t)at + bytes;
+
+    for (; line < end; line += AICPU_LINE)
+        __asm__ volatile("dc cvac, %0" ::"r"(line) : "memory");
+    __asm__ volatile("dsb sy" ::: "memory");
+}
+
+/* There is nothing to do at the moment, as often in a row. */
+static inline void aicpu_idle(uint32_t times)
+{
+    (void)times;
+    __asm__ volatile("yield" ::: "memory");
+}
+
+static inline uint64_t aicpu_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+}
+
+#endif

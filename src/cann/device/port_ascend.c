@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The port of a real chip: the whole is told in scheduler.h. */
+#include "device/scheduler.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "aicpu.h"
+
+enum {
+    LOOK_TURNS = 64,          /* between two looks at the clock, when there is something to do */
+    MEET_NS_MAX = 2000000000, /* for all cores together */
+    DISMISS_NS = 1000000000,  /* the same */
+    TEAM_LAPSE_NS = 10000000, /* without a core coming back, while a team waits */
+    GROW_MIN = 64 << 10,
+};
+
+static void start_teams(struct machine *m);
+static void tell_of_teams(struct machine *m);
+
+/* ---- memory ---- */
+
+struct share {
+    struct machine *machine;
+    char *next;
+    uint64_t unit;
+    uint64_t total;
+};
+
+static void count_share(struct pool *pool, uint64_t share, void *context)
+{
+    struct share *s = context;
+
+    if (pool != &s->machine->graph.heap_pool)
+        s->total += share;
+}
+
+static void give_share(struct pool *pool, uint64_t share, void *context)
+{
+    struct share *s = context;
+
+    if (pool == &s->machine->graph.heap_pool)
+        return;
+    *pool = (struct pool){ .base = s->next, .max = share * s->unit, .owner = &s->machine->budget };
+    s->next += share * s->unit;
+}
+
+static void each_pool(struct machine *m, void (*each)(struct pool *, uint64_t, void *),
+                      struct share *share)
+{
+    graph_each_pool(&m->graph, each, share);
+    ledger_each_pool(&m->ledger, each, share);
+    orch_each_pool(&m->orch, each, share);
+}
+
+int port_set_memory(struct machine *m, const struct board_open *open)
+{
+    enum { PAGE = 4096 };
+    struct core *core = (struct core *)(uintptr_t)open->engine;
+    struct share share = { .machine = m };
+    uint64_t cores = (sizeof(*core) * m->core_count + PAGE - 1) / PAGE * PAGE;
+
+    memset(core, 0, cores);
+    for (uint32_t i = 0; i < m->core_count; i++) {
+        struct unit *u = &m->unit[i];
+
+        u->core = &core[i];
+        core_init(u->core, m);
+        u->line = &m->board->job[i];
+        u->type = i < m->clusters ? PTO_CORE_AIC : PTO_CORE_AIV;
+        u->index = (uint16_t)(u->type == PTO_CORE_AIC ? i : i - m->clusters);
+        u->core->global.sub_block_id = u->type == PTO_CORE_AIV ? u->index % 2 : 0;
+    }
+    each_pool(m, count_share, &share);
+    share.next = (char *)(uintptr_t)open->engine + cores;
+    share.unit =
+        open->engine_bytes > cores ? (open->engine_bytes - cores) / share.total / PAGE * PAGE : 0;
+    if (share.unit == 0)
+        return PTO_ENOMEM;
+    each_pool(m, give_share, &share);
+    m->graph.heap_pool = (struct pool){ .base = (char *)(uintptr_t)open->heap,
+                                        .limit = open->heap_bytes, /* nobody expects zeros there */
+                                        .max = open->heap_bytes,
+                                        .owner = &m->budget };
+    m->budget.max = open->memory_max;
+    return PTO_OK;
+}
+
+/* The memory is there: it gets a value. */
+bool port_pool_grow(struct pool *pool, uint64_t bytes)
+{
+    struct pool_budget *budget = pool->owner;
+    uint64_t need = pool->used + bytes;
+    uint64_t limit = 2 * pool->limit > GROW_MIN ? 2 * pool->limit : GROW_MIN;
+
+    if (bytes > pool->max || need > pool->max) {
+        budget->refused = bytes;
+        return false;
+    }
+    limit = limit < need ? need : limit;
+    limit = limit > pool->max ? pool->max : limit;
+    memset(pool->base + pool->limit, 0, limit - pool->limit);
+    budget->used += limit - pool->limit;
+    pool->limit = limit;
+    return true;
+}
+
+/* For functions that get no machine. This object is loaded by a name of its own for each device. */
+static struct machine *machine_here;
+
+void port_begin(struct machine *m)
+{
+    machine_here = m;
+}
+
+/* Whether there is memory: in what the host has allocated, or in the engine's own. */
+static bool is_memory(const struct machine *m, uint64_t addr, uint32_t bytes)
+{
+    const struct pool *heap = &m->graph.heap_pool;
+    uint64_t low = 0, high = m->range_count;
+
+    if (addr >= (uint64_t)(uintptr_t)heap->base &&
+        addr - (uint64_t)(uintptr_t)heap->base <= heap->max - bytes)
+        return true;
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+
+        if (m->ranges[middle].end <= addr)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < m->range_count && addr >= m->ranges[low].begin &&
+           m->ranges[low].end - addr >= bytes;
+}
+
+bool port_can_read(uint64_t addr, uint32_t bytes)
+{
+    if (!is_memory(machine_here, addr, bytes))
+        return false;
+    aicpu_fetch((const void *)(uintptr_t)addr, bytes); /* a core may have written it */
+    return true;
+}
+
+bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits)
+{
+    if (!is_memory(machine_here, addr, bytes))
+        return false;
+    memcpy((void *)(uintptr_t)addr, &bits, bytes);
+    aicpu_publish((const void *)(uintptr_t)addr, bytes);
+    return true;
+}
+
+/* ---- time, and what goes wrong ---- */
+
+uint64_t port_now_ns(void)
+{
+    return aicpu_now_ns();
+}
+
+void port_relax(void)
+{
+    aicpu_idle(0);
+}
+
+/* The process is the vendor's, and ends: that is what the host is told. */
+_Noreturn void port_panic(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "pto: the engine's state is broken: %s does not hold (%s:%d)\n", what, file,
+            line);
+    abort();
+}
+
+void port_wake(void *machine)
+{
+    (void)machine; /* nobody sleeps */
+}
+
+void port_core_reset(struct core *core)
+{
+    (void)core; /* kernels do not run here */
+}
+
+bool port_core_lost(struct core *core, struct slot *s)
+{
+    (void)core;
+    (void)s;
+    return false;
+}
+
+/* ---- cores come and go ---- */
+
+static void set_bell(const struct machine *m, const struct unit *u, uint32_t value)
+{
+    aicpu_set_register(u->window + m->board->windows.bell_offset, value);
+}
+
+static uint32_t cond_of(const struct machine *m, const struct unit *u)
+{
+    return aicpu_register(u->window + m->board->windows.cond_offset);
+}
+
+/* The core says which window is its own. */
+static bool find_window(struct machine *m, uint32_t index)
+{
+    const struct board_windows *windows = &m->board->windows;
+    const struct board_hello *hello = &m->board->hello[index];
+    struct unit *u = &m->unit[index];
+    uint32_t number;
+
+    aicpu_fetch(hello, sizeof(*hello));
+    if (hello->there != index + 1)
+        return false;
+    number = hello->number & BOARD_NUMBER_MASK;
+    u->window = number < BOARD_WINDOWS ? windows->base[number] : 0;
+    if (u->window == 0)
+        return false;
+    if (windows->fast_offset != 0)
+        aicpu_set_register(u->window + windows->fast_offset, windows->fast_open);
+    set_bell(m, u, BOARD_BELL_OPEN);
+    return true;
+}
+
+int port_meet_cores(struct machine *m, uint32_t *missing_out)
+{
+    uint64_t until_ns = aicpu_now_ns() + MEET_NS_MAX;
+    uint32_t idle = 0;
+
+    for (uint32_t i = 0; i < m->core_count; i++) {
+        m->unit[i].window = 0;
+        m->unit[i].slot = NULL;
+        m->unit[i].number = 0;
+    }
+    for (;;) {
+        uint32_t missing = 0;
+
+        for (uint32_t i = 0; i < m->core_count; i++)
+            if (m->unit[i].window == 0
+                    ? !find_window(m, i)
+                    : cond_of(m, &m->unit[i]) != (BOARD_COND_FIN | BOARD_COND_IDLE))
+                missing++;
+        *missing_out = missing;
+        if (missing == 0)
+            return PTO_OK;
+        if (aicpu_now_ns() >= until_ns)
+            return PTO_ETIMEOUT;
+        aicpu_idle(idle++);
+    }
+}
+
+int port_dismiss_cores(struct machine *m)
+{
+    const struct board_windows *windows = &m->board->windows;
+    uint64_t until_ns = aicpu_now_ns() + DISMISS_NS;
+    uint32_t idle = 0, left = 1;
+
+    for (uint32_t i = 0; i < m->core_count; i++)
+        if (m->unit[i].window != 0)
+            set_bell(m, &m->unit[i], BOARD_BELL_EXIT);
+    while (left != 0 && aicpu_now_ns() < until_ns) {
+        left = 0;
+        for (uint32_t i = 0; i < m->core_count; i++) {
+            struct unit *u = &m->unit[i];
+
+            if (u->window == 0)
+                continue;
+            if (cond_of(m, u) != (BOARD_COND_FIN | BOARD_COND_EXIT)) {
+                left++;
+                continue;
+            }
+            set_bell(m, u, BOARD_BELL_OPEN);
+            if (windows->fast_offset != 0)
+                aicpu_set_register(u->window + windows->fast_offset, windows->fast_close);
+            u->window = 0;
+        }
+        if (left != 0)
+            aicpu_idle(idle++);
+    }
+    return left == 0 ? PTO_OK : PTO_ETIMEOUT;
+}
+
+/* ---- jobs ---- */
+
+static struct unit *unit_of(struct machine *m, uint32_t type, uint32_t index)
+{
+    return &m->unit[index + (type == PTO_CORE_AIV ? m->clusters : 0)];
+}
+
+/* The core gets the vector first, then the job line, then its bell. */
+static void start_job(struct machine *m, struct unit *u, struct slot *s,
+                      const struct pto_tensor *tensor, pto_kernel_fn fn, uint32_t block,
+                      uint32_t block_count)
+{
+    uint32_t at = (uint32_t)(u - m->unit);
+
+    core_set_args(u->core, s, tensor, block, block_count);
+    aicpu_publish(u->core, sizeof(*u->core));
+    aicpu_publish(tensor, s->tensor_count * sizeof(*tensor) + s->scalar_count * sizeof(uint64_t));
+    *u->line = (struct board_job){ .function = (uint64_t)(uintptr_t)fn,
+                                   .args = (uint64_t)(uintptr_t)u->core->args };
+    aicpu_publish(u->line, sizeof(*u->line));
+    u->slot = s;
+    u->block = block;
+    u->number = u->number % BOARD_JOB_MAX + 1;
+    m->busy[at / 64] |= 1ull << at % 64;
+    m->core_tasks[at]++;
+    m->progress++;
+    set_bell(m, u, u->number);
+}
+
+enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,
+                                pto_kernel_fn fn, uint32_t block, uint32_t block_count)
+{
+    struct machine *m = core->owner;
+    uint32_t type = s->core_type;
+
+    m->worker->core_mask &= (uint8_t) ~(1u << type); /* it stays taken */
+    start_job(m, unit_of(m, type, m->worker->core_index[type]), s, tensor, fn, block, block_count);
+    return PORT_IN_FLIGHT;
+}
+
+bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
+{
+    struct machine *m = machine;
+    uint32_t index = seats_next(&m->seats, core_type, 0);
+
+    if (index == m->seats.count[core_type] ||
+        ((m->gangs.first != 0 || m->mixes.first != 0) && !m->is_lapsed))
+        return false;
+    seats_take(&m->seats, core_type, index);
+    w->core_index[core_type] = (uint16_t)index;
+    w->core_mask |= (uint8_t)(1u << core_type);
+    return true;
+}
+
+void port_cores_yield(void *machine, struct worker *w)
+{
+    struct machine *m = machine;
+
+    for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
+        if ((w->core_mask & (1u << type)) != 0) {
+            seats_free(&m->seats, type, w->core_index[type]);
+            w->core_mask &= (uint8_t) ~(1u << type);
+        }
+    start_teams(m);
+}
+
+/* Of the cores that have a job, those that are done with it. */
+static uint32_t take_answers(struct machine *m)
+{
+    uint32_t count = 0;
+
+    for (uint32_t word = 0; word < 2; word++)
+        for (uint64_t busy = m->busy[word]; busy != 0; busy &= busy - 1) {
+            uint32_t at = 64 * word + (uint32_t)__builtin_ctzll(busy);
+            struct unit *u = &m->unit[at];
+            struct slot *s = u->slot;
+
+            if (cond_of(m, u) != (BOARD_COND_FIN | u->number))
+                continue;
+            m->busy[word] &= ~(1ull << at % 64);
+            u->slot = NULL;
+            seats_free(&m->seats, u->type, u->index);
+            m->is_lapsed = false;
+            m->progress++;
+            count++;
+            aicpu_fetch(&u->core->slab, sizeof(u->core->slab));
+            sched_returned(&m->sched, &m->graph, s, u->core);
+        }
+    return count;
+}
+
+/* ---- teams: what must start together gets all its cores in one step or none ---- */
+
+static bool has_teams(const struct machine *m)
+{
+    return m->gangs.first != 0 || m->mixes.first != 0;
+}
+
+static void tell_of_teams(struct machine *m)
+{
+    sched_attend(&m->sched, has_teams(m) ? ATTEND_TEAMS : 0, ATTEND_TEAMS);
+}
+
+void port_team_start(void *machine, struct slot *s)
+{
+    struct machine *m = machine;
+    struct team_line *line = (s->flags & SLOT_IS_GANG) != 0 ? &m->gangs : &m->mixes;
+    uint32_t at = graph_slot_line(&m->graph, s);
+
+    if (!has_teams(m)) {
+        m->is_lapsed = false;
+        m->team_since_ns = aicpu_now_ns();
+    }
+    a32_store_relaxed(&s->pending, 0); /* a link; one thread */
+    if (line->first == 0)
+        line->first = at;
+    else
+        a32_store_relaxed(&graph_slot(&m->graph, line->last)->pending, at); /* a link */
+    line->last = at;
+    start_teams(m);
+}
+
+/* A gang, or one block of several lanes. False: not now. */
+static bool start_unit(struct machine *m, struct slot *s)
+{
+    uint32_t blocks = (s->flags & SLOT_IS_GANG) != 0 ? s->block_count : 1;
+    uint32_t seat = 0;
+
+    if (seats_count(&m->seats, s->lanes) < blocks)
+        return false;
+    for (uint32_t b = 0; b < blocks; b++, seat++) {
+        uint32_t block = s->block_next++;
+
+        for (uint32_t lane = 0; lane < SLOT_LANES; lane++) {
+            uint32_t type = lane == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV;
+            uint32_t core;
+
+            if ((s->lanes & (1u << lane)) == 0)
+                continue;
+            seat = seats_find(&m->seats, s->lanes, lane, seat);
+            core = seats_core(s->lanes, lane, seat);
+            seats_take(&m->seats, type, core);
+            if ((s->flags & SLOT_IS_TIMED) != 0)
+                sched_time_begin(&m->sched, s);
+            start_job(m, unit_of(m, type, core), s, s->tensor,
+                      m->sched.kernels[slot_kernel(s, lane)].fn, block, s->block_count);
+            m->lane_executions++;
+        }
+    }
+    return true;
+}
+
+static struct slot *pop_team(struct machine *m, struct team_line *line)
+{
+    struct slot *s = graph_slot(&m->graph, line->first);
+
+    line->first = a32_load_relaxed(&s->pending); /* a link; one thread */
+    return s;
+}
+
+static void start_teams(struct machine *m)
+{
+    struct team_line *line = &m->gangs;
+
+    while (line->first != 0 || line == &m->gangs) {
+        struct slot *s;
+
+        if (line->first == 0) {
+            line = &m->mixes;
+            continue;
+        }
+        s = graph_slot(&m->graph, line->first);
+        if (sched_is_stopped(&m->sched)) {
+            uint32_t count = (s->block_count - s->block_next) * slot_lane_count(s->lanes);
+
+            s->block_next = s->block_count;
+            sched_skipped(&m->sched, &m->graph, pop_team(m, line), count);
+        } else if (start_unit(m, s)) {
+            m->team_since_ns = aicpu_now_ns();
+            m->is_lapsed = false;
+            if (s->block_next == s->block_count)
+                (void)pop_team(m, line);
+        } else if (line == &m->gangs && m->is_lapsed) {
+            line = &m->mixes; /* it may be one of these that the gang's cores wait for */
+        } else {
+            break;
+        }
+    }
+    tell_of_teams(m);
+}
+
+/* ---- for whoever tells the story of a stall ---- */
+
+void port_each_running(void *machine,
+                       void (*each)(void *context, struct slot *s, uint32_t core, uint32_t block),
+                       void *context)
+{
+    struct machine *m = machine;
+
+    for (uint32_t i = 0; i < m->core_count; i++)
+        if (m->unit[i].slot != NULL)
+            each(context, m->unit[i].slot, i, m->unit[i].block);
+}
+
+bool port_is_queued(void *machine, const struct slot *slot)
+{
+    struct machine *m = machine;
+    const struct team_line *lines[2] = { &m->gangs, &m->mixes };
+
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t at = lines[i]->first; at != 0;) {
+            struct slot *s = graph_slot(&m->graph, at);
+
+            if (s == slot)
+                return true;
+            at = a32_load_relaxed(&s->pending); /* a link; one thread */
+        }
+    return false;
+}
+
+/* ---- the clock, the host's wishes ---- */
+
+static uint64_t grace_of(const struct machine *m)
+{
+    uint64_t set = m->run.options->grace_ns;
+
+    return set != 0 ? set : PTO_GRACE_DEFAULT_NS;
+}
+
+static void stop_run(struct machine *m, bool is_stall, uint64_t now_ns)
+{
+    if (!sched_is_stopped(&m->sched)) {
+        orch_describe_stall(&m->orch, is_stall);
+        sched_attend(&m->sched, ATTEND_FAILED, 0);
+    }
+    start_teams(m); /* drops them */
+    if (m->give_up_ns == 0)
+        m->give_up_ns = now_ns + grace_of(m);
+}
+
+static void look_around(struct machine *m)
+{
+    uint64_t now_ns = aicpu_now_ns();
+
+    m->turns = 0;
+    m->board->live.beats++;
+    m->board->live.progress = m->progress;
+    aicpu_publish(&m->board->live, sizeof(m->board->live));
+    aicpu_fetch(&m->board->wish, sizeof(m->board->wish));
+    if (m->board->wish.cancelled >= m->number)
+        sched_attend(&m->sched, ATTEND_CANCELLED, 0);
+    if (m->progress != m->progress_seen) {
+        m->progress_seen = m->progress;
+        m->stall_since_ns = now_ns;
+    }
+    if (has_teams(m) && now_ns - m->team_since_ns >= TEAM_LAPSE_NS && !m->is_lapsed) {
+        m->is_lapsed = true;
+        start_teams(m);
+    }
+    if (now_ns >= m->deadline_ns) {
+        m->deadline_ns = UINT64_MAX;
+        stop_run(m, false, now_ns);
+    } else if (now_ns - m->stall_since_ns >= m->run.stall_ns) {
+        m->stall_since_ns = now_ns;
+        stop_run(m, true, now_ns);
+    }
+}
+
+bool port_is_given_up(struct machine *m)
+{
+    return m->give_up_ns != 0 && m->graph.live != 0 && aicpu_now_ns() >= m->give_up_ns;
+}
+
+bool port_turn(struct machine *m)
+{
+    uint32_t count = take_answers(m);
+    enum sched_result result;
+
+    if (has_teams(m) && (count != 0 || sched_is_stopped(&m->sched)))
+        start_teams(m);
+    do { /* each job that is given out ends it: the worker goes on */
+        result = sched_run(m->worker, SHARING_ROUND);
+        count += result == SCHED_LOST || result == SCHED_BUDGET;
+    } while (result == SCHED_LOST);
+    if (sched_has_deferred(&m->sched))
+        count += sched_poll(&m->sched, &m->graph);
+    (void)sched_collect(&m->sched, &m->graph);
+    if (count == 0 || ++m->turns >= LOOK_TURNS)
+        look_around(m);
+    if (count != 0) {
+        m->idle = 0;
+        return true;
+    }
+    aicpu_idle(m->idle++);
+    return false;
+}
+
+/* ---- the orchestration waits ---- */
+
+void port_room(void *machine)
+{
+    struct machine *m = machine;
+    struct sharing *sharing = &m->orch.sharing;
+    uint64_t since_ns = aicpu_now_ns();
+
+    sharing_builder_stops(sharing, m->worker);
+    while (!sharing_has_room(sharing, m->worker) && !port_is_given_up(m)) {
+        if (port_turn(m))
+            since_ns = aicpu_now_ns();
+        else if (aicpu_now_ns() - since_ns >= sharing->patience_ns)
+            break;
+    }
+    sharing_builder_goes_on(sharing, m->worker, aicpu_now_ns());
+}
+
+int port_wait(void *machine, uint32_t slot, uint32_t seq, uint64_t deadline_ns)
+{
+    struct machine *m = machine;
+    const struct slot_info *info = &m->graph.info[slot];
+
+    while (info->seq == seq && aicpu_now_ns() < deadline_ns && !port_is_given_up(m))
+        (void)port_turn(m);
+    sharing_builder_waited(&m->orch.sharing);
+    return m->graph.info[slot].seq != seq ? PTO_OK : PTO_ETIMEOUT;
+}
+
+void port_poll(void *machine)
+{
+    struct machine *m = machine;
+
+    (void)port_turn(m);
+    sharing_builder_waited(&m->orch.sharing);
+}
+
+/* One that goes on whatever it is told is left: what it holds stays with it. */
+void port_linger(void *machine)
+{
+    struct machine *m = machine;
+
+    uint64_t now_ns = aicpu_now_ns();
+
+    (void)port_turn(m);
+    if (m->linger_ns == 0)
+        m->linger_ns = now_ns + grace_of(m);
+    if (m->is_building && now_ns >= m->linger_ns)
+        longjmp(m->back, 1);
+}

@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler program: one function, which the host launches with a struct board_call. It
+ * returns 0, or 1 if the call itself makes no sense: other numbers mean something to the vendor's
+ * scheduler. What came of the call is the answer on the board.
+ */
+#include "device/scheduler.h"
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "aicpu.h"
+#include "base/object.h"
+#include "device/beside.h"
+#include "device/message.h"
+
+/* A callable: kernels are addresses on the device. */
+struct code {
+    void *object; /* of the orchestration */
+    pto_orch_fn orchestration;
+    bool is_simpler;
+    uint32_t kernel_count;
+    struct graph_kernel kernel[];
+};
+
+__attribute__((visibility("default"))) uint32_t pto_scheduler(void *args);
+
+/* ---- answers ---- */
+
+static int tell(struct board *board, int status, const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    vsnprintf(board->answer.text, sizeof(board->answer.text), format, values);
+    va_end(values);
+    return status;
+}
+
+/* ---- open, close ---- */
+
+static void set_sizes(uint32_t size[BOARD_SIZES])
+{
+    const uint32_t all[BOARD_SIZES] = { sizeof(struct board),      sizeof(struct run_message),
+                                        sizeof(struct run_ended),  sizeof(struct pto_tensor),
+                                        sizeof(struct board_load), sizeof(struct board_run) };
+
+    memcpy(size, all, sizeof(all));
+}
+
+static int open_machine(const struct board_call *call, struct board *board)
+{
+    const struct board_open *open = (const struct board_open *)(uintptr_t)call->message;
+    uint32_t size[BOARD_SIZES];
+    struct machine *m;
+    int status;
+
+    set_sizes(size);
+    if (call->message_bytes < sizeof(*open) || memcmp(size, open->size, sizeof(size)) != 0)
+        return tell(board, PTO_ENOSUP,
+                    "the scheduler on the device was built in another way than the library");
+    if (open->clusters == 0 || open->clusters > BOARD_CORES / 3)
+        return tell(board, PTO_EINVAL, "%u clusters are none, or too many", open->clusters);
+    m = aligned_alloc(128, (sizeof(*m) + 127) / 128 * 128);
+    if (m == NULL)
+        return tell(board, PTO_ENOMEM, "the control processor has no memory");
+    memset(m, 0, sizeof(*m));
+    m->worker = aligned_alloc(128, (sizeof(*m->worker) + 127) / 128 * 128);
+    if (m->worker == NULL) {
+        free(m);
+        return tell(board, PTO_ENOMEM, "the control processor has no memory");
+    }
+    m->board = board;
+    m->clusters = open->clusters;
+    m->core_count = PTO_CLUSTER_CORES * open->clusters;
+    m->orch.graph = &m->graph;
+    m->orch.rings = &m->ledger;
+    m->orch.sched = &m->sched;
+    m->orch.machine = m;
+    m->orch.budget = &m->budget;
+    m->orch.clusters = open->clusters;
+    orch_open(&m->orch);
+    sched_init(&m->sched, m);
+    m->sched.aic_count = open->clusters;
+    seats_init(&m->seats, open->clusters);
+    sched_add_worker(&m->sched, m->worker, &m->graph);
+    core_init(&m->builder_core, m);
+    m->worker->core = &m->builder_core;
+    status = port_set_memory(m, open);
+    if (status < 0) {
+        free(m->worker);
+        free(m);
+        return tell(board, status, "%llu bytes for the engine are too few",
+                    (unsigned long long)open->engine_bytes);
+    }
+    board->answer.value = (uint64_t)(uintptr_t)m;
+    return PTO_OK;
+}
+
+static int close_machine(struct machine *m)
+{
+    free(m->worker);
+    free(m);
+    return PTO_OK;
+}
+
+/* ---- code ---- */
+
+/* What an orchestration of the reference's interface says of itself. */
+static void log_line(int level, const char *function, const char *format, va_list values)
+{
+    (void)level;
+    fprintf(stderr, "pto: %s: ", function);
+    vfprintf(stderr, format, values);
+    fputc('\n', stderr);
+}
+
+/* From a file of its own, whose name nobody gets again, so that no two objects are taken for one. */
+static void *load_object(struct board *board, const char *object, uint64_t bytes, uint64_t number,
+                         const char *name)
+{
+    const char *own = beside_own_name();
+    char path[BESIDE_PATH], file[256];
+    void *handle = NULL;
+    int error;
+
+    snprintf(file, sizeof(file), ".%.100s.%ld.%llu", own != NULL ? own : "", (long)getpid(),
+             (unsigned long long)number);
+    if (own == NULL || beside_path(path, file) < 0) {
+        (void)tell(board, PTO_ELOAD, "the scheduler does not know where it lies");
+        return NULL;
+    }
+    error = beside_write(path, object, bytes, 0700);
+    if (error != 0)
+        (void)tell(board, PTO_ELOAD, "the orchestration of \"%.80s\" cannot be written: %s", name,
+                   strerror(error));
+    else
+        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (error == 0 && handle == NULL)
+        (void)tell(board, PTO_ELOAD, "the orchestration of \"%.60s\" cannot be loaded: %.120s",
+                   name, dlerror());
+    (void)unlink(path); /* it stays mapped */
+    return handle;
+}
+
+typedef pto_orch_fn (*bind_fn)(void *entry, void *config,
+                               void (*log)(int level, const char *function, const char *format,
+                                           va_list values));
+
+static int find_entry(struct board *board, struct code *code, const char *entry, const char *name)
+{
+    void *function = dlsym(code->object, entry);
+    void *symbol = dlsym(code->object, OBJECT_SOURCE_SYMBOL);
+    bind_fn bind;
+
+    if (function == NULL)
+        return tell(board, PTO_ELOAD,
+                    "the orchestration of \"%.80s\" has no function %.64s; export it", name, entry);
+    if (dlsym(code->object, OBJECT_OWN_SYMBOL) != NULL)
+        return tell(board, PTO_ENOSUP,
+                    "the orchestration of \"%.80s\" is a binary for the reference's runtime, which "
+                    "real chips do not run yet; compile it with include/simpler",
+                    name);
+    *(void **)&code->orchestration = function;
+    if (symbol != NULL) {
+        *(void **)&bind = symbol;
+        code->orchestration =
+            bind(function, dlsym(code->object, "aicpu_orchestration_config"), log_line);
+        code->is_simpler = true;
+    }
+    return PTO_OK;
+}
+
+static int load_code(const struct board_call *call, struct board *board)
+{
+    const struct board_load *load = (const struct board_load *)(uintptr_t)call->message;
+    const struct board_kernel *kernel = (const struct board_kernel *)(const void *)(load + 1);
+    const char *entry = (const char *)(kernel + load->kernel_count);
+    const char *name = entry + load->entry_bytes;
+    struct code *code = calloc(1, sizeof(*code) + load->kernel_count * sizeof(code->kernel[0]));
+    int status = PTO_ELOAD;
+
+    if (code == NULL)
+        return tell(board, PTO_ENOMEM, "the control processor has no memory");
+    code->kernel_count = load->kernel_count;
+    for (uint32_t i = 0; i < load->kernel_count; i++)
+        code->kernel[i] = (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)kernel[i].function,
+                                                 (uint32_t)kernel[i].core_type };
+    code->object = load_object(board, name + load->name_bytes, load->object_bytes,
+                               (uint64_t)(uintptr_t)code, name);
+    if (code->object != NULL)
+        status = find_entry(board, code, entry, name);
+    if (status < 0) {
+        if (code->object != NULL)
+            dlclose(code->object);
+        free(code);
+        return status;
+    }
+    board->answer.value = (uint64_t)(uintptr_t)code;
+    return PTO_OK;
+}
+
+static int unload_code(struct code *code)
+{
+    dlclose(code->object);
+    free(code);
+    return PTO_OK;
+}
+
+/* ---- runs ---- */
+
+static void build(struct machine *m)
+{
+    m->is_building = true;
+    aptr_store_relaxed(&m->orch.builder, __builtin_thread_pointer()); /* only compared */
+    if (setjmp(m->back) == 0)
+        orch_build(&m->orch);
+    else
+        m->is_builder_gone = true;
+    aptr_store_relaxed(&m->orch.builder, NULL);
+    m->is_building = false;
+}
+
+static void run_to_end(struct machine *m)
+{
+    if (m->orch.is_held && !m->is_builder_gone)
+        sched_settle_all(m->worker);
+    sharing_builder_is_done(&m->orch.sharing, m->worker);
+    while (m->graph.live != 0) {
+        (void)port_turn(m);
+        if (port_is_given_up(m)) {
+            m->is_lost = true;
+            orch_describe_running(&m->orch);
+            return;
+        }
+    }
+}
+
+static void begin_run(struct machine *m, const struct run_message *run,
+                      const struct board_run *more, struct pto_entry *entry)
+{
+    const struct code *code = (const struct code *)(uintptr_t)run->code;
+    uint64_t now_ns = aicpu_now_ns();
+
+    m->run = (struct orch_run){ .function = code->orchestration,
+                                .code = (const void *)(uintptr_t)code->orchestration,
+                                .kernels = code->kernel,
+                                .kernel_count = code->kernel_count,
+                                .entry = entry,
+                                .options = &run->options,
+                                .has_rings = run->has_rings != 0,
+                                .is_whole_only = code->is_simpler,
+                                .stall_ns = run->stall_ns,
+                                .time_ns = run->options.timeout_ns };
+    m->ranges = (const struct board_range *)(uintptr_t)more->ranges;
+    m->range_count = more->range_count;
+    aicpu_fetch(m->ranges, m->range_count * sizeof(*m->ranges));
+    m->number = run->number;
+    m->begin_ns = m->stall_since_ns = now_ns;
+    m->begin_cycles = port_cycles();
+    m->deadline_ns = more->left_ns < UINT64_MAX - now_ns ? now_ns + more->left_ns : UINT64_MAX;
+    m->give_up_ns = m->linger_ns = m->team_since_ns = 0;
+    m->progress = m->progress_seen = m->lane_executions = 0;
+    m->turns = m->idle = 0;
+    m->is_lapsed = m->is_lost = m->is_builder_gone = false;
+    m->busy[0] = m->busy[1] = 0;
+    m->gangs = m->mixes = (struct team_line){ 0 };
+    m->worker->core_mask = 0;
+    seats_init(&m->seats, m->clusters);
+    memset(m->core_tasks, 0, sizeof(m->core_tasks));
+    a32_store_relaxed(&m->sched.attention, 0);
+    sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
+    orch_reset(&m->orch);
+}
+
+static void lead_run(struct machine *m)
+{
+    uint32_t live_max = m->run.options->live_max;
+
+    if (orch_start(&m->orch, &m->run) < 0)
+        return;
+    graph_share(&m->graph);
+    m->worker->is_shared = true; /* tasks come back through a shared list */
+    sharing_begin(&m->orch.sharing, m->worker,
+                  &(struct sharing_run){ .live_max = live_max != 0 ? live_max : 8 * m->core_count,
+                                         .is_held = m->orch.is_held });
+    m->worker->is_offering = false;
+    build(m);
+    run_to_end(m);
+}
+
+static void report_run(struct machine *m, struct pto_run_report *report)
+{
+    uint64_t ns = aicpu_now_ns() - m->begin_ns;
+    uint64_t cycles = port_cycles() - m->begin_cycles;
+    double rate = cycles != 0 ? (double)ns / (double)cycles : 0.0;
+    const struct worker *w = m->worker;
+
+    *report = (struct pto_run_report){ .size = sizeof(*report),
+                                       .tasks = m->graph.seq - 1,
+                                       .executions = m->lane_executions + sched_executed(w),
+                                       .edges = m->graph.edge_total,
+                                       .ns = ns,
+                                       .workers = 1,
+                                       .core_count = m->core_count,
+                                       .dummies = w->nothing[TRACE_DUMMY],
+                                       .skipped = w->nothing[TRACE_SKIPPED] };
+    report->stopped = a32_load_relaxed(&m->sched.stopped) + w->nothing[TRACE_STOPPED];
+    memcpy(report->core_tasks, m->core_tasks, m->core_count * sizeof(m->core_tasks[0]));
+    for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
+        uint64_t begin = a64_load_relaxed(&m->sched.timing[i].begin);
+        uint64_t end = a64_load_relaxed(&m->sched.timing[i].end);
+
+        if (begin != 0 && end > begin)
+            report->timing[i] =
+                (struct pto_timing){ (uint64_t)((double)(begin - m->begin_cycles) * rate),
+                                     (uint64_t)((double)(end - m->begin_cycles) * rate) };
+    }
+}
+
+/* Names of files, each in a place of fixed size: their ends, if they are longer. */
+static void put_name(char *to, const char *file)
+{
+    size_t length = file != NULL ? strlen(file) : 0;
+
+    if (length > MESSAGE_NAME - 1) {
+        file += length - (MESSAGE_NAME - 1);
+        length = MESSAGE_NAME - 1;
+    }
+    memset(to, 0, MESSAGE_NAME);
+    if (length != 0)
+        memcpy(to, file, length);
+}
+
+static void put_ended(struct machine *m, struct run_ended *ended)
+{
+    const struct orch *o = &m->orch;
+    char *names = (char *)(ended + 1);
+
+    memset(ended, 0, sizeof(*ended));
+    ended->failure.status = o->status;
+    if (o->status < 0)
+        ended->failure = o->failure;
+    ended->stall = o->stall;
+    ended->is_lost = m->is_lost || m->is_builder_gone;
+    ended->is_builder_lost = m->is_builder_gone;
+    report_run(m, &ended->report);
+    put_name(names, o->status < 0 ? o->failure.site.file : NULL);
+    ended->failure.site.file = NULL;
+    for (uint32_t i = 0; i < STALL_TASKS; i++) {
+        put_name(names + (i + 1) * MESSAGE_NAME,
+                 i < o->stall.count ? o->stall.task[i].site.file : NULL);
+        ended->stall.task[i].site.file = NULL;
+    }
+}
+
+static int run_code(struct machine *m, const struct board_call *call, struct board *board)
+{
+    char *message = (char *)(uintptr_t)call->message;
+    struct run_message *run = (struct run_message *)(void *)message;
+    struct pto_tensor *tensor = (struct pto_tensor *)(void *)(message + MESSAGE_TENSORS);
+    uint64_t *scalar = (uint64_t *)(void *)(message + MESSAGE_SCALARS);
+    struct board_run *more = (struct board_run *)(void *)(message + MESSAGE_RUN);
+    struct pto_entry entry = { run->tensor_count, run->scalar_count, tensor, scalar };
+    uint32_t missing;
+    int status;
+
+    if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
+        return tell(board, PTO_EFORMAT, "a run has too many arguments");
+    for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
+        tensor[i] = pto_tensor_absent(i); /* as the host marks them */
+    status = port_meet_cores(m, &missing);
+    if (status < 0) {
+        (void)port_dismiss_cores(m);
+        return tell(board, PTO_ELOST, "%u of %u cores did not come within 2 s", missing,
+                    m->core_count);
+    }
+    begin_run(m, run, more, &entry);
+    lead_run(m);
+    (void)orch_end(&m->orch, m->lane_executions + sched_executed(m->worker));
+    if (port_dismiss_cores(m) < 0)
+        m->is_lost = true;
+    put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));
+    board->answer.bytes = MESSAGE_BYTES - MESSAGE_ENDED;
+    aicpu_publish(message + MESSAGE_ENDED, board->answer.bytes);
+    return PTO_OK;
+}
+
+/* ---- calls ---- */
+
+static int take_call(const struct board_call *call, struct board *board)
+{
+    struct machine *m = (struct machine *)(uintptr_t)board->scheduler;
+    int status;
+
+    if (m != NULL)
+        port_begin(m);
+    switch (call->op) {
+    case BOARD_OPEN:
+        status = open_machine(call, board);
+        if (status >= 0)
+            board->scheduler = board->answer.value;
+        return status;
+    case BOARD_LOAD:
+        return load_code(call, board);
+    case BOARD_UNLOAD:
+        return unload_code((struct code *)(uintptr_t)call->value);
+    case BOARD_RUN:
+        return run_code(m, call, board);
+    case BOARD_CLOSE:
+        board->scheduler = 0;
+        return close_machine(m);
+    default:
+        return tell(board, PTO_ENOSUP, "the scheduler does not know request %u", call->op);
+    }
+}
+
+uint32_t pto_scheduler(void *args)
+{
+    const struct board_call *call = args;
+    struct board *board;
+
+    if (call == NULL || call->magic != BOARD_MAGIC || call->board == 0)
+        return 1;
+    board = (struct board *)(uintptr_t)call->board;
+    aicpu_fetch(board, sizeof(*board));
+    if (call->message != 0)
+        aicpu_fetch((const void *)(uintptr_t)call->message, call->message_bytes);
+    memset(&board->answer, 0, sizeof(board->answer));
+    if (call->version != BOARD_VERSION || board->version != BOARD_VERSION)
+        board->answer.status =
+            tell(board, PTO_ENOSUP, "the scheduler on the device speaks version %d, the library %u",
+                 BOARD_VERSION, call->version);
+    else
+        board->answer.status = take_call(call, board);
+    board->answer.magic = BOARD_MAGIC;
+    board->answer.sequence = call->sequence;
+    aicpu_publish(board, offsetof(struct board, live));
+    return 0;
+}

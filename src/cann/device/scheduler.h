@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler program, on the control processor of a real chip: the engine of the pure folders
+ * and a port to cores that are processors of their own.
+ *
+ * One thread does everything: it runs the orchestration, looks for cores that have answered,
+ * and gives free ones their next job. A kernel never runs on it, so the orchestration needs no
+ * stack of its own: whenever it has to wait, the calls below it give out jobs until it need not.
+ *
+ *     scheduler.c     what the host asks for: open, load, run, close
+ *     port_ascend.c   memory, time, jobs and teams: the functions of port/port.h
+ */
+#ifndef PTO_SCHEDULER_H
+#define PTO_SCHEDULER_H
+
+#include <setjmp.h>
+
+#include "orch/built_graph.h"
+#include "orch/run_message.h"
+#include "sched/seats.h"
+#include "wire/board.h"
+
+/* A core, and what it was given to do. */
+struct unit {
+    struct core *core; /* in device memory: the vector and the contexts of its kernel */
+    struct board_job *line;
+    struct slot *slot; /* NULL: nothing */
+    uint64_t window;   /* its registers; 0: it has not come */
+    uint32_t number;   /* of the job */
+    uint32_t block;
+    uint16_t index; /* of its type */
+    uint8_t type;
+};
+
+struct team_line {
+    uint32_t first; /* slots by line; 0: none */
+    uint32_t last;
+};
+
+struct machine {
+    struct board *board;
+    struct orch orch;
+    struct graph graph;
+    struct ledger ledger;
+    struct sched sched;
+    struct worker *worker;
+    struct core builder_core; /* the worker's: it never runs a kernel */
+    struct pool_budget budget;
+    struct seats seats;
+    struct unit unit[BOARD_CORES]; /* AICs, then AIVs */
+    uint64_t busy[2];              /* of them, as bits */
+    uint32_t core_count;
+    uint32_t clusters;
+    struct team_line gangs;
+    struct team_line mixes;
+
+    /* Of the run. */
+    const struct board_range *ranges; /* memory that tasks may name, in order */
+    uint64_t range_count;
+    struct orch_run run;
+    uint64_t number;
+    uint64_t begin_ns, begin_cycles;
+    uint64_t deadline_ns; /* UINT64_MAX: none, or it has passed */
+    uint64_t stall_since_ns;
+    uint64_t give_up_ns; /* 0: not yet */
+    uint64_t linger_ns;  /* the same for an orchestration that goes on after a failure */
+    uint64_t team_since_ns;
+    uint64_t progress; /* kernels that started or returned */
+    uint64_t progress_seen;
+    uint64_t lane_executions;
+    uint32_t core_tasks[BOARD_CORES];
+    uint32_t turns; /* until the next look at the clock */
+    uint32_t idle;  /* in a row */
+    bool is_lapsed; /* ordinary tasks may go before teams for once */
+    bool is_building;
+    bool is_lost;
+    bool is_builder_gone;
+    jmp_buf back; /* from an orchestration that is given up */
+};
+
+/* port_ascend.c */
+/* Before anything else of a call. */
+void port_begin(struct machine *m);
+/* Memory of the engine and of intermediate tensors, zero where it has to be. */
+int port_set_memory(struct machine *m, const struct board_open *open);
+/* Until every core of the launch has come, and their bells can be heard. PTO_ETIMEOUT. */
+int port_meet_cores(struct machine *m, uint32_t *missing_out);
+/* All of them end. PTO_ETIMEOUT: some do not answer. */
+int port_dismiss_cores(struct machine *m);
+/* Takes what has come back, and gives out what can be given. False: there was nothing to do. */
+bool port_turn(struct machine *m);
+/* Whether the run is not waited for any longer. */
+bool port_is_given_up(struct machine *m);
+
+#endif

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Loads the vendor's libraries, and knows what their codes mean. */
+#include "cann/vendor.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/os.h"
+
+/* Whose interfaces were compared, and found equal. */
+enum { MAJOR_FIRST = 8, MINOR_FIRST = 5, MAJOR_LAST = 9 };
+
+/* Calls, as lines of a file: PTO_CANN_LOG names it. */
+struct vendor_log {
+    FILE *file;
+    pthread_mutex_t lock;
+    uint64_t count;
+};
+
+static const char *const library_name[VENDOR_LIBRARIES] = { "libascendcl.so", "libascend_hal.so" };
+
+/* Where the driver puts its own library, unless it is found otherwise. */
+static const char hal_folder[] = "/usr/local/Ascend/driver/lib64/driver";
+
+struct function {
+    enum vendor_library library;
+    const char *name;
+    size_t at; /* in struct vendor */
+};
+
+static const struct function functions[] = {
+#define X(library, returns, name, parameters) \
+    { VENDOR_##library, #name, offsetof(struct vendor, name) },
+    VENDOR_MAP(X)
+#undef X
+};
+
+enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+
+/* ---- versions ---- */
+
+/* The line of a file that begins with the key. */
+static bool read_key(const char *home, const char *file, const char *key, char *value, size_t bytes)
+{
+    char path[4096], line[256];
+    bool is_found = false;
+    FILE *from;
+
+    snprintf(path, sizeof(path), "%s/%s", home, file);
+    from = fopen(path, "re");
+    while (from != NULL && !is_found && fgets(line, sizeof(line), from) != NULL) {
+        line[strcspn(line, "\r\n")] = '\0';
+        if (strncmp(line, key, strlen(key)) != 0)
+            continue;
+        snprintf(value, bytes, "%.*s", (int)bytes - 1, line + strlen(key));
+        is_found = value[0] >= '0' && value[0] <= '9';
+    }
+    if (from != NULL)
+        fclose(from);
+    return is_found;
+}
+
+/* Files that installations have had, by version; none of them is documented. */
+static void find_version(struct vendor *v, const char *home)
+{
+    static const char *const place[][2] = {
+        { "runtime/version.info", "version_dir=" },
+        { "share/info/runtime/version.info", "version_dir=" },
+        { "compiler/version.info", "version_dir=" },
+        { "ascend_toolkit_install.info", "version=" },
+        { "aarch64-linux/ascend_toolkit_install.info", "version=" },
+    };
+
+    v->version[0] = '\0';
+    for (size_t i = 0; i < sizeof(place) / sizeof(place[0]); i++)
+        if (read_key(home, place[i][0], place[i][1], v->version, sizeof(v->version)))
+            return;
+    v->version[0] = '\0';
+}
+
+static int check_version(const struct vendor *v, struct pto_error *error)
+{
+    unsigned major = 0, minor = 0;
+
+    if (v->version[0] == '\0' || sscanf(v->version, "%u.%u", &major, &minor) < 1)
+        return PTO_OK; /* it is not known: its functions decide */
+    if (major < MAJOR_FIRST || (major == MAJOR_FIRST && minor < MINOR_FIRST))
+        return error_tell(error, PTO_ENOSUP,
+                          "this is CANN %.40s, and the first version whose interfaces are known is "
+                          "%d.%d.0; install a newer one",
+                          v->version, MAJOR_FIRST, MINOR_FIRST);
+    if (major > MAJOR_LAST && getenv("PTO_CANN_ANY_VERSION") == NULL)
+        return error_tell(error, PTO_ENOSUP,
+                          "this is CANN %.40s, and the last version whose interfaces are known is "
+                          "%d; set PTO_CANN_ANY_VERSION to try it all the same",
+                          v->version, MAJOR_LAST);
+    return PTO_OK;
+}
+
+/* ---- libraries ---- */
+
+/* As the loader finds it, then below ASCEND_HOME_PATH, then the driver's. */
+static void *open_library(const char *home, enum vendor_library library, char *why, size_t bytes)
+{
+    const char *name = library_name[library];
+    char path[4096];
+    void *handle = dlopen(name, RTLD_NOW | RTLD_GLOBAL);
+
+    if (handle != NULL)
+        return handle;
+    snprintf(why, bytes, "%s", dlerror());
+    snprintf(path, sizeof(path), "%s/lib64/%s", home, name);
+    handle = access(path, F_OK) == 0 ? dlopen(path, RTLD_NOW | RTLD_GLOBAL) : NULL;
+    if (handle == NULL && library == VENDOR_HAL) {
+        snprintf(path, sizeof(path), "%s/%s", hal_folder, name);
+        handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    }
+    return handle;
+}
+
+static int find_functions(struct vendor *v, struct pto_error *error)
+{
+    for (size_t i = 0; i < FUNCTIONS; i++) {
+        const struct function *f = &functions[i];
+        void *symbol = dlsym(v->library[f->library], f->name);
+
+        if (symbol == NULL)
+            return error_tell(error, PTO_ENOSUP,
+                              "%s%s%s has no function %s, which every version from %d.%d.0 on has: "
+                              "it is older, or a stub",
+                              library_name[f->library], v->version[0] != '\0' ? " of CANN " : "",
+                              v->version, f->name, MAJOR_FIRST, MINOR_FIRST);
+        memcpy((char *)v + f->at, &symbol, sizeof(symbol));
+    }
+    return PTO_OK;
+}
+
+static void open_log(struct vendor *v)
+{
+    const char *path = getenv("PTO_CANN_LOG");
+    struct vendor_log *log = path != NULL && path[0] != '\0' ? calloc(1, sizeof(*log)) : NULL;
+
+    if (log == NULL)
+        return;
+    log->file = fopen(path, "ae");
+    if (log->file == NULL) {
+        free(log);
+        return;
+    }
+    setvbuf(log->file, NULL, _IOLBF, 0); /* whatever happens next, it is there */
+    pthread_mutex_init(&log->lock, NULL);
+    v->log = log;
+}
+
+int vendor_load(struct vendor *v, struct pto_error *error)
+{
+    const char *home = getenv("ASCEND_HOME_PATH");
+    int status;
+
+    memset(v, 0, sizeof(*v));
+    if (home == NULL || home[0] == '\0')
+        return error_tell(error, PTO_ENOSUP,
+                          "ASCEND_HOME_PATH is not set: install CANN and source its set_env.sh");
+    find_version(v, home);
+    status = check_version(v, error);
+    for (uint32_t i = 0; i < VENDOR_LIBRARIES && status >= 0; i++) {
+        char why[256] = "";
+
+        v->library[i] = open_library(home, (enum vendor_library)i, why, sizeof(why));
+        if (v->library[i] == NULL)
+            status = error_tell(error, PTO_ENOSUP,
+                                "%s cannot be loaded (%.150s); source set_env.sh of CANN in "
+                                "ASCEND_HOME_PATH=%.100s%s",
+                                library_name[i], why, home,
+                                i == VENDOR_HAL ? ", and install the driver" : "");
+    }
+    if (status >= 0)
+        status = find_functions(v, error);
+    if (status < 0)
+        vendor_unload(v);
+    else
+        open_log(v);
+    return status;
+}
+
+/* The libraries stay in the process: they start threads, and are not made to be taken away. */
+void vendor_unload(struct vendor *v)
+{
+    if (v->log != NULL) {
+        fclose(v->log->file);
+        pthread_mutex_destroy(&v->log->lock);
+        free(v->log);
+    }
+    memset(v, 0, sizeof(*v));
+}
+
+/* ---- calls ---- */
+
+uint64_t vendor_begin(const struct vendor *v)
+{
+    return v->log != NULL ? os_now_ns() : 0;
+}
+
+int vendor_note(struct vendor *v, const char *name, uint64_t begin_ns, int code)
+{
+    struct vendor_log *log = v->log;
+
+    if (log == NULL)
+        return code;
+    pthread_mutex_lock(&log->lock);
+    fprintf(log->file, "%llu\t%u\t%s\t%d\t%llu\n", (unsigned long long)++log->count, os_thread_id(),
+            name, code, (unsigned long long)(os_now_ns() - begin_ns));
+    pthread_mutex_unlock(&log->lock);
+    return code;
+}
+
+/* ---- codes ---- */
+
+struct meaning {
+    int code;
+    int status;
+    const char *text;
+};
+
+static const struct meaning meanings[] = {
+    { 100000, PTO_EINVAL, "a parameter is wrong" },
+    { 100002, PTO_OK, "it was initialised before" },
+    { 100039, PTO_ENOSUP, "a stub library is in use" },
+    { 107000, PTO_EINVAL, "a parameter is wrong, or a name in a program" },
+    { 107001, PTO_EINVAL, "there is no such device" },
+    { 107002, PTO_EINVAL, "the thread has no device" },
+    { 107003, PTO_EINVAL, "the stream belongs to another context" },
+    { 107022, PTO_ELOST, "the device gave its tasks up" },
+    { 207000, PTO_ENOSUP, "not supported on this card" },
+    { 207001, PTO_ENOMEM, "no device memory, or a program could not be put there" },
+    { 207018, PTO_ENOMEM, "no device memory" },
+    { 507000, PTO_ELOST, "internal error, or the control processor took too long" },
+    { 507004, PTO_EAGAIN, "the stream is not done" },
+    { 507007, PTO_EINVAL, "the device was given back before" },
+    { 507014, PTO_ELOST, "a core took too long" },
+    { 507015, PTO_ELOST, "a core had an exception" },
+    { 507017, PTO_ELOST, "the control processor took too long" },
+    { 507018, PTO_ELOST, "the scheduler crashed, or refused its call" },
+    { 507032, PTO_ENOMEM, "too many programs" },
+    { 507033, PTO_ELOST, "the control processor does not start" },
+    { 507046, PTO_ETIMEOUT, "the wait is over, the device goes on" },
+    { 507047, PTO_ETIMEOUT, "the wait for an event is over" },
+    { 507899, PTO_ELOST, "the driver failed: the card is down, or was given wrong ids" },
+    { 507901, PTO_ELOST, "the link to the card is closed" },
+    /* The driver's own. */
+    { 4, PTO_EINVAL, "the device is not open" },
+    { 6, PTO_ENOMEM, "the driver has no memory" },
+    { 13, PTO_EAGAIN, "the driver is busy" },
+    { 42, PTO_ELOST, "the control processor's scheduler has ended" },
+    { 62, PTO_ELOST, "the control processor's scheduler is gone" },
+    { 65534, PTO_ENOSUP, "not supported, as on a part of a card" },
+};
+
+static const struct meaning *find_meaning(int code)
+{
+    for (size_t i = 0; i < sizeof(meanings) / sizeof(meanings[0]); i++)
+        if (meanings[i].code == code)
+            return &meanings[i];
+    return NULL;
+}
+
+const char *vendor_meaning(int code)
+{
+    const struct meaning *m = find_meaning(code);
+
+    return m != NULL ? m->text : "a code without a published meaning";
+}
+
+int vendor_status(int code)
+{
+    const struct meaning *m = find_meaning(code);
+
+    return m != NULL ? m->status : PTO_ESYSTEM;
+}

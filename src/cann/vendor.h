@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The vendor's libraries, by name only: nothing of CANN is needed to build. One table says which
+ * functions are used, where each comes from and how it is called; declarations are our own, and
+ * what is fixed by the vendor is asserted. Facts are those of the published headers of versions
+ * 8.5.0 to 9.2.0; none of it was ever run on hardware.
+ */
+#ifndef PTO_VENDOR_H
+#define PTO_VENDOR_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "pto/pto.h"
+
+enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
+
+/*
+ * X(library, returns, name, parameters). All of them are in every version from 8.5.0 on, so that
+ * the private names of the same functions are not needed.
+ */
+#define VENDOR_MAP(X)                                                                           \
+    X(ACL, int, aclInit, (const char *config))                                                  \
+    X(ACL, int, aclFinalizeReference, (uint64_t * left))                                        \
+    X(ACL, const char *, aclrtGetSocName, (void))                                               \
+    X(ACL, int, aclrtSetDevice, (int32_t device))                                               \
+    X(ACL, int, aclrtResetDevice, (int32_t device))                                             \
+    X(ACL, int, aclrtResetDeviceForce, (int32_t device))                                        \
+    X(ACL, int, aclrtGetCurrentContext, (void **context))                                       \
+    X(ACL, int, aclrtSetCurrentContext, (void *context))                                        \
+    X(ACL, int, aclrtSynchronizeDeviceWithTimeout, (int32_t ms))                                \
+    X(ACL, int, aclrtMalloc, (void **at, size_t bytes, int policy))                             \
+    X(ACL, int, aclrtFree, (void *at))                                                          \
+    X(ACL, int, aclrtMemcpy, (void *to, size_t room, const void *from, size_t bytes, int kind)) \
+    X(ACL, int, aclrtMemset, (void *at, size_t room, int32_t value, size_t bytes))              \
+    X(ACL, int, aclrtGetMemInfo, (int kind, size_t *left, size_t *total))                       \
+    X(ACL, int, aclrtCreateStream, (void **stream))                                             \
+    X(ACL, int, aclrtDestroyStream, (void *stream))                                             \
+    X(ACL, int, aclrtSynchronizeStreamWithTimeout, (void *stream, int32_t ms))                  \
+    X(ACL, int, aclrtGetStreamResLimit, (void *stream, int kind, uint32_t *value))              \
+    X(ACL, int, aclrtBinaryLoadFromFile,                                                        \
+      (const char *path, struct vendor_options *options, void **binary))                        \
+    X(ACL, int, aclrtBinaryLoadFromData,                                                        \
+      (const void *data, size_t bytes, const struct vendor_options *options, void **binary))    \
+    X(ACL, int, aclrtBinaryGetFunction, (void *binary, const char *name, void **function))      \
+    X(ACL, int, aclrtBinaryGetFunctionByEntry, (void *binary, uint64_t entry, void **function)) \
+    X(ACL, int, aclrtBinaryUnLoad, (void *binary))                                              \
+    X(ACL, int, aclrtLaunchKernelWithHostArgs,                                                  \
+      (void *function, uint32_t blocks, void *stream, struct vendor_config *config, void *args, \
+       size_t bytes, void *places, size_t place_count))                                         \
+    X(HAL, int, halMemCtl, (int type, void *in, size_t in_bytes, void *out, size_t *out_bytes)) \
+    X(HAL, int, halGetDeviceInfoByBuff,                                                         \
+      (uint32_t device, int32_t module, int32_t info, void *at, int32_t *bytes))                \
+    X(HAL, int, halResMap,                                                                      \
+      (unsigned device, struct vendor_resource *resource, unsigned long *at, unsigned *bytes))  \
+    X(HAL, int, halResUnmap, (unsigned device, struct vendor_resource *resource))
+
+/* Values that the vendor has given a meaning. */
+enum {
+    ACL_SUCCESS = 0,
+    ACL_REPEAT_INIT = 100002,
+    ACL_STREAM_NOT_DONE = 507046, /* only the wait is over */
+    VENDOR_MALLOC_HUGE_FIRST = 0,
+    VENDOR_HOST_TO_DEVICE = 1,
+    VENDOR_DEVICE_TO_HOST = 2,
+    VENDOR_HBM = 1,
+    VENDOR_RES_CUBE = 0,
+    VENDOR_RES_VECTOR = 1,
+    VENDOR_OPTION_MAGIC = 2,
+    VENDOR_OPTION_CPU_MODE = 3,
+    VENDOR_MAGIC_MIX = 0x43554245,
+    VENDOR_ATTRIBUTE_SCHEM = 1,
+    VENDOR_SCHEM_BATCH = 1, /* all cores of a launch start together */
+    VENDOR_MAP_ADDR = 0,
+    VENDOR_ADDR_CORES = 2,
+    VENDOR_MODULE_CORES = 4,
+    VENDOR_INFO_OCCUPY = 8,
+};
+
+struct vendor_option {
+    int32_t id;
+    uint32_t value[4];
+};
+
+struct vendor_options {
+    struct vendor_option *option;
+    size_t count;
+};
+
+struct vendor_attribute {
+    int32_t id;
+    uint32_t value[4];
+};
+
+struct vendor_config {
+    struct vendor_attribute *attribute; /* never NULL */
+    size_t count;
+};
+
+struct vendor_map_in {
+    uint32_t kind;
+    uint32_t device;
+};
+
+struct vendor_map_out {
+    uint64_t at;
+    uint64_t bytes;
+};
+
+struct vendor_resource {
+    int32_t process;
+    int32_t type;
+    uint32_t id;
+    uint32_t flag;
+    uint32_t reserved[1];
+};
+
+static_assert(sizeof(struct vendor_option) == 20, "the vendor's");
+static_assert(sizeof(struct vendor_options) == 16, "the vendor's");
+static_assert(sizeof(struct vendor_attribute) == 20, "the vendor's");
+static_assert(sizeof(struct vendor_config) == 16, "the vendor's");
+static_assert(sizeof(struct vendor_map_in) == 8, "the vendor's");
+static_assert(sizeof(struct vendor_map_out) == 16, "the vendor's");
+static_assert(sizeof(struct vendor_resource) == 20, "the vendor's");
+
+enum { VENDOR_VERSION_TEXT = 64 };
+
+struct vendor {
+    void *library[VENDOR_LIBRARIES];
+    char version[VENDOR_VERSION_TEXT]; /* of CANN; empty: unknown */
+    struct vendor_log *log;            /* of calls; NULL: none is kept */
+#define X(library, returns, name, parameters) returns(*name) parameters;
+    VENDOR_MAP(X)
+#undef X
+};
+
+/*
+ * Finds the libraries and all their functions. PTO_ENOSUP with a sentence that says what is
+ * missing, or which version it is and which are known.
+ */
+int vendor_load(struct vendor *v, struct pto_error *error);
+void vendor_unload(struct vendor *v);
+
+/* The meaning of a vendor's code, in a few words; never NULL. */
+const char *vendor_meaning(int code);
+/* What it is for us. */
+int vendor_status(int code);
+
+/* A call of the table, written to the log if there is one: `code` is what it returned. */
+int vendor_note(struct vendor *v, const char *name, uint64_t begin_ns, int code);
+uint64_t vendor_begin(const struct vendor *v);
+
+#define VENDOR_CALL(v, name, ...)                                 \
+    ({                                                            \
+        uint64_t begin_ns_ = vendor_begin(v);                     \
+        vendor_note(v, #name, begin_ns_, (v)->name(__VA_ARGS__)); \
+    })
+
+#endif

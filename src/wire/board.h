@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The board: the part of a real chip's memory over which the host, the scheduler on the
+ * control processor and the executors on the cores talk. Nothing of it is a vendor's: what
+ * the vendor fixes is in cann/vendor.h.
+ *
+ *     host       --- struct board_call, as arguments of a launch -->  scheduler
+ *     host       <-- struct board_answer, read when the launch has ended --
+ *     host       --- struct board_wish: cancellation, beside a run -->
+ *     host       <-- struct board_live: progress, beside a run --
+ *     scheduler  <-- struct board_hello: a core is there --------  core
+ *     scheduler  --- struct board_job, then the doorbell ------->  core
+ *
+ * Who writes a line writes all of it: each has lines of its own, since a core's cache is not
+ * coherent with anybody's and writes whole lines back. Valid C and C++.
+ */
+#ifndef PTO_BOARD_H
+#define PTO_BOARD_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    BOARD_MAGIC = 0x70746f42,
+    BOARD_VERSION = 1,
+    BOARD_LINE = 64,
+    BOARD_CORES = 108,    /* of the largest generation */
+    BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
+    BOARD_SIZES = 6,      /* of what travels, compared at the first call */
+    BOARD_TEXT = 256,     /* of an answer */
+    BOARD_BLOCK_DIES = 2, /* unused bits of a core's number are masked with */
+    BOARD_NUMBER_MASK = 0xfff
+};
+
+/* Values of a doorbell that are no job: as the vendor's own programs have them. */
+#define BOARD_BELL_EXIT 0x7ffffff0u
+#define BOARD_BELL_OPEN 0x7ffffffdu /* the scheduler is there, and has no job yet */
+#define BOARD_JOB_MAX 0x7fffff00u   /* numbers of jobs, from 1 on */
+
+/* What a core answers: the number of the job, and this when it is over. */
+#define BOARD_COND_FIN 0x80000000u
+#define BOARD_COND_IDLE 0x7fffffffu
+#define BOARD_COND_EXIT 0x7ffffffeu
+
+enum board_op {
+    BOARD_OPEN,   /* message: struct board_open; answer: value: the scheduler's own */
+    BOARD_LOAD,   /* message: struct board_load, names, objects; answer: value: code */
+    BOARD_UNLOAD, /* value: code */
+    BOARD_RUN,    /* message: struct run_message, tensors, scalars; the message becomes run_ended */
+    BOARD_CLOSE,
+    BOARD_OPS
+};
+
+/* Arguments of a launch. They are copied: nothing is written back. */
+struct board_call {
+    uint64_t board;
+    uint32_t magic;
+    uint32_t version;
+    uint32_t op;       /* enum board_op */
+    uint32_t sequence; /* of the answer */
+    uint64_t value;
+    uint64_t message;
+    uint64_t message_bytes;
+};
+
+struct board_answer {
+    uint32_t magic;
+    uint32_t sequence;
+    int32_t status; /* enum pto_status */
+    uint32_t pad;
+    uint64_t value;
+    uint64_t bytes; /* of the message, as it was left */
+    char text[BOARD_TEXT];
+    uint8_t rest[BOARD_LINE - 32];
+};
+
+/* Written by the scheduler while it runs. */
+struct board_live {
+    uint64_t beats;    /* changes as long as it is alive */
+    uint64_t progress; /* kernels that started or returned */
+    uint64_t pad[6];
+};
+
+/* Written by the host. */
+struct board_wish {
+    uint64_t cancelled; /* the highest number of a run */
+    uint64_t pad[7];
+};
+
+/* Written by a core, once a launch. */
+struct board_hello {
+    uint32_t there;  /* 1 + its index; 0: it has not come yet */
+    uint32_t number; /* by nature: which register window is its own */
+    uint32_t is_aiv;
+    uint32_t pad[13];
+};
+
+/* Written by the scheduler before a doorbell. */
+struct board_job {
+    uint64_t function;
+    uint64_t args;
+    uint64_t pad[6];
+};
+
+/* Memory that tasks may name, in order: what the host has allocated. */
+struct board_range {
+    uint64_t begin;
+    uint64_t end;
+};
+
+/* Register windows, by generation: data, so that the programs are the same for all. */
+struct board_windows {
+    uint64_t base[BOARD_WINDOWS]; /* by a core's number; 0: there is no such core */
+    uint32_t bell_offset;
+    uint32_t cond_offset;
+    uint32_t fast_offset; /* 0: there is none */
+    uint32_t fast_open;
+    uint32_t fast_close;
+    uint32_t pad[11];
+};
+
+struct board {
+    uint32_t magic;
+    uint32_t version;
+    uint32_t blocks; /* clusters that are used: AIC i and AIV 2i, 2i + 1 are cluster i */
+    uint32_t pad;
+    uint64_t scheduler; /* its own; written by it at BOARD_OPEN */
+    uint64_t pad_line[5];
+    struct board_windows windows;
+    struct board_answer answer;
+    struct board_live live;
+    struct board_wish wish;
+    struct board_hello hello[BOARD_CORES]; /* AICs, then AIVs */
+    struct board_job job[BOARD_CORES];
+};
+
+struct board_open {
+    uint32_t size[BOARD_SIZES];
+    uint32_t clusters;
+    uint64_t memory_max; /* for intermediate tensors and the engine, as the user has it */
+    uint64_t engine;     /* device memory for the engine */
+    uint64_t engine_bytes;
+    uint64_t heap; /* the same for intermediate tensors */
+    uint64_t heap_bytes;
+};
+
+/* Kernels lie on the device already; the orchestration's object follows the kernels. */
+struct board_kernel {
+    uint64_t function; /* 0: there is none with this number */
+    uint64_t core_type;
+};
+
+struct board_load {
+    uint64_t object_bytes;
+    uint32_t kernel_count;
+    uint32_t
+        entry_bytes; /* names, with their ends, padded to 8; in this order behind the kernels */
+    uint32_t name_bytes;
+    uint32_t pad;
+};
+
+/* Behind the tensors and scalars of a BOARD_RUN: ranges of memory. */
+struct board_run {
+    uint64_t range_count;
+    uint64_t ranges;       /* address of struct board_range[] */
+    uint64_t left_ns;      /* until the run's deadline; UINT64_MAX: none */
+    uint64_t message_room; /* of the buffer, for the answer */
+};
+
+static_assert(sizeof(struct board_answer) % BOARD_LINE == 0, "lines of its own");
+static_assert(sizeof(struct board_live) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_wish) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_hello) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_job) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_windows) % BOARD_LINE == 0, "lines of its own");
+static_assert(offsetof(struct board, answer) % BOARD_LINE == 0, "lines of its own");
+static_assert(offsetof(struct board, hello) % BOARD_LINE == 0, "lines of its own");
+
+#endif

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+# The stand-in for the vendor's libraries, and the device programs built for it: for this machine, with ports of
+# its own. `build/standin/with COMMAND...` runs a command as if the vendor's software were installed.
+
+STANDIN = $(B)/standin
+STANDIN_HOME = $(STANDIN)/home
+STANDIN_LIBS = $(STANDIN_HOME)/lib64/libascendcl.so $(STANDIN_HOME)/lib64/libascend_hal.so
+STANDIN_PROGRAMS = $(STANDIN)/programs/libpto_dispatcher.so $(STANDIN)/programs/libpto_scheduler.so \
+	$(STANDIN)/programs/executor-a2a3.o $(STANDIN)/programs/executor-a5.o
+STANDIN_OBJ = $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_SCHEDULER_SRC:.c=))
+STANDIN_FLAGS = $(CPPFLAGS_ALL) -Isrc -Isrc/cann -I. -Itests/standin $(CFLAGS_ALL)
+
+$(STANDIN_HOME)/lib64/libascendcl.so: tests/standin/standin.c tests/standin/standin_cores.c tests/standin/standin.h Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) $(LDLIBS_ALL)
+
+$(STANDIN_HOME)/lib64/libascend_hal.so: tests/standin/standin_hal.c tests/standin/standin.h $(STANDIN_HOME)/lib64/libascendcl.so
+	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $< \
+		-L$(@D) -lascendcl -Wl,-rpath,'$$ORIGIN'
+
+$(STANDIN)/obj/%.o: src/%.c tests/standin/aicpu.h Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(STANDIN_FLAGS) $(PURE_FLAGS) -DPTO_CORES_APART -MMD -MP -c -o $@ $<
+
+$(STANDIN)/programs/libpto_scheduler.so: $(STANDIN_OBJ)
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -o $@ $^ $(LDLIBS_ALL)
+
+$(STANDIN)/programs/libpto_dispatcher.so: $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_DISPATCHER_SRC:.c=))
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -o $@ $^ $(LDLIBS_ALL)
+
+# Once for each type of core, as the vendor's compiler does; the same for both generations here.
+$(STANDIN)/programs/executor-%.o: src/cann/device/executor.c tests/standin/core_port.h src/wire/board.h Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(STANDIN_FLAGS) -c -o $@.aic.o $<
+	@$(CC) $(STANDIN_FLAGS) -D__DAV_VEC__ -c -o $@.aiv.o $<
+	@$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -o $@ $@.aic.o $@.aiv.o
+
+# An installation, as far as it is looked at: compilers, and what says which version it is.
+$(STANDIN_HOME)/stamp: tests/standin/ccec tests/standin/hcc Makefile
+	@mkdir -p $(STANDIN_HOME)/bin $(STANDIN_HOME)/tools/hcc/bin $(STANDIN_HOME)/runtime
+	@cp tests/standin/ccec $(STANDIN_HOME)/bin/ccec
+	@cp tests/standin/hcc $(STANDIN_HOME)/tools/hcc/bin/aarch64-target-linux-gnu-gcc
+	@cp tests/standin/hcc $(STANDIN_HOME)/tools/hcc/bin/aarch64-target-linux-gnu-g++
+	@echo version_dir=9.0.0 >$(STANDIN_HOME)/runtime/version.info
+	@touch $@
+
+$(STANDIN)/with: $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp
+	@printf '#!/bin/sh\nexec env ASCEND_HOME_PATH=%s LD_LIBRARY_PATH=%s PTO_CANN_PROGRAMS=%s "$$@"\n' \
+		$(abspath $(STANDIN_HOME)) $(abspath $(STANDIN_HOME)/lib64) $(abspath $(STANDIN)/programs) >$@
+	@chmod +x $@
+
+standin: $(STANDIN)/with ## build the stand-in for the vendor's libraries, for the tests of real chips
+
+.PHONY: standin
+
+-include $(STANDIN_OBJ:.o=.d)

@@ -1,0 +1,1100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* State, memory, streams, programs and launches of the stand-in: standin.h tells the whole. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include "tests/standin/standin.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    ERR_PARAM = 107000,
+    ERR_DEVICE = 107001,
+    ERR_CONTEXT = 107002,
+    ERR_STREAM = 107003,
+    ERR_MEMORY = 207001,
+    ERR_RESET = 507007,
+    ERR_CPU = 507018,
+    ERR_LATE = 507046,
+    ERR_DRIVER = 507899,
+    COUNTERS = 64,
+    PLANS = 32,
+    HEADROOM = 4096, /* beside a program's copy on the card */
+};
+
+/* Host addresses and those of cards never meet. */
+#define CARD_MEMORY 0x120000000000ull
+
+struct standin standin = { .lock = PTHREAD_MUTEX_INITIALIZER,
+                           .changed = PTHREAD_COND_INITIALIZER,
+                           .address = CARD_MEMORY };
+__thread struct context *standin_here;
+
+static struct {
+    char name[NAME_MAX_BYTES];
+    uint64_t count;
+} counter[COUNTERS];
+
+static struct {
+    char name[NAME_MAX_BYTES];
+    uint64_t at;
+    int code;
+} plan[PLANS];
+static uint32_t plan_count;
+
+/* ---- set-up and accounts ---- */
+
+static uint64_t number_from(const char *name, uint64_t otherwise)
+{
+    const char *text = getenv(name);
+
+    return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
+}
+
+static void read_plan(const char *text)
+{
+    while (text != NULL && *text != '\0' && plan_count < PLANS) {
+        size_t length = strcspn(text, "@");
+        char *end;
+
+        if (text[length] == '\0' || length >= NAME_MAX_BYTES)
+            break;
+        memcpy(plan[plan_count].name, text, length);
+        plan[plan_count].name[length] = '\0';
+        plan[plan_count].at = strtoull(text + length + 1, &end, 10);
+        plan[plan_count].code = *end == '=' ? (int)strtol(end + 1, &end, 10) : 0;
+        plan_count++;
+        text = *end == ';' ? end + 1 : NULL;
+    }
+}
+
+/* Under the lock. */
+static void get_ready(void)
+{
+    const char *soc = getenv("STANDIN_SOC");
+    const char *disk = getenv("STANDIN_DISK");
+
+    if (standin.is_ready)
+        return;
+    standin.is_ready = true;
+    snprintf(standin.soc, sizeof(standin.soc), "%s", soc != NULL ? soc : "Ascend910B3");
+    standin.is_a5 = strncmp(standin.soc, "Ascend950", 9) == 0;
+    standin.card_count = (uint32_t)number_from("STANDIN_CARDS", 2);
+    standin.hbm = number_from("STANDIN_HBM", 1ull << 30);
+    standin.heals = (uint32_t)number_from("STANDIN_HEALS", 1);
+    if (disk != NULL) {
+        snprintf(standin.disk, sizeof(standin.disk), "%s", disk);
+    } else {
+        snprintf(standin.disk, sizeof(standin.disk), "/tmp/standin-XXXXXX");
+        standin.is_own_disk = mkdtemp(standin.disk) != NULL;
+    }
+    read_plan(getenv("STANDIN_PLAN"));
+}
+
+int standin_enter(const char *name)
+{
+    uint32_t i = 0;
+    int code = 0;
+
+    pthread_mutex_lock(&standin.lock);
+    get_ready();
+    while (i < COUNTERS - 1 && counter[i].name[0] != '\0' && strcmp(counter[i].name, name) != 0)
+        i++;
+    snprintf(counter[i].name, sizeof(counter[i].name), "%s", name);
+    counter[i].count++;
+    standin.calls++;
+    for (uint32_t k = 0; k < plan_count; k++)
+        if (strcmp(plan[k].name, "*") == 0
+                ? plan[k].at == standin.calls
+                : plan[k].at == counter[i].count && strcmp(plan[k].name, name) == 0)
+            code = plan[k].code;
+    if (standin.is_over && strcmp(name, "aclInit") != 0) {
+        fprintf(stderr, "standin: %s after the last reference to ACL was given back\n", name);
+        abort();
+    }
+    pthread_mutex_unlock(&standin.lock);
+    return code;
+}
+
+void standin_violation(const char *format, ...)
+{
+    va_list values;
+
+    __atomic_fetch_add(&standin.violations, 1, __ATOMIC_RELAXED);
+    fprintf(stderr, "standin: ");
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputc('\n', stderr);
+}
+
+static uint64_t count_streams(void)
+{
+    uint64_t count = 0;
+
+    for (uint32_t i = 0; i < CARDS_MAX; i++)
+        for (const struct stream *s = standin.card[i].streams; s != NULL; s = s->next)
+            count++;
+    return count;
+}
+
+static uint64_t count_things(const char *what)
+{
+    uint64_t count = 0;
+
+    if (strcmp(what, "calls") == 0)
+        return standin.calls;
+    if (strcmp(what, "violations") == 0)
+        return standin.violations;
+    if (strcmp(what, "streams") == 0)
+        return count_streams();
+    if (strcmp(what, "acl") == 0)
+        return standin.acl_references;
+    if (strcmp(what, "allocations") == 0 || strcmp(what, "modules") == 0) {
+        for (const struct allocation *a = standin.allocations; a != NULL; a = a->next)
+            count += a->is_module == (what[0] == 'm');
+        return count;
+    }
+    if (strcmp(what, "binaries") == 0) {
+        for (const struct binary *b = standin.binaries; b != NULL; b = b->next)
+            count++;
+        return count;
+    }
+    for (uint32_t i = 0; i < CARDS_MAX; i++)
+        count += strcmp(what, "references") == 0 ? standin.card[i].references
+                 : strcmp(what, "used") == 0     ? standin.card[i].used
+                 : strcmp(what, "peak") == 0     ? standin.card[i].peak
+                                                 : 0;
+    for (uint32_t i = 0; i < COUNTERS; i++)
+        if (strcmp(counter[i].name, what) == 0)
+            return counter[i].count;
+    return count;
+}
+
+uint64_t standin_count(const char *what)
+{
+    uint64_t count;
+
+    pthread_mutex_lock(&standin.lock);
+    count = count_things(what);
+    pthread_mutex_unlock(&standin.lock);
+    return count;
+}
+
+/* What a process leaves behind is told, and where it asked for it. */
+__attribute__((destructor)) static void report(void)
+{
+    static const char *const things[] = { "calls",       "violations", "streams",  "acl",
+                                          "allocations", "modules",    "binaries", "references",
+                                          "used",        "peak" };
+    const char *path = getenv("STANDIN_REPORT");
+    FILE *file = path != NULL && standin.is_ready ? fopen(path, "we") : NULL;
+
+    for (size_t i = 0; file != NULL && i < sizeof(things) / sizeof(things[0]); i++)
+        fprintf(file, "%s %llu\n", things[i], (unsigned long long)count_things(things[i]));
+    for (uint32_t i = 0; file != NULL && i < COUNTERS && counter[i].name[0] != '\0'; i++)
+        fprintf(file, "%s %llu\n", counter[i].name, (unsigned long long)counter[i].count);
+    if (file != NULL)
+        fclose(file);
+    if (standin.is_own_disk) {
+        char command[300];
+
+        snprintf(command, sizeof(command), "rm -rf %s", standin.disk);
+        (void)!system(command);
+    }
+}
+
+/* ---- ACL, devices, contexts ---- */
+
+EXPORT int aclInit(const char *config)
+{
+    int code;
+
+    (void)config;
+    ENTER(aclInit);
+    pthread_mutex_lock(&standin.lock);
+    code = standin.acl_references++ == 0 ? 0 : 100002;
+    standin.is_over = false;
+    pthread_mutex_unlock(&standin.lock);
+    return code;
+}
+
+EXPORT int aclFinalizeReference(uint64_t *left)
+{
+    int code = 0;
+
+    ENTER(aclFinalizeReference);
+    pthread_mutex_lock(&standin.lock);
+    if (standin.acl_references == 0)
+        code = 100037;
+    else
+        standin.is_over = --standin.acl_references == 0;
+    if (left != NULL)
+        *left = standin.acl_references;
+    pthread_mutex_unlock(&standin.lock);
+    return code;
+}
+
+EXPORT const char *aclrtGetSocName(void)
+{
+    (void)standin_enter("aclrtGetSocName");
+    return standin.soc;
+}
+
+static bool is_card(int32_t device)
+{
+    return device >= 0 && (uint32_t)device < standin.card_count && device < CARDS_MAX;
+}
+
+EXPORT int aclrtSetDevice(int32_t device)
+{
+    struct card *c;
+
+    ENTER(aclrtSetDevice);
+    if (!is_card(device))
+        return ERR_DEVICE;
+    pthread_mutex_lock(&standin.lock);
+    c = &standin.card[device];
+    if (c->health == DOWN) {
+        pthread_mutex_unlock(&standin.lock);
+        return 507033;
+    }
+    if (c->context == NULL) { /* objects of the past stay: who still has one is told */
+        c->context = calloc(1, sizeof(*c->context));
+        if (c->context == NULL)
+            abort();
+        c->context->card = (uint32_t)device;
+    }
+    c->references++;
+    standin_here = c->context;
+    pthread_mutex_unlock(&standin.lock);
+    return 0;
+}
+
+/* Ends all that is left on the card; what was not given back is told, unless it was forced. */
+static void tear_down(uint32_t card, bool is_forced);
+
+EXPORT int aclrtResetDevice(int32_t device)
+{
+    struct card *c;
+
+    ENTER(aclrtResetDevice);
+    if (!is_card(device))
+        return ERR_DEVICE;
+    c = &standin.card[device];
+    if (c->references == 0)
+        return ERR_RESET;
+    if (--c->references == 0)
+        tear_down((uint32_t)device, false);
+    return 0;
+}
+
+EXPORT int aclrtResetDeviceForce(int32_t device)
+{
+    struct card *c;
+
+    ENTER(aclrtResetDeviceForce);
+    if (!is_card(device))
+        return ERR_DEVICE;
+    c = &standin.card[device];
+    tear_down((uint32_t)device, true);
+    c->references = 0;
+    if (c->health != WELL && ++c->resets < standin.heals)
+        return ERR_DRIVER;
+    c->health = WELL;
+    c->resets = 0;
+    return 0;
+}
+
+EXPORT int aclrtGetCurrentContext(void **context)
+{
+    ENTER(aclrtGetCurrentContext);
+    if (standin_here == NULL || standin_here->is_dead)
+        return ERR_CONTEXT;
+    *context = standin_here;
+    return 0;
+}
+
+EXPORT int aclrtSetCurrentContext(void *context)
+{
+    ENTER(aclrtSetCurrentContext);
+    if (context == NULL || ((struct context *)context)->is_dead)
+        return ERR_CONTEXT;
+    standin_here = context;
+    return 0;
+}
+
+/* What nearly every call begins with. */
+static int check_bound(void)
+{
+    return standin_here == NULL || standin_here->is_dead ? ERR_CONTEXT : 0;
+}
+
+static int check_well(void)
+{
+    int code = check_bound();
+
+    return code != 0 ? code : standin.card[standin_here->card].health == WELL ? 0 : ERR_DRIVER;
+}
+
+#define BOUND()                     \
+    do {                            \
+        int bound_ = check_bound(); \
+        if (bound_ != 0)            \
+            return bound_;          \
+    } while (0)
+#define ON_WELL_CARD()            \
+    do {                          \
+        int well_ = check_well(); \
+        if (well_ != 0)           \
+            return well_;         \
+    } while (0)
+
+static void poison(uint32_t card)
+{
+    if (standin.card[card].health == WELL)
+        standin.card[card].health = POISONED;
+}
+
+/* ---- memory ---- */
+
+/* Addresses are never used twice, have gaps between them, and are aligned to 512 bytes only. */
+static struct allocation *give(uint32_t card, size_t bytes, bool is_module)
+{
+    enum { PAGE = 4096, SHIFT = 512 };
+    struct allocation *a = calloc(1, sizeof(*a));
+    struct card *c = &standin.card[card];
+    size_t map = (bytes + SHIFT + PAGE - 1) / PAGE * PAGE;
+
+    if (a == NULL)
+        return NULL;
+    pthread_mutex_lock(&standin.lock);
+    if (c->used + bytes > standin.hbm) {
+        pthread_mutex_unlock(&standin.lock);
+        free(a);
+        return NULL;
+    }
+    a->map = mmap((void *)(uintptr_t)standin.address, map, PROT_READ | PROT_WRITE | PROT_EXEC,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (a->map == MAP_FAILED)
+        abort();
+    standin.address += map + PAGE;
+    a->map_bytes = map;
+    a->at = a->map + SHIFT;
+    a->bytes = bytes;
+    a->card = card;
+    a->is_module = is_module;
+    a->next = standin.allocations;
+    standin.allocations = a;
+    c->used += bytes;
+    if (c->used > c->peak)
+        c->peak = c->used;
+    pthread_mutex_unlock(&standin.lock);
+    if (bytes <= 1 << 20)
+        memset(a->at, 0xa5, bytes); /* nobody gets zeros */
+    return a;
+}
+
+/* Under the lock. */
+static void drop(struct allocation **link)
+{
+    struct allocation *a = *link;
+
+    *link = a->next;
+    standin.card[a->card].used -= a->bytes;
+    munmap(a->map, a->map_bytes);
+    free(a);
+}
+
+/* The link to the allocation that has all of these bytes; to NULL: there is none. Under the lock. */
+static struct allocation **find(const void *at, size_t bytes)
+{
+    struct allocation **link = &standin.allocations;
+
+    while (*link != NULL && ((const char *)at < (*link)->at ||
+                             (const char *)at + bytes > (*link)->at + (*link)->bytes))
+        link = &(*link)->next;
+    return link;
+}
+
+EXPORT int aclrtMalloc(void **at, size_t bytes, int policy)
+{
+    struct allocation *a;
+
+    ENTER(aclrtMalloc);
+    ON_WELL_CARD();
+    if (at == NULL || bytes == 0 || policy != 0)
+        return 100000;
+    a = give(standin_here->card, bytes, false);
+    if (a == NULL)
+        return ERR_MEMORY;
+    *at = a->at;
+    return 0;
+}
+
+EXPORT int aclrtFree(void *at)
+{
+    struct allocation **link;
+    int code = 0;
+
+    ENTER(aclrtFree);
+    BOUND();
+    pthread_mutex_lock(&standin.lock);
+    link = find(at, 1);
+    if (*link == NULL || (*link)->at != at || (*link)->is_module)
+        code = 100000;
+    else
+        drop(link);
+    pthread_mutex_unlock(&standin.lock);
+    if (code != 0)
+        standin_violation("aclrtFree of %p, which is no allocation", at);
+    return code;
+}
+
+EXPORT int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, int kind)
+{
+    const void *device = kind == 1 ? to : from;
+    const void *host = kind == 1 ? from : to;
+    bool is_right;
+
+    ENTER(aclrtMemcpy);
+    ON_WELL_CARD();
+    if (bytes > room || (kind != 1 && kind != 2))
+        return 100000;
+    pthread_mutex_lock(&standin.lock);
+    is_right = *find(device, bytes) != NULL && *find(host, 1) == NULL;
+    pthread_mutex_unlock(&standin.lock);
+    if (!is_right) {
+        standin_violation("aclrtMemcpy of %zu bytes, kind %d: %p is not on the card, or %p is",
+                          bytes, kind, device, host);
+        return ERR_PARAM;
+    }
+    memcpy(to, from, bytes);
+    return 0;
+}
+
+EXPORT int aclrtMemset(void *at, size_t room, int32_t value, size_t bytes)
+{
+    ENTER(aclrtMemset);
+    ON_WELL_CARD();
+    if (bytes > room)
+        return 100000;
+    memset(at, value, bytes);
+    return 0;
+}
+
+EXPORT int aclrtGetMemInfo(int kind, size_t *left, size_t *total)
+{
+    ENTER(aclrtGetMemInfo);
+    ON_WELL_CARD();
+    if (kind != 1)
+        return 100000;
+    *total = standin.hbm;
+    *left = standin.hbm - standin.card[standin_here->card].used;
+    return 0;
+}
+
+/* ---- programs ---- */
+
+static int load_elf(struct binary *b)
+{
+    int file = memfd_create("executor", MFD_CLOEXEC);
+    char path[64];
+
+    if (file < 0 || write(file, b->bytes, b->size) != (ssize_t)b->size)
+        return 507015;
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    b->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    close(file);
+    if (b->handle == NULL)
+        fprintf(stderr, "standin: %s\n", dlerror());
+    return b->handle != NULL ? 0 : 507015;
+}
+
+/* Global functions are entries: NAME_KEY_mix_aic and _mix_aiv, and no others. */
+static bool has_good_names(const void *bytes, size_t size)
+{
+    const Elf64_Ehdr *header = bytes;
+    const Elf64_Shdr *section;
+    uint32_t entries = 0;
+
+    if (size < sizeof(*header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
+        return false;
+    section = (const Elf64_Shdr *)(const void *)((const char *)bytes + header->e_shoff);
+    for (uint32_t i = 0; i < header->e_shnum; i++) {
+        const Elf64_Sym *symbol;
+        const char *names;
+
+        if (section[i].sh_type != SHT_DYNSYM)
+            continue;
+        symbol = (const Elf64_Sym *)(const void *)((const char *)bytes + section[i].sh_offset);
+        names = (const char *)bytes + section[section[i].sh_link].sh_offset;
+        for (uint64_t k = 0; k < section[i].sh_size / sizeof(*symbol); k++) {
+            const char *name = names + symbol[k].st_name;
+            size_t length = strlen(name);
+
+            if (ELF64_ST_BIND(symbol[k].st_info) != STB_GLOBAL || symbol[k].st_shndx == SHN_UNDEF)
+                continue;
+            if (length < 8 || (strcmp(name + length - 8, "_mix_aic") != 0 &&
+                               strcmp(name + length - 8, "_mix_aiv") != 0))
+                return false;
+            entries++;
+        }
+    }
+    return entries == 2;
+}
+
+struct options {
+    const struct {
+        int32_t id;
+        uint32_t value[4];
+    } * option;
+    size_t count;
+};
+
+static struct binary *add_binary(enum kind kind)
+{
+    struct binary *b = calloc(1, sizeof(*b));
+
+    if (b == NULL)
+        abort();
+    b->kind = kind;
+    b->card = standin_here->card;
+    pthread_mutex_lock(&standin.lock);
+    b->next = standin.binaries;
+    standin.binaries = b;
+    pthread_mutex_unlock(&standin.lock);
+    return b;
+}
+
+EXPORT int aclrtBinaryLoadFromData(const void *data, size_t bytes, const struct options *options,
+                                   void **binary)
+{
+    struct binary *b;
+
+    ENTER(aclrtBinaryLoadFromData);
+    BOUND();
+    if (options == NULL || options->count != 1 || options->option[0].id != 2 ||
+        options->option[0].value[0] != 0x43554245 || !has_good_names(data, bytes))
+        return ERR_PARAM;
+    b = add_binary(KIND_CORES);
+    b->bytes = malloc(bytes);
+    if (b->bytes == NULL)
+        abort();
+    memcpy(b->bytes, data, bytes);
+    b->size = bytes;
+    *binary = b;
+    return 0;
+}
+
+/* The value of a key of the description; only what the vendor reads. */
+static bool take_key(const char *text, const char *key, char *value, size_t bytes)
+{
+    char quoted[80];
+    const char *at, *end;
+
+    snprintf(quoted, sizeof(quoted), "\"%s\"", key);
+    at = strstr(text, quoted);
+    at = at != NULL ? strchr(at + strlen(quoted), '"') : NULL;
+    end = at != NULL ? strchr(at + 1, '"') : NULL;
+    if (end == NULL || (size_t)(end - at - 1) >= bytes)
+        return false;
+    memcpy(value, at + 1, (size_t)(end - at - 1));
+    value[end - at - 1] = '\0';
+    return true;
+}
+
+static bool is_good_so(const char *so)
+{
+    return strlen(so) <= 100 &&
+           strspn(so, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") ==
+               strlen(so);
+}
+
+EXPORT int aclrtBinaryLoadFromFile(const char *path, struct options *options, void **binary)
+{
+    char text[4096] = "", library[32], user[16], so[128], function[NAME_MAX_BYTES];
+    size_t length = strlen(path);
+    FILE *file;
+    struct binary *b;
+
+    ENTER(aclrtBinaryLoadFromFile);
+    BOUND();
+    if (options == NULL || options->count != 1 || options->option[0].id != 3 ||
+        options->option[0].value[0] != 0 || length < 5 || strcmp(path + length - 5, ".json") != 0)
+        return ERR_PARAM;
+    file = fopen(path, "re");
+    if (file == NULL)
+        return ERR_PARAM;
+    (void)!fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    if (!take_key(text, "functionName", function, sizeof(function)) ||
+        !take_key(text, "kernelSo", so, sizeof(so)) || !is_good_so(so) ||
+        !take_key(text, "opKernelLib", library, sizeof(library)) ||
+        !take_key(text, "userDefined", user, sizeof(user)) || strcmp(user, "False") != 0)
+        return ERR_PARAM;
+    b = add_binary(strcmp(library, "KFCKernel") == 0 ? KIND_EXTEND : KIND_CPU);
+    snprintf(b->so, sizeof(b->so), "%s", so);
+    snprintf(b->function, sizeof(b->function), "%s", function);
+    sscanf(text, "{\"%63[^\"]\"", b->op);
+    *binary = b;
+    return 0;
+}
+
+static int add_function(struct binary *b, void **function)
+{
+    struct function *f = calloc(1, sizeof(*f));
+
+    if (f == NULL)
+        abort();
+    f->binary = b;
+    pthread_mutex_lock(&standin.lock);
+    f->next = standin.functions;
+    standin.functions = f;
+    pthread_mutex_unlock(&standin.lock);
+    *function = f;
+    return 0;
+}
+
+EXPORT int aclrtBinaryGetFunction(void *binary, const char *name, void **function)
+{
+    ENTER(aclrtBinaryGetFunction);
+    BOUND();
+    if (strcmp(((struct binary *)binary)->op, name) != 0)
+        return ERR_PARAM;
+    return add_function(binary, function);
+}
+
+EXPORT int aclrtBinaryGetFunctionByEntry(void *binary, uint64_t entry, void **function)
+{
+    ENTER(aclrtBinaryGetFunctionByEntry);
+    BOUND();
+    if (((struct binary *)binary)->kind != KIND_CORES || entry != 0)
+        return ERR_PARAM;
+    return add_function(binary, function);
+}
+
+/* Under the lock. */
+static void drop_binary(struct binary **link)
+{
+    struct binary *b = *link;
+    struct function **f = &standin.functions;
+
+    *link = b->next;
+    while (*f != NULL)
+        if ((*f)->binary == b) {
+            struct function *gone = *f;
+
+            *f = gone->next;
+            free(gone);
+        } else {
+            f = &(*f)->next;
+        }
+    if (b->module != NULL)
+        drop(find(b->module->at, b->module->bytes));
+    if (b->handle != NULL)
+        dlclose(b->handle);
+    free(b->bytes);
+    free(b);
+}
+
+EXPORT int aclrtBinaryUnLoad(void *binary)
+{
+    struct binary **link = &standin.binaries;
+    int code = 0;
+
+    ENTER(aclrtBinaryUnLoad);
+    BOUND();
+    pthread_mutex_lock(&standin.lock);
+    while (*link != NULL && *link != binary)
+        link = &(*link)->next;
+    if (*link == NULL)
+        code = ERR_PARAM;
+    else
+        drop_binary(link);
+    pthread_mutex_unlock(&standin.lock);
+    return code;
+}
+
+/* ---- the control processor ---- */
+
+static void *load_program(uint32_t card, const char *name)
+{
+    struct loaded *l;
+    char path[512];
+    void *handle;
+
+    for (l = standin.loaded; l != NULL; l = l->next)
+        if (l->card == card && strcmp(l->name, name) == 0)
+            return l->handle; /* whatever the file has become since then */
+    snprintf(path, sizeof(path), "%s/%s", standin.disk, name);
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        fprintf(stderr, "standin: %s\n", dlerror());
+        return NULL;
+    }
+    l = calloc(1, sizeof(*l));
+    if (l == NULL)
+        abort();
+    l->card = card;
+    snprintf(l->name, sizeof(l->name), "%s", name);
+    l->handle = handle;
+    l->next = standin.loaded;
+    standin.loaded = l;
+    return handle;
+}
+
+/* As the vendor's extend library does it: once a process, without any care. */
+static uint32_t run_extend(uint32_t card, void *args)
+{
+    struct card *c = &standin.card[card];
+    uint64_t device_args, words[3];
+    char path[512];
+    void *init;
+
+    memcpy(&device_args, (char *)args + 40, sizeof(device_args));
+    memcpy(words, (const char *)(uintptr_t)device_args + 96, sizeof(words));
+    if (c->dispatcher == NULL) {
+        FILE *file;
+
+        snprintf(path, sizeof(path), "%s/libpypto_server%llu.so", standin.disk,
+                 (unsigned long long)words[2]);
+        file = fopen(path, "we");
+        if (file == NULL ||
+            fwrite((const void *)(uintptr_t)words[0], 1, words[1], file) != words[1])
+            return 1;
+        fclose(file);
+        c->dispatcher = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+        if (c->dispatcher == NULL)
+            return 1;
+        init = dlsym(c->dispatcher, "DynTileFwkBackendKernelServerInit");
+        if (init == NULL || dlsym(c->dispatcher, "DynTileFwkBackendKernelServer") == NULL ||
+            dlsym(c->dispatcher, "StaticTileFwkBackendKernelServer") == NULL) {
+            dlclose(c->dispatcher);
+            c->dispatcher = NULL;
+            return 1;
+        }
+        *(void **)&c->dispatch = init;
+    }
+    return c->dispatch(args);
+}
+
+static int run_cpu(struct binary *b, uint32_t card, void *args)
+{
+    uint32_t (*function)(void *) = NULL;
+    void *handle;
+
+    if (b->kind == KIND_EXTEND) {
+        if (strcmp(b->so, "libaicpu_extend_kernels.so") != 0 ||
+            strcmp(b->function, "DynTileFwkKernelServerInit") != 0)
+            return ERR_CPU;
+        return run_extend(card, args) == 0 ? 0 : ERR_CPU;
+    }
+    pthread_mutex_lock(&standin.lock);
+    handle = load_program(card, b->so);
+    pthread_mutex_unlock(&standin.lock);
+    if (handle != NULL)
+        *(void **)&function = dlsym(handle, b->function);
+    return function != NULL && function(args) == 0 ? 0 : ERR_CPU;
+}
+
+/* ---- streams ---- */
+
+static int run_task(struct stream *s, struct task *t)
+{
+    struct binary *b = t->function->binary;
+
+    return b->kind == KIND_CORES ? standin_run_cores(b, s->context->card, t->blocks, t->args)
+                                 : run_cpu(b, s->context->card, t->args);
+}
+
+static void *stream_main(void *arg)
+{
+    struct stream *s = arg;
+
+    standin_here = s->context; /* as if it were the card */
+    pthread_mutex_lock(&standin.lock);
+    for (;;) {
+        struct task *t = s->first;
+        int code;
+
+        if (t == NULL && s->is_ending)
+            break;
+        if (t == NULL) {
+            pthread_cond_wait(&standin.changed, &standin.lock);
+            continue;
+        }
+        s->first = t->next;
+        if (s->first == NULL)
+            s->last = &s->first;
+        s->is_busy = true;
+        pthread_mutex_unlock(&standin.lock);
+        code = run_task(s, t);
+        free(t);
+        pthread_mutex_lock(&standin.lock);
+        s->is_busy = false;
+        if (code != 0 && s->error == 0) {
+            s->error = code;
+            poison(s->context->card);
+        }
+        pthread_cond_broadcast(&standin.changed);
+    }
+    s->has_ended = true;
+    pthread_cond_broadcast(&standin.changed);
+    pthread_mutex_unlock(&standin.lock);
+    return NULL;
+}
+
+EXPORT int aclrtCreateStream(void **stream)
+{
+    struct stream *s;
+    struct card *c;
+
+    ENTER(aclrtCreateStream);
+    ON_WELL_CARD();
+    s = calloc(1, sizeof(*s));
+    if (s == NULL)
+        abort();
+    s->context = standin_here;
+    s->last = &s->first;
+    s->kind = -1;
+    c = &standin.card[standin_here->card];
+    if (pthread_create(&s->thread, NULL, stream_main, s) != 0)
+        abort();
+    pthread_mutex_lock(&standin.lock);
+    s->next = c->streams;
+    c->streams = s;
+    pthread_mutex_unlock(&standin.lock);
+    *stream = s;
+    return 0;
+}
+
+static struct timespec deadline_after(int32_t ms)
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += ms / 1000;
+    at.tv_nsec += ms % 1000 * 1000000l;
+    if (at.tv_nsec >= 1000000000l) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000l;
+    }
+    return at;
+}
+
+/* Until nothing is left to do, or it has failed. Under the lock. False: not in time. */
+static bool await_stream(struct stream *s, int32_t ms)
+{
+    struct timespec at = deadline_after(ms);
+
+    while ((s->first != NULL || s->is_busy) && s->error == 0)
+        if (pthread_cond_timedwait(&standin.changed, &standin.lock, &at) == ETIMEDOUT)
+            return (s->first == NULL && !s->is_busy) || s->error != 0;
+    return true;
+}
+
+/* Under the lock. False: it is still busy, and left alone. */
+static bool end_stream(struct stream *s, int32_t ms)
+{
+    struct timespec at = deadline_after(ms);
+    struct stream **link = &standin.card[s->context->card].streams;
+
+    s->is_ending = true;
+    pthread_cond_broadcast(&standin.changed);
+    while (!s->has_ended)
+        if (pthread_cond_timedwait(&standin.changed, &standin.lock, &at) == ETIMEDOUT &&
+            !s->has_ended)
+            break;
+    while (*link != NULL && *link != s)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = s->next;
+    if (!s->has_ended) {
+        pthread_detach(s->thread);
+        return false;
+    }
+    pthread_mutex_unlock(&standin.lock);
+    pthread_join(s->thread, NULL);
+    pthread_mutex_lock(&standin.lock);
+    free(s);
+    return true;
+}
+
+EXPORT int aclrtDestroyStream(void *stream)
+{
+    struct stream *s = stream;
+
+    ENTER(aclrtDestroyStream);
+    BOUND();
+    if (s->context != standin_here)
+        return ERR_STREAM;
+    pthread_mutex_lock(&standin.lock);
+    if (!end_stream(s, 5000))
+        standin_violation(
+            "aclrtDestroyStream of a stream that is busy: the vendor's never returns");
+    pthread_mutex_unlock(&standin.lock);
+    return 0;
+}
+
+EXPORT int aclrtSynchronizeStreamWithTimeout(void *stream, int32_t ms)
+{
+    struct stream *s = stream;
+    int code;
+
+    ENTER(aclrtSynchronizeStreamWithTimeout);
+    BOUND();
+    if (s->context != standin_here)
+        return ERR_STREAM;
+    pthread_mutex_lock(&standin.lock);
+    code = !await_stream(s, ms) ? ERR_LATE : s->error;
+    if (code == s->error && code != 0 && s->is_told)
+        standin_violation("a second wait for a stream that failed: the vendor's never returns");
+    if (code == s->error && code != 0)
+        s->is_told = true;
+    pthread_mutex_unlock(&standin.lock);
+    return code;
+}
+
+EXPORT int aclrtSynchronizeDeviceWithTimeout(int32_t ms)
+{
+    (void)ms;
+    ENTER(aclrtSynchronizeDeviceWithTimeout);
+    BOUND();
+    return 0; /* also on a card that has failed */
+}
+
+EXPORT int aclrtGetStreamResLimit(void *stream, int kind, uint32_t *value)
+{
+    (void)stream;
+    ENTER(aclrtGetStreamResLimit);
+    BOUND();
+    *value = (standin.is_a5 ? 36u : 24u) * (kind == 0 ? 1 : 2);
+    return 0;
+}
+
+/* ---- launches ---- */
+
+struct config {
+    const struct {
+        int32_t id;
+        uint32_t value[4];
+    } * attribute;
+    size_t count;
+};
+
+/* The first launch on a card puts a copy there, which stays until the program is given back. */
+static int ready_module(struct binary *b)
+{
+    struct card *c = &standin.card[standin_here->card];
+
+    if (b->kind != KIND_CORES || b->module != NULL)
+        return 0;
+    if (c->health == WELL)
+        b->module = give(standin_here->card, b->size + HEADROOM, true);
+    if (b->module == NULL) {
+        c->health = DOWN; /* what follows says something else */
+        return ERR_MEMORY;
+    }
+    return load_elf(b);
+}
+
+EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
+                                         const struct config *config, void *args, size_t bytes,
+                                         void *places, size_t place_count)
+{
+    struct function *f = function;
+    struct stream *s = stream;
+    struct task *t;
+    int code;
+
+    (void)places;
+    ENTER(aclrtLaunchKernelWithHostArgs);
+    BOUND();
+    if (s->context != standin_here)
+        return ERR_STREAM;
+    if ((config != NULL && config->attribute == NULL) || place_count != 0 || blocks == 0 ||
+        bytes > sizeof(t->args))
+        return ERR_PARAM;
+    if (standin.card[standin_here->card].health != WELL)
+        return ERR_MEMORY;
+    code = ready_module(f->binary);
+    if (code != 0)
+        return code;
+    if (f->binary->kind == KIND_CORES &&
+        (config == NULL || config->count != 1 || config->attribute[0].id != 1 ||
+         config->attribute[0].value[0] != 1))
+        standin_violation("cores that wait for each other are not launched together");
+    if (s->kind >= 0 && (s->kind == KIND_CORES) != (f->binary->kind == KIND_CORES)) {
+        standin_violation("cores and the control processor share a stream: both would wait");
+        return ERR_PARAM;
+    }
+    if (f->binary->kind == KIND_CORES && standin_map_registers(standin_here->card) != 0)
+        return ERR_DRIVER;
+    t = calloc(1, sizeof(*t));
+    if (t == NULL)
+        abort();
+    t->function = f;
+    t->blocks = blocks;
+    t->bytes = bytes;
+    memcpy(t->args, args, bytes); /* the caller's may go */
+    pthread_mutex_lock(&standin.lock);
+    s->kind = (int)f->binary->kind;
+    *s->last = t;
+    s->last = &t->next;
+    pthread_cond_broadcast(&standin.changed);
+    pthread_mutex_unlock(&standin.lock);
+    return 0;
+}
+
+/* ---- the end of a card ---- */
+
+static void tear_down(uint32_t card, bool is_forced)
+{
+    struct card *c = &standin.card[card];
+    uint32_t streams = 0, allocations = 0, binaries = 0;
+
+    if (is_forced)
+        __atomic_store_n(&c->is_aborting, 1, __ATOMIC_RELEASE);
+    pthread_mutex_lock(&standin.lock);
+    while (c->streams != NULL) {
+        streams++;
+        (void)end_stream(c->streams, 2000);
+    }
+    for (struct binary **b = &standin.binaries; *b != NULL;) {
+        if ((*b)->card == card) {
+            binaries++;
+            drop_binary(b);
+        } else {
+            b = &(*b)->next;
+        }
+    }
+    for (struct allocation **a = &standin.allocations; *a != NULL;) {
+        if ((*a)->card == card) {
+            allocations++;
+            drop(a);
+        } else {
+            a = &(*a)->next;
+        }
+    }
+    if (c->context != NULL)
+        c->context->is_dead = true;
+    c->context = NULL;
+    pthread_mutex_unlock(&standin.lock);
+    __atomic_store_n(&c->is_aborting, 0, __ATOMIC_RELEASE);
+    if (!is_forced && streams + allocations + binaries != 0)
+        standin_violation("card %u was given back with %u streams, %u allocations, %u programs",
+                          card, streams, allocations, binaries);
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A stand-in for the vendor's libraries: the same names, strict about the order of calls, with
+ * accounts of everything that was given out, and calls that fail on demand. Its rules come from
+ * published sources, not from the backend that it tests; docs/onboard.md lists them.
+ *
+ * The environment, read at the first call:
+ *     STANDIN_SOC     name of the chip; Ascend910B3
+ *     STANDIN_CARDS   how many; 2
+ *     STANDIN_HBM     bytes of each; 1 GiB
+ *     STANDIN_DISK    folder that stands for the cards' disks; else a temporary one
+ *     STANDIN_PLAN    calls that fail: NAME@N=CODE, *@N=CODE for the Nth of all, separated by ;
+ *     STANDIN_HEALS   forced resets that a card which has failed needs; 1
+ *     STANDIN_REPORT  file that gets the accounts when the process ends
+ */
+#ifndef PTO_STANDIN_H
+#define PTO_STANDIN_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { CARDS_MAX = 8, NAME_MAX_BYTES = 64 };
+
+enum health { WELL, POISONED, DOWN };
+
+struct allocation {
+    struct allocation *next;
+    char *map;
+    size_t map_bytes;
+    char *at;
+    size_t bytes;
+    uint32_t card;
+    bool is_module; /* a copy of a program, which its owner gives back */
+};
+
+struct context {
+    uint32_t card;
+    bool is_dead;
+};
+
+struct task {
+    struct task *next;
+    struct function *function;
+    uint32_t blocks;
+    size_t bytes;
+    _Alignas(16) char args[512];
+};
+
+struct stream {
+    struct stream *next; /* of the card */
+    struct context *context;
+    pthread_t thread;
+    struct task *first, **last;
+    int error;    /* that a task ended with; it stays */
+    bool is_told; /* the error, once */
+    bool is_busy;
+    bool is_ending;
+    bool has_ended;
+    int kind; /* of its functions: they must not mix; -1: none yet */
+};
+
+enum kind { KIND_CORES, KIND_CPU, KIND_EXTEND };
+
+struct binary {
+    struct binary *next;
+    enum kind kind;
+    void *bytes;
+    size_t size;
+    void *handle;              /* of the executor, once it was launched */
+    struct allocation *module; /* its copy on the card */
+    uint32_t card;
+    char op[NAME_MAX_BYTES];
+    char so[128];
+    char function[NAME_MAX_BYTES];
+};
+
+struct function {
+    struct function *next;
+    struct binary *binary;
+};
+
+/* Programs that the control processor has loaded, by name, for the life of the process. */
+struct loaded {
+    struct loaded *next;
+    uint32_t card;
+    char name[128];
+    void *handle;
+};
+
+struct card {
+    enum health health;
+    uint32_t resets; /* forced ones since it failed */
+    uint32_t references;
+    struct context *context;
+    struct stream *streams;
+    size_t used, peak;
+    void *dispatcher; /* the first one stays */
+    uint32_t (*dispatch)(void *);
+    char *registers;
+    size_t register_bytes;
+    uint32_t is_aborting; /* cores and streams are to end; atomic */
+    uint32_t event;       /* changes when a core answers; atomic */
+};
+
+struct standin {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_ready;
+    uint32_t card_count;
+    size_t hbm;
+    bool is_a5;
+    char soc[32];
+    char disk[256];
+    bool is_own_disk;
+    uint32_t heals;
+    uint64_t acl_references;
+    bool is_over; /* the last reference to ACL is gone */
+    struct card card[CARDS_MAX];
+    struct allocation *allocations;
+    struct binary *binaries;
+    struct function *functions;
+    struct loaded *loaded;
+    uint64_t calls;
+    uint64_t violations;
+    uint64_t address; /* of the next allocation: none is given out twice */
+};
+
+EXPORT extern struct standin standin;
+extern __thread struct context *standin_here;
+
+/* Counts the call. Not 0: it is planned to fail with this code. */
+EXPORT int standin_enter(const char *name);
+#define ENTER(name)                          \
+    do {                                     \
+        int planned_ = standin_enter(#name); \
+        if (planned_ != 0)                   \
+            return planned_;                 \
+    } while (0)
+
+/* A rule was broken that no code of the vendor's tells of. */
+EXPORT void standin_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* For tests in the same process: how often a function was called, or how many of a thing there are. */
+EXPORT uint64_t standin_count(const char *what);
+
+/* standin_cores.c */
+/* Register windows, made once. */
+EXPORT int standin_map_registers(uint32_t card);
+char *standin_window(uint32_t card, uint32_t number);
+EXPORT uint32_t standin_core_numbers(void);
+EXPORT bool standin_has_core(uint32_t index);
+/* Runs the executor on so many clusters, to its end. */
+int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, void *args);
+void standin_wake(uint32_t card);
+
+#endif

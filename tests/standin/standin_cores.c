@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Cores of the stand-in: threads, with a page of registers each at the vendor's strides. What is
+ * not a register is no memory, and one core of the older generation was sold without.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/standin/standin.h"
+
+enum {
+    MIB = 1 << 20,
+    A2_CORES = 25,
+    A2_ABSENT = 7, /* the core that is missing */
+    A5_CORES = 36,
+    A5_PER_DIE = 18,
+    WINDOW_BYTES = 0x6000,
+    SPINS = 200,
+    IDLE_NS = 1000000,
+};
+
+struct core_here {
+    uint32_t block;
+    uint32_t sub_block;
+    uint32_t number;
+    uint32_t card;
+    uint32_t seen; /* of the bell */
+    char *window;
+    bool is_aiv;
+    void (*entry)(void *board);
+    void *args;
+    pthread_t thread;
+};
+
+static __thread struct core_here *here;
+static __thread uint32_t cpu_event; /* the control processor's: what it saw last */
+
+static void futex_wait(uint32_t *word, uint32_t value)
+{
+    struct timespec most = { 0, IDLE_NS };
+
+    (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
+}
+
+static void futex_wake(uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* ---- registers ---- */
+
+static uint32_t bell_offset(void)
+{
+    return standin.is_a5 ? 0xd0 : 0xa0;
+}
+
+static uint32_t cond_offset(void)
+{
+    return standin.is_a5 ? 0x5108 : 0x4c8;
+}
+
+static size_t stride(void)
+{
+    return (standin.is_a5 ? 3 : 8) * (size_t)MIB;
+}
+
+bool standin_has_core(uint32_t index)
+{
+    return standin.is_a5 ? index < A5_CORES : index < A2_CORES && index != A2_ABSENT;
+}
+
+uint32_t standin_core_numbers(void)
+{
+    return standin.is_a5 ? A5_CORES : A2_CORES;
+}
+
+int standin_map_registers(uint32_t card)
+{
+    struct card *c = &standin.card[card];
+    size_t bytes = standin_core_numbers() * stride();
+
+    if (c->registers != NULL)
+        return 0;
+    c->registers = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (c->registers == MAP_FAILED) {
+        c->registers = NULL;
+        return 6;
+    }
+    c->register_bytes = bytes;
+    for (uint32_t i = 0; i < standin_core_numbers(); i++)
+        for (uint32_t sub = 0; sub < 3 && standin_has_core(i); sub++)
+            if (mprotect(c->registers + i * stride() + sub * (size_t)MIB, WINDOW_BYTES,
+                         PROT_READ | PROT_WRITE) != 0)
+                return 6;
+    return 0;
+}
+
+/* By the number that a core has by nature. */
+char *standin_window(uint32_t card, uint32_t number)
+{
+    uint32_t per_die = standin.is_a5 ? A5_PER_DIE : A2_CORES;
+    uint32_t die = number / (3 * per_die), rest = number % (3 * per_die);
+    uint32_t core = die * per_die + (rest < per_die ? rest : (rest - per_die) / 2);
+    uint32_t sub = rest < per_die ? 0 : 1 + (rest - per_die) % 2;
+
+    return standin.card[card].registers + core * stride() + sub * (size_t)MIB;
+}
+
+static uint32_t *word_at(char *at)
+{
+    return (uint32_t *)(void *)at;
+}
+
+EXPORT uint32_t standin_register(uint64_t addr)
+{
+    return __atomic_load_n(word_at((char *)(uintptr_t)addr), __ATOMIC_ACQUIRE);
+}
+
+EXPORT void standin_set_register(uint64_t addr, uint32_t value)
+{
+    __atomic_store_n(word_at((char *)(uintptr_t)addr), value, __ATOMIC_RELEASE);
+    futex_wake(word_at((char *)(uintptr_t)addr));
+}
+
+/* The control processor has nothing to do: until a core answers, or a moment. */
+EXPORT void standin_idle(uint32_t times)
+{
+    struct context *context = standin_here;
+    uint32_t *event = &standin.card[context != NULL ? context->card : 0].event;
+    uint32_t now = __atomic_load_n(event, __ATOMIC_ACQUIRE);
+
+    if (times > SPINS && now == cpu_event)
+        futex_wait(event, now);
+    cpu_event = now;
+}
+
+void standin_wake(uint32_t card)
+{
+    __atomic_fetch_add(&standin.card[card].event, 1, __ATOMIC_ACQ_REL);
+    futex_wake(&standin.card[card].event);
+}
+
+/* ---- what the executor sees ---- */
+
+EXPORT uint32_t standin_core_block(void);
+EXPORT uint32_t standin_core_sub_block(void);
+EXPORT uint32_t standin_core_number(void);
+EXPORT uint32_t standin_core_bell(void);
+EXPORT void standin_core_set_cond(uint32_t value);
+EXPORT void standin_core_idle(uint32_t times);
+
+uint32_t standin_core_block(void)
+{
+    return here->block;
+}
+
+uint32_t standin_core_sub_block(void)
+{
+    return here->sub_block;
+}
+
+uint32_t standin_core_number(void)
+{
+    return here->number;
+}
+
+uint32_t standin_core_bell(void)
+{
+    here->seen = __atomic_load_n(word_at(here->window + bell_offset()), __ATOMIC_ACQUIRE);
+    return here->seen;
+}
+
+void standin_core_set_cond(uint32_t value)
+{
+    __atomic_store_n(word_at(here->window + cond_offset()), value, __ATOMIC_RELEASE);
+    standin_wake(here->card);
+}
+
+void standin_core_idle(uint32_t times)
+{
+    if (__atomic_load_n(&standin.card[here->card].is_aborting, __ATOMIC_ACQUIRE) != 0)
+        pthread_exit(NULL);
+    if (times > SPINS)
+        futex_wait(word_at(here->window + bell_offset()), here->seen);
+}
+
+/* ---- launches ---- */
+
+static void *core_main(void *arg)
+{
+    here = arg;
+    here->entry(here->args);
+    return NULL;
+}
+
+/* The last cores come first, so that a block's number is no core's. */
+static uint32_t core_of_block(uint32_t block)
+{
+    uint32_t core = standin_core_numbers() - 1;
+
+    for (;; core--)
+        if (standin_has_core(core) && block-- == 0)
+            return core;
+}
+
+static uint32_t number_of(uint32_t core, uint32_t sub)
+{
+    uint32_t per_die = standin.is_a5 ? A5_PER_DIE : A2_CORES;
+    uint32_t first = core / per_die * 3 * per_die;
+
+    return sub == 0 ? first + core % per_die : first + per_die + 2 * (core % per_die) + sub - 1;
+}
+
+int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, void *args)
+{
+    struct core_here *core = calloc(3 * (size_t)blocks, sizeof(*core));
+    void *entry[2] = { dlsym(binary->handle, "pto_executor_0_mix_aic"),
+                       dlsym(binary->handle, "pto_executor_0_mix_aiv") };
+    void *board;
+    uint32_t started = 0;
+
+    if (core == NULL || entry[0] == NULL || entry[1] == NULL) {
+        free(core);
+        return 507015;
+    }
+    memcpy(&board, args, sizeof(board)); /* one pointer is all that it gets */
+    for (uint32_t i = 0; i < 3 * blocks; i++) {
+        uint32_t sub = i % 3;
+        uint32_t number = number_of(core_of_block(i / 3), sub);
+
+        core[i] = (struct core_here){ .block = i / 3,
+                                      .sub_block = sub != 0 ? sub - 1 : 0,
+                                      .number = number,
+                                      .card = card,
+                                      .window = standin_window(card, number),
+                                      .is_aiv = sub != 0,
+                                      .args = board };
+        *(void **)&core[i].entry = entry[sub != 0];
+        standin_set_register((uint64_t)(uintptr_t)core[i].window + bell_offset(), 0);
+        standin_set_register((uint64_t)(uintptr_t)core[i].window + cond_offset(), 0);
+    }
+    for (; started < 3 * blocks; started++)
+        if (pthread_create(&core[started].thread, NULL, core_main, &core[started]) != 0)
+            break;
+    if (started < 3 * blocks)
+        __atomic_store_n(&standin.card[card].is_aborting, 1, __ATOMIC_RELEASE);
+    for (uint32_t i = 0; i < started; i++)
+        pthread_join(core[i].thread, NULL);
+    free(core);
+    return started == 3 * blocks ? 0 : 507015;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The driver's library of the stand-in. */
+#include <string.h>
+
+#include "tests/standin/standin.h"
+
+enum { NO_HANDLE = 4, NO_PROCESS = 62, NOT_SUPPORTED = 65534, BAD_VALUE = 3, MIB = 1 << 20 };
+
+static int check(uint32_t device)
+{
+    if (device >= standin.card_count || standin.card[device].references == 0)
+        return NO_HANDLE;
+    return standin.card[device].health != WELL ? NO_PROCESS : standin_map_registers(device);
+}
+
+EXPORT int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out_bytes)
+{
+    uint32_t words[2];
+    uint64_t answer[2];
+    int code;
+
+    (void)out_bytes;
+    ENTER(halMemCtl);
+    if (type != 0 || in_bytes != sizeof(words) || standin.is_a5)
+        return standin.is_a5 ? NOT_SUPPORTED : BAD_VALUE;
+    memcpy(words, in, sizeof(words));
+    code = check(words[1]);
+    if (code != 0)
+        return code;
+    if (words[0] != 2)
+        return BAD_VALUE;
+    answer[0] = (uint64_t)(uintptr_t)standin.card[words[1]].registers;
+    answer[1] = standin.card[words[1]].register_bytes;
+    memcpy(out, answer, sizeof(answer));
+    return 0;
+}
+
+EXPORT int halGetDeviceInfoByBuff(uint32_t device, int32_t module, int32_t info, void *at,
+                                  int32_t *bytes)
+{
+    uint64_t mask[2] = { 0, 0 };
+    int code;
+
+    ENTER(halGetDeviceInfoByBuff);
+    code = check(device);
+    if (code != 0)
+        return code;
+    if (module != 4 || info != 8 || *bytes != sizeof(mask))
+        return BAD_VALUE;
+    for (uint32_t i = 0; i < standin_core_numbers(); i++)
+        if (standin_has_core(i))
+            mask[i / 64] |= 1ull << i % 64;
+    memcpy(at, mask, sizeof(mask));
+    return 0;
+}
+
+struct resource {
+    int32_t process, type;
+    uint32_t id, flag, reserved;
+};
+
+EXPORT int halResMap(unsigned device, struct resource *resource, unsigned long *at, unsigned *bytes)
+{
+    int code;
+
+    ENTER(halResMap);
+    if (!standin.is_a5 || *bytes != 3 * MIB)
+        return NOT_SUPPORTED;
+    code = check(device);
+    if (code != 0)
+        return code;
+    if (resource->process != 0 || resource->type != 0 || !standin_has_core(resource->id))
+        return BAD_VALUE;
+    *at = (unsigned long)(uintptr_t)(standin.card[device].registers + resource->id * 3ul * MIB);
+    return 0;
+}
+
+EXPORT int halResUnmap(unsigned device, struct resource *resource)
+{
+    (void)device;
+    (void)resource;
+    ENTER(halResUnmap);
+    return 0;
+}
