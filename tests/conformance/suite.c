@@ -272,6 +272,17 @@ static bool is_wanted(const char *name, int argc, char **argv)
     return argc < 2;
 }
 
+/* What the vendor's software is needed for, and it is not there. NULL: nothing. */
+static const char *missing_for(const struct chip_backend *backend)
+{
+    const struct pto_platform *platform;
+
+    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++)
+        if (strcmp(platform->backend, backend->name) == 0)
+            return platform->missing;
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     const struct chip_backend *backend;
@@ -279,7 +290,9 @@ int main(int argc, char **argv)
     int failed = 0;
 
     for (uint32_t i = 0; (backend = chip_backend_at(i)) != NULL; i++)
-        if (is_wanted(backend->name, argc, argv)) {
+        if (argc == 1 && missing_for(backend) != NULL) {
+            printf("%s: skipped: %s\n", backend->name, missing_for(backend));
+        } else if (is_wanted(backend->name, argc, argv)) {
             failed += run_suite(backend) != 0;
             count++;
         }

@@ -38,9 +38,11 @@ $(STANDIN)/programs/executor-%.o: src/cann/device/executor.c tests/standin/core_
 	@$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -o $@ $@.aic.o $@.aiv.o
 
 # An installation, as far as it is looked at: compilers, and what says which version it is.
-$(STANDIN_HOME)/stamp: tests/standin/ccec tests/standin/hcc Makefile
+$(STANDIN_HOME)/stamp: tests/standin/ccec tests/standin/hcc tests/standin/kernel_runtime.c Makefile
 	@mkdir -p $(STANDIN_HOME)/bin $(STANDIN_HOME)/tools/hcc/bin $(STANDIN_HOME)/runtime
 	@cp tests/standin/ccec $(STANDIN_HOME)/bin/ccec
+	@$(CC) -O2 -fPIC -fno-stack-protector -fno-tree-loop-distribute-patterns -fcf-protection=none -c \
+		-o $(STANDIN_HOME)/bin/kernel_runtime.o tests/standin/kernel_runtime.c
 	@cp tests/standin/hcc $(STANDIN_HOME)/tools/hcc/bin/aarch64-target-linux-gnu-gcc
 	@cp tests/standin/hcc $(STANDIN_HOME)/tools/hcc/bin/aarch64-target-linux-gnu-g++
 	@echo version_dir=9.0.0 >$(STANDIN_HOME)/runtime/version.info
