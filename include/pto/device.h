@@ -32,7 +32,7 @@ struct pto_device_params {
     bool is_isolated;        /* a simulated chip in a process of its own: what a kernel does to its
                             process ends the device and nothing else */
     struct pto_error *error; /* says why it cannot be opened; initialised, or NULL */
-    uint32_t card;           /* which one, of those that the vendor's software shows; 0 by default */
+    uint32_t card; /* which one, of those that the vendor's software shows; 0 by default */
 };
 
 /* Sets the defaults. */

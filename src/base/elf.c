@@ -13,10 +13,8 @@
 
 #if defined(__aarch64__)
 enum { MACHINE = EM_AARCH64 };
-#define MACHINE_NAME "aarch64"
 #elif defined(__x86_64__)
 enum { MACHINE = EM_X86_64 };
-#define MACHINE_NAME "x86-64"
 #endif
 
 enum { SEGMENTS_MAX = 64, PAGE_MIN = 4096 };
@@ -26,6 +24,7 @@ enum { SEGMENTS_MAX = 64, PAGE_MIN = 4096 };
 struct object_view {
     uint8_t *bytes;
     uint64_t size;
+    uint32_t machine; /* 0: any */
     GElf_Phdr load[SEGMENTS_MAX];
     uint32_t load_count;
     uint64_t dynamic_at;    /* in the file */
@@ -47,7 +46,13 @@ static bool find_dynamic(const struct object_view *v, int64_t tag, uint64_t *val
 
 int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pto_error *error)
 {
-    struct object_view v = { .bytes = bytes, .size = size };
+    return elf_isolate_for(MACHINE, bytes, size, changes, error);
+}
+
+int elf_isolate_for(uint32_t machine, void *bytes, size_t size, struct elf_changes *changes,
+                    struct pto_error *error)
+{
+    struct object_view v = { .bytes = bytes, .size = size, .machine = machine };
     struct elf_changes none;
     int status = read_segments(&v, error);
 
@@ -95,18 +100,18 @@ static int damaged(struct pto_error *error, const char *what)
 
 /* ---- headers ---- */
 
-static int check_machine(Elf *elf, struct pto_error *error)
+static int check_machine(Elf *elf, uint32_t machine, struct pto_error *error)
 {
     GElf_Ehdr header;
 
     if (elf == NULL || elf_kind(elf) != ELF_K_ELF || gelf_getehdr(elf, &header) == NULL)
         return damaged(error, "it is no shared object (ELF)");
     if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-        header.e_machine != MACHINE)
+        (machine != EM_NONE && header.e_machine != machine))
         return error_tell(error, PTO_ELOAD,
                           "it is code for another machine (ELF machine %u), and this one is "
                           "%s; build it for this one",
-                          header.e_machine, MACHINE_NAME);
+                          header.e_machine, machine == EM_AARCH64 ? "aarch64" : "x86-64");
     if (header.e_type != ET_DYN)
         return error_tell(error, PTO_ELOAD,
                           "it is an object file or a program, not a shared object; link it with "
@@ -152,7 +157,7 @@ static int read_segments(struct object_view *v, struct pto_error *error)
 
     (void)elf_version(EV_CURRENT);
     elf = elf_memory((char *)v->bytes, v->size);
-    status = check_machine(elf, error);
+    status = check_machine(elf, v->machine, error);
     if (status >= 0 && elf_getphdrnum(elf, &count) != 0)
         status = damaged(error, "it is damaged: it has no table of segments");
     for (size_t i = 0; i < count && status >= 0; i++) {

@@ -30,6 +30,10 @@ struct elf_changes {
  */
 int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pto_error *error);
 
+/* The same for another machine, by its number in ELF. */
+int elf_isolate_for(uint32_t machine, void *bytes, size_t size, struct elf_changes *changes,
+                    struct pto_error *error);
+
 /* Whether the object has a symbol that others can look up. False for what is no object. */
 bool elf_exports(const void *bytes, size_t size, const char *symbol);
 

@@ -4,6 +4,7 @@
  * of its content and the device, it is registered by that name, launched through a handle, and
  * told where its memory and the registers of the cores are.
  */
+#include <elf.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -309,6 +310,8 @@ int cann_boot(struct cann *c, struct pto_error *error)
         status = cann_program_read("libpto_scheduler.so", &scheduler, error);
     if (status >= 0)
         status = cann_program_read(name, &c->executor, error);
+    if (status >= 0 && scheduler.size >= sizeof(Elf64_Ehdr))
+        c->machine = ((const Elf64_Ehdr *)(const void *)scheduler.bytes)->e_machine;
     if (status >= 0) { /* the card keeps what it loaded by this name until its process ends */
         snprintf(name, sizeof(name), "libpto_scheduler_%016llx_%u.so",
                  (unsigned long long)fingerprint_of(scheduler.bytes, scheduler.size), c->card);

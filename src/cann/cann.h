@@ -75,6 +75,7 @@ struct cann {
     uint64_t heap_bytes;
     uint64_t memory_max;
     uint32_t sequence; /* of calls */
+    uint32_t machine;  /* of the control processor, by its number in ELF */
 
     pthread_mutex_t memory_lock;        /* what follows */
     struct cann_allocation *allocation; /* in the order of addresses */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/elf.h"
 #include "base/error.h"
 #include "cann/cann.h"
 
@@ -99,11 +100,10 @@ static int place_kernels(const struct chip_program *program, struct place *place
         uint64_t first, bytes;
 
         if (!measure(object, &first, &bytes))
-            return error_tell(
-                error, PTO_ELOAD,
-                "kernel %u (\"%.60s\") of \"%.100s\" is no linked program for a core; "
-                "build it for this platform",
-                program->kernels[i].func_id, object->name, program->name);
+            return error_tell(error, PTO_ELOAD,
+                              "kernel %u (\"%.60s\") of \"%.100s\" is no linked program for a core "
+                              "that starts at kernel_entry; build it for this platform",
+                              program->kernels[i].func_id, object->name, program->name);
         place[i] =
             (struct place){ at, at + (((const Elf64_Ehdr *)object->bytes)->e_entry - first) };
         at = (at + bytes + CODE_ALIGN - 1) / CODE_ALIGN * CODE_ALIGN;
@@ -144,7 +144,7 @@ static uint32_t padded(const char *text)
 }
 
 static char *make_message(const struct chip_program *program, const struct place *place,
-                          uint64_t kernels, uint64_t *bytes_out)
+                          uint64_t kernels, uint64_t *bytes_out, char **object_out)
 {
     struct board_load load = { .object_bytes = program->orchestration.size,
                                .entry_bytes = padded(program->entry),
@@ -171,7 +171,21 @@ static char *make_message(const struct chip_program *program, const struct place
     memcpy((char *)(kernel + load.kernel_count) + load.entry_bytes + load.name_bytes,
            program->orchestration.bytes, program->orchestration.size);
     *bytes_out = bytes;
+    *object_out = (char *)(kernel + load.kernel_count) + load.entry_bytes + load.name_bytes;
     return message;
+}
+
+/* The loader of the card believes what it reads, so it is checked here, and made to keep to itself. */
+static int check_object(const struct cann *c, const struct chip_program *program, char *object,
+                        struct pto_error *error)
+{
+    struct pto_error why;
+
+    pto_error_init(&why);
+    if (elf_isolate_for(c->machine, object, program->orchestration.size, NULL, &why) < 0)
+        return error_tell(error, PTO_ELOAD, "the orchestration of \"%.100s\": %.300s",
+                          program->name, why.text);
+    return PTO_OK;
 }
 
 static int load_in_context(struct cann *c, const struct chip_program *program,
@@ -180,7 +194,7 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
     struct place *place = calloc(program->kernel_count + 1, sizeof(*place));
     struct board_answer answer;
     uint64_t bytes = 0;
-    char *message;
+    char *message, *object = NULL;
     int status;
 
     if (place == NULL)
@@ -188,10 +202,12 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
     status = place_kernels(program, place, &bytes, error);
     if (status >= 0 && bytes != 0)
         status = upload_kernels(c, program, place, bytes, &code->kernels, error);
-    message = status >= 0 ? make_message(program, place, code->kernels, &bytes) : NULL;
+    message = status >= 0 ? make_message(program, place, code->kernels, &bytes, &object) : NULL;
     if (status >= 0 && message == NULL)
         status = error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                             program->name);
+    if (status >= 0)
+        status = check_object(c, program, object, error);
     if (status >= 0)
         status = cann_call(c, BOARD_LOAD, 0, message, bytes, &answer, error);
     if (status >= 0)

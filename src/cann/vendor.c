@@ -123,12 +123,14 @@ static void *open_library(const char *home, enum vendor_library library, char *w
     return handle;
 }
 
-static int find_functions(struct vendor *v, struct pto_error *error)
+static int find_functions(struct vendor *v, enum vendor_library library, struct pto_error *error)
 {
     for (size_t i = 0; i < FUNCTIONS; i++) {
         const struct function *f = &functions[i];
-        void *symbol = dlsym(v->library[f->library], f->name);
+        void *symbol = f->library == library ? dlsym(v->library[library], f->name) : NULL;
 
+        if (f->library != library)
+            continue;
         if (symbol == NULL)
             return error_tell(error, PTO_ENOSUP,
                               "%s%s%s has no function %s, which every version from %d.%d.0 on has: "
@@ -178,9 +180,9 @@ int vendor_load(struct vendor *v, struct pto_error *error)
                                 "ASCEND_HOME_PATH=%.100s%s",
                                 library_name[i], why, home,
                                 i == VENDOR_HAL ? ", and install the driver" : "");
+        else
+            status = find_functions(v, (enum vendor_library)i, error);
     }
-    if (status >= 0)
-        status = find_functions(v, error);
     if (status < 0)
         vendor_unload(v);
     else

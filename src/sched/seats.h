@@ -6,6 +6,7 @@
 #ifndef PTO_SEATS_H
 #define PTO_SEATS_H
 
+#include "pto/platform.h"
 #include "wire/slot.h"
 
 enum { SEATS_MAX = 1024 }; /* of a type */

@@ -8,7 +8,7 @@ STANDIN_LIBS = $(STANDIN_HOME)/lib64/libascendcl.so $(STANDIN_HOME)/lib64/libasc
 STANDIN_PROGRAMS = $(STANDIN)/programs/libpto_dispatcher.so $(STANDIN)/programs/libpto_scheduler.so \
 	$(STANDIN)/programs/executor-a2a3.o $(STANDIN)/programs/executor-a5.o
 STANDIN_OBJ = $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_SCHEDULER_SRC:.c=))
-STANDIN_FLAGS = $(CPPFLAGS_ALL) -Isrc -Isrc/cann -I. -Itests/standin $(CFLAGS_ALL)
+STANDIN_FLAGS = $(CPPFLAGS_ALL) -Isrc -I. -Itests/standin $(CFLAGS_ALL)
 
 $(STANDIN_HOME)/lib64/libascendcl.so: tests/standin/standin.c tests/standin/standin_cores.c tests/standin/standin.h Makefile
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
-#include "device/beside.h"
+#include "cann/device/beside.h"
 
 #include <dlfcn.h>
 #include <errno.h>

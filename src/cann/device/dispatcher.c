@@ -5,7 +5,7 @@
  * the host gave it, so that the vendor's launches find it there: by another name first, then
  * renamed, so that nobody maps half of it, and what is on the disk is read back.
  */
-#include "device/dispatcher.h"
+#include "cann/device/dispatcher.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "aicpu.h"
-#include "device/beside.h"
-#include "device/fingerprint.h"
+#include "cann/device/beside.h"
+#include "cann/device/fingerprint.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

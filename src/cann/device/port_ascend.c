@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The port of a real chip: the whole is told in scheduler.h. */
-#include "device/scheduler.h"
+#include "cann/device/scheduler.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * returns 0, or 1 if the call itself makes no sense: other numbers mean something to the vendor's
  * scheduler. What came of the call is the answer on the board.
  */
-#include "device/scheduler.h"
+#include "cann/device/scheduler.h"
 
 #include <dlfcn.h>
 #include <stdarg.h>
@@ -15,8 +15,8 @@
 
 #include "aicpu.h"
 #include "base/object.h"
-#include "device/beside.h"
-#include "device/message.h"
+#include "cann/device/beside.h"
+#include "cann/device/message.h"
 
 /* A callable: kernels are addresses on the device. */
 struct code {
@@ -272,7 +272,9 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->worker->core_mask = 0;
     seats_init(&m->seats, m->clusters);
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
-    a32_store_relaxed(&m->sched.attention, 0);
+    aicpu_fetch(&m->board->wish, sizeof(m->board->wish)); /* it may be older than the run */
+    a32_store_relaxed(&m->sched.attention,
+                      m->board->wish.cancelled >= run->number ? ATTEND_CANCELLED : 0);
     sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
     orch_reset(&m->orch);
 }
