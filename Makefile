@@ -249,6 +249,24 @@ $(B)/lib/pto/pto-lines: $(call objects,base,pto_lines.c)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -ldw -lelf $(LDLIBS_ALL)
 
+# Programs for the control processor of real chips: any aarch64 compiler will do. Those for cores need the vendor's.
+CANN_CC ?= aarch64-linux-gnu-gcc
+CANN_PROGRAMS = $(B)/lib/pto/cann/libpto_scheduler.so $(B)/lib/pto/cann/libpto_dispatcher.so
+
+$(B)/obj/aicpu/%.o: src/%.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CANN_CC) -Iinclude -Isrc -Isrc/cann/device/aarch64 -std=gnu11 -Wall -Wextra $(WERROR) -O2 -g -fPIC -fno-common \
+		-fvisibility=hidden -mno-outline-atomics $(PURE_FLAGS) -DPTO_CORES_APART -MMD -MP -c -o $@ $<
+
+$(B)/lib/pto/cann/libpto_scheduler.so: $(CANN_SCHEDULER_SRC:%.c=$(B)/obj/aicpu/%.o)
+$(B)/lib/pto/cann/libpto_dispatcher.so: $(CANN_DISPATCHER_SRC:%.c=$(B)/obj/aicpu/%.o)
+$(CANN_PROGRAMS):
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CANN_CC) -shared -Wl,--build-id=sha1 -Wl,-z,defs -Wl,-z,noexecstack -o $@ $^ -ldl
+
+cann: $(CANN_PROGRAMS) ## build the programs for the control processor of real chips, with an aarch64 compiler
+	@:
+
 # $(DOOR)/GENERATION/sim/MODE/libhost_runtime.so; the words of a path are told apart by their place.
 HOSTLIB_MODE_tensormap_and_ringbuffer = STREAM
 HOSTLIB_MODE_host_build_graph = HOST
@@ -400,11 +418,12 @@ print-units:
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
-.PHONY: all lib cli pure units run test quick soak mutate man manual tidy install uninstall clean help \
+.PHONY: all lib cli cann pure units run test quick soak mutate man manual tidy install uninstall clean help \
 	print-units print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
+-include $(CANN_SCHEDULER_SRC:%.c=$(B)/obj/aicpu/%.d) $(CANN_DISPATCHER_SRC:%.c=$(B)/obj/aicpu/%.d)
 -include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/check/%.d,$(CHECK_CHILD_SRC)) \
 	$(patsubst %.c,$(B)/obj/bench/%.d,$(BENCH_CHILD_SRC)) $(UNITS:%=$(B)/obj/test/%.d)

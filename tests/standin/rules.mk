@@ -24,11 +24,11 @@ $(STANDIN)/obj/%.o: src/%.c tests/standin/aicpu.h Makefile
 
 $(STANDIN)/programs/libpto_scheduler.so: $(STANDIN_OBJ)
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -o $@ $^ $(LDLIBS_ALL)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -Wl,-S -o $@ $^ $(LDLIBS_ALL)
 
 $(STANDIN)/programs/libpto_dispatcher.so: $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_DISPATCHER_SRC:.c=))
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -o $@ $^ $(LDLIBS_ALL)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -Wl,-S -o $@ $^ $(LDLIBS_ALL)
 
 # Once for each type of core, as the vendor's compiler does; the same for both generations here.
 $(STANDIN)/programs/executor-%.o: src/cann/device/executor.c tests/standin/core_port.h src/wire/board.h Makefile

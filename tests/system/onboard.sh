@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, steady; all by default.
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, steady, programs; all by default.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath build/bin/pto)
@@ -74,29 +74,80 @@ run_scenes() {
 
 # ---- register once ----
 
-# Of the card's memory half is for tensors and 16 MiB for the engine; what is left takes about 20 executors.
-executor=$(($(stat -c %s build/standin/programs/executor-a2a3.o) + 4096))
-hbm=$((2 * (16777216 + 20 * executor + 200000)))
+# Of the card's memory half is for tensors and 16 MiB for the engine. What is left is enough for the programs that are sent to it
+# when it is opened, and 20 executors.
+programs=build/standin/programs
+executor=$(($(stat -c %s $programs/executor-a2a3.o) + 4096))
+left=$((20 * executor + 200000 + $(stat -c %s $programs/libpto_scheduler.so) + $(stat -c %s $programs/libpto_dispatcher.so)))
+hbm=$((2 * (16777216 + left)))
 steady() { # rounds
-    STANDIN_HBM=$hbm STANDIN_REPORT=$work/steady.$1 expect_with 0 -- run vector --case one --mode stream --platform a2a3 \
+    STANDIN_HBM=$hbm STANDIN_REPORT=$work/steady.$1 expect_with 0 -- run vector --case odd --mode stream --platform a2a3 \
         --no-guards --rounds "$1"
 }
 run_steady() {
     steady 2
     steady "${ROUNDS:-10000}"
-    for name in aclrtMalloc aclrtFree aclrtBinaryLoadFromData aclrtBinaryLoadFromFile aclrtCreateStream halMemCtl aclrtSetDevice peak; do
+    for name in aclrtBinaryLoadFromData aclrtBinaryLoadFromFile aclrtCreateStream halMemCtl aclrtSetDevice peak; do
         [ "$(account $name "$work/steady.2")" = "$(account $name "$work/steady.${ROUNDS:-10000}")" ] ||
             fail "$name grows with runs: $(account $name "$work/steady.2") after 2, $(account $name "$work/steady.${ROUNDS:-10000}") after ${ROUNDS:-10000}"
     done
+    # Tensors of the host's are staged: one allocation that goes with the run, and no other.
+    for rounds in 2 "${ROUNDS:-10000}"; do
+        echo $(($(account aclrtMalloc "$work/steady.$rounds") - rounds)) $(($(account aclrtFree "$work/steady.$rounds") - rounds))
+    done | uniq | wc -l | grep -qx 1 || fail "memory is allocated by runs: $(cat "$work/steady.${ROUNDS:-10000}")"
     [ "$(account aclrtBinaryLoadFromData "$work/steady.2")" = 1 ] || fail "the executor is registered more than once"
-    echo "  ok     ${ROUNDS:-10000} runs with memory for 20 executors: registered once, every account where run 2 left it"
+    echo "  ok     ${ROUNDS:-10000} runs with memory for $((left / executor)) executors: registered once, every account where run 2 left it"
 }
 
-for part in ${*:-missing scenes steady}; do
+# ---- the programs themselves ----
+
+# What the card's system has: glibc up to 2.34, and no library of C++. Others find the functions that they look up, and nothing else.
+check_program() { # file, functions
+    local file=build/lib/pto/cann/$1 newest
+    shift
+    readelf -h "$file" | grep -q 'Machine: *AArch64' || fail "$file is not for aarch64"
+    readelf -n "$file" | grep -q 'Build ID' || fail "$file has no build id"
+    newest=$(readelf -V "$file" | grep -o 'GLIBC_2\.[0-9]*' | cut -d. -f2 | sort -n | tail -1)
+    [ "$newest" -le 34 ] || fail "$file needs glibc 2.$newest"
+    [ -z "$(readelf -d "$file" | grep NEEDED | grep -vE 'lib(c|dl|m|pthread)\.so|ld-linux-aarch64')" ] ||
+        fail "$file needs $(readelf -d "$file" | grep NEEDED)"
+    readelf -lW "$file" | grep GNU_STACK | grep -q 'RW ' || fail "$file has a stack that can be executed"
+    [ "$(aarch64-linux-gnu-nm -D --defined-only "$file" | awk '{ print $3 }' | sort | tr '\n' ' ')" = "$* " ] ||
+        fail "$file exports $(aarch64-linux-gnu-nm -D --defined-only "$file")"
+}
+
+check_programs() {
+    make -s --no-print-directory cann
+    check_program libpto_scheduler.so pto_scheduler
+    check_program libpto_dispatcher.so DynTileFwkBackendKernelServer DynTileFwkBackendKernelServerInit \
+        StaticTileFwkBackendKernelServer
+    # The executor, as C++17 and with declarations of the intrinsics that it uses; it is not compiled to code here.
+    cat >"$work/cce.h" <<'C'
+#define __gm__
+#define __aicore__
+#define __global__
+enum { SINGLE_CACHE_LINE, ENTIRE_DATA_CACHE, CACHELINE_OUT };
+typedef int mem_dsb_t;
+int get_block_idx();
+int get_subblockid();
+int get_coreid();
+void set_cond(unsigned value);
+template <class... A> void dcci(A...) {}
+void dsb(mem_dsb_t kind);
+C
+    for core in __DAV_CUBE__ __DAV_VEC__; do
+        g++ -std=c++17 -Wall -Wextra -Werror -D$core -Isrc -Isrc/cann/device/cce -include "$work/cce.h" -x c++ \
+            -fsyntax-only src/cann/device/executor.c || fail "the executor is not C++17"
+    done
+    echo "  ok     the programs for the card need what it has, and export what is looked up"
+}
+
+for part in ${*:-missing scenes steady programs}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
     steady) run_steady ;;
+    programs) check_programs ;;
     *) fail "there is no part $part" ;;
     esac
 done
