@@ -93,6 +93,16 @@ static int describe(struct cann *c, const char *op, const char *function, const 
                : cann_tell(c, error, "aclrtBinaryGetFunction", code, "for a program of the card");
 }
 
+/* Whatever the code is: what was launched may still run, and use what it was given. */
+static int await_call(struct cann *c, int32_t ms)
+{
+    int code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream, ms);
+
+    if (code != ACL_SUCCESS)
+        a32_store_relaxed(&c->is_lost, 1);
+    return code;
+}
+
 /* ---- the dispatcher ---- */
 
 static const char *const step_text[] = { [DISPATCHER_DONE] = "was written",
@@ -173,7 +183,7 @@ static int install(struct cann *c, const struct cann_program *dispatcher,
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtSynchronizeStreamWithTimeout";
-        code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream, BOOT_MS);
+        code = await_call(c, BOOT_MS);
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtMemcpy";
@@ -233,9 +243,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtSynchronizeStreamWithTimeout";
-        code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream, CALL_MS);
-        if (code == ACL_STREAM_NOT_DONE)
-            a32_store_relaxed(&c->is_lost, 1); /* it still uses what it was given */
+        code = await_call(c, CALL_MS);
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtMemcpy";

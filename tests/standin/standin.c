@@ -41,6 +41,7 @@ struct standin standin = { .lock = PTHREAD_MUTEX_INITIALIZER,
                            .changed = PTHREAD_COND_INITIALIZER,
                            .address = CARD_MEMORY };
 __thread struct context *standin_here;
+__thread jmp_buf *standin_escape;
 
 static struct {
     char name[NAME_MAX_BYTES];
@@ -822,6 +823,19 @@ static int run_task(struct stream *s, struct task *t)
                                  : run_cpu(b, s->context->card, t->args);
 }
 
+/* A forced reset ends it wherever it waits, as it would end the vendor's process. */
+static int run_task_until_forced(struct stream *s, struct task *t)
+{
+    jmp_buf escape;
+    volatile int code = ERR_CPU;
+
+    standin_escape = &escape;
+    if (setjmp(escape) == 0)
+        code = run_task(s, t);
+    standin_escape = NULL;
+    return code;
+}
+
 static void *stream_main(void *arg)
 {
     struct stream *s = arg;
@@ -843,7 +857,7 @@ static void *stream_main(void *arg)
             s->last = &s->first;
         s->is_busy = true;
         pthread_mutex_unlock(&standin.lock);
-        code = run_task(s, t);
+        code = run_task_until_forced(s, t);
         free(t);
         pthread_mutex_lock(&standin.lock);
         s->is_busy = false;

@@ -17,6 +17,7 @@
 #define PTO_STANDIN_H
 
 #include <pthread.h>
+#include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -131,6 +132,8 @@ struct standin {
 
 EXPORT extern struct standin standin;
 extern __thread struct context *standin_here;
+/* Where a program of the control processor ends that is forced to; NULL: the thread runs none. */
+extern __thread jmp_buf *standin_escape;
 
 /* Counts the call. Not 0: it is planned to fail with this code. */
 EXPORT int standin_enter(const char *name);

@@ -137,9 +137,12 @@ EXPORT void standin_set_register(uint64_t addr, uint32_t value)
 EXPORT void standin_idle(uint32_t times)
 {
     struct context *context = standin_here;
-    uint32_t *event = &standin.card[context != NULL ? context->card : 0].event;
+    struct card *card = &standin.card[context != NULL ? context->card : 0];
+    uint32_t *event = &card->event;
     uint32_t now = __atomic_load_n(event, __ATOMIC_ACQUIRE);
 
+    if (standin_escape != NULL && __atomic_load_n(&card->is_aborting, __ATOMIC_ACQUIRE) != 0)
+        longjmp(*standin_escape, 1);
     if (times > SPINS && now == cpu_event)
         futex_wait(event, now);
     cpu_event = now;

@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, steady, programs; all by default.
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, steady, sweep, programs; all by default.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath build/bin/pto)
@@ -99,6 +99,42 @@ run_steady() {
     echo "  ok     ${ROUNDS:-10000} runs with memory for $((left / executor)) executors: registered once, every account where run 2 left it"
 }
 
+# ---- calls that fail ----
+
+# A scenario of K calls, the Nth of which fails. Either it is told, with the call and its code, and nothing is left on the card; or
+# it was one that gives something back, and the result is right.
+run_sweep() {
+    local calls code got i told=0
+    run_failing() { # plan
+        got=0
+        STANDIN_PLAN=$1 STANDIN_REPORT=$work/sweep timeout -k 5 60 "$with" "$pto" run vector --case odd --mode stream --platform a2a3 \
+            --no-guards >"$work/out" 2>&1 </dev/null || got=$?
+    }
+    run_failing ""
+    [ $got = 0 ] || fail "the scenario itself: $(cat "$work/out")"
+    calls=$(account calls "$work/sweep")
+    for i in $(seq 1 "${STEP:-9}" "$calls"); do
+        for code in 207001 507899; do
+            run_failing "*@$i=$code"
+            [ $got -le 1 ] || fail "call $i of $calls answers $code: exit $got: $(cat "$work/out")"
+            grep -q 'process died' "$work/out" && fail "call $i of $calls answers $code: $(cat "$work/out")"
+            if [ $got = 0 ]; then
+                grep -q 'result *ok' "$work/out" || fail "call $i of $calls answers $code, and nothing is told: $(cat "$work/out")"
+                continue
+            fi
+            told=$((told + 1))
+            # Copies and allocations of tensors, and what follows from them, are told by the status alone.
+            grep -qE "answered $code|cannot be (copied|staged)|memory for (the entry|argument)|device is lost" "$work/out" || fail "call $i of $calls answers $code, and something else is told: $(cat "$work/out")"
+            grep -qE '(Free|DestroyStream|UnLoad|ResetDevice) answered' "$work/out" && continue # what it was to give back is left
+            for thing in violations streams allocations binaries references acl; do
+                [ "$(account $thing "$work/sweep")" = 0 ] ||
+                    fail "call $i of $calls answers $code and leaves $(account $thing "$work/sweep") $thing: $(cat "$work/out")"
+            done
+        done
+    done
+    echo "  ok     every ${STEP:-9}th of $calls calls fails in two ways: $told times it is told by its code, nothing is left on the card"
+}
+
 # ---- the programs themselves ----
 
 # What the card's system has: glibc up to 2.34, and no library of C++. Others find the functions that they look up, and nothing else.
@@ -142,11 +178,12 @@ C
     echo "  ok     the programs for the card need what it has, and export what is looked up"
 }
 
-for part in ${*:-missing scenes steady programs}; do
+for part in ${*:-missing scenes steady sweep programs}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
     steady) run_steady ;;
+    sweep) run_sweep ;;
     programs) check_programs ;;
     *) fail "there is no part $part" ;;
     esac
