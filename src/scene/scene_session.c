@@ -344,6 +344,16 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
     return PTO_OK;
 }
 
+static int read_output(struct session *s, const struct scene_tensor *tensor, uint64_t addr,
+                       struct fault *fault)
+{
+    int status = pto_mem_read(s->device, addr, tensor->got, tensor->bytes);
+
+    return status < 0 ? fault_tell(fault, status, "argument '%s' cannot be copied back: %s",
+                                   tensor->argument->name, pto_strerror(status))
+                      : PTO_OK;
+}
+
 /* Fetches the outputs if the run went well, looks at the guards, frees. */
 static int end_entry(struct session *s, struct session_entry *e, int status, struct fault *fault)
 {
@@ -355,7 +365,7 @@ static int end_entry(struct session *s, struct session_entry *e, int status, str
         if (e->device_addr[i] == 0)
             continue;
         if (status == PTO_OK && tensor->got != NULL && !tensor->is_blank)
-            (void)pto_mem_read(s->device, e->device_addr[i], tensor->got, tensor->bytes);
+            status = read_output(s, tensor, e->device_addr[i], fault);
         if (e->is_in_window[i])
             continue;
         freed = pto_mem_free(s->device, e->device_addr[i], &error);

@@ -113,7 +113,7 @@ run_sweep() {
     run_failing ""
     [ $got = 0 ] || fail "the scenario itself: $(cat "$work/out")"
     calls=$(account calls "$work/sweep")
-    for i in $(seq 1 "${STEP:-9}" "$calls"); do
+    for i in $(seq 1 "$calls"); do
         for code in 207001 507899; do
             run_failing "*@$i=$code"
             [ $got -le 1 ] || fail "call $i of $calls answers $code: exit $got: $(cat "$work/out")"
@@ -132,7 +132,7 @@ run_sweep() {
             done
         done
     done
-    echo "  ok     every ${STEP:-9}th of $calls calls fails in two ways: $told times it is told by its code, nothing is left on the card"
+    echo "  ok     each of $calls calls fails in two ways: $told times that is told, and nothing is left on the card"
 }
 
 # ---- the programs themselves ----
