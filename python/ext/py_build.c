@@ -165,9 +165,10 @@ static int see_through(struct build *build, PyObject *function)
     while (!is_over) {
         struct event *events;
 
-        Py_BEGIN_ALLOW_THREADS events = await_events(build, &is_over);
-        Py_END_ALLOW_THREADS while (events != NULL)
-        {
+        Py_BEGIN_ALLOW_THREADS
+        events = await_events(build, &is_over);
+        Py_END_ALLOW_THREADS
+        while (events != NULL) {
             struct event *next = events->next;
 
             if (type == NULL && tell(build, events, function) < 0)

@@ -78,17 +78,20 @@ static PyObject *load(struct ext_state *state, PyObject *source,
     if (PyObject_CheckBuffer(source)) {
         if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE) < 0)
             return NULL;
-        Py_BEGIN_ALLOW_THREADS status =
-            pto_callable_load_memory(view.buf, (size_t)view.len, options, &callable, &error);
-        Py_END_ALLOW_THREADS PyBuffer_Release(&view);
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_callable_load_memory(view.buf, (size_t)view.len, options, &callable, &error);
+        Py_END_ALLOW_THREADS
+        PyBuffer_Release(&view);
     } else {
         if (!PyUnicode_FSConverter(source, &path))
             return NULL;
-        Py_BEGIN_ALLOW_THREADS status =
+        Py_BEGIN_ALLOW_THREADS
+        status =
             is_checked
                 ? pto_callable_load_file(PyBytes_AsString(path), options, &callable, &error)
                 : pto_callable_load(PyBytes_AsString(path), options->symbol, &callable, &error);
-        Py_END_ALLOW_THREADS Py_DECREF(path);
+        Py_END_ALLOW_THREADS
+        Py_DECREF(path);
     }
     return status < 0 ? ext_raise(state, status, &error) : make_callable(state, callable);
 }

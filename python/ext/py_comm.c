@@ -44,8 +44,11 @@ static PyObject *comm_open(PyObject *module, PyObject *args)
         }
         params.device = ((struct ext_device *)device)->device;
     }
-    Py_BEGIN_ALLOW_THREADS status = pto_comm_open(&params, &comm);
-    Py_END_ALLOW_THREADS if (status >= 0) status = pto_comm_info(comm, &info);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_comm_open(&params, &comm);
+    Py_END_ALLOW_THREADS
+    if (status >= 0)
+        status = pto_comm_info(comm, &info);
     return status < 0 ? ext_raise(state_of(module), status, &error)
                       : Py_BuildValue("(KII)", (unsigned long long)(uintptr_t)comm, info.rank,
                                       info.rank_count);
@@ -58,8 +61,10 @@ static PyObject *comm_close(PyObject *module, PyObject *number)
 
     if (PyErr_Occurred())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = pto_comm_close(COMM(comm));
-    Py_END_ALLOW_THREADS return finish(module, status, NULL);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_comm_close(COMM(comm));
+    Py_END_ALLOW_THREADS
+    return finish(module, status, NULL);
 }
 
 static PyObject *comm_abort(PyObject *module, PyObject *args)
@@ -110,8 +115,11 @@ static PyObject *comm_domain_open(PyObject *module, PyObject *args)
         params.ranks = ranks;
         params.rank_count = (uint32_t)count;
     }
-    Py_BEGIN_ALLOW_THREADS status = pto_domain_open(COMM(comm), &params, &domain);
-    Py_END_ALLOW_THREADS if (status >= 0) status = pto_domain_info(domain, &info);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_domain_open(COMM(comm), &params, &domain);
+    Py_END_ALLOW_THREADS
+    if (status >= 0)
+        status = pto_domain_info(domain, &info);
     return status < 0 ? ext_raise(state_of(module), status, &error)
                       : Py_BuildValue("(KIIK)", (unsigned long long)(uintptr_t)domain, info.rank,
                                       info.rank_count, (unsigned long long)info.context);
@@ -126,8 +134,10 @@ static PyObject *comm_domain_close(PyObject *module, PyObject *args)
     pto_error_init(&error);
     if (!PyArg_ParseTuple(args, "KK", &domain, &timeout))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = pto_domain_close(DOMAIN(domain), timeout, &error);
-    Py_END_ALLOW_THREADS return finish(module, status, &error);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_domain_close(DOMAIN(domain), timeout, &error);
+    Py_END_ALLOW_THREADS
+    return finish(module, status, &error);
 }
 
 /* A tensor in a rank's window; `owner` keeps the domain. */
@@ -159,8 +169,10 @@ static PyObject *comm_barrier(PyObject *module, PyObject *args)
     pto_error_init(&error);
     if (!PyArg_ParseTuple(args, "KK", &domain, &timeout))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = pto_comm_barrier(DOMAIN(domain), timeout, &error);
-    Py_END_ALLOW_THREADS return finish(module, status, &error);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_comm_barrier(DOMAIN(domain), timeout, &error);
+    Py_END_ALLOW_THREADS
+    return finish(module, status, &error);
 }
 
 static PyObject *comm_signal(PyObject *module, PyObject *args)
@@ -187,10 +199,12 @@ static PyObject *comm_wait(PyObject *module, PyObject *args)
     pto_error_init(&error);
     if (!PyArg_ParseTuple(args, "KKiiK", &domain, &offset, &how, &value, &timeout))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status =
+    Py_BEGIN_ALLOW_THREADS
+    status =
         pto_comm_wait(DOMAIN(domain), (struct pto_wait_for){ offset, (enum pto_compare)how, value },
                       timeout, &error);
-    Py_END_ALLOW_THREADS return finish(module, status, &error);
+    Py_END_ALLOW_THREADS
+    return finish(module, status, &error);
 }
 
 static PyObject *comm_put(PyObject *module, PyObject *args)
@@ -243,8 +257,8 @@ static PyObject *collect(PyObject *module, struct pto_domain *domain, int which,
                               (unsigned long long)ranks);
     how->dtype = (enum pto_dtype)to->dtype;
     how->error = &error;
-    Py_BEGIN_ALLOW_THREADS switch (which)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    switch (which) {
     case ALL_REDUCE:
         status = pto_comm_all_reduce(domain, source, target, small, how);
         break;
@@ -260,7 +274,8 @@ static PyObject *collect(PyObject *module, struct pto_domain *domain, int which,
     default:
         status = pto_comm_all_to_all(domain, source, target, small, how);
     }
-    Py_END_ALLOW_THREADS return finish(module, status, &error);
+    Py_END_ALLOW_THREADS
+    return finish(module, status, &error);
 }
 
 static PyObject *comm_collective(PyObject *module, PyObject *args)

@@ -42,9 +42,10 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     params.is_isolated = isolated != 0;
     params.error = &error;
     pto_error_init(&error);
-    Py_BEGIN_ALLOW_THREADS status = pto_device_open(&params, &self->device);
-    Py_END_ALLOW_THREADS if (status < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_device_open(&params, &self->device);
+    Py_END_ALLOW_THREADS
+    if (status < 0) {
         self->is_closed = true;
         Py_DECREF((PyObject *)self);
         return ext_raise(state, status, &error);
@@ -65,7 +66,8 @@ void ext_device_forget(struct ext_device *device)
     if (!device->is_closed || device->memory_count != 0 || handle == NULL)
         return;
     device->device = NULL;
-    Py_BEGIN_ALLOW_THREADS(void) pto_device_close(handle);
+    Py_BEGIN_ALLOW_THREADS(void)
+    pto_device_close(handle);
     Py_END_ALLOW_THREADS
 }
 
@@ -103,7 +105,8 @@ static int end_runs(struct ext_device *device)
             return -1;
     }
     while (device->launches != NULL) { /* other threads are on their way back */
-        Py_BEGIN_ALLOW_THREADS(void) nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+        Py_BEGIN_ALLOW_THREADS(void)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
         Py_END_ALLOW_THREADS
     }
     return 0;
@@ -293,8 +296,11 @@ static PyObject *device_register(PyObject *self, PyObject *object)
     if (callable == NULL)
         return NULL;
     pto_error_init(&error);
-    Py_BEGIN_ALLOW_THREADS status = pto_register(handle, callable->callable, &error);
-    Py_END_ALLOW_THREADS if (status < 0) return ext_raise(device->state, status, &error);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_register(handle, callable->callable, &error);
+    Py_END_ALLOW_THREADS
+    if (status < 0)
+        return ext_raise(device->state, status, &error);
     Py_RETURN_NONE;
 }
 
@@ -357,8 +363,10 @@ static PyObject *device_write(PyObject *self, PyObject *args)
 
     if (handle == NULL || !PyArg_ParseTuple(args, "Ky*:write", &address, &from))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = pto_mem_write(handle, address, from.buf, (uint64_t)from.len);
-    Py_END_ALLOW_THREADS PyBuffer_Release(&from);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_mem_write(handle, address, from.buf, (uint64_t)from.len);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&from);
     if (status < 0)
         return ext_raise(device->state, status, NULL);
     Py_RETURN_NONE;
@@ -378,10 +386,10 @@ static PyObject *device_read(PyObject *self, PyObject *args)
     result = PyBytes_FromStringAndSize(NULL, bytes);
     if (result == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status =
-        pto_mem_read(handle, address, PyBytes_AsString(result), (uint64_t)bytes);
-    Py_END_ALLOW_THREADS if (status < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_mem_read(handle, address, PyBytes_AsString(result), (uint64_t)bytes);
+    Py_END_ALLOW_THREADS
+    if (status < 0) {
         Py_DECREF(result);
         return ext_raise(device->state, status, NULL);
     }
@@ -450,8 +458,10 @@ static PyObject *device_write_trace(PyObject *self, PyObject *object)
     if (handle == NULL || !PyUnicode_FSConverter(object, &path))
         return NULL;
     pto_error_init(&error);
-    Py_BEGIN_ALLOW_THREADS status = pto_trace_write(handle, PyBytes_AsString(path), &error);
-    Py_END_ALLOW_THREADS Py_DECREF(path);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_trace_write(handle, PyBytes_AsString(path), &error);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
     if (status < 0)
         return ext_raise(device->state, status, &error);
     Py_RETURN_NONE;

@@ -27,11 +27,12 @@ PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObjec
         ext_options_take(state, names, objects + count, &launch.options) == 0) {
         entry =
             (struct pto_entry){ args.tensor_count, args.scalar_count, args.tensor, args.scalar };
-        Py_BEGIN_ALLOW_THREADS status =
-            pto_graph_build(device->device, c->callable, &entry, &launch.options,
-                            ext_report_of(self->report), &self->graph);
-        Py_END_ALLOW_THREADS if (status < 0)(void)
-            ext_raise(state, status, &ext_report_of(self->report)->error);
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_graph_build(device->device, c->callable, &entry, &launch.options,
+                                 ext_report_of(self->report), &self->graph);
+        Py_END_ALLOW_THREADS
+        if (status < 0)
+            (void)ext_raise(state, status, &ext_report_of(self->report)->error);
     }
     ext_args_release(&args);
     if (status < 0) {

@@ -422,9 +422,10 @@ static PyObject *level_submit(PyObject *self, PyObject *const *objects, Py_ssize
         return NULL;
     if (fill_load(level, &load, target, objects + 1, count - 1, deps) == 0) {
         site = ext_site_here();
-        Py_BEGIN_ALLOW_THREADS made =
-            pto_level_submit_at(handle, target->number, bits, &load.args, site);
-        Py_END_ALLOW_THREADS task = make_task(level, &made);
+        Py_BEGIN_ALLOW_THREADS
+        made = pto_level_submit_at(handle, target->number, bits, &load.args, site);
+        Py_END_ALLOW_THREADS
+        task = make_task(level, &made);
     }
     release_load(&load);
     return task;
@@ -482,10 +483,12 @@ static PyObject *submit_group(struct ext_level *level, const struct ext_register
             break;
     }
     if (status == 0) {
-        Py_BEGIN_ALLOW_THREADS status = pto_level_submit_group_at(
-            level->level, target->number, children == Py_None ? NULL : number, args,
-            (uint32_t)count, outputs, site);
-        Py_END_ALLOW_THREADS tasks = status < 0 ? refuse(level) : PyTuple_New(count);
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_level_submit_group_at(level->level, target->number,
+                                           children == Py_None ? NULL : number, args,
+                                           (uint32_t)count, outputs, site);
+        Py_END_ALLOW_THREADS
+        tasks = status < 0 ? refuse(level) : PyTuple_New(count);
         for (Py_ssize_t i = 0; tasks != NULL && i < count; i++) {
             PyObject *task = make_task(level, &outputs[i]);
 
@@ -537,8 +540,11 @@ static PyObject *level_alloc(PyObject *self, PyObject *args, PyObject *keywords)
     info = (pto_tensor_info_make)(shapes, (uint32_t)ndims, (enum pto_dtype)code);
     pto_args_init(&list);
     pto_add_output(&list, &info);
-    Py_BEGIN_ALLOW_THREADS made = pto_level_alloc(level->level, &list);
-    Py_END_ALLOW_THREADS if (made.count != 1) return refuse(level);
+    Py_BEGIN_ALLOW_THREADS
+    made = pto_level_alloc(level->level, &list);
+    Py_END_ALLOW_THREADS
+    if (made.count != 1)
+        return refuse(level);
     return ext_tensor_new(level->state, made.tensor, (PyObject *)level->worker, false);
 }
 
@@ -564,9 +570,11 @@ static PyObject *level_copy(PyObject *self, PyObject *args)
             (void)ext_raise_text(level->state, PTO_EINVAL, "a copy is from a tensor to a tensor");
         } else {
             site = ext_site_here();
-            Py_BEGIN_ALLOW_THREADS made.task =
+            Py_BEGIN_ALLOW_THREADS
+            made.task =
                 pto_level_copy_at(level->level, &load.taken.tensor[0], &load.taken.tensor[1], site);
-            Py_END_ALLOW_THREADS task = make_task(level, &made);
+            Py_END_ALLOW_THREADS
+            task = make_task(level, &made);
         }
     }
     release_load(&load);

@@ -77,9 +77,11 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
         status = pto_run_prepare(launch->device->device, callable->callable, &entry,
                                  &launch->options, &launch->run);
     else { /* the first one loads the code */
-        Py_BEGIN_ALLOW_THREADS status = pto_run_prepare(launch->device->device, callable->callable,
-                                                        &entry, &launch->options, &launch->run);
-        Py_END_ALLOW_THREADS callable->is_registered = status >= 0;
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_run_prepare(launch->device->device, callable->callable, &entry,
+                                 &launch->options, &launch->run);
+        Py_END_ALLOW_THREADS
+        callable->is_registered = status >= 0;
     }
     if (status < 0)
         (void)ext_raise(state, status, &launch->error);
@@ -110,7 +112,8 @@ PyObject *ext_launch_execute(struct ext_launch *launch)
         if (is_watched)
             ext_interrupt_end();
     }
-    Py_END_ALLOW_THREADS *launch->before = launch->next;
+    Py_END_ALLOW_THREADS
+    *launch->before = launch->next;
     if (launch->next != NULL)
         launch->next->before = launch->before;
     (void)pto_run_finish(launch->run, ext_report_of(report));
@@ -235,10 +238,14 @@ static int look(struct ext_run *run, uint64_t ns)
 
     if (!is_over)
         run->users++;
-    Py_BEGIN_ALLOW_THREADS if (is_over)(void)
-        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
-    else status = pto_run_wait(run->run, ns < SLICE_NS ? ns : SLICE_NS);
-    Py_END_ALLOW_THREADS if (!is_over) run->users--;
+    Py_BEGIN_ALLOW_THREADS
+    if (is_over)
+        (void)nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+    else
+        status = pto_run_wait(run->run, ns < SLICE_NS ? ns : SLICE_NS);
+    Py_END_ALLOW_THREADS
+    if (!is_over)
+        run->users--;
     return status == PTO_EFORKED ? status : PTO_OK;
 }
 

@@ -80,11 +80,12 @@ static PyObject *domain_open(PyObject *module, PyObject *args)
         params.chips = chips;
         params.chip_count = (uint32_t)count;
     }
-    Py_BEGIN_ALLOW_THREADS status = place != NULL
-                                        ? pto_level_domain_open(place, &params, &domain)
-                                        : pto_worker_domain_open(handle, &params, &domain);
-    Py_END_ALLOW_THREADS return status < 0 ? ext_raise(state_of(module), status, &error)
-                                           : PyLong_FromUnsignedLongLong(domain);
+    Py_BEGIN_ALLOW_THREADS
+    status = place != NULL ? pto_level_domain_open(place, &params, &domain)
+                           : pto_worker_domain_open(handle, &params, &domain);
+    Py_END_ALLOW_THREADS
+    return status < 0 ? ext_raise(state_of(module), status, &error)
+                      : PyLong_FromUnsignedLongLong(domain);
 }
 
 static PyObject *domain_release(PyObject *module, PyObject *args)
@@ -315,7 +316,8 @@ static PyObject *region_wait(PyObject *module, PyObject *args)
     do {
         slice = left < SLICE_NS ? left : SLICE_NS;
         pto_error_init(&error);
-        Py_BEGIN_ALLOW_THREADS status = pto_worker_region_wait(
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_worker_region_wait(
             REGION(region), (struct pto_wait_for){ offset, (enum pto_compare)how, value }, slice,
             &error);
         Py_END_ALLOW_THREADS
@@ -351,8 +353,9 @@ static PyObject *queue_send(PyObject *module, PyObject *args)
     do {
         slice = left < SLICE_NS ? left : SLICE_NS;
         pto_error_init(&error);
-        Py_BEGIN_ALLOW_THREADS status = pto_worker_queue_send(
-            QUEUE(queue), (enum pto_message_kind)kind, from.buf, (uint64_t)from.len, slice, &error);
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_worker_queue_send(QUEUE(queue), (enum pto_message_kind)kind, from.buf,
+                                       (uint64_t)from.len, slice, &error);
         Py_END_ALLOW_THREADS
     } while (goes_on(status, &left, slice));
     PyBuffer_Release(&from);
@@ -382,8 +385,8 @@ static PyObject *queue_receive(PyObject *module, PyObject *args)
         pto_worker_message_init(&message);
         message.to = PyBytes_AsString(bytes);
         message.room = (uint64_t)room;
-        Py_BEGIN_ALLOW_THREADS status =
-            pto_worker_queue_receive(QUEUE(queue), &message, slice, &error);
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_worker_queue_receive(QUEUE(queue), &message, slice, &error);
         Py_END_ALLOW_THREADS
     } while (goes_on(status, &left, slice));
     if (PyErr_Occurred() || status < 0)

@@ -134,8 +134,10 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     params.sub_program = sub_program;
     params.error = &error;
     pto_error_init(&error);
-    Py_BEGIN_ALLOW_THREADS status = pto_worker_open(&params, &self->worker);
-    Py_END_ALLOW_THREADS free(child_program);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_worker_open(&params, &self->worker);
+    Py_END_ALLOW_THREADS
+    free(child_program);
     free(sub_program);
     if (status >= 0)
         status = pto_worker_range(self->worker, &self->addr, &self->bytes);
@@ -158,9 +160,13 @@ static int close_worker(struct ext_worker *self)
     if (self->runs != NULL)
         return PTO_EBUSY;
     self->worker = NULL;
-    Py_BEGIN_ALLOW_THREADS status = pto_worker_close_keeping(worker, &kept);
-    Py_END_ALLOW_THREADS if (status < 0) self->worker = worker;
-    else self->kept = kept;
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_worker_close_keeping(worker, &kept);
+    Py_END_ALLOW_THREADS
+    if (status < 0)
+        self->worker = worker;
+    else
+        self->kept = kept;
     return status;
 }
 
@@ -219,9 +225,10 @@ static PyObject *worker_reopen(PyObject *self, PyObject *number)
     pto_error_init(&error);
     if (PyErr_Occurred() || ext_worker_handle(worker) == NULL)
         return NULL;
-    Py_BEGIN_ALLOW_THREADS status = pto_worker_reopen(worker->worker, (uint32_t)child, &error);
-    Py_END_ALLOW_THREADS return status < 0 ? ext_raise(worker->state, status, &error)
-                                           : Py_NewRef(Py_None);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_worker_reopen(worker->worker, (uint32_t)child, &error);
+    Py_END_ALLOW_THREADS
+    return status < 0 ? ext_raise(worker->state, status, &error) : Py_NewRef(Py_None);
 }
 
 /* ---- registering ---- */
@@ -290,9 +297,10 @@ static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywo
     made->kind = params.kind;
     if (made->name == NULL)
         goto fail;
-    Py_BEGIN_ALLOW_THREADS status = pto_worker_register(worker->worker, &params, &made->number);
-    Py_END_ALLOW_THREADS if (status < 0)
-    {
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_worker_register(worker->worker, &params, &made->number);
+    Py_END_ALLOW_THREADS
+    if (status < 0) {
         (void)ext_raise(state, status, &error);
         goto fail;
     }
@@ -320,8 +328,11 @@ static PyObject *worker_unregister(PyObject *self, PyObject *given)
         return NULL;
     number = registered->number;
     registered->number = 0;
-    Py_BEGIN_ALLOW_THREADS status = pto_worker_unregister(worker->worker, number);
-    Py_END_ALLOW_THREADS if (status >= 0) Py_RETURN_NONE;
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_worker_unregister(worker->worker, number);
+    Py_END_ALLOW_THREADS
+    if (status >= 0)
+        Py_RETURN_NONE;
     registered->number = number;
     return status == PTO_EBUSY
                ? ext_raise_text(worker->state, status, "tasks that are not over use it")
@@ -575,10 +586,13 @@ static PyObject *copy_tensors(struct ext_worker *worker, const struct ext_tensor
     if (bytes == 0)
         Py_RETURN_NONE;
     pto_error_init(&error);
-    Py_BEGIN_ALLOW_THREADS if (is_inside(worker, &to->tensor)) status =
-        pto_worker_copy_to(worker->worker, target, source, bytes, timeout_ns, &error);
-    else status = pto_worker_copy_from(worker->worker, target, source, bytes, timeout_ns, &error);
-    Py_END_ALLOW_THREADS return status < 0 ? ext_raise(state, status, &error) : Py_NewRef(Py_None);
+    Py_BEGIN_ALLOW_THREADS
+    if (is_inside(worker, &to->tensor))
+        status = pto_worker_copy_to(worker->worker, target, source, bytes, timeout_ns, &error);
+    else
+        status = pto_worker_copy_from(worker->worker, target, source, bytes, timeout_ns, &error);
+    Py_END_ALLOW_THREADS
+    return status < 0 ? ext_raise(state, status, &error) : Py_NewRef(Py_None);
 }
 
 static PyObject *worker_copy(PyObject *self, PyObject *args)
@@ -651,9 +665,10 @@ static PyObject *worker_trace_write(PyObject *self, PyObject *given)
     if (ext_worker_handle(worker) == NULL || !PyUnicode_FSConverter(given, &path))
         return NULL;
     ext_worker_sweep(worker);
-    Py_BEGIN_ALLOW_THREADS status =
-        pto_worker_trace_write(worker->worker, PyBytes_AsString(path), &error);
-    Py_END_ALLOW_THREADS Py_DECREF(path);
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_worker_trace_write(worker->worker, PyBytes_AsString(path), &error);
+    Py_END_ALLOW_THREADS
+    Py_DECREF(path);
     return status < 0 ? ext_raise(worker->state, status, &error) : Py_NewRef(Py_None);
 }
 

@@ -110,14 +110,17 @@ static int wait_run(struct ext_worker_run *run, uint64_t timeout_ns)
             return 0;
         if (pto_worker_run_poll(run->run) !=
             PTO_RUN_PENDING) { /* another thread is about to leave */
-            Py_BEGIN_ALLOW_THREADS nap();
-            Py_END_ALLOW_THREADS now = now_ns();
+            Py_BEGIN_ALLOW_THREADS
+            nap();
+            Py_END_ALLOW_THREADS
+            now = now_ns();
             continue;
         }
         run->users++;
-        Py_BEGIN_ALLOW_THREADS status =
-            pto_worker_run_wait(run->run, left < SLICE_NS ? left : SLICE_NS);
-        Py_END_ALLOW_THREADS run->users--;
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_worker_run_wait(run->run, left < SLICE_NS ? left : SLICE_NS);
+        Py_END_ALLOW_THREADS
+        run->users--;
         if (PyErr_CheckSignals() < 0)
             return -1;
         if (status == PTO_EFORKED) {
