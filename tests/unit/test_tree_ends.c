@@ -172,35 +172,45 @@ static void a_child_that_dies_ends_its_task_only(void **state)
     assert_nothing_left(descriptors);
 }
 
-/* Another child could have it, and does not get it: it may have done half of its work. */
+/* Another child could have it, idle or busy, and does not get it: it may have done half of its work. */
 static void a_task_that_killed_its_child_is_not_tried_again(void **state)
 {
-    struct one one = { .count = 1 };
-    struct pto_worker_run *handle;
-    int pid[2], left, *word;
-    uint64_t tell;
-
     (void)state;
-    open_worker(0, 2);
-    pid[0] = child(0).pid, pid[1] = child(1).pid;
-    word = make_numbers();
-    one.callable = register_sub("dies");
-    one.tensor[0] = numbers(word);
-    tell = register_sub("child");
-    assert_int_equal(pto_worker_launch(worker, submit_one, &one, &handle), PTO_OK);
-    assert_int_equal(pto_worker_run_wait(handle, 0), PTO_EPEER);
-    pto_worker_report_init(&run_report);
-    assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_EPEER);
-    assert_in_range(run_report.child, 0, 1);
-    assert_int_equal(kill(pid[run_report.child], 0), -1); /* it is not even a zombie */
-    assert_int_equal(errno, ESRCH);
-    left = 1 - run_report.child;
-    one.callable = tell;
-    one.children = PTO_ON(left);
-    run_well(submit_one, &one); /* what the other one was given before is over */
-    assert_int_equal(word[0], left);
-    assert_int_equal(word[1], 1);
-    close_worker();
+    for (int is_busy = 0; is_busy <= 1; is_busy++) {
+        struct one one = { .count = 1 }, hold = { .count = 1, .children = PTO_ON(1) };
+        struct pto_worker_run *handle, *held;
+        int pid[2], left, *word, *busy;
+        uint64_t tell;
+
+        open_worker(0, 2);
+        pid[0] = child(0).pid, pid[1] = child(1).pid;
+        word = make_numbers(), busy = make_numbers();
+        one.callable = register_sub("dies");
+        one.tensor[0] = numbers(word);
+        tell = register_sub("child");
+        hold.callable = register_sub("hold");
+        hold.tensor[0] = numbers(busy);
+        __atomic_store_n(busy, !is_busy, __ATOMIC_RELEASE);
+        assert_int_equal(pto_worker_launch(worker, submit_one, &hold, &held), PTO_OK);
+        wait_word(busy + 1, 1);
+        assert_int_equal(pto_worker_launch(worker, submit_one, &one, &handle), PTO_OK);
+        assert_int_equal(pto_worker_run_wait(handle, 0), PTO_EPEER);
+        pto_worker_report_init(&run_report);
+        assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_EPEER);
+        assert_in_range(run_report.child, 0, 1 - is_busy);
+        assert_int_equal(kill(pid[run_report.child], 0), -1); /* it is not even a zombie */
+        assert_int_equal(errno, ESRCH);
+        __atomic_store_n(busy, 1, __ATOMIC_RELEASE);
+        assert_int_equal(pto_worker_run_wait(held, 0), PTO_OK);
+        assert_int_equal(pto_worker_run_finish(held, NULL), PTO_OK);
+        left = 1 - run_report.child;
+        one.callable = tell;
+        one.children = PTO_ON(left);
+        run_well(submit_one, &one); /* what the other one was given before is over */
+        assert_int_equal(word[0], left);
+        assert_int_equal(word[1], 1);
+        close_worker();
+    }
 }
 
 /* A chain over two children, so that each task needs the message before. */
