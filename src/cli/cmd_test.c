@@ -217,6 +217,17 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
     }
 }
 
+/* A real card is used only if it is asked for; one that is not there is told if the case names it. */
+static bool is_for(const struct request *request, const struct scene_case *kase,
+                   const struct pto_platform *platform)
+{
+    if (request->platform != NULL)
+        return strcmp(request->platform, platform->name) == 0 &&
+               scene_case_fits(kase, platform->name);
+    return (platform->is_simulated || platform->missing != NULL) &&
+           scene_case_names(kase, platform->name);
+}
+
 /* Platform by platform: a child builds once for each. */
 static void add_scene(struct suite *suite, const struct request *request, uint32_t index)
 {
@@ -224,14 +235,10 @@ static void add_scene(struct suite *suite, const struct request *request, uint32
     const struct pto_platform *platform;
 
     for (uint32_t p = 0; (platform = pto_platform_at(p)) != NULL; p++) {
-        if (request->platform != NULL ? strcmp(request->platform, platform->name) != 0
-                                      : !platform->is_simulated && platform->missing == NULL)
-            continue; /* real cards are used only if they are named */
         for (uint32_t i = 0; i < scene->case_count; i++) {
             const struct scene_case *kase = &scene->kase[i];
 
-            if (scene_case_fits(kase, platform->name) &&
-                is_wanted(request, scene->name, kase->name))
+            if (is_for(request, kase, platform) && is_wanted(request, scene->name, kase->name))
                 add_case(suite, request, index, kase, platform);
         }
     }

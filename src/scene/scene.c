@@ -200,15 +200,23 @@ static int check_all_files(const struct scene *scene, struct fault *fault)
     return status;
 }
 
+bool scene_case_names(const struct scene_case *kase, const char *platform)
+{
+    for (uint32_t i = 0; i < kase->platform_count; i++)
+        if (strcmp(kase->platform[i], platform) == 0)
+            return true;
+    return false;
+}
+
 bool scene_case_fits(const struct scene_case *kase, const char *platform)
 {
     const struct pto_platform *real = pto_platform_find(platform);
 
+    if (scene_case_names(kase, platform))
+        return true;
     for (uint32_t i = 0; i < kase->platform_count; i++) {
         const struct pto_platform *named = pto_platform_find(kase->platform[i]);
 
-        if (strcmp(kase->platform[i], platform) == 0)
-            return true;
         if (real != NULL && named != NULL && !real->is_simulated && named->is_simulated &&
             strcmp(real->generation, named->generation) == 0)
             return true;

@@ -183,6 +183,8 @@ static inline bool scene_is_level(const struct scene *scene)
     return scene->level == 3;
 }
 
+/* Whether the case names the platform. */
+bool scene_case_names(const struct scene_case *kase, const char *platform);
 /*
  * Whether the case is for the platform: it names it, or, if it is a real chip, the simulated one
  * of the same generation.
