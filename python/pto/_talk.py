@@ -5,6 +5,7 @@ from pto import _pto
 
 _COMPARE = ("==", "!=", ">", ">=", "<", "<=")
 _MESSAGE = {"data": 1, "stop": 2, "error": 3}
+_KIND = {number: kind for kind, number in _MESSAGE.items()}
 
 
 def _wait_ns(seconds):
@@ -114,10 +115,15 @@ class Queue:
             raise _pto._exception(-201, f"a message is {', '.join(_MESSAGE)}, not {kind!r}")
         _pto._queue_send(self._handle, _MESSAGE[kind], data, _wait_ns(timeout))
 
+    def next(self, timeout=None):
+        """Waits for a message. Returns its kind, 'data' or 'error', its bytes and its number, from 1 on."""
+        kind, data, number = _pto._queue_receive(self._handle, self._room, _wait_ns(timeout))
+        return _KIND[kind], data, number
+
     def receive(self, timeout=None):
         """Waits for a message. Returns its bytes; one of kind 'error' is raised as pto.Error."""
-        kind, data, number = _pto._queue_receive(self._handle, self._room, _wait_ns(timeout))
-        if kind == _MESSAGE["error"]:
+        kind, data, number = self.next(timeout)
+        if kind == "error":
             raise _pto._exception(-207, f"message {number} of the task is an error: {data[:200]!r}")
         return data
 
