@@ -12,7 +12,6 @@ _HERE = Path(__file__).resolve().parent.parent
 _ASKED = "PTO_SIMPLER_SHADOWS"
 
 _HOSTS = "there are no workers on other hosts"
-_TALK = "domains, regions and queues of workers are not passed on to pto yet"
 _MAILBOX = "processes do not talk through mailboxes of simpler's layout"
 _ADDRESSES = "runs have no buffers at addresses of their own"
 
@@ -31,11 +30,6 @@ ABSENT = {
     "ChipWorker.runtime_buffer_addrs": _ADDRESSES,
     "ChipWorker.arena_bank_gm_heap_base": "memory is not divided into banks",
     "ChipWorker.retained_temp_addr": _ADDRESSES,
-    "Orchestrator.allocate_domain": _TALK,
-    "Orchestrator.release_domain": _TALK,
-    "Orchestrator.create_worker_chip_region": _TALK,
-    "Orchestrator.create_worker_chip_queue": _TALK,
-    "Worker.live_domains": _TALK,
     "Orchestrator.allocate_global_domain": _HOSTS,
     "Orchestrator.get_global_domain": _HOSTS,
     "Orchestrator.copy_to_global_domain": _HOSTS,

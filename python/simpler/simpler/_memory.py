@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+from typing import Any
 
 import pto
-from _task_interface import ChipTensor, Tensor, get_element_size, row_major_strides
+from _task_interface import AddressSpace, ChipTensor, Tensor, get_element_size, row_major_strides
 
-from .buffer import view_at
+from .buffer import Buffer, host_ptr_nbytes, view_at
 
 _FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
@@ -27,6 +29,36 @@ def tensor_at(address: int, shapes: tuple[int, ...], strides: tuple[int, ...], d
     base = np.frombuffer(view_at(address, extent * itemsize), dtype=f"u{itemsize}")
     array = np.lib.stride_tricks.as_strided(base, shapes, [s * itemsize for s in strides], writeable=True)
     return pto.Tensor(array, dtype)
+
+
+def host_view(host: Any, what: str) -> memoryview:
+    """The bytes of the host's side of a copy, which may be written."""
+    if isinstance(host, Buffer):
+        if host.address_space != AddressSpace.HOST or host.closed:
+            raise ValueError(f"{what}: the other side must be memory of the host that was not released")
+        return view_at(host.base, host.nbytes)
+    return view_at(*host_ptr_nbytes(host))
+
+
+def host_part(host: Any, nbytes: int | None, what: str, is_written: bool) -> memoryview:
+    """The first bytes of a buffer, a tensor of torch, or anything with a buffer; None: all of them."""
+    has_address = isinstance(host, Buffer) or hasattr(host, "data_ptr")
+    view = host_view(host, what) if has_address or is_written else memoryview(host).cast("B")
+    if nbytes is None:
+        return view
+    if not 0 <= nbytes <= view.nbytes:
+        raise ValueError(f"{what}: {nbytes} bytes, but the memory of the host has {view.nbytes}")
+    return view[:nbytes]
+
+
+@contextlib.contextmanager
+def told(what: str):
+    """Failures of pto as simpler's: TimeoutError, ValueError, or else RuntimeError."""
+    try:
+        yield
+    except pto.Error as error:
+        kinds = (kind for kind in (TimeoutError, ValueError) if isinstance(error, kind))
+        raise next(kinds, RuntimeError)(f"{what} failed with code {error.status}: {error}") from error
 
 
 def chip_tensor(tensor: ChipTensor) -> pto.Tensor:

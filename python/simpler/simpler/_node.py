@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -10,8 +11,12 @@ import pto
 from _task_interface import AccessMode, BackendKind, CallConfig, ChipCallable, DataType, get_element_size
 
 from ._guard import unsupported
-from .buffer import Buffer, MappedArg, MappedArgs, wrap_fork_inherited
+from ._memory import told
+from .buffer import Buffer, MappedArg, MappedArgs, wrap_device_malloc, wrap_fork_inherited
 from .orchestrator import Orchestrator
+from .task_interface import ChipDomainContext, CommBufferSpec, CommDomainHandle
+from .worker_chip_message_queue import WorkerChipQueue
+from .worker_chip_orch_comm import WorkerChipOrchRegion
 
 
 def mapped(function):
@@ -38,6 +43,8 @@ class Node:
         self._worker = worker
         self._level: Any = None
         self._kept: list = []
+        self._talks: list = []  # domains, regions and queues of the run that is being built
+        self._domain_ids = itertools.count(1)
         self._targets: dict[str, Any] = {}
         try:
             self.pto = pto.Worker(
@@ -94,10 +101,8 @@ class Node:
         return self.pto.empty_on(worker_id, (nbytes,), "uint8")
 
     def alloc(self, shapes: tuple[int, ...], dtype) -> Buffer:
-        if self._level is None:
-            raise RuntimeError("alloc is for orchestrations, while they run")
         dtype = DataType(int(dtype))
-        tensor = self._level.alloc(tuple(int(n) for n in shapes), int(dtype))
+        tensor = self._building("alloc").alloc(tuple(int(n) for n in shapes), int(dtype))
         buffer = wrap_fork_inherited(
             tensor.address,
             math.prod(int(n) for n in shapes) * get_element_size(dtype),
@@ -122,7 +127,91 @@ class Node:
         except pto.Error as error:
             raise RuntimeError(f"copy failed with code {error.status}: {error}") from error
 
+    # Talking.
+
+    def allocate_domain(
+        self, name: str, workers: list[int], window_size: int, buffers: list[CommBufferSpec]
+    ) -> CommDomainHandle:
+        level = self._building("allocate_domain")
+        owner = self._worker
+        if name in owner._live_domains:
+            raise ValueError(f"allocate_domain: there is a domain {name!r}; release it first")
+        if not workers or len(set(workers)) != len(workers):
+            raise ValueError(f"allocate_domain: workers are one or more, each once, not {workers}")
+        if len({spec.name for spec in buffers}) != len(buffers):
+            raise ValueError("allocate_domain: two buffers have the same name")
+        nbytes = sum(spec.nbytes for spec in buffers)
+        if window_size <= 0 or nbytes > window_size or any(spec.nbytes < 0 for spec in buffers):
+            raise ValueError(f"allocate_domain: buffers have {nbytes} bytes, and window_size is {window_size}")
+        with told("allocate_domain"):
+            domain = level.domain(name, workers, window_size)
+            members = [domain[rank] for rank in range(len(workers))]
+
+        def release(handle):
+            owner._live_domains.pop(name, None)
+            if self._level is level:  # else it has ended with the orchestration
+                with told("release_domain"):
+                    domain.release()
+
+        handle = CommDomainHandle(
+            name=name,
+            contexts={
+                member.chip: ChipDomainContext(
+                    name=name,
+                    domain_rank=rank,
+                    domain_size=len(members),
+                    device_ctx=member.context,
+                    local_window_base=member.window,
+                    actual_window_size=member.window_bytes,
+                    buffers=self._carve(member, buffers),
+                )
+                for rank, member in enumerate(members)
+            },
+            allocation_id=next(self._domain_ids),
+            release=release,
+        )
+        owner._live_domains[name] = handle
+        self._talks.append(handle)
+        return handle
+
+    def _carve(self, member, specs: list[CommBufferSpec]) -> dict[str, Buffer]:
+        """The parts of a window, by name."""
+        made = {}
+        at = member.window
+        for spec in specs:
+            made[spec.name] = buffer = wrap_device_malloc(
+                at,
+                spec.nbytes,
+                self._worker._owner_instance_id,
+                next(self._worker._buffer_ids),
+                "L3",
+                owner_worker_id=member.chip,
+            )
+            buffer.backend_kind = BackendKind.VMM_WINDOW
+            at += spec.nbytes
+        return made
+
+    def open_region(self, chip: int, payload_bytes: int, counter_bytes: int) -> WorkerChipOrchRegion:
+        self._building("create_worker_chip_region")
+        with told("create_worker_chip_region"):
+            made = WorkerChipOrchRegion(self.pto.region(chip, int(payload_bytes), int(counter_bytes)))
+        self._talks.append(made)
+        return made
+
+    def open_queue(self, chip: int, depth: int, input_bytes: int, output_bytes: int) -> WorkerChipQueue:
+        self._building("create_worker_chip_queue")
+        with told("create_worker_chip_queue"):
+            made = WorkerChipQueue(self.pto.queue(chip, int(depth), int(input_bytes), int(output_bytes)))
+        self._talks.append(made)
+        return made
+
     # Runs.
+
+    def _building(self, what: str):
+        """The run that is being built."""
+        if self._level is None:
+            raise RuntimeError(f"{what} is for orchestrations, while they run")
+        return self._level
 
     def keep(self, thing) -> None:
         """Keeps arguments until the run that is being built has ended."""
@@ -134,21 +223,47 @@ class Node:
         worker = self._worker
         with worker._lock:
             self._kept = kept = []
+            self._talks = talks = []
+            raised: list[BaseException] = []
             try:
-                run = self.pto.submit(self._orchestrate, function, args, config)
+                run = self.pto.submit(self._orchestrate, function, args, config, raised)
+                if raised:
+                    self._give_up(run, talks)
+                    raise raised[0]
             except pto.Error as error:
                 raise RuntimeError(f"run failed with code {error.status}: {error}") from error
 
         def finish(report):
             worker._accepted_run_handles.discard(handle)
+            _end(talks)
 
         handle = RunHandle(run, finish, keep=kept)
         worker._accepted_run_handles.add(handle)
         return handle
 
-    def _orchestrate(self, level, function, args, config) -> None:
+    def _orchestrate(self, level, function, args, config, raised) -> None:
         self._level = level
         try:
             function(Orchestrator(self._worker, level), args, config)
+        except BaseException as error:
+            raised.append(error)
         finally:
+            for talk in self._talks:
+                if isinstance(talk, CommDomainHandle):
+                    talk.release()
             self._level = None
+
+    def _give_up(self, run, talks) -> None:
+        """Ends a run whose orchestration has raised; its tasks are told, so that none waits for the host."""
+        run.cancel()
+        for talk in talks:
+            if not isinstance(talk, CommDomainHandle):
+                talk._close()
+        run.wait()
+        _end(talks)
+
+
+def _end(talks) -> None:
+    """The run of these has ended."""
+    for talk in talks:
+        talk._run_ended()

@@ -13,6 +13,9 @@ from _task_interface import CallConfig, DataType, TaskArgs, TensorArgType
 from ._guard import ABSENT, refuse, unsupported
 from ._memory import named_tensor, scalars
 from .buffer import Buffer
+from .task_interface import CommBufferSpec, CommDomainHandle
+from .worker_chip_message_queue import WorkerChipQueue
+from .worker_chip_orch_comm import WorkerChipOrchRegion
 
 _TAGS = {
     TensorArgType.INPUT: pto.In,
@@ -108,6 +111,28 @@ class Orchestrator:
 
     def committed_device_memory(self, worker_id: int = 0) -> int:
         return self._worker.committed_device_memory(worker_id)
+
+    # Chips that talk with each other, and with the orchestration.
+
+    def allocate_domain(
+        self, *, name: str, workers: Sequence[int], window_size: int, buffers: Sequence[CommBufferSpec] = ()
+    ) -> CommDomainHandle:
+        """A window on each of the chips, which kernels on the others reach. Ranks are places in `workers`."""
+        workers = [self._chip(worker) for worker in workers]
+        return self._worker._node.allocate_domain(str(name), workers, int(window_size), list(buffers))
+
+    def release_domain(self, handle: CommDomainHandle) -> None:
+        handle.release()
+
+    def create_worker_chip_region(self, *, worker_id: int, payload_bytes: int, counter_bytes: int) -> WorkerChipOrchRegion:
+        """Memory with counters, through which the orchestration and one task on a chip talk."""
+        return self._worker._node.open_region(self._chip(worker_id), payload_bytes, counter_bytes)
+
+    def create_worker_chip_queue(
+        self, *, worker_id: int, depth: int, input_arena_bytes: int, output_arena_bytes: int
+    ) -> WorkerChipQueue:
+        """Messages to and from one task on a chip."""
+        return self._worker._node.open_queue(self._chip(worker_id), depth, input_arena_bytes, output_arena_bytes)
 
     def __getattr__(self, name: str):
         full = f"Orchestrator.{name}"

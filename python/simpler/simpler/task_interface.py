@@ -43,6 +43,7 @@ __all__ = [
     "ChipTensor",
     "ChipWorker",
     "CommBufferSpec",
+    "CommDomainHandle",
     "CoreCallable",
     "DataType",
     "RuntimeEnv",
@@ -90,6 +91,56 @@ class ChipDomainContext:
     local_window_base: int
     actual_window_size: int
     buffers: dict[str, Buffer]
+
+
+class CommDomainHandle:
+    """A domain of a run: handle[worker] is what a chip has of it. When it is released, tasks that are submitted
+    later cannot have it; its memory is freed when the run has ended."""
+
+    def __init__(self, *, name: str, contexts: dict[int, ChipDomainContext], allocation_id: int, release):
+        self.name = name
+        self.workers = tuple(contexts)
+        self.contexts = contexts
+        self.allocation_id = allocation_id
+        self._release = release
+        self._released = False
+        self._freed = False
+
+    def __getitem__(self, worker: int) -> ChipDomainContext:
+        if self._released:
+            raise RuntimeError(f"domain {self.name!r} has been released; submit its tasks before")
+        return self.contexts[worker]
+
+    @property
+    def released(self) -> bool:
+        return self._released
+
+    @property
+    def freed(self) -> bool:
+        """Whether the run that it belonged to has ended, and its memory is gone."""
+        return self._freed
+
+    def release(self) -> None:
+        """May be called again."""
+        if not self._released:
+            self._released = True
+            self._release(self)
+
+    def _run_ended(self) -> None:
+        for context in self.contexts.values():
+            for buffer in context.buffers.values():
+                buffer.close()
+        self._freed = True
+
+    def __enter__(self) -> CommDomainHandle:
+        return self
+
+    def __exit__(self, *exception) -> None:
+        self.release()
+
+    def __repr__(self) -> str:
+        state = "freed" if self._freed else "released" if self._released else "live"
+        return f"CommDomainHandle(name={self.name!r}, workers={self.workers}, {state})"
 
 
 def __getattr__(name: str):

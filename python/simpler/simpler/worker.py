@@ -28,18 +28,18 @@ from _task_interface import (
 from . import _log
 from ._chip import MODES, ChipWorker, _tell_device_time, check_config, run_options
 from ._guard import ABSENT, refuse, unsupported
-from ._memory import named_tensor, scalars
+from ._memory import host_view, named_tensor, scalars
 from .buffer import (
     Buffer,
     SharedBytes,
     host_ptr_nbytes,
     intern_worker_path,
     mint_owner_instance_id,
-    view_at,
     wrap_device_malloc,
     wrap_fork_inherited,
 )
 from .callable_identity import CallableHandle, chip_descriptor, compute_callable_hashid, python_descriptor
+from .task_interface import CommDomainHandle
 
 # Keywords of Worker by level; what the others mean is not needed here.
 _KEYWORDS = {
@@ -143,6 +143,7 @@ class Worker:
         self._buffers: dict[int, Buffer] = {}
         self._wrapped: weakref.WeakValueDictionary[int, Buffer] = weakref.WeakValueDictionary()
         self._accepted_run_handles: set[RunHandle] = set()
+        self._live_domains: dict[str, CommDomainHandle] = {}
         self._chip_worker: ChipWorker | None = None
         self._node: Any = None
 
@@ -335,6 +336,11 @@ class Worker:
     def run_stream_set_create_count(self) -> int:
         return 0
 
+    @property
+    def live_domains(self) -> dict[str, CommDomainHandle]:
+        """Domains that were not released, by name: a copy."""
+        return dict(self._live_domains)
+
     # Memory of chips.
 
     def malloc(self, size: int) -> Buffer:
@@ -393,7 +399,7 @@ class Worker:
             raise TypeError(f"Worker.{what}: one side must be memory of a chip, from malloc or alloc_child_tensor")
         if self._buffers.get(device.identity.buffer_id) is not device:
             raise ValueError(f"Worker.{what}: buffer {device.identity.buffer_id} is not one that this worker has")
-        view = _host_view(host, what)
+        view = host_view(host, f"Worker.{what}")
         if view.nbytes > device.nbytes:
             raise ValueError(f"Worker.{what}: {view.nbytes} bytes, but the memory of the chip has {device.nbytes}")
         if self.level == 2:
@@ -472,15 +478,6 @@ class Worker:
         if full in ABSENT:
             raise unsupported(full)
         raise AttributeError(f"Worker has no {name}")
-
-
-def _host_view(host, what: str) -> memoryview:
-    """The bytes of the host's side of a copy."""
-    if isinstance(host, Buffer):
-        if host.address_space != AddressSpace.HOST or host.closed:
-            raise ValueError(f"Worker.{what}: the other side must be memory of the host that was not released")
-        return view_at(host.base, host.nbytes)
-    return view_at(*host_ptr_nbytes(host))
 
 
 def __getattr__(name: str):

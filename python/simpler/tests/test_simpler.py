@@ -18,6 +18,8 @@ import simpler_setup
 import simpler_setup.tools.strace_timing
 from simpler.buffer import AccessMode, BackendKind, mint_owner_instance_id, wrap_fork_inherited
 from simpler.callable_identity import CallableHandle
+from simpler.worker_chip_message_queue import WorkerChipQueueOpcode
+from simpler.worker_chip_orch_comm import NotifyOp, SignalTestResult, WaitCmp
 from simpler_setup.torch_interop import make_chip_tensor_arg, torch_dtype_to_datatype
 
 
@@ -143,24 +145,99 @@ extern "C" void kernel_entry(int64_t *args)
 """
 
 
+# Each chip adds the first element of the other one's window.
+REACH = """
+#include <cstdint>
+#include "platform_comm/comm_context.h"
+#include "tensor.h"
+extern "C" void kernel_entry(int64_t *args)
+{
+    auto *y = reinterpret_cast<ChipTensor *>(args[1]);
+    auto *context = reinterpret_cast<CommContext *>(args[2]);
+    y->data_as<float>()[0] += reinterpret_cast<float *>(context->windowsIn[1 - context->rankId])[0];
+}
+"""
+
+# With a region it answers once, with a queue until STOP: the first byte, and one more.
+TALK = """
+#include "aicpu/worker_chip_message_queue.h"
+#include "aicpu/worker_chip_orch_endpoint.h"
+#include "pto_orchestration_api.h"
+static const uint64_t MINUTE = 60000000000;
+static bool answer(const uint64_t *scalars)
+{
+    WorkerChipOrchEndpoint region(scalars, 6);
+    WorkerChipOrchPayloadView view;
+    uint64_t asked, answered;
+    int32_t seen;
+    if (!region.counter_addr(0, asked) || !region.counter_addr(64, answered) ||
+        !region.signal_wait(asked, 1, WorkerChipOrchWaitCmp::GE, MINUTE, seen) || !region.payload_read(0, 1, view))
+        return false;
+    char byte = *reinterpret_cast<char *>(view.gm_addr) + 1;
+    return region.payload_write(1, &byte, 1) && region.signal_notify(answered, 7, WorkerChipOrchNotifyOp::Set);
+}
+static bool serve(const uint64_t *scalars)
+{
+    WorkerChipOrchRegionDesc region;
+    WorkerChipQueueArgs more;
+    memcpy(&region, scalars, sizeof(region));
+    memcpy(&more, scalars + 6, sizeof(more));
+    WorkerChipQueueEndpoint<> queue(region, more);
+    for (;;) {
+        WorkerChipQueueInputHandle in;
+        WorkerChipQueueOutputReservation out;
+        if (!queue.input().peek(MINUTE, in))
+            return false;
+        if (in.opcode == WorkerChipQueueOpcode::STOP)
+            return queue.input().release(in);
+        if (!queue.output().reserve(1, MINUTE, out))
+            return false;
+        *reinterpret_cast<char *>(out.payload.gm_addr) = *reinterpret_cast<char *>(in.payload.gm_addr) + 1;
+        if (!queue.output().publish(out, WorkerChipQueueOpcode::DATA) || !queue.input().release(in))
+            return false;
+    }
+}
+extern "C" __attribute__((visibility("default"))) void talk(const ChipTaskArgs &args)
+{
+    uint64_t scalars[12];
+    for (int i = 0; i < args.scalar_count(); i++)
+        scalars[i] = args.scalar(i);
+    if (!(args.scalar_count() == 6 ? answer(scalars) : serve(scalars)))
+        rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "no conversation");
+}
+"""
+
+
 @pytest.fixture(scope="module")
-def add(tmp_path_factory):
-    """y += x * scalar, by simpler's compiler and in simpler's layout."""
-    folder = tmp_path_factory.mktemp("add")
-    (folder / "orch.cpp").write_text(ORCHESTRATION)
-    (folder / "kernel.cpp").write_text(KERNEL)
+def built(tmp_path_factory):
+    """Chip callables by name, by simpler's compiler and in simpler's layout."""
+    folder = tmp_path_factory.mktemp("built")
+
+    def source(name, text):
+        (folder / name).write_text(text)
+        return str(folder / name)
+
     os.environ["PTO_STORE"] = str(folder / "store")
     try:
         compiler = simpler_setup.KernelCompiler("a2a3sim")
-        kernel = compiler.compile_incore(str(folder / "kernel.cpp"), "aiv", pto_isa_root="")
-        orchestration = compiler.compile_orchestration("tensormap_and_ringbuffer", str(folder / "orch.cpp"))
-        (folder / "orch.cpp").write_text("nonsense")
+        add, reach = (compiler.compile_incore(source(f"{name}.cpp", text), "aiv", pto_isa_root="")
+                      for name, text in (("add", KERNEL), ("reach", REACH)))
+        one, talk = (compiler.compile_orchestration("tensormap_and_ringbuffer", source(f"{name}.cpp", text))
+                     for name, text in (("one", ORCHESTRATION), ("talk", TALK)))
         with pytest.raises(RuntimeError, match="cannot be compiled"):
-            compiler.compile_orchestration("tensormap_and_ringbuffer", str(folder / "orch.cpp"))
+            compiler.compile_orchestration("tensormap_and_ringbuffer", source("bad.cpp", "nonsense"))
     finally:
         del os.environ["PTO_STORE"]
     signature = [ti.ArgDirection.IN, ti.ArgDirection.INOUT, ti.ArgDirection.SCALAR]
-    return ti.ChipCallable.build(signature, "add", orchestration, [(0, ti.CoreCallable.build(signature, kernel))])
+    made = {name: ti.ChipCallable.build(signature, "add", one, [(0, ti.CoreCallable.build(signature, kernel))])
+            for name, kernel in (("add", add), ("reach", reach))}
+    return made | {"talk": ti.ChipCallable.build([], "talk", talk, [])}
+
+
+@pytest.fixture
+def add(built):
+    """y += x * scalar"""
+    return built["add"]
 
 
 @pytest.fixture
@@ -308,3 +385,125 @@ def test_two_chips_and_a_sub_worker_run_a_graph(add):
         del views
     finally:
         worker.close()
+
+
+
+@pytest.fixture(scope="module")
+def pair(built):
+    """A worker with two chips, and handles by name."""
+    worker = simpler.worker.Worker(level=3, platform="a2a3sim", runtime="tensormap_and_ringbuffer", device_ids=[0, 1])
+    worker.handles = {name: worker.register(callable) for name, callable in built.items()}
+    worker.init()
+    yield worker
+    worker.close()
+
+
+def test_chips_of_a_domain_reach_each_other(pair):
+    x, out = ([pair.create_buffer(4) for _ in range(2)] for _ in range(2))
+    values = [torch.frombuffer(buffer.shm.buf, dtype=torch.float32) for buffer in x + out]
+    values[0][0], values[1][0] = 5, 7
+    domains = []
+
+    def orchestrate(orch, args, config):
+        parts = [ti.CommBufferSpec("first", "float32", 1, 4), ti.CommBufferSpec("second", "float32", 3, 12)]
+        with orch.allocate_domain(name="pair", workers=[1, 0], window_size=4096, buffers=parts) as domain:
+            domains.append(domain)
+            assert pair.live_domains == {"pair": domain} and domain.workers == (1, 0)
+            assert [(domain[chip].domain_rank, domain[chip].domain_size) for chip in (0, 1)] == [(1, 2), (0, 2)]
+            assert domain[0].actual_window_size >= 4096
+            assert domain[0].buffers["second"].base == domain[0].local_window_base + 4
+            with pytest.raises(KeyError):
+                domain[2]
+            with pytest.raises(ValueError, match="there is a domain 'pair'"):
+                orch.allocate_domain(name="pair", workers=[0], window_size=4096)
+            window = [domain[chip].buffers["first"].tensor((1,), ti.DataType.FLOAT32) for chip in range(2)]
+            pairs = [(buffer.tensor((1,), ti.DataType.FLOAT32), window[chip]) for chip, buffer in enumerate(x)]
+            orch.submit_next_level_group(pair.handles["add"], [arguments(*two, 1) for two in pairs], workers=[0, 1])
+            args = [arguments(window[chip], out[chip].tensor((1,), ti.DataType.FLOAT32), domain[chip].device_ctx)
+                    for chip in range(2)]
+            orch.submit_next_level_group(pair.handles["reach"], args, workers=[0, 1])
+        assert domain.released and not domain.freed and pair.live_domains == {}
+        with pytest.raises(RuntimeError, match="domain 'pair' has been released"):
+            domain[0]
+        with pytest.raises(ValueError, match="buffers have 16 bytes, and window_size is 8"):
+            orch.allocate_domain(name="small", workers=[0], window_size=8, buffers=parts)
+        domains.append(orch.allocate_domain(name="left", workers=[0], window_size=64))
+
+    pair.run(orchestrate)
+    assert [value.tolist() for value in values[2:]] == [[7], [5]]
+    assert all(domain.freed for domain in domains) and pair.live_domains == {}
+    del values
+
+
+def scalars(values):
+    args = ti.TaskArgs()
+    for value in values:
+        args.add_scalar(value)
+    return args
+
+
+def test_a_task_answers_through_a_region(pair):
+    regions = []
+
+    def orchestrate(orch, args, config):
+        region = orch.create_worker_chip_region(worker_id=0, payload_bytes=64, counter_bytes=128)
+        regions.append(region)
+        orch.submit_next_level(pair.handles["talk"], scalars(region.descriptor_scalars()), config, worker=0)
+        asked, answered = region.counter(0), region.counter(64)
+        region.payload_write(0, b"\x05")
+        assert answered.test(7, WaitCmp.GE) == SignalTestResult(False, 0)
+        with pytest.raises(TimeoutError):
+            answered.wait(7, WaitCmp.GE, timeout=0.001)
+        asked.notify(1, NotifyOp.Add)
+        assert answered.wait(7, WaitCmp.GE, timeout=60) == 7
+        host = orch.alloc([2], ti.DataType.UINT8)
+        region.payload_read(0, host, nbytes=2)
+        assert ctypes.string_at(host.base, 2) == b"\x05\x06"
+        with pytest.raises(ValueError, match="3 bytes, but the memory of the host has 2"):
+            region.payload_read(0, host, nbytes=3)
+        region.free()
+        with pytest.raises(RuntimeError, match="this region has been released"):
+            region.counter(0)
+        regions.append(orch.create_worker_chip_region(worker_id=1, payload_bytes=64, counter_bytes=64))
+
+    pair.run(orchestrate)
+    with pytest.raises(RuntimeError, match="this region has ended with its run"):
+        regions[1].descriptor_scalars()
+
+
+def test_an_orchestration_that_raises_ends_its_conversations(pair):
+    def orchestrate(orch, args, config):
+        region = orch.create_worker_chip_region(worker_id=0, payload_bytes=64, counter_bytes=128)
+        orch.submit_next_level(pair.handles["talk"], scalars(region.descriptor_scalars()), config, worker=0)
+        args.append(orch.allocate_domain(name="pair", workers=[0, 1], window_size=64))
+        raise KeyError("of the orchestration")
+
+    domains = []
+    with pytest.raises(KeyError, match="of the orchestration"):
+        pair.run(orchestrate, domains)  # the task waits for a minute unless it is told
+    assert domains[0].freed and pair.live_domains == {}
+    test_a_task_answers_through_a_region(pair)
+
+
+def test_messages_go_to_a_task_and_back(pair):
+    def orchestrate(orch, args, config):
+        queue = orch.create_worker_chip_queue(worker_id=1, depth=4, input_arena_bytes=64, output_arena_bytes=64)
+        assert queue.output.try_peek() is None
+        orch.submit_next_level(pair.handles["talk"], scalars(queue.chip_task_arg_scalars()), config, worker=1)
+        for i in range(20):
+            queue.input.enqueue(bytes([i]), nbytes=1, timeout=60)
+            message = queue.output.peek(timeout=60)
+            assert queue.output.peek(timeout=60) is message
+            assert (message.seq, message.opcode, message.payload_nbytes) == (i + 1, WorkerChipQueueOpcode.DATA, 1)
+            into = bytearray(1)
+            queue.output.read_into(message, into)
+            assert into[0] == i + 1
+            queue.output.release(message)
+            with pytest.raises(RuntimeError, match="not the first one any more"):
+                queue.output.release(message)
+        queue.request_stop(timeout=60)
+        with pytest.raises(ValueError):
+            queue.input.enqueue(None, nbytes=0, timeout=60)
+        queue.free()
+
+    pair.run(orchestrate)
