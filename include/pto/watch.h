@@ -28,6 +28,7 @@ struct pto_watch_child {
     uint64_t tasks;      /* that it has ended, since then */
     uint64_t running_ns; /* PTO_WATCH_RUNNING: for how long */
     char callable[64];   /* and what */
+    uint32_t device;     /* that a chip is */
 };
 
 /* A worker. What is here is there until the function that gets it returns. */

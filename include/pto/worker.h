@@ -84,6 +84,8 @@ struct pto_worker_params {
      * worker are the library's then. NULL: child_program.
      */
     const char *const *sub_program;
+    /* The device that each chip is, chip_count numbers, none twice. NULL: 0, 1 and so on. */
+    const uint32_t *devices;
 };
 
 /* Sets the defaults: one chip, and the safe rules. */
@@ -128,6 +130,7 @@ struct pto_child_info {
     uint32_t generation; /* 1, and one more each time that it was opened again */
     uint32_t in_flight;  /* tasks that it was given and has not ended */
     uint64_t tasks;      /* that it has ended */
+    uint32_t device;     /* that a chip is; 0 for others */
 };
 
 /* Sets the size. */

@@ -64,19 +64,10 @@ static PyObject *domain_open(PyObject *module, PyObject *args)
     params.is_retained = retained != 0;
     params.error = &error;
     if (list != Py_None) {
-        Py_ssize_t count = PySequence_Size(list);
+        int count = ext_worker_numbers(state_of(module), list, chips);
 
-        if (count < 0 || count > PTO_CHILDREN_MAX)
-            return count < 0 ? NULL
-                             : ext_raise_text(state_of(module), PTO_EINVAL, "too many chips");
-        for (Py_ssize_t i = 0; i < count; i++) {
-            PyObject *item = PySequence_GetItem(list, i);
-
-            chips[i] = item == NULL ? 0 : (uint32_t)PyLong_AsUnsignedLong(item);
-            Py_XDECREF(item);
-            if (PyErr_Occurred())
-                return NULL;
-        }
+        if (count < 0)
+            return NULL;
         params.chips = chips;
         params.chip_count = (uint32_t)count;
     }

@@ -67,6 +67,25 @@ bool ext_worker_children(struct ext_state *state, PyObject *object, uint64_t *ch
     return !PyErr_Occurred();
 }
 
+int ext_worker_numbers(struct ext_state *state, PyObject *list, uint32_t number[PTO_CHILDREN_MAX])
+{
+    Py_ssize_t count = PySequence_Size(list);
+
+    if (count > PTO_CHILDREN_MAX)
+        (void)ext_raise_text(state, PTO_EINVAL, "%zd chips are too many: there can be %d", count,
+                             PTO_CHILDREN_MAX);
+    for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
+        PyObject *item = PySequence_GetItem(list, i);
+        unsigned long value = item == NULL ? 0 : PyLong_AsUnsignedLong(item);
+
+        Py_XDECREF(item);
+        number[i] = (uint32_t)value;
+        if (value > UINT32_MAX && !PyErr_Occurred())
+            (void)ext_raise_text(state, PTO_EINVAL, "%lu is no number of a chip", value);
+    }
+    return PyErr_Occurred() ? -1 : (int)count;
+}
+
 /* ---- open and close ---- */
 
 /* The strings of a sequence, as a program's arguments; the sequence keeps them. NULL: raised. */
@@ -95,23 +114,25 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     static char *names[] = { "platform",      "chips",       "subs",       "clusters",
                              "chip_workers",  "memory_max",  "startup_ns", "task_ns",
                              "run_ns",        "control_ns",  "guards",     "deps",
-                             "child_program", "sub_program", NULL };
+                             "child_program", "sub_program", "devices",    NULL };
     struct ext_state *state = ext_state_of(type);
     struct pto_worker_params params;
     struct pto_error error;
     struct ext_worker *self;
     const char **child_program = NULL, **sub_program = NULL;
-    PyObject *child = Py_None, *sub = Py_None;
+    PyObject *child = Py_None, *sub = Py_None, *devices = Py_None;
+    uint32_t device[PTO_CHILDREN_MAX];
     const char *platform = NULL;
-    int guards = 0, deps = 0, status;
+    int guards = 0, deps = 0, count = 0, status;
 
     pto_worker_params_init(&params);
     if (state == NULL ||
         !PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$zIIIIKKKKKpiOO:_Worker", names, &platform, &params.chip_count,
+            args, keywords, "|$zIIIIKKKKKpiOOO:_Worker", names, &platform, &params.chip_count,
             &params.sub_count, &params.clusters, &params.chip_workers, &params.memory_max,
             &params.startup_timeout_ns, &params.task_timeout_ns, &params.run_timeout_ns,
-            &params.control_timeout_ns, &guards, &deps, &child, &sub) ||
+            &params.control_timeout_ns, &guards, &deps, &child, &sub, &devices) ||
+        (devices != Py_None && (count = ext_worker_numbers(state, devices, device)) < 0) ||
         (child != Py_None && (child_program = program_of(child)) == NULL))
         return NULL;
     if (sub != Py_None && (sub_program = program_of(sub)) == NULL) {
@@ -132,6 +153,10 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     params.deps = (enum pto_deps)deps;
     params.child_program = child_program;
     params.sub_program = sub_program;
+    if (devices != Py_None) {
+        params.devices = device;
+        params.chip_count = (uint32_t)count;
+    }
     params.error = &error;
     pto_error_init(&error);
     Py_BEGIN_ALLOW_THREADS
@@ -209,10 +234,10 @@ static PyObject *worker_child(PyObject *self, PyObject *number)
     status = pto_worker_child(worker->worker, (uint32_t)child, &info);
     if (status < 0)
         return ext_raise(worker->state, status, NULL);
-    return Py_BuildValue("{s:s,s:N,s:i,s:I,s:I,s:K}", "kind", kinds[info.kind], "alive",
+    return Py_BuildValue("{s:s,s:N,s:i,s:I,s:I,s:K,s:I}", "kind", kinds[info.kind], "alive",
                          PyBool_FromLong(info.state == PTO_CHILD_READY), "pid", (int)info.pid,
                          "generation", info.generation, "in_flight", info.in_flight, "tasks",
-                         (unsigned long long)info.tasks);
+                         (unsigned long long)info.tasks, "device", info.device);
 }
 
 static PyObject *worker_reopen(PyObject *self, PyObject *number)

@@ -85,6 +85,7 @@ class Worker:
 
     platform         of the chips; None: the first one
     chips, subs      how many; children are numbered, first the chips
+    devices          the device that each chip is, instead of chips; None: 0, 1 and so on
     clusters         of each chip; 0: the platform's default
     chip_workers     threads of each chip; 0: the CPUs, divided among the chips
     memory_max       bytes that the processes share; 0: 32 GiB, used as it fills
@@ -115,17 +116,20 @@ class Worker:
 
     def __init__(self, level=3, *, platform=None, chips=1, subs=0, clusters=0, chip_workers=0,
                  memory_max=0, startup_timeout=None, task_timeout=None, run_timeout=None,
-                 control_timeout=None, guards=False, deps="safe", python=None):
+                 control_timeout=None, guards=False, deps="safe", python=None, devices=None):
         if deps not in ("safe", "simpler"):
             raise _pto._exception(-201, f"deps is 'safe' or 'simpler', not {deps!r}")
         self._tree = None
+        if devices is not None:
+            devices = list(devices)
+            chips = len(devices)
         self._keywords = dict(
             platform=platform, chips=chips, subs=subs, clusters=clusters, chip_workers=chip_workers,
             memory_max=memory_max, startup_ns=_ns("startup_timeout", startup_timeout),
             task_ns=_ns("task_timeout", task_timeout), run_ns=_ns("run_timeout", run_timeout),
             control_ns=_ns("control_timeout", control_timeout), guards=guards,
             deps=("safe", "simpler").index(deps),
-            sub_program=_program(python) if subs else None)
+            sub_program=_program(python) if subs else None, devices=devices)
         self.chips, self.subs = chips, subs
 
     def init(self):
@@ -179,7 +183,8 @@ class Worker:
 
     @property
     def children(self):
-        """What each child is and does: dicts with kind, alive, pid, generation, in_flight, tasks."""
+        """What each child is and does: dicts with kind, alive, pid, generation, in_flight, tasks,
+        device."""
         tree = self._opened()
         return [tree.child(i) for i in range(self.chips + self.subs)]
 

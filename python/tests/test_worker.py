@@ -24,7 +24,7 @@ REDUCE = os.path.join(EXAMPLES, "reduce")
 
 @pytest.fixture(scope="module")
 def worker():
-    with pto.Worker(level=3, chips=2, subs=1, chip_workers=1, memory_max=1 << 30) as worker:
+    with pto.Worker(level=3, devices=[4, 2], subs=1, chip_workers=1, memory_max=1 << 30) as worker:
         yield worker
 
 
@@ -198,6 +198,7 @@ def test_a_child_that_dies_can_be_opened_anew(worker, halves):
     assert [child["alive"] for child in worker.children] == [True, True, False]
     worker.reopen(2)
     assert worker.children[2]["generation"] == 2
+    assert [child["device"] for child in worker.children] == [4, 2, 0]
     worker.run(lambda level: level.submit(halves[2], pto.In(x), pto.In(x), x))
 
 
@@ -215,6 +216,8 @@ def test_keywords_and_levels():
         pto.Worker(level=5)
     with pytest.raises(pto.Unsupported, match="child 0"):
         pto.Worker(level=3, platform="nonsense").init()
+    with pytest.raises(pto.Error, match="chips 0 and 2 are both device 7"):
+        pto.Worker(level=3, devices=[7, 3, 7]).init()
 
 
 def test_level_2_has_the_same_verbs(halves):

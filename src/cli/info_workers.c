@@ -89,6 +89,8 @@ static void print_child(struct forest *f, const struct pto_watch_child *child, u
            kind_text(child->kind), child->pid, child->tasks, child->tasks == 1 ? "" : "s");
     printf("%s", state_text(child->state));
     terminal_print(stdout, what, true);
+    if (child->kind == PTO_CHILD_CHIP)
+        printf(", device %u", child->device);
     if (child->generation > 1)
         printf(", opened %u times", child->generation);
     printf("\n");
@@ -140,6 +142,8 @@ static void print_json_child(struct json *j, const struct pto_watch_child *child
     cli_json_open(j, NULL, '{');
     cli_json_integer(j, "child", index);
     cli_json_string(j, "kind", kind_text(child->kind));
+    if (child->kind == PTO_CHILD_CHIP)
+        cli_json_integer(j, "device", child->device);
     cli_json_integer(j, "pid", (uint64_t)child->pid);
     cli_json_integer(j, "generation", child->generation);
     cli_json_string(j, "state", state_text(child->state));

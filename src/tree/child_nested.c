@@ -55,6 +55,7 @@ int child_nested_open(const struct tree_hello *hello, struct pto_worker **worker
     pto_worker_params_init(&params);
     params.platform = n->platform;
     params.chip_count = n->chip_count;
+    params.devices = n->device;
     params.sub_count = n->sub_count;
     params.clusters = n->clusters;
     params.chip_workers = n->chip_workers;

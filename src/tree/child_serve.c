@@ -235,6 +235,7 @@ static int open_device(struct child *c, struct pto_error *error)
     params.platform = c->hello.platform;
     params.clusters = c->hello.clusters;
     params.workers = c->hello.workers;
+    params.card = c->hello.device;
     params.error = error;
     status = pto_device_open(&params, &c->device);
     if (status < 0)

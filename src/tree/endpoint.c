@@ -89,6 +89,7 @@ static int make_hello(const struct tree *t, const struct tree_child *c, uint64_t
                                 .process_count = t->child_count + 1,
                                 .clusters = t->params.clusters,
                                 .workers = t->params.chip_workers,
+                                .device = c->device,
                                 .parent = (int32_t)getpid(),
                                 .has_guards = t->params.has_guards };
     int fd = spawn_lift(memfd_create("pto-hello", MFD_CLOEXEC));

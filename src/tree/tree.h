@@ -109,6 +109,7 @@ enum child_state { CHILD_STARTING, CHILD_READY, CHILD_BROKEN, CHILD_DEAD };
 struct tree_child {
     uint32_t index;
     enum pto_child_kind kind;
+    uint32_t device; /* that a chip is */
     enum child_state state;
     const struct endpoint *endpoint;
     struct a32 has_ended; /* set by the watcher */
@@ -280,6 +281,9 @@ struct tree {
 /* worker.c: as pto_worker_open, in the process of a nested worker. Its handle is the caller's. */
 int tree_open_nested(const struct tree_outer *outer, const struct pto_worker_params *params,
                      struct pto_worker **worker_out);
+
+/* worker.c: the number of the device that a chip is. */
+uint32_t tree_device_of(const struct pto_worker_params *params, uint32_t chip);
 
 /* worker.c: NULL with a status: no such worker, or it is the parent's. */
 struct tree *worker_get(const struct pto_worker *worker, int *status_out);

@@ -45,6 +45,8 @@ static int describe(struct tree *t, struct tree_child *c, const struct pto_worke
                                .has_program = t->program != NULL,
                                .has_sub_program = t->sub_program != NULL };
     snprintf(n->platform, sizeof(n->platform), "%s", params.platform);
+    for (uint32_t i = 0; i < params.chip_count && i < TREE_CHILDREN_MAX; i++) /* it counts them */
+        n->device[i] = tree_device_of(&params, i);
     if (n->bytes == 0)
         n->bytes = t->bytes / SHARE / t->params.nested_count;
     n->bytes = n->bytes / page * page;

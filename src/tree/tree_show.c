@@ -47,6 +47,7 @@ void tree_show_child(struct tree *t, struct tree_child *c)
     uint64_t base = (uint64_t)(uintptr_t)t->base;
 
     a32_store_relaxed(&shown->kind, (uint32_t)c->kind); /* tree_status says why */
+    a32_store_relaxed(&shown->device, c->device);
     a32_store_relaxed(&shown->generation, c->generation);
     a64_store_relaxed(&shown->nested_at, c->kind == PTO_CHILD_WORKER ? c->nested.addr - base : 0);
     a32_store_relaxed(&shown->pid, (uint32_t)c->pid);
@@ -150,7 +151,8 @@ static struct pto_watch_child look_at_child(const struct tree_shared *shared,
     struct pto_watch_child child = { .kind = a32_load_relaxed(&shown->kind),
                                      .pid = (int32_t)a32_load_relaxed(&shown->pid),
                                      .generation = a32_load_relaxed(&shown->generation),
-                                     .tasks = a64_load_relaxed(&shown->tasks) };
+                                     .tasks = a64_load_relaxed(&shown->tasks),
+                                     .device = a32_load_relaxed(&shown->device) };
     uint32_t callable = doing - TREE_RUNNING;
 
     child.state = doing == TREE_STARTING ? PTO_WATCH_STARTING

@@ -45,6 +45,7 @@ struct wire_nested {
     bool has_program;     /* its children are the program that it is itself */
     bool has_sub_program; /* its SUB workers are */
     char platform[TREE_PLATFORM];
+    uint32_t device[TREE_CHILDREN_MAX]; /* of each chip */
 };
 
 /* What a child is told first, in a file of its own. */
@@ -59,6 +60,7 @@ struct tree_hello {
     uint32_t process_count; /* of the tree, the parent's included */
     uint32_t clusters;      /* of a chip, as pto_device_params has them */
     uint32_t workers;
+    uint32_t device;
     int32_t parent;
     int32_t root;    /* the process whose end is everybody's */
     uint64_t shared; /* address of the struct tree_shared */
@@ -78,6 +80,7 @@ enum { TREE_STARTING, TREE_IDLE, TREE_RUNNING /* and the number of the callable 
 struct tree_status {
     alignas(CHANNEL_UNIT) struct a32 pid; /* this and the next: written by the worker only */
     struct a32 kind;
+    struct a32 device; /* that a chip is */
     struct a32 generation;
     struct a64 nested_at; /* of a nested worker: where its struct tree_shared is in the file */
     alignas(CHANNEL_UNIT) struct a32 doing; /* this and the next: by the child only */

@@ -106,6 +106,22 @@ int tree_open_nested(const struct tree_outer *outer, const struct pto_worker_par
     return PTO_OK;
 }
 
+uint32_t tree_device_of(const struct pto_worker_params *params, uint32_t chip)
+{
+    return params->devices != NULL ? params->devices[chip] : chip;
+}
+
+static int check_devices(const struct pto_worker_params *params, struct pto_error *error)
+{
+    for (uint32_t i = 0; params->devices != NULL && i < params->chip_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (params->devices[i] == params->devices[k])
+                return error_tell(error, PTO_EINVAL,
+                                  "chips %u and %u are both device %u: each has one of its own", k,
+                                  i, params->devices[i]);
+    return PTO_OK;
+}
+
 static int check_params(const struct pto_worker_params *given, struct pto_worker_params *params,
                         struct pto_error *error)
 {
@@ -125,6 +141,8 @@ static int check_params(const struct pto_worker_params *given, struct pto_worker
             "%u chips, %u SUB workers and %llu workers: there can be 1 to %d children",
             params->chip_count, params->sub_count, (unsigned long long)params->nested_count,
             PTO_CHILDREN_MAX);
+    if (check_devices(params, error) < 0)
+        return PTO_EINVAL;
     if ((uint32_t)params->deps >= PTO_DEPS_COUNT)
         return error_tell(error, PTO_EINVAL, "deps is %d; there are %s and %s", (int)params->deps,
                           pto_deps_name(PTO_DEPS_SAFE), pto_deps_name(PTO_DEPS_SIMPLER));
@@ -204,6 +222,7 @@ static void init_children(struct tree *t)
                   : i < t->chip_count + t->sub_count ? PTO_CHILD_SUB
                                                      : PTO_CHILD_WORKER;
         c->endpoint = c->kind == PTO_CHILD_WORKER ? &endpoint_nested : &endpoint_process;
+        c->device = c->kind == PTO_CHILD_CHIP ? tree_device_of(&t->params, i) : 0;
         c->state = CHILD_DEAD;
         c->descriptor = c->life = -1;
         a32_store_relaxed(&c->has_ended, 1); /* nobody else is here yet */
@@ -369,6 +388,7 @@ int pto_worker_child(struct pto_worker *worker, uint32_t child, struct pto_child
     known.generation = t->child[child].generation;
     known.in_flight = t->child[child].in_flight;
     known.tasks = t->child[child].tasks;
+    known.device = t->child[child].device;
     pthread_mutex_unlock(&t->lock);
     sized_write(info, &known, sizeof(known));
     return PTO_OK;

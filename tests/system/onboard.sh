@@ -48,6 +48,7 @@ tell_missing() {
     PTO_CANN_PROGRAMS=$work/empty ASCEND_HOME_PATH=$home expect_all 0 "a real chip needs the program libpto_dispatcher.so" -- info
     expect_with 0 "a2a3              8       24   ready" "card 0 is Ascend910B3, and that is no a5" -- info
     expect_with 0 "card 0 can be opened" -- doctor
+    STANDIN_CARDS=1 expect_with 1 "child 1: card 1: aclrtSetDevice answered 107001" -- run reduce --platform a2a3 --no-guards
     echo "  ok     what is missing is told"
 }
 

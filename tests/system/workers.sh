@@ -38,10 +38,11 @@ PY
 until_shown ours "sub .* running total for "
 ours >"$work/ours"
 grep -q "^process [0-9]*, level 3, a2a3sim: .*run $scene" "$work/ours" || fail "$(cat "$work/out")"
-[ "$(grep -c "chip   process [0-9]* *1 task done, idle" "$work/ours")" = 2 ] || fail "$(cat "$work/ours")"
+[ "$(grep -c "chip   process [0-9]* *1 task done, idle, device [01]$" "$work/ours")" = 2 ] || fail "$(cat "$work/ours")"
 json 'w["level"] == 3 and w["platform"] == "a2a3sim" and not w["is_other_build"]'
 json '[(c["kind"], c["state"], c["callable"], c["tasks"]) for c in w["children"]] == [("chip", "idle", None, 1)] * 2 + [("sub", "running", "total", 0)]'
 json 'w["children"][2]["running_ns"] > 0'
+json '[c.get("device") for c in w["children"]] == [0, 1, None]'
 echo "ok    what children do"
 
 # A process that holds files which look like a worker's memory.

@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "pto/watch.h"
 #include "tests/unit/tree_test.h"
 
 enum { NESTED = 1, NESTED_TWO = 2 }; /* the root has a SUB worker, too */
@@ -380,6 +381,67 @@ static void what_nests_too_deep_is_refused(void **state)
     assert_non_null(strstr(error.text, "no nested ones"));
 }
 
+/* ---- devices ---- */
+
+struct sight {
+    int32_t pid;
+    uint32_t device; /* of its first chip */
+};
+
+static void look(void *context, const struct pto_watch_worker *seen)
+{
+    struct sight *s = context;
+
+    if (seen->pid == s->pid)
+        s->device = seen->child[0].device;
+}
+
+static void chips_are_the_devices_that_are_named(void **state)
+{
+    uint32_t own[] = { 5, 3 }, theirs[] = { 9, 9 };
+    struct pto_worker_params params, below;
+    const struct pto_worker_params *nested[] = { &below };
+    struct pto_error error;
+    struct sight sight = { 0 };
+
+    (void)state;
+    pto_error_init(&error);
+    pto_worker_params_init(&below);
+    below.devices = theirs;
+    below.chip_count = 2;
+    pto_worker_params_init(&params);
+    params.devices = own;
+    params.chip_count = 2;
+    params.memory_max = 2ull << 30;
+    params.nested = nested;
+    params.nested_count = 1;
+    params.error = &error;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "child 2: chips 0 and 1 are both device 9: "));
+    below.chip_count = 1;
+    own[1] = 5;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_EINVAL);
+    assert_non_null(strstr(error.text, "chips 0 and 1 are both device 5: "));
+    own[1] = 3;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
+    own[1] = 1; /* it has a copy */
+    assert_int_equal(kill(child(1).pid, SIGKILL), 0);
+    await_death(1);
+    assert_int_equal(pto_worker_reopen(worker, 1, &error), PTO_OK);
+    assert_int_equal(child(0).device, 5);
+    assert_int_equal(child(1).device, 3);
+    assert_int_equal(child(2).device, 0);
+    sight.pid = child(2).pid;
+    assert_true(pto_watch_workers(look, &sight) >= 2);
+    assert_int_equal(sight.device, 9);
+    close_worker();
+    params.devices = NULL;
+    params.nested_count = 0;
+    assert_int_equal(pto_worker_open(&params, &worker), PTO_OK);
+    assert_int_equal(child(1).device, 1);
+    close_worker();
+}
+
 static int set_up(void **state)
 {
     struct recipe recipe;
@@ -428,6 +490,7 @@ int main(int argc, char **argv)
         TEST(a_grandchild_that_cannot_start_leaves_nothing),
         TEST(all_levels_end_with_the_root),
         TEST(what_nests_too_deep_is_refused),
+        TEST(chips_are_the_devices_that_are_named),
     };
 
     if (argc == 2 && strcmp(argv[1], "child") == 0)
