@@ -247,13 +247,14 @@ void seed(const ChipTaskArgs &entry)
 void passed_on(const ChipTaskArgs &entry)
 {
     ChipTensor kept;
+    PTO2TaskId counted;
 
     PTO2_SCOPE()
     {
         TaskOutputTensors made = create(4, 7);
 
         kept = made.get_ref(0);
-        Task(kept, kept, COUNT, 1).run();
+        counted = Task(kept, kept, COUNT, 1).run().task_id();
 #ifdef PTO_FOR_STREAM
         (void)get_tensor_data(kept, 0, nullptr);
 #endif
@@ -265,7 +266,10 @@ void passed_on(const ChipTaskArgs &entry)
         }
     PTO2_SCOPE(PTO2ScopeMode::MANUAL)
     {
-        Task(entry.tensor(0).ref(), kept, COPY, 0).run();
+        Task reader(entry.tensor(0).ref(), kept, COPY, 0);
+
+        reader.set_dependencies(&counted, 1);
+        reader.run();
     }
 }
 
