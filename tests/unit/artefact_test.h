@@ -165,4 +165,18 @@ static inline struct pto_callable *load_flags(const char *flags)
 #define ADD "-DOP=+ -DTAG=1"
 #define SUBTRACT "-DOP=- -DTAG=2"
 
+/* The blob that an artefact contains: a chip callable of the reference's layout. */
+static inline struct bytes make_blob(struct recipe *r)
+{
+    struct bytes artefact = make_artefact(r), blob;
+    struct artefact_header header;
+
+    memcpy(&header, artefact.at, sizeof(header));
+    blob.size = header.callable_size;
+    blob.at = aligned_alloc(64, (blob.size + 63) / 64 * 64); /* as its readers expect */
+    memcpy(blob.at, (char *)artefact.at + header.callable_offset, blob.size);
+    free(artefact.at);
+    return blob;
+}
+
 #endif

@@ -13,20 +13,6 @@
 
 enum { ELEMENTS = 1000 };
 
-/* The blob that an artefact contains. */
-static inline struct bytes make_blob(struct recipe *r)
-{
-    struct bytes artefact = make_artefact(r), blob;
-    struct artefact_header header;
-
-    memcpy(&header, artefact.at, sizeof(header));
-    blob.size = header.callable_size;
-    blob.at = aligned_alloc(64, (blob.size + 63) / 64 * 64); /* as its readers expect */
-    memcpy(blob.at, (char *)artefact.at + header.callable_offset, blob.size);
-    free(artefact.at);
-    return blob;
-}
-
 static inline struct bytes make_blob_of(struct bytes orchestration, const char *kernel,
                                         const char *entry, const enum pto_direction signature[3])
 {

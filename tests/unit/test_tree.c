@@ -563,6 +563,48 @@ static void what_is_equal_is_registered_once(void **state)
     close_worker();
 }
 
+static void a_name_does_not_make_another_callable(void **state)
+{
+    struct pto_worker_callable params = callable_of(sub_object, PTO_CHILD_SUB, "empty");
+    uint64_t first;
+
+    (void)state;
+    open_worker(0, 1);
+    params.name = "one";
+    first = register_callable(params);
+    params.name = "another";
+    assert_true(register_callable(params) == first);
+    close_worker();
+}
+
+/* As the reference's compiler leaves it: no artefact is around it. */
+static void a_bare_chip_callable_runs(void **state)
+{
+    struct recipe recipe = make_recipe(ADD);
+    struct bytes blob = make_blob(&recipe);
+    struct one one = { .count = 3 };
+    int *number[3];
+
+    (void)state;
+    open_worker(2, 0);
+    one.callable = register_bytes(blob, PTO_CHILD_CHIP, NULL);
+    free(blob.at);
+    free_recipe(&recipe);
+    for (int i = 0; i < 3; i++) {
+        number[i] = make_numbers();
+        one.tensor[i] = numbers(number[i]);
+    }
+    for (int chip = 0; chip < 2; chip++) {
+        fill(number[0], 7, chip);
+        fill(number[1], 3, 1);
+        one.children = PTO_ON(chip);
+        run_well(submit_one, &one);
+        for (int i = 0; i < COUNT; i++)
+            assert_int_equal(number[2][i], 10 * i + chip + 1);
+    }
+    close_worker();
+}
+
 static void what_cannot_be_loaded_is_told(void **state)
 {
     struct pto_worker_callable params;
@@ -633,6 +675,8 @@ int main(void)
         TEST(what_is_cancelled_starts_nothing_more),
         TEST(threads_share_a_worker),
         TEST(what_is_equal_is_registered_once),
+        TEST(a_name_does_not_make_another_callable),
+        TEST(a_bare_chip_callable_runs),
         TEST(what_cannot_be_loaded_is_told),
     };
 

@@ -162,6 +162,57 @@ static void end_held(struct pto_worker_run *handle, int *word)
     assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_OK);
 }
 
+/* ---- which error is the first ---- */
+
+static void submit_two(struct pto_level *level, void *context)
+{
+    struct one *one = context;
+
+    submit_one(level, &one[0]);
+    submit_one(level, &one[1]);
+}
+
+/* By time, not by the order in which they were submitted. */
+static void the_first_error_is_the_one_that_is_told(void **state)
+{
+    struct pto_worker_run *handle;
+
+    (void)state;
+    open_worker(0, 2);
+    for (uint32_t first = 0; first < 2; first++) {
+        uint64_t end = now_ns() + 60000 * MS, before = child(first).tasks;
+        struct one one[2];
+        int *word[2];
+        char text[32];
+
+        for (uint32_t i = 0; i < 2; i++) {
+            word[i] = make_numbers();
+            one[i] = (struct one){ .callable = register_sub("fails_late"),
+                                   .children = PTO_ON(i),
+                                   .count = 1,
+                                   .tensor = { numbers(word[i]) },
+                                   .scalar = 70 + i };
+        }
+        assert_int_equal(pto_worker_launch(worker, submit_two, one, &handle), PTO_OK);
+        wait_word(word[0] + 1, 1);
+        wait_word(word[1] + 1, 1);
+        __atomic_store_n(word[first], 1, __ATOMIC_RELEASE);
+        while (child(first).tasks == before) {
+            assert_true(now_ns() < end);
+            usleep(1000);
+        }
+        __atomic_store_n(word[1 - first], 1, __ATOMIC_RELEASE);
+        assert_int_equal(pto_worker_run_wait(handle, 0), PTO_EFORMAT);
+        pto_worker_report_init(&run_report);
+        assert_int_equal(pto_worker_run_finish(handle, &run_report), PTO_EFORMAT);
+        assert_int_equal(run_report.failed, 2);
+        assert_int_equal(run_report.child, first);
+        snprintf(text, sizeof(text), "no %u", 70 + first);
+        assert_non_null(strstr(run_report.error.text, text));
+    }
+    close_worker();
+}
+
 struct members {
     uint64_t callable;
     uint32_t child[2];
@@ -538,6 +589,7 @@ int main(void)
         TEST(a_worker_obeys_the_rules_that_it_was_opened_with),
         TEST(other_rules_are_refused),
         TEST(a_refused_submit_lets_go_of_what_it_kept),
+        TEST(the_first_error_is_the_one_that_is_told),
         TEST(runs_that_share_nothing_overlap),
         TEST(a_blocked_group_holds_back_only_its_own_children),
         TEST(an_idle_child_gets_what_waits_behind_a_busy_one),

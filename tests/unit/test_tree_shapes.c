@@ -144,27 +144,26 @@ static void two_callables_on_two_chips(void **state)
     close_worker();
 }
 
-/* A thread has its own chip and SUB worker; what it runs is launched, or run. */
+/* A thread has its own SUB worker; what it runs is launched, or run. */
 static void *run_thread(void *context)
 {
     EXPECT(pto_worker_run(worker, submit_shape, context, NULL) == PTO_OK);
     return NULL;
 }
 
-static void they_alternate_on_two_chips_from_two_threads(void **state)
+static void alternate_from_two_threads(uint32_t chips)
 {
     struct shape x[2];
     pthread_t thread[2];
 
-    (void)state;
-    open_worker(2, 2);
+    open_worker(chips, 2);
     for (int i = 0; i < 2; i++) {
         x[i] = make_shape(ROUNDS / 2);
         x[i].callable[0] = register_chip(add_artefact);
         x[i].callable[1] = register_chip(subtract_artefact);
         x[i].mix = register_sub("mix");
-        x[i].chip[0] = x[i].chip[1] = PTO_ON(i);
-        x[i].sub = PTO_ON(2 + i);
+        x[i].chip[0] = x[i].chip[1] = PTO_ON((uint32_t)i % chips);
+        x[i].sub = PTO_ON(chips + (uint32_t)i);
         assert_int_equal(pthread_create(&thread[i], NULL, run_thread, &x[i]), 0);
     }
     for (int i = 0; i < 2; i++)
@@ -173,6 +172,18 @@ static void they_alternate_on_two_chips_from_two_threads(void **state)
     for (int i = 0; i < 2; i++)
         assert_shape(&x[i], twice_a);
     close_worker();
+}
+
+static void they_alternate_on_two_chips_from_two_threads(void **state)
+{
+    (void)state;
+    alternate_from_two_threads(2);
+}
+
+static void they_alternate_on_one_chip_from_two_threads(void **state)
+{
+    (void)state;
+    alternate_from_two_threads(1);
 }
 
 /* A B A B; then without A, with C in its place: what has gone is not found again. */
@@ -565,6 +576,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(two_callables_on_two_chips),
         TEST(they_alternate_on_two_chips_from_two_threads),
+        TEST(they_alternate_on_one_chip_from_two_threads),
         TEST(another_one_takes_the_place_of_one_that_has_gone),
         TEST(equal_symbols_of_two_objects_are_two_functions),
         TEST(there_is_room_for_so_many),

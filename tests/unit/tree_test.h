@@ -60,6 +60,8 @@ static const char sub_text[] =
     /* Says that it has begun in the second number, then waits for the first. */
     "int hold(const struct pto_sub_call *c)\n"
     "{ __atomic_fetch_add(at(c, 0) + 1, 1, __ATOMIC_RELEASE); return wait_for(at(c, 0), 1); }\n"
+    "int fails_late(const struct pto_sub_call *c)\n"
+    "{ int status = hold(c); return status < 0 ? status : fails(c); }\n"
     /* Waits until as many have come as the scalar says. */
     "int meet(const struct pto_sub_call *c)\n"
     "{ __atomic_fetch_add(at(c, 0), 1, __ATOMIC_RELEASE); return wait_for(at(c, 0), "
