@@ -2,11 +2,15 @@
 """What tests share: devices, and callables made from a few lines of C."""
 
 import os
+import signal
 import subprocess
 
 import pytest
 
 import pto
+
+# Where it is ignored, as in a shell's background, Python does not raise KeyboardInterrupt.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
