@@ -6,6 +6,7 @@ import os
 import struct
 import subprocess
 import sys
+import time
 
 import pytest
 import torch
@@ -473,15 +474,19 @@ def test_a_task_answers_through_a_region(pair):
 
 def test_an_orchestration_that_raises_ends_its_conversations(pair):
     def orchestrate(orch, args, config):
-        region = orch.create_worker_chip_region(worker_id=0, payload_bytes=64, counter_bytes=128)
-        orch.submit_next_level(pair.handles["talk"], scalars(region.descriptor_scalars()), config, worker=0)
+        queue = orch.create_worker_chip_queue(worker_id=0, depth=4, input_arena_bytes=64, output_arena_bytes=64)
+        orch.submit_next_level(pair.handles["talk"], scalars(queue.chip_task_arg_scalars()), config, worker=0)
+        queue.input.enqueue(b"a", nbytes=1, timeout=60)
+        queue.output.dequeue_into(bytearray(1), timeout=60)  # so the task runs, and waits for the next one
         args.append(orch.allocate_domain(name="pair", workers=[0, 1], window_size=64))
         raise KeyError("of the orchestration")
 
     domains = []
+    begin = time.monotonic()
     with pytest.raises(KeyError, match="of the orchestration"):
-        pair.run(orchestrate, domains)  # the task waits for a minute unless it is told
+        pair.run(orchestrate, domains)
     assert domains[0].freed and pair.live_domains == {}
+    assert time.monotonic() - begin < 50, "the task was not told, and has waited for its minute"
     test_a_task_answers_through_a_region(pair)
 
 
