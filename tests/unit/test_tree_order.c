@@ -213,6 +213,65 @@ static void the_first_error_is_the_one_that_is_told(void **state)
     close_worker();
 }
 
+/* ---- more tasks than there is room for ---- */
+
+enum { TOO_MANY = TREE_LIVE_MAX + 100 };
+
+struct flood {
+    struct one next; /* waits for what is held */
+    struct pto_worker_run *handle;
+    int submitted;
+};
+
+static void submit_flood(struct pto_level *level, void *context)
+{
+    struct flood *x = context;
+
+    for (int i = 0; i < TOO_MANY; i++) {
+        submit_one(level, &x->next);
+        __atomic_fetch_add(&x->submitted, 1, __ATOMIC_RELEASE);
+    }
+}
+
+static void *launch_flood(void *context)
+{
+    struct flood *x = context;
+
+    EXPECT(pto_worker_launch(worker, submit_flood, x, &x->handle) == PTO_OK);
+    return NULL;
+}
+
+static void a_launch_waits_for_room_in_the_graph(void **state)
+{
+    struct flood x = { .next = { .count = 1 } };
+    struct pto_worker_run *held;
+    pthread_t thread;
+    struct one hold;
+    int *word;
+
+    (void)state;
+    open_worker(0, 1);
+    word = make_numbers();
+    hold =
+        (struct one){ .callable = register_sub("hold"), .count = 1, .tensor = { numbers(word) } };
+    x.next.callable = register_sub("empty");
+    x.next.tensor[0] = hold.tensor[0];
+    assert_int_equal(pto_worker_launch(worker, submit_one, &hold, &held), PTO_OK);
+    assert_int_equal(pthread_create(&thread, NULL, launch_flood, &x), 0);
+    wait_word(&x.submitted,
+              TREE_LIVE_MAX - 1); /* the held one is the last that there is room for */
+    assert_int_equal(pto_worker_run_wait(held, MS), PTO_ETIMEOUT); /* others are not kept waiting */
+    assert_int_equal(__atomic_load_n(&x.submitted, __ATOMIC_ACQUIRE), TREE_LIVE_MAX - 1);
+    end_held(held, word);
+    pthread_join(thread, NULL);
+    assert_nothing_unexpected();
+    assert_int_equal(pto_worker_run_wait(x.handle, 0), PTO_OK);
+    pto_worker_report_init(&run_report);
+    assert_int_equal(pto_worker_run_finish(x.handle, &run_report), PTO_OK);
+    assert_int_equal(run_report.done, TOO_MANY);
+    close_worker();
+}
+
 struct members {
     uint64_t callable;
     uint32_t child[2];
@@ -590,6 +649,7 @@ int main(void)
         TEST(other_rules_are_refused),
         TEST(a_refused_submit_lets_go_of_what_it_kept),
         TEST(the_first_error_is_the_one_that_is_told),
+        TEST(a_launch_waits_for_room_in_the_graph),
         TEST(runs_that_share_nothing_overlap),
         TEST(a_blocked_group_holds_back_only_its_own_children),
         TEST(an_idle_child_gets_what_waits_behind_a_busy_one),
