@@ -9,9 +9,12 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "tests/unit/tree_test.h"
@@ -445,6 +448,68 @@ static void a_child_that_does_not_answer_is_told(void **state)
 
 /* ---- the parent dies ---- */
 
+/* A socket that has a name, abstract or not. */
+static bool is_named_socket(unsigned long wanted)
+{
+    FILE *list = fopen("/proc/net/unix", "re");
+    char line[512], name[256];
+    unsigned long inode;
+    bool is_named = false;
+
+    while (list != NULL && !is_named && fgets(line, sizeof(line), list) != NULL)
+        is_named = sscanf(line, "%*s %*s %*s %*s %*s %*s %lu %255s", &inode, name) == 2 &&
+                   inode == wanted && strstr(name, "pto") != NULL;
+    if (list != NULL)
+        fclose(list);
+    return is_named;
+}
+
+/* Whether a process has shared memory or sockets with names, which can be left if it is killed. */
+static bool has_lasting_names(pid_t pid)
+{
+    static const char shared[] = "/dev/shm/";
+    char path[64], link[512];
+    unsigned long inode;
+    bool has_one;
+    DIR *list;
+
+    snprintf(path, sizeof(path), "/proc/%d/maps", (int)pid);
+    has_one = proc_has(path, shared, strlen(shared));
+    snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+    list = opendir(path);
+    assert_non_null(list);
+    for (struct dirent *e; !has_one && (e = readdir(list)) != NULL;) {
+        ssize_t length = readlinkat(dirfd(list), e->d_name, link, sizeof(link) - 1);
+
+        link[length > 0 ? length : 0] = '\0';
+        has_one = strncmp(link, shared, strlen(shared)) == 0 ||
+                  (sscanf(link, "socket:[%lu]", &inode) == 1 && is_named_socket(inode));
+    }
+    closedir(list);
+    return has_one;
+}
+
+/* The question above is one that can be answered with yes. */
+static void names_that_last_are_seen(void **state)
+{
+    struct sockaddr_un name = { .sun_family = AF_UNIX };
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char path[64];
+
+    (void)state;
+    assert_false(has_lasting_names(getpid()));
+    snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "pto-ends-%d", (int)getpid());
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof(name)), 0);
+    assert_true(has_lasting_names(getpid()));
+    close(fd);
+    snprintf(path, sizeof(path), "/dev/shm/pto-ends-%d", (int)getpid());
+    fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(unlink(path), 0);
+    assert_true(has_lasting_names(getpid()));
+    close(fd);
+}
+
 static void children_end_with_their_parent(void **state)
 {
     int pipe_end[2], pids[3], descriptor[3];
@@ -471,7 +536,9 @@ static void children_end_with_their_parent(void **state)
     for (int i = 0; i < 3; i++) {
         descriptor[i] = (int)syscall(SYS_pidfd_open, pids[i], 0);
         assert_true(descriptor[i] >= 0);
+        assert_false(has_lasting_names(pids[i]));
     }
+    assert_false(has_lasting_names(parent)); /* so nothing is left of them */
     assert_int_equal(kill(pids[1], SIGSTOP), 0);
     assert_int_equal(kill(parent, SIGKILL), 0);
     assert_int_equal(waitpid(parent, NULL, 0), parent);
@@ -611,6 +678,7 @@ int main(int argc, char **argv)
         TEST(a_run_that_does_not_end_is_ended),
         TEST(a_kernel_that_does_not_end_is_ended),
         TEST(a_child_that_does_not_answer_is_told),
+        TEST(names_that_last_are_seen),
         TEST(children_end_with_their_parent),
         TEST(a_fork_has_no_part_in_the_worker),
         TEST(many_runs_leave_nothing),
