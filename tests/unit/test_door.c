@@ -80,7 +80,7 @@ static void put_kernel(struct bytes *to, struct chip_callable *head, size_t *siz
     *size += sizeof(core) + object.size;
 }
 
-static struct bytes make_blob(struct bytes orchestration, const char *entry, const char *config)
+static struct bytes pack_blob(struct bytes orchestration, const char *entry, const char *config)
 {
     struct bytes made = { calloc(1, BLOB_MAX), 0 };
     struct chip_callable *head = made.at;
@@ -118,7 +118,7 @@ static int make_blobs(void **state)
     }
     for (int kind = 0; kind < KINDS; kind++)
         blob[kind] =
-            make_blob(compile_orchestration((enum kind)kind), "door_entry_point", "expect_three");
+            pack_blob(compile_orchestration((enum kind)kind), "door_entry_point", "expect_three");
     return 0;
 }
 
@@ -458,7 +458,7 @@ static void an_exception_ends_the_run_and_nothing_else(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 2);
     struct bytes thrower =
-        make_blob(compile_as("c++",
+        pack_blob(compile_as("c++",
                              "#include <stdexcept>\n"
                              "static void *runtime;\n"
                              "extern \"C\" {\n"
