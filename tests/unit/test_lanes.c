@@ -923,19 +923,35 @@ static void orchestrate_rush(struct pto_orch *o, const struct pto_entry *entry)
     }
 }
 
+/* How many ordinary tasks had started when that one did. */
+static uint32_t rush(const struct setting *at)
+{
+    assert_int_equal(run(at, orchestrate_rush), PTO_OK);
+    assert_int_equal(scene.ordinary, ORDINARY + 1);
+    assert_true(scene.before != 0);
+    return scene.before - 1;
+}
+
+/*
+ * One worker alone takes them in an order that nobody else can disturb. Of
+ * several, the system may hold up the one that is just releasing the tasks,
+ * while others take what is released already: then the rush is repeated, for
+ * who does not know what goes first never has it among the first.
+ */
 static void check_rush(const struct setting *at)
 {
     static const uint32_t places[] = { 0, ORDINARY / 2, ORDINARY };
+    uint32_t attempts = at->workers == 1 ? 1 : 20;
 
     for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        uint32_t before = ORDINARY;
+
         plan.at = places[i];
-        assert_int_equal(run(at, orchestrate_rush), PTO_OK);
-        assert_int_equal(scene.ordinary, ORDINARY + 1);
-        assert_true(scene.before != 0);
-        /* Other workers finish what they took, and the system may hold them up meanwhile. */
-        if (scene.before - 1 >= (at->workers == 1 ? ORDINARY_FEW : ORDINARY / 2))
-            fail_msg("submitted as number %u, it ran after %u ordinary tasks", plan.at,
-                     scene.before - 1);
+        for (uint32_t j = 0; j < attempts && before >= ORDINARY_FEW; j++)
+            before = rush(at);
+        if (before >= ORDINARY_FEW)
+            fail_msg("submitted as number %u, it ran after %u ordinary tasks, %u times", plan.at,
+                     before, attempts);
     }
 }
 
