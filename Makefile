@@ -358,7 +358,7 @@ tidy: ## format, headers, layers, names, paths in the documents, patches of muta
 	@tools/tidy
 
 # For sources that were written for simpler.
-SIMPLER_HEADERS = $(wildcard include/simpler/*.h include/simpler/*/*.h)
+SIMPLER_HEADERS = $(wildcard include/simpler/*.h include/simpler/*/*.h include/simpler/*/*.hpp)
 
 install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \

@@ -184,13 +184,11 @@ static void add_purpose(struct compile_command *out, const char *name)
     words_format(&out->flags, "-DPTO_FOR_%s", upper);
 }
 
-static void add_own_dirs(const struct command_params *params, struct compile_command *out)
+/* Before the tile library's: it has a header of the library's name. */
+static void add_simpler_dir(const struct command_params *params, struct compile_command *out)
 {
     char inner[PATH_MAX];
 
-    add_dir(out, params->include_root);
-    if (params->compiler->language != COMPILER_CXX)
-        return;
     snprintf(inner, sizeof(inner), "%s/simpler", params->include_root);
     if (access(inner, F_OK) == 0)
         add_dir(out, inner);
@@ -228,12 +226,14 @@ static void add_flags(const struct command_params *params, struct compile_comman
     }
     for (uint32_t i = 0; i < source->flag_count; i++)
         words_add(&out->flags, source->flags[i]);
+    if (params->include_root != NULL && params->compiler->language == COMPILER_CXX)
+        add_simpler_dir(params, out);
     if (out->uses_isa) {
         words_format(&out->flags, "-I%s/include", params->isa->root);
         words_format(&out->flags, "-I%s/include/pto", params->isa->root);
     }
     if (params->include_root != NULL)
-        add_own_dirs(params, out);
+        add_dir(out, params->include_root);
 }
 
 /* ---- what a scan has to know ---- */

@@ -302,7 +302,8 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
         size_t length = strlen(entry->path);
         bool is_first = length > 17 && strcmp(entry->path + length - 17, "/pto/pto-inst.hpp") == 0;
 
-        has_isa = has_isa || (is_first && entry->is_present);
+        has_isa = has_isa || (is_first && entry->is_present &&
+                              !is_below(entry->path, build->include_root)); /* ours includes it */
         wants_isa = wants_isa || is_first;
     }
     if (wants_isa && !has_isa)
