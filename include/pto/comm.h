@@ -164,6 +164,17 @@ int pto_domain_open(struct pto_comm *comm, const struct pto_domain_params *param
  */
 int pto_domain_close(struct pto_domain *domain, uint64_t timeout_ns, struct pto_error *error);
 
+struct pto_windows; /* of a domain, kept */
+
+/*
+ * Keeps the windows of a domain, the own one and those of peers, where they are, for those of this process
+ * that still look into them when the domain was closed. From then on they are a copy that nobody
+ * else has, the peers' as they are when this rank closes it, until pto_windows_free. PTO_ENOSUP: the backend has no addresses of windows.
+ */
+int pto_domain_keep(struct pto_domain *domain, struct pto_windows **windows_out);
+/* Frees what was kept, once the domain is closed, too. Accepts NULL. */
+void pto_windows_free(struct pto_windows *windows);
+
 /* What a domain is, for this rank. */
 struct pto_domain_info {
     size_t size;

@@ -542,6 +542,7 @@ void comm_domain_free(struct domain *domain)
 {
     if (domain == NULL)
         return;
+    pto_windows_free(domain->kept);
     free(domain->ranks);
     free(domain->window);
     free(domain);

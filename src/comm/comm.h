@@ -70,6 +70,11 @@ struct comm_ops {
                        struct domain **domain_out, struct pto_error *error);
     /* Collective, until the deadline; 0: waits for nobody. Frees the domain in any case. */
     int (*close_domain)(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
+    /*
+     * Optional: the windows of a domain are kept from here on. Either it says what is to be done when they
+     * are let go (`end`), or close_domain leaves them where they are and adds each with comm_keep_piece.
+     */
+    void (*keep)(struct domain *domain, struct pto_windows *windows);
 
     /* Optional: NULL where `has_addresses`, then the wrapper copies. */
     int (*put)(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
@@ -113,7 +118,24 @@ struct domain {
     char **window;                    /* by rank, the own one included; has_addresses */
     char *own;                        /* the own window */
     struct pto_comm_context *context; /* NULL: none */
+    struct pto_windows *kept;         /* NULL: nobody has asked for it; under the lock */
 };
+
+/* Windows that somebody looks into after their domain has gone: comm_keep.c. */
+struct pto_windows {
+    pthread_mutex_t lock;
+    uint32_t users; /* the domain is one */
+    void (*end)(void *context);
+    void *context;
+    uint32_t piece_count;
+    struct comm_piece {
+        char *at;
+        uint64_t bytes; /* that are mapped; 0: from malloc */
+    } piece[];          /* as many as the domain has ranks */
+};
+
+/* comm_keep.c: memory that is freed with the windows. */
+void comm_keep_piece(struct pto_windows *windows, char *at, uint64_t bytes);
 
 extern const struct comm_ops comm_null_ops;
 extern const struct comm_ops comm_shm_ops;

@@ -133,7 +133,9 @@ static int null_close_domain(struct domain *domain, uint64_t deadline_ns, struct
 {
     (void)deadline_ns;
     (void)error;
-    if (domain->parent == NULL)
+    if (domain->parent == NULL && domain->kept != NULL)
+        comm_keep_piece(domain->kept, domain->own, 0);
+    else if (domain->parent == NULL)
         free(domain->own);
     comm_domain_free(domain);
     return PTO_OK;

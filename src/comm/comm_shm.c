@@ -30,6 +30,7 @@ static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **a
 static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
 static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes);
 static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+static bool copy(char *at, uint64_t bytes);
 
 const struct comm_ops comm_shm_ops = {
     .name = "shm",
@@ -41,6 +42,7 @@ const struct comm_ops comm_shm_ops = {
     .is_lost = direct_is_lost,
     .open_domain = direct_open_domain,
     .close_domain = direct_close_domain,
+    .keep = direct_keep,
     .quiet = direct_quiet,
     .signal = direct_signal,
     .wait = direct_wait,
@@ -52,6 +54,7 @@ static const struct direct_memory shm_memory = {
     .give = give,
     .map = map,
     .unmap = unmap,
+    .copy = copy,
     .fence = os_fence_processes,
 };
 
@@ -337,7 +340,8 @@ static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bo
 {
     struct shm *s = shm_of(d);
 
-    (void)munmap(at, bytes);
+    if (at != NULL)
+        (void)munmap(at, bytes);
     if (is_free && fallocate(s->memory[d->base.rank], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                              (off_t)offset, (off_t)bytes) == 0)
         remove_extent(s, offset);
@@ -361,4 +365,23 @@ static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes)
     (void)d;
     (void)rank;
     (void)munmap(at, bytes);
+}
+
+/* Pages that are zero take no memory. The copy takes the place of what is mapped in one step. */
+static bool copy(char *at, uint64_t bytes)
+{
+    enum { PIECE = 4096 };
+    static const char zero[PIECE];
+    char *made = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (made == MAP_FAILED)
+        return false;
+    for (uint64_t i = 0; i < bytes; i += PIECE)
+        if (memcmp(at + i, zero, PIECE) != 0)
+            memcpy(made + i, at + i, PIECE);
+    if (mremap(made, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, at) != MAP_FAILED)
+        return true;
+    (void)munmap(made, bytes);
+    return false;
 }

@@ -14,6 +14,7 @@ static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **a
 static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
 static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes);
 static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+static void keep(struct direct *d, struct pto_windows *windows);
 
 static const struct comm_ops comm_thread_ops = {
     .name = "thread",
@@ -24,6 +25,7 @@ static const struct comm_ops comm_thread_ops = {
     .is_lost = direct_is_lost,
     .open_domain = direct_open_domain,
     .close_domain = direct_close_domain,
+    .keep = direct_keep,
     .quiet = direct_quiet,
     .signal = direct_signal,
     .wait = direct_wait,
@@ -35,6 +37,7 @@ static const struct direct_memory thread_memory = {
     .give = give,
     .map = map,
     .unmap = unmap,
+    .keep = keep,
     .fence = os_fence_all,
 };
 
@@ -48,7 +51,8 @@ struct kept_block {
 /* What the ranks share. The last one to close frees it. */
 struct team {
     pthread_mutex_t lock;
-    uint32_t open_count;
+    uint32_t open_count;   /* ranks, and domains whose windows are kept */
+    uint32_t keeper_count; /* of the latter */
     struct kept_block *kept;
     struct direct_head *head; /* by rank */
 };
@@ -128,18 +132,23 @@ int comm_team_open(uint32_t rank_count, struct comm **comms_out, struct pto_erro
     return error_tell(error, status, "%s", pto_strerror(status));
 }
 
-static void thread_close(struct comm *comm)
+static void leave_team(struct team *team)
 {
-    struct direct *d = direct_of(comm);
-    struct team *team = thread_of(d)->team;
     bool is_last;
 
-    direct_leave(d);
     pthread_mutex_lock(&team->lock);
     is_last = --team->open_count == 0;
     pthread_mutex_unlock(&team->lock);
     if (is_last)
         free_team(team);
+}
+
+static void thread_close(struct comm *comm)
+{
+    struct direct *d = direct_of(comm);
+
+    direct_leave(d);
+    leave_team(thread_of(d)->team);
     direct_fini(d);
     free(d);
 }
@@ -164,18 +173,14 @@ static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bo
     struct kept_block *k;
 
     (void)offset;
-    if (is_free) {
-        (void)munmap(at, bytes);
-        return;
-    }
-    k = malloc(sizeof(*k));
-    if (k == NULL)
-        return; /* it is leaked, because a peer may use it */
-    k->at = at;
-    k->bytes = bytes;
     pthread_mutex_lock(&team->lock);
-    k->next = team->kept;
-    team->kept = k;
+    if (is_free && team->keeper_count == 0) {
+        (void)munmap(at, bytes);
+    } else if ((k = malloc(sizeof(*k))) !=
+               NULL) { /* else it is leaked, because a peer may use it */
+        *k = (struct kept_block){ team->kept, at, bytes };
+        team->kept = k;
+    }
     pthread_mutex_unlock(&team->lock);
 }
 
@@ -193,4 +198,27 @@ static void unmap(struct direct *d, uint32_t rank, char *at, uint64_t bytes)
     (void)rank;
     (void)at;
     (void)bytes;
+}
+
+static void let_go(void *context)
+{
+    struct team *team = context;
+
+    pthread_mutex_lock(&team->lock);
+    team->keeper_count--;
+    pthread_mutex_unlock(&team->lock);
+    leave_team(team);
+}
+
+/* The windows of peers are the same memory: from here on blocks stay until the team has gone. */
+static void keep(struct direct *d, struct pto_windows *windows)
+{
+    struct team *team = thread_of(d)->team;
+
+    windows->end = let_go;
+    windows->context = team;
+    pthread_mutex_lock(&team->lock);
+    team->keeper_count++;
+    team->open_count++;
+    pthread_mutex_unlock(&team->lock);
 }

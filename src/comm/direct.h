@@ -105,10 +105,16 @@ struct direct;
 struct direct_memory {
     /* Zeroed memory of this rank that peers can map. PTO_ENOMEM. */
     int (*take)(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **at_out);
-    /* `is_free`: no peer has it mapped. */
+    /* `is_free`: no peer has it mapped. An address of NULL: it is not mapped here any more. */
     void (*give)(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bool is_free);
     char *(*map)(struct direct *d, uint32_t rank, uint64_t offset, uint64_t bytes); /* NULL */
     void (*unmap)(struct direct *d, uint32_t rank, char *at, uint64_t bytes);
+    /*
+     * What is mapped becomes a copy that nobody else has; false: it stays as it is. NULL: blocks stay with
+     * their backend while windows are kept, and `keep` says until when.
+     */
+    bool (*copy)(char *at, uint64_t bytes);
+    void (*keep)(struct direct *d, struct pto_windows *windows);
     void (*fence)(void); /* on every rank; NULL: there is none, so posters need one */
 };
 
@@ -199,6 +205,7 @@ int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival
 int direct_open_domain(struct comm *comm, const struct domain_request *request,
                        struct domain **domain_out, struct pto_error *error);
 int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
+void direct_keep(struct domain *domain, struct pto_windows *windows);
 /* Whether a member can still do something in the domain. */
 bool direct_has_left(const struct direct_domain *d, uint32_t rank);
 

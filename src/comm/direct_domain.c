@@ -520,16 +520,49 @@ static void place_windows(struct direct_domain *dd, const struct domain_request 
 
 /* ---- the end ---- */
 
+/* Puts a copy in the place of a block, if windows are kept. False: it is as it was. */
+static bool keep_block(struct direct_domain *dd, uint32_t rank)
+{
+    const struct direct_memory *memory = direct_of(dd->base.comm)->memory;
+    char *at = (char *)dd->peer[rank].control;
+    bool is_copied;
+
+    if (dd->base.kept == NULL || memory->copy == NULL || at == NULL)
+        return true;
+    is_copied = memory->copy(at, dd->block_bytes);
+    comm_keep_piece(dd->base.kept, at, dd->block_bytes);
+    dd->peer[rank].control = NULL;
+    return is_copied;
+}
+
+/* Peers zero their blocks when all have left. */
+static void keep_peers(struct direct_domain *dd)
+{
+    for (uint32_t i = 0; i < dd->base.rank_count; i++)
+        if (i != dd->base.rank)
+            (void)keep_block(dd, i);
+}
+
 /* Unmaps what is others', gives back what is ours. */
 static void release_block(struct direct_domain *dd, bool is_free)
 {
     struct direct *d = direct_of(dd->base.comm);
 
+    if (!keep_block(dd, dd->base.rank))
+        is_free = false;
     for (uint32_t i = 0; i < dd->base.rank_count; i++)
         if (i != dd->base.rank && dd->peer[i].control != NULL)
             d->memory->unmap(d, dd->base.ranks[i], (char *)dd->peer[i].control, dd->block_bytes);
     d->memory->give(d, dd->offset, dd->block_bytes, (char *)dd->peer[dd->base.rank].control,
                     is_free);
+}
+
+void direct_keep(struct domain *domain, struct pto_windows *windows)
+{
+    struct direct *d = direct_of(domain->comm);
+
+    if (d->memory->keep != NULL)
+        d->memory->keep(d, windows);
 }
 
 static bool have_all_left(void *context)
@@ -578,6 +611,7 @@ int direct_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_
     uint64_t now = os_now_ns();
     int status = PTO_OK;
 
+    keep_peers(dd);
     a32_store_release(&own_entry(d, dd)->state, ENTRY_LEAVING); /* R31 */
     direct_alarm(d, domain);
     if (deadline_ns != 0) {

@@ -127,10 +127,63 @@ static void kernels_reach_windows(struct rank *r)
     rank_close_domain(r, domain);
 }
 
+/* What is in them when the domain is closed stays, whatever happens in their places afterwards. */
+static void windows_are_kept(struct rank *r)
+{
+    struct pto_domain *domain = rank_open_domain(r, 1, 8192), *part = NULL, *next;
+    uint32_t peer = (r->rank + 1) % r->count;
+    struct pto_windows *kept = NULL, *twice = NULL;
+    struct pto_domain_params params;
+    uint64_t own, other;
+    int *word, *theirs;
+
+    check_equal(r, pto_domain_keep(NULL, &kept), PTO_EINVAL);
+    check_equal(r, pto_domain_keep(domain, NULL), PTO_EINVAL);
+    pto_domain_params_init(&params);
+    params.id = 2;
+    params.parent = domain;
+    params.parent_offset = 4096;
+    params.window_bytes = 64;
+    check_ok(r, pto_domain_open(r->comm, &params, &part));
+    check_ok(r, pto_domain_keep(part, &kept)); /* those of the parent are */
+    check_ok(r, pto_domain_keep(domain, &twice));
+    check_ok(r, pto_domain_window(domain, r->rank, &own));
+    check_ok(r, pto_domain_window(part, peer, &other));
+    word = (int *)(uintptr_t)own;
+    theirs = (int *)(uintptr_t)other;
+    *word = 7;
+    word[1024] = 100 + (int)r->rank;
+    check_ok(r, pto_comm_barrier(domain, 0, rank_error(r)));
+    rank_close_domain(r, part);
+    rank_close_domain(r, domain);
+    next = rank_open_domain(r, 1, 8192); /* in the same place of every rank's memory */
+    for (uint32_t i = 0; i < r->count; i++)
+        check_ok(r, pto_comm_put(next, i, 4 * r->rank, &(int){ -1 }, sizeof(int)));
+    check_ok(r, pto_comm_barrier(next, 0, rank_error(r)));
+    check_equal(r, *word, 7);
+    check_equal(r, *theirs, 100 + peer);
+    pto_windows_free(twice);
+    *word = 8; /* nobody else has it */
+    check_equal(r, word[1024], 100 + r->rank);
+    rank_close_domain(r, next);
+    next = rank_open_domain(r, 2, 64); /* closed with the communicator */
+    check_ok(r, pto_domain_keep(next, &twice));
+    check_ok(r, pto_domain_window(next, r->rank, &own));
+    *(int *)(uintptr_t)own = 9;
+    check_ok(r, pto_comm_close(r->comm));
+    r->comm = NULL;
+    check_equal(r, *(int *)(uintptr_t)own + *word, 17);
+    check_equal(r, *theirs, 100 + peer);
+    pto_windows_free(kept);
+    pto_windows_free(twice);
+    pto_windows_free(NULL);
+}
+
 const struct rank_test ranks_windows[] = {
     { "windows_have_any_size", windows_have_any_size, 0, 2 },
     { "contexts_are_filled", contexts_are_filled, NEEDS_ADDRESSES, 0 },
     { "all_see_the_same_windows", all_see_the_same_windows, NEEDS_ADDRESSES, 4 },
     { "kernels_reach_windows", kernels_reach_windows, NEEDS_ADDRESSES, 0 },
+    { "windows_are_kept", windows_are_kept, NEEDS_ADDRESSES, 0 },
 };
 RANK_COUNT(ranks_windows);
