@@ -5,12 +5,14 @@
 STANDIN = $(B)/standin
 STANDIN_HOME = $(STANDIN)/home
 STANDIN_LIBS = $(STANDIN_HOME)/lib64/libascendcl.so $(STANDIN_HOME)/lib64/libascend_hal.so
+STANDIN_SRC = standin.c standin_cores.c standin_process.c cpu_programs.c
 STANDIN_PROGRAMS = $(STANDIN)/programs/libpto_dispatcher.so $(STANDIN)/programs/libpto_scheduler.so \
 	$(STANDIN)/programs/executor-a2a3.o $(STANDIN)/programs/executor-a5.o
 STANDIN_OBJ = $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_SCHEDULER_SRC:.c=))
 STANDIN_FLAGS = $(CPPFLAGS_ALL) -Isrc -I. -Itests/standin $(CFLAGS_ALL)
 
-$(STANDIN_HOME)/lib64/libascendcl.so: tests/standin/standin.c tests/standin/standin_cores.c tests/standin/standin.h Makefile
+$(STANDIN_HOME)/lib64/libascendcl.so: $(STANDIN_SRC:%=tests/standin/%) tests/standin/standin.h tests/standin/cpu_process.h \
+		tests/standin/cpu_programs.h Makefile
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) $(LDLIBS_ALL)
 
@@ -51,6 +53,24 @@ $(STANDIN_HOME)/stamp: tests/standin/ccec tests/standin/hcc tests/standin/kernel
 $(STANDIN)/with: $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp
 	@printf '#!/bin/sh\nexec env ASCEND_HOME_PATH=%s LD_LIBRARY_PATH=%s PTO_CANN_PROGRAMS=%s "$$@"\n' \
 		$(abspath $(STANDIN_HOME)) $(abspath $(STANDIN_HOME)/lib64) $(abspath $(STANDIN)/programs) >$@
+	@chmod +x $@
+
+# The same with a control processor that is a process: the aarch64 programs themselves, under an emulator.
+STANDIN_ARM = $(STANDIN)/arm
+STANDIN_QEMU = $(shell command -v qemu-aarch64 || command -v qemu-aarch64-static)
+
+$(STANDIN_ARM)/aicpusd: tests/standin/aicpusd.c tests/standin/cpu_programs.c tests/standin/cpu_programs.h tests/standin/cpu_process.h Makefile
+	@mkdir -p $(@D)
+	$(call quiet,LINK)$(CANN_CC) -I. -std=gnu11 -Wall -Wextra $(WERROR) -O2 -g -o $@ $(filter %.c,$^) -pthread -ldl
+
+$(STANDIN_ARM)/with: $(STANDIN)/with $(STANDIN_ARM)/aicpusd $(CANN_PROGRAMS) tests/standin/hcc-cross
+	@rm -rf $(STANDIN_ARM)/home $(STANDIN_ARM)/programs && mkdir -p $(STANDIN_ARM)/programs
+	@cp -r $(STANDIN_HOME) $(STANDIN_ARM)/home
+	@for name in gcc g++; do cp tests/standin/hcc-cross $(STANDIN_ARM)/home/tools/hcc/bin/aarch64-target-linux-gnu-$$name; done
+	@cp $(CANN_PROGRAMS) $(STANDIN)/programs/*.o $(STANDIN_ARM)/programs
+	@printf '#!/bin/sh\nexec env ASCEND_HOME_PATH=%s LD_LIBRARY_PATH=%s PTO_CANN_PROGRAMS=%s STANDIN_AICPU="%s" "$$@"\n' \
+		$(abspath $(STANDIN_ARM)/home) $(abspath $(STANDIN_ARM)/home/lib64) $(abspath $(STANDIN_ARM)/programs) \
+		"$(STANDIN_QEMU) -L /usr/aarch64-linux-gnu $(abspath $(STANDIN_ARM)/aicpusd)" >$@
 	@chmod +x $@
 
 standin: $(STANDIN)/with ## build the stand-in for the vendor's libraries, for the tests of real chips

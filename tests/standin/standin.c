@@ -34,9 +34,6 @@ enum {
     HEADROOM = 4096, /* beside a program's copy on the card */
 };
 
-/* Host addresses and those of cards never meet. */
-#define CARD_MEMORY 0x120000000000ull
-
 struct standin standin = { .lock = PTHREAD_MUTEX_INITIALIZER,
                            .changed = PTHREAD_COND_INITIALIZER,
                            .address = CARD_MEMORY };
@@ -102,6 +99,9 @@ static void get_ready(void)
         standin.is_own_disk = mkdtemp(standin.disk) != NULL;
     }
     read_plan(getenv("STANDIN_PLAN"));
+    standin.cpu_command = getenv("STANDIN_AICPU");
+    if (standin.cpu_command != NULL)
+        standin.memory = standin_memory_file();
 }
 
 int standin_enter(const char *name)
@@ -209,6 +209,8 @@ __attribute__((destructor)) static void report(void)
         fprintf(file, "%s %llu\n", counter[i].name, (unsigned long long)counter[i].count);
     if (file != NULL)
         fclose(file);
+    for (uint32_t i = 0; i < CARDS_MAX; i++)
+        standin_process_end(&standin.card[i]);
     if (standin.is_own_disk) {
         char command[300];
 
@@ -371,6 +373,23 @@ static void poison(uint32_t card)
 
 /* ---- memory ---- */
 
+/* Addresses of a card's that nobody had before. Private, unless the control processor is a process. */
+char *standin_map(size_t bytes, int protection)
+{
+    enum { GAP = 4096 };
+    bool is_shared = standin.cpu_command != NULL;
+    char *at = mmap((void *)(uintptr_t)standin.address, bytes, protection,
+                    (is_shared ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS) | MAP_NORESERVE |
+                        MAP_FIXED_NOREPLACE,
+                    is_shared ? standin.memory : -1,
+                    is_shared ? (off_t)(standin.address - CARD_MEMORY) : 0);
+
+    if (at == MAP_FAILED)
+        abort();
+    standin.address += bytes + GAP;
+    return at;
+}
+
 /* Addresses are never used twice, have gaps between them, and are aligned to 512 bytes only. */
 static struct allocation *give(uint32_t card, size_t bytes, bool is_module)
 {
@@ -387,11 +406,7 @@ static struct allocation *give(uint32_t card, size_t bytes, bool is_module)
         free(a);
         return NULL;
     }
-    a->map = mmap((void *)(uintptr_t)standin.address, map, PROT_READ | PROT_WRITE | PROT_EXEC,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-    if (a->map == MAP_FAILED)
-        abort();
-    standin.address += map + PAGE;
+    a->map = standin_map(map, PROT_READ | PROT_WRITE | PROT_EXEC);
     a->map_bytes = map;
     a->at = a->map + SHIFT;
     a->bytes = bytes;
@@ -415,6 +430,8 @@ static void drop(struct allocation **link)
 
     *link = a->next;
     standin.card[a->card].used -= a->bytes;
+    if (standin.cpu_command != NULL)
+        (void)madvise(a->map, a->map_bytes, MADV_REMOVE);
     munmap(a->map, a->map_bytes);
     free(a);
 }
@@ -733,84 +750,27 @@ EXPORT int aclrtBinaryUnLoad(void *binary)
 
 /* ---- the control processor ---- */
 
-static void *load_program(uint32_t card, const char *name)
+static uint32_t run_program(struct binary *b, uint32_t card, void *args)
 {
-    struct loaded *l;
-    char path[512];
-    void *handle;
+    struct cpu_programs *programs = &standin.card[card].programs;
+    struct cpu_request request = { .is_extend = b->kind == KIND_EXTEND };
 
-    for (l = standin.loaded; l != NULL; l = l->next)
-        if (l->card == card && strcmp(l->name, name) == 0)
-            return l->handle; /* whatever the file has become since then */
-    snprintf(path, sizeof(path), "%s/%s", standin.disk, name);
-    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (handle == NULL) {
-        fprintf(stderr, "standin: %s\n", dlerror());
-        return NULL;
-    }
-    l = calloc(1, sizeof(*l));
-    if (l == NULL)
-        abort();
-    l->card = card;
-    snprintf(l->name, sizeof(l->name), "%s", name);
-    l->handle = handle;
-    l->next = standin.loaded;
-    standin.loaded = l;
-    return handle;
-}
-
-/* As the vendor's extend library does it: once a process, without any care. */
-static uint32_t run_extend(uint32_t card, void *args)
-{
-    struct card *c = &standin.card[card];
-    uint64_t device_args, words[3];
-    char path[512];
-    void *init;
-
-    memcpy(&device_args, (char *)args + 40, sizeof(device_args));
-    memcpy(words, (const char *)(uintptr_t)device_args + 96, sizeof(words));
-    if (c->dispatcher == NULL) {
-        FILE *file;
-
-        snprintf(path, sizeof(path), "%s/libpypto_server%llu.so", standin.disk,
-                 (unsigned long long)words[2]);
-        file = fopen(path, "we");
-        if (file == NULL ||
-            fwrite((const void *)(uintptr_t)words[0], 1, words[1], file) != words[1])
-            return 1;
-        fclose(file);
-        c->dispatcher = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-        if (c->dispatcher == NULL)
-            return 1;
-        init = dlsym(c->dispatcher, "DynTileFwkBackendKernelServerInit");
-        if (init == NULL || dlsym(c->dispatcher, "DynTileFwkBackendKernelServer") == NULL ||
-            dlsym(c->dispatcher, "StaticTileFwkBackendKernelServer") == NULL) {
-            dlclose(c->dispatcher);
-            c->dispatcher = NULL;
-            return 1;
-        }
-        *(void **)&c->dispatch = init;
-    }
-    return c->dispatch(args);
+    if (standin.cpu_command == NULL)
+        return b->kind == KIND_EXTEND
+                   ? cpu_programs_extend(programs, standin.disk, args)
+                   : cpu_programs_run(programs, standin.disk, b->so, b->function, args);
+    snprintf(request.so, sizeof(request.so), "%s", b->so);
+    snprintf(request.function, sizeof(request.function), "%s", b->function);
+    memcpy(request.args, args, sizeof(request.args));
+    return standin_process_run(card, &request);
 }
 
 static int run_cpu(struct binary *b, uint32_t card, void *args)
 {
-    uint32_t (*function)(void *) = NULL;
-    void *handle;
-
-    if (b->kind == KIND_EXTEND) {
-        if (strcmp(b->so, "libaicpu_extend_kernels.so") != 0 ||
-            strcmp(b->function, "DynTileFwkKernelServerInit") != 0)
-            return ERR_CPU;
-        return run_extend(card, args) == 0 ? 0 : ERR_CPU;
-    }
-    pthread_mutex_lock(&standin.lock);
-    handle = load_program(card, b->so);
-    pthread_mutex_unlock(&standin.lock);
-    if (handle != NULL)
-        *(void **)&function = dlsym(handle, b->function);
-    return function != NULL && function(args) == 0 ? 0 : ERR_CPU;
+    if (b->kind == KIND_EXTEND && (strcmp(b->so, "libaicpu_extend_kernels.so") != 0 ||
+                                   strcmp(b->function, "DynTileFwkKernelServerInit") != 0))
+        return ERR_CPU;
+    return run_program(b, card, args) == 0 ? 0 : ERR_CPU;
 }
 
 /* ---- streams ---- */
@@ -1109,6 +1069,8 @@ static void tear_down(uint32_t card, bool is_forced)
         c->context->is_dead = true;
     c->context = NULL;
     pthread_mutex_unlock(&standin.lock);
+    if (is_forced)
+        standin_process_end(c);
     __atomic_store_n(&c->is_aborting, 0, __ATOMIC_RELEASE);
     if (!is_forced && streams + allocations + binaries != 0)
         standin_violation("card %u was given back with %u streams, %u allocations, %u programs",

@@ -12,6 +12,7 @@
  *     STANDIN_PLAN    calls that fail: NAME@N=CODE, *@N=CODE for the Nth of all, separated by ;
  *     STANDIN_HEALS   forced resets that a card which has failed needs; 1
  *     STANDIN_REPORT  file that gets the accounts when the process ends
+ *     STANDIN_AICPU   command of a process that is the control processor; else a thread is
  */
 #ifndef PTO_STANDIN_H
 #define PTO_STANDIN_H
@@ -21,6 +22,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "tests/standin/cpu_process.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -48,7 +52,7 @@ struct task {
     struct function *function;
     uint32_t blocks;
     size_t bytes;
-    _Alignas(16) char args[512];
+    _Alignas(16) char args[CPU_ARGS];
 };
 
 struct stream {
@@ -84,14 +88,6 @@ struct function {
     struct binary *binary;
 };
 
-/* Programs that the control processor has loaded, by name, for the life of the process. */
-struct loaded {
-    struct loaded *next;
-    uint32_t card;
-    char name[128];
-    void *handle;
-};
-
 struct card {
     enum health health;
     uint32_t resets; /* forced ones since it failed */
@@ -99,8 +95,10 @@ struct card {
     struct context *context;
     struct stream *streams;
     size_t used, peak;
-    void *dispatcher; /* the first one stays */
-    uint32_t (*dispatch)(void *);
+    struct cpu_programs programs; /* of the control processor, for the life of the process */
+    pid_t cpu;                    /* the control processor, if it is a process; 0: none yet */
+    int cpu_socket;
+    pthread_mutex_t cpu_lock; /* one request at a time */
     char *registers;
     size_t register_bytes;
     uint32_t is_aborting; /* cores and streams are to end; atomic */
@@ -124,10 +122,11 @@ struct standin {
     struct allocation *allocations;
     struct binary *binaries;
     struct function *functions;
-    struct loaded *loaded;
     uint64_t calls;
     uint64_t violations;
-    uint64_t address; /* of the next allocation: none is given out twice */
+    uint64_t address;        /* of the next allocation: none is given out twice */
+    const char *cpu_command; /* NULL: threads are the control processors */
+    int memory;              /* file that cards have their memory in, then */
 };
 
 EXPORT extern struct standin standin;
@@ -149,6 +148,9 @@ EXPORT void standin_violation(const char *format, ...) __attribute__((format(pri
 /* For tests in the same process: how often a function was called, or how many of a thing there are. */
 EXPORT uint64_t standin_count(const char *what);
 
+/* Addresses of cards that nobody had before. Under the lock, or by the only thread. */
+char *standin_map(size_t bytes, int protection);
+
 /* standin_cores.c */
 /* Register windows, made once. */
 EXPORT int standin_map_registers(uint32_t card);
@@ -158,5 +160,13 @@ EXPORT bool standin_has_core(uint32_t index);
 /* Runs the executor on so many clusters, to its end. */
 int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, void *args);
 void standin_wake(uint32_t card);
+/* The register windows of a card's cores, as far as there are any; how many. */
+uint32_t standin_list_windows(uint32_t card, struct cpu_range *range);
+
+/* standin_process.c */
+int standin_memory_file(void);
+/* Runs a program of the control processor's to its end. Not 0: it failed, or was ended. */
+uint32_t standin_process_run(uint32_t card, const struct cpu_request *wanted);
+void standin_process_end(struct card *c);
 
 #endif

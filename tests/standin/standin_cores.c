@@ -28,6 +28,7 @@ enum {
     WINDOW_BYTES = 0x6000,
     SPINS = 200,
     IDLE_NS = 1000000,
+    LOOK_US = 20, /* between two looks at the bells that a process rings */
 };
 
 struct core_here {
@@ -41,6 +42,7 @@ struct core_here {
     void (*entry)(void *board);
     void *args;
     pthread_t thread;
+    uint32_t bell_told; /* to the core, if the control processor is a process */
 };
 
 static __thread struct core_here *here;
@@ -92,11 +94,9 @@ int standin_map_registers(uint32_t card)
 
     if (c->registers != NULL)
         return 0;
-    c->registers = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (c->registers == MAP_FAILED) {
-        c->registers = NULL;
-        return 6;
-    }
+    pthread_mutex_lock(&standin.lock);
+    c->registers = standin_map(bytes, PROT_NONE);
+    pthread_mutex_unlock(&standin.lock);
     c->register_bytes = bytes;
     for (uint32_t i = 0; i < standin_core_numbers(); i++)
         for (uint32_t sub = 0; sub < 3 && standin_has_core(i); sub++)
@@ -115,6 +115,19 @@ char *standin_window(uint32_t card, uint32_t number)
     uint32_t sub = rest < per_die ? 0 : 1 + (rest - per_die) % 2;
 
     return standin.card[card].registers + core * stride() + sub * (size_t)MIB;
+}
+
+uint32_t standin_list_windows(uint32_t card, struct cpu_range *range)
+{
+    const struct card *c = &standin.card[card];
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < standin_core_numbers() && c->registers != NULL; i++)
+        for (uint32_t sub = 0; sub < 3 && standin_has_core(i); sub++)
+            range[count++] = (struct cpu_range){
+                (uint64_t)(uintptr_t)c->registers + i * stride() + sub * (uint64_t)MIB, WINDOW_BYTES
+            };
+    return count;
 }
 
 static uint32_t *word_at(char *at)
@@ -207,6 +220,31 @@ static void *core_main(void *arg)
     return NULL;
 }
 
+/*
+ * A control processor that is a process rings by storing: cores that sleep are woken here, until all
+ * of them have said that they end, or the card is forced to.
+ */
+static void ring_for(struct core_here *core, uint32_t count, const uint32_t *is_aborting)
+{
+    uint32_t ended = 0;
+
+    while (ended < count && __atomic_load_n(is_aborting, __ATOMIC_ACQUIRE) == 0) {
+        ended = 0;
+        for (uint32_t i = 0; i < count; i++) {
+            uint32_t *bell = word_at(core[i].window + bell_offset());
+            uint32_t value = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
+            uint32_t cond = standin_register((uint64_t)(uintptr_t)core[i].window + cond_offset());
+
+            ended += cond == (0x80000000u | 0x7ffffffeu);
+            if (value == core[i].bell_told)
+                continue;
+            core[i].bell_told = value;
+            futex_wake(bell);
+        }
+        usleep(LOOK_US);
+    }
+}
+
 /* The last cores come first, so that a block's number is no core's. */
 static uint32_t core_of_block(uint32_t block)
 {
@@ -258,6 +296,8 @@ int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, voi
             break;
     if (started < 3 * blocks)
         __atomic_store_n(&standin.card[card].is_aborting, 1, __ATOMIC_RELEASE);
+    if (standin.cpu_command != NULL)
+        ring_for(core, started, &standin.card[card].is_aborting);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(core[i].thread, NULL);
     free(core);

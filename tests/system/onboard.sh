@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, steady, sweep, programs; all by default.
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, steady, sweep, programs; all by default.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath build/bin/pto)
@@ -12,6 +12,7 @@ make -s --no-print-directory build/standin/with
 with=$(realpath build/standin/with)
 home=$(realpath build/standin/home)
 export PTO_CACHE_DIR=$work/cache
+mkdir -p "$work/disk"
 
 # With the stand-in: exit code, phrases.
 expect_with() { # code phrase... -- arguments
@@ -56,7 +57,7 @@ tell_missing() {
 
 # Results are those that the scene computes for itself; they are what the simulated chips are compared with, too.
 run_scene() { # chip platform scene
-    STANDIN_SOC=$1 STANDIN_REPORT=$work/report expect_with 0 -- run "$3" --platform "$2" --no-guards
+    STANDIN_SOC=$1 STANDIN_REPORT=$work/report STANDIN_DISK=$work/disk expect_with 0 -- run "$3" --platform "$2" --no-guards
     for mode in stream host; do
         grep -q "^$2, $mode" "$work/out" || fail "$3 on $2 did not run in mode $mode: $(cat "$work/out")"
     done
@@ -71,6 +72,19 @@ run_scenes() {
         run_scene Ascend950DT a5 "$scene"
         echo "  ok     $scene on a2a3 and a5, both modes; nothing is left on the card"
     done
+}
+
+# The control processor is a process that runs the aarch64 programs, and has nothing of the host's memory.
+run_qemu() {
+    make -s --no-print-directory build/standin/arm/with
+    local with
+    with=$(realpath build/standin/arm/with)
+    for scene in vector softmax gang predicate; do
+        run_scene Ascend910B3 a2a3 "$scene"
+    done
+    run_scene Ascend950DT a5 pipeline
+    ! pgrep -f "$(realpath build/standin/arm/aicpusd) $work" >/dev/null || fail "a control processor is left behind"
+    echo "  ok     the aarch64 scheduler runs scenes on both generations in both modes; nothing is left on the card"
 }
 
 # ---- register once ----
@@ -179,10 +193,11 @@ C
     echo "  ok     the programs for the card need what it has, and export what is looked up"
 }
 
-for part in ${*:-missing scenes steady sweep programs}; do
+for part in ${*:-missing scenes qemu steady sweep programs}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
+    qemu) run_qemu ;;
     steady) run_steady ;;
     sweep) run_sweep ;;
     programs) check_programs ;;
