@@ -42,7 +42,45 @@ static_assert(PLATFORM_PROF_SYS_CNT_FREQ == 1000000000 && PLATFORM_MAX_CORES == 
 static_assert(PLATFORM_PROF_SYS_CNT_FREQ == 50000000 && PLATFORM_MAX_CORES == 72, "");
 #endif
 
+static_assert(PTO2_ERROR_NONE == 0 && PTO2_ERROR_SCOPE_DEADLOCK == 1, "");
+static_assert(PTO2_ERROR_HEAP_RING_DEADLOCK == 2 && PTO2_ERROR_FLOW_CONTROL_DEADLOCK == 3, "");
+static_assert(PTO2_ERROR_DEP_POOL_OVERFLOW == 4 && PTO2_ERROR_INVALID_ARGS == 5, "");
+static_assert(PTO2_ERROR_REQUIRE_SYNC_START_INVALID == 7, "");
+static_assert(PTO2_ERROR_TENSOR_WAIT_TIMEOUT == 8 && PTO2_ERROR_EXPLICIT_ORCH_FATAL == 9, "");
+static_assert(PTO2_ERROR_SCOPE_TASKS_OVERFLOW == 10 && PTO2_ERROR_TENSORMAP_OVERFLOW == 11, "");
+static_assert(PTO2_ERROR_SCHEDULER_TIMEOUT == 100 && PTO2_ERROR_ASYNC_COMPLETION_INVALID == 101, "");
+static_assert(PTO2_ERROR_ASYNC_WAIT_OVERFLOW == 102, "");
+static_assert(PTO2_ERROR_ASYNC_REGISTRATION_FAILED == 103, "");
+
+// Where kernels and other programs look for the fields.
+static_assert(sizeof(ChipTensor) == 128 && alignof(ChipTensor) == 64, "");
+static_assert(std::is_trivially_copyable_v<ChipTensor>, "");
+static_assert(offsetof(ChipTensor, buffer.addr) == 0 && offsetof(ChipTensor, buffer.size) == 8, "");
+static_assert(offsetof(ChipTensor, owner_task_id) == 16, "");
+static_assert(offsetof(ChipTensor, start_offset) == 24 && offsetof(ChipTensor, version) == 32, "");
+static_assert(offsetof(ChipTensor, ndims) == 36 && offsetof(ChipTensor, dtype) == 40, "");
+static_assert(offsetof(ChipTensor, manual_dep) == 41, "");
+static_assert(offsetof(ChipTensor, is_contiguous) == 42, "");
+static_assert(offsetof(ChipTensor, address_space) == 43 && offsetof(ChipTensor, shapes) == 44, "");
+static_assert(offsetof(ChipTensor, extent_elem_cache) == 64, "");
+static_assert(offsetof(ChipTensor, strides) == 72, "");
+static_assert(alignof(TensorCreateInfo) == 64, "");
+static_assert(offsetof(TensorCreateInfo, initial_value) == 0, "");
+static_assert(offsetof(TensorCreateInfo, has_initial_value) == 8, "");
+static_assert(offsetof(TensorCreateInfo, version) == 32 && offsetof(TensorCreateInfo, ndims) == 36, "");
+static_assert(offsetof(TensorCreateInfo, dtype) == 40 && offsetof(TensorCreateInfo, shapes) == 44, "");
+static_assert(sizeof(PTO2LaunchSpec) == 4 && sizeof(MixedKernels) == 12, "");
+static_assert(sizeof(PTO2OrchestrationConfig) == 4 && sizeof(PTO2TaskId) == 8, "");
+
 // What is told apart by which name exists.
+template <typename Spec> static auto count_of(const Spec &s) -> decltype(s.block_num())
+{
+    return s.block_num();
+}
+template <typename Spec> static auto count_of(const Spec &s) -> decltype(s.core_num())
+{
+    return s.core_num();
+}
 template <typename Spec> static auto set_count(Spec &s, int n) -> decltype(s.set_block_num(n), 0)
 {
     s.set_block_num(static_cast<int16_t>(n));
@@ -142,6 +180,8 @@ void tensors(const ChipTaskArgs &)
     CHECK(v.ndims == 3 && v.strides[0] == 32 && v.strides[1] == 16 && v.is_contiguous);
     v = t.view(row, behind); // a unit dimension is as strict as any
     CHECK(v.is_contiguous && v.start_offset == 16);
+    const uint32_t part[2] = { 1, 3 };
+    CHECK(!t.view(part, behind).is_contiguous && t.view(part, behind).extent_elem() == 3);
     v = make_tensor_strided(memory, box, strides, 2, DataType::INT32);
     CHECK(v.buffer.size == 4 * (16 + 2 * 2 + 1) && !v.is_contiguous);
     CHECK(!v.dump().empty() && v.dump().find("INT32") != std::string::npos);
@@ -202,6 +242,8 @@ void arguments(const ChipTaskArgs &entry)
     int32_t twice = 9;
     CoreTaskArgs a;
 
+    CHECK(count_of(a.launch_spec) == 1 && !a.launch_spec.require_sync_start());
+    CHECK(!a.allow_early_resolve() && a.task_timing_slot() == TASK_TIMING_SLOT_NONE);
     a.add_input(t, t);
     a.add_output(info);
     a.add_inout(t);
@@ -238,6 +280,10 @@ void arguments(const ChipTaskArgs &entry)
     b.set_task_timing_slot(15);
     b.reset();
     CHECK(!b.has_error && b.launch_spec.require_sync_start() && !b.allow_early_resolve());
+    CHECK(count_of(b.launch_spec) == 12); // what was set of blocks stays
+    b.set_task_timing_slot(-1);
+    CHECK(b.has_error);
+    b.reset();
     CHECK(set_count(b.launch_spec, 3) == 3 && b.task_timing_slot() == -1);
 
     b.set_dependencies(ids, 2);
@@ -321,6 +367,12 @@ void results(const ChipTaskArgs &entry)
     CHECK(out.size() == 2 && !out.empty() && out.task_id().is_valid());
     CHECK(out.get_ref(0).dtype == DataType::INT32 && out.get_ref(1).dtype == DataType::INT8);
     CHECK(out.get_ref(0).owner_task_id == out.task_id() && out.get_ref(1).buffer.size == 1024);
+    // They are behind each other, in the order of the arguments.
+    CHECK(out.get_ref(1).buffer.addr == out.get_ref(0).buffer.addr + 1024);
+    CHECK(out.get_ref(0).start_offset == 0 && out.get_ref(0).nbytes() == 400);
+    const MixedKernels nothing;
+    CHECK(nothing.aic_kernel_id == -1 && nothing.aiv0_kernel_id == -1);
+    CHECK(nothing.aiv1_kernel_id == INVALID_KERNEL_ID);
     CHECK_THROWS((void)out.get_ref(2));
     CHECK(alloc_tensors(first, second).size() == 2);
     TaskOutputTensors list = alloc_tensors(both, 2);

@@ -98,6 +98,25 @@ void order_of_boxes(const ChipTaskArgs &entry)
     Task(one, one, COUNT, 1, TensorArgType::INPUT).run();
 }
 
+// Regions with another number of dimensions are not looked at closely: 0 writes two columns, 1 reads
+// elements between them, 2 far behind them. Those of an older version are: 3 writes a newer one, which
+// 4 has nothing in common with; 5 has.
+void order_of_ranks(const ChipTaskArgs &entry)
+{
+    const TensorArgType in = TensorArgType::INPUT;
+    const ChipTensor &t = entry.tensor(0).ref();
+    const uint32_t rows[2] = { 8, 8 }, box[2] = { 4, 2 }, left[2] = { 0, 0 };
+    ChipTensor newer = part(t, 40, 4);
+
+    newer.version = 1;
+    Task(t.reshape(rows, 2).view(box, left), t, COUNT, 1).run();
+    Task(part(t, 4, 2), t, COUNT, 1, in).run();
+    Task(part(t, 32, 2), t, COUNT, 1, in).run();
+    Task(newer, t, COUNT, 1, TensorArgType::OUTPUT_EXISTING).run();
+    Task(part(t, 44, 4), t, COUNT, 1, in).run();
+    Task(part(t, 42, 4), t, COUNT, 1, in).run();
+}
+
 // The operand of a predicate orders nothing.
 void order_of_predicates(const ChipTaskArgs &entry)
 {

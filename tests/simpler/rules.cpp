@@ -547,6 +547,34 @@ void read_what_is_made(const ChipTaskArgs &)
     (void)get_tensor_data(made.get_ref(0), 0, nullptr);
 }
 
+// Elements of a tensor that a task of no graph has made.
+static ChipTensor made_by_nobody(const ChipTaskArgs &entry)
+{
+    ChipTensor t = entry.tensor(0).ref();
+
+    t.owner_task_id = PTO2TaskId::make(0, 12345);
+    return t;
+}
+
+void read_of_nobody(const ChipTaskArgs &entry)
+{
+    (void)get_tensor_data(made_by_nobody(entry), 0, nullptr);
+}
+
+void write_of_nobody(const ChipTaskArgs &entry)
+{
+    set_tensor_data(made_by_nobody(entry), 0, nullptr, 1);
+}
+
+// One block is no gang, whatever it is called.
+void gang_of_one(const ChipTaskArgs &entry)
+{
+    Task task(entry.tensor(0).ref(), entry.tensor(0).ref(), SET, 1);
+
+    task.launch_spec.set_require_sync_start(true);
+    task.run();
+}
+
 void never_complete(const ChipTaskArgs &entry)
 {
     Task(entry.tensor(0).ref(), entry.tensor(0).ref(), DEFER, 0).run();

@@ -454,6 +454,28 @@ static void too_few_arguments_fail_a_streamed_run(void **state)
     each_way(run_with_few);
 }
 
+/* One that is named and not there counts as none: the orchestration itself sees what is missing. */
+static void there_need_not_be_a_configuration(void **state)
+{
+    struct pto_device *device = open_device("a2a3sim", 0, 2);
+    struct chip_callable *head = blob[KIND_STREAM].at;
+    struct pto_callable *with = callable[KIND_STREAM];
+    struct play p;
+
+    (void)state;
+    head->config_name[0] = 'E';
+    callable[KIND_STREAM] = load_bytes(blob[KIND_STREAM]);
+    init_play(&p, DOOR_DEVICE);
+    p.entry.tensor_count = 1;
+    p.entry.scalar_count = 1;
+    assert_int_equal(run_play(device, KIND_STREAM, PTO_MODE_STREAM, &p), PTO_EARGS);
+    run_chain(device, KIND_STREAM, PTO_MODE_STREAM);
+    assert_int_equal(pto_device_close(device), PTO_OK);
+    assert_int_equal(pto_callable_destroy(callable[KIND_STREAM]), PTO_OK);
+    head->config_name[0] = 'e';
+    callable[KIND_STREAM] = with;
+}
+
 static void an_exception_ends_the_run_and_nothing_else(void **state)
 {
     struct pto_device *device = open_device("a2a3sim", 0, 2);
@@ -728,6 +750,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(wrong_arguments_are_refused, load_both, destroy_both),
         cmocka_unit_test_setup_teardown(too_few_arguments_fail_a_streamed_run, load_both,
                                         destroy_both),
+        cmocka_unit_test_setup_teardown(there_need_not_be_a_configuration, load_both, destroy_both),
         cmocka_unit_test_setup_teardown(an_exception_ends_the_run_and_nothing_else, load_both,
                                         destroy_both),
         cmocka_unit_test_setup_teardown(polling_is_progress, load_both, destroy_both),

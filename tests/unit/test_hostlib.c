@@ -431,6 +431,17 @@ static void rings_are_as_large_as_they_are_set(void)
     assert_int_equal(run(d, c, 0), PTO_EHEAP);
     c->args.scalar[0] = 0;
     assert_int_equal(run(d, c, 0), 0);
+    c->args.scalar[0] =
+        3; /* the environment counts where the caller says nothing, if it is right */
+    assert_int_equal(setenv("PTO2_RING_HEAP", "1048576", 1), 0);
+    assert_int_equal(run(d, c, 0), PTO_EHEAP);
+    memset(&c->config.rings, 0, sizeof(c->config.rings));
+    assert_int_equal(run(d, c, 0), 0);
+    assert_int_equal(setenv("PTO2_RING_HEAP", "1024,1024,1024,1024", 1), 0);
+    assert_int_equal(run(d, c, 0), PTO_EHEAP);
+    assert_int_equal(setenv("PTO2_RING_HEAP", "1024,1024", 1), 0);
+    assert_int_equal(run(d, c, 0), 0);
+    assert_int_equal(unsetenv("PTO2_RING_HEAP"), 0);
     free_call(c);
     close_worker_device(d);
 }
