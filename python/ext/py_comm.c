@@ -1,57 +1,216 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks: communicators, windows, signals, collectives. The runtime checks its handles, so they are plain numbers here. */
-#include "py_worker.h"
+/*
+ * Ranks: communicators, windows, signals. The runtime checks its handles, so they are plain numbers here;
+ * pto/comm.py has the classes around them. py_collective.c is the rest.
+ *
+ * Ctrl-C ends what waits. A wait for a signal is made of slices. Where ranks do something together, this
+ * one gives up, because the others cannot go on without it: their calls end, too. Opening has
+ * nothing to give up yet: it goes on without us, on a thread of its own, and closes what it gets.
+ */
+#include "py_comm.h"
 
-#include <pto/collective.h>
-#include <pto/comm.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
 
-#define COMM(number) ((struct pto_comm *)(uintptr_t)(number))
-#define DOMAIN(number) ((struct pto_domain *)(uintptr_t)(number))
+enum { SLICE_NS = 50000000 }; /* of a wait: signals are looked at in between */
 
-static struct ext_state *state_of(PyObject *module)
+PyObject *ext_comm_finish(PyObject *module, int status, const struct pto_error *error)
 {
-    return PyModule_GetState(module);
+    if (status >= 0)
+        Py_RETURN_NONE;
+    if (PyErr_CheckSignals() < 0)
+        return NULL; /* it failed because we gave up */
+    return ext_raise(PyModule_GetState(module), status, error);
 }
 
-static PyObject *finish(PyObject *module, int status, const struct pto_error *error)
+void ext_comm_give_up(void *comm)
 {
-    return status < 0 ? ext_raise(state_of(module), status, error) : Py_NewRef(Py_None);
+    (void)pto_comm_abort(comm, PTO_ECANCELED);
+}
+
+/* ---- communicators ---- */
+
+/* A communicator that is being opened. */
+struct opening {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    struct pto_comm_params params; /* its texts are its own */
+    struct pto_error error;
+    struct pto_comm *comm;
+    int status;
+    bool is_done, is_abandoned; /* under the lock */
+};
+
+static void free_opening(struct opening *o)
+{
+    free((char *)o->params.backend);
+    free((char *)o->params.path);
+    free((char *)o->params.token);
+    pthread_mutex_destroy(&o->lock);
+    pthread_cond_destroy(&o->change);
+    free(o);
+}
+
+static void *open_main(void *given)
+{
+    struct opening *o = given;
+    bool is_ours;
+
+    o->status = pto_comm_open(&o->params, &o->comm);
+    pthread_mutex_lock(&o->lock);
+    o->is_done = true;
+    is_ours = o->is_abandoned;
+    (void)pthread_cond_signal(&o->change);
+    pthread_mutex_unlock(&o->lock);
+    if (is_ours) {
+        if (o->status >= 0)
+            (void)pto_comm_close(o->comm);
+        free_opening(o);
+    }
+    return NULL;
+}
+
+/* Waits for the thread. False: a signal has raised something, and the thread has what was given. */
+static bool await_opening(struct opening *o)
+{
+    bool is_done = false, is_raised = false;
+
+    while (!is_done && !is_raised) {
+        Py_BEGIN_ALLOW_THREADS
+        {
+            struct timespec end;
+
+            (void)clock_gettime(CLOCK_REALTIME, &end);
+            end.tv_nsec += SLICE_NS;
+            end.tv_sec += end.tv_nsec / 1000000000;
+            end.tv_nsec %= 1000000000;
+            pthread_mutex_lock(&o->lock);
+            if (!o->is_done)
+                (void)pthread_cond_timedwait(&o->change, &o->lock, &end);
+            is_done = o->is_done;
+            pthread_mutex_unlock(&o->lock);
+        }
+        Py_END_ALLOW_THREADS
+        is_raised = !is_done && PyErr_CheckSignals() < 0;
+    }
+    if (!is_raised)
+        return true;
+    pthread_mutex_lock(&o->lock);
+    o->is_abandoned = !o->is_done;
+    is_done = o->is_done;
+    pthread_mutex_unlock(&o->lock);
+    if (is_done) { /* in the very last moment */
+        if (o->status >= 0)
+            (void)pto_comm_close(o->comm);
+        free_opening(o);
+    }
+    return false;
+}
+
+static char *copy_text(const char *text)
+{
+    return text == NULL ? NULL : strdup(text);
 }
 
 /* (handle, rank, rank_count) */
+static PyObject *describe(PyObject *module, struct pto_comm *comm)
+{
+    struct pto_comm_info info;
+    int status;
+
+    pto_comm_info_init(&info);
+    status = pto_comm_info(comm, &info);
+    return status < 0 ? ext_raise(PyModule_GetState(module), status, NULL)
+                      : Py_BuildValue("(KII)", (unsigned long long)(uintptr_t)comm, info.rank,
+                                      info.rank_count);
+}
+
 static PyObject *comm_open(PyObject *module, PyObject *args)
 {
+    struct ext_state *state = PyModule_GetState(module);
     struct pto_comm_params params;
-    struct pto_comm_info info;
-    struct pto_comm *comm = NULL;
-    struct pto_error error;
-    PyObject *device;
+    PyObject *device, *result;
     unsigned long long timeout;
+    struct opening *o;
+    pthread_t thread;
+    int has_canary;
+
+    pto_comm_params_init(&params);
+    if (!PyArg_ParseTuple(args, "ziIzzKOp", &params.backend, &params.rank, &params.rank_count,
+                          &params.path, &params.token, &timeout, &device, &has_canary))
+        return NULL;
+    params.timeout_ns = timeout;
+    params.has_canary = has_canary != 0;
+    if (device != Py_None && !PyType_IsSubtype(Py_TYPE(device), state->device_type)) {
+        PyErr_SetString(PyExc_TypeError, "device is a pto.Device");
+        return NULL;
+    }
+    o = calloc(1, sizeof(*o));
+    if (o == NULL)
+        return PyErr_NoMemory();
+    pthread_mutex_init(&o->lock, NULL);
+    pthread_cond_init(&o->change, NULL);
+    pto_error_init(&o->error);
+    params.backend = copy_text(params.backend);
+    params.path = copy_text(params.path);
+    params.token = copy_text(params.token);
+    params.error = &o->error;
+    if (device != Py_None)
+        params.device = ((struct ext_device *)device)->device;
+    o->params = params;
+    if (pthread_create(&thread, NULL, open_main, o) != 0) {
+        free_opening(o);
+        return ext_raise_text(state, PTO_ESYSTEM, "there is no thread to open a communicator with");
+    }
+    (void)pthread_detach(thread);
+    if (!await_opening(o)) {
+        if (device != Py_None)
+            Py_INCREF(device); /* the thread has it, to the end */
+        return NULL;
+    }
+    result = o->status < 0 ? ext_raise(state, o->status, &o->error) : describe(module, o->comm);
+    free_opening(o);
+    return result;
+}
+
+/* Ranks that are threads of this process: a list of what _comm_open returns. */
+static PyObject *comm_open_team(PyObject *module, PyObject *args)
+{
+    struct pto_comm_params params;
+    unsigned long long timeout;
+    struct pto_comm **comm;
+    struct pto_error error;
+    PyObject *list = NULL;
+    unsigned int count;
     int status;
 
     pto_comm_params_init(&params);
-    pto_comm_info_init(&info);
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "ziIzzKO", &params.backend, &params.rank, &params.rank_count,
-                          &params.path, &params.token, &timeout, &device))
+    if (!PyArg_ParseTuple(args, "IK", &count, &timeout))
         return NULL;
     params.timeout_ns = timeout;
     params.error = &error;
-    if (device != Py_None) {
-        if (!Py_IS_TYPE(device, state_of(module)->device_type)) {
-            PyErr_SetString(PyExc_TypeError, "device is a pto.Device");
-            return NULL;
-        }
-        params.device = ((struct ext_device *)device)->device;
+    comm = calloc((size_t)count + 1, sizeof(struct pto_comm *));
+    if (comm == NULL)
+        return PyErr_NoMemory();
+    status = pto_comm_open_team(&params, count, comm);
+    if (status < 0)
+        (void)ext_raise(PyModule_GetState(module), status, &error);
+    else
+        list = PyList_New(0);
+    for (unsigned int i = 0; list != NULL && i < count; i++) {
+        PyObject *one = describe(module, comm[i]);
+
+        if (one == NULL || PyList_Append(list, one) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(one);
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = pto_comm_open(&params, &comm);
-    Py_END_ALLOW_THREADS
-    if (status >= 0)
-        status = pto_comm_info(comm, &info);
-    return status < 0 ? ext_raise(state_of(module), status, &error)
-                      : Py_BuildValue("(KII)", (unsigned long long)(uintptr_t)comm, info.rank,
-                                      info.rank_count);
+    for (unsigned int i = 0; status >= 0 && list == NULL && i < count; i++)
+        (void)pto_comm_close(comm[i]);
+    free(comm);
+    return list;
 }
 
 static PyObject *comm_close(PyObject *module, PyObject *number)
@@ -62,9 +221,9 @@ static PyObject *comm_close(PyObject *module, PyObject *number)
     if (PyErr_Occurred())
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    status = pto_comm_close(COMM(comm));
+    status = pto_comm_close(EXT_COMM(comm));
     Py_END_ALLOW_THREADS
-    return finish(module, status, NULL);
+    return ext_comm_finish(module, status, NULL);
 }
 
 static PyObject *comm_abort(PyObject *module, PyObject *args)
@@ -74,253 +233,263 @@ static PyObject *comm_abort(PyObject *module, PyObject *args)
 
     if (!PyArg_ParseTuple(args, "Ki", &comm, &status))
         return NULL;
-    return finish(module, pto_comm_abort(COMM(comm), status), NULL);
+    return ext_comm_finish(module, pto_comm_abort(EXT_COMM(comm), status), NULL);
 }
 
-/* (handle, rank, rank_count, context) */
-static PyObject *comm_domain_open(PyObject *module, PyObject *args)
+static PyObject *comm_info(PyObject *module, PyObject *number)
+{
+    unsigned long long comm = PyLong_AsUnsignedLongLong(number);
+    struct pto_comm_info info;
+    int status;
+
+    if (PyErr_Occurred())
+        return NULL;
+    pto_comm_info_init(&info);
+    status = pto_comm_info(EXT_COMM(comm), &info);
+    if (status < 0)
+        return ext_raise(PyModule_GetState(module), status, NULL);
+    return Py_BuildValue("{s:s,s:I,s:I,s:I,s:N}", "backend", info.backend, "rank", info.rank,
+                         "rank_count", info.rank_count, "lost_count", info.lost_count,
+                         "has_addresses", PyBool_FromLong(info.has_addresses));
+}
+
+/* ---- domains ---- */
+
+/* (handle, rank, rank_count, context, bytes of a window) */
+static PyObject *domain_open(PyObject *module, PyObject *args)
 {
     struct pto_domain_params params;
     struct pto_domain *domain = NULL;
     struct pto_domain_info info;
     struct pto_error error;
-    unsigned long long comm, id, bytes, timeout;
-    uint32_t ranks[1024];
+    unsigned long long comm, id, bytes, parent, parent_offset, timeout;
+    uint32_t *ranks = NULL;
     PyObject *list;
     int status;
 
     pto_domain_params_init(&params);
     pto_domain_info_init(&info);
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "KKOKK", &comm, &id, &list, &bytes, &timeout))
+    if (!PyArg_ParseTuple(args, "KKOKKKK", &comm, &id, &list, &bytes, &parent, &parent_offset,
+                          &timeout))
         return NULL;
     params.id = id;
     params.window_bytes = bytes;
+    params.parent = EXT_DOMAIN(parent);
+    params.parent_offset = parent_offset;
     params.timeout_ns = timeout;
     params.error = &error;
     if (list != Py_None) {
         Py_ssize_t count = PySequence_Size(list);
 
-        if (count < 0 || count > (Py_ssize_t)(sizeof(ranks) / sizeof(ranks[0])))
-            return count < 0 ? NULL
-                             : ext_raise_text(state_of(module), PTO_EINVAL, "too many ranks");
-        for (Py_ssize_t i = 0; i < count; i++) {
+        ranks = count < 0 ? NULL : calloc((size_t)count + 1, sizeof(*ranks));
+        for (Py_ssize_t i = 0; ranks != NULL && i < count; i++) {
             PyObject *item = PySequence_GetItem(list, i);
+            unsigned long rank = item == NULL ? 0 : PyLong_AsUnsignedLong(item);
 
-            ranks[i] = item == NULL ? 0 : (uint32_t)PyLong_AsUnsignedLong(item);
             Py_XDECREF(item);
-            if (PyErr_Occurred())
+            if (!PyErr_Occurred() && rank > UINT32_MAX)
+                PyErr_SetString(PyExc_OverflowError, "no rank has such a number");
+            if (PyErr_Occurred()) {
+                free(ranks);
                 return NULL;
+            }
+            ranks[i] = (uint32_t)rank;
         }
+        if (ranks == NULL)
+            return PyErr_Occurred() ? NULL : PyErr_NoMemory();
         params.ranks = ranks;
         params.rank_count = (uint32_t)count;
     }
-    Py_BEGIN_ALLOW_THREADS
-    status = pto_domain_open(COMM(comm), &params, &domain);
-    Py_END_ALLOW_THREADS
+    EXT_TOGETHER(comm, status = pto_domain_open(EXT_COMM(comm), &params, &domain));
+    free(ranks);
     if (status >= 0)
         status = pto_domain_info(domain, &info);
-    return status < 0 ? ext_raise(state_of(module), status, &error)
-                      : Py_BuildValue("(KIIK)", (unsigned long long)(uintptr_t)domain, info.rank,
-                                      info.rank_count, (unsigned long long)info.context);
+    return status < 0 ? ext_comm_finish(module, status, &error)
+                      : Py_BuildValue("(KIIKK)", (unsigned long long)(uintptr_t)domain, info.rank,
+                                      info.rank_count, (unsigned long long)info.context,
+                                      (unsigned long long)info.window_bytes);
 }
 
-static PyObject *comm_domain_close(PyObject *module, PyObject *args)
+/* What all ranks call with a time-out. */
+static PyObject *call_together(PyObject *module, PyObject *args,
+                               int (*call)(struct pto_domain *domain, uint64_t timeout_ns,
+                                           struct pto_error *error))
 {
-    unsigned long long domain, timeout;
+    unsigned long long comm, domain, timeout;
     struct pto_error error;
     int status;
 
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "KK", &domain, &timeout))
+    if (!PyArg_ParseTuple(args, "KKK", &comm, &domain, &timeout))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status = pto_domain_close(DOMAIN(domain), timeout, &error);
-    Py_END_ALLOW_THREADS
-    return finish(module, status, &error);
+    EXT_TOGETHER(comm, status = call(EXT_DOMAIN(domain), timeout, &error));
+    return ext_comm_finish(module, status, &error);
 }
 
-/* A tensor in a rank's window; `owner` keeps the domain. */
-static PyObject *comm_tensor(PyObject *module, PyObject *args)
+static PyObject *domain_close(PyObject *module, PyObject *args)
 {
-    struct ext_state *state = state_of(module);
-    unsigned long long domain, offset;
-    uint32_t shapes[PTO_MAX_DIMS];
-    PyObject *owner, *shape, *dtype;
-    struct pto_tensor tensor;
-    unsigned int rank;
-    int code, ndims, status;
-
-    if (!PyArg_ParseTuple(args, "OKIKOO", &owner, &domain, &rank, &offset, &shape, &dtype) ||
-        (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
-        return NULL;
-    status = pto_domain_tensor(DOMAIN(domain), rank, offset, shapes, (uint32_t)ndims,
-                               (enum pto_dtype)code, &tensor);
-    return status < 0 ? ext_raise(state, status, NULL)
-                      : ext_tensor_new(state, &tensor, owner, false);
+    return call_together(module, args, pto_domain_close);
 }
 
 static PyObject *comm_barrier(PyObject *module, PyObject *args)
 {
-    unsigned long long domain, timeout;
-    struct pto_error error;
-    int status;
+    return call_together(module, args, pto_comm_barrier);
+}
 
-    pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "KK", &domain, &timeout))
+static const char WINDOWS[] = "pto windows";
+
+static void free_windows(PyObject *capsule)
+{
+    pto_windows_free(PyCapsule_GetPointer(capsule, WINDOWS));
+}
+
+/* A tensor in a rank's window, which keeps the memory where it is, whatever is closed. */
+static PyObject *domain_tensor(PyObject *module, PyObject *args)
+{
+    struct ext_state *state = PyModule_GetState(module);
+    unsigned long long domain, offset;
+    uint32_t shapes[PTO_MAX_DIMS];
+    PyObject *shape, *dtype, *owner, *made;
+    struct pto_windows *windows = NULL;
+    struct pto_tensor tensor;
+    unsigned int rank;
+    int code, ndims, status;
+
+    if (!PyArg_ParseTuple(args, "KIKOO", &domain, &rank, &offset, &shape, &dtype) ||
+        (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
+        return NULL;
+    status = pto_domain_tensor(EXT_DOMAIN(domain), rank, offset, shapes, (uint32_t)ndims,
+                               (enum pto_dtype)code, &tensor);
+    if (status >= 0)
+        status = pto_domain_keep(EXT_DOMAIN(domain), &windows);
+    if (status < 0)
+        return status == PTO_EINVAL
+                   ? ext_raise_text(state, status,
+                                    "the domain is closed, has no rank %u, or the tensor does not "
+                                    "lie inside of its window, at a multiple of its elements",
+                                    rank)
+                   : ext_raise(state, status, NULL);
+    owner = PyCapsule_New(windows, WINDOWS, free_windows);
+    if (owner == NULL) {
+        pto_windows_free(windows);
+        return NULL;
+    }
+    made = ext_tensor_new(state, &tensor, owner, false);
+    Py_DECREF(owner);
+    return made;
+}
+
+/* ---- data ---- */
+
+static PyObject *comm_put(PyObject *module, PyObject *args)
+{
+    unsigned long long domain, offset, at = 0;
+    int how = -1, value = 0, status;
+    unsigned int rank;
+    Py_buffer from;
+
+    if (!PyArg_ParseTuple(args, "KIKy*|Kii", &domain, &rank, &offset, &from, &at, &how, &value))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    status = pto_comm_barrier(DOMAIN(domain), timeout, &error);
+    if (how >= 0) {
+        status = pto_comm_put_signal(EXT_DOMAIN(domain), rank, offset, from.buf, (uint64_t)from.len,
+                                     (struct pto_signal_at){ at, (enum pto_signal)how, value });
+    } else {
+        status = pto_comm_put(EXT_DOMAIN(domain), rank, offset, from.buf, (uint64_t)from.len);
+        if (status >= 0)
+            status = pto_comm_quiet(EXT_DOMAIN(domain));
+    }
     Py_END_ALLOW_THREADS
-    return finish(module, status, &error);
+    PyBuffer_Release(&from);
+    return ext_comm_finish(module, status, NULL);
+}
+
+static PyObject *comm_get(PyObject *module, PyObject *args)
+{
+    unsigned long long domain, offset;
+    unsigned int rank;
+    Py_buffer to;
+    int status;
+
+    if (!PyArg_ParseTuple(args, "KIKw*", &domain, &rank, &offset, &to))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_comm_get(EXT_DOMAIN(domain), rank, offset, to.buf, (uint64_t)to.len);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&to);
+    return ext_comm_finish(module, status, NULL);
 }
 
 static PyObject *comm_signal(PyObject *module, PyObject *args)
 {
     unsigned long long domain, offset;
+    int how, value;
     unsigned int rank;
-    int adds, value;
 
-    if (!PyArg_ParseTuple(args, "KIKpi", &domain, &rank, &offset, &adds, &value))
+    if (!PyArg_ParseTuple(args, "KIKii", &domain, &rank, &offset, &how, &value))
         return NULL;
-    return finish(module,
-                  pto_comm_signal(DOMAIN(domain), rank,
-                                  (struct pto_signal_at){
-                                      offset, adds ? PTO_SIGNAL_ADD : PTO_SIGNAL_SET, value }),
-                  NULL);
+    return ext_comm_finish(
+        module,
+        pto_comm_signal(EXT_DOMAIN(domain), rank,
+                        (struct pto_signal_at){ offset, (enum pto_signal)how, value }),
+        NULL);
+}
+
+static PyObject *comm_fetch_add(PyObject *module, PyObject *args)
+{
+    unsigned long long domain, offset;
+    int32_t before = 0;
+    unsigned int rank;
+    int value, status;
+
+    if (!PyArg_ParseTuple(args, "KIKi", &domain, &rank, &offset, &value))
+        return NULL;
+    status = pto_comm_fetch_add(EXT_DOMAIN(domain), rank, offset, value, &before);
+    return status < 0 ? ext_comm_finish(module, status, NULL) : PyLong_FromLong(before);
 }
 
 static PyObject *comm_wait(PyObject *module, PyObject *args)
 {
-    unsigned long long domain, offset, timeout;
+    unsigned long long domain, offset, left;
     struct pto_error error;
     int how, value, status;
+    uint64_t slice;
 
-    pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "KKiiK", &domain, &offset, &how, &value, &timeout))
+    if (!PyArg_ParseTuple(args, "KKiiK", &domain, &offset, &how, &value, &left))
         return NULL;
-    Py_BEGIN_ALLOW_THREADS
-    status =
-        pto_comm_wait(DOMAIN(domain), (struct pto_wait_for){ offset, (enum pto_compare)how, value },
-                      timeout, &error);
-    Py_END_ALLOW_THREADS
-    return finish(module, status, &error);
-}
-
-static PyObject *comm_put(PyObject *module, PyObject *args)
-{
-    unsigned long long domain, offset;
-    unsigned int rank;
-    Py_buffer from;
-    int status;
-
-    if (!PyArg_ParseTuple(args, "KIKy*", &domain, &rank, &offset, &from))
-        return NULL;
-    status = pto_comm_put(DOMAIN(domain), rank, offset, from.buf, (uint64_t)from.len);
-    if (status >= 0)
-        status = pto_comm_quiet(DOMAIN(domain));
-    PyBuffer_Release(&from);
-    return finish(module, status, NULL);
-}
-
-enum { ALL_REDUCE, REDUCE_SCATTER, ALL_GATHER, BROADCAST, ALL_TO_ALL };
-
-/* Elements of one rank's part: `to` has `parts` of them, or `from` has. */
-static PyObject *collect(PyObject *module, struct pto_domain *domain, int which,
-                         const struct pto_tensor *from, const struct pto_tensor *to,
-                         struct pto_collective *how)
-{
-    uint64_t small = which == ALL_GATHER ? pto_tensor_numel(from) : pto_tensor_numel(to);
-    void *target = pto_tensor_data(to);
-    const void *source = pto_tensor_data(from);
-    struct pto_error error;
-    struct pto_domain_info info;
-    uint64_t ranks, expected;
-    int status;
-
-    pto_error_init(&error);
-    pto_domain_info_init(&info);
-    status = pto_domain_info(domain, &info);
-    if (status < 0)
-        return ext_raise(state_of(module), status, NULL);
-    ranks = info.rank_count;
-    expected = which == REDUCE_SCATTER ? small * ranks : small;
-    if (which == ALL_TO_ALL)
-        small /= ranks;
-    if ((which == ALL_GATHER ? pto_tensor_numel(to) != small * ranks
-                             : pto_tensor_numel(from) != expected) ||
-        (which == ALL_TO_ALL && small * ranks != pto_tensor_numel(to)) ||
-        from->dtype != to->dtype || !from->is_contiguous || !to->is_contiguous)
-        return ext_raise_text(state_of(module), PTO_EINVAL,
-                              "tensors of a collective are contiguous, of one data type, and their "
-                              "numbers of elements fit its %llu ranks",
-                              (unsigned long long)ranks);
-    how->dtype = (enum pto_dtype)to->dtype;
-    how->error = &error;
-    Py_BEGIN_ALLOW_THREADS
-    switch (which) {
-    case ALL_REDUCE:
-        status = pto_comm_all_reduce(domain, source, target, small, how);
-        break;
-    case REDUCE_SCATTER:
-        status = pto_comm_reduce_scatter(domain, source, target, small, how);
-        break;
-    case ALL_GATHER:
-        status = pto_comm_all_gather(domain, source, target, small, how);
-        break;
-    case BROADCAST:
-        status = pto_comm_broadcast(domain, target, small, how);
-        break;
-    default:
-        status = pto_comm_all_to_all(domain, source, target, small, how);
-    }
-    Py_END_ALLOW_THREADS
-    return finish(module, status, &error);
-}
-
-static PyObject *comm_collective(PyObject *module, PyObject *args)
-{
-    struct ext_state *state = state_of(module);
-    struct pto_collective how;
-    PyObject *from_object, *to_object, *result = NULL;
-    unsigned long long domain, timeout;
-    struct ext_tensor from, to;
-    int which, reduce;
-
-    pto_collective_init(&how);
-    if (!PyArg_ParseTuple(args, "KiOOiIK", &domain, &which, &from_object, &to_object, &reduce,
-                          &how.root, &timeout) ||
-        ext_tensor_take(state, from_object, -1, &from) < 0)
-        return NULL;
-    how.reduce = (enum pto_reduce)reduce;
-    how.timeout_ns = timeout;
-    if (ext_tensor_take(state, to_object, -1, &to) == 0) {
-        if (to.is_readonly)
-            (void)ext_raise_text(state, PTO_EINVAL, "the result of a collective is read-only");
-        else
-            result = collect(module, DOMAIN(domain), which, &from.tensor, &to.tensor, &how);
-        ext_hold_release(&to.hold);
-    }
-    ext_hold_release(&from.hold);
-    return result;
+    do {
+        slice = left < SLICE_NS ? left : SLICE_NS;
+        left -= slice;
+        pto_error_init(&error);
+        Py_BEGIN_ALLOW_THREADS
+        status = pto_comm_wait(EXT_DOMAIN(domain),
+                               (struct pto_wait_for){ offset, (enum pto_compare)how, value }, slice,
+                               &error);
+        Py_END_ALLOW_THREADS
+    } while (status == PTO_ETIMEOUT && left != 0 && PyErr_CheckSignals() == 0);
+    return PyErr_Occurred() ? NULL : ext_comm_finish(module, status, &error);
 }
 
 static PyMethodDef functions[] = {
     { "_comm_open", comm_open, METH_VARARGS, NULL },
+    { "_comm_open_team", comm_open_team, METH_VARARGS, NULL },
     { "_comm_close", comm_close, METH_O, NULL },
     { "_comm_abort", comm_abort, METH_VARARGS, NULL },
-    { "_comm_domain_open", comm_domain_open, METH_VARARGS, NULL },
-    { "_comm_domain_close", comm_domain_close, METH_VARARGS, NULL },
-    { "_comm_tensor", comm_tensor, METH_VARARGS, NULL },
+    { "_comm_info", comm_info, METH_O, NULL },
+    { "_comm_domain_open", domain_open, METH_VARARGS, NULL },
+    { "_comm_domain_close", domain_close, METH_VARARGS, NULL },
+    { "_comm_tensor", domain_tensor, METH_VARARGS, NULL },
     { "_comm_barrier", comm_barrier, METH_VARARGS, NULL },
-    { "_comm_signal", comm_signal, METH_VARARGS, NULL },
-    { "_comm_wait", comm_wait, METH_VARARGS, NULL },
     { "_comm_put", comm_put, METH_VARARGS, NULL },
-    { "_comm_collective", comm_collective, METH_VARARGS, NULL },
+    { "_comm_get", comm_get, METH_VARARGS, NULL },
+    { "_comm_signal", comm_signal, METH_VARARGS, NULL },
+    { "_comm_fetch_add", comm_fetch_add, METH_VARARGS, NULL },
+    { "_comm_wait", comm_wait, METH_VARARGS, NULL },
     { NULL, NULL, 0, NULL },
 };
 
 int ext_comm_init(PyObject *module)
 {
-    return PyModule_AddFunctions(module, functions);
+    return PyModule_AddFunctions(module, functions) < 0 ? -1 : ext_collective_init(module);
 }

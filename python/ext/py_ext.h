@@ -330,8 +330,12 @@ int ext_worker_init(PyObject *module, struct ext_state *state);
 
 /* ---- py_interrupt.c ---- */
 
-/* Has Ctrl-C cancel a run, if this is the main thread. True: to be ended. Without the interpreter's lock. */
-bool ext_interrupt_begin(struct pto_run *run);
+typedef void (*ext_cancel_fn)(void *context);
+/*
+ * Has Ctrl-C cancel what follows, from another thread, if this is the main thread. True: to be
+ * ended. Without the interpreter's lock.
+ */
+bool ext_interrupt_begin(ext_cancel_fn cancel, void *context);
 void ext_interrupt_end(void);
 
 /* A method with keywords, as its table wants it. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ctrl-C while the main thread is inside a run. Python's handler only notes the signal; the
- * thread that would act on it is busy. So during such a run the handler of SIGINT is one that
- * also wakes a thread of this file, which cancels the run, if that is what Ctrl-C means: where
- * a program has a handler of its own, the run goes on.
+ * Ctrl-C while the main thread is inside a call that waits: a run, or something that ranks do together.
+ * Python's handler only notes the signal; the thread that would act on it is busy. So during such a
+ * call the handler of SIGINT is one that also wakes a thread of this file, which ends the
+ * call, if that is what Ctrl-C means: where a program has a handler of its own, it goes on.
  */
 #include "py_ext.h"
 
@@ -17,7 +17,8 @@
 /* Signals are a process's, and so is this. */
 static struct {
     pthread_mutex_t lock;
-    struct pto_run *run; /* that Ctrl-C would cancel; under the lock */
+    ext_cancel_fn cancel; /* what Ctrl-C would do; NULL: nothing. Under the lock */
+    void *context;
     sem_t pressed;
     struct sigaction before;
     pid_t owner; /* the process that has the thread; 0: none */
@@ -59,13 +60,13 @@ static void *watch_main(void *ignored)
         while (sem_wait(&watch.pressed) != 0 && errno == EINTR) {
         }
         pthread_mutex_lock(&watch.lock);
-        is_running = watch.run != NULL;
+        is_running = watch.cancel != NULL;
         pthread_mutex_unlock(&watch.lock);
         if (!is_running || !is_interrupting())
             continue;
         pthread_mutex_lock(&watch.lock);
-        if (watch.run != NULL)
-            (void)pto_run_cancel(watch.run);
+        if (watch.cancel != NULL)
+            watch.cancel(watch.context);
         pthread_mutex_unlock(&watch.lock);
     }
     return NULL;
@@ -92,7 +93,7 @@ static bool has_thread(pid_t process)
     return watch.owner == process;
 }
 
-bool ext_interrupt_begin(struct pto_run *run)
+bool ext_interrupt_begin(ext_cancel_fn cancel, void *context)
 {
     struct sigaction action = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
     pid_t process = getpid();
@@ -105,7 +106,8 @@ bool ext_interrupt_begin(struct pto_run *run)
         watch.before.sa_handler == SIG_IGN)
         return false;
     pthread_mutex_lock(&watch.lock);
-    watch.run = run;
+    watch.cancel = cancel;
+    watch.context = context;
     pthread_mutex_unlock(&watch.lock);
     (void)sigaction(SIGINT, &action, NULL);
     return true;
@@ -115,6 +117,6 @@ void ext_interrupt_end(void)
 {
     (void)sigaction(SIGINT, &watch.before, NULL);
     pthread_mutex_lock(&watch.lock);
-    watch.run = NULL;
+    watch.cancel = NULL;
     pthread_mutex_unlock(&watch.lock);
 }

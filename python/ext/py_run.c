@@ -88,6 +88,11 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
     return status < 0 ? -1 : 0;
 }
 
+static void cancel_run(void *run)
+{
+    (void)pto_run_cancel(run);
+}
+
 PyObject *ext_launch_execute(struct ext_launch *launch)
 {
     struct ext_device *device = launch->device;
@@ -106,7 +111,7 @@ PyObject *ext_launch_execute(struct ext_launch *launch)
     Py_INCREF((PyObject *)device);
     Py_BEGIN_ALLOW_THREADS
     {
-        bool is_watched = ext_interrupt_begin(launch->run);
+        bool is_watched = ext_interrupt_begin(cancel_run, launch->run);
 
         status = pto_run_execute(launch->run);
         if (is_watched)

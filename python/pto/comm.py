@@ -9,13 +9,18 @@
         domain.barrier()
 
 Calls of a domain are made by all of its ranks, in the same order. Every wait has a time-out, that of
-the communicator unless it is given, and ends with pto.PeerGone when a rank has gone.
+the communicator unless it is given, and ends with pto.PeerGone when a rank has gone. Ctrl-C ends a
+wait, too: where ranks do something together this one gives up, and the calls of the others end.
 """
+
+import warnings
 
 from pto import _pto
 
 _COMPARE = ("==", "!=", ">", ">=", "<", "<=")
 _REDUCE = ("sum", "max", "min")
+_ALGORITHM = ("auto", "one-shot", "two-phase", "ring")
+_DEFAULT_TIMEOUT = 120.0
 
 
 def _ns(seconds):
@@ -28,35 +33,54 @@ def _choose(word, words):
     return words.index(word)
 
 
-def open(*, backend=None, rank=-1, rank_count=0, path=None, token=None, timeout=None, device=None):
-    """Meets the other ranks; by default as the environment of pto launch, mpirun or srun says. With a pto.Device
-    tensors in windows can be arguments of its runs."""
-    return Comm(_pto._comm_open(backend, rank, rank_count, path, token, _ns(timeout), device), device)
+def open(*, backend=None, rank=-1, rank_count=0, path=None, token=None, timeout=None, device=None, canary=False):
+    """Meets the other ranks; by default as the environment of pto launch, mpirun or srun says.
+
+    backend     'shm', processes of this machine, or 'null', one rank
+    path        a file name that all ranks are given, and no other job; `token` tells jobs apart
+    timeout     for this call, and by default; None: 120 seconds
+    device      a pto.Device: tensors in windows can be arguments of its runs
+    canary      every rank writes to its neighbour and reads that back first
+    """
+    opened = _pto._comm_open(backend, rank, rank_count, path, token, _ns(timeout), device, canary)
+    return Comm(opened, device, timeout)
+
+
+def team(rank_count, timeout=None):
+    """Communicators whose ranks are threads of this process: a list, each for a thread of its own."""
+    return [Comm(one, None, timeout) for one in _pto._comm_open_team(rank_count, _ns(timeout))]
 
 
 class Comm:
     """A communicator: `rank` of `rank_count`."""
 
-    def __init__(self, opened, device):
+    def __init__(self, opened, device, timeout):
         self._handle, self.rank, self.rank_count = opened
         self._device, self._domains = device, 0
+        self._timeout = _DEFAULT_TIMEOUT if timeout is None else timeout
 
-    def domain(self, ranks=None, window_bytes=0, id=None, timeout=None):
+    def domain(self, ranks=None, window_bytes=0, id=None, timeout=None, parent=None, offset=0):
         """Opens a domain over ranks, or all, each with a window: a call of all of them. `id` is the same on
-        all; None: they are counted."""
+        all; None: they are counted. With a parent, the windows are parts of its own, from `offset` on."""
         self._domains += 1
-        return Domain(self, _pto._comm_domain_open(self._handle, self._domains if id is None else id, ranks,
-                                                   window_bytes, _ns(timeout)))
+        number = self._domains if id is None else id
+        return Domain(self, _pto._comm_domain_open(self._handle, number, ranks, window_bytes,
+                                                   0 if parent is None else parent._handle, offset, _ns(timeout)))
+
+    @property
+    def info(self):
+        """What it is, as a dict: backend, rank, rank_count, lost_count (ranks that have gone), has_addresses."""
+        return _pto._comm_info(self._handle)
 
     def abort(self, status=-209):
         """Gives up: every call of every rank that waits, or will, ends with pto.PeerGone."""
         _pto._comm_abort(self._handle, status)
 
     def close(self):
-        """Closes it and its domains, without waiting for anybody. Tensors in windows are gone then."""
-        if self._handle:
-            _pto._comm_close(self._handle)
-            self._handle = 0
+        """Closes it and its domains, without waiting for anybody."""
+        handle, self._handle = self._handle, 0
+        if handle:
+            _pto._comm_close(handle)
 
     def __enter__(self):
         return self
@@ -64,62 +88,99 @@ class Comm:
     def __exit__(self, *raised):
         self.close()
 
+    def __del__(self, warn=warnings.warn):
+        if getattr(self, "_handle", 0):
+            warn(f"{self!r} was not closed", ResourceWarning, source=self)
+            self.close()
+
+    def __repr__(self):
+        return f"<pto.comm.Comm: rank {self.rank} of {self.rank_count}{'' if self._handle else ', closed'}>"
+
 
 class Domain:
-    """Windows of ranks; `rank` of `rank_count` here, and `context`, a scalar for kernels."""
+    """Windows of ranks; `rank` of `rank_count` here, `window_bytes`, and `context`, a scalar for kernels."""
 
     def __init__(self, comm, opened):
         self._comm = comm
-        self._handle, self.rank, self.rank_count, self.context = opened
+        self._handle, self.rank, self.rank_count, self.context, self.window_bytes = opened
 
     def tensor(self, shape, dtype, rank=None, offset=0):
-        """A tensor in the window of a rank, by default the own one. It is gone when the domain is closed."""
-        return _pto._comm_tensor(self, self._handle, self.rank if rank is None else rank, offset, shape, dtype)
+        """A tensor in the window of a rank, by default the own one. When the domain is closed it becomes a
+        copy that nobody else has, in the same place: whatever was made of it stays valid."""
+        return _pto._comm_tensor(self._handle, self.rank if rank is None else rank, offset, shape, dtype)
 
-    def put(self, rank, offset, data):
-        """Copies to a rank's window; it is there when this returns."""
-        _pto._comm_put(self._handle, rank, offset, data)
+    def put(self, rank, offset, data, signal=None):
+        """Copies to a rank's window; it is there when this returns. `signal`, (offset, value) or
+        (offset, value, 'add'), comes behind it: whoever sees it sees the bytes, too."""
+        if signal is None:
+            _pto._comm_put(self._handle, rank, offset, data)
+        else:
+            at, value, *how = signal
+            _pto._comm_put(self._handle, rank, offset, data, at, _choose(how[0] if how else "set", ("set", "add")), value)
+
+    def get(self, rank, offset, to):
+        """Copies from a rank's window to anything with a buffer that can be written."""
+        _pto._comm_get(self._handle, rank, offset, to)
 
     def signal(self, rank, offset, value, add=False):
         """Sets or adds to a 32-bit word of a rank's window. Whoever sees it sees what was put before."""
-        _pto._comm_signal(self._handle, rank, offset, add, value)
+        _pto._comm_signal(self._handle, rank, offset, int(add), value)
+
+    def fetch_add(self, rank, offset, value):
+        """Adds to a 32-bit word of a rank's window, and returns what it was."""
+        return _pto._comm_fetch_add(self._handle, rank, offset, value)
 
     def wait(self, offset, how, value, timeout=None):
         """Waits for a word of the own window: how is '==', '>=' and so on."""
-        _pto._comm_wait(self._handle, offset, _choose(how, _COMPARE), value, _ns(timeout))
+        _pto._comm_wait(self._handle, offset, _choose(how, _COMPARE), value,
+                        _ns(self._comm._timeout if timeout is None else timeout))
 
     def barrier(self, timeout=None):
         """Waits until every rank has called it."""
-        _pto._comm_barrier(self._handle, _ns(timeout))
+        _pto._comm_barrier(self._comm._handle, self._handle, _ns(timeout))
 
-    def _collective(self, which, source, to, reduce="sum", root=0, timeout=None):
-        _pto._comm_collective(self._handle, which, source, to, _choose(reduce, _REDUCE), root, _ns(timeout))
+    def _collective(self, which, source, to, reduce="sum", algorithm="auto", root=0, timeout=None):
+        _pto._comm_collective(self._comm._handle, self._handle, which, source, to, _choose(reduce, _REDUCE),
+                              _choose(algorithm, _ALGORITHM), root, _ns(timeout))
 
-    def all_reduce(self, source, to, reduce="sum", timeout=None):
-        """Reduces the elements of all ranks; all get the result. `to` may be `source`."""
-        self._collective(0, source, to, reduce, 0, timeout)
+    def all_reduce(self, source, to, reduce="sum", algorithm="auto", timeout=None):
+        """Reduces the elements of all ranks, to their 'sum', 'max' or 'min'; all get the result. `to` may be
+        `source`. The algorithm is 'auto', 'one-shot', 'two-phase' or 'ring'."""
+        self._collective(0, source, to, reduce, algorithm, 0, timeout)
 
-    def reduce_scatter(self, source, to, reduce="sum", timeout=None):
+    def reduce_scatter(self, source, to, reduce="sum", algorithm="auto", timeout=None):
         """Reduces as many times `to` as there are ranks; each gets its part."""
-        self._collective(1, source, to, reduce, 0, timeout)
+        self._collective(1, source, to, reduce, algorithm, 0, timeout)
 
     def all_gather(self, source, to, timeout=None):
         """Gives all ranks the elements of each, in the order of ranks."""
-        self._collective(2, source, to, "sum", 0, timeout)
+        self._collective(2, source, to, timeout=timeout)
 
     def broadcast(self, tensor, root=0, timeout=None):
         """Gives all ranks the elements of the root."""
-        self._collective(3, tensor, tensor, "sum", root, timeout)
+        self._collective(3, tensor, tensor, root=root, timeout=timeout)
 
     def all_to_all(self, source, to, timeout=None):
         """Gives each rank a part of every other."""
-        self._collective(4, source, to, "sum", 0, timeout)
+        self._collective(4, source, to, timeout=timeout)
+
+    def dispatch(self, tokens, experts, rows, expert_count, timeout=None):
+        """Takes tokens to their experts. `tokens` has a row for each, `experts` (int32) the numbers of its
+        experts; a negative one is none. `rows` gets a row for each pair of a token, of any rank, and an
+        expert of this rank, by expert, then by rank and token. Returns how many each of them has.
+        pto.OutOfMemory, on all ranks: one has no room for its rows; `row_counts` of it is what it needs."""
+        return _pto._comm_dispatch(self._comm._handle, self._handle, tokens, rows, experts, expert_count, _ns(timeout))
+
+    def combine(self, rows, experts, tokens, expert_count, weights=None, timeout=None):
+        """Brings rows back, with the `experts` of their dispatch: each token becomes the sum of its rows,
+        times their `weights` (float32), as many as it has experts."""
+        _pto._comm_combine(self._comm._handle, self._handle, tokens, rows, experts, weights, expert_count, _ns(timeout))
 
     def close(self, timeout=None):
         """A call of all ranks, so that none writes to memory that is used for something else."""
-        if self._handle:
-            handle, self._handle = self._handle, 0
-            _pto._comm_domain_close(handle, _ns(timeout))
+        handle, self._handle = self._handle, 0
+        if handle:
+            _pto._comm_domain_close(self._comm._handle, handle, _ns(timeout))
 
     def __enter__(self):
         return self
@@ -127,3 +188,7 @@ class Domain:
     def __exit__(self, *raised):
         if raised[0] is None:
             self.close()
+
+    def __repr__(self):
+        state = "" if self._handle else ", closed"
+        return f"<pto.comm.Domain: rank {self.rank} of {self.rank_count}, {self.window_bytes} bytes each{state}>"

@@ -134,7 +134,9 @@ struct pto_windows {
     } piece[];          /* as many as the domain has ranks */
 };
 
-/* comm_keep.c: memory that is freed with the windows. */
+/* comm_keep.c: whether somebody but the domain has them. */
+bool comm_is_kept(const struct domain *domain);
+/* Memory that is freed with the windows. */
 void comm_keep_piece(struct pto_windows *windows, char *at, uint64_t bytes);
 
 extern const struct comm_ops comm_null_ops;

@@ -45,6 +45,19 @@ int pto_domain_keep(struct pto_domain *handle, struct pto_windows **windows_out)
     return PTO_OK;
 }
 
+bool comm_is_kept(const struct domain *domain)
+{
+    struct pto_windows *w = domain->kept;
+    bool is_kept;
+
+    if (w == NULL)
+        return false;
+    pthread_mutex_lock(&w->lock);
+    is_kept = w->users > 1;
+    pthread_mutex_unlock(&w->lock);
+    return is_kept;
+}
+
 void comm_keep_piece(struct pto_windows *windows, char *at, uint64_t bytes)
 {
     windows->piece[windows->piece_count++] = (struct comm_piece){ at, bytes };

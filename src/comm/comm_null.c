@@ -133,7 +133,7 @@ static int null_close_domain(struct domain *domain, uint64_t deadline_ns, struct
 {
     (void)deadline_ns;
     (void)error;
-    if (domain->parent == NULL && domain->kept != NULL)
+    if (domain->parent == NULL && comm_is_kept(domain))
         comm_keep_piece(domain->kept, domain->own, 0);
     else if (domain->parent == NULL)
         free(domain->own);

@@ -527,7 +527,7 @@ static bool keep_block(struct direct_domain *dd, uint32_t rank)
     char *at = (char *)dd->peer[rank].control;
     bool is_copied;
 
-    if (dd->base.kept == NULL || memory->copy == NULL || at == NULL)
+    if (memory->copy == NULL || at == NULL || !comm_is_kept(&dd->base))
         return true;
     is_copied = memory->copy(at, dd->block_bytes);
     comm_keep_piece(dd->base.kept, at, dd->block_bytes);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks for Python: what py_comm.c and py_collective.c share. */
+#ifndef PTO_PY_COMM_H
+#define PTO_PY_COMM_H
+
+#include "py_worker.h"
+
+#include <pto/collective.h>
+#include <pto/comm.h>
+
+#define EXT_COMM(number) ((struct pto_comm *)(uintptr_t)(number))
+#define EXT_DOMAIN(number) ((struct pto_domain *)(uintptr_t)(number))
+
+/* None, or what a status means; what a signal raises comes first. */
+PyObject *ext_comm_finish(PyObject *module, int status, const struct pto_error *error);
+/* A communicator gives up. */
+void ext_comm_give_up(void *comm);
+
+/* A statement that waits for other ranks, without the interpreter's lock; Ctrl-C gives up. */
+#define EXT_TOGETHER(comm, statement)                                           \
+    do {                                                                        \
+        bool ext_is_watched;                                                    \
+                                                                                \
+        Py_BEGIN_ALLOW_THREADS                                                  \
+        ext_is_watched = ext_interrupt_begin(ext_comm_give_up, EXT_COMM(comm)); \
+        statement;                                                              \
+        if (ext_is_watched)                                                     \
+            ext_interrupt_end();                                                \
+        Py_END_ALLOW_THREADS                                                    \
+    } while (0)
+
+int ext_collective_init(PyObject *module);
+
+#endif
