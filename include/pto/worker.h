@@ -33,6 +33,7 @@ extern "C" {
 struct pto_worker;
 struct pto_level;      /* of an orchestration */
 struct pto_worker_run; /* of a run that was launched */
+struct pto_run_options;
 
 enum { PTO_CHILDREN_MAX = 64 };
 
@@ -363,6 +364,13 @@ int pto_level_error(struct pto_level *level, struct pto_error *error);
 int pto_level_set_timeout(struct pto_level *level, uint64_t timeout_ns);
 /* Sets the time-out of each task that is submitted from here on; 0: the worker's. */
 int pto_level_set_task_timeout(struct pto_level *level, uint64_t timeout_ns);
+/*
+ * Sets how callables run on chips, for each task that is submitted from here on; NULL: the defaults.
+ * Tasks may have mode, deps, limits, rings, live_max, order_seed, stall_timeout_ns, data_timeout_ns,
+ * grace_ns, keeps_thread, has_guards and diagnostics, all of it copied; another option that is set
+ * is refused: PTO_ENOSUP. The files of tasks with the same folder replace each other.
+ */
+int pto_level_set_run_options(struct pto_level *level, const struct pto_run_options *options);
 /* Ends the run with an error of the orchestration's own; `text` is copied. */
 int pto_level_fail(struct pto_level *level, int status, const char *text);
 

@@ -40,7 +40,7 @@ enum {
 enum record_kind {
     RECORD_PAD,
     /* To a child. */
-    RECORD_TASK,   /* key; value: callable; body: tensors, scalars */
+    RECORD_TASK,   /* key; value: callable; options; body: tensors, scalars */
     RECORD_LOAD,   /* key; value: callable; body: struct wire_load */
     RECORD_UNLOAD, /* key; value: callable */
     RECORD_REOPEN, /* key: a nested worker is to start its dead children */
@@ -70,7 +70,7 @@ struct record_head {
         uint64_t begin_ns;   /* of one that has ended; 0: nobody asked */
     };
     struct a32 claim; /* enum record_claim, in the stream; nobody looks at it in a copy */
-    uint32_t reserved;
+    uint32_t options; /* of a task on a chip: where in the memory, in units; 0: the default */
 };
 
 enum record_claim { CLAIM_OPEN, CLAIM_READER, CLAIM_WRITER };

@@ -429,6 +429,42 @@ static void tell_place(const struct pto_error *error, int status, struct wire_fa
     failure->count = 1;
 }
 
+/* False: they are not where the record says. */
+static bool take_options(const struct child *c, uint32_t unit, struct wire_options *wire,
+                         struct pto_run_options *options)
+{
+    uint64_t offset = (uint64_t)unit * CHANNEL_UNIT;
+
+    pto_run_options_init(options);
+    if (unit == 0)
+        return true;
+    if (offset > c->hello.bytes || c->hello.bytes - offset < sizeof(*wire))
+        return false;
+    memcpy(wire, (const void *)(uintptr_t)(c->hello.addr + offset), sizeof(*wire));
+    if (wire->magic != TREE_MAGIC)
+        return false;
+    wire->folder[PATH_MAX - 1] = '\0';
+    options->mode = (enum pto_mode)wire->mode;
+    options->deps = (enum pto_deps)wire->deps;
+    options->limits = (enum pto_limits)wire->limits;
+    options->live_max = wire->live_max;
+    options->order_seed = wire->order_seed;
+    options->stall_timeout_ns = wire->stall_timeout_ns;
+    options->data_timeout_ns = wire->data_timeout_ns;
+    options->grace_ns = wire->grace_ns;
+    options->rings = wire->rings;
+    options->keeps_thread = wire->keeps_thread != 0;
+    options->has_guards = wire->has_guards != 0;
+    options->diagnostics = (struct pto_diagnostics){ .folder = wire->folder,
+                                                     .swimlane = wire->swimlane,
+                                                     .args = wire->args,
+                                                     .pmu = wire->pmu,
+                                                     .has_deps = wire->has_deps != 0,
+                                                     .has_scopes = wire->has_scopes != 0,
+                                                     .has_names = wire->has_names != 0 };
+    return true;
+}
+
 static int run_on_chip(struct child *c, const struct pto_callable *callable, const struct record *r,
                        struct wire_failure *failure)
 {
@@ -440,13 +476,17 @@ static int run_on_chip(struct child *c, const struct pto_callable *callable, con
                                                    r->head.tensor_count * sizeof(struct pto_tensor))
     };
     static struct pto_run_report report; /* of the only thread that runs anything */
+    static struct wire_options wire;
     struct pto_run_options options;
     int status;
 
-    pto_run_options_init(&options);
+    if (!take_options(c, r->head.options, &wire, &options)) {
+        snprintf(failure->text, TREE_TEXT, "its options are not in the shared memory");
+        return PTO_EINVAL;
+    }
     options.timeout_ns = r->head.timeout_ns;
     pto_run_report_init(&report);
-    options.has_guards = c->hello.has_guards;
+    options.has_guards = options.has_guards || c->hello.has_guards;
     options.trace = chip_trace(c);
     status = pto_run(c->device, callable, &entry, &options, &report);
     if (status < 0) {

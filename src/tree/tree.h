@@ -79,6 +79,7 @@ struct tree_task {
     uint8_t list;       /* of tree->flexible, if it is queued there */
     bool is_poisoned;   /* it depends on something that failed */
     int status;         /* TASK_OVER */
+    uint32_t options;   /* of a callable on a chip: struct record_head */
     uint64_t submit_ns; /* this and the next two: if it is recorded */
     uint64_t begin_ns;  /* 0: it never ran, or nobody knows */
     uint64_t end_ns;
@@ -188,10 +189,12 @@ struct tree_run {
     bool is_abandoned;    /* nobody will finish it: it goes when it ends */
     void *staging;        /* and this allocation with it */
     uint64_t begin_ns;
-    uint64_t built_ns;        /* when the orchestration returned */
-    uint64_t number;          /* counts the runs of the worker */
-    uint64_t deadline_ns;     /* UINT64_MAX: none */
-    uint64_t task_timeout_ns; /* of what is submitted next */
+    uint64_t built_ns;            /* when the orchestration returned */
+    uint64_t number;              /* counts the runs of the worker */
+    uint64_t deadline_ns;         /* UINT64_MAX: none */
+    uint64_t task_timeout_ns;     /* of what is submitted next */
+    uint32_t task_options;        /* the same; struct record_head */
+    struct tree_options *options; /* that tasks of it have */
     pthread_t builder;
     struct pto_worker_report report;
 };
@@ -355,6 +358,9 @@ void tree_forget_regions(struct tree *t);
 
 /* tree_copy.c */
 void tree_copy_open(struct tree *t);
+
+/* tree_options.c: frees what no task has any more. */
+void tree_options_free(struct tree_run *run);
 
 /* tree_register.c */
 /* NULL: there is none with this number. */

@@ -358,7 +358,8 @@ void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
                                       .value = k->callable,
                                       .tensor_count = s->tensor_count,
                                       .scalar_count = s->scalar_count,
-                                      .timeout_ns = k->timeout_ns };
+                                      .timeout_ns = k->timeout_ns,
+                                      .options = k->options };
     struct record_part part[2] = { { tensor,
                                      s->tensor_count * (uint32_t)sizeof(struct pto_tensor) },
                                    { s->scalar_count == 1 ? &s->scalar : slot_scalars(s),

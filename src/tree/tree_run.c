@@ -135,6 +135,7 @@ void tree_run_ended(struct tree_run *run)
     *link = run->next;
     tree_domains_of_run(t, run);
     tree_run_set_time(run, 0);
+    tree_options_free(run);
     run->report.ns = os_now_ns() - run->begin_ns;
     if (t->is_traced)
         tree_trace_run(t, run);
@@ -148,6 +149,7 @@ void tree_run_ended(struct tree_run *run)
 
 static void free_abandoned(struct tree_run *run)
 {
+    tree_options_free(run);
     if (run->staging != NULL)
         (void)tree_free(run->tree, (uint64_t)(uintptr_t)run->staging, NULL);
     if (run->event >= 0)

@@ -318,6 +318,7 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
                                                .child = -1,
                                                .children = children,
                                                .timeout_ns = run->task_timeout_ns,
+                                               .options = run->task_options,
                                                .submit_ns = t->is_traced ? os_now_ns() : 0 };
     k->tasks++;
     run->live++;

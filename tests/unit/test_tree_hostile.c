@@ -77,7 +77,8 @@ static struct forged forge(uint32_t kind, uint32_t usual_bytes)
                                   .value = pick_number(),
                                   .tensor_count = (uint16_t)pick(pick(4) == 0 ? 65536 : 4),
                                   .scalar_count = (uint16_t)pick(pick(4) == 0 ? 65536 : 4),
-                                  .timeout_ns = pick_number() } };
+                                  .timeout_ns = pick_number(),
+                                  .options = pick(2) == 0 ? 0 : (uint32_t)pick_number() } };
 
     f.size = pick(3) == 0 ? pick(RECORD_BODY_MAX + 1) : usual_bytes;
     for (uint32_t i = 0; i < f.size; i++)

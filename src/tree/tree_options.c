@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How callables run on the chips of a worker. What an orchestration sets lies in the memory that all
+ * processes have, once for each run, and the record of a task says where.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sized.h"
+#include "pto/run.h"
+#include "tree/tree.h"
+
+/* Options of a run that tasks of it have. */
+struct tree_options {
+    struct tree_options *next;
+    struct wire_options *wire;
+};
+
+/* The name of an option that is set and that a task of level 3 cannot have; NULL: there is none. */
+static const char *find_refused(const struct pto_run_options *options)
+{
+    const struct {
+        const char *name;
+        bool is_set;
+    } row[] = {
+        { "edge", options->edge != NULL },
+        { "task", options->task != NULL },
+        { "trace", options->trace != PTO_TRACE_OFF },
+        { "trace_records", options->trace_records != 0 },
+        { "trace_path", options->trace_path != NULL },
+        { "timeout_ns", options->timeout_ns != 0 },
+        { "launch_timeout_ns", options->launch_timeout_ns != 0 },
+    };
+
+    for (uint32_t i = 0; i < sizeof(row) / sizeof(row[0]); i++)
+        if (row[i].is_set)
+            return row[i].name;
+    return NULL;
+}
+
+/* Children may have another current folder. */
+static int write_folder(const char *folder, char out[PATH_MAX])
+{
+    char here[PATH_MAX] = "";
+    int length;
+
+    if (folder == NULL || folder[0] == '\0')
+        return PTO_OK; /* the run says that it is needed, if it is */
+    if (folder[0] != '/' && getcwd(here, sizeof(here)) == NULL)
+        return PTO_ESYSTEM;
+    length = snprintf(out, PATH_MAX, "%s%s%s", here, here[0] != '\0' ? "/" : "", folder);
+    return length < PATH_MAX ? PTO_OK : PTO_EINVAL;
+}
+
+static int write_wire(const struct pto_run_options *options, struct wire_options *wire,
+                      struct pto_error *error)
+{
+    const struct pto_diagnostics *d = &options->diagnostics;
+    const char *refused = find_refused(options);
+    int status;
+
+    if (refused != NULL)
+        return error_tell(error, PTO_ENOSUP,
+                          "%s of the options is not for tasks of level 3; docs/workers.md has what "
+                          "is there instead",
+                          refused);
+    memset(wire, 0, sizeof(*wire));
+    *wire = (struct wire_options){ .magic = TREE_MAGIC,
+                                   .mode = (uint32_t)options->mode,
+                                   .deps = (uint32_t)options->deps,
+                                   .limits = (uint32_t)options->limits,
+                                   .live_max = options->live_max,
+                                   .order_seed = options->order_seed,
+                                   .stall_timeout_ns = options->stall_timeout_ns,
+                                   .data_timeout_ns = options->data_timeout_ns,
+                                   .grace_ns = options->grace_ns,
+                                   .rings = options->rings,
+                                   .keeps_thread = options->keeps_thread,
+                                   .has_guards = options->has_guards,
+                                   .swimlane = d->swimlane,
+                                   .args = d->args,
+                                   .pmu = d->pmu,
+                                   .has_deps = d->has_deps,
+                                   .has_scopes = d->has_scopes,
+                                   .has_names = d->has_names };
+    status = write_folder(d->folder, wire->folder);
+    return status < 0 ? error_tell(error, status,
+                                   "the folder of the diagnostics is too long, or the "
+                                   "current one cannot be read")
+                      : PTO_OK;
+}
+
+/* Where the record of a task says that they are; 0: it cannot. */
+static uint32_t unit_of(const struct tree *t, const struct wire_options *wire)
+{
+    const char *base = t->outer.map != NULL ? t->outer.map : t->base;
+    uint64_t offset = (uint64_t)((const char *)wire - base);
+
+    return offset % CHANNEL_UNIT == 0 && offset / CHANNEL_UNIT <= UINT32_MAX
+               ? (uint32_t)(offset / CHANNEL_UNIT)
+               : 0;
+}
+
+/* Finds them among those that the run has, or adds them. */
+static int keep(struct tree_run *run, const struct wire_options *wire, struct pto_error *error)
+{
+    struct tree *t = run->tree;
+    struct tree_options *o;
+    void *memory = NULL;
+
+    for (o = run->options; o != NULL; o = o->next)
+        if (memcmp(o->wire, wire, sizeof(*wire)) == 0) {
+            run->task_options = unit_of(t, o->wire);
+            return PTO_OK;
+        }
+    o = malloc(sizeof(*o));
+    if (o == NULL || tree_alloc(t, -1, sizeof(*wire), &memory) < 0 || unit_of(t, memory) == 0) {
+        if (memory != NULL)
+            (void)tree_free(t, (uint64_t)(uintptr_t)memory, NULL);
+        free(o);
+        return error_tell(error, PTO_ENOMEM, "the worker has no memory for the options of a task");
+    }
+    *o = (struct tree_options){ run->options, memory };
+    memcpy(o->wire, wire, sizeof(*wire));
+    run->options = o;
+    run->task_options = unit_of(t, o->wire);
+    return PTO_OK;
+}
+
+int pto_level_set_run_options(struct pto_level *level, const struct pto_run_options *given)
+{
+    struct tree_run *run = tree_level_enter(level);
+    struct pto_run_options options;
+    struct wire_options wire, plain;
+    struct pto_error error;
+    int status = PTO_OK;
+
+    if (run == NULL)
+        return PTO_EINVAL;
+    pto_error_init(&error);
+    pto_run_options_init(&options);
+    (void)write_wire(&options, &plain, &error);
+    if (given != NULL && sized_read(&options, sizeof(options), given) < 0)
+        status = error_tell(&error, PTO_EINVAL,
+                            "the options of a task are not initialised: pto_run_options_init");
+    if (status >= 0)
+        status = write_wire(&options, &wire, &error);
+    if (status >= 0 && memcmp(&wire, &plain, sizeof(wire)) == 0)
+        run->task_options = 0;
+    else if (status >= 0)
+        status = keep(run, &wire, &error);
+    return tree_level_leave(run, status < 0 ? tree_refuse(run, &error, NULL) : PTO_OK);
+}
+
+void tree_options_free(struct tree_run *run)
+{
+    while (run->options != NULL) {
+        struct tree_options *o = run->options;
+
+        run->options = o->next;
+        (void)tree_free(run->tree, (uint64_t)(uintptr_t)o->wire, NULL);
+        free(o);
+    }
+}
