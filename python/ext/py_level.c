@@ -628,6 +628,20 @@ static PyObject *level_set_task_timeout(PyObject *self, PyObject *seconds)
     return set_timeout(self, seconds, pto_level_set_task_timeout);
 }
 
+static PyObject *level_set_run_options(PyObject *self, PyObject *const *values, Py_ssize_t count,
+                                       PyObject *names)
+{
+    struct ext_level *level = level_of(self);
+    struct pto_run_options options;
+
+    if (count != 0)
+        return PyErr_Format(PyExc_TypeError, "set_run_options takes keywords only");
+    pto_run_options_init(&options);
+    if (open_level(level) == NULL || ext_options_take(level->state, names, values, &options) < 0)
+        return NULL;
+    return finish(level, pto_level_set_run_options(level->level, &options));
+}
+
 static void level_free(PyObject *self)
 {
     PyTypeObject *type = Py_TYPE(self);
@@ -668,6 +682,12 @@ static PyMethodDef level_methods[] = {
     { "set_task_timeout", level_set_task_timeout, METH_O,
       "set_task_timeout($self, seconds, /)\n--\n\nThe time-out of each task from here on; None: "
       "the worker's." },
+    { "set_run_options", EXT_WITH_KEYWORDS(level_set_run_options), METH_FASTCALL | METH_KEYWORDS,
+      "set_run_options($self, **options)\n--\n\nHow callables run on chips, for each task from "
+      "here "
+      "on: mode, deps, limits, task_window,\nheap, dep_pool, live_max, order_seed, stall_timeout, "
+      "data_timeout, grace, keeps_thread,\nguards and diagnostics of Device.run. Without any: the "
+      "defaults." },
     { NULL, NULL, 0, NULL }
 };
 

@@ -120,25 +120,79 @@ static PyObject *domain_member(PyObject *module, PyObject *args)
                          (unsigned long long)member.window_bytes);
 }
 
-/* A tensor at an address of the worker's memory, which has so many bytes there. */
+/* Gives a tensor strides, in elements. */
+static int set_strides(struct ext_state *state, struct pto_tensor *tensor, PyObject *object)
+{
+    uint32_t strides[PTO_MAX_DIMS];
+    int count = ext_shape(state, object, strides);
+
+    if (count < 0)
+        return -1;
+    if ((uint32_t)count != tensor->ndims) {
+        (void)ext_raise_text(state, PTO_EINVAL, "there are %d strides for %u dimensions", count,
+                             tensor->ndims);
+        return -1;
+    }
+    for (uint32_t d = 0; d < tensor->ndims; d++) {
+        if (strides[d] == 0 && tensor->shapes[d] > 1) {
+            (void)ext_raise_text(state, PTO_EINVAL, "the stride of dimension %u is 0", d);
+            return -1;
+        }
+        tensor->strides[d] = strides[d] != 0 ? strides[d] : 1;
+    }
+    pto_tensor_update(tensor);
+    tensor->size = pto_tensor_end(tensor);
+    return 0;
+}
+
+/* Makes a tensor one of the memory that another one lies in. */
+static int put_into(struct ext_state *state, struct pto_tensor *tensor, PyObject *object)
+{
+    uint64_t item = pto_dtype_size(tensor->dtype);
+    struct pto_tensor base;
+    uint64_t offset;
+
+    memcpy(&base, ((struct ext_tensor_object *)object)->bytes, sizeof(base));
+    offset = tensor->addr - base.addr;
+    if (tensor->addr < base.addr || offset % item != 0) {
+        (void)ext_raise_text(state, PTO_EINVAL,
+                             "the tensor begins before its memory, or between two elements");
+        return -1;
+    }
+    tensor->addr = base.addr;
+    tensor->size = base.size;
+    tensor->owner = base.owner;
+    tensor->start = offset / item;
+    pto_tensor_update(tensor);
+    return 0;
+}
+
+/*
+ * A tensor at an address, from which on there are so many bytes. `owner` keeps them; if it is a
+ * tensor of a worker or a device, it is a view of it.
+ */
 static PyObject *tensor_at(PyObject *module, PyObject *args)
 {
     struct ext_state *state = state_of(module);
-    PyObject *worker, *shape, *dtype;
+    PyObject *owner, *shape, *dtype, *strides = Py_None;
     unsigned long long addr, room;
     uint32_t shapes[PTO_MAX_DIMS];
     struct pto_tensor tensor;
     int code, ndims;
 
-    if (!PyArg_ParseTuple(args, "OKKOO", &worker, &addr, &room, &shape, &dtype) ||
+    if (!PyArg_ParseTuple(args, "OKKOO|O", &owner, &addr, &room, &shape, &dtype, &strides) ||
         (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
         return NULL;
     tensor = (pto_tensor_external)((void *)(uintptr_t)addr, shapes, (uint32_t)ndims,
                                    (enum pto_dtype)code);
+    if (tensor.ndims != 0 && strides != Py_None && set_strides(state, &tensor, strides) < 0)
+        return NULL;
     if (tensor.ndims == 0 || tensor.size > room)
         return ext_raise_text(state, PTO_EINVAL, "the tensor has %llu bytes; there are %llu",
                               (unsigned long long)tensor.size, room);
-    return ext_tensor_new(state, &tensor, worker, false);
+    if (Py_IS_TYPE(owner, state->tensor_type) && put_into(state, &tensor, owner) < 0)
+        return NULL;
+    return ext_tensor_new(state, &tensor, owner, false);
 }
 
 /* ---- regions and queues ---- */

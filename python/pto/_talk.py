@@ -31,7 +31,8 @@ class Domain:
     released at the end; domain[rank] is a Member."""
 
     def __init__(self, tree, level, name, chips, window_bytes, retained=False):
-        self._tree, self._level, self.name = tree, level, name
+        self._tree, self.name = tree, name
+        self._level = None if retained else level  # it may outlive the orchestration
         self._number = _pto._domain_open(tree, level, name, chips, window_bytes, retained)
         self._count = None if chips is None else len(chips)
 
