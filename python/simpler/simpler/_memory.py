@@ -5,30 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import math
 from typing import Any
 
 import pto
-from _task_interface import AddressSpace, ChipTensor, Tensor, get_element_size, row_major_strides
+from _task_interface import AddressSpace, ChipTensor, Tensor
 
 from .buffer import Buffer, host_ptr_nbytes, view_at
 
-_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
-
-
-def tensor_at(address: int, shapes: tuple[int, ...], strides: tuple[int, ...], dtype: int) -> pto.Tensor:
-    """A tensor of memory in this process, or of a simulated device, which others keep."""
-    itemsize = get_element_size(dtype)
-    count = math.prod(shapes)
-    if strides == row_major_strides(shapes) or count == 0:
-        view = view_at(address, count * itemsize).cast(_FORMATS[itemsize])
-        return pto.Tensor(view, dtype).reshape(*shapes)
-    import numpy as np
-
-    extent = 1 + sum((n - 1) * s for n, s in zip(shapes, strides))
-    base = np.frombuffer(view_at(address, extent * itemsize), dtype=f"u{itemsize}")
-    array = np.lib.stride_tricks.as_strided(base, shapes, [s * itemsize for s in strides], writeable=True)
-    return pto.Tensor(array, dtype)
+_tensor_at = pto._pto._tensor_at
 
 
 def host_view(host: Any, what: str) -> memoryview:
@@ -62,12 +46,24 @@ def told(what: str):
 
 
 def chip_tensor(tensor: ChipTensor) -> pto.Tensor:
-    return tensor_at(tensor.data, tensor.shapes, tensor.strides, int(tensor.dtype))
+    return _tensor_at(tensor, tensor.data, tensor.nbytes(), tensor.shapes, int(tensor.dtype))
 
 
 def scalars(args) -> list[ctypes.c_uint64]:
     """The scalars of arguments, as bits."""
     return [ctypes.c_uint64(args.scalar(i)) for i in range(args.scalar_count())]
+
+
+def memory_of(buffer: Buffer) -> Any:
+    """What keeps a buffer: a tensor of pto, if it is a part of one."""
+    return buffer.memory if isinstance(buffer.memory, pto.Tensor) else buffer
+
+
+def bytes_of(host: Any, view: memoryview) -> pto.Tensor:
+    """The host's side of a copy, whose bytes are the view's."""
+    if not isinstance(host, Buffer):
+        return pto.Tensor(view)
+    return _tensor_at(memory_of(host), host.base, host.nbytes, (host.nbytes,), "uint8")
 
 
 def named_tensor(tensor: Tensor) -> pto.Tensor:
@@ -77,4 +73,5 @@ def named_tensor(tensor: Tensor) -> pto.Tensor:
         raise ValueError(f"buffer {tensor.buffer.identity.buffer_id} does not belong to this process")
     if source.closed:
         raise ValueError(f"buffer {tensor.buffer.identity.buffer_id} has been released")
-    return tensor_at(source.base + tensor.byte_offset, tensor.shapes, tensor.strides, tensor.dtype)
+    at, room = source.base + tensor.byte_offset, source.nbytes - tensor.byte_offset
+    return _tensor_at(memory_of(source), at, room, tensor.shapes, tensor.dtype, tensor.strides)

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import itertools
 import math
+import threading
 from typing import Any
 
 import pto
 from _task_interface import AccessMode, BackendKind, CallConfig, ChipCallable, DataType, get_element_size
 
-from ._guard import unsupported
+from ._chip import MODES, check_config, run_options
 from ._memory import told
 from .buffer import Buffer, MappedArg, MappedArgs, wrap_device_malloc, wrap_fork_inherited
 from .orchestrator import Orchestrator
@@ -33,24 +34,37 @@ def mapped(function):
     return call
 
 
+_DEFAULT = CallConfig()
+
+
+class RunResources:
+    """What ends with a run: its domains by name, unless somebody takes one out."""
+
+    def __init__(self):
+        self.live_domains: dict[str, CommDomainHandle] = {}
+        self.domain_lock = threading.RLock()
+        self.retired = False
+
+
 class Node:
     """Children of a worker, and what they know."""
 
     def __init__(self, worker):
         config = worker._config
-        if worker._runtime != "tensormap_and_ringbuffer":
-            raise unsupported("Worker(level=3, runtime='host_build_graph')")
         self._worker = worker
+        self._mode = MODES[worker._runtime]
+        self._options: dict = {}  # of the task that was submitted last
         self._level: Any = None
         self._kept: list = []
-        self._talks: list = []  # domains, regions and queues of the run that is being built
+        self._talks: list = []  # regions and queues of the run that is being built, and domains that were released
+        self.resources: RunResources | None = None
         self._domain_ids = itertools.count(1)
         self._targets: dict[str, Any] = {}
         try:
             self.pto = pto.Worker(
                 level=3,
                 platform=worker._platform,
-                chips=len(config.get("device_ids", [])),
+                devices=[int(device) for device in config.get("device_ids", [])],
                 subs=config.get("num_sub_workers", 0),
                 startup_timeout=config.get("startup_timeout_s"),
                 control_timeout=config.get("py_control_timeout_s"),
@@ -86,10 +100,13 @@ class Node:
 
     def target(self, registration, config: CallConfig | None):
         """What a task of this callable is submitted with."""
-        if config is not None and config.runtime_env.any():
-            raise unsupported("CallConfig.runtime_env at level 3")
-        if config is not None and config._is_diagnosed():
-            raise unsupported("diagnostics at level 3")
+        if isinstance(registration.target, ChipCallable):
+            config = _DEFAULT if config is None else config
+            check_config(config, self._worker._platform)
+            options = run_options(config, self._mode)
+            if options != self._options:
+                self._building("submit").set_run_options(**options)
+                self._options = options
         return self._targets[registration.hashid]
 
     # Memory.
@@ -115,15 +132,11 @@ class Node:
         buffer.memory = tensor
         return buffer
 
-    def copy(self, device: Buffer, view: memoryview, is_to_device: bool) -> None:
-        part = device.memory[: view.nbytes] if view.nbytes < device.nbytes else device.memory
-        host = pto.Tensor(view)
+    def copy(self, device: Buffer, host: pto.Tensor, is_to_device: bool) -> None:
+        part = device.memory[: host.nbytes] if host.nbytes < device.nbytes else device.memory
         to, source = (part, host) if is_to_device else (host, part)
         try:
-            if self._level is not None:
-                self._level.copy(to, source)  # a task of the run, in its order
-            else:
-                self.pto.copy(to, source)
+            (self._level or self.pto).copy(to, source)  # in a run a task of it, in its order
         except pto.Error as error:
             raise RuntimeError(f"copy failed with code {error.status}: {error}") from error
 
@@ -144,14 +157,20 @@ class Node:
         if window_size <= 0 or nbytes > window_size or any(spec.nbytes < 0 for spec in buffers):
             raise ValueError(f"allocate_domain: buffers have {nbytes} bytes, and window_size is {window_size}")
         with told("allocate_domain"):
-            domain = level.domain(name, workers, window_size)
+            domain = level.domain(name, workers, window_size, retained=True)
             members = [domain[rank] for rank in range(len(workers))]
 
         def release(handle):
             owner._live_domains.pop(name, None)
-            if self._level is level:  # else it has ended with the orchestration
-                with told("release_domain"):
-                    domain.release()
+            if self.resources is not None and self.resources.live_domains.get(name) is handle:
+                del self.resources.live_domains[name]
+            with told("release_domain"):
+                domain.release()
+            if self._level is not None:
+                self._talks.append(handle)
+                return
+            owner._drain()  # then nobody has it
+            handle._run_ended()
 
         handle = CommDomainHandle(
             name=name,
@@ -170,17 +189,16 @@ class Node:
             allocation_id=next(self._domain_ids),
             release=release,
         )
-        owner._live_domains[name] = handle
-        self._talks.append(handle)
+        owner._live_domains[name] = self.resources.live_domains[name] = handle
         return handle
 
     def _carve(self, member, specs: list[CommBufferSpec]) -> dict[str, Buffer]:
         """The parts of a window, by name."""
         made = {}
-        at = member.window
+        offset = 0
         for spec in specs:
             made[spec.name] = buffer = wrap_device_malloc(
-                at,
+                member.window + offset,
                 spec.nbytes,
                 self._worker._owner_instance_id,
                 next(self._worker._buffer_ids),
@@ -188,7 +206,8 @@ class Node:
                 owner_worker_id=member.chip,
             )
             buffer.backend_kind = BackendKind.VMM_WINDOW
-            at += spec.nbytes
+            buffer.memory = member.tensor((spec.nbytes,), "uint8", offset)
+            offset += spec.nbytes
         return made
 
     def open_region(self, chip: int, payload_bytes: int, counter_bytes: int) -> WorkerChipOrchRegion:
@@ -243,15 +262,17 @@ class Node:
 
     def _orchestrate(self, level, function, args, config, raised) -> None:
         self._level = level
+        self._options = run_options(_DEFAULT, "stream")
+        self.resources = RunResources()
         try:
             function(Orchestrator(self._worker, level), args, config)
         except BaseException as error:
             raised.append(error)
         finally:
-            for talk in self._talks:
-                if isinstance(talk, CommDomainHandle):
-                    talk.release()
-            self._level = None
+            for domain in list(self.resources.live_domains.values()):
+                domain.release()
+            self.resources.retired = True
+            self._level = self.resources = None
 
     def _give_up(self, run, talks) -> None:
         """Ends a run whose orchestration has raised; its tasks are told, so that none waits for the host."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import threading
@@ -28,7 +29,7 @@ from _task_interface import (
 from . import _log
 from ._chip import MODES, ChipWorker, _tell_device_time, check_config, run_options
 from ._guard import ABSENT, refuse, unsupported
-from ._memory import host_view, named_tensor, scalars
+from ._memory import bytes_of, host_view, named_tensor, scalars
 from .buffer import (
     Buffer,
     SharedBytes,
@@ -182,12 +183,9 @@ class Worker:
         with self._lock:
             if self._state == "closed":
                 return
-            for handle in list(self._accepted_run_handles):
-                try:
-                    handle.wait()
-                except RuntimeError:
-                    pass
-            self._accepted_run_handles.clear()
+            self._drain()
+            for domain in list(self._live_domains.values()):
+                domain.release()
             for buffer in list(self._buffers.values()):
                 buffer.close()
             self._buffers.clear()
@@ -197,6 +195,13 @@ class Worker:
             if self._node is not None:
                 self._node.close()
             self._state = "closed"
+
+    def _drain(self) -> None:
+        """Waits for the runs; whoever has their handles is told how they went."""
+        for handle in list(self._accepted_run_handles):
+            with contextlib.suppress(RuntimeError):
+                handle.wait()
+        self._accepted_run_handles.clear()
 
     def __enter__(self) -> Worker:
         if self._state == "new":
@@ -341,6 +346,11 @@ class Worker:
         """Domains that were not released, by name: a copy."""
         return dict(self._live_domains)
 
+    @property
+    def _building_run_resources(self):
+        """What ends with the run that is being built; None: none is."""
+        return self._node.resources if self._node is not None else None
+
     # Memory of chips.
 
     def malloc(self, size: int) -> Buffer:
@@ -397,7 +407,7 @@ class Worker:
         self._require_ready(what)
         if not isinstance(device, Buffer) or device.address_space != AddressSpace.DEVICE:
             raise TypeError(f"Worker.{what}: one side must be memory of a chip, from malloc or alloc_child_tensor")
-        if self._buffers.get(device.identity.buffer_id) is not device:
+        if device.memory is None or device.identity.owner_instance_id != self._owner_instance_id:
             raise ValueError(f"Worker.{what}: buffer {device.identity.buffer_id} is not one that this worker has")
         view = host_view(host, f"Worker.{what}")
         if view.nbytes > device.nbytes:
@@ -405,7 +415,7 @@ class Worker:
         if self.level == 2:
             copy(memoryview(device.memory).cast("B"), view)
         else:
-            self._node.copy(device, view, is_to_device=what == "copy_to")
+            self._node.copy(device, bytes_of(host, view), is_to_device=what == "copy_to")
 
     def committed_device_memory(self, worker_id: int = 0) -> int:
         """Bytes of a chip that buffers of this worker have."""

@@ -128,7 +128,8 @@ extern "C" __attribute__((visibility("default"))) void add(const ChipTaskArgs &a
     task.add_input(args.tensor(0).ref());
     task.add_inout(args.tensor(1).ref());
     task.add_scalar(args.scalar(0));
-    rt_submit_aiv_task(0, task);
+    for (int i = 0; i < (args.scalar(0) == 5 ? 5 : 1); i++)
+        rt_submit_aiv_task(0, task);
     if (args.scalar(0) == 99)
         rt_report_fatal(PTO2_ERROR_EXPLICIT_ORCH_FATAL, "told to");
 }
@@ -348,7 +349,7 @@ def total(args):
 
 
 def test_two_chips_and_a_sub_worker_run_a_graph(add):
-    worker = simpler.worker.Worker(level=3, platform="a2a3sim", runtime="tensormap_and_ringbuffer", device_ids=[0, 1],
+    worker = simpler.worker.Worker(level=3, platform="a2a3sim", runtime="tensormap_and_ringbuffer", device_ids=[4, 1],
                                    num_sub_workers=1)
     handle, sub = worker.register(add), worker.register(total)
     worker.init()
@@ -378,11 +379,7 @@ def test_two_chips_and_a_sub_worker_run_a_graph(add):
         assert back.tolist() == [1] * 8
         with pytest.raises(RuntimeError, match=r"run failed with code -9\b"):
             worker.run(lambda orch, args, config: orch.submit_next_level(handle, arguments(x, y, 99), worker=0))
-        with pytest.raises(NotImplementedError, match="runtime_env at level 3"):
-            config = ti.CallConfig()
-            config.runtime_env.ring_heap = 4096
-            worker.run(lambda orch, args, config: orch.submit_next_level(handle, arguments(x, y, 1), config, worker=0),
-                       None, config)
+        assert [child["device"] for child in worker._node.pto.children[:2]] == [4, 1]
         del views
     finally:
         worker.close()
@@ -434,6 +431,90 @@ def test_chips_of_a_domain_reach_each_other(pair):
     assert [value.tolist() for value in values[2:]] == [[7], [5]]
     assert all(domain.freed for domain in domains) and pair.live_domains == {}
     del values
+
+
+def test_a_domain_outlives_its_run_if_it_is_taken_out_of_it(pair):
+    host = pair.create_buffer(64)
+    held = []
+
+    def first(orch, args, config):
+        parts = [ti.CommBufferSpec("all", "uint8", 64, 64)]
+        held.append(orch.allocate_domain(name="held", workers=[0, 1], window_size=64, buffers=parts))
+        resources = pair._building_run_resources
+        assert resources.live_domains == {"held": held[0]} and not resources.retired
+        with resources.domain_lock:
+            del resources.live_domains["held"]
+        orch.copy_to(held[0][1].buffers["all"], host)
+
+    def second(orch, args, config):
+        back = orch.alloc([64], ti.DataType.UINT8)
+        orch.copy_from(back, held[0][1].buffers["all"])
+        orch.copy_to(held[0][0].buffers["all"], back)
+
+    host.shm.buf[:] = bytes(range(64))
+    pair.run(first)
+    assert pair.live_domains == {"held": held[0]} and not held[0].released and not held[0].freed
+    assert held[0][0].actual_window_size == 64 and pair._building_run_resources is None
+    pair.run(second)
+    into = bytearray(64)
+    pair.copy_from(into, held[0][0].buffers["all"])
+    assert into == bytes(range(64))
+    window = held[0][0].buffers["all"]
+    held[0].release()
+    assert held[0].freed and pair.live_domains == {}
+    with pytest.raises(ValueError, match="is not one that this worker has"):
+        pair.copy_to(window, host)
+    pair.release_buffer(host)
+
+
+def test_each_task_of_level_3_has_settings_of_its_own(pair, tmp_path):
+    x, y = torch.ones(4), torch.zeros(4)
+    handle = pair.handles["add"]
+
+    def orchestrate(orch, args, config):
+        pair_args = [pair.make_tensor_arg(tensor, (4,), ti.DataType.FLOAT32) for tensor in (x.share_memory_(), y.share_memory_())]
+        orch.submit_next_level(handle, arguments(*pair_args, 5), worker=0)  # five tasks in one scope
+        for window in args:
+            config = ti.CallConfig()
+            config.runtime_env.ring_task_window = window
+            orch.submit_next_level(handle, arguments(*pair_args, 5), config, worker=1)
+
+    pair.run(orchestrate, [8, [16, 8, 8, 8]])
+    assert y.tolist() == [75] * 4
+    with pytest.raises(RuntimeError, match=r"run failed with code -1\b"):
+        pair.run(orchestrate, [16, 4])
+
+    def diagnose(orch, args, config):
+        tensors = [pair.make_tensor_arg(tensor, (4,), ti.DataType.FLOAT32) for tensor in (x, y)]
+        for chip in range(2):
+            config = ti.CallConfig()
+            config.output_prefix = str(tmp_path / str(chip))
+            config.enable_dep_gen = config.enable_chip_swimlane = chip == 1
+            orch.submit_next_level(handle, arguments(*tensors, 1), config, worker=chip)
+
+    pair.run(diagnose)
+    assert not (tmp_path / "0").exists()
+    assert {path.name for path in (tmp_path / "1").iterdir()} >= {"deps.json", "chip_swimlane_records.json"}
+
+
+@pytest.mark.parametrize("runtime", ["tensormap_and_ringbuffer", "host_build_graph"])
+def test_chips_of_level_3_have_the_runtime_of_their_worker(add, runtime, tmp_path):
+    with simpler.worker.Worker(level=3, platform="a5sim", runtime=runtime, device_ids=[0]) as worker:
+        handle = worker.register(add)
+        buffers = [worker.create_buffer(16) for _ in range(2)]
+        torch.frombuffer(buffers[0].shm.buf, dtype=torch.float32)[:] = 1
+
+        def orchestrate(orch, args, config):
+            config.output_prefix, config.enable_scope_stats = str(tmp_path), True
+            x, y = (buffer.tensor((4,), ti.DataType.FLOAT32) for buffer in buffers)
+            orch.submit_next_level(handle, arguments(x, y, 3), config, worker=0)
+
+        worker.run(orchestrate)
+        assert torch.frombuffer(buffers[1].shm.buf, dtype=torch.float32).tolist() == [3] * 4
+    # Only where the chip builds the graph itself does it have rings.
+    assert (tmp_path / "scope_stats" / "scope_stats.jsonl").exists() == (runtime == "tensormap_and_ringbuffer")
+
+
 
 
 def scalars(values):
