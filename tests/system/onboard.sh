@@ -66,8 +66,9 @@ run_scene() { # chip platform scene
             fail "$3 on $2 leaves $(account $thing "$work/report") $thing: $(cat "$work/report" "$work/out")"
     done
 }
+# Scenes of ranks and those with several chips are rows of their own.
 run_scenes() {
-    for scene in ${SCENES:-vector softmax pipeline predicate simpler}; do
+    for scene in ${SCENES:-gang matmul paged_attention pipeline predicate simpler softmax transfer vector wavefront}; do
         run_scene Ascend910B3 a2a3 "$scene"
         run_scene Ascend950DT a5 "$scene"
         echo "  ok     $scene on a2a3 and a5, both modes; nothing is left on the card"
