@@ -32,6 +32,13 @@ int pto_mem_write(struct pto_device *device, uint64_t addr, const void *from, ui
 /* Copies from one allocation. PTO_EMEMORY: it does not contain all of the bytes. */
 int pto_mem_read(struct pto_device *device, uint64_t addr, void *to, uint64_t bytes);
 
+/*
+ * Explains the last call of pto_mem_alloc, pto_mem_write or pto_mem_read that failed, as far as the
+ * device knows more than the status says: a card tells which call of its driver gave which code.
+ * Fills `error` and returns its status; PTO_OK: nothing more is known, and `error` is untouched.
+ */
+int pto_mem_explain(struct pto_device *device, struct pto_error *error);
+
 /* Checks the guards of all allocations. PTO_EMEMORY: one was overwritten. `error` may be NULL. */
 int pto_mem_check(struct pto_device *device, struct pto_error *error);
 

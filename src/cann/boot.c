@@ -96,7 +96,8 @@ static int describe(struct cann *c, const char *op, const char *function, const 
 /* Whatever the code is: what was launched may still run, and use what it was given. */
 static int await_call(struct cann *c, int32_t ms)
 {
-    int code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream, ms);
+    int code =
+        VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeStreamWithTimeout, c->stream, ms);
 
     if (code != ACL_SUCCESS)
         a32_store_relaxed(&c->is_lost, 1);
@@ -191,14 +192,14 @@ static int install(struct cann *c, const struct cann_program *dispatcher,
     }
     status = code == ACL_SUCCESS ? check_installed(c, &args, scheduler, error)
                                  : cann_tell(c, error, call, code, "for the dispatcher");
-    if (a32_load_relaxed(&c->is_lost) == 0) {
+    if (!cann_is_lost(c)) {
         cann_give_back(c, at);
         cann_give_back(c, args.inner);
         cann_give_back(c, args.object);
     }
 
 unload:
-    if (binary != NULL && a32_load_relaxed(&c->is_lost) == 0)
+    if (binary != NULL && !cann_is_lost(c))
         (void)VENDOR_CALL(&c->vendor, aclrtBinaryUnLoad, binary);
     return status;
 }
@@ -252,8 +253,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
     if (code != ACL_SUCCESS) {
         status = cann_tell(c, error, call, code, "for a request to the scheduler");
     } else if (answer.magic != BOARD_MAGIC || answer.sequence != c->sequence) {
-        status = error_tell(error, PTO_ELOST, "card %u: the scheduler did not answer", c->card);
-        a32_store_relaxed(&c->is_lost, 1);
+        status = cann_lose(c, error, "card %u: the scheduler did not answer", c->card);
     } else {
         answer.text[BOARD_TEXT - 1] = '\0';
         status = answer.status < 0
@@ -262,7 +262,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
         if (answer_out != NULL)
             *answer_out = answer;
     }
-    if (at != c->message && a32_load_relaxed(&c->is_lost) == 0)
+    if (at != c->message && !cann_is_lost(c))
         cann_give_back(c, at);
     return status;
 }

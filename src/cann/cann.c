@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Open and close. What open does close undoes, one for one, whatever else in the process uses the
- * vendor's libraries: one reference to ACL, one to the device. Threads that call are bound to the
- * device's context for the time of the call, which takes no reference.
+ * vendor's libraries: one reference to ACL, one to the device. Agents are bound to the device's
+ * context, which takes no reference; threads of the user's never are.
  */
 #include "cann/cann.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,34 +38,57 @@ const struct chip_backend cann_backend = {
     .runs = &cann_run_ops,
 };
 
-/* ---- threads and codes ---- */
+/* ---- codes, and the end of a device ---- */
 
-int cann_enter(struct cann *c, void **before_out)
+static void keep_trouble(struct cann *c, const char *text)
 {
-    struct vendor *v = &c->vendor;
-    void *before = NULL;
-
-    if (VENDOR_CALL(v, aclrtGetCurrentContext, &before) != ACL_SUCCESS)
-        before = NULL; /* the thread has none yet */
-    *before_out = before;
-    return before == c->context ? ACL_SUCCESS : VENDOR_CALL(v, aclrtSetCurrentContext, c->context);
+    pthread_mutex_lock(&c->agent_lock);
+    if (c->trouble[0] == '\0')
+        snprintf(c->trouble, sizeof(c->trouble), "%s", text);
+    pthread_mutex_unlock(&c->agent_lock);
 }
 
-void cann_leave(struct cann *c, void *before)
+int cann_lose(struct cann *c, struct pto_error *error, const char *format, ...)
 {
-    if (before != NULL && before != c->context)
-        (void)VENDOR_CALL(&c->vendor, aclrtSetCurrentContext, before);
+    char text[PTO_ERROR_TEXT_MAX];
+    va_list values;
+
+    va_start(values, format);
+    vsnprintf(text, sizeof(text), format, values);
+    va_end(values);
+    keep_trouble(c, text);
+    a32_store_relaxed(&c->is_lost, 1);
+    return error_tell(error, PTO_ELOST, "%s", text);
+}
+
+int cann_refuse(struct cann *c, struct pto_error *error)
+{
+    char text[PTO_ERROR_TEXT_MAX];
+
+    pthread_mutex_lock(&c->agent_lock);
+    snprintf(text, sizeof(text), "%s", c->trouble);
+    pthread_mutex_unlock(&c->agent_lock);
+    return error_tell(error, PTO_ELOST, "the device is lost: %.400s", text);
 }
 
 int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
               const char *doing)
 {
     int status = vendor_status(code);
+    char text[PTO_ERROR_TEXT_MAX];
 
-    if (status == PTO_ELOST)
+    snprintf(text, sizeof(text), "card %u: %s answered %d (%s) %s", c->card, call, code,
+             vendor_meaning(code), doing);
+    if (status == PTO_ELOST || cann_is_lost(c)) {
+        keep_trouble(c, text);
         a32_store_relaxed(&c->is_lost, 1);
-    return error_tell(error, status, "card %u: %s answered %d (%s) %s", c->card, call, code,
-                      vendor_meaning(code), doing);
+    }
+    return error_tell(error, status, "%s", text);
+}
+
+void cann_keep(struct cann *c)
+{
+    a32_add_relaxed(&c->users, 1); /* by a user */
 }
 
 /* ---- memory for ourselves ---- */
@@ -126,8 +150,10 @@ static int ready_device(struct cann *c, struct pto_error *error)
 
 static int check_soc(struct cann *c, struct pto_error *error)
 {
+    uint64_t begin_ns = vendor_begin(&c->vendor, "aclrtGetSocName", 0);
     const char *name = c->vendor.aclrtGetSocName();
 
+    (void)vendor_end(&c->vendor, "aclrtGetSocName", begin_ns, ACL_SUCCESS);
     for (const char *const *soc = c->generation->soc; name != NULL && *soc != NULL; soc++)
         if (strncmp(name, *soc, strlen(*soc)) == 0)
             return PTO_OK;
@@ -195,16 +221,42 @@ static void set_up(struct cann *c, const struct chip_params *params)
     c->generation = cann_generation_find(params->generation);
     c->card = params->card;
     c->memory_max = params->memory_max;
+    a32_store_relaxed(&c->users, 1); /* nobody else has it */
     pthread_mutex_init(&c->lock, NULL);
+    pthread_mutex_init(&c->agent_lock, NULL);
     pthread_mutex_init(&c->memory_lock, NULL);
+}
+
+struct opening {
+    int status;
+    struct pto_error error;
+};
+
+static void open_on_agent(struct cann *c, void *arg)
+{
+    struct opening *o = arg;
+
+    o->status = ready_acl(c, &o->error);
+    if (o->status >= 0)
+        o->status = ready_device(c, &o->error);
+    if (o->status >= 0)
+        o->status = check_soc(c, &o->error);
+    if (o->status >= 0)
+        o->status = make_streams(c, &o->error);
+    if (o->status >= 0)
+        o->status = reserve_memory(c, &o->error);
+    if (o->status >= 0)
+        o->status = cann_boot(c, &o->error);
 }
 
 static int cann_open(const struct chip_params *params, struct chip **chip_out,
                      struct pto_error *error)
 {
     struct cann *c = calloc(1, sizeof(*c));
+    struct opening opening;
     int status;
 
+    pto_error_init(&opening.error);
     if (c == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory for a chip");
     set_up(c, params);
@@ -213,18 +265,11 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
              : c->generation == NULL
                  ? error_tell(error, PTO_ENOSUP, "there is no generation %s", params->generation)
                  : vendor_load(&c->vendor, error);
-    if (status >= 0)
-        status = ready_acl(c, error);
-    if (status >= 0)
-        status = ready_device(c, error);
-    if (status >= 0)
-        status = check_soc(c, error);
-    if (status >= 0)
-        status = make_streams(c, error);
-    if (status >= 0)
-        status = reserve_memory(c, error);
-    if (status >= 0)
-        status = cann_boot(c, error);
+    if (status >= 0) {
+        status = agent_do(c, open_on_agent, &opening, error);
+        if (status >= 0 && opening.status < 0)
+            status = error_tell(error, opening.status, "%s", opening.error.text);
+    }
     if (status < 0) {
         (void)cann_close(&c->base);
         return status;
@@ -292,36 +337,54 @@ static bool close_lost(struct cann *c)
         if (i != 0)
             (void)VENDOR_CALL(v, aclrtSetDevice, (int32_t)c->card);
         /* It may say that all is well when nothing is: not looked at. */
-        (void)VENDOR_CALL(v, aclrtSynchronizeDeviceWithTimeout, DRAIN_MS);
+        (void)VENDOR_WAIT(v, DRAIN_MS, aclrtSynchronizeDeviceWithTimeout, DRAIN_MS);
         if (VENDOR_CALL(v, aclrtResetDeviceForce, (int32_t)c->card) == ACL_SUCCESS && probe(c))
             return true;
     }
     return false;
 }
 
-static bool cann_close(struct chip *chip)
+static void close_on_agent(struct cann *c, void *arg)
 {
-    struct cann *c = cann_of(chip);
-    uint64_t left = 0;
-    void *before = NULL;
     bool is_well = true;
+    uint64_t left = 0;
 
+    (void)arg;
     if (c->has_device) {
-        (void)cann_enter(c, &before);
-        if (a32_load_relaxed(&c->is_lost) != 0) /* nothing runs any more */
+        if (cann_is_lost(c))
             is_well = close_lost(c);
         else
             close_healthy(c);
-        cann_leave(c, before);
+        c->has_device = false;
     }
     if (c->has_acl && is_well)
         (void)VENDOR_CALL(&c->vendor, aclFinalizeReference, &left);
+    c->has_acl = false;
+}
+
+/* A call that hangs while the card is given back is given up as well, and the card forced then. */
+static bool cann_close(struct chip *chip)
+{
+    struct cann *c = cann_of(chip);
+
+    for (uint32_t i = 0; i < 2 && (c->has_device || c->has_acl); i++)
+        if (agent_do(c, close_on_agent, NULL, NULL) >= 0)
+            break;
+    agent_end_all(c);
+    cann_release(c);
+    return true;
+}
+
+void cann_release(struct cann *c)
+{
+    if (a32_sub_acq_rel(&c->users, 1) != 1)
+        return;
     vendor_unload(&c->vendor);
     free(c->allocation);
     free(c->executor.bytes);
     free(c->image);
+    pthread_mutex_destroy(&c->agent_lock);
     pthread_mutex_destroy(&c->memory_lock);
     pthread_mutex_destroy(&c->lock);
     free(c);
-    return true;
 }

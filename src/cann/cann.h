@@ -3,6 +3,7 @@
  * The real chips, through the vendor's libraries; the only folder that knows them.
  *
  *     vendor.c     the libraries: a table of functions, versions, codes, a log of calls
+ *     agent.c      the threads that call them
  *     cann.c       open and close: ACL, device, streams, memory of the engine
  *     boot.c       brings the scheduler program up: dispatcher, registration, register windows
  *     cann_memory.c, cann_code.c, cann_runs.c    the rest of the contract
@@ -17,6 +18,7 @@
 #include <pthread.h>
 
 #include "base/atomic.h"
+#include "cann/agent.h"
 #include "cann/device/message.h"
 #include "cann/vendor.h"
 #include "chip/backend.h"
@@ -56,7 +58,7 @@ struct cann {
     struct vendor vendor;
     const struct cann_generation *generation;
     uint32_t card;
-    void *context; /* of the device; threads are bound to it for the time of a call */
+    void *context; /* of the device; agents are bound to it */
     bool has_acl;
     bool has_device;
     void *stream;      /* of the scheduler */
@@ -96,11 +98,18 @@ struct cann {
     char names[MESSAGE_NAMES * MESSAGE_NAME]; /* of source files, until the next run */
     bool is_started;
 
+    pthread_mutex_t agent_lock; /* what follows */
+    struct agent *idle;
+    char trouble[PTO_ERROR_TEXT_MAX]; /* how the device was lost; the first reason stays */
+    bool is_trouble_told;             /* by a run */
+
+    struct a32 users;     /* whoever opened it, and agents that were given up */
     pthread_mutex_t lock; /* for what any thread may ask for */
     struct a64 cancelled; /* the highest number; written under the lock */
     struct a64 number;    /* of the run */
     struct a32 has_ended; /* R: what came of the run is complete */
     struct a32 is_lost;   /* no more runs; the card is reset when it is closed */
+    struct a32 is_silent; /* a call has not returned: no more calls, either */
 };
 
 static inline struct cann *cann_of(struct chip *chip)
@@ -108,10 +117,23 @@ static inline struct cann *cann_of(struct chip *chip)
     return (struct cann *)(void *)chip;
 }
 
-/* Binds the calling thread to the device, and afterwards back to what it was bound to. */
-int cann_enter(struct cann *c, void **before_out);
-void cann_leave(struct cann *c, void *before);
-/* A sentence for a vendor's code: the call, the code, its meaning. Returns what it is for us. */
+static inline bool cann_is_lost(struct cann *c)
+{
+    return a32_load_relaxed(&c->is_lost) != 0; /* a hint: nothing else follows from it */
+}
+
+/* From now on nothing is asked of the card until it is closed. Returns PTO_ELOST. */
+int cann_lose(struct cann *c, struct pto_error *error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* PTO_ELOST, and how that came about. */
+int cann_refuse(struct cann *c, struct pto_error *error);
+/* Its memory lasts as long as it is kept. */
+void cann_keep(struct cann *c);
+void cann_release(struct cann *c);
+/*
+ * A sentence for a vendor's code: the call, the code, its meaning. Returns what it is for us. The
+ * device may be lost by it.
+ */
 int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
               const char *doing);
 /* Device memory for ourselves, not in the table of allocations; a vendor's code. */

@@ -212,50 +212,66 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
         status = cann_call(c, BOARD_LOAD, 0, message, bytes, &answer, error);
     if (status >= 0)
         code->handle = answer.value;
-    else if (a32_load_relaxed(&c->is_lost) == 0)
+    else if (!cann_is_lost(c))
         cann_give_back(c, code->kernels);
     free(message);
     free(place);
     return status;
 }
 
+struct loading {
+    const struct chip_program *program;
+    struct chip_code *code;
+    struct pto_error error;
+    int status;
+};
+
+static void load_on_agent(struct cann *c, void *arg)
+{
+    struct loading *l = arg;
+
+    l->status = load_in_context(c, l->program, l->code, &l->error);
+}
+
 int cann_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
               struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
-    struct chip_code *code = calloc(1, sizeof(*code));
-    void *before = NULL;
+    struct loading l = { .program = program, .code = calloc(1, sizeof(*l.code)) };
     int status;
 
-    if (code == NULL)
+    if (l.code == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                           program->name);
+    pto_error_init(&l.error);
     pthread_mutex_lock(&c->lock); /* one call of the scheduler at a time */
-    status = cann_enter(c, &before);
-    status = status == ACL_SUCCESS
-                 ? load_in_context(c, program, code, error)
-                 : cann_tell(c, error, "aclrtSetCurrentContext", status, "for a callable");
-    cann_leave(c, before);
+    status = cann_is_lost(c) ? cann_refuse(c, error) : agent_do(c, load_on_agent, &l, error);
     pthread_mutex_unlock(&c->lock);
+    if (status >= 0 && l.status < 0)
+        status = error_tell(error, l.status, "%s", l.error.text);
     if (status < 0)
-        free(code);
+        free(l.code);
     else
-        *code_out = code;
+        *code_out = l.code;
     return status;
+}
+
+static void unload_on_agent(struct cann *c, void *arg)
+{
+    const struct chip_code *code = arg;
+
+    (void)cann_call(c, BOARD_UNLOAD, code->handle, NULL, 0, NULL, NULL);
+    if (!cann_is_lost(c))
+        cann_give_back(c, code->kernels);
 }
 
 void cann_unload(struct chip *chip, struct chip_code *code)
 {
     struct cann *c = cann_of(chip);
-    void *before = NULL;
 
     pthread_mutex_lock(&c->lock);
-    if (a32_load_relaxed(&c->is_lost) == 0 && cann_enter(c, &before) == ACL_SUCCESS) {
-        (void)cann_call(c, BOARD_UNLOAD, code->handle, NULL, 0, NULL, NULL);
-        if (a32_load_relaxed(&c->is_lost) == 0)
-            cann_give_back(c, code->kernels);
-        cann_leave(c, before);
-    }
+    if (!cann_is_lost(c))
+        (void)agent_do(c, unload_on_agent, code, NULL);
     pthread_mutex_unlock(&c->lock);
     free(code);
 }

@@ -8,10 +8,13 @@
 
 enum { ALIGN = 1024, TABLE_MIN = 64 };
 
-static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
+                      struct pto_error *error);
 static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error);
-static int cann_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
-static int cann_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+static int cann_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                      struct pto_error *error);
+static int cann_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                     struct pto_error *error);
 static bool cann_contains(struct chip *chip, uint64_t addr);
 
 const struct chip_memory_ops cann_memory_ops = {
@@ -69,30 +72,71 @@ static bool put(struct cann *c, struct cann_allocation allocation)
     return true;
 }
 
-static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
+/* What an agent is to do with memory, and what came of it. */
+struct errand {
+    void *block;
+    uint64_t addr;
+    uint64_t bytes;
+    const void *from; /* of a copy; the one whose end is not on the card is NULL */
+    void *to;
+    int code;
+};
+
+static int run_errand(struct cann *c, agent_fn work, struct errand *errand, const char *call,
+                      struct pto_error *error)
+{
+    int status;
+
+    if (a32_load_relaxed(&c->is_silent) != 0) /* it would cost the same time again */
+        return cann_refuse(c, error);
+    status = agent_do(c, work, errand, error);
+    if (status >= 0 && errand->code != ACL_SUCCESS)
+        status = cann_tell(c, error, call, errand->code, "for a tensor");
+    return status;
+}
+
+static void take_block(struct cann *c, void *arg)
+{
+    struct errand *e = arg;
+
+    e->code = VENDOR_CALL(&c->vendor, aclrtMalloc, &e->block, e->bytes, VENDOR_MALLOC_HUGE_FIRST);
+}
+
+static void free_block(struct cann *c, void *arg)
+{
+    struct errand *e = arg;
+
+    e->code = VENDOR_CALL(&c->vendor, aclrtFree, e->block);
+}
+
+static void copy_bytes(struct cann *c, void *arg)
+{
+    struct errand *e = arg;
+
+    e->code = e->from != NULL ? cann_upload(c, e->addr, e->from, e->bytes)
+                              : cann_download(c, e->addr, e->to, e->bytes);
+}
+
+static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
+                      struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
+    struct errand e = { .bytes = bytes + ALIGN };
     struct cann_allocation a = { .bytes = bytes };
-    void *before = NULL;
-    int code = cann_enter(c, &before);
-    bool is_kept = false;
+    int status = run_errand(c, take_block, &e, "aclrtMalloc", error);
+    bool is_kept;
 
-    if (code == ACL_SUCCESS)
-        code =
-            VENDOR_CALL(&c->vendor, aclrtMalloc, &a.block, bytes + ALIGN, VENDOR_MALLOC_HUGE_FIRST);
-    if (code == ACL_SUCCESS) {
-        a.addr = ((uint64_t)(uintptr_t)a.block + ALIGN - 1) / ALIGN * ALIGN;
-        pthread_mutex_lock(&c->memory_lock);
-        is_kept = put(c, a);
-        pthread_mutex_unlock(&c->memory_lock);
-        if (!is_kept)
-            (void)VENDOR_CALL(&c->vendor, aclrtFree, a.block);
-    }
-    cann_leave(c, before);
-    if (code != ACL_SUCCESS)
-        return cann_tell(c, NULL, "aclrtMalloc", code, "");
-    if (!is_kept)
+    if (status < 0)
+        return status;
+    a.block = e.block;
+    a.addr = ((uint64_t)(uintptr_t)a.block + ALIGN - 1) / ALIGN * ALIGN;
+    pthread_mutex_lock(&c->memory_lock);
+    is_kept = put(c, a);
+    pthread_mutex_unlock(&c->memory_lock);
+    if (!is_kept) {
+        (void)run_errand(c, free_block, &e, "aclrtFree", NULL);
         return PTO_ENOMEM;
+    }
     *addr_out = a.addr;
     return PTO_OK;
 }
@@ -101,59 +145,49 @@ static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
     struct cann_allocation *a;
-    void *block = NULL, *before = NULL;
-    int code;
+    struct errand e = { .block = NULL };
 
     pthread_mutex_lock(&c->memory_lock);
     a = find_containing(c, addr);
     if (a != NULL && a->addr == addr) {
-        block = a->block;
+        e.block = a->block;
         c->allocation_count--;
         c->allocation_version++;
         memmove(a, a + 1, (size_t)((char *)&c->allocation[c->allocation_count] - (char *)a));
     }
     pthread_mutex_unlock(&c->memory_lock);
-    if (block == NULL)
+    if (e.block == NULL)
         return error_tell(error, PTO_EMEMORY,
                           "%#llx is not the start of an allocation on this device, or it was freed "
                           "before",
                           (unsigned long long)addr);
-    code = cann_enter(c, &before);
-    if (code == ACL_SUCCESS)
-        code = VENDOR_CALL(&c->vendor, aclrtFree, block);
-    cann_leave(c, before);
-    return code == ACL_SUCCESS ? PTO_OK : cann_tell(c, error, "aclrtFree", code, "");
+    return run_errand(c, free_block, &e, "aclrtFree", error);
 }
 
-/* Both ways; the one whose end is not on the card is NULL. */
-static int copy(struct cann *c, uint64_t addr, const void *from, void *to, uint64_t bytes)
+/* Both ways. */
+static int copy(struct cann *c, struct errand e, struct pto_error *error)
 {
     const struct cann_allocation *a;
-    void *before = NULL;
     bool is_inside;
-    int code;
 
     pthread_mutex_lock(&c->memory_lock);
-    a = find_containing(c, addr);
-    is_inside = a != NULL && bytes <= a->bytes - (addr - a->addr);
+    a = find_containing(c, e.addr);
+    is_inside = a != NULL && e.bytes <= a->bytes - (e.addr - a->addr);
     pthread_mutex_unlock(&c->memory_lock);
-    if (!is_inside)
-        return PTO_EMEMORY;
-    code = cann_enter(c, &before);
-    if (code == ACL_SUCCESS)
-        code = from != NULL ? cann_upload(c, addr, from, bytes) : cann_download(c, addr, to, bytes);
-    cann_leave(c, before);
-    return code == ACL_SUCCESS ? PTO_OK : cann_tell(c, NULL, "aclrtMemcpy", code, "");
+    return is_inside ? run_errand(c, copy_bytes, &e, "aclrtMemcpy", error) : PTO_EMEMORY;
 }
 
-static int cann_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes)
+static int cann_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                      struct pto_error *error)
 {
-    return copy(cann_of(chip), addr, from, NULL, bytes);
+    return copy(cann_of(chip), (struct errand){ .addr = addr, .bytes = bytes, .from = from },
+                error);
 }
 
-static int cann_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes)
+static int cann_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                     struct pto_error *error)
 {
-    return copy(cann_of(chip), addr, NULL, to, bytes);
+    return copy(cann_of(chip), (struct errand){ .addr = addr, .bytes = bytes, .to = to }, error);
 }
 
 static bool cann_contains(struct chip *chip, uint64_t addr)

@@ -49,7 +49,8 @@ static void fail(struct cann *c, int status, int code, const char *text)
                                                    .task = pto_task_id_invalid() } };
     c->result.failure.value[0] = (uint64_t)(int64_t)code;
     snprintf(c->result.failure.text, FAILURE_TEXT, "%.255s", text);
-    c->result.is_lost = a32_load_relaxed(&c->is_lost) != 0;
+    c->result.is_lost = cann_is_lost(c);
+    c->is_trouble_told = c->is_trouble_told || c->result.is_lost;
 }
 
 static void fail_call(struct cann *c, const char *call, int code, const char *doing)
@@ -62,9 +63,20 @@ static void fail_call(struct cann *c, const char *call, int code, const char *do
 }
 
 /* A device whose run did not end as it should is not used again. */
-static void lose(struct cann *c)
+static void lose(struct cann *c, const char *why)
 {
-    a32_store_relaxed(&c->is_lost, 1);
+    struct pto_error error;
+
+    pto_error_init(&error);
+    (void)cann_lose(c, &error, "card %u: %s", c->card, why);
+    fail(c, PTO_ELOST, 0, error.text);
+}
+
+/* The same, by a vendor's code. */
+static void lose_call(struct cann *c, const char *call, int code, const char *doing)
+{
+    a32_store_relaxed(&c->is_lost, 1); /* whatever the code alone would mean */
+    fail_call(c, call, code, doing);
 }
 
 /* ---- start ---- */
@@ -220,10 +232,14 @@ static void start_in_context(struct cann *c, const struct chip_request *request)
     c->is_started = true;
     code = cann_launch_call(c, BOARD_RUN, 0, c->message, MESSAGE_ENDED);
     if (code != ACL_SUCCESS) { /* the cores wait for nobody */
-        lose(c);
-        fail_call(c, call, code, "for the scheduler; the cores wait for it");
+        lose_call(c, call, code, "for the scheduler; the cores wait for it");
         c->is_started = false;
     }
+}
+
+static void start_on_agent(struct cann *c, void *arg)
+{
+    start_in_context(c, arg);
 }
 
 static int cann_start(struct chip *chip, const struct chip_request *request)
@@ -232,11 +248,11 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
     uint64_t grace_ns =
         request->options->grace_ns != 0 ? request->options->grace_ns : PTO_GRACE_DEFAULT_NS;
     uint64_t deadline_ns = chip_time_of(request).deadline_ns;
-    void *before = NULL;
-    int code;
+    struct pto_error error;
 
-    if (a32_load_relaxed(&c->is_lost) != 0)
+    if (cann_is_lost(c) && c->is_trouble_told)
         return PTO_ELOST;
+    pto_error_init(&error);
     c->request = request;
     c->is_started = false;
     c->result = (struct chip_result){ .failure.status = PTO_OK };
@@ -249,13 +265,16 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
                          : UINT64_MAX;
     a32_store_relaxed(&c->has_ended, 0); /* the caller's own until it waits */
     a64_store_relaxed(&c->number, request->number);
+    if (cann_is_lost(c)) { /* since the last run: this one tells how */
+        (void)cann_refuse(c, &error);
+        fail(c, PTO_ELOST, 0, error.text);
+        return PTO_OK;
+    }
     pthread_mutex_lock(&c->lock);
-    code = cann_enter(c, &before);
-    if (code == ACL_SUCCESS)
-        start_in_context(c, request);
-    else
-        fail_call(c, "aclrtSetCurrentContext", code, "before the run");
-    cann_leave(c, before);
+    if (agent_do(c, start_on_agent, (void *)(uintptr_t)request, &error) < 0) {
+        fail(c, error.status, 0, error.text);
+        c->is_started = false;
+    }
     pthread_mutex_unlock(&c->lock);
     return PTO_OK;
 }
@@ -295,8 +314,10 @@ static int await_scheduler(struct cann *c)
     int code;
 
     do {
-        code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->stream,
-                           slice_ms(c, since_ns));
+        int32_t ms = slice_ms(c, since_ns);
+
+        code =
+            VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeStreamWithTimeout, c->stream, ms);
     } while (code == ACL_STREAM_NOT_DONE && is_alive(c, &beats, &since_ns));
     return code;
 }
@@ -307,8 +328,7 @@ static void take_ended(struct cann *c)
     char *names = (char *)(ended + 1);
 
     if (!run_ended_check(ended)) {
-        lose(c);
-        fail(c, PTO_ELOST, 0, "what the scheduler answered makes no sense");
+        lose(c, "what the scheduler answered makes no sense");
         return;
     }
     memcpy(c->names, names, sizeof(c->names));
@@ -323,8 +343,10 @@ static void take_ended(struct cann *c)
         c->result.stall.task[i].site.file =
             c->names[(i + 1) * MESSAGE_NAME] != '\0' ? &c->names[(i + 1) * MESSAGE_NAME] : NULL;
     c->report = ended->report;
-    if (ended->is_lost != 0)
-        lose(c);
+    if (ended->is_lost != 0) { /* the host has a sentence for that */
+        (void)cann_lose(c, NULL, "card %u: a kernel or an orchestration never returned", c->card);
+        c->is_trouble_told = true;
+    }
 }
 
 static void take_answer(struct cann *c)
@@ -336,16 +358,15 @@ static void take_answer(struct cann *c)
         code = cann_download(c, c->message + MESSAGE_ENDED, c->image + MESSAGE_ENDED,
                              MESSAGE_BYTES - MESSAGE_ENDED);
     if (code != ACL_SUCCESS) {
-        lose(c);
-        fail_call(c, "aclrtMemcpy", code, "for the answer of the scheduler");
+        lose_call(c, "aclrtMemcpy", code, "for the answer of the scheduler");
     } else if (answer.magic != BOARD_MAGIC || answer.sequence != c->sequence) {
-        lose(c);
-        fail(c, PTO_ELOST, 0, "the scheduler did not answer");
+        lose(c, "the scheduler did not answer");
     } else if (answer.status < 0) {
         answer.text[BOARD_TEXT - 1] = '\0';
         if (answer.status == PTO_ELOST)
-            lose(c);
-        fail(c, answer.status, 0, answer.text);
+            lose(c, answer.text);
+        else
+            fail(c, answer.status, 0, answer.text);
     } else {
         take_ended(c);
     }
@@ -356,8 +377,7 @@ static void wait_in_context(struct cann *c)
     int code = await_scheduler(c);
 
     if (code != ACL_SUCCESS) { /* nothing of it is asked again: that may hang */
-        lose(c);
-        fail_call(c, "aclrtSynchronizeStreamWithTimeout", code,
+        lose_call(c, "aclrtSynchronizeStreamWithTimeout", code,
                   code == ACL_STREAM_NOT_DONE ? "and the scheduler shows no sign of life"
                                               : "for the scheduler");
         if (code == ACL_STREAM_NOT_DONE && c->deadline_ns != UINT64_MAX &&
@@ -366,30 +386,35 @@ static void wait_in_context(struct cann *c)
         return;
     }
     take_answer(c);
-    if (a32_load_relaxed(&c->is_lost) != 0)
+    if (cann_is_lost(c))
         return;
-    code = VENDOR_CALL(&c->vendor, aclrtSynchronizeStreamWithTimeout, c->core_stream, CORES_MS);
-    if (code != ACL_SUCCESS) {
-        lose(c);
-        if (c->result.failure.status >= 0)
-            fail_call(c, "aclrtSynchronizeStreamWithTimeout", code, "for the cores");
+    code = VENDOR_WAIT(&c->vendor, CORES_MS, aclrtSynchronizeStreamWithTimeout, c->core_stream,
+                       CORES_MS);
+    if (code != ACL_SUCCESS && c->result.failure.status >= 0) {
+        lose_call(c, "aclrtSynchronizeStreamWithTimeout", code, "for the cores");
+    } else if (code != ACL_SUCCESS) { /* the run has failed before */
+        (void)cann_lose(c, NULL, "card %u: the cores did not end: %d (%s)", c->card, code,
+                        vendor_meaning(code));
         c->result.is_lost = true;
+        c->is_trouble_told = true;
     }
+}
+
+static void wait_on_agent(struct cann *c, void *arg)
+{
+    (void)arg;
+    wait_in_context(c);
 }
 
 static void cann_wait(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
-    void *before = NULL;
+    struct pto_error error;
 
-    if (c->is_started) {
-        if (cann_enter(c, &before) == ACL_SUCCESS) {
-            wait_in_context(c);
-        } else {
-            lose(c);
-            fail(c, PTO_ELOST, 107002, "the thread could not be bound to the card");
-        }
-        cann_leave(c, before);
+    pto_error_init(&error);
+    if (c->is_started && agent_do(c, wait_on_agent, NULL, &error) < 0) {
+        (void)cann_lose(c, NULL, "%s", error.text);
+        fail(c, PTO_ELOST, 0, error.text);
     }
     a32_store_release(&c->has_ended, 1); /* R */
 }
@@ -403,32 +428,36 @@ static int cann_poll(struct chip *chip)
     return has_ended ? PTO_RUN_ENDED : PTO_RUN_PENDING;
 }
 
+static void send_wish(struct cann *c, void *arg)
+{
+    (void)cann_upload(c, c->board + offsetof(struct board, wish), arg, sizeof(struct board_wish));
+}
+
 static void cann_cancel(struct chip *chip, uint64_t number)
 {
     struct cann *c = cann_of(chip);
     struct board_wish wish = { .cancelled = number };
-    void *before = NULL;
 
     pthread_mutex_lock(&c->lock);
-    if (number > a64_load_relaxed(&c->cancelled) && a32_load_relaxed(&c->is_lost) == 0 &&
-        cann_enter(c, &before) == ACL_SUCCESS) {
+    if (number > a64_load_relaxed(&c->cancelled) && !cann_is_lost(c)) {
         a64_store_relaxed(&c->cancelled, number); /* under the lock */
-        (void)cann_upload(c, c->board + offsetof(struct board, wish), &wish, sizeof(wish));
-        cann_leave(c, before);
+        (void)agent_do(c, send_wish, &wish, NULL);
     }
     pthread_mutex_unlock(&c->lock);
+}
+
+static void read_live(struct cann *c, void *arg)
+{
+    (void)cann_download(c, c->board + offsetof(struct board, live), arg, sizeof(struct board_live));
 }
 
 static uint64_t cann_progress(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
     struct board_live live = { .progress = 0 };
-    void *before = NULL;
 
-    if (a32_load_relaxed(&c->is_lost) == 0 && cann_enter(c, &before) == ACL_SUCCESS) {
-        (void)cann_download(c, c->board + offsetof(struct board, live), &live, sizeof(live));
-        cann_leave(c, before);
-    }
+    if (!cann_is_lost(c))
+        (void)agent_do(c, read_live, &live, NULL);
     return (a64_load_relaxed(&c->number) << 32) + live.progress; /* only to be compared */
 }
 

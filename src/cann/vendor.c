@@ -11,9 +11,13 @@
 
 #include "base/error.h"
 #include "base/os.h"
+#include "cann/agent.h"
 
 /* Whose interfaces were compared, and found equal. */
 enum { MAJOR_FIRST = 8, MINOR_FIRST = 5, MAJOR_LAST = 9 };
+
+/* The longest that is published: a device that starts, and its control processor with it. */
+enum { CALL_MS = 60000 };
 
 /* Calls, as lines of a file: PTO_CANN_LOG names it. */
 struct vendor_log {
@@ -159,12 +163,22 @@ static void open_log(struct vendor *v)
     v->log = log;
 }
 
+/* PTO_CANN_CALL_MS: a call that takes longer is given up. */
+static uint32_t find_call_ms(void)
+{
+    const char *text = getenv("PTO_CANN_CALL_MS");
+    long ms = text != NULL ? strtol(text, NULL, 10) : 0;
+
+    return ms > 0 && ms < INT32_MAX ? (uint32_t)ms : CALL_MS;
+}
+
 int vendor_load(struct vendor *v, struct pto_error *error)
 {
     const char *home = getenv("ASCEND_HOME_PATH");
     int status;
 
     memset(v, 0, sizeof(*v));
+    v->call_ms = find_call_ms();
     if (home == NULL || home[0] == '\0')
         return error_tell(error, PTO_ENOSUP,
                           "ASCEND_HOME_PATH is not set: install CANN and source its set_env.sh");
@@ -203,21 +217,25 @@ void vendor_unload(struct vendor *v)
 
 /* ---- calls ---- */
 
-uint64_t vendor_begin(const struct vendor *v)
+uint64_t vendor_begin(const struct vendor *v, const char *name, uint64_t wait_ms)
 {
+    agent_enter_call(name, v->call_ms + wait_ms);
     return v->log != NULL ? os_now_ns() : 0;
 }
 
-int vendor_note(struct vendor *v, const char *name, uint64_t begin_ns, int code)
+static void note(struct vendor_log *log, const char *name, uint64_t begin_ns, int code)
 {
-    struct vendor_log *log = v->log;
-
-    if (log == NULL)
-        return code;
     pthread_mutex_lock(&log->lock);
     fprintf(log->file, "%llu\t%u\t%s\t%d\t%llu\n", (unsigned long long)++log->count, os_thread_id(),
             name, code, (unsigned long long)(os_now_ns() - begin_ns));
     pthread_mutex_unlock(&log->lock);
+}
+
+int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code)
+{
+    if (v->log != NULL)
+        note(v->log, name, begin_ns, code);
+    agent_leave_call();
     return code;
 }
 

@@ -130,6 +130,7 @@ enum { VENDOR_VERSION_TEXT = 64 };
 struct vendor {
     void *library[VENDOR_LIBRARIES];
     char version[VENDOR_VERSION_TEXT]; /* of CANN; empty: unknown */
+    uint32_t call_ms;                  /* that a call may take, beside what it is asked to wait */
     struct vendor_log *log;            /* of calls; NULL: none is kept */
 #define X(library, returns, name, parameters) returns(*name) parameters;
     VENDOR_MAP(X)
@@ -148,14 +149,18 @@ const char *vendor_meaning(int code);
 /* What it is for us. */
 int vendor_status(int code);
 
-/* A call of the table, written to the log if there is one: `code` is what it returned. */
-int vendor_note(struct vendor *v, const char *name, uint64_t begin_ns, int code);
-uint64_t vendor_begin(const struct vendor *v);
+/*
+ * A call of the table begins, which waits for `wait_ms` by itself; it has returned `code`, which is
+ * written to the log if there is one. An agent whose call took too long ends in vendor_end.
+ */
+uint64_t vendor_begin(const struct vendor *v, const char *name, uint64_t wait_ms);
+int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code);
 
-#define VENDOR_CALL(v, name, ...)                                 \
-    ({                                                            \
-        uint64_t begin_ns_ = vendor_begin(v);                     \
-        vendor_note(v, #name, begin_ns_, (v)->name(__VA_ARGS__)); \
+#define VENDOR_WAIT(v, wait_ms, name, ...)                       \
+    ({                                                           \
+        uint64_t begin_ns_ = vendor_begin(v, #name, wait_ms);    \
+        vendor_end(v, #name, begin_ns_, (v)->name(__VA_ARGS__)); \
     })
+#define VENDOR_CALL(v, name, ...) VENDOR_WAIT(v, 0, name, __VA_ARGS__)
 
 #endif

@@ -28,10 +28,12 @@ struct chip_device_ops {
 
 /* From any thread, beside a run. A run never takes place in memory that is being freed. */
 struct chip_memory_ops {
-    int (*alloc)(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+    int (*alloc)(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error);
     int (*free)(struct chip *chip, uint64_t addr, struct pto_error *error);
-    int (*write)(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
-    int (*read)(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+    int (*write)(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                 struct pto_error *error);
+    int (*read)(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                struct pto_error *error);
     bool (*contains)(struct chip *chip, uint64_t addr);
 
     /* Optional: NULL means that there are no guards to look at. */

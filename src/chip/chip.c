@@ -65,11 +65,11 @@ void chip_count_stuck(int32_t change)
 
 /* ---- memory ---- */
 
-int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
+int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error)
 {
     if (bytes == 0 || bytes > BYTES_MAX)
         return PTO_ENOMEM;
-    return chip->backend->memory->alloc(chip, bytes, addr_out);
+    return chip->backend->memory->alloc(chip, bytes, addr_out, error);
 }
 
 int chip_free(struct chip *chip, uint64_t addr, struct pto_error *error)
@@ -77,14 +77,15 @@ int chip_free(struct chip *chip, uint64_t addr, struct pto_error *error)
     return chip->backend->memory->free(chip, addr, error);
 }
 
-int chip_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes)
+int chip_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+               struct pto_error *error)
 {
-    return bytes != 0 ? chip->backend->memory->write(chip, addr, from, bytes) : PTO_OK;
+    return bytes != 0 ? chip->backend->memory->write(chip, addr, from, bytes, error) : PTO_OK;
 }
 
-int chip_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes)
+int chip_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes, struct pto_error *error)
 {
-    return bytes != 0 ? chip->backend->memory->read(chip, addr, to, bytes) : PTO_OK;
+    return bytes != 0 ? chip->backend->memory->read(chip, addr, to, bytes, error) : PTO_OK;
 }
 
 bool chip_contains(struct chip *chip, uint64_t addr)

@@ -69,13 +69,18 @@ bool chip_is_builder(struct chip *chip);
 
 /* ---- memory ---- */
 
+/*
+ * `error` may be NULL. It is filled where a chip knows more than the status says, and left alone
+ * otherwise: initialise it.
+ */
 /* PTO_ENOMEM. Aligned to 1024 bytes, with guards before and behind it. */
-int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+int chip_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error);
 /* PTO_EMEMORY with a sentence; if guards were written to, it is freed all the same. */
 int chip_free(struct chip *chip, uint64_t addr, struct pto_error *error);
 /* Both ends inside one allocation, or PTO_EMEMORY. */
-int chip_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
-int chip_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+int chip_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+               struct pto_error *error);
+int chip_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes, struct pto_error *error);
 /* Whether the address lies in an allocation. */
 bool chip_contains(struct chip *chip, uint64_t addr);
 /* Looks at every guard: PTO_EMEMORY with a sentence. */

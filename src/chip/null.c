@@ -15,10 +15,13 @@ static int null_open(const struct chip_params *params, struct chip **chip_out,
                      struct pto_error *error);
 static bool null_close(struct chip *chip);
 static bool null_is_builder(struct chip *chip);
-static int null_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+static int null_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
+                      struct pto_error *error);
 static int null_free(struct chip *chip, uint64_t addr, struct pto_error *error);
-static int null_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
-static int null_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+static int null_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                      struct pto_error *error);
+static int null_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                     struct pto_error *error);
 static bool null_contains(struct chip *chip, uint64_t addr);
 static int null_load(struct chip *chip, const struct chip_program *program,
                      struct chip_code **code_out, struct pto_error *error);
@@ -107,12 +110,14 @@ static bool null_is_builder(struct chip *chip)
 
 /* ---- memory ---- */
 
-static int null_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
+static int null_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
+                      struct pto_error *error)
 {
     struct null *n = null_of(chip);
     struct null_allocation *a = malloc(sizeof(*a));
     void *memory = aligned_alloc(ALIGN, (bytes + ALIGN - 1) / ALIGN * ALIGN);
 
+    (void)error;
     if (a == NULL || memory == NULL) {
         free(a);
         free(memory);
@@ -178,13 +183,17 @@ static int copy(struct null *n, uint64_t addr, const void *from, void *to, uint6
     return status;
 }
 
-static int null_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes)
+static int null_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                      struct pto_error *error)
 {
+    (void)error;
     return copy(null_of(chip), addr, from, NULL, bytes);
 }
 
-static int null_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes)
+static int null_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                     struct pto_error *error)
 {
+    (void)error;
     return copy(null_of(chip), addr, NULL, to, bytes);
 }
 

@@ -73,6 +73,8 @@ struct device {
     /* Changed under both locks, the registry's and then this one. */
     struct registration registration[REGISTRATIONS_MAX];
 
+    struct pto_error memory_error; /* of the last call for memory that failed; its own size */
+
     uint64_t staging; /* what entries are copied to; used by the run that is going on */
     uint64_t staging_bytes;
 };

@@ -6,16 +6,29 @@
 
 #define BYTES_MAX (1ull << 46)
 
+/* What the chip said of a call that failed; PTO_OK as its status: nothing. */
+static int keep_error(struct device *device, int status, const struct pto_error *error)
+{
+    if (status < 0) {
+        pthread_mutex_lock(&device->lock);
+        device->memory_error = *error;
+        pthread_mutex_unlock(&device->lock);
+    }
+    return status;
+}
+
 int pto_mem_alloc(struct pto_device *handle, uint64_t bytes, uint64_t *addr_out)
 {
     int status;
     struct device *device = device_get(handle, &status);
+    struct pto_error error;
 
     if (device == NULL)
         return status;
     if (addr_out == NULL || bytes == 0 || bytes > BYTES_MAX)
         return PTO_EINVAL;
-    return chip_alloc(device->chip, bytes, addr_out);
+    pto_error_init(&error);
+    return keep_error(device, chip_alloc(device->chip, bytes, addr_out, &error), &error);
 }
 
 int pto_mem_free(struct pto_device *handle, uint64_t addr, struct pto_error *error)
@@ -34,20 +47,44 @@ int pto_mem_write(struct pto_device *handle, uint64_t addr, const void *from, ui
 {
     int status;
     struct device *device = device_get(handle, &status);
+    struct pto_error error;
 
     if (device == NULL)
         return status;
-    return from != NULL || bytes == 0 ? chip_write(device->chip, addr, from, bytes) : PTO_EINVAL;
+    if (from == NULL && bytes != 0)
+        return PTO_EINVAL;
+    pto_error_init(&error);
+    return keep_error(device, chip_write(device->chip, addr, from, bytes, &error), &error);
 }
 
 int pto_mem_read(struct pto_device *handle, uint64_t addr, void *to, uint64_t bytes)
 {
     int status;
     struct device *device = device_get(handle, &status);
+    struct pto_error error;
 
     if (device == NULL)
         return status;
-    return to != NULL || bytes == 0 ? chip_read(device->chip, addr, to, bytes) : PTO_EINVAL;
+    if (to == NULL && bytes != 0)
+        return PTO_EINVAL;
+    pto_error_init(&error);
+    return keep_error(device, chip_read(device->chip, addr, to, bytes, &error), &error);
+}
+
+int pto_mem_explain(struct pto_device *handle, struct pto_error *error)
+{
+    int status;
+    struct device *device = device_get(handle, &status);
+    struct pto_error known;
+
+    if (device == NULL)
+        return status;
+    if (error == NULL || !sized_is_valid(error))
+        return PTO_EINVAL;
+    pthread_mutex_lock(&device->lock);
+    known = device->memory_error;
+    pthread_mutex_unlock(&device->lock);
+    return known.status < 0 ? error_tell(error, known.status, "%s", known.text) : PTO_OK;
 }
 
 int pto_mem_check(struct pto_device *handle, struct pto_error *error)

@@ -33,7 +33,7 @@ struct plan {
 
 static int plan_tensors(struct run *run, struct plan *plan);
 static void plan_slices(const struct run *run, struct plan *plan);
-static int reserve(struct device *device, uint64_t bytes);
+static int reserve(struct device *device, uint64_t bytes, struct pto_error *error);
 
 static uint32_t direction_of(const struct run *run, uint32_t index)
 {
@@ -51,11 +51,11 @@ static bool is_whole(const struct pto_tensor *t)
     return t->start == 0 && t->is_contiguous && t->extent * pto_dtype_size(t->dtype) == t->size;
 }
 
-/* Device and host memory are both there, so only a chip that died refuses a copy. */
-static int fail_copy(struct run *run, int status, uint32_t index)
+/* Device and host memory are both there, so only a chip that failed refuses a copy. */
+static int fail_copy(struct run *run, int status, const struct pto_error *error, uint32_t index)
 {
     return status < 0 ? run_fail(run, status, "tensor %u of the entry cannot be copied: %s", index,
-                                 pto_strerror(status))
+                                 error->status < 0 ? error->text : pto_strerror(status))
                       : PTO_OK;
 }
 
@@ -72,21 +72,24 @@ static bool needs_staging(const struct run *run)
 void staging_begin(struct run *run)
 {
     struct device *device = run->device;
+    struct pto_error error;
     struct plan plan;
     int status;
 
+    pto_error_init(&error);
     if (!needs_staging(run))
         return;
     if (plan_tensors(run, &plan) < 0)
         return;
     plan_slices(run, &plan);
-    status = reserve(device, plan.bytes);
+    status = reserve(device, plan.bytes, &error);
     if (status == PTO_ELOST) /* here and below: the chip says why when it is to start */
         return;
     if (status < 0) {
         run_fail(run, status,
-                 "there is no memory for the entry's tensors on the device: %llu bytes are needed",
-                 (unsigned long long)plan.bytes);
+                 "there is no memory for the entry's tensors on the device: %llu bytes are "
+                 "needed%s%.300s",
+                 (unsigned long long)plan.bytes, error.status < 0 ? ": " : "", error.text);
         return;
     }
     for (uint32_t i = 0; i < plan.count; i++) {
@@ -97,8 +100,8 @@ void staging_begin(struct run *run)
 
         run->host_addr[index] = t->addr;
         if (direction_of(run, index) != PTO_DIR_OUT || !is_whole(t))
-            status = chip_write(device->chip, slice, from, t->size);
-        if (status == PTO_ELOST || fail_copy(run, status, index) < 0)
+            status = chip_write(device->chip, slice, from, t->size, &error);
+        if (status == PTO_ELOST || fail_copy(run, status, &error, index) < 0)
             return;
         t->addr = slice;
         t->space = PTO_SPACE_DEVICE;
@@ -108,14 +111,18 @@ void staging_begin(struct run *run)
 
 void staging_end(struct run *run)
 {
+    struct pto_error error;
+
     if (!run->is_staged || run->purpose == CHIP_BUILD)
         return;
+    pto_error_init(&error);
     for (uint32_t i = 0; i < run->entry.tensor_count && run->status >= 0; i++)
         if (run->host_addr[i] != 0 && direction_of(run, i) != PTO_DIR_IN)
-            (void)fail_copy(run,
-                            chip_read(run->device->chip, run->tensor[i].addr,
-                                      (void *)(uintptr_t)run->host_addr[i], run->tensor[i].size),
-                            i);
+            (void)fail_copy(
+                run,
+                chip_read(run->device->chip, run->tensor[i].addr,
+                          (void *)(uintptr_t)run->host_addr[i], run->tensor[i].size, &error),
+                &error, i);
 }
 
 /* Which tensors there are to stage, in the order of their addresses. */
@@ -172,7 +179,7 @@ static void plan_slices(const struct run *run, struct plan *plan)
 }
 
 /* What was there before is of no use to anybody. PTO_ENOMEM, PTO_ELOST. */
-static int reserve(struct device *device, uint64_t bytes)
+static int reserve(struct device *device, uint64_t bytes, struct pto_error *error)
 {
     int status;
 
@@ -182,7 +189,7 @@ static int reserve(struct device *device, uint64_t bytes)
         (void)chip_free(device->chip, device->staging, NULL);
     device->staging = device->staging_bytes = 0;
     bytes = (bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
-    status = chip_alloc(device->chip, bytes, &device->staging);
+    status = chip_alloc(device->chip, bytes, &device->staging, error);
     if (status >= 0)
         device->staging_bytes = bytes;
     return status;

@@ -307,6 +307,18 @@ static int place_tensor(struct session *s, struct session_entry *e, uint32_t ind
     return pto_mem_alloc(s->device, tensor->bytes, addr_out);
 }
 
+/* What is known of memory that cannot be had, or copied. */
+static int tell_memory(struct session *s, struct fault *fault, int status, const char *what,
+                       const char *argument)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    (void)pto_mem_explain(s->device, &error);
+    return fault_tell(fault, status, "%s '%s': %s", what, argument,
+                      error.status == status ? error.text : pto_strerror(status));
+}
+
 static int make_entry(struct session *s, struct session_entry *e, struct fault *fault)
 {
     int cleared = scene_ranks_clear(&s->ranks, s->device, fault);
@@ -330,8 +342,8 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
             addr = (void *)(uintptr_t)e->device_addr[i];
         }
         if (status < 0)
-            return fault_tell(fault, status, "not enough device memory for argument '%s': %s",
-                              tensor->argument->name, pto_strerror(status));
+            return tell_memory(s, fault, status, "there is no device memory for argument",
+                               tensor->argument->name);
         e->tensor[i] = pto_tensor_external(addr, tensor->shapes, tensor->argument->ndims,
                                            tensor->argument->dtype);
         if (e->device_addr[i] != 0)
@@ -349,8 +361,8 @@ static int read_output(struct session *s, const struct scene_tensor *tensor, uin
 {
     int status = pto_mem_read(s->device, addr, tensor->got, tensor->bytes);
 
-    return status < 0 ? fault_tell(fault, status, "argument '%s' cannot be copied back: %s",
-                                   tensor->argument->name, pto_strerror(status))
+    return status < 0 ? tell_memory(s, fault, status, "nothing can be copied back of argument",
+                                    tensor->argument->name)
                       : PTO_OK;
 }
 

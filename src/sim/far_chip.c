@@ -326,7 +326,7 @@ static void answer_request(struct far_chip *p, struct far_head *head, struct far
         chip_drop(p->chip, (struct chip_graph *)(uintptr_t)value);
         break;
     case FAR_ALLOC:
-        head->status = chip_alloc(p->chip, value, &head->value);
+        head->status = chip_alloc(p->chip, value, &head->value, NULL);
         break;
     case FAR_FREE:
         head->status = tell(out, chip_free(p->chip, value, &error), &error);

@@ -16,10 +16,13 @@ struct far_piece {
     uint64_t bytes;
 };
 
-static int far_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+static int far_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
+                     struct pto_error *error);
 static int far_free(struct chip *chip, uint64_t addr, struct pto_error *error);
-static int far_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
-static int far_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+static int far_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                     struct pto_error *error);
+static int far_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                    struct pto_error *error);
 static bool far_contains(struct chip *chip, uint64_t addr);
 static int far_check(struct chip *chip, struct pto_error *error);
 
@@ -42,12 +45,13 @@ static struct far_piece **find_containing(struct far *f, uint64_t addr)
     return link;
 }
 
-static int far_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
+static int far_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error)
 {
     struct far *f = far_of(chip);
     struct far_piece *piece = malloc(sizeof(*piece));
     int status;
 
+    (void)error;
     if (piece == NULL)
         return PTO_ENOMEM;
     piece->bytes = bytes;
@@ -108,12 +112,14 @@ static int copy_failed(void)
     return errno == ENOMEM || errno == ENOSPC ? PTO_ENOMEM : PTO_ESYSTEM;
 }
 
-static int far_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes)
+static int far_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                     struct pto_error *error)
 {
     struct far *f = far_of(chip);
     int status = far_is_gone(f) ? PTO_ELOST : PTO_OK;
     off_t at;
 
+    (void)error;
     pthread_mutex_lock(&f->memory_lock);
     at = reach(f, addr, bytes);
     if (status == PTO_OK && at < 0)
@@ -135,12 +141,14 @@ static int far_write(struct chip *chip, uint64_t addr, const void *from, uint64_
     return status;
 }
 
-static int far_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes)
+static int far_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                    struct pto_error *error)
 {
     struct far *f = far_of(chip);
     int status = far_is_gone(f) ? PTO_ELOST : PTO_OK;
     off_t at;
 
+    (void)error;
     pthread_mutex_lock(&f->memory_lock);
     at = reach(f, addr, bytes);
     if (status == PTO_OK && at < 0)

@@ -21,10 +21,13 @@ struct sim_allocation {
     bool is_adopted;
 };
 
-static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out);
+static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
+                     struct pto_error *error);
 static int sim_free(struct chip *chip, uint64_t addr, struct pto_error *error);
-static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes);
-static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes);
+static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                     struct pto_error *error);
+static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                    struct pto_error *error);
 static bool sim_contains(struct chip *chip, uint64_t addr);
 static int sim_check(struct chip *chip, struct pto_error *error);
 static int sim_adopt(struct chip *chip, uint64_t addr, uint64_t bytes);
@@ -47,13 +50,14 @@ static int tell_damage(const struct sim_allocation *a, struct pto_error *error);
 static void free_allocation(struct sim *m, struct sim_allocation *a);
 static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error);
 
-static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out)
+static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error)
 {
     struct sim *m = sim_of(chip);
     uint64_t whole = (bytes + 2 * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
     struct sim_allocation *a = malloc(sizeof(*a));
     char *memory = m->arena != NULL ? arena_take(m->arena, whole) : aligned_alloc(ALIGN, whole);
 
+    (void)error;
     if (a == NULL || memory == NULL) {
         free(a);
         if (m->arena == NULL)
@@ -127,11 +131,13 @@ static void *reach(struct sim *m, uint64_t addr, uint64_t bytes)
     return a != NULL && bytes <= a->bytes - (addr - a->addr) ? (void *)(uintptr_t)addr : NULL;
 }
 
-static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes)
+static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_t bytes,
+                     struct pto_error *error)
 {
     struct sim *m = sim_of(chip);
     void *to;
 
+    (void)error;
     pthread_mutex_lock(&m->memory_lock);
     to = reach(m, addr, bytes);
     if (to != NULL)
@@ -140,11 +146,13 @@ static int sim_write(struct chip *chip, uint64_t addr, const void *from, uint64_
     return to != NULL ? PTO_OK : PTO_EMEMORY;
 }
 
-static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes)
+static int sim_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
+                    struct pto_error *error)
 {
     struct sim *m = sim_of(chip);
     const void *from;
 
+    (void)error;
     pthread_mutex_lock(&m->memory_lock);
     from = reach(m, addr, bytes);
     if (from != NULL)

@@ -105,8 +105,8 @@ uint64_t suite_buffer(uint32_t count)
     uint64_t addr = 0;
 
     assert_non_null(zero);
-    assert_int_equal(chip_alloc(suite_chip, count * sizeof(*zero), &addr), PTO_OK);
-    assert_int_equal(chip_write(suite_chip, addr, zero, count * sizeof(*zero)), PTO_OK);
+    assert_int_equal(chip_alloc(suite_chip, count * sizeof(*zero), &addr, NULL), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, addr, zero, count * sizeof(*zero), NULL), PTO_OK);
     free(zero);
     return addr;
 }
@@ -194,15 +194,15 @@ uint32_t suite_word(uint64_t addr, uint32_t index)
 {
     uint32_t word = 0;
 
-    assert_int_equal(chip_read(suite_chip, addr + index * sizeof(word), &word, sizeof(word)),
+    assert_int_equal(chip_read(suite_chip, addr + index * sizeof(word), &word, sizeof(word), NULL),
                      PTO_OK);
     return word;
 }
 
 void suite_set_word(uint64_t addr, uint32_t index, uint32_t value)
 {
-    assert_int_equal(chip_write(suite_chip, addr + index * sizeof(value), &value, sizeof(value)),
-                     PTO_OK);
+    assert_int_equal(
+        chip_write(suite_chip, addr + index * sizeof(value), &value, sizeof(value), NULL), PTO_OK);
 }
 
 int suite_run_vector(struct chip_code *code, int32_t scale)

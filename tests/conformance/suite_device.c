@@ -27,7 +27,7 @@ static void live(void)
     suite_chip = suite_open();
     code = suite_load("vector");
     assert_int_equal(suite_run_vector(code, 3), PTO_OK);
-    assert_int_equal(chip_alloc(suite_chip, 1 << 20, &addr), PTO_OK);
+    assert_int_equal(chip_alloc(suite_chip, 1 << 20, &addr, NULL), PTO_OK);
     chip_unload(suite_chip, code);
     assert_true(chip_close(suite_chip));
     suite_chip = first;

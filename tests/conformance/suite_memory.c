@@ -10,7 +10,7 @@ static uint64_t allocate(uint64_t bytes)
 {
     uint64_t addr = 0;
 
-    assert_int_equal(chip_alloc(suite_chip, bytes, &addr), PTO_OK);
+    assert_int_equal(chip_alloc(suite_chip, bytes, &addr, NULL), PTO_OK);
     assert_int_not_equal(addr, 0);
     assert_int_equal(addr % 1024, 0);
     return addr;
@@ -35,15 +35,15 @@ static void what_is_written_can_be_read(void **state)
     (void)state;
     for (uint32_t i = 0; i < BYTES; i++)
         wrote[i] = (uint8_t)(i * 7 + i / 256);
-    assert_int_equal(chip_write(suite_chip, addr, wrote, BYTES), PTO_OK);
-    assert_int_equal(chip_read(suite_chip, addr, got, BYTES), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, addr, wrote, BYTES, NULL), PTO_OK);
+    assert_int_equal(chip_read(suite_chip, addr, got, BYTES, NULL), PTO_OK);
     assert_memory_equal(got, wrote, BYTES);
-    assert_int_equal(chip_write(suite_chip, addr + 1001, wrote, 333), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, addr + 1001, wrote, 333, NULL), PTO_OK);
     memmove(wrote + 1001, wrote, 333);
-    assert_int_equal(chip_read(suite_chip, addr + 1000, got, 400), PTO_OK);
+    assert_int_equal(chip_read(suite_chip, addr + 1000, got, 400, NULL), PTO_OK);
     assert_memory_equal(got, wrote + 1000, 400);
-    assert_int_equal(chip_write(suite_chip, other, "x", 1), PTO_OK);
-    assert_int_equal(chip_read(suite_chip, addr, got, BYTES), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, other, "x", 1, NULL), PTO_OK);
+    assert_int_equal(chip_read(suite_chip, addr, got, BYTES, NULL), PTO_OK);
     assert_memory_equal(got, wrote, BYTES);
     assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
     assert_int_equal(chip_free(suite_chip, other, NULL), PTO_OK);
@@ -55,19 +55,19 @@ static void copies_stay_inside_one_allocation(void **state)
     char byte[2] = { 1, 2 };
 
     (void)state;
-    assert_int_equal(chip_write(suite_chip, addr + BYTES, byte, 1), PTO_EMEMORY);
-    assert_int_equal(chip_write(suite_chip, addr + BYTES - 1, byte, 2), PTO_EMEMORY);
-    assert_int_equal(chip_read(suite_chip, addr + BYTES - 1, byte, 2), PTO_EMEMORY);
-    assert_int_equal(chip_read(suite_chip, addr - 1, byte, 1), PTO_EMEMORY);
-    assert_int_equal(chip_read(suite_chip, addr, byte, UINT64_MAX), PTO_EMEMORY);
-    assert_int_equal(chip_read(suite_chip, addr + 1, byte, UINT64_MAX - addr), PTO_EMEMORY);
-    assert_int_equal(chip_read(suite_chip, 0, byte, 1), PTO_EMEMORY);
-    assert_int_equal(chip_write(suite_chip, UINT64_MAX, byte, 2), PTO_EMEMORY);
+    assert_int_equal(chip_write(suite_chip, addr + BYTES, byte, 1, NULL), PTO_EMEMORY);
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 1, byte, 2, NULL), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr + BYTES - 1, byte, 2, NULL), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr - 1, byte, 1, NULL), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr, byte, UINT64_MAX, NULL), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr + 1, byte, UINT64_MAX - addr, NULL), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, 0, byte, 1, NULL), PTO_EMEMORY);
+    assert_int_equal(chip_write(suite_chip, UINT64_MAX, byte, 2, NULL), PTO_EMEMORY);
     assert_int_equal(byte[0], 1); /* a refused read leaves its target alone */
-    assert_int_equal(chip_write(suite_chip, addr + BYTES - 1, byte, 1), PTO_OK);
-    assert_int_equal(chip_write(suite_chip, addr, byte, 0), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 1, byte, 1, NULL), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, addr, byte, 0, NULL), PTO_OK);
     assert_int_equal(chip_free(suite_chip, addr, NULL), PTO_OK);
-    assert_int_equal(chip_read(suite_chip, addr, byte, 1), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr, byte, 1, NULL), PTO_EMEMORY);
 }
 
 static void the_chip_knows_its_memory(void **state)
@@ -103,18 +103,19 @@ static void memory_of_others_is_adopted(void **state)
     assert_true(chip_contains(suite_chip, addr + BYTES - 1));
     assert_false(chip_contains(suite_chip, addr - 1));
     assert_false(chip_contains(suite_chip, addr + BYTES));
-    assert_int_equal(chip_write(suite_chip, addr + BYTES - 4, &word, sizeof(word)), PTO_OK);
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 4, &word, sizeof(word), NULL), PTO_OK);
     assert_int_equal(lent[2 * BYTES / sizeof(uint32_t) - 1], 7);
     lent[BYTES / sizeof(uint32_t)] = 9;
-    assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word)), PTO_OK);
+    assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word), NULL), PTO_OK);
     assert_int_equal(word, 9);
-    assert_int_equal(chip_write(suite_chip, addr + BYTES - 2, &word, sizeof(word)), PTO_EMEMORY);
+    assert_int_equal(chip_write(suite_chip, addr + BYTES - 2, &word, sizeof(word), NULL),
+                     PTO_EMEMORY);
     assert_free_refused(addr);
     assert_int_equal(chip_check(suite_chip, NULL), PTO_OK); /* there are no guards around it */
     memcpy(before, lent, sizeof(lent));
     chip_disown(suite_chip, addr);
     assert_false(chip_contains(suite_chip, addr));
-    assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word)), PTO_EMEMORY);
+    assert_int_equal(chip_read(suite_chip, addr, &word, sizeof(word), NULL), PTO_EMEMORY);
     assert_memory_equal(before, lent, sizeof(lent));
     assert_int_equal(chip_adopt(suite_chip, addr, BYTES), PTO_OK); /* and it is closed with it */
 }
@@ -142,9 +143,9 @@ static void too_much_memory_is_refused(void **state)
     uint64_t addr = 77;
 
     (void)state;
-    assert_int_equal(chip_alloc(suite_chip, UINT64_MAX, &addr), PTO_ENOMEM);
-    assert_int_equal(chip_alloc(suite_chip, UINT64_MAX - 2047, &addr), PTO_ENOMEM);
-    assert_int_equal(chip_alloc(suite_chip, 1ull << 60, &addr), PTO_ENOMEM);
+    assert_int_equal(chip_alloc(suite_chip, UINT64_MAX, &addr, NULL), PTO_ENOMEM);
+    assert_int_equal(chip_alloc(suite_chip, UINT64_MAX - 2047, &addr, NULL), PTO_ENOMEM);
+    assert_int_equal(chip_alloc(suite_chip, 1ull << 60, &addr, NULL), PTO_ENOMEM);
     assert_int_equal(addr, 77);
 }
 
@@ -189,10 +190,10 @@ static void *use_memory(void *arg)
     for (uint32_t round = 0; round < 200; round++) {
         for (uint32_t i = 0; i < 64; i++)
             wrote[i] = user->seed * 1000003 + round * 64 + i;
-        if (chip_alloc(suite_chip, sizeof(wrote), &addr) < 0 ||
-            chip_write(suite_chip, addr, wrote, sizeof(wrote)) < 0 ||
+        if (chip_alloc(suite_chip, sizeof(wrote), &addr, NULL) < 0 ||
+            chip_write(suite_chip, addr, wrote, sizeof(wrote), NULL) < 0 ||
             !chip_contains(suite_chip, addr + 8) ||
-            chip_read(suite_chip, addr, got, sizeof(got)) < 0 ||
+            chip_read(suite_chip, addr, got, sizeof(got), NULL) < 0 ||
             memcmp(got, wrote, sizeof(got)) != 0 || chip_check(suite_chip, NULL) < 0 ||
             chip_free(suite_chip, addr, NULL) < 0)
             return NULL;

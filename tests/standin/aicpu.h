@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <time.h>
 
+enum { AICPU_SLOWNESS = 10 }; /* threads, on a machine that others use as well */
+
 /* The libraries that stand for the vendor's have these. */
 uint32_t standin_register(uint64_t addr);
 void standin_set_register(uint64_t addr, uint32_t value);

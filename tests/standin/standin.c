@@ -430,9 +430,11 @@ static void drop(struct allocation **link)
 
     *link = a->next;
     standin.card[a->card].used -= a->bytes;
-    if (standin.cpu_command != NULL)
-        (void)madvise(a->map, a->map_bytes, MADV_REMOVE);
-    munmap(a->map, a->map_bytes);
+    if (!standin.card[a->card].is_haunted) {
+        if (standin.cpu_command != NULL)
+            (void)madvise(a->map, a->map_bytes, MADV_REMOVE);
+        munmap(a->map, a->map_bytes);
+    }
     free(a);
 }
 
@@ -1047,7 +1049,8 @@ static void tear_down(uint32_t card, bool is_forced)
     pthread_mutex_lock(&standin.lock);
     while (c->streams != NULL) {
         streams++;
-        (void)end_stream(c->streams, 2000);
+        if (!end_stream(c->streams, 2000))
+            c->is_haunted = true;
     }
     for (struct binary **b = &standin.binaries; *b != NULL;) {
         if ((*b)->card == card) {

@@ -101,6 +101,7 @@ struct card {
     pthread_mutex_t cpu_lock; /* one request at a time */
     char *registers;
     size_t register_bytes;
+    bool is_haunted;      /* a core did not end: what it runs stays where it is */
     uint32_t is_aborting; /* cores and streams are to end; atomic */
     uint32_t event;       /* changes when a core answers; atomic */
 };

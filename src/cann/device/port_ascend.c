@@ -9,9 +9,10 @@
 #include "aicpu.h"
 
 enum {
-    LOOK_TURNS = 64,          /* between two looks at the clock, when there is something to do */
-    MEET_NS_MAX = 2000000000, /* for all cores together */
-    DISMISS_NS = 1000000000,  /* the same */
+    LOOK_TURNS = 64, /* between two looks at the clock, when there is something to do */
+    MEET_S = 2,      /* for all cores together */
+    DISMISS_S = 1,   /* the same */
+    SECOND_NS = 1000000000,
     TEAM_LAPSE_NS = 10000000, /* without a core coming back, while a team waits */
     GROW_MIN = 64 << 10,
 };
@@ -222,11 +223,12 @@ static bool find_window(struct machine *m, uint32_t index)
     return true;
 }
 
-int port_meet_cores(struct machine *m, uint32_t *missing_out)
+int port_meet_cores(struct machine *m, uint32_t *missing_out, uint32_t *seconds_out)
 {
-    uint64_t until_ns = aicpu_now_ns() + MEET_NS_MAX;
+    uint64_t until_ns = aicpu_now_ns() + (uint64_t)MEET_S * AICPU_SLOWNESS * SECOND_NS;
     uint32_t idle = 0;
 
+    *seconds_out = MEET_S * AICPU_SLOWNESS;
     for (uint32_t i = 0; i < m->core_count; i++) {
         m->unit[i].window = 0;
         m->unit[i].slot = NULL;
@@ -252,7 +254,7 @@ int port_meet_cores(struct machine *m, uint32_t *missing_out)
 int port_dismiss_cores(struct machine *m)
 {
     const struct board_windows *windows = &m->board->windows;
-    uint64_t until_ns = aicpu_now_ns() + DISMISS_NS;
+    uint64_t until_ns = aicpu_now_ns() + (uint64_t)DISMISS_S * SECOND_NS;
     uint32_t idle = 0, left = 1;
 
     for (uint32_t i = 0; i < m->core_count; i++)

@@ -368,18 +368,18 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     uint64_t *scalar = (uint64_t *)(void *)(message + MESSAGE_SCALARS);
     struct board_run *more = (struct board_run *)(void *)(message + MESSAGE_RUN);
     struct pto_entry entry = { run->tensor_count, run->scalar_count, tensor, scalar };
-    uint32_t missing;
+    uint32_t missing, seconds;
     int status;
 
     if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
         return tell(board, PTO_EFORMAT, "a run has too many arguments");
     for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
         tensor[i] = pto_tensor_absent(i); /* as the host marks them */
-    status = port_meet_cores(m, &missing);
+    status = port_meet_cores(m, &missing, &seconds);
     if (status < 0) {
         (void)port_dismiss_cores(m);
-        return tell(board, PTO_ELOST, "%u of %u cores did not come within 2 s", missing,
-                    m->core_count);
+        return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
+                    m->core_count, seconds);
     }
     begin_run(m, run, more, &entry);
     lead_run(m);

@@ -84,7 +84,7 @@ void port_begin(struct machine *m);
 /* Memory of the engine and of intermediate tensors, zero where it has to be. */
 int port_set_memory(struct machine *m, const struct board_open *open);
 /* Until every core of the launch has come, and their bells can be heard. PTO_ETIMEOUT. */
-int port_meet_cores(struct machine *m, uint32_t *missing_out);
+int port_meet_cores(struct machine *m, uint32_t *missing_out, uint32_t *seconds_out);
 /* All of them end. PTO_ETIMEOUT: some do not answer. */
 int port_dismiss_cores(struct machine *m);
 /* Takes what has come back, and gives out what can be given. False: there was nothing to do. */

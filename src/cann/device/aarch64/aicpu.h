@@ -13,7 +13,7 @@
 #error "this port is for aarch64; others bring an aicpu.h of their own"
 #endif
 
-enum { AICPU_LINE = 64 };
+enum { AICPU_LINE = 64, AICPU_SLOWNESS = 1 /* times that cores get more time to come */ };
 
 /* Registers of a core, in its window. */
 static inline uint32_t aicpu_register(uint64_t addr)

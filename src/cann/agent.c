@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that call the vendor: agent.h says why. */
+#include "cann/agent.h"
+
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/os.h"
+#include "cann/cann.h"
+
+enum { MS = 1000000 };
+
+struct agent {
+    struct agent *next; /* of the idle ones, or of those that are to be waited for */
+    struct cann *c;
+    pthread_t thread;
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    agent_fn work; /* NULL: none */
+    void *arg;
+    const char *call; /* of the vendor's, that is going on */
+    uint64_t until_ns;
+    bool is_bound;
+    bool is_ending;
+    bool is_given_up;
+    jmp_buf left; /* where it ends then */
+};
+
+static __thread struct agent *here;
+
+/* ---- on the agent ---- */
+
+void agent_enter_call(const char *name, uint64_t ms)
+{
+    if (here == NULL)
+        return;
+    pthread_mutex_lock(&here->lock);
+    here->call = name;
+    here->until_ns = os_now_ns() + ms * MS;
+    pthread_mutex_unlock(&here->lock);
+}
+
+void agent_leave_call(void)
+{
+    bool is_given_up;
+
+    if (here == NULL)
+        return;
+    pthread_mutex_lock(&here->lock);
+    here->call = NULL;
+    is_given_up = here->is_given_up;
+    pthread_mutex_unlock(&here->lock);
+    if (is_given_up)
+        longjmp(here->left, 1);
+}
+
+/* The device's context, once there is one; the agent that opens the device gets it by that. */
+static int bind(struct agent *a)
+{
+    int code;
+
+    if (a->is_bound || a->c->context == NULL)
+        return ACL_SUCCESS;
+    code = VENDOR_CALL(&a->c->vendor, aclrtSetCurrentContext, a->c->context);
+    a->is_bound = code == ACL_SUCCESS;
+    return code;
+}
+
+static void serve(struct agent *a)
+{
+    pthread_mutex_lock(&a->lock);
+    for (;;) {
+        agent_fn work = a->work;
+        int code;
+
+        if (work == NULL && a->is_ending)
+            break;
+        if (work == NULL) {
+            (void)os_cond_wait(&a->changed, &a->lock, UINT64_MAX);
+            continue;
+        }
+        pthread_mutex_unlock(&a->lock);
+        code = bind(a);
+        if (code != ACL_SUCCESS) /* the work's calls will say so, too */
+            (void)cann_tell(a->c, NULL, "aclrtSetCurrentContext", code, "for a thread");
+        work(a->c, a->arg);
+        pthread_mutex_lock(&a->lock);
+        a->work = NULL;
+        pthread_cond_broadcast(&a->changed);
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+static void destroy(struct agent *a)
+{
+    pthread_cond_destroy(&a->changed);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+}
+
+static void *agent_main(void *arg)
+{
+    struct agent *a = arg;
+
+    here = a;
+    if (setjmp(a->left) == 0) {
+        serve(a);
+    } else { /* nobody knows of it any more */
+        struct cann *c = a->c;
+
+        destroy(a);
+        cann_release(c);
+    }
+    return NULL;
+}
+
+/* ---- for whoever has work ---- */
+
+static struct agent *take_idle(struct cann *c)
+{
+    struct agent *a;
+
+    pthread_mutex_lock(&c->agent_lock);
+    a = c->idle;
+    if (a != NULL)
+        c->idle = a->next;
+    pthread_mutex_unlock(&c->agent_lock);
+    return a;
+}
+
+static void put_idle(struct cann *c, struct agent *a)
+{
+    pthread_mutex_lock(&c->agent_lock);
+    a->next = c->idle;
+    c->idle = a;
+    pthread_mutex_unlock(&c->agent_lock);
+}
+
+static struct agent *make(struct cann *c)
+{
+    struct agent *a = calloc(1, sizeof(*a));
+
+    if (a == NULL)
+        return NULL;
+    a->c = c;
+    pthread_mutex_init(&a->lock, NULL);
+    os_cond_init(&a->changed);
+    if (os_thread_start(&a->thread, agent_main, a) < 0) {
+        destroy(a);
+        return NULL;
+    }
+    return a;
+}
+
+/* Under its lock. NULL: the work is done; else the call that is overdue. */
+static const char *await(struct agent *a)
+{
+    while (a->work != NULL) {
+        uint64_t now_ns = os_now_ns();
+
+        if (a->call != NULL && now_ns >= a->until_ns)
+            return a->call;
+        (void)os_cond_wait(
+            &a->changed, &a->lock,
+            a->call != NULL ? a->until_ns : now_ns + (uint64_t)a->c->vendor.call_ms * MS);
+    }
+    return NULL;
+}
+
+int agent_do(struct cann *c, agent_fn work, void *arg, struct pto_error *error)
+{
+    struct agent *a = take_idle(c);
+    const char *overdue;
+
+    if (a == NULL)
+        a = make(c);
+    if (a == NULL)
+        return error_tell(error, PTO_ENOMEM, "card %u: there is no thread to call the driver",
+                          c->card);
+    pthread_mutex_lock(&a->lock);
+    a->work = work;
+    a->arg = arg;
+    pthread_cond_broadcast(&a->changed);
+    overdue = await(a);
+    a->is_given_up = overdue != NULL;
+    if (overdue != NULL) {
+        cann_keep(c);
+        pthread_detach(a->thread);
+    }
+    pthread_mutex_unlock(&a->lock);
+    if (overdue == NULL) {
+        put_idle(c, a);
+        return PTO_OK;
+    }
+    a32_store_relaxed(&c->is_silent, 1); /* whoever is in a call will see for himself */
+    return cann_lose(c, error, "card %u: %s has not returned, and is given up", c->card, overdue);
+}
+
+void agent_end_all(struct cann *c)
+{
+    struct agent *a;
+
+    while ((a = take_idle(c)) != NULL) {
+        pthread_mutex_lock(&a->lock);
+        a->is_ending = true;
+        pthread_cond_broadcast(&a->changed);
+        pthread_mutex_unlock(&a->lock);
+        pthread_join(a->thread, NULL);
+        destroy(a);
+    }
+}
