@@ -27,7 +27,7 @@
 #ifdef __SANITIZE_ADDRESS__
 enum { TEST_SHARE = 4 };
 #else
-enum { TEST_SHARE = 1 };
+enum { TEST_SHARE = 2 };
 #endif
 enum { TEST_POOL_UNIT = 1 << 23 };
 #define TEST_MAIN(tests)                                  \

@@ -39,7 +39,7 @@ enum { HAS_HANDLER = 0, IS_SANITIZED = 1, RUNS = 3000, CYCLES = 40 };
 #elif defined(__SANITIZE_THREAD__)
 enum { HAS_HANDLER = 1, IS_SANITIZED = 1, RUNS = 3000, CYCLES = 40 };
 #else
-enum { HAS_HANDLER = 1, IS_SANITIZED = 0, RUNS = 100000, CYCLES = 1000 };
+enum { HAS_HANDLER = 1, IS_SANITIZED = 0, RUNS = 25000, CYCLES = 250 };
 #endif
 
 enum {
