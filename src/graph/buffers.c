@@ -323,6 +323,7 @@ void buffer_fill(uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)
         memcpy(to + done, to, n);
         done += n;
     }
+    port_filled(addr, bytes);
 }
 
 void buffers_fill(struct graph *g, uint64_t addr, uint64_t bytes, uint64_t value, uint32_t dtype)

@@ -75,11 +75,21 @@ void port_each_running(void *machine,
 /* Whether the task waits for cores together with its like. */
 bool port_is_queued(void *machine, const struct slot *s);
 
-/* Starts one invocation of the task's kernel on a core. */
+/*
+ * Starts one invocation of the task's kernel on a core; and the engine itself has written memory that
+ * kernels read.
+ */
 #ifdef PTO_CORES_APART /* they are processors of their own, which a port rings for */
+void port_filled(uint64_t addr, uint64_t bytes);
 enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,
                                 pto_kernel_fn fn, uint32_t block, uint32_t block_count);
 #else
+static inline void port_filled(uint64_t addr, uint64_t bytes)
+{
+    (void)addr;
+    (void)bytes;
+}
+
 static inline enum port_start port_core_start(struct core *core, struct slot *s,
                                               const struct pto_tensor *tensor, pto_kernel_fn fn,
                                               uint32_t block, uint32_t block_count)

@@ -140,8 +140,8 @@ static const struct {
     [KERNEL_CRASH] = { "crash", "*(volatile int *)8 = (int)args[0];" },
 };
 
-static struct chip_object compile(const char *name, const char *text, const char *kind,
-                                  const char *flags)
+static struct chip_object compile(const char *name, const char *text, const char *compiler,
+                                  const char *kind, const char *flags)
 {
     struct chip_object object = { .name = name };
     char folder[] = "/tmp/pto_conformance_XXXXXX", command[2048], path[64];
@@ -151,7 +151,7 @@ static struct chip_object compile(const char *name, const char *text, const char
     snprintf(path, sizeof(path), "%s/object.c", folder);
     assert_int_equal(file_write(path, text, strlen(text)), PTO_OK);
     snprintf(command, sizeof(command),
-             "${CC:-gcc} -std=gnu11 -O1 -fPIC %s -Iinclude %s -o %s/object %s/object.c", kind,
+             "%s -std=gnu11 -O1 -fPIC %s -Iinclude %s -o %s/object %s/object.c", compiler, kind,
              flags, folder, folder);
     assert_int_equal(system(command), 0);
     snprintf(path, sizeof(path), "%s/object", folder);
@@ -164,7 +164,7 @@ static struct chip_object compile(const char *name, const char *text, const char
 
 struct chip_object suite_compile_object(const char *name, const char *text, const char *flags)
 {
-    return compile(name, text, "-shared", flags);
+    return compile(name, text, "${ORCHESTRATION_CC:-${CC:-gcc}}", "-shared", flags);
 }
 
 /* Kernels of real chips are programs without a library, linked to a place, as their linker makes them. */
@@ -174,7 +174,7 @@ static struct chip_object compile_kernel(uint32_t kernel, int tag)
     char flags[1024];
 
     snprintf(flags, sizeof(flags), "'-DBODY=%s' -DTAG=%d", kernels[kernel].body, tag);
-    return compile(kernels[kernel].name, kernel_text,
+    return compile(kernels[kernel].name, kernel_text, "${CC:-gcc}",
                    is_linked ? "-static -no-pie -nostdlib -fvisibility=hidden -Wl,-e,kernel_entry "
                                "-D__CCE_AICORE__=220"
                              : "-shared",

@@ -84,8 +84,11 @@ run_qemu() {
         run_scene Ascend910B3 a2a3 "$scene"
     done
     run_scene Ascend950DT a5 pipeline
+    make -s --no-print-directory build/conformance/chip
+    ORCHESTRATION_CC=aarch64-linux-gnu-gcc "$with" build/conformance/chip cann >"$work/out" 2>&1 ||
+        fail "the contract is not kept under the emulator: $(grep -E 'ERROR|FAILED' "$work/out")"
     ! pgrep -f "$(realpath build/standin/arm/aicpusd) $work" >/dev/null || fail "a control processor is left behind"
-    echo "  ok     the aarch64 scheduler runs scenes on both generations in both modes; nothing is left on the card"
+    echo "  ok     the aarch64 scheduler runs scenes on both generations in both modes and keeps the contract; nothing is left on the card"
 }
 
 # ---- register once ----

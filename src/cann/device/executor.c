@@ -33,12 +33,17 @@ static inline CORE_FUNCTION uint32_t await_bell(uint32_t before)
 CORE_ENTRY void CORE_NAME(CORE_SHARED struct board *board);
 CORE_ENTRY void CORE_NAME(CORE_SHARED struct board *board)
 {
-    uint32_t block = core_block();
-    uint32_t index = CORE_IS_AIV ? board->blocks + 2 * block + core_sub_block() : block;
-    CORE_SHARED struct board_hello *hello = &board->hello[index];
-    CORE_SHARED struct board_job *job = &board->job[index];
+    CORE_SHARED struct board_hello *hello;
+    CORE_SHARED struct board_job *job;
+    uint32_t index = core_block();
     uint32_t bell;
 
+    core_fetch_line(board); /* of an earlier launch there may be something left */
+    if (CORE_IS_AIV)
+        index = board->blocks + 2 * index + core_sub_block();
+    hello = &board->hello[index];
+    job = &board->job[index];
+    core_fetch_line(hello); /* the host has cleared it */
     hello->number = core_number();
     hello->is_aiv = CORE_IS_AIV;
     hello->there = index + 1;

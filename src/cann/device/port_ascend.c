@@ -73,6 +73,7 @@ int port_set_memory(struct machine *m, const struct board_open *open)
         u->index = (uint16_t)(u->type == PTO_CORE_AIC ? i : i - m->clusters);
         u->core->global.sub_block_id = u->type == PTO_CORE_AIV ? u->index % 2 : 0;
     }
+    aicpu_publish(core, cores); /* what jobs do not change */
     each_pool(m, count_share, &share);
     share.next = (char *)(uintptr_t)open->engine + cores;
     share.unit =
@@ -151,6 +152,11 @@ bool port_write(uint64_t addr, uint32_t bytes, uint64_t bits)
     memcpy((void *)(uintptr_t)addr, &bits, bytes);
     aicpu_publish((const void *)(uintptr_t)addr, bytes);
     return true;
+}
+
+void port_filled(uint64_t addr, uint64_t bytes)
+{
+    aicpu_publish((const void *)(uintptr_t)addr, bytes);
 }
 
 /* ---- time, and what goes wrong ---- */
@@ -297,11 +303,12 @@ static void start_job(struct machine *m, struct unit *u, struct slot *s,
     uint32_t at = (uint32_t)(u - m->unit);
 
     core_set_args(u->core, s, tensor, block, block_count);
-    aicpu_publish(u->core, sizeof(*u->core));
-    aicpu_publish(tensor, s->tensor_count * sizeof(*tensor) + s->scalar_count * sizeof(uint64_t));
+    aicpu_send(u->core->args, (s->tensor_count + s->scalar_count) * sizeof(u->core->args[0]));
+    aicpu_send(&u->core->local, sizeof(u->core->local));
+    aicpu_send(tensor, s->tensor_count * sizeof(*tensor));
     *u->line = (struct board_job){ .function = (uint64_t)(uintptr_t)fn,
                                    .args = (uint64_t)(uintptr_t)u->core->args };
-    aicpu_publish(u->line, sizeof(*u->line));
+    aicpu_send(u->line, sizeof(*u->line));
     u->slot = s;
     u->block = block;
     u->number = u->number % BOARD_JOB_MAX + 1;
@@ -348,6 +355,20 @@ void port_cores_yield(void *machine, struct worker *w)
     start_teams(m);
 }
 
+/* With the conditions that its kernel has registered; most have none. */
+static void take_back(struct machine *m, struct slot *s, struct core *core)
+{
+    bool has_any;
+
+    aicpu_fetch(&core->slab, offsetof(struct core_slab, entry));
+    has_any = core_has_deferred(core);
+    if (has_any)
+        aicpu_fetch(&core->slab, sizeof(core->slab));
+    sched_returned(&m->sched, &m->graph, s, core);
+    if (has_any) /* they are taken out of it */
+        aicpu_send(&core->slab, offsetof(struct core_slab, entry));
+}
+
 /* Of the cores that have a job, those that are done with it. */
 static uint32_t take_answers(struct machine *m)
 {
@@ -367,8 +388,7 @@ static uint32_t take_answers(struct machine *m)
             m->is_lapsed = false;
             m->progress++;
             count++;
-            aicpu_fetch(&u->core->slab, sizeof(u->core->slab));
-            sched_returned(&m->sched, &m->graph, s, u->core);
+            take_back(m, s, u->core);
         }
     return count;
 }

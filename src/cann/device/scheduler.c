@@ -272,7 +272,6 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->worker->core_mask = 0;
     seats_init(&m->seats, m->clusters);
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
-    aicpu_fetch(&m->board->wish, sizeof(m->board->wish)); /* it may be older than the run */
     a32_store_relaxed(&m->sched.attention,
                       m->board->wish.cancelled >= run->number ? ATTEND_CANCELLED : 0);
     sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
@@ -375,7 +374,13 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
         return tell(board, PTO_EFORMAT, "a run has too many arguments");
     for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
         tensor[i] = pto_tensor_absent(i); /* as the host marks them */
+<<<<<<< Updated upstream
     status = port_meet_cores(m, &missing, &seconds);
+=======
+    /* The host writes the next message there: a line that is left in this cache would undo that. */
+    aicpu_publish(tensor, PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
+    status = port_meet_cores(m, &missing);
+>>>>>>> Stashed changes
     if (status < 0) {
         (void)port_dismiss_cores(m);
         return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,

@@ -7,7 +7,6 @@
 #define PTO_AICPU_H
 
 #include <stdint.h>
-#include <time.h>
 
 #ifndef __aarch64__
 #error "this port is for aarch64; others bring an aicpu.h of their own"
@@ -42,14 +41,20 @@ static inline void aicpu_fetch(const void *at, uint64_t bytes)
     __asm__ volatile("dsb sy\n\tisb" ::: "memory");
 }
 
-/* What was written there is to be in memory, for others. */
-static inline void aicpu_publish(const void *at, uint64_t bytes)
+/* What was written there is on its way to memory, and there before the next register is set. */
+static inline void aicpu_send(const void *at, uint64_t bytes)
 {
     uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(AICPU_LINE - 1);
     uint64_t end = (uint64_t)(uintptr_t)at + bytes;
 
     for (; line < end; line += AICPU_LINE)
         __asm__ volatile("dc cvac, %0" ::"r"(line) : "memory");
+}
+
+/* What was written there is in memory, for others. */
+static inline void aicpu_publish(const void *at, uint64_t bytes)
+{
+    aicpu_send(at, bytes);
     __asm__ volatile("dsb sy" ::: "memory");
 }
 
@@ -60,12 +65,14 @@ static inline void aicpu_idle(uint32_t times)
     __asm__ volatile("yield" ::: "memory");
 }
 
+/* By the counter that all processors share: no call of the system's. */
 static inline uint64_t aicpu_now_ns(void)
 {
-    struct timespec now;
+    uint64_t ticks, rate;
 
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000ull + (uint64_t)now.tv_nsec;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
+    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(rate));
+    return ticks / rate * 1000000000ull + ticks % rate * 1000000000ull / rate;
 }
 
 #endif

@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Caches that are not coherent. The scheduler program and the executors of six cores run as they are,
+ * each with a copy of the card's memory of its own, which is at the card's addresses while it runs: what it
+ * reads and writes is that copy. Only a fetch brings a line of the memory into it, and only a publish brings
+ * a line back, all of it. So whoever forgets one works with what was there before; and whoever writes to a line in
+ * which somebody else has written, too, undoes that: this is noticed when the line is written back.
+ *
+ * The worst that a cache may do: it holds every line, and writes none back on its own. The host's
+ * copies go to the memory itself. Registers are no memory. One of them runs at a time, in an order that
+ * the seed determines; time is counted in turns, so that a failure comes back with its seed.
+ *
+ *     caches ORCHESTRATION [SEEDS]
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "aicpu.h"
+#include "base/fiber.h"
+#include "core/core.h"
+#include "core_port.h"
+#include "tests/card/drive.h"
+
+enum {
+    LINE = 64,
+    AGENTS = 1 + DRIVE_CORES, /* the scheduler, then AICs, then AIVs */
+    MEMORY_BYTES = 3 << 20,
+    STACK_BYTES = 256 << 10,
+    BELL = 0,
+    COND = 4,
+    WINDOW = 64,
+    ELEMENTS = 40,
+    TURN_NS = 10000,
+    TURNS_MAX = 400000, /* of one launch */
+    CANCEL_TURNS = 2000,
+};
+
+#define CARD ((struct drive_memory *)0x120000000000ull)
+
+void pto_executor_0_mix_aic(struct board *board);
+void pto_executor_0_mix_aiv(struct board *board);
+
+struct agent {
+    struct fiber *fiber;
+    char *view; /* what it has of the memory, where everybody can reach it */
+    char *base; /* the same when it was last fetched or published: what differs it has written */
+    int file;   /* of the view */
+    bool is_ended;
+};
+
+static struct agent agents[AGENTS];
+static char *memory;
+static uint32_t now; /* whose turn it is */
+static uint32_t window[BOARD_WINDOWS][WINDOW / 4];
+static struct board_call *call_now;
+static uint64_t turns;
+static uint64_t random_state;
+static uint64_t fetched, published, undone;
+static uint64_t seed_now;
+static const char *scene_now = "";
+static uint64_t cancel_number; /* of the run that the host ends after some turns; 0: none */
+
+static uint32_t random_below(uint32_t count)
+{
+    random_state ^= random_state << 13;
+    random_state ^= random_state >> 7;
+    random_state ^= random_state << 17;
+    return (uint32_t)(random_state >> 33) % count;
+}
+
+/* ---- turns ---- */
+
+static void give_turn(void)
+{
+    fiber_yield(agents[now].fiber);
+}
+
+static void maybe_give_turn(void)
+{
+    if (random_below(8) == 0)
+        give_turn();
+}
+
+/* ---- lines ---- */
+
+static void tell_undone(uint64_t at)
+{
+    const struct drive_memory *d = NULL;
+    uint64_t hello = offsetof(struct board, hello), job = offsetof(struct board, job);
+    uint64_t engine = (uint64_t)(uintptr_t)d->engine;
+    const char *part = at < hello                          ? "the board's head"
+                       : at < job                          ? "a core's hello"
+                       : at < sizeof(d->board)             ? "a core's job"
+                       : at < (uint64_t)(uintptr_t)d->heap ? "messages and tensors"
+                       : at < engine                       ? "the heap"
+                                                           : "the engine";
+
+    if (undone++ == 0)
+        fprintf(stderr,
+                "%s, seed %llu: %s writes a line back, at %#llx in %s, and undoes what another one "
+                "wrote "
+                "into it\n",
+                scene_now, (unsigned long long)seed_now, now == 0 ? "the scheduler" : "a core",
+                (unsigned long long)at, part);
+}
+
+static void write_back(struct agent *a, uint64_t at)
+{
+    if (memcmp(a->view + at, a->base + at, LINE) == 0)
+        return;
+    for (uint32_t i = 0; i < LINE; i++)
+        if (a->view[at + i] == a->base[at + i] && memory[at + i] != a->base[at + i]) {
+            tell_undone(at);
+            break;
+        }
+    memcpy(memory + at, a->view + at, LINE);
+    memcpy(a->base + at, a->view + at, LINE);
+    published++;
+}
+
+/* Cleaned, as the processors do, then read anew. */
+static void fetch(struct agent *a, uint64_t at)
+{
+    write_back(a, at);
+    if (memcmp(a->view + at, memory + at, LINE) != 0) {
+        memcpy(a->view + at, memory + at, LINE);
+        fetched++;
+    }
+    memcpy(a->base + at, memory + at, LINE);
+}
+
+static void each_line(const void *at, uint64_t bytes, void (*each)(struct agent *, uint64_t))
+{
+    uint64_t begin = (uint64_t)((const char *)at - (const char *)CARD) / LINE * LINE;
+    uint64_t end = (uint64_t)((const char *)at - (const char *)CARD) + bytes;
+
+    maybe_give_turn();
+    if ((uintptr_t)at < (uintptr_t)CARD || end > MEMORY_BYTES)
+        drive_fail("%s: %p is no memory of the card", scene_now, at);
+    for (; begin < end; begin += LINE)
+        each(&agents[now], begin);
+}
+
+static void take_turn(uint32_t agent)
+{
+    now = agent;
+    if (mmap(CARD, MEMORY_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, agents[agent].file,
+             0) != (void *)CARD)
+        drive_fail("memory cannot be mapped");
+    fiber_resume(agents[agent].fiber);
+    turns++;
+}
+
+/* ---- the scheduler's port ---- */
+
+uint32_t aicpu_register(uint64_t addr)
+{
+    maybe_give_turn();
+    return *(volatile uint32_t *)(uintptr_t)addr;
+}
+
+void aicpu_set_register(uint64_t addr, uint32_t value)
+{
+    *(volatile uint32_t *)(uintptr_t)addr = value;
+    maybe_give_turn();
+}
+
+void aicpu_fetch(const void *at, uint64_t bytes)
+{
+    each_line(at, bytes, fetch);
+}
+
+/* Whatever it has in that line is written back; outside of `begin` to `end` it has not written it. */
+static void write_back_all(struct agent *a, uint64_t at, uint64_t begin, uint64_t end)
+{
+    for (uint64_t i = at; i < at + LINE; i++)
+        if ((i < begin || i >= end) && a->view[i] != memory[i]) {
+            tell_undone(at);
+            break;
+        }
+    memcpy(memory + at, a->view + at, LINE);
+    memcpy(a->base + at, a->view + at, LINE);
+    published++;
+}
+
+/*
+ * In the memory of tasks it publishes what it has just written, also where it wrote what was there
+ * before, by its own copy.
+ */
+void aicpu_publish(const void *at, uint64_t bytes)
+{
+    uint64_t begin = (uint64_t)((const char *)at - (const char *)CARD), end = begin + bytes;
+    bool is_for_tasks = begin >= offsetof(struct drive_memory, tensor) &&
+                        end <= offsetof(struct drive_memory, load);
+
+    is_for_tasks |= begin >= offsetof(struct drive_memory, heap) &&
+                    end <= offsetof(struct drive_memory, engine);
+    if (!is_for_tasks) {
+        each_line(at, bytes, write_back);
+        return;
+    }
+    for (uint64_t line = begin / LINE * LINE; line < end; line += LINE)
+        write_back_all(&agents[now], line, begin, end);
+}
+
+void aicpu_send(const void *at, uint64_t bytes)
+{
+    aicpu_publish(at, bytes);
+}
+
+void aicpu_idle(uint32_t times)
+{
+    (void)times;
+    give_turn();
+}
+
+uint64_t aicpu_now_ns(void)
+{
+    return 1000000000 + turns * TURN_NS;
+}
+
+static void scheduler_main(void *none)
+{
+    (void)none;
+    if (pto_scheduler(call_now) != 0)
+        drive_fail("%s: the scheduler refuses its call", scene_now);
+    agents[0].is_ended = true;
+}
+
+/* ---- the executor's ---- */
+
+static uint32_t core_index(void)
+{
+    return now - 1;
+}
+
+uint32_t core_block(void)
+{
+    return core_index() < DRIVE_CLUSTERS ? core_index() : (core_index() - DRIVE_CLUSTERS) / 2;
+}
+
+uint32_t core_sub_block(void)
+{
+    return core_index() < DRIVE_CLUSTERS ? 0 : (core_index() - DRIVE_CLUSTERS) % 2;
+}
+
+/* Not its index. */
+uint32_t core_number(void)
+{
+    return 100 - core_index();
+}
+
+uint32_t core_bell(void)
+{
+    maybe_give_turn();
+    return *(volatile uint32_t *)&window[core_number()][BELL / 4];
+}
+
+void core_set_cond(uint32_t value)
+{
+    *(volatile uint32_t *)&window[core_number()][COND / 4] = value;
+    maybe_give_turn();
+}
+
+void core_fetch_line(const void *at)
+{
+    each_line(at, 1, fetch);
+}
+
+void core_publish_line(const void *at)
+{
+    each_line(at, 1, write_back);
+}
+
+void core_fetch_all(void)
+{
+    each_line(CARD, MEMORY_BYTES, fetch);
+}
+
+void core_publish_all(void)
+{
+    each_line(CARD, MEMORY_BYTES, write_back);
+}
+
+void core_idle(uint32_t times)
+{
+    (void)times;
+    give_turn();
+}
+
+static void core_main(void *arg)
+{
+    struct agent *a = arg;
+
+    if (core_index() < DRIVE_CLUSTERS)
+        pto_executor_0_mix_aic(&CARD->board);
+    else
+        pto_executor_0_mix_aiv(&CARD->board);
+    a->is_ended = true;
+}
+
+/* ---- launches ---- */
+
+static void launch(struct board_call *call, bool is_run)
+{
+    uint32_t count = is_run ? AGENTS : 1, left = count;
+
+    call_now = call;
+    turns = 0;
+    memset(window, 0, sizeof(window));
+    for (uint32_t i = 0; i < count; i++) {
+        agents[i].is_ended = false;
+        fiber_start(agents[i].fiber, i == 0 ? scheduler_main : core_main, &agents[i]);
+    }
+    while (left != 0) {
+        uint32_t agent = random_below(count);
+
+        if (agents[agent].is_ended)
+            continue;
+        take_turn(agent);
+        if (turns == CANCEL_TURNS && is_run && cancel_number != 0)
+            ((struct drive_memory *)(void *)memory)->board.wish.cancelled = cancel_number;
+        left -= agents[agent].is_ended;
+        if (turns > TURNS_MAX)
+            drive_fail("%s, seed %llu: no end after %llu turns", scene_now,
+                       (unsigned long long)seed_now, (unsigned long long)turns);
+    }
+}
+
+/* ---- kernels ---- */
+
+static int32_t *data_of(int64_t *args, int index)
+{
+    return pto_tensor_data(pto_arg_tensor(args, index));
+}
+
+static void add(int64_t *args)
+{
+    for (uint32_t i = 0; i < ELEMENTS; i++)
+        data_of(args, 2)[i] = data_of(args, 0)[i] + data_of(args, 1)[i];
+}
+
+static void scale(int64_t *args)
+{
+    for (uint32_t i = 0; i < ELEMENTS; i++)
+        data_of(args, 0)[i] *= (int32_t)args[1];
+}
+
+/* Each of them has a line of its own. */
+static void block(int64_t *args)
+{
+    int32_t *line = data_of(args, 0) + 16 * pto_block_index(args);
+
+    *line = 100 * pto_block_count(args) + pto_block_index(args);
+}
+
+static void lane(int64_t *args)
+{
+    bool is_aic = core_index() < DRIVE_CLUSTERS;
+
+    data_of(args, 0)[is_aic ? 32 : 16 * pto_sub_block(args)] += 1;
+}
+
+static void defer(int64_t *args)
+{
+    data_of(args, 1)[0] = (int32_t)args[2];
+    for (uint32_t i = 0; i < 3; i++) /* they take more than one line */
+        (void)pto_defer(args, (uint32_t *)(void *)data_of(args, 0), (uint32_t)args[2]);
+}
+
+static void raise_counter(int64_t *args)
+{
+    *data_of(args, 1) = 10 * (int32_t)args[2];
+    *data_of(args, 0) = (int32_t)args[2];
+}
+
+static void nothing(int64_t *args)
+{
+    (void)args;
+}
+
+static const pto_kernel_fn kernels[] = { add, scale, block, lane, defer, raise_counter, nothing };
+static const uint32_t core_types[] = { PTO_CORE_TYPES, PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_TYPES,
+                                       PTO_CORE_AIV,   PTO_CORE_AIV, PTO_CORE_AIV };
+
+/* ---- scenes ---- */
+
+static struct drive_memory *memory_of_card(void)
+{
+    return (struct drive_memory *)(void *)memory;
+}
+
+static int32_t *tensor(uint32_t index)
+{
+    return memory_of_card()->tensor[index];
+}
+
+static void expect(uint32_t index, uint32_t element, int32_t wanted)
+{
+    if (tensor(index)[element] != wanted)
+        drive_fail("%s, seed %llu: element %u of tensor %u is %d, and not %d: some line was not "
+                   "published, or not fetched",
+                   scene_now, (unsigned long long)seed_now, element, index, tensor(index)[element],
+                   wanted);
+}
+
+enum { TIMES = 6 };
+
+static void check_vector(void)
+{
+    for (int32_t i = 0; i < ELEMENTS; i++)
+        expect(2, (uint32_t)i, 3 * (i + 2 * i) + 2 * i);
+}
+
+static void check_fan(void)
+{
+    for (int32_t i = 0; i < ELEMENTS; i++)
+        expect(6, (uint32_t)i, 27 * (i + 2 * i + 3 * i + 4 * i));
+}
+
+static void check_filled(void)
+{
+    for (int32_t i = 0; i < ELEMENTS; i++)
+        expect(0, (uint32_t)i, i + 7 * TIMES);
+}
+
+static void check_elements(void)
+{
+    int32_t first = 0, second = 1;
+
+    for (int32_t i = 0; i < TIMES; i++) {
+        second *= 2;
+        first = second + i;
+    }
+    expect(0, 0, first);
+    expect(0, 1, second);
+    expect(2, 1, second + 2);
+}
+
+static void check_teams(void)
+{
+    for (int32_t i = 0; i < 4; i++)
+        expect(1, (uint32_t)(16 * i), 400 + i);
+    for (int32_t i = 0; i < 3; i++)
+        expect(0, (uint32_t)(16 * i), 16 * i + TIMES);
+    expect(2, 16, 16 + TIMES + 401);
+}
+
+static void check_deferred(void)
+{
+    const struct core *core = (const struct core *)(const void *)memory_of_card()->engine;
+
+    expect(2, 0, TIMES + 10 * TIMES);
+    expect(3, 0, TIMES);
+    for (uint32_t i = 0; i < DRIVE_CORES; i++)
+        if (core[i].slab.count != 0)
+            drive_fail("%s, seed %llu: conditions of core %u are still there", scene_now,
+                       (unsigned long long)seed_now, i);
+}
+
+static void check_nothing(void)
+{
+}
+
+static const struct {
+    const char *name;
+    void (*check)(void);
+    uint32_t tensors;
+    int status;
+    bool is_streamed_only; /* elements and conditions need tasks to run meanwhile */
+} scenes[] = {
+    { "deferred", check_deferred, 8, PTO_OK, true }, /* first: on cores that had no job yet */
+    { "vector", check_vector, 8, PTO_OK, false },
+    { "apart", check_nothing, 0, PTO_OK, false },
+    { "fan", check_fan, 8, PTO_OK, false },
+    { "filled", check_filled, 1, PTO_OK, false },
+    { "elements", check_elements, 8, PTO_OK, true },
+    { "teams", check_teams, 3, PTO_OK, false },
+    { "endless", check_nothing, 1, PTO_ECANCELED, true },
+};
+
+static void play(struct drive *d, const char *path, uint32_t scene, enum pto_mode mode)
+{
+    const uint64_t times = TIMES;
+    const struct run_ended *ended;
+    uint64_t beats = 0;
+
+    scene_now = scenes[scene].name;
+    drive_load(d, path, scene_now, kernels, core_types, sizeof(kernels) / sizeof(kernels[0]));
+    for (uint32_t round = 0; round < 2;
+         round++) { /* the second one finds what the first one left */
+        for (uint32_t k = 0; k < DRIVE_TENSORS; k++)
+            for (int32_t i = 0; i < 1024; i++)
+                tensor(k)[i] = (int32_t)(k + 1) * i;
+        cancel_number = scenes[scene].status == PTO_ECANCELED ? d->runs + 1 : 0;
+        ended = drive_run(d, mode, scenes[scene].tensors, ELEMENTS, &times, 1);
+        if (memory_of_card()->board.live.beats == beats)
+            drive_fail("%s, seed %llu: there was no sign of life", scene_now,
+                       (unsigned long long)seed_now);
+        beats = memory_of_card()->board.live.beats;
+        if (ended->failure.status != scenes[scene].status)
+            drive_fail("%s, seed %llu: the run fails with %d, fault %u", scene_now,
+                       (unsigned long long)seed_now, ended->failure.status, ended->failure.fault);
+        scenes[scene].check();
+    }
+    drive_unload(d);
+}
+
+static void *map_file(int file, void *at)
+{
+    void *map = mmap(at, MEMORY_BYTES, PROT_READ | PROT_WRITE,
+                     MAP_SHARED | (at != NULL ? MAP_FIXED_NOREPLACE : 0), file, 0);
+
+    if (map == MAP_FAILED)
+        drive_fail("memory cannot be mapped");
+    return map;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seeds = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+    uint64_t windows[BOARD_WINDOWS] = { 0 };
+    struct drive drive = { .at = CARD,
+                           .engine_bytes = MEMORY_BYTES - sizeof(struct drive_memory),
+                           .launch = launch };
+
+    if (argc < 2)
+        drive_fail("usage: caches ORCHESTRATION [SEEDS]");
+    memory = malloc(MEMORY_BYTES);
+    memset(memory, 0xa5, MEMORY_BYTES); /* nobody gets zeros */
+    drive.memory = memory_of_card();
+    for (uint32_t i = 0; i < AGENTS; i++) {
+        agents[i].file = memfd_create("view", MFD_CLOEXEC);
+        if (agents[i].file < 0 || ftruncate(agents[i].file, MEMORY_BYTES) != 0 ||
+            fiber_create(STACK_BYTES, &agents[i].fiber) < 0)
+            drive_fail("there is no memory for caches");
+        agents[i].view = map_file(agents[i].file, NULL);
+        agents[i].base = malloc(MEMORY_BYTES);
+        memcpy(agents[i].base, memory, MEMORY_BYTES);
+        memcpy(agents[i].view, memory, MEMORY_BYTES);
+    }
+    (void)map_file(agents[0].file, CARD);
+    for (uint32_t i = 0; i < BOARD_WINDOWS; i++)
+        windows[i] = (uint64_t)(uintptr_t)window[i];
+    for (seed_now = 1; seed_now <= seeds; seed_now++) {
+        random_state = seed_now * 0x9e3779b97f4a7c15ull;
+        drive_open(&drive, windows, BELL, COND);
+        for (uint32_t scene = 0; scene < sizeof(scenes) / sizeof(scenes[0]); scene++) {
+            play(&drive, argv[1], scene, PTO_MODE_STREAM);
+            if (!scenes[scene].is_streamed_only)
+                play(&drive, argv[1], scene, PTO_MODE_HOST);
+        }
+        drive_close(&drive);
+    }
+    if (undone != 0)
+        drive_fail("%llu lines were written back over what others had written",
+                   (unsigned long long)undone);
+    printf("%llu seeds, %zu scenes: %llu lines published, %llu fetched, none undone\n",
+           (unsigned long long)seeds, sizeof(scenes) / sizeof(scenes[0]),
+           (unsigned long long)published, (unsigned long long)fetched);
+    return 0;
+}

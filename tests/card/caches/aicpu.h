@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The control processor's port for caches that are not coherent: tests/card/caches.c. */
+#ifndef PTO_AICPU_H
+#define PTO_AICPU_H
+
+#include <stdint.h>
+
+uint32_t aicpu_register(uint64_t addr);
+void aicpu_set_register(uint64_t addr, uint32_t value);
+void aicpu_fetch(const void *at, uint64_t bytes);
+void aicpu_send(const void *at, uint64_t bytes);
+void aicpu_publish(const void *at, uint64_t bytes);
+void aicpu_idle(uint32_t times);
+uint64_t aicpu_now_ns(void);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/card/drive.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void drive_fail(const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static uint64_t on_card(const struct drive *d, const void *at)
+{
+    return (uint64_t)(uintptr_t)((const char *)at - (const char *)d->memory + (char *)d->at);
+}
+
+static const struct board_answer *ask(struct drive *d, enum board_op op, uint64_t value,
+                                      const void *message, uint64_t bytes)
+{
+    struct board_call call = { .board = on_card(d, &d->memory->board),
+                               .magic = BOARD_MAGIC,
+                               .version = BOARD_VERSION,
+                               .op = op,
+                               .sequence = ++d->sequence,
+                               .value = value,
+                               .message = message != NULL ? on_card(d, message) : 0,
+                               .message_bytes = bytes };
+    const struct board_answer *answer = &d->memory->board.answer;
+
+    d->launch(&call, op == BOARD_RUN);
+    if (answer->magic != BOARD_MAGIC || answer->sequence != d->sequence)
+        drive_fail("request %d was not answered", (int)op);
+    if (answer->status < 0)
+        drive_fail("request %d: %d: %s", (int)op, answer->status, answer->text);
+    return answer;
+}
+
+void drive_open(struct drive *d, const uint64_t window[BOARD_WINDOWS], uint32_t bell_offset,
+                uint32_t cond_offset)
+{
+    struct board *board = &d->memory->board;
+    struct board_open *open = (struct board_open *)(void *)d->memory->message;
+
+    memset(board, 0, sizeof(*board));
+    board->magic = BOARD_MAGIC;
+    board->version = BOARD_VERSION;
+    board->blocks = DRIVE_CLUSTERS;
+    memcpy(board->windows.base, window, sizeof(board->windows.base));
+    board->windows.bell_offset = bell_offset;
+    board->windows.cond_offset = cond_offset;
+    *open = (struct board_open){ .size = { sizeof(struct board), sizeof(struct run_message),
+                                           sizeof(struct run_ended), sizeof(struct pto_tensor),
+                                           sizeof(struct board_load), sizeof(struct board_run) },
+                                 .clusters = DRIVE_CLUSTERS,
+                                 .memory_max = 1 << 30,
+                                 .engine = on_card(d, d->memory->engine),
+                                 .engine_bytes = d->engine_bytes,
+                                 .heap = on_card(d, d->memory->heap),
+                                 .heap_bytes = sizeof(d->memory->heap) };
+    (void)ask(d, BOARD_OPEN, 0, open, sizeof(*open));
+}
+
+void drive_close(struct drive *d)
+{
+    (void)ask(d, BOARD_CLOSE, 0, NULL, 0);
+}
+
+void drive_load(struct drive *d, const char *path, const char *entry, const pto_kernel_fn *kernels,
+                const uint32_t *core_types, uint32_t kernel_count)
+{
+    struct board_load *load = (struct board_load *)(void *)d->memory->load;
+    struct board_kernel *kernel = (struct board_kernel *)(void *)(load + 1);
+    char *text = (char *)(kernel + kernel_count);
+    FILE *file = fopen(path, "re");
+
+    *load = (struct board_load){ .kernel_count = kernel_count,
+                                 .entry_bytes = (uint32_t)strlen(entry) / 8 * 8 + 8,
+                                 .name_bytes = 8 };
+    for (uint32_t i = 0; i < kernel_count; i++)
+        kernel[i] = (struct board_kernel){ (uint64_t)(uintptr_t)kernels[i], core_types[i] };
+    strcpy(text, entry);
+    text += load->entry_bytes;
+    strcpy(text, "drive");
+    text += load->name_bytes;
+    if (file != NULL) {
+        load->object_bytes = fread(text, 1, sizeof(d->memory->load) - 4096, file);
+        fclose(file);
+    }
+    if (load->object_bytes == 0 || load->object_bytes >= sizeof(d->memory->load) - 4096)
+        drive_fail("%s cannot be read, or is too large", path);
+    d->code =
+        ask(d, BOARD_LOAD, 0, load, (uint64_t)(text - (char *)load) + load->object_bytes)->value;
+}
+
+void drive_unload(struct drive *d)
+{
+    (void)ask(d, BOARD_UNLOAD, d->code, NULL, 0);
+}
+
+const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t tensor_count,
+                                  uint32_t elements, const uint64_t *scalar, uint32_t scalar_count)
+{
+    struct drive_memory *memory = d->memory;
+    struct pto_tensor *tensor = (struct pto_tensor *)(void *)(memory->message + MESSAGE_TENSORS);
+    struct run_message run = { .number = ++d->runs,
+                               .code = d->code,
+                               .stall_ns = 100000000,
+                               .tensor_count = tensor_count,
+                               .scalar_count = scalar_count };
+    struct board_run more = { .range_count = 1,
+                              .ranges = on_card(d, memory->range),
+                              .left_ns = UINT64_MAX,
+                              .message_room = MESSAGE_BYTES - MESSAGE_ENDED };
+
+    memset(tensor, (int)(d->runs & 0x7f), PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
+    pto_run_options_init(&run.options);
+    run.options.mode = mode;
+    run.options.deps = PTO_DEPS_SAFE;
+    memcpy(memory->message, &run, sizeof(run));
+    for (uint32_t i = 0; i < tensor_count; i++) {
+        tensor[i] = pto_tensor_external((void *)(uintptr_t)on_card(d, memory->tensor[i]), &elements,
+                                        1, PTO_INT32);
+        tensor[i].space = PTO_SPACE_DEVICE;
+    }
+    memcpy(memory->message + MESSAGE_SCALARS, scalar, scalar_count * sizeof(*scalar));
+    memcpy(memory->message + MESSAGE_RUN, &more, sizeof(more));
+    memory->range[0] = (struct board_range){ on_card(d, memory->tensor),
+                                             on_card(d, memory->tensor + DRIVE_TENSORS) };
+    memset(memory->board.hello, 0, sizeof(memory->board.hello));
+    (void)ask(d, BOARD_RUN, 0, memory->message, MESSAGE_ENDED);
+    return (const struct run_ended *)(const void *)(memory->message + MESSAGE_ENDED);
+}

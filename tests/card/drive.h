@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The scheduler program without a host, a vendor and a card: its one function is called with boards
+ * and messages in memory, as the backend sends them. Two programs use it, with ports of their own:
+ *
+ *     count.c    cores that answer at once: how many instructions a task takes, what else it does
+ *     caches.c    caches that are not coherent: what is not flushed, fetched or kept apart is noticed
+ */
+#ifndef PTO_DRIVE_H
+#define PTO_DRIVE_H
+
+#include "cann/device/message.h"
+#include "pto/pto.h"
+#include "wire/kernel.h"
+
+enum { DRIVE_CLUSTERS = 2, DRIVE_CORES = 3 * DRIVE_CLUSTERS, DRIVE_TENSORS = 8 };
+
+/* Memory of the card, at one address for everybody. Aligned to pages. */
+struct drive_memory {
+    struct board board;
+    _Alignas(4096) char message[(MESSAGE_BYTES + 4095) / 4096 * 4096];
+    _Alignas(4096) struct board_range range[1];
+    _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
+    _Alignas(4096) char load[1 << 17]; /* a callable, to be loaded */
+    _Alignas(4096) char heap[1 << 18];
+    _Alignas(4096) char engine[]; /* the rest */
+};
+
+uint32_t pto_scheduler(void *args); /* the program */
+
+/* Host's side: what follows reads and writes `memory` as the host does, by copies. */
+struct drive {
+    struct drive_memory *at;     /* the addresses on the card */
+    struct drive_memory *memory; /* the same memory, as the host has it */
+    uint64_t engine_bytes;
+    uint32_t sequence;
+    uint64_t code;
+    uint64_t runs; /* so far */
+    /* Launches the scheduler, and the cores for a run. */
+    void (*launch)(struct board_call *call, bool is_run);
+};
+
+/* Registers of the cores: `window` by their numbers, 0: none. Ends the process on a failure. */
+void drive_open(struct drive *d, const uint64_t window[BOARD_WINDOWS], uint32_t bell_offset,
+                uint32_t cond_offset);
+void drive_close(struct drive *d);
+/* A file with orchestrations, and kernels by func_id. */
+void drive_load(struct drive *d, const char *path, const char *entry, const pto_kernel_fn *kernels,
+                const uint32_t *core_types, uint32_t kernel_count);
+void drive_unload(struct drive *d);
+/* All tensors are int32, and entry i is tensor[i] with so many elements. What came of it. */
+const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t tensor_count,
+                                  uint32_t elements, const uint64_t *scalar, uint32_t scalar_count);
+
+_Noreturn void drive_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif
