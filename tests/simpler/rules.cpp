@@ -71,6 +71,17 @@ void gang(const ChipTaskArgs &entry)
     meet.run();
 }
 
+// Blocks of an ordinary task, and lanes of a block, may wait for each other, too.
+void meeting(const ChipTaskArgs &entry)
+{
+    ChipTensor blocks = part(entry.tensor(0).ref(), 0, 1), lanes = part(entry.tensor(0).ref(), 1, 1);
+    Task meet(blocks, blocks, MEET, 8), mixed(lanes, lanes, MEET, 3);
+
+    set_blocks(meet, 8);
+    meet.run();
+    rt_submit_task({ ON_AIC, ON_AIV, ON_AIV }, mixed);
+}
+
 // All blocks are running before any may return, which the orchestration sees and says. Its own
 // thread may well be in one of them.
 void polling(const ChipTaskArgs &entry)

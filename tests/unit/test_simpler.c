@@ -254,7 +254,7 @@ struct outcome {
     int32_t at[SIZE]; /* what it leaves */
 };
 
-enum { OUTCOMES = 12 };
+enum { OUTCOMES = 13 };
 
 static void make_outcomes(struct outcome o[OUTCOMES])
 {
@@ -277,6 +277,7 @@ static void make_outcomes(struct outcome o[OUTCOMES])
     o[9] = (struct outcome){ "seed", { 4 } };
     o[10] = (struct outcome){ "completion", { 120, 120 } };
     o[11] = (struct outcome){ "passed_on", { 8, 7, 7, 7 } };
+    o[12] = (struct outcome){ "meeting", { 8, 3 } };
 }
 
 static void tasks_do_what_they_did(void **state)
