@@ -374,13 +374,9 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
         return tell(board, PTO_EFORMAT, "a run has too many arguments");
     for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
         tensor[i] = pto_tensor_absent(i); /* as the host marks them */
-<<<<<<< Updated upstream
-    status = port_meet_cores(m, &missing, &seconds);
-=======
     /* The host writes the next message there: a line that is left in this cache would undo that. */
     aicpu_publish(tensor, PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
-    status = port_meet_cores(m, &missing);
->>>>>>> Stashed changes
+    status = port_meet_cores(m, &missing, &seconds);
     if (status < 0) {
         (void)port_dismiss_cores(m);
         return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,

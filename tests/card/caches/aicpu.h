@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+enum { AICPU_SLOWNESS = 1 };
+
 uint32_t aicpu_register(uint64_t addr);
 void aicpu_set_register(uint64_t addr, uint32_t value);
 void aicpu_fetch(const void *at, uint64_t bytes);
