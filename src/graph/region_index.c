@@ -87,14 +87,20 @@ static uint32_t table_count_next(const struct regions *x)
     return count < REGION_TABLE_KEPT ? count : REGION_TABLE_KEPT;
 }
 
+static uint32_t touched_words(const struct regions *x)
+{
+    return (x->table_count < REGION_TABLE_KEPT ? x->table_count : REGION_TABLE_KEPT) / 64;
+}
+
 /* A run with few regions does not pay for the whole table. */
 static void clear_table(struct regions *x, bool is_same)
 {
-    if (is_same && x->touched_count <= REGION_TOUCHED)
-        for (uint32_t i = 0; i < x->touched_count; i++)
-            memset(&x->table[x->touched[i]], 0, sizeof(struct region));
-    else
+    for (uint32_t i = 0; i < touched_words(x) && is_same; i++)
+        for (uint64_t bits = x->touched[i]; bits != 0; bits &= bits - 1)
+            memset(&x->table[64 * i + (uint32_t)__builtin_ctzll(bits)], 0, sizeof(struct region));
+    if (!is_same)
         memset(x->table, 0, x->table_count * sizeof(struct region));
+    memset(x->touched, 0, touched_words(x) * sizeof(x->touched[0]));
     x->touched_count = 0;
 }
 
@@ -280,6 +286,8 @@ static struct region *find_exact(struct probe *p, uint32_t bucket)
     bool is_plain = p->geom->kind == REGION_CONTIGUOUS;
     uint64_t length = p->geom->hi - p->geom->lo;
 
+    if (!region_is_touched(x, bucket))
+        return NULL;
     for (;;) {
         if ((e->flags & REGION_USED) != 0 && e->start == p->geom->lo && e->length == length &&
             e->kind == p->geom->kind &&
@@ -548,6 +556,16 @@ static uint32_t box_bucket(const struct regions *x, const struct geom *geom, uin
     return region_box_bucket(x, &f->class_of[class], cell, geom->ndims, geom->rest);
 }
 
+/* Asks for what will be written if the bucket is to have a box: nobody waits for it meanwhile. */
+static inline void region_ask_for(const struct regions *x, uint32_t bucket)
+{
+    const char *shape = (const char *)&x->table_shape[bucket];
+
+    __builtin_prefetch(&x->table[bucket], 1, 3);
+    __builtin_prefetch(shape, 1, 3);
+    __builtin_prefetch(shape + sizeof(struct region_shape) - 1, 1, 3);
+}
+
 /* The record of this very box; where it would be if there is none. */
 static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out)
 {
@@ -556,6 +574,7 @@ static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *
 
     *class_out = class_of(f, p->geom);
     *bucket_out = box_bucket(p->x, p->geom, p->own_frame, *class_out);
+    region_ask_for(p->x, *bucket_out);
     e = find_exact(p, *bucket_out);
     if (e == NULL && *class_out != 0 && f->class_of[0].count != 0)
         e = find_exact(p, box_bucket(p->x, p->geom, p->own_frame, 0));
@@ -731,7 +750,7 @@ static void move_head(struct graph *g, uint32_t index, struct moves *m)
     uint32_t bucket = bucket_of(g, e, &x->table_shape[index]);
 
     e->next = 0;
-    x->touched_count++;
+    region_touch(x, &x->table[bucket]);
     if (bucket == index)
         return;
     port_assert(bucket == index + x->table_count / 2);
@@ -760,7 +779,7 @@ static void move_chained(struct graph *g, uint32_t index, struct moves *m)
     to->next = 0;
     m->chained[index] = bucket;
     e->flags = 0;
-    x->touched_count++;
+    region_touch(x, to);
 }
 
 static void free_chained(struct regions *x, uint32_t index)
@@ -842,8 +861,9 @@ static int grow_table(struct graph *g)
         m.head[i] = i;
     for (uint32_t i = 0; i < x->overflow_count; i++)
         m.chained[i] = i | OVERFLOW_BIT;
-    x->touched_count = REGION_TOUCHED + 1; /* more than are noted */
     set_table_count(x, 2 * count);
+    memset(x->touched, 0, touched_words(x) * sizeof(x->touched[0]));
+    x->touched_count = 0;
     split_buckets(g, count, &m);
     follow_moves(x, &m);
     region_tree_follow(x, m.head, m.chained);

@@ -489,7 +489,7 @@ static void each_record(struct graph *g, void (*each)(struct graph *g, struct re
     struct regions *x = &g->regions;
 
     for (uint32_t i = 0; i < x->table_count; i++)
-        if ((x->table[i].flags & REGION_USED) != 0)
+        if (region_is_touched(x, i) && (x->table[i].flags & REGION_USED) != 0)
             each(g, &x->table[i]);
     for (uint32_t i = 1; i < x->overflow_count; i++)
         if ((x->overflow[i].flags & REGION_USED) != 0)

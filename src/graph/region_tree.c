@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-enum { FILL_MIN = 3, OVERFULL = TREE_FANOUT + 1 };
+enum { FILL_MIN = 6, OVERFULL = TREE_FANOUT + 1 };
 
 static_assert(sizeof(struct tree_node) % 64 == 0, "nodes start with a line");
 
@@ -55,8 +55,8 @@ static void get_bounds(const struct tree_node *n, uint32_t i, struct tree_bounds
     out->frame = n->frame[i];
     out->dims = n->dims[i];
     for (uint32_t d = 0; d < out->dims; d++) {
-        out->min[d] = n->min[d][i];
-        out->max[d] = n->max[d][i];
+        out->min[d] = n->in[d].min[i];
+        out->max[d] = n->in[d].max[i];
     }
 }
 
@@ -68,8 +68,8 @@ static void set_bounds(struct tree_node *n, uint32_t i, const struct tree_bounds
     n->frame[i] = b->frame;
     n->dims[i] = (uint8_t)b->dims;
     for (uint32_t d = 0; d < b->dims; d++) {
-        n->min[d][i] = b->min[d];
-        n->max[d][i] = b->max[d];
+        n->in[d].min[i] = b->min[d];
+        n->in[d].max[i] = b->max[d];
     }
 }
 
@@ -241,7 +241,7 @@ static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_b
         double was = 1, is = 1;
 
         for (uint32_t d = 0; d < item->dims; d++) {
-            uint32_t min = n->min[d][i], max = n->max[d][i];
+            uint32_t min = n->in[d].min[i], max = n->in[d].max[i];
 
             was *= (double)((uint64_t)max - min + 1);
             min = min < item->min[d] ? min : item->min[d];
@@ -292,8 +292,8 @@ static void stretch(struct region_tree *tree, struct tree_node *n, uint32_t i,
     n->hi[i] = n->hi[i] > item->hi ? n->hi[i] : item->hi;
     n->last[i] = n->last[i] > item->last ? n->last[i] : item->last;
     for (uint32_t d = 0; d < item->dims; d++) {
-        n->min[d][i] = n->min[d][i] < item->min[d] ? n->min[d][i] : item->min[d];
-        n->max[d][i] = n->max[d][i] > item->max[d] ? n->max[d][i] : item->max[d];
+        n->in[d].min[i] = n->in[d].min[i] < item->min[d] ? n->in[d].min[i] : item->min[d];
+        n->in[d].max[i] = n->in[d].max[i] > item->max[d] ? n->in[d].max[i] : item->max[d];
     }
 }
 
@@ -434,39 +434,44 @@ static uint32_t split(struct region_tree *tree, uint32_t index, const struct loo
 
 /* ---- search ---- */
 
+static inline bool meets_in_frame(const struct tree_node *n, uint32_t i,
+                                  const struct tree_bounds *b)
+{
+    for (uint32_t d = 0; d < b->dims; d++)
+        if (n->in[d].min[i] > b->max[d] || n->in[d].max[i] < b->min[d])
+            return false;
+    return true;
+}
+
 static bool meets(struct region_tree *tree, const struct tree_node *n, uint32_t i,
                   struct tree_probe *p)
 {
     const struct tree_bounds *b = &p->bounds;
     uint32_t frame = n->frame[i];
 
+    if (frame == b->frame && is_frame(frame))
+        return meets_in_frame(n, i, b); /* and then, most likely, in bytes */
     if (n->lo[i] >= b->hi || n->hi[i] <= b->lo)
         return false;
-    if (!is_frame(frame) || b->frame == TREE_MIXED)
+    if (!is_frame(frame) || !is_interval(b->frame))
         return true;
-    if (b->frame != frame) {
-        if (!is_interval(b->frame))
-            return true;
-        if (p->converted.frame != frame) {
-            p->converted = p->bounds;
-            tree->convert(tree->context, frame, &p->converted);
-        }
-        b = &p->converted;
+    if (p->converted.frame != frame) {
+        p->converted = p->bounds;
+        tree->convert(tree->context, frame, &p->converted);
     }
-    for (uint32_t d = 0; d < b->dims; d++)
-        if (n->min[d][i] > b->max[d] || n->max[d][i] < b->min[d])
-            return false;
-    return true;
+    return meets_in_frame(n, i, &p->converted);
 }
 
 /* Of the probe's bounds, and recent enough. */
 static inline bool matters(struct region_tree *tree, const struct tree_node *n, uint32_t i,
                            struct tree_probe *p)
 {
-    if (!meets(tree, n, i, p))
+    bool is_old = n->last[i] < p->since;
+
+    if ((is_old && p->is_skipped) || !meets(tree, n, i, p))
         return false;
-    p->is_skipped = p->is_skipped || n->last[i] < p->since;
-    return n->last[i] >= p->since;
+    p->is_skipped = p->is_skipped || is_old;
+    return !is_old;
 }
 
 static void drop_entry(struct tree_node *n, uint32_t i)
@@ -525,7 +530,7 @@ static bool holds(const struct tree_node *n, uint32_t i, const struct tree_bound
     if (n->lo[i] > b->lo || n->hi[i] < b->hi)
         return false;
     for (uint32_t d = 0; d < b->dims && n->frame[i] == b->frame; d++)
-        if (n->min[d][i] > b->min[d] || n->max[d][i] < b->max[d])
+        if (n->in[d].min[i] > b->min[d] || n->in[d].max[i] < b->max[d])
             return false;
     return true;
 }

@@ -23,7 +23,7 @@
 #include "pto/tensor.h"
 
 enum {
-    TREE_FANOUT = 8,
+    TREE_FANOUT = 16,
     TREE_DIMS = PTO_MAX_DIMS + 1, /* and what is left of the start */
     TREE_DEPTH_MAX = 32,
 };
@@ -44,20 +44,23 @@ struct tree_bounds {
     uint32_t max[TREE_DIMS]; /* inclusive */
 };
 
+/* What a search looks at comes first: it meets nodes that no cache has. */
 struct tree_node {
-    uint64_t lo[TREE_FANOUT];
-    uint64_t hi[TREE_FANOUT];
-    uint32_t last[TREE_FANOUT];
-    uint32_t frame[TREE_FANOUT];
-    uint32_t child[TREE_FANOUT];  /* a node; in a leaf node, the caller's number */
-    uint32_t serial[TREE_FANOUT]; /* in a leaf node */
-    uint32_t min[TREE_DIMS][TREE_FANOUT];
-    uint32_t max[TREE_DIMS][TREE_FANOUT];
     uint32_t count;
     uint32_t height; /* 0: a leaf node */
     uint32_t next_free;
     uint8_t dims[TREE_FANOUT];
-    uint32_t reserved[11];
+    uint32_t reserved[9];
+    uint32_t frame[TREE_FANOUT];
+    struct {
+        uint32_t min[TREE_FANOUT];
+        uint32_t max[TREE_FANOUT];
+    } in[TREE_DIMS];
+    uint32_t last[TREE_FANOUT];
+    uint32_t child[TREE_FANOUT];  /* a node; in a leaf node, the caller's number */
+    uint32_t serial[TREE_FANOUT]; /* in a leaf node */
+    uint64_t lo[TREE_FANOUT];
+    uint64_t hi[TREE_FANOUT];
 };
 
 struct region_tree {

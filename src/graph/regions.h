@@ -48,9 +48,8 @@ enum {
     REGION_BYTES_BITS = 6, /* of a record: 64 */
     REGION_TABLE_START = 1024,
     REGION_TABLE_KEPT = 1 << 18, /* between runs, at most */
-    REGION_TOUCHED = 64,
-    REGION_VECTOR_UNIT = 64, /* bytes */
-    REGION_EPOCH_SHIFT = 40, /* in a word: flags that no box that is looked for has set */
+    REGION_VECTOR_UNIT = 64,     /* bytes */
+    REGION_EPOCH_SHIFT = 40,     /* in a word: flags that no box that is looked for has set */
 };
 
 /* A task by slot and sequence number: gone when the slot has another number. */
@@ -210,11 +209,10 @@ struct region_frame {
 struct regions {
     struct region *table;
     struct region_shape *table_shape;
-    uint64_t table_mask;              /* of the offset of a record in it, in bytes */
-    uint32_t table_count;             /* a power of two */
-    uint32_t touched_count;           /* how often an entry of the table came into use */
-    uint32_t touched[REGION_TOUCHED]; /* the first of them: if these are all, others are clean */
-    struct region *overflow;          /* index 0 is never used */
+    uint64_t table_mask;     /* of the offset of a record in it, in bytes */
+    uint32_t table_count;    /* a power of two */
+    uint32_t touched_count;  /* how often an entry of the table came into use */
+    struct region *overflow; /* index 0 is never used */
     struct region_shape *overflow_shape;
     uint32_t overflow_count;
     uint32_t overflow_free;
@@ -248,6 +246,8 @@ struct regions {
     uint64_t vain_cells; /* of the grids of intervals: looked at, and nothing near was there */
     struct known_box known[1 << REGION_KNOWN_BITS];
     struct region_join join[1 << REGION_JOIN_BITS];
+    /* A bit for each head that came into use, and for those of larger tables with the same bits. */
+    uint64_t touched[REGION_TABLE_KEPT / 64];
     struct pool table_pool;
     struct pool table_shape_pool;
     struct pool overflow_pool;
@@ -291,11 +291,20 @@ static inline struct region_vector *region_vector(const struct regions *x, uint3
 /* The record, which was none, is one from now on. */
 static inline void region_touch(struct regions *x, const struct region *e)
 {
-    if (e < x->table || e >= x->table + x->table_count)
+    uint64_t at = (uint64_t)((const char *)e - (const char *)x->table);
+    uint64_t bucket = at >> REGION_BYTES_BITS & (REGION_TABLE_KEPT - 1);
+
+    if (at > x->table_mask)
         return; /* what is behind the table is cleared when it is taken */
-    if (x->touched_count < REGION_TOUCHED)
-        x->touched[x->touched_count] = (uint32_t)(e - x->table);
+    x->touched[bucket / 64] |= 1ull << bucket % 64;
     x->touched_count += x->touched_count != UINT32_MAX; /* "many" stays many */
+}
+
+/* False: the bucket is empty, and its head need not be looked at, which is far away in a large table. */
+static inline bool region_is_touched(const struct regions *x, uint32_t bucket)
+{
+    bucket &= REGION_TABLE_KEPT - 1;
+    return (x->touched[bucket / 64] >> bucket % 64 & 1) != 0;
 }
 
 /* Whether the table has to grow: many are behind others, and not only because they share a cell. */
