@@ -13,7 +13,11 @@
 #include "pto/pto.h"
 #include "wire/kernel.h"
 
-enum { DRIVE_CLUSTERS = 2, DRIVE_CORES = 3 * DRIVE_CLUSTERS, DRIVE_TENSORS = 8 };
+#ifndef DRIVE_CLUSTERS
+#define DRIVE_CLUSTERS 2
+#endif
+
+enum { DRIVE_CORES = 3 * DRIVE_CLUSTERS, DRIVE_TENSORS = 8 };
 
 /* Memory of the card, at one address for everybody. Aligned to pages. */
 struct drive_memory {
