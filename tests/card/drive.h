@@ -3,7 +3,7 @@
  * The scheduler program without a host, a vendor and a card: its one function is called with boards
  * and messages in memory, as the backend sends them. Two programs use it, with ports of their own:
  *
- *     count.c    cores that answer at once: how many instructions a task takes, what else it does
+ *     at_once.c    cores that answer at once: how many instructions a task takes, what else it does
  *     caches.c    caches that are not coherent: what is not flushed, fetched or kept apart is noticed
  */
 #ifndef PTO_DRIVE_H

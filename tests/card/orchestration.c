@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the scheduler program is driven with: kernels are those of caches.c; count.c runs none. */
+/* What the scheduler program is driven with: kernels are those of caches.c; at_once.c runs none. */
 #include <pto/orch.h>
 
 enum { ADD, SCALE, BLOCK, LANE, DEFER, RAISE, NOTHING };

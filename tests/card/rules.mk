@@ -24,16 +24,16 @@ $(CARD)/orchestration.so: tests/card/orchestration.c Makefile
 
 # What a task takes: for aarch64 under an emulator, and for this machine.
 CARD_WRAPPED = -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc
-CARD_COUNT_SRC = tests/card/count.c tests/card/drive.c
+CARD_COUNT_SRC = tests/card/at_once.c tests/card/drive.c
 CARD_CC_arm = $(CANN_CC) -mno-outline-atomics
 CARD_CC_native = $(CC)
 
 define card_count
 $(CARD)/count-$(1)/%.o: src/%.c Makefile
 	@mkdir -p $$(@D)
-	$$(call quiet,CC)$(CARD_CC_$(1)) -Itests/card/count $(CARD_FLAGS) -O2 -fPIC -MMD -MP -c -o $$@ $$<
-$(CARD)/count-$(1).out: $(CARD_COUNT_SRC) tests/card/drive.h tests/card/count/aicpu.h $(CANN_SCHEDULER_SRC:%.c=$(CARD)/count-$(1)/%.o)
-	$$(call quiet,LINK)$(CARD_CC_$(1)) -Itests/card/count $(CARD_FLAGS) -DDRIVE_CLUSTERS=8 -O2 $(CARD_WRAPPED) -o $$@ $$(filter %.c %.o,$$^) -ldl
+	$$(call quiet,CC)$(CARD_CC_$(1)) -Itests/card/at_once $(CARD_FLAGS) -O2 -fPIC -MMD -MP -c -o $$@ $$<
+$(CARD)/count-$(1).out: $(CARD_COUNT_SRC) tests/card/drive.h tests/card/at_once/aicpu.h $(CANN_SCHEDULER_SRC:%.c=$(CARD)/count-$(1)/%.o)
+	$$(call quiet,LINK)$(CARD_CC_$(1)) -Itests/card/at_once $(CARD_FLAGS) -DDRIVE_CLUSTERS=8 -O2 $(CARD_WRAPPED) -o $$@ $$(filter %.c %.o,$$^) -ldl
 $(CARD)/orchestration-$(1).so: tests/card/orchestration.c Makefile
 	@mkdir -p $$(@D)
 	$$(call quiet,LINK)$(CARD_CC_$(1)) -Iinclude -std=gnu11 -Wall -Wextra $(WERROR) -O2 -fPIC -fvisibility=hidden -shared -o $$@ $$<

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The control processor's port for cores that answer at once: tests/card/count.c. On aarch64 it is that of
+ * The control processor's port for cores that answer at once: tests/card/at_once.c. On aarch64 it is that of
  * the card but for the answer, which is 4 bytes behind the bell; elsewhere the same without caches.
  */
 #ifndef PTO_COUNT_AICPU_H
