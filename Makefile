@@ -304,10 +304,12 @@ $(UNIT_LIB): $(UNIT_LIB_OBJ)
 	@rm -f $@
 	$(call quiet,AR)$(AR) rcs $@ $(UNIT_LIB_OBJ)
 
-# Tests run for a moment each, and so are compiled sooner than they would gain by being fast.
+# Tests run for a moment each, and so are compiled sooner than they would gain by being fast; but
+# ThreadSanitizer takes long over each access that an optimiser would leave out.
+TEST_OPT = $(if $(filter tsan,$(VARIANT)),-O1,-O0)
 $(B)/obj/test/%.o: tests/unit/%.c Makefile
 	@mkdir -p $(@D)
-	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) -O0 -Wno-psabi -MMD -MP -c -o $@ $<
+	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) $(TEST_OPT) -Wno-psabi -MMD -MP -c -o $@ $<
 
 $(B)/test/test_%: UNIT_LIBS = -lcmocka
 $(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(CHILD) $(LINES) $(GUARD)

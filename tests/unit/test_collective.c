@@ -228,7 +228,11 @@ static void check_one_large(struct rank *r)
 
 static void every_call_is_what_one_rank_would_compute(void **state)
 {
+#ifdef __SANITIZE_THREAD__ /* looks at who shares what, and is slow */
+    static const uint32_t counts[] = { 2, 5 };
+#else
     static const uint32_t counts[] = { 1, 2, 3, 4, 5, 8 };
+#endif
 
     (void)state;
     for (uint32_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)

@@ -200,7 +200,11 @@ static const struct routing_case cases[] = {
 
 static void rows_come_in_order_and_sums_come_back(void **state)
 {
+#ifdef __SANITIZE_THREAD__ /* looks at who shares what, and is slow */
+    static const uint32_t counts[] = { 3 };
+#else
     static const uint32_t counts[] = { 1, 2, 3, 5 };
+#endif
 
     (void)state;
     for (uint32_t n = 0; n < sizeof(counts) / sizeof(counts[0]); n++)
