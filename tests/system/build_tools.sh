@@ -166,21 +166,7 @@ cat >isa/include/pto/pto-inst.hpp <<'C'
 #pragma once
 #include "pto/common/parts.hpp"
 C
-cat >isa/include/pto/common/parts.hpp <<'C'
-#pragma once
-#define PTO_CPUSTUB_HPP
-#include "pto/cpu/TReduceIdx.hpp"
-struct cache_line_t {
-    static constexpr int SINGLE_CACHE_LINE = 0;
-};
-inline void dcci(const volatile void *, int) {}
-inline void dsb(int) {}
-inline void flush_of_library(const volatile void *p)
-{
-    dcci(p, cache_line_t::SINGLE_CACHE_LINE);
-    dsb(0);
-}
-C
+echo '#include "pto/cpu/TReduceIdx.hpp"' >isa/include/pto/common/parts.hpp
 cat >isa/include/pto/cpu/TReduceIdx.hpp <<'C'
 namespace pto {
 template <typename DType, int op> struct Order {
@@ -201,47 +187,11 @@ extern "C" void kernel_entry(long *args)
     args[0] = sizeof(pto::Order<int, 1>) + sizeof("bfloat16_t");
 }
 C
-cat >uses.cpp <<'C'
-#include <pto/pto-inst.hpp>
-extern "C" void kernel_entry(long *args)
-{
-    dcci(args, cache_line_t::SINGLE_CACHE_LINE);
-    dsb(0);
-    flush_of_library(args);
-    long before = get_sys_cnt();
-    args[0] = get_sys_cnt() - before;
-}
-C
-cat >brings.cpp <<'C'
-#include <pto/pto-inst.hpp>
-#undef dcci
-#undef dsb
-static int calls;
-namespace cache_line_t {
-constexpr int SINGLE_CACHE_LINE = 7;
-}
-typedef int barrier_t;
-static inline void dcci(...) {}
-static inline void dsb(barrier_t) { calls++; }
-static_assert(cache_line_t::SINGLE_CACHE_LINE == 7, "another one than its own");
-extern "C" void kernel_entry(long *args)
-{
-    dcci(args, cache_line_t::SINGLE_CACHE_LINE);
-    dsb(0);
-    flush_of_library(args);
-    args[0] = calls;
-}
-C
-(echo '#include "pto/common/parts.hpp"'; sed 's/long before.*/long before = 0;/; s/get_sys_cnt() -//' uses.cpp) >late.cpp
 sed 's/sizeof("bfloat16_t")/sizeof(pto::bfloat16_t)/' tile.cpp >bf16.cpp
 t="--orchestration orch.c --kernel 0:aiv:tile.cpp"
 expect 1 "includes the tile library (pto/pto-inst.hpp), which is not there: give --isa DIR" $t
 expect 1 "--isa names 'no/where' as the tile library" $t --isa no/where
 expect 0 "compiled" $t --isa isa
-# What generated kernels bring of their own, and what they find otherwise.
-for kernel in uses brings late; do
-    expect 0 "compiled" --orchestration orch.c --kernel 0:aiv:$kernel.cpp --isa isa
-done
 PTO_ISA_ROOT=$work/isa expect 0 "0 compiled" $t
 mkdir -p .config/pto
 echo "$work/isa" >.config/pto/isa
