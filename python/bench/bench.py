@@ -16,7 +16,8 @@ import time
 
 import pto
 
-BOUNDS = {"run above C, two torch tensors": 10e3, "one more tensor argument": 300}
+BOUNDS = {"run above C, two torch tensors": 10e3, "one more pto.Tensor": 300, "one more tensor of torch": 300,
+          "one more array of numpy": 300}
 
 ORCHESTRATION = """
 #include <pto/orch.h>
@@ -185,9 +186,9 @@ def main():
     figures = {
         "run above C, two torch tensors": p50["pto, torch"] - own - p50["C, pto_run"],
         "run above C, two pto.Tensor": p50["pto, pto.Tensor"] - own - p50["C, pto_run"],
-        "one more tensor argument": (p50["pto, eight more pto.Tensor"] - p50["pto, pto.Tensor"]) / 8,
-        "one more torch argument": (p50["pto, eight more torch"] - p50["pto, torch"]) / 8,
-        "one more numpy argument": (p50["pto, eight more numpy"] - p50["pto, numpy"]) / 8,
+        "one more pto.Tensor": (p50["pto, eight more pto.Tensor"] - p50["pto, pto.Tensor"]) / 8,
+        "one more tensor of torch": (p50["pto, eight more torch"] - p50["pto, torch"]) / 8,
+        "one more array of numpy": (p50["pto, eight more numpy"] - p50["pto, numpy"]) / 8,
     }
     print()
     missed = False

@@ -130,6 +130,7 @@ void ext_args_init(struct ext_args *args)
     args->hold = args->holds;
     args->tensor_count = args->scalar_count = 0;
     args->tensor_room = EXT_ARGS_ROOM;
+    args->is_brief = false;
 }
 
 void ext_args_release(struct ext_args *args)
@@ -231,7 +232,8 @@ static int add_tensor(struct ext_state *state, struct ext_args *args, PyObject *
     }
     if (args->tensor_count == args->tensor_room && grow(args) < 0)
         return -1;
-    if (ext_tensor_take(state, object, -1, &taken) < 0)
+    if ((args->is_brief ? ext_tensor_take_briefly(state, object, &taken)
+                        : ext_tensor_take(state, object, -1, &taken)) < 0)
         return -1;
     if (taken.is_readonly && direction != PTO_DIR_IN) {
         ext_hold_release(&taken.hold);
@@ -261,7 +263,9 @@ static int take_one(struct ext_state *state, struct ext_args *args, PyObject *ob
         return add_int(state, args, object, at);
     if (PyFloat_Check(object))
         return add_scalar(state, args, pto_float_bits((float)PyFloat_AsDouble(object)));
-    if (!Py_IS_TYPE(object, state->tensor_type) && PyObject_CheckBuffer(object)) {
+    if (Py_IS_TYPE(object, state->tensor_type) || (PyObject *)Py_TYPE(object) == state->torch.type)
+        return add_tensor(state, args, object, at, direction);
+    if (PyObject_CheckBuffer(object)) {
         int status = add_bits(state, args, object);
 
         if (status != 1)

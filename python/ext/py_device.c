@@ -201,20 +201,6 @@ PyObject *ext_device_resolve(struct ext_device *device, PyObject *const *objects
 typedef PyObject *(*use_fn)(struct ext_device *device, PyObject *callable, PyObject *const *objects,
                             Py_ssize_t count, PyObject *names);
 
-static PyObject *execute(struct ext_device *device, PyObject *callable, PyObject *const *objects,
-                         Py_ssize_t count, PyObject *names)
-{
-    struct ext_launch launch;
-    struct ext_args args;
-    PyObject *report = NULL;
-
-    if (ext_launch_begin(&launch, device, callable, &args) == 0 &&
-        ext_launch_prepare(&launch, objects, count, names) == 0)
-        report = ext_launch_execute(&launch);
-    ext_args_release(&args);
-    return report;
-}
-
 /* Arguments that another object made, followed by the keywords of the call. */
 static PyObject *use_made(use_fn use, struct ext_device *device, PyObject *callable,
                           PyObject *arguments, PyObject *const *keywords, PyObject *names)
@@ -253,7 +239,7 @@ static PyObject *with_callable(use_fn use, PyObject *self, PyObject *const *obje
 static PyObject *device_run(PyObject *self, PyObject *const *objects, Py_ssize_t count,
                             PyObject *names)
 {
-    return with_callable(execute, self, objects, count, names);
+    return with_callable(ext_launch_run, self, objects, count, names);
 }
 
 static PyObject *device_submit(PyObject *self, PyObject *const *objects, Py_ssize_t count,

@@ -47,6 +47,24 @@ enum ext_error_class {
     X(name, "name")                              \
     X(type_name, "__name__")
 
+/* A property of a type, and the function that reads it. */
+struct ext_property {
+    PyObject *object;
+    descrgetfunc get;
+};
+
+/* How tensors of torch are read: py_torch.c. */
+struct ext_torch {
+    PyObject *type; /* NULL: none was seen */
+    bool is_known;
+    PyObject *none;  /* an empty tuple */
+    PyObject *last;  /* its dtype that was seen last */
+    int last_code;   /* and ours */
+    struct ext_property shape, dtype, is_cpu, requires_grad;
+    PyCFunction data_ptr;
+    PyCFunctionWithKeywords is_contiguous;
+};
+
 struct ext_state {
     PyObject *error; /* pto.Error */
     PyObject *error_class[EXT_ERROR_CLASSES];
@@ -63,6 +81,7 @@ struct ext_state {
     struct ext_device *devices; /* all that are open, for the end of the interpreter */
     PyObject *exchange;         /* dict: type -> capsule, or None: it has no exchange functions */
     PyObject *max_version;      /* of DLPack, a tuple */
+    struct ext_torch torch;
     struct {                    /* of workers of level 3: py_worker.h */
         PyTypeObject *worker_type, *block_type, *registered_type, *worker_run_type;
         PyTypeObject *worker_report_type, *level_type, *task_type, *fresh_type;
@@ -154,6 +173,8 @@ int ext_tensor_init(PyObject *module, struct ext_state *state);
  * 0, or -1 with an exception. *out is to be released.
  */
 int ext_tensor_take(struct ext_state *state, PyObject *object, int dtype, struct ext_tensor *out);
+/* The same for a call that waits for its end: the object itself may be what keeps the memory. */
+int ext_tensor_take_briefly(struct ext_state *state, PyObject *object, struct ext_tensor *out);
 void ext_hold_release(struct ext_hold *hold);
 /* A pto.Tensor of a descriptor that keeps `owner` alive, which may be NULL. */
 PyObject *ext_tensor_new(struct ext_state *state, const struct pto_tensor *tensor, PyObject *owner,
@@ -163,13 +184,20 @@ void ext_tensor_set_remote(PyObject *tensor);
 /* Shapes from a tuple, a list or an int. Returns how many, or -1 with an exception. */
 int ext_shape(struct ext_state *state, PyObject *object, uint32_t shapes[PTO_MAX_DIMS]);
 
+/* ---- py_torch.c ---- */
+
+/* Learns the type of an object, if it is torch.Tensor. Raises nothing. */
+void ext_torch_learn(struct ext_state *state, PyObject *object);
+/* Takes a tensor whose type was learned. False, without an exception: it has to go another way. */
+bool ext_torch_take(struct ext_state *state, PyObject *object, struct ext_tensor *out);
+
 /* ---- py_args.c ---- */
 
 /*
  * The arguments of a run: descriptors and scalars as pto_entry wants them, and what keeps them.
  * `room` of each array are there from the beginning; begin with ext_args_init.
  */
-enum { EXT_ARGS_ROOM = 8 };
+enum { EXT_ARGS_ROOM = 16 };
 
 struct ext_args {
     struct pto_tensor *tensor;
@@ -178,6 +206,7 @@ struct ext_args {
     uint32_t tensor_count;
     uint32_t scalar_count;
     uint32_t tensor_room;
+    bool is_brief; /* whoever gave them waits until they are released */
     struct pto_tensor tensors[EXT_ARGS_ROOM];
     struct ext_hold holds[EXT_ARGS_ROOM];
     uint64_t scalars[PTO_ENTRY_SCALARS_MAX];
@@ -287,8 +316,9 @@ int ext_launch_begin(struct ext_launch *launch, struct ext_device *device, PyObj
 /* The names are keywords, whose values follow the arguments. */
 int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_ssize_t count,
                        PyObject *names);
-/* Executes it on this thread; returns its report, or raises its error. */
-PyObject *ext_launch_execute(struct ext_launch *launch);
+/* All of it, on this thread; returns the run's report, or raises its error. */
+PyObject *ext_launch_run(struct ext_device *device, PyObject *target, PyObject *const *objects,
+                         Py_ssize_t count, PyObject *names);
 
 struct ext_run {
     PyObject_HEAD struct ext_state *state;

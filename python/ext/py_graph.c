@@ -65,15 +65,7 @@ int ext_graph_close(struct ext_graph *graph)
 static PyObject *graph_run(PyObject *self, PyObject *const *objects, Py_ssize_t count,
                            PyObject *names)
 {
-    struct ext_launch launch;
-    struct ext_args args;
-    PyObject *report = NULL;
-
-    if (ext_launch_begin(&launch, graph_of(self)->device, self, &args) == 0 &&
-        ext_launch_prepare(&launch, objects, count, names) == 0)
-        report = ext_launch_execute(&launch);
-    ext_args_release(&args);
-    return report;
+    return ext_launch_run(graph_of(self)->device, self, objects, count, names);
 }
 
 static PyObject *graph_submit(PyObject *self, PyObject *const *objects, Py_ssize_t count,

@@ -136,6 +136,13 @@ static int module_exec(PyObject *module)
         DO((state)->fresh_type);                       \
         DO((state)->exchange);                         \
         DO((state)->max_version);                      \
+        DO((state)->torch.type);                       \
+        DO((state)->torch.none);                       \
+        DO((state)->torch.last);                       \
+        DO((state)->torch.shape.object);               \
+        DO((state)->torch.dtype.object);               \
+        DO((state)->torch.is_cpu.object);              \
+        DO((state)->torch.requires_grad.object);       \
     } while (0)
 
 static int module_traverse(PyObject *module, visitproc visit, void *arg)

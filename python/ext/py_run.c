@@ -93,7 +93,7 @@ static void cancel_run(void *run)
     (void)pto_run_cancel(run);
 }
 
-PyObject *ext_launch_execute(struct ext_launch *launch)
+static PyObject *execute(struct ext_launch *launch)
 {
     struct ext_device *device = launch->device;
     PyObject *report = ext_report_new(device->state);
@@ -127,6 +127,22 @@ PyObject *ext_launch_execute(struct ext_launch *launch)
     if (status < 0)
         Py_CLEAR(report);
     Py_DECREF((PyObject *)device);
+    return report;
+}
+
+PyObject *ext_launch_run(struct ext_device *device, PyObject *target, PyObject *const *objects,
+                         Py_ssize_t count, PyObject *names)
+{
+    struct ext_launch launch;
+    struct ext_args args;
+    PyObject *report = NULL;
+
+    if (ext_launch_begin(&launch, device, target, &args) == 0) {
+        args.is_brief = true;
+        if (ext_launch_prepare(&launch, objects, count, names) == 0)
+            report = execute(&launch);
+    }
+    ext_args_release(&args);
     return report;
 }
 

@@ -150,8 +150,9 @@ static int take_capsule(struct ext_state *state, PyObject *object, PyObject *cap
 }
 
 /* What is known of a type: a capsule with its functions; True: __dlpack__ takes a version; False: it does not. */
-static PyObject *exchange_of(struct ext_state *state, PyTypeObject *type)
+static PyObject *exchange_of(struct ext_state *state, PyObject *object)
 {
+    PyTypeObject *type = Py_TYPE(object);
     PyObject *known = PyDict_GetItemWithError(state->exchange, (PyObject *)type);
     PyObject *found;
 
@@ -162,6 +163,7 @@ static PyObject *exchange_of(struct ext_state *state, PyTypeObject *type)
         PyErr_Clear();
         Py_XDECREF(found);
         found = Py_NewRef(Py_True);
+        ext_torch_learn(state, object);
     }
     if (PyDict_Size(state->exchange) >= 64)
         PyDict_Clear(state->exchange); /* so that classes that were made in passing can go */
@@ -303,7 +305,7 @@ int ext_tensor_take(struct ext_state *state, PyObject *object, int dtype, struct
         out->is_readonly = ((struct ext_tensor_object *)object)->is_readonly;
         return 0;
     }
-    exchange = exchange_of(state, Py_TYPE(object));
+    exchange = exchange_of(state, object);
     if (exchange == NULL)
         return -1;
     if (PyCapsule_CheckExact(exchange)) {
@@ -319,6 +321,13 @@ int ext_tensor_take(struct ext_state *state, PyObject *object, int dtype, struct
     if (PyObject_CheckBuffer(object))
         return take_buffer(state, object, dtype, out);
     return take_by_method(state, object, exchange, dtype, out);
+}
+
+int ext_tensor_take_briefly(struct ext_state *state, PyObject *object, struct ext_tensor *out)
+{
+    if ((PyObject *)Py_TYPE(object) == state->torch.type && ext_torch_take(state, object, out))
+        return 0;
+    return ext_tensor_take(state, object, -1, out);
 }
 
 void ext_hold_release(struct ext_hold *hold)

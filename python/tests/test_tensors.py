@@ -61,6 +61,43 @@ def test_torch_numpy_and_plain_buffers_are_added_in_place(device, add):
     assert report.tasks == report.executions == 1
 
 
+@pytest.mark.parametrize("make", [
+    lambda: torch.arange(6.0).reshape(2, 3),
+    lambda: torch.arange(12.0).reshape(3, 4)[:2, :3],
+    lambda: torch.arange(6.0).reshape(3, 2).T,
+    lambda: torch.nn.Parameter(torch.zeros(2, 3), requires_grad=False),
+    lambda: torch.zeros(2, 3).share_memory_(),
+    lambda: torch.arange(8.0)[2:],
+], ids=["plain", "part", "turned", "a class of its own", "shared", "offset"])
+def test_a_run_and_a_submit_take_the_same_from_torch(device, copy, make):
+    x, y = make(), make()
+    x.copy_(torch.randn(x.shape))
+    device.run(copy, x, y)
+    assert torch.equal(x, y)
+    x += 1
+    device.submit(copy, x, y).result()
+    assert torch.equal(x, y)
+    x += 1
+    device.run(copy, pto.Tensor(x), pto.Tensor(y))
+    assert torch.equal(x, y)
+
+
+def test_what_torch_cannot_give_is_refused_by_runs_and_submits(device, copy):
+    y = torch.zeros(3)
+    device.run(copy, y, y.clone())  # the type is known from here on
+    for call in (device.run, device.submit):
+        with pytest.raises(Exception, match="gradient|grad"):
+            call(copy, torch.zeros(3, requires_grad=True), y)
+        with pytest.raises(pto.InvalidArgument, match="no data type"):
+            call(copy, torch.zeros(3, dtype=torch.complex64), y)
+        with pytest.raises(pto.InvalidArgument, match="more than 5 dimensions"):
+            call(copy, torch.zeros((1,) * 6), y)
+        with pytest.raises(Exception):
+            call(copy, torch.zeros(3).to_sparse(), y)
+        with pytest.raises(Exception):
+            call(copy, torch.zeros(3, device="meta"), y)
+
+
 def test_a_tensor_is_the_memory_that_it_was_made_from():
     source = np.arange(24, dtype=np.int16).reshape(4, 6)
     tensor = pto.Tensor(source)
