@@ -108,10 +108,10 @@ def row_major_strides(shapes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _dims(what: str, values: Iterable[int]) -> tuple[int, ...]:
-    dims = tuple(int(v) for v in values)
+    dims = tuple(map(int, values))
     if not 1 <= len(dims) <= MAX_TENSOR_DIMS:
         raise ValueError(f"{what} must have 1 to {MAX_TENSOR_DIMS} numbers, not {len(dims)}")
-    if any(not 0 <= v < 1 << 32 for v in dims):
+    if min(dims) < 0 or max(dims) >= 1 << 32:
         raise ValueError(f"{what} {dims} has a number below 0 or above 2^32 - 1")
     return dims
 
@@ -161,17 +161,18 @@ class Tensor:
     dtype: int
 
     def __post_init__(self):
-        object.__setattr__(self, "shapes", _dims("Tensor shapes", self.shapes))
-        object.__setattr__(self, "strides", _dims("Tensor strides", self.strides))
-        object.__setattr__(self, "dtype", int(DataType(int(self.dtype))))
-        if len(self.shapes) != len(self.strides):
-            raise ValueError(f"Tensor has {len(self.shapes)} shapes and {len(self.strides)} strides")
-        if self.byte_offset % self.itemsize:
+        shapes, strides = _dims("Tensor shapes", self.shapes), _dims("Tensor strides", self.strides)
+        dtype = int(self.dtype)
+        if not 0 <= dtype < len(_ELEMENT_BYTES):
+            raise ValueError(f"there is no data type {self.dtype!r}")
+        vars(self).update(shapes=shapes, strides=strides, dtype=dtype)
+        if len(shapes) != len(strides):
+            raise ValueError(f"Tensor has {len(shapes)} shapes and {len(strides)} strides")
+        if self.byte_offset % _ELEMENT_BYTES[dtype]:
             raise ValueError(f"Tensor byte_offset {self.byte_offset} is not a multiple of {self.itemsize}")
-        if self.byte_offset + self.extent_bytes > self.buffer.nbytes:
-            raise ValueError(
-                f"Tensor ends at byte {self.byte_offset + self.extent_bytes} of a buffer of {self.buffer.nbytes}"
-            )
+        end = self.byte_offset + self.extent_bytes
+        if end > self.buffer.nbytes:
+            raise ValueError(f"Tensor ends at byte {end} of a buffer of {self.buffer.nbytes}")
 
     @property
     def ndims(self) -> int:

@@ -26,6 +26,10 @@ class _Slot:
     callable: pto.Callable
     digest: bytes
 
+    def spans(self) -> _log.Spans:
+        """Those of a run of it."""
+        return _log.Spans(int.from_bytes(self.digest[:8], "little"))
+
 
 @dataclass
 class NativeRun:
@@ -188,10 +192,10 @@ class ChipWorker:
                 args=[chip_tensor(args.tensor(i)) for i in range(args.tensor_count())]
                 + scalars(args),
                 options=run_options(config, self.mode),
-                spans=_log.Spans(int.from_bytes(slot.digest[:8], "little")),
+                spans=slot.spans(),
                 begin_ns=time.monotonic_ns(),
             )
-            run.spans.write("chip.run.bind", 1, run.begin_ns, time.monotonic_ns() - run.begin_ns)
+            run.spans.add("chip.run.bind", 1, run.begin_ns, time.monotonic_ns() - run.begin_ns)
             self._active = run
         return run
 
@@ -216,8 +220,8 @@ class ChipWorker:
             raise RuntimeError(f"run failed with code {error.status}: {error}") from error
         finally:
             run.phase = "ended"
-            run.spans.write("chip.run.runner_run", 1, run.launch_ns, time.monotonic_ns() - run.launch_ns)
-        _tell_device_time(run.spans, report)
+            run.spans.add("chip.run.runner_run", 1, run.launch_ns, time.monotonic_ns() - run.launch_ns)
+        tell_device_time(run.spans, report)
 
     def _finalize_native_run(self, run: NativeRun) -> None:
         self._require(run, None, "finalize_native_run failed")
@@ -231,8 +235,9 @@ class ChipWorker:
             run.phase = "finalized"
             run.run = None
             now = time.monotonic_ns()
-            run.spans.write("chip.run.validate", 1, begin, now - begin)
-            run.spans.write("chip.run", 0, run.begin_ns, now - run.begin_ns)
+            run.spans.add("chip.run.validate", 1, begin, now - begin)
+            run.spans.add("chip.run", 0, run.begin_ns, now - run.begin_ns)
+            run.spans.end()
 
     def _require(self, run: NativeRun, phase: str | None, what: str) -> None:
         if run is not self._active:
@@ -261,8 +266,8 @@ def _with_settings(config: CallConfig | None, settings: dict) -> CallConfig:
     return config
 
 
-def _tell_device_time(spans: _log.Spans, report) -> None:
+def tell_device_time(spans: _log.Spans, report) -> None:
     name = "chip.run.runner_run.device_wall"
-    spans.write(name, 2, 0, report.ns or 1, "clk=dev")
+    spans.add(name, 2, 0, report.ns or 1, "clk=dev")
     for slot, (begin, end) in report.timing.items():
-        spans.write(f"{name}.task_slot_{slot}", 3, begin, end - begin, "clk=dev")
+        spans.add(f"{name}.task_slot_{slot}", 3, begin, end - begin, "clk=dev")

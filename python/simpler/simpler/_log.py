@@ -39,33 +39,50 @@ def get_current_config() -> int:
     return next((level for level in _LEVELS if _logger.getEffectiveLevel() <= level), NUL)
 
 
-def write(level: int, function: str, text: str) -> None:
-    """A line, if the threshold lets it through: one system call, so lines do not mix."""
+def is_on(level: int) -> bool:
+    """Whether the threshold lets lines of a level through."""
     threshold = get_current_config()
-    if threshold == NUL or level < threshold:
-        return
-    line = f"[mono_ns={time.monotonic_ns()}][T0x{threading.get_ident():x}][{_NAMES[level]}] {function}: {text}\n"
+    return threshold != NUL and level >= threshold
+
+
+def line(level: int, function: str, text: str) -> str:
+    return f"[mono_ns={time.monotonic_ns()}][T0x{threading.get_ident():x}][{_NAMES[level]}] {function}: {text}\n"
+
+
+def put(lines: str) -> None:
+    """Writes lines, by one system call: those of several threads do not mix."""
     sys.stderr.flush()
-    os.write(2, line.encode())
+    os.write(2, lines.encode())
+
+
+def write(level: int, function: str, text: str) -> None:
+    """A line, if the threshold lets it through."""
+    if is_on(level):
+        put(line(level, function, text))
 
 
 _invocations = itertools.count(1)
 
 
 class Spans:
-    """The `[STRACE]` lines of one run: what it spent its time with."""
+    """The `[STRACE]` lines of one run: what it spent its time with. They are written when it has ended."""
 
     def __init__(self, hid: int):
         self.hid = hid
         self.invocation = next(_invocations)
+        self._lines: list[str] | None = [] if is_on(TIMING) else None
 
-    def write(self, name: str, depth: int, begin_ns: int, ns: int, attributes: str = "") -> None:
-        write(
-            TIMING,
-            "emit_host_span",
-            f"[STRACE] v=1 pid={os.getpid()} tid={threading.get_native_id()} inv={self.invocation} hid={self.hid:x} "
-            f"depth={depth} name={name} ts={begin_ns} dur={ns} {attributes}",
-        )
+    def add(self, name: str, depth: int, begin_ns: int, ns: int, attributes: str = "") -> None:
+        if self._lines is not None:
+            text = (
+                f"[STRACE] v=1 pid={os.getpid()} tid={threading.get_native_id()} inv={self.invocation} "
+                f"hid={self.hid:x} depth={depth} name={name} ts={begin_ns} dur={ns} {attributes}"
+            )
+            self._lines.append(line(TIMING, "emit_host_span", text))
+
+    def end(self) -> None:
+        if self._lines:
+            put("".join(self._lines))
 
 
 # Names of the codes with which orchestrations and schedulers end a run.

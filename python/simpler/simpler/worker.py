@@ -27,7 +27,7 @@ from _task_interface import (
 )
 
 from . import _log
-from ._chip import MODES, ChipWorker, _tell_device_time, check_config, run_options
+from ._chip import MODES, ChipWorker, check_config, run_options, tell_device_time
 from ._guard import ABSENT, refuse, unsupported
 from ._memory import bytes_of, host_view, named_tensor, scalars
 from .buffer import (
@@ -75,6 +75,38 @@ class _Registration:
     handles: set[int] = field(default_factory=set)
 
 
+class _Call:
+    """A run of a chip: what pto is called with, and its lines of log."""
+
+    def __init__(self, chip: ChipWorker, slot_id: int, args: TaskArgs, config: CallConfig):
+        slot = chip._slots[slot_id]
+        self.chip = chip
+        self._args = args  # kept until it has ended
+        self._spans = slot.spans()
+        self._begin = time.monotonic_ns()
+        tensors = [named_tensor(tensor) for tensor in args._tensors]
+        self.arguments = (slot.callable, *tensors, *scalars(args))
+        self.options = run_options(config, chip.mode)
+        self._bound = time.monotonic_ns()
+
+    def end(self, report) -> None:
+        spans, begin, bound, now = self._spans, self._begin, self._bound, time.monotonic_ns()
+        spans.add("chip.run.bind", 1, begin, bound - begin)
+        spans.add("chip.run.runner_run", 1, bound, now - bound)
+        if report is not None:
+            tell_device_time(spans, report)
+        end = time.monotonic_ns()
+        spans.add("chip.run.validate", 1, now, end - now)
+        spans.add("chip.run", 0, begin, end - begin)
+        spans.end()
+
+
+def _failure(error: pto.Error) -> RuntimeError:
+    """What a run that failed raises; programs look for its lines of log."""
+    _log.tell_failure(error.status, str(error))
+    return RuntimeError(f"run failed with code {error.status}: {error}")
+
+
 class RunHandle:
     """A run. A time-out leaves it as it is; waiting again is possible."""
 
@@ -106,8 +138,7 @@ class RunHandle:
         try:
             report = self._run.result()
         except pto.Error as error:
-            _log.tell_failure(error.status, str(error))
-            self._error = RuntimeError(f"run failed with code {error.status}: {error}")
+            self._error = _failure(error)
             self._error.__cause__ = error
             report = None
         self._is_finished = True
@@ -290,44 +321,44 @@ class Worker:
 
     def run(self, callable, args=None, config=None) -> None:
         """Runs a callable, or at level 3 a function, to its end."""
-        self.submit(callable, args, config).wait()
+        if self.level != 2:
+            self.submit(callable, args, config).wait()
+            return
+        call = self._bind(callable, args, config)
+        try:
+            report = call.chip.device.run(*call.arguments, **call.options)
+        except pto.Error as error:
+            call.end(None)
+            raise _failure(error) from error
+        call.end(report)
 
     def submit(self, callable, args=None, config=None) -> RunHandle:
         """The same, without waiting for the end."""
+        if self.level != 2:
+            self._require_ready("submit")
+            config = CallConfig() if config is None else config
+            check_config(config, self._platform)
+            return self._node.submit(callable, args, config)
+        call = self._bind(callable, args, config)
+        try:
+            run = call.chip.device.submit(*call.arguments, **call.options)
+        except pto.Error as error:
+            raise _failure(error) from error
+
+        def finish(report):
+            call.end(report)
+            self._accepted_run_handles.discard(handle)
+
+        handle = RunHandle(run, finish, keep=call)
+        self._accepted_run_handles.add(handle)
+        return handle
+
+    def _bind(self, callable: CallableHandle, args: TaskArgs | None, config: CallConfig | None) -> _Call:
         self._require_ready("submit")
         config = CallConfig() if config is None else config
         check_config(config, self._platform)
-        if self.level == 2:
-            return self._submit_chip(callable, args, config)
-        return self._node.submit(callable, args, config)
-
-    def _submit_chip(self, callable: CallableHandle, args: TaskArgs | None, config: CallConfig) -> RunHandle:
-        chip = self._chip_worker
         registration = self._resolve_handle(callable, "LOCAL_CHIP")
-        slot = chip._slots[registration.slot_id]
-        spans = _log.Spans(int.from_bytes(slot.digest[:8], "little"))
-        begin = time.monotonic_ns()
-        args = TaskArgs() if args is None else args
-        tensors = [named_tensor(args.tensor(i)) for i in range(args.tensor_count())]
-        bound = time.monotonic_ns()
-        spans.write("chip.run.bind", 1, begin, bound - begin)
-        try:
-            run = chip.device.submit(slot.callable, *tensors, *scalars(args), **run_options(config, chip.mode))
-        except pto.Error as error:
-            raise RuntimeError(f"run failed with code {error.status}: {error}") from error
-
-        def finish(report):
-            now = time.monotonic_ns()
-            spans.write("chip.run.runner_run", 1, bound, now - bound)
-            if report is not None:
-                _tell_device_time(spans, report)
-            spans.write("chip.run.validate", 1, now, time.monotonic_ns() - now)
-            spans.write("chip.run", 0, begin, time.monotonic_ns() - begin)
-            self._accepted_run_handles.discard(handle)
-
-        handle = RunHandle(run, finish, keep=(args, tensors))
-        self._accepted_run_handles.add(handle)
-        return handle
+        return _Call(self._chip_worker, registration.slot_id, TaskArgs() if args is None else args, config)
 
     @property
     def aicpu_dlopen_count(self) -> int:
