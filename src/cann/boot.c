@@ -18,7 +18,7 @@
 #include "cann/device/dispatcher.h"
 #include "cann/device/fingerprint.h"
 
-enum { PROGRAM_MAX = 64 << 20, BOOT_MS = 20000, CALL_MS = 20000 };
+enum { PROGRAM_MAX = 64 << 20, BOOT_MS = 20000, CALL_MS = 20000, SLICE_MS = 1000 };
 
 /* ---- programs ---- */
 
@@ -93,12 +93,17 @@ static int describe(struct cann *c, const char *op, const char *function, const 
                : cann_tell(c, error, "aclrtBinaryGetFunction", code, "for a program of the card");
 }
 
-/* Whatever the code is: what was launched may still run, and use what it was given. */
+/*
+ * In slices, so that a wait that hangs is noticed soon. Whatever the code is: what was launched may
+ * still run, and use what it was given.
+ */
 static int await_call(struct cann *c, int32_t ms)
 {
-    int code =
-        VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeStreamWithTimeout, c->stream, ms);
+    int code = ACL_STREAM_NOT_DONE;
 
+    for (; code == ACL_STREAM_NOT_DONE && ms > 0; ms -= SLICE_MS)
+        code = VENDOR_WAIT(&c->vendor, SLICE_MS, aclrtSynchronizeStreamWithTimeout, c->stream,
+                           SLICE_MS);
     if (code != ACL_SUCCESS)
         a32_store_relaxed(&c->is_lost, 1);
     return code;
@@ -193,9 +198,9 @@ static int install(struct cann *c, const struct cann_program *dispatcher,
     status = code == ACL_SUCCESS ? check_installed(c, &args, scheduler, error)
                                  : cann_tell(c, error, call, code, "for the dispatcher");
     if (!cann_is_lost(c)) {
-        cann_give_back(c, at);
-        cann_give_back(c, args.inner);
-        cann_give_back(c, args.object);
+        (void)cann_give_back(c, at);
+        (void)cann_give_back(c, args.inner);
+        (void)cann_give_back(c, args.object);
     }
 
 unload:
@@ -263,7 +268,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
             *answer_out = answer;
     }
     if (at != c->message && !cann_is_lost(c))
-        cann_give_back(c, at);
+        (void)cann_give_back(c, at);
     return status;
 }
 

@@ -103,10 +103,9 @@ int cann_take(struct cann *c, uint64_t bytes, uint64_t *addr_out)
     return code;
 }
 
-void cann_give_back(struct cann *c, uint64_t addr)
+int cann_give_back(struct cann *c, uint64_t addr)
 {
-    if (addr != 0)
-        (void)VENDOR_CALL(&c->vendor, aclrtFree, (void *)(uintptr_t)addr);
+    return addr != 0 ? VENDOR_CALL(&c->vendor, aclrtFree, (void *)(uintptr_t)addr) : ACL_SUCCESS;
 }
 
 int cann_upload(struct cann *c, uint64_t addr, const void *from, uint64_t bytes)
@@ -280,28 +279,29 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
 
 /* ---- close ---- */
 
-/* In the reverse order of open. */
-static void close_healthy(struct cann *c)
+/* In the reverse order of open. False: something did not go back. */
+static bool close_healthy(struct cann *c)
 {
     struct vendor *v = &c->vendor;
+    int failed = 0;
 
     if (c->function != NULL)
-        (void)cann_call(c, BOARD_CLOSE, 0, NULL, 0, NULL, NULL);
+        failed |= cann_call(c, BOARD_CLOSE, 0, NULL, 0, NULL, NULL);
     if (c->core_stream != NULL)
-        (void)VENDOR_CALL(v, aclrtDestroyStream, c->core_stream);
+        failed |= VENDOR_CALL(v, aclrtDestroyStream, c->core_stream);
     if (c->stream != NULL)
-        (void)VENDOR_CALL(v, aclrtDestroyStream, c->stream);
+        failed |= VENDOR_CALL(v, aclrtDestroyStream, c->stream);
     if (c->core_binary != NULL)
-        (void)VENDOR_CALL(v, aclrtBinaryUnLoad, c->core_binary);
+        failed |= VENDOR_CALL(v, aclrtBinaryUnLoad, c->core_binary);
     if (c->binary != NULL)
-        (void)VENDOR_CALL(v, aclrtBinaryUnLoad, c->binary);
-    cann_release_memory(c);
-    cann_give_back(c, c->ranges);
-    cann_give_back(c, c->message);
-    cann_give_back(c, c->board);
-    cann_give_back(c, c->heap);
-    cann_give_back(c, c->engine);
-    (void)VENDOR_CALL(v, aclrtResetDevice, (int32_t)c->card);
+        failed |= VENDOR_CALL(v, aclrtBinaryUnLoad, c->binary);
+    failed |= cann_release_memory(c);
+    failed |= cann_give_back(c, c->ranges);
+    failed |= cann_give_back(c, c->message);
+    failed |= cann_give_back(c, c->board);
+    failed |= cann_give_back(c, c->heap);
+    failed |= cann_give_back(c, c->engine);
+    return failed == 0 && VENDOR_CALL(v, aclrtResetDevice, (int32_t)c->card) == ACL_SUCCESS;
 }
 
 /* Whether the card can be used again: the smallest things that fail on one that cannot. */
@@ -351,10 +351,8 @@ static void close_on_agent(struct cann *c, void *arg)
 
     (void)arg;
     if (c->has_device) {
-        if (cann_is_lost(c))
+        if (cann_is_lost(c) || !close_healthy(c))
             is_well = close_lost(c);
-        else
-            close_healthy(c);
         c->has_device = false;
     }
     if (c->has_acl && is_well)

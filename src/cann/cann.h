@@ -138,7 +138,7 @@ int cann_tell(struct cann *c, struct pto_error *error, const char *call, int cod
               const char *doing);
 /* Device memory for ourselves, not in the table of allocations; a vendor's code. */
 int cann_take(struct cann *c, uint64_t bytes, uint64_t *addr_out);
-void cann_give_back(struct cann *c, uint64_t addr);
+int cann_give_back(struct cann *c, uint64_t addr);
 int cann_upload(struct cann *c, uint64_t addr, const void *from, uint64_t bytes);
 int cann_download(struct cann *c, uint64_t addr, void *to, uint64_t bytes);
 
@@ -158,7 +158,8 @@ int cann_launch_call(struct cann *c, enum board_op op, uint64_t value, uint64_t 
 
 /* cann_memory.c */
 extern const struct chip_memory_ops cann_memory_ops;
-void cann_release_memory(struct cann *c);
+/* A vendor's code. */
+int cann_release_memory(struct cann *c);
 
 /* cann_code.c, cann_runs.c */
 extern const struct chip_run_ops cann_run_ops;

@@ -213,7 +213,7 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
     if (status >= 0)
         code->handle = answer.value;
     else if (!cann_is_lost(c))
-        cann_give_back(c, code->kernels);
+        (void)cann_give_back(c, code->kernels);
     free(message);
     free(place);
     return status;
@@ -262,7 +262,7 @@ static void unload_on_agent(struct cann *c, void *arg)
 
     (void)cann_call(c, BOARD_UNLOAD, code->handle, NULL, 0, NULL, NULL);
     if (!cann_is_lost(c))
-        cann_give_back(c, code->kernels);
+        (void)cann_give_back(c, code->kernels);
 }
 
 void cann_unload(struct chip *chip, struct chip_code *code)

@@ -201,9 +201,12 @@ static bool cann_contains(struct chip *chip, uint64_t addr)
     return is_there;
 }
 
-void cann_release_memory(struct cann *c)
+int cann_release_memory(struct cann *c)
 {
+    int failed = 0;
+
     for (uint32_t i = 0; i < c->allocation_count; i++)
-        (void)VENDOR_CALL(&c->vendor, aclrtFree, c->allocation[i].block);
+        failed |= VENDOR_CALL(&c->vendor, aclrtFree, c->allocation[i].block);
     c->allocation_count = 0;
+    return failed;
 }

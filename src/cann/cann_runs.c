@@ -92,8 +92,9 @@ static int ready_cores(struct cann *c, const char **call_out)
     if (c->core_function != NULL)
         return ACL_SUCCESS;
     *call_out = "aclrtBinaryLoadFromData";
-    code = VENDOR_CALL(v, aclrtBinaryLoadFromData, c->executor.bytes, c->executor.size, &options,
-                       &c->core_binary);
+    if (c->core_binary == NULL)
+        code = VENDOR_CALL(v, aclrtBinaryLoadFromData, c->executor.bytes, c->executor.size,
+                           &options, &c->core_binary);
     if (code != ACL_SUCCESS)
         return code;
     *call_out = "aclrtBinaryGetFunctionByEntry";
@@ -103,15 +104,16 @@ static int ready_cores(struct cann *c, const char **call_out)
 /* Cores keep instructions that they have seen; a new stream is what is known to forget them. */
 static int renew_stream(struct cann *c, const char **call_out)
 {
-    int code;
+    int code = ACL_SUCCESS;
 
     if (!c->is_code_new)
         return ACL_SUCCESS;
     *call_out = "aclrtDestroyStream";
-    code = VENDOR_CALL(&c->vendor, aclrtDestroyStream, c->core_stream);
-    c->core_stream = NULL;
+    if (c->core_stream != NULL) /* else an earlier run could not make a new one */
+        code = VENDOR_CALL(&c->vendor, aclrtDestroyStream, c->core_stream);
     if (code != ACL_SUCCESS)
         return code;
+    c->core_stream = NULL;
     *call_out = "aclrtCreateStream";
     code = VENDOR_CALL(&c->vendor, aclrtCreateStream, &c->core_stream);
     c->is_code_new = code != ACL_SUCCESS;
@@ -147,7 +149,7 @@ static int send_ranges(struct cann *c, const char **call_out)
         *call_out = "aclrtMalloc";
         code = cann_take(c, 2 * bytes, &more);
         if (code == ACL_SUCCESS) {
-            cann_give_back(c, c->ranges);
+            (void)cann_give_back(c, c->ranges);
             c->ranges = more;
             c->ranges_bytes = 2 * bytes;
         }
@@ -224,6 +226,8 @@ static void start_in_context(struct cann *c, const struct chip_request *request)
     if (code == ACL_SUCCESS) {
         call = "aclrtLaunchKernelWithHostArgs";
         code = launch_cores(c);
+        if (code != ACL_SUCCESS) /* 207001 says the same of a card that is down as of a full one */
+            a32_store_relaxed(&c->is_lost, 1);
     }
     if (code != ACL_SUCCESS) {
         fail_call(c, call, code, "before the run");

@@ -308,14 +308,14 @@ static int place_tensor(struct session *s, struct session_entry *e, uint32_t ind
 }
 
 /* What is known of memory that cannot be had, or copied. */
-static int tell_memory(struct session *s, struct fault *fault, int status, const char *what,
-                       const char *argument)
+static int tell_memory(struct session *s, struct fault *fault, int status, const char *argument,
+                       const char *what)
 {
     struct pto_error error;
 
     pto_error_init(&error);
     (void)pto_mem_explain(s->device, &error);
-    return fault_tell(fault, status, "%s '%s': %s", what, argument,
+    return fault_tell(fault, status, "argument '%s' cannot be %s: %s", argument, what,
                       error.status == status ? error.text : pto_strerror(status));
 }
 
@@ -342,8 +342,7 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
             addr = (void *)(uintptr_t)e->device_addr[i];
         }
         if (status < 0)
-            return tell_memory(s, fault, status, "there is no device memory for argument",
-                               tensor->argument->name);
+            return tell_memory(s, fault, status, tensor->argument->name, "put into device memory");
         e->tensor[i] = pto_tensor_external(addr, tensor->shapes, tensor->argument->ndims,
                                            tensor->argument->dtype);
         if (e->device_addr[i] != 0)
@@ -361,8 +360,7 @@ static int read_output(struct session *s, const struct scene_tensor *tensor, uin
 {
     int status = pto_mem_read(s->device, addr, tensor->got, tensor->bytes);
 
-    return status < 0 ? tell_memory(s, fault, status, "nothing can be copied back of argument",
-                                    tensor->argument->name)
+    return status < 0 ? tell_memory(s, fault, status, tensor->argument->name, "copied back")
                       : PTO_OK;
 }
 

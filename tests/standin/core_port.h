@@ -15,6 +15,7 @@ uint32_t standin_core_number(void);
 uint32_t standin_core_bell(void);
 void standin_core_set_cond(uint32_t value);
 void standin_core_idle(uint32_t times);
+void standin_check_code(uint64_t addr);
 
 #define core_block() standin_core_block()
 #define core_sub_block() standin_core_sub_block()
@@ -25,6 +26,7 @@ void standin_core_idle(uint32_t times);
 #define core_publish_line(at) __atomic_thread_fence(__ATOMIC_SEQ_CST)
 #define core_fetch_all() __atomic_thread_fence(__ATOMIC_ACQUIRE)
 #define core_publish_all() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#define core_before_call(at) standin_check_code(at)
 #define core_idle(times) standin_core_idle(times)
 
 #endif

@@ -7,8 +7,45 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* while something is loaded */
+
+static struct cpu_loaded *all; /* of all cards: their disk is one */
+
+static uint64_t digest_of(const char *path)
+{
+    uint64_t digest = 14695981039346656037ull;
+    FILE *file = fopen(path, "re");
+    int c;
+
+    while (file != NULL && (c = getc(file)) != EOF)
+        digest = (digest ^ (uint64_t)c) * 1099511628211ull;
+    if (file != NULL)
+        fclose(file);
+    return digest;
+}
+
+/* What is loaded stays so, whatever its file becomes: nobody may rely on something newer. */
+static bool is_current(struct cpu_loaded *l, const char *path)
+{
+    struct stat now;
+
+    if (stat(path, &now) != 0)
+        return true; /* nobody needs it any more */
+    if (now.st_ino == l->file.st_ino && now.st_mtim.tv_sec == l->file.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == l->file.st_mtim.tv_nsec)
+        return true;
+    if (now.st_ino == l->file.st_ino) {
+        fprintf(stderr, "standin: %s was written to while it is loaded\n", path);
+        return false;
+    }
+    l->file = now;
+    if (digest_of(path) == l->digest)
+        return true;
+    fprintf(stderr, "standin: %s is another program by now, and the old one still runs\n", path);
+    return false;
+}
 
 /* NULL: it cannot be loaded. Under the lock. */
 static void *load(struct cpu_programs *p, const char *disk, const char *name)
@@ -17,10 +54,15 @@ static void *load(struct cpu_programs *p, const char *disk, const char *name)
     char path[512];
     void *handle;
 
+    snprintf(path, sizeof(path), "%s/%s", disk, name);
     for (l = p->loaded; l != NULL; l = l->next)
         if (strcmp(l->name, name) == 0)
-            return l->handle; /* whatever the file has become since then */
-    snprintf(path, sizeof(path), "%s/%s", disk, name);
+            return is_current(l, path) ? l->handle : NULL;
+    for (l = all; l != NULL; l = l->next_of_all)
+        if (strcmp(l->name, name) == 0) {
+            fprintf(stderr, "standin: %s is one file for two cards\n", path);
+            return NULL;
+        }
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         fprintf(stderr, "standin: %s\n", dlerror());
@@ -31,6 +73,10 @@ static void *load(struct cpu_programs *p, const char *disk, const char *name)
         abort();
     snprintf(l->name, sizeof(l->name), "%s", name);
     l->handle = handle;
+    l->digest = digest_of(path);
+    (void)stat(path, &l->file);
+    l->next_of_all = all;
+    all = l;
     l->next = p->loaded;
     p->loaded = l;
     return handle;

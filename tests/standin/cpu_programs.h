@@ -8,6 +8,7 @@
 #define PTO_CPU_PROGRAMS_H
 
 #include <stdint.h>
+#include <sys/stat.h>
 
 enum { CPU_NAME = 128 };
 
@@ -18,6 +19,9 @@ struct cpu_programs {
         struct cpu_loaded *next;
         char name[CPU_NAME];
         void *handle;
+        struct stat file; /* that it came from, when it was looked at last */
+        uint64_t digest;
+        struct cpu_loaded *next_of_all;
     } * loaded;
 };
 

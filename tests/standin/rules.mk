@@ -55,6 +55,9 @@ $(STANDIN)/with: $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp
 		$(abspath $(STANDIN_HOME)) $(abspath $(STANDIN_HOME)/lib64) $(abspath $(STANDIN)/programs) >$@
 	@chmod +x $@
 
+$(STANDIN)/sweep: tests/standin/sweep.c $(LIB) Makefile
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl
+
 # The same with a control processor that is a process: the aarch64 programs themselves, under an emulator.
 STANDIN_ARM = $(STANDIN)/arm
 STANDIN_QEMU = $(shell command -v qemu-aarch64 || command -v qemu-aarch64-static)

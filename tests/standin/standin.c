@@ -31,6 +31,10 @@ enum {
     ERR_DRIVER = 507899,
     COUNTERS = 64,
     PLANS = 32,
+    TRACED = 1024,
+    HANGS = -1,
+    GOES_DOWN = -2,
+    CPU_THREADS = 6,
     HEADROOM = 4096, /* beside a program's copy on the card */
 };
 
@@ -51,6 +55,8 @@ static struct {
     int code;
 } plan[PLANS];
 static uint32_t plan_count;
+static const char *called[TRACED]; /* names are those of the code: they stay */
+static char met[NAME_MAX_BYTES];   /* the planned call that came */
 
 /* ---- set-up and accounts ---- */
 
@@ -72,7 +78,11 @@ static void read_plan(const char *text)
         memcpy(plan[plan_count].name, text, length);
         plan[plan_count].name[length] = '\0';
         plan[plan_count].at = strtoull(text + length + 1, &end, 10);
-        plan[plan_count].code = *end == '=' ? (int)strtol(end + 1, &end, 10) : 0;
+        plan[plan_count].code = strncmp(end, "=hang", 5) == 0   ? HANGS
+                                : strncmp(end, "=down", 5) == 0 ? GOES_DOWN
+                                : *end == '='                   ? (int)strtol(end + 1, NULL, 10)
+                                                                : 0;
+        end += strcspn(end, ";");
         plan_count++;
         text = *end == ';' ? end + 1 : NULL;
     }
@@ -92,6 +102,8 @@ static void get_ready(void)
     standin.card_count = (uint32_t)number_from("STANDIN_CARDS", 2);
     standin.hbm = number_from("STANDIN_HBM", 1ull << 30);
     standin.heals = (uint32_t)number_from("STANDIN_HEALS", 1);
+    standin.busy = (uint32_t)number_from("STANDIN_BUSY", 0);
+    standin.is_part = getenv("STANDIN_PART") != NULL && getenv("STANDIN_PART")[0] != '\0';
     if (disk != NULL) {
         snprintf(standin.disk, sizeof(standin.disk), "%s", disk);
     } else {
@@ -104,27 +116,86 @@ static void get_ready(void)
         standin.memory = standin_memory_file();
 }
 
-int standin_enter(const char *name)
+/* Until a card is forced, or there is another plan. Under the lock. */
+static int hang(void)
+{
+    uint64_t epoch = standin.epoch;
+
+    while (standin.epoch == epoch)
+        pthread_cond_wait(&standin.changed, &standin.lock);
+    return 507901;
+}
+
+/* Under the lock. */
+static int go_down(void)
+{
+    for (uint32_t i = 0; i < CARDS_MAX; i++)
+        if (standin.card[i].references != 0) {
+            standin.card[i].health = DOWN;
+            __atomic_store_n(&standin.card[i].is_aborting, 1, __ATOMIC_RELEASE);
+        }
+    return 507901;
+}
+
+void standin_plan(const char *text)
+{
+    pthread_mutex_lock(&standin.lock);
+    get_ready();
+    plan_count = 0;
+    met[0] = '\0';
+    read_plan(text);
+    memset(counter, 0, sizeof(counter));
+    standin.calls = 0;
+    standin.epoch++;
+    pthread_cond_broadcast(&standin.changed);
+    pthread_mutex_unlock(&standin.lock);
+}
+
+const char *standin_call(uint64_t number)
+{
+    return number - 1 < standin.calls && number <= TRACED ? called[number - 1] : NULL;
+}
+
+const char *standin_met(void)
+{
+    return met[0] != '\0' ? met : NULL;
+}
+
+/* What is planned for the next time by this name, which is counted. Under the lock. */
+static int take_plan(const char *name, bool is_call)
 {
     uint32_t i = 0;
     int code = 0;
 
-    pthread_mutex_lock(&standin.lock);
-    get_ready();
     while (i < COUNTERS - 1 && counter[i].name[0] != '\0' && strcmp(counter[i].name, name) != 0)
         i++;
     snprintf(counter[i].name, sizeof(counter[i].name), "%s", name);
     counter[i].count++;
-    standin.calls++;
     for (uint32_t k = 0; k < plan_count; k++)
         if (strcmp(plan[k].name, "*") == 0
-                ? plan[k].at == standin.calls
+                ? is_call && plan[k].at == standin.calls
                 : plan[k].at == counter[i].count && strcmp(plan[k].name, name) == 0)
             code = plan[k].code;
+    if (code != 0)
+        snprintf(met, sizeof(met), "%s", name);
+    return code == HANGS ? hang() : code == GOES_DOWN ? go_down() : code;
+}
+
+int standin_enter(const char *name)
+{
+    int code;
+
+    pthread_mutex_lock(&standin.lock);
+    get_ready();
     if (standin.is_over && strcmp(name, "aclInit") != 0) {
         fprintf(stderr, "standin: %s after the last reference to ACL was given back\n", name);
         abort();
     }
+    if (standin.calls < TRACED)
+        called[standin.calls] = name;
+    standin.calls++;
+    standin.moment++;
+    code = take_plan(name, true);
     pthread_mutex_unlock(&standin.lock);
     return code;
 }
@@ -297,8 +368,10 @@ EXPORT int aclrtResetDevice(int32_t device)
     if (!is_card(device))
         return ERR_DEVICE;
     c = &standin.card[device];
-    if (c->references == 0)
+    if (c->references == 0) {
+        standin_violation("card %d is given back more often than it was taken", device);
         return ERR_RESET;
+    }
     if (--c->references == 0)
         tear_down((uint32_t)device, false);
     return 0;
@@ -312,6 +385,10 @@ EXPORT int aclrtResetDeviceForce(int32_t device)
     if (!is_card(device))
         return ERR_DEVICE;
     c = &standin.card[device];
+    pthread_mutex_lock(&standin.lock);
+    standin.epoch++;
+    pthread_cond_broadcast(&standin.changed);
+    pthread_mutex_unlock(&standin.lock);
     tear_down((uint32_t)device, true);
     c->references = 0;
     if (c->health != WELL && ++c->resets < standin.heals)
@@ -449,6 +526,20 @@ static struct allocation **find(const void *at, size_t bytes)
     return link;
 }
 
+/* Cores keep instructions that they have seen until their stream is made anew. */
+void standin_check_code(uint64_t addr)
+{
+    struct allocation *a;
+
+    pthread_mutex_lock(&standin.lock);
+    a = *find((const void *)(uintptr_t)addr, 1);
+    if (a == NULL)
+        standin_violation("a core is to run what is no memory of its card");
+    else if (a->written > standin.card[a->card].stream_made)
+        standin_violation("a core runs code that was written since its stream was made");
+    pthread_mutex_unlock(&standin.lock);
+}
+
 EXPORT int aclrtMalloc(void **at, size_t bytes, int policy)
 {
     struct allocation *a;
@@ -495,6 +586,8 @@ EXPORT int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, in
         return 100000;
     pthread_mutex_lock(&standin.lock);
     is_right = *find(device, bytes) != NULL && *find(host, 1) == NULL;
+    if (is_right && kind == 1)
+        (*find(device, bytes))->written = standin.moment;
     pthread_mutex_unlock(&standin.lock);
     if (!is_right) {
         standin_violation("aclrtMemcpy of %zu bytes, kind %d: %p is not on the card, or %p is",
@@ -769,10 +862,15 @@ static uint32_t run_program(struct binary *b, uint32_t card, void *args)
 
 static int run_cpu(struct binary *b, uint32_t card, void *args)
 {
+    int code;
+
     if (b->kind == KIND_EXTEND && (strcmp(b->so, "libaicpu_extend_kernels.so") != 0 ||
                                    strcmp(b->function, "DynTileFwkKernelServerInit") != 0))
         return ERR_CPU;
-    return run_program(b, card, args) == 0 ? 0 : ERR_CPU;
+    pthread_mutex_lock(&standin.lock);
+    code = take_plan("aicpu", false);
+    pthread_mutex_unlock(&standin.lock);
+    return code == 0 && run_program(b, card, args) == 0 ? 0 : ERR_CPU;
 }
 
 /* ---- streams ---- */
@@ -848,6 +946,7 @@ EXPORT int aclrtCreateStream(void **stream)
     s->context = standin_here;
     s->last = &s->first;
     s->kind = -1;
+    s->made = standin.moment;
     c = &standin.card[standin_here->card];
     if (pthread_create(&s->thread, NULL, stream_main, s) != 0)
         abort();
@@ -1019,6 +1118,11 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
         standin_violation("cores and the control processor share a stream: both would wait");
         return ERR_PARAM;
     }
+    if (f->binary->kind != KIND_CORES && blocks > CPU_THREADS) {
+        standin_violation("%u blocks for %d threads: they would wait for each other for ever",
+                          blocks, CPU_THREADS);
+        return ERR_PARAM;
+    }
     if (f->binary->kind == KIND_CORES && standin_map_registers(standin_here->card) != 0)
         return ERR_DRIVER;
     t = calloc(1, sizeof(*t));
@@ -1027,7 +1131,10 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
     t->function = f;
     t->blocks = blocks;
     t->bytes = bytes;
-    memcpy(t->args, args, bytes); /* the caller's may go */
+    memcpy(t->args, args, bytes);
+    memset(args, 0xdd, bytes); /* the caller's are nobody's any more */
+    if (f->binary->kind == KIND_CORES)
+        standin.card[standin_here->card].stream_made = s->made;
     pthread_mutex_lock(&standin.lock);
     s->kind = (int)f->binary->kind;
     *s->last = t;

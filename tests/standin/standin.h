@@ -10,6 +10,11 @@
  *     STANDIN_HBM     bytes of each; 1 GiB
  *     STANDIN_DISK    folder that stands for the cards' disks; else a temporary one
  *     STANDIN_PLAN    calls that fail: NAME@N=CODE, *@N=CODE for the Nth of all, separated by ;
+ *                     hang in place of CODE: it returns when the card is forced to start anew;
+ *                     down: with this call all cards go down. The name aicpu: the Nth program
+ *                     of the control processor
+ *     STANDIN_BUSY    so many calls for the register windows find the driver busy; 0
+ *     STANDIN_PART    not empty: the card is a part of one (vNPU), whose cores cannot be reached
  *     STANDIN_HEALS   forced resets that a card which has failed needs; 1
  *     STANDIN_REPORT  file that gets the accounts when the process ends
  *     STANDIN_AICPU   command of a process that is the control processor; else a thread is
@@ -39,7 +44,8 @@ struct allocation {
     char *at;
     size_t bytes;
     uint32_t card;
-    bool is_module; /* a copy of a program, which its owner gives back */
+    bool is_module;   /* a copy of a program, which its owner gives back */
+    uint64_t written; /* when the host wrote to it last: a number of a call */
 };
 
 struct context {
@@ -65,7 +71,8 @@ struct stream {
     bool is_busy;
     bool is_ending;
     bool has_ended;
-    int kind; /* of its functions: they must not mix; -1: none yet */
+    int kind;      /* of its functions: they must not mix; -1: none yet */
+    uint64_t made; /* when: a number of a call */
 };
 
 enum kind { KIND_CORES, KIND_CPU, KIND_EXTEND };
@@ -101,6 +108,7 @@ struct card {
     pthread_mutex_t cpu_lock; /* one request at a time */
     char *registers;
     size_t register_bytes;
+    uint64_t stream_made; /* of the cores' stream that was launched on last */
     bool is_haunted;      /* a core did not end: what it runs stays where it is */
     uint32_t is_aborting; /* cores and streams are to end; atomic */
     uint32_t event;       /* changes when a core answers; atomic */
@@ -124,6 +132,10 @@ struct standin {
     struct binary *binaries;
     struct function *functions;
     uint64_t calls;
+    uint64_t moment; /* as calls, but never set back */
+    uint64_t epoch;  /* of hangs: those of an earlier one return */
+    uint32_t busy;   /* calls that are left to find the driver busy */
+    bool is_part;    /* of a card */
     uint64_t violations;
     uint64_t address;        /* of the next allocation: none is given out twice */
     const char *cpu_command; /* NULL: threads are the control processors */
@@ -146,6 +158,16 @@ EXPORT int standin_enter(const char *name);
 
 /* A rule was broken that no code of the vendor's tells of. */
 EXPORT void standin_violation(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/*
+ * For tests in the same process: another plan, in place of the one of the environment; calls are
+ * counted anew, and those that hang return. The name of the call that it has met; NULL: none.
+ */
+EXPORT void standin_plan(const char *text);
+EXPORT const char *standin_met(void);
+/* The name of the Nth call since then, from 1; NULL: there was none. */
+EXPORT const char *standin_call(uint64_t number);
+/* A core is about to call a kernel there. */
+EXPORT void standin_check_code(uint64_t addr);
 /* For tests in the same process: how often a function was called, or how many of a thing there are. */
 EXPORT uint64_t standin_count(const char *what);
 

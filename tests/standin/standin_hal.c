@@ -4,7 +4,14 @@
 
 #include "tests/standin/standin.h"
 
-enum { NO_HANDLE = 4, NO_PROCESS = 62, NOT_SUPPORTED = 65534, BAD_VALUE = 3, MIB = 1 << 20 };
+enum {
+    NO_HANDLE = 4,
+    BUSY = 13,
+    NO_PROCESS = 62,
+    NOT_SUPPORTED = 65534,
+    BAD_VALUE = 3,
+    MIB = 1 << 20
+};
 
 static int check(uint32_t device)
 {
@@ -24,6 +31,12 @@ EXPORT int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out
     if (type != 0 || in_bytes != sizeof(words) || standin.is_a5)
         return standin.is_a5 ? NOT_SUPPORTED : BAD_VALUE;
     memcpy(words, in, sizeof(words));
+    if (standin.is_part)
+        return NOT_SUPPORTED;
+    if (standin.busy != 0) {
+        standin.busy--;
+        return BUSY;
+    }
     code = check(words[1]);
     if (code != 0)
         return code;
@@ -64,7 +77,7 @@ EXPORT int halResMap(unsigned device, struct resource *resource, unsigned long *
     int code;
 
     ENTER(halResMap);
-    if (!standin.is_a5 || *bytes != 3 * MIB)
+    if (!standin.is_a5 || standin.is_part || *bytes != 3 * MIB)
         return NOT_SUPPORTED;
     code = check(device);
     if (code != 0)

@@ -56,6 +56,7 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board *board)
         if (bell != BOARD_BELL_OPEN) {
             core_fetch_all(); /* the job, and what its tasks' predecessors wrote */
             core_set_cond(bell);
+            core_before_call(job->function);
             ((executor_kernel)(uintptr_t)job->function)(
                 (CORE_SHARED int64_t *)(uintptr_t)job->args);
             core_publish_all();

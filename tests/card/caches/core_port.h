@@ -20,4 +20,6 @@ void core_fetch_all(void);
 void core_publish_all(void);
 void core_idle(uint32_t times);
 
+#define core_before_call(at) ((void)(at))
+
 #endif

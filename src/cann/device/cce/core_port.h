@@ -36,6 +36,8 @@ static inline CORE_FUNCTION uint32_t core_bell(void)
         dcci((__gm__ void *)0, ENTIRE_DATA_CACHE, CACHELINE_OUT); \
         dsb((mem_dsb_t)0);                                        \
     } while (0)
+/* It is about to call code there: for ports that want to look at it. */
+#define core_before_call(at) ((void)(at))
 #define core_idle(times) ((void)(times))
 
 #endif

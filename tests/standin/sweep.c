@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Plays a scenario over the stand-in again and again: a device, two callables, runs, closing. Each
+ * time one call of the vendor's fails, hangs, or finds the card gone. Every time somebody is told,
+ * in time, nothing is left - not on the card, no thread, no descriptor - and the next one works.
+ *
+ *     sweep ARTEFACT rules FOLDER           as it is, and with another scheduler, written to the folder
+ *     sweep ARTEFACT [few] CODE|hang|down   each call answers the code, hangs, or all cards go down
+ *                                           with it; few: the first call of each name only
+ */
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <pto/pto.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ELEMENTS = 1001, TEXT = 1024, NAMES = 64, LATE_MS = 60000 };
+
+static uint64_t (*count)(const char *what);
+static void (*plan)(const char *text);
+static const char *(*met)(void);
+static const char *(*call_of)(uint64_t number);
+static const char *artefact;
+static uint64_t stall_ns; /* of runs; 0: the default */
+
+struct outcome {
+    int status; /* the first that failed */
+    char text[TEXT];
+    bool is_right; /* what the runs computed */
+    bool is_lost;  /* the device, before it was closed */
+    double ms;
+};
+
+static _Noreturn void fail(const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static double now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
+}
+
+static void note(struct outcome *o, int status, const char *text)
+{
+    if (status >= 0 || o->status < 0)
+        return;
+    o->status = status;
+    snprintf(o->text, sizeof(o->text), "%s", text[0] != '\0' ? text : pto_strerror(status));
+}
+
+/* ---- the scenario ---- */
+
+static void run_once(struct pto_device *device, struct pto_callable *callable, struct outcome *o)
+{
+    static float a[ELEMENTS], b[ELEMENTS], f[ELEMENTS];
+    const uint32_t shape[1] = { ELEMENTS };
+    struct pto_tensor tensor[3];
+    struct pto_entry entry = { .tensor_count = 3, .tensor = tensor };
+    struct pto_run_options options;
+    struct pto_run_report report;
+    int status;
+
+    for (int i = 0; i < ELEMENTS; i++) {
+        a[i] = (float)(i % 7);
+        b[i] = (float)(i % 5);
+        f[i] = -1;
+    }
+    tensor[0] = pto_tensor_external(a, shape, 1, PTO_FLOAT32);
+    tensor[1] = pto_tensor_external(b, shape, 1, PTO_FLOAT32);
+    tensor[2] = pto_tensor_external(f, shape, 1, PTO_FLOAT32);
+    pto_run_report_init(&report);
+    pto_run_options_init(&options);
+    options.stall_timeout_ns = stall_ns;
+    status = pto_run(device, callable, &entry, &options, &report);
+    note(o, status, report.error.text);
+    for (int i = 0; status >= 0 && i < ELEMENTS; i++) {
+        float c = a[i] + b[i];
+
+        o->is_right = o->is_right && f[i] == (c + 1) * (c + 2) + c;
+    }
+}
+
+static void use_device(uint32_t card, struct outcome *o)
+{
+    struct pto_callable *callable[2] = { NULL, NULL };
+    struct pto_device *device = NULL;
+    struct pto_device_params params;
+    struct pto_error error;
+
+    pto_error_init(&error);
+    pto_device_params_init(&params);
+    params.platform = getenv("SWEEP_PLATFORM") != NULL ? getenv("SWEEP_PLATFORM") : "a2a3";
+    params.error = &error;
+    params.card = card;
+    params.clusters = 1;
+    params.memory_max = 16 << 20;
+    note(o, pto_device_open(&params, &device), error.text);
+    for (int i = 0; device != NULL && i < 2; i++) { /* the second one when a run has been */
+        int status = pto_callable_load_file(artefact, NULL, &callable[i], &error);
+
+        if (status < 0)
+            fail("%s: %s", artefact, error.text);
+        status = pto_register(device, callable[i], &error);
+        note(o, status, error.text);
+        if (status >= 0)
+            run_once(device, callable[i], o);
+    }
+    for (int i = 0; i < 2; i++)
+        if (callable[i] != NULL)
+            (void)pto_callable_destroy(callable[i]);
+    if (device != NULL) {
+        struct pto_device_info info;
+
+        pto_device_info_init(&info);
+        (void)pto_device_info(device, &info);
+        o->is_lost = info.is_lost;
+        (void)pto_device_close(device);
+    }
+}
+
+static struct outcome play(uint32_t cards)
+{
+    struct outcome o = { .is_right = true };
+    double begin = now_ms();
+
+    for (uint32_t i = 0; i < cards; i++)
+        use_device(i, &o);
+    o.ms = now_ms() - begin;
+    return o;
+}
+
+/* ---- what is left ---- */
+
+static uint64_t count_entries(const char *folder)
+{
+    DIR *d = opendir(folder);
+    uint64_t entries = 0;
+
+    while (d != NULL && readdir(d) != NULL)
+        entries++;
+    if (d != NULL)
+        closedir(d);
+    return entries;
+}
+
+static uint64_t threads_before, files_before, violations_before, acl_before;
+
+static void look_around(const char *doing, bool gives_back, bool keeps_acl)
+{
+    static const char *const things[] = { "streams", "allocations", "modules", "binaries",
+                                          "references" };
+    double begin = now_ms();
+
+    for (size_t i = 0; i < sizeof(things) / sizeof(things[0]); i++)
+        if (count(things[i]) != 0)
+            fail("%s leaves %llu %s", doing, (unsigned long long)count(things[i]), things[i]);
+    if (count("acl") != acl_before && !keeps_acl)
+        fail("%s leaves a reference to ACL", doing);
+    acl_before = count("acl");
+    if (count("violations") != violations_before && !gives_back)
+        fail("%s breaks a rule", doing);
+    violations_before = count("violations");
+    while (count_entries("/proc/self/task") > threads_before) { /* those that end by themselves */
+        if (now_ms() - begin > 30000)
+            fail("%s leaves a thread", doing);
+        usleep(1000);
+    }
+    if (count_entries("/proc/self/fd") > files_before)
+        fail("%s leaves a file open", doing);
+}
+
+/* ---- one call at a time ---- */
+
+static bool is_giving_back(const char *name)
+{
+    static const char *const names[] = { "aclrtFree", "aclrtDestroyStream", "aclrtBinaryUnLoad",
+                                         "aclrtResetDevice", "aclFinalizeReference" };
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool is_new(const char *name)
+{
+    static char seen[NAMES][64];
+    static int used;
+
+    for (int i = 0; i < used; i++)
+        if (strcmp(seen[i], name) == 0)
+            return false;
+    if (used < NAMES)
+        snprintf(seen[used++], sizeof(seen[0]), "%s", name);
+    return true;
+}
+
+/* Whether the story names the call, or its code. */
+static bool is_told(const struct outcome *o, const char *what, const char *name)
+{
+    char answered[64];
+
+    if (strcmp(what, "hang") == 0)
+        return strstr(o->text, name) != NULL && strstr(o->text, "has not returned") != NULL;
+    if (strcmp(what, "down") == 0)
+        return strstr(o->text, "answered") != NULL;
+    snprintf(answered, sizeof(answered), "answered %s", what);
+    return strstr(o->text, answered) != NULL;
+}
+
+static uint32_t told, silent;
+static double longest;
+
+static void try_call(uint64_t number, const char *what)
+{
+    char doing[128], text[64];
+    struct outcome o;
+    char name[64];
+    bool gives_back;
+
+    snprintf(text, sizeof(text), "*@%llu=%s", (unsigned long long)number, what);
+    plan(text);
+    o = play(1);
+    snprintf(name, sizeof(name), "%s", met() != NULL ? met() : "");
+    gives_back = is_giving_back(name);
+    snprintf(doing, sizeof(doing), "call %llu (%s): %s", (unsigned long long)number, name, what);
+    if (o.status >= 0 && !o.is_right)
+        fail("%s: nothing is told, and the result is wrong", doing);
+    if (o.status < 0 && !is_told(&o, what, name))
+        fail("%s: something else is told: %s", doing, o.text);
+    if (o.status >= 0 && !gives_back && name[0] != '\0' && strcmp(what, "down") != 0)
+        silent++;
+    if (o.ms > LATE_MS)
+        fail("%s: takes %.0f ms", doing, o.ms);
+    told += o.status < 0;
+    longest = o.ms > longest ? o.ms : longest;
+    plan(NULL);
+    look_around(doing, gives_back || strcmp(what, "down") == 0,
+                strcmp(name, "aclFinalizeReference") == 0 || strcmp(what, "down") == 0);
+}
+
+static void sweep(bool is_few, char **what)
+{
+    static bool is_chosen[1024];
+    uint64_t calls, tried = 0;
+
+    plan(NULL);
+    (void)play(1);
+    calls = count("calls");
+    for (uint64_t i = 1; i <= calls && i < 1024; i++)
+        is_chosen[i] = !is_few || is_new(call_of(i));
+    for (uint64_t i = 1; i <= calls && i < 1024; i++) {
+        tried += is_chosen[i];
+        for (char **w = what; is_chosen[i] && *w != NULL; w++)
+            try_call(i, *w);
+    }
+    printf("%llu of %llu calls, %u times told, %u times it made no difference, %.0f ms at most\n",
+           (unsigned long long)tried, (unsigned long long)calls, told, silent, longest);
+}
+
+/* ---- as it is ---- */
+
+/* A copy of a program with another build id: another content, as far as anybody can see. */
+static void copy_program(const char *from, const char *to, const char *name, bool is_changed)
+{
+    static const char note_head[16] = "\4\0\0\0\24\0\0\0\3\0\0\0GNU";
+    static char bytes[8 << 20];
+    char path[4096];
+    FILE *file;
+    char *at;
+    size_t size;
+
+    snprintf(path, sizeof(path), "%s/%s", from, name);
+    file = fopen(path, "re");
+    size = file != NULL ? fread(bytes, 1, sizeof(bytes), file) : 0;
+    at = memmem(bytes, size, note_head, sizeof(note_head));
+    if (file == NULL || (is_changed && at == NULL))
+        fail("%s: no program with a build id", path);
+    fclose(file);
+    if (is_changed)
+        at[sizeof(note_head)] ^= 1;
+    snprintf(path, sizeof(path), "%s/%s", to, name);
+    file = fopen(path, "we");
+    if (file == NULL || fwrite(bytes, 1, size, file) != size || fclose(file) != 0)
+        fail("%s cannot be written", path);
+}
+
+static void follow_rules(const char *folder)
+{
+    const char *programs = getenv("PTO_CANN_PROGRAMS");
+    struct outcome o = play(2);
+
+    if (o.status < 0 || !o.is_right)
+        fail("two cards: %s", o.text);
+    look_around("a play with two cards", false, false);
+    copy_program(programs, folder, "libpto_dispatcher.so", false);
+    copy_program(programs, folder, "libpto_scheduler.so", true);
+    copy_program(programs, folder, "executor-a2a3.o", false);
+    copy_program(programs, folder, "executor-a5.o", false);
+    setenv("PTO_CANN_PROGRAMS", folder, 1);
+    o = play(2);
+    if (o.status < 0 || !o.is_right)
+        fail("another scheduler: %s", o.text);
+    look_around("a play with another scheduler", false, false);
+    puts(
+        "two cards, two callables each, another scheduler in the same process: every rule is kept");
+}
+
+/* What goes wrong on the card itself: told as what it is, the device is lost, the next one works. */
+static void lose_cards(void)
+{
+    static const struct {
+        const char *plan;
+        const char *text;
+    } loss[] = {
+        { "aicpu@1=1",
+          "answered 507018 (the scheduler crashed, or refused its call) for the dispatcher" },
+        { "aicpu@4=1",
+          "answered 507018 (the scheduler crashed, or refused its call) for the scheduler" },
+        { "aicpu@4=hang", "answered 507046 (the wait is over, the device goes on) and the "
+                          "scheduler shows no sign" },
+        { "aclrtLaunchKernelWithHostArgs@4=207001",
+          "answered 207001 (no device memory, or a program could not" },
+        { "aclrtLaunchKernelWithHostArgs@5=507899",
+          "answered 507899 (the driver failed: the card is down" },
+        { "aclrtSynchronizeStreamWithTimeout@5=507014",
+          "answered 507014 (a core took too long) for the cores" },
+        { "aclrtMemcpy@14=down", "the link to the card is closed" },
+    };
+
+    stall_ns = 100000000;
+    for (size_t i = 0; i < sizeof(loss) / sizeof(loss[0]); i++) {
+        struct outcome o;
+
+        plan(loss[i].plan);
+        o = play(1);
+        if (o.status >= 0 || strstr(o.text, loss[i].text) == NULL)
+            fail("%s: %d, %s", loss[i].plan, o.status, o.text);
+        if (!o.is_lost && strcmp(met(), "aicpu") != 0 && strstr(o.text, "dispatcher") == NULL)
+            fail("%s: the device is not lost: %s", loss[i].plan, o.text);
+        plan(NULL);
+        look_around(loss[i].plan, false, false);
+        o = play(1);
+        if (o.status < 0 || !o.is_right)
+            fail("after %s: %s", loss[i].plan, o.text);
+    }
+    puts("what goes wrong on a card is told as what it is, the device is lost, and the next one "
+         "works");
+}
+
+static void *find(const char *name)
+{
+    void *library = dlopen("libascendcl.so", RTLD_NOW | RTLD_GLOBAL);
+    void *symbol = library != NULL ? dlsym(library, name) : NULL;
+
+    if (symbol == NULL)
+        fail("%s is not there: start it with build/standin/with", name);
+    return symbol;
+}
+
+int main(int argc, char **argv)
+{
+    bool is_few = argc > 2 && strcmp(argv[2], "few") == 0;
+    char **what = argv + 2 + is_few;
+    struct outcome o;
+
+    if (argc < 3 + is_few)
+        fail("sweep ARTEFACT rules FOLDER | [few] CODE|hang|down...");
+    artefact = argv[1];
+    *(void **)&count = find("standin_count");
+    *(void **)&plan = find("standin_plan");
+    *(void **)&met = find("standin_met");
+    *(void **)&call_of = find("standin_call");
+    o = play(1);
+    if (o.status < 0 || !o.is_right)
+        fail("the scenario itself: %s", o.text);
+    threads_before = count_entries("/proc/self/task");
+    files_before = count_entries("/proc/self/fd");
+    if (strcmp(*what, "rules") == 0) {
+        follow_rules(what[1]);
+        lose_cards();
+        return 0;
+    }
+    for (char **w = what; *w != NULL; w++)
+        if (strcmp(*w, "hang") == 0)
+            setenv("PTO_CANN_CALL_MS", "500", 1);
+    sweep(is_few, what);
+    return 0;
+}
