@@ -23,14 +23,14 @@ SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c po
 # The program that isolated devices start: a simulated chip, and these.
 CHIP_MAIN_SRC = chip_main.c far_chip.c far_will.c
 # The real chips: the host's side. What runs on them is in src/cann/device.
-CANN_SRC = agent.c boot.c cann.c cann_code.c cann_memory.c cann_runs.c generations.c vendor.c
+CANN_SRC = agent.c boot.c cann.c cann_code.c cann_mc2.c cann_memory.c cann_runs.c cann_window.c generations.c vendor.c
 CANN_SCHEDULER_SRC = $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
 	cann/device/port_ascend.c cann/device/scheduler.c
 CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c
 HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c handle.c limits.c \
 	memory.c register.c run.c sentences.c sentences_crash.c signature.c staging.c timeline.c
 # Ranks.
-COMM_SRC = collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_keep.c comm_null.c \
+COMM_SRC = collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
 TREE_SRC = bell.c channel.c child_copy.c child_nested.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \

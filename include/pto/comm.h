@@ -43,7 +43,9 @@ struct pto_domain;
 /* How ranks meet. */
 struct pto_comm_params {
     size_t size;
-    const char *backend; /* "shm", processes of this machine, or "null", one rank; NULL: shm */
+    /* "shm", processes of this machine; "hccl", the same with a card each, which is the device;
+       "null", one rank. NULL: one of the first two, by the device. */
+    const char *backend;
     /*
      * The number of this rank, 0 to rank_count - 1. -1, and a rank_count of 0: as the environment
      * of pto launch, mpirun or srun says; one rank if there is none of these.
@@ -60,7 +62,8 @@ struct pto_comm_params {
     /*
      * Windows, the own ones and those of peers, are memory of this device, too: tensors in them
      * can be arguments of its tasks and are not copied, and pto_mem_read and pto_mem_write reach
-     * them. It cannot be closed before the communicator. PTO_ENOSUP: it is in a process of its
+     * them. Those of a real card are its own: only its kernels can use the addresses, and hosts
+     * copy. It cannot be closed before the communicator. PTO_ENOSUP: it is in a process of its
      * own. NULL: windows are the host's only.
      */
     struct pto_device *device;
@@ -107,7 +110,7 @@ struct pto_comm_info {
     uint32_t rank;
     uint32_t rank_count;
     uint32_t lost_count; /* ranks that have died, closed or given up */
-    bool has_addresses;  /* kernels and the host can load from and store to peers' windows */
+    bool has_addresses;  /* kernels, and hosts unless they are on cards, reach peers' windows */
 };
 
 /* Sets the size. */

@@ -9,7 +9,7 @@
 #include "base/os.h"
 #include "cann/cann.h"
 
-enum { MS = 1000000 };
+enum { MS = 1000000, PATIENCE_MS = 2 };
 
 struct agent {
     struct agent *next; /* of the idle ones, or of those that are to be waited for */
@@ -153,22 +153,34 @@ static struct agent *make(struct cann *c)
     return a;
 }
 
-/* Under its lock. NULL: the work is done; else the call that is overdue. */
-static const char *await(struct agent *a)
+/*
+ * Under its lock. NULL: the work is done; else the call that is overdue, or that nobody wants to wait
+ * for any more.
+ */
+static const char *await(struct agent *a, const struct chip_patience *patience)
 {
     while (a->work != NULL) {
         uint64_t now_ns = os_now_ns();
+        uint64_t until_ns =
+            a->call != NULL ? a->until_ns : now_ns + (uint64_t)a->c->vendor.call_ms * MS;
 
-        if (a->call != NULL && now_ns >= a->until_ns)
+        if (a->call != NULL &&
+            (now_ns >= a->until_ns || (patience != NULL && !patience->goes_on(patience->context))))
             return a->call;
-        (void)os_cond_wait(
-            &a->changed, &a->lock,
-            a->call != NULL ? a->until_ns : now_ns + (uint64_t)a->c->vendor.call_ms * MS);
+        if (patience != NULL && until_ns > now_ns + PATIENCE_MS * MS)
+            until_ns = now_ns + PATIENCE_MS * MS;
+        (void)os_cond_wait(&a->changed, &a->lock, until_ns);
     }
     return NULL;
 }
 
 int agent_do(struct cann *c, agent_fn work, void *arg, struct pto_error *error)
+{
+    return agent_do_while(c, work, arg, NULL, error);
+}
+
+int agent_do_while(struct cann *c, agent_fn work, void *arg, const struct chip_patience *patience,
+                   struct pto_error *error)
 {
     struct agent *a = take_idle(c);
     const char *overdue;
@@ -182,7 +194,7 @@ int agent_do(struct cann *c, agent_fn work, void *arg, struct pto_error *error)
     a->work = work;
     a->arg = arg;
     pthread_cond_broadcast(&a->changed);
-    overdue = await(a);
+    overdue = await(a, patience);
     a->is_given_up = overdue != NULL;
     if (overdue != NULL) {
         cann_keep(c);

@@ -9,7 +9,7 @@
 #ifndef PTO_AGENT_H
 #define PTO_AGENT_H
 
-#include "pto/pto.h"
+#include "chip/chip.h"
 
 struct agent;
 struct cann;
@@ -22,6 +22,10 @@ typedef void (*agent_fn)(struct cann *c, void *arg);
  * there is no thread for it. `arg` may be on the caller's stack. Locks are the caller's to take.
  */
 int agent_do(struct cann *c, agent_fn work, void *arg, struct pto_error *error);
+
+/* The same for work that waits for others: it is given up as well when there is no patience left. */
+int agent_do_while(struct cann *c, agent_fn work, void *arg, const struct chip_patience *patience,
+                   struct pto_error *error);
 
 /* Ends those that have nothing to do, and waits for them. */
 void agent_end_all(struct cann *c);

@@ -300,7 +300,8 @@ static int open_board(struct cann *c, struct pto_error *error)
     board->windows.fast_offset = g->fast_offset;
     board->windows.fast_open = g->fast_open;
     board->windows.fast_close = g->fast_close;
-    code = g->map_windows(&c->vendor, c->card, g->cores, board->windows.base, &call);
+    code = g->map_windows(&c->vendor, vendor_driver_card(c->card), g->cores, board->windows.base,
+                          &call);
     if (code == ACL_SUCCESS) {
         call = "aclrtMemcpy";
         code = cann_upload(c, c->board, board, sizeof(*board));

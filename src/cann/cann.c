@@ -36,6 +36,7 @@ const struct chip_backend cann_backend = {
     .device = &device_ops,
     .memory = &cann_memory_ops,
     .runs = &cann_run_ops,
+    .windows = &cann_window_ops,
 };
 
 /* ---- codes, and the end of a device ---- */

@@ -7,6 +7,7 @@
  *     cann.c       open and close: ACL, device, streams, memory of the engine
  *     boot.c       brings the scheduler program up: dispatcher, registration, register windows
  *     cann_memory.c, cann_code.c, cann_runs.c    the rest of the contract
+ *     cann_window.c, cann_mc2.c    windows that other cards reach, in three ways
  *     device/      the programs that run on the card
  *
  * Everything that was never verified on hardware is listed in docs/onboard.md, with the function
@@ -33,7 +34,8 @@ struct cann_generation {
     uint32_t fast_offset; /* 0: there is none */
     uint32_t fast_open;
     uint32_t fast_close;
-    uint32_t cores; /* clusters by nature, those included that a chip was sold without */
+    uint32_t cores;     /* clusters by nature, those included that a chip was sold without */
+    uint8_t mc2_device; /* what a request for windows calls it; 0: there are none in this way */
     /* Fills base[] of the windows. A vendor's code, and the name of the call that gave it. */
     int (*map_windows)(struct vendor *v, uint32_t card, uint32_t cores, uint64_t *base,
                        const char **call_out);
@@ -50,7 +52,7 @@ struct cann_program {
 struct cann_allocation {
     uint64_t addr;
     uint64_t bytes;
-    void *block; /* what the vendor gave: it may begin earlier */
+    void *block; /* what the vendor gave: it may begin earlier; NULL: it is a window */
 };
 
 struct cann {
@@ -160,6 +162,25 @@ int cann_launch_call(struct cann *c, enum board_op op, uint64_t value, uint64_t 
 extern const struct chip_memory_ops cann_memory_ops;
 /* A vendor's code. */
 int cann_release_memory(struct cann *c);
+/* A window, own or a peer's, becomes memory of the chip, or is that no more. */
+int cann_adopt(struct cann *c, uint64_t addr, uint64_t bytes);
+void cann_disown(struct cann *c, uint64_t addr);
+
+/* cann_window.c */
+extern const struct chip_window_ops cann_window_ops;
+
+/* cann_mc2.c: windows of the vendor's own communication library. */
+struct cann_mc2 {
+    void *comm;
+    void *stream;
+};
+/* What rank 0 offers: how the others come to it. */
+int cann_mc2_offer(struct cann *c, uint32_t rank, struct chip_offer *offer,
+                   struct pto_error *error);
+/* Collective. Fills in[] and out[]; the own window is not zeroed. */
+int cann_mc2_join(struct cann *c, struct cann_mc2 *m, struct chip_window *window,
+                  const struct chip_offer *root, struct pto_error *error);
+int cann_mc2_drop(struct cann *c, struct cann_mc2 *m, struct pto_error *error);
 
 /* cann_code.c, cann_runs.c */
 extern const struct chip_run_ops cann_run_ops;

@@ -72,6 +72,34 @@ static bool put(struct cann *c, struct cann_allocation allocation)
     return true;
 }
 
+static void take_out(struct cann *c, struct cann_allocation *a)
+{
+    c->allocation_count--;
+    c->allocation_version++;
+    memmove(a, a + 1, (size_t)((char *)&c->allocation[c->allocation_count] - (char *)a));
+}
+
+int cann_adopt(struct cann *c, uint64_t addr, uint64_t bytes)
+{
+    bool is_kept;
+
+    pthread_mutex_lock(&c->memory_lock);
+    is_kept = put(c, (struct cann_allocation){ .addr = addr, .bytes = bytes });
+    pthread_mutex_unlock(&c->memory_lock);
+    return is_kept ? PTO_OK : PTO_ENOMEM;
+}
+
+void cann_disown(struct cann *c, uint64_t addr)
+{
+    struct cann_allocation *a;
+
+    pthread_mutex_lock(&c->memory_lock);
+    a = find_containing(c, addr);
+    if (a != NULL && a->addr == addr && a->block == NULL)
+        take_out(c, a);
+    pthread_mutex_unlock(&c->memory_lock);
+}
+
 /* What an agent is to do with memory, and what came of it. */
 struct errand {
     void *block;
@@ -149,11 +177,9 @@ static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 
     pthread_mutex_lock(&c->memory_lock);
     a = find_containing(c, addr);
-    if (a != NULL && a->addr == addr) {
+    if (a != NULL && a->addr == addr && a->block != NULL) {
         e.block = a->block;
-        c->allocation_count--;
-        c->allocation_version++;
-        memmove(a, a + 1, (size_t)((char *)&c->allocation[c->allocation_count] - (char *)a));
+        take_out(c, a);
     }
     pthread_mutex_unlock(&c->memory_lock);
     if (e.block == NULL)
@@ -206,7 +232,8 @@ int cann_release_memory(struct cann *c)
     int failed = 0;
 
     for (uint32_t i = 0; i < c->allocation_count; i++)
-        failed |= VENDOR_CALL(&c->vendor, aclrtFree, c->allocation[i].block);
+        if (c->allocation[i].block != NULL)
+            failed |= VENDOR_CALL(&c->vendor, aclrtFree, c->allocation[i].block);
     c->allocation_count = 0;
     return failed;
 }

@@ -73,8 +73,8 @@ static const char *const a2a3_soc[] = { "Ascend910B", "Ascend910_93", NULL };
 static const char *const a5_soc[] = { "Ascend950", "Ascend910_95", NULL };
 
 static const struct cann_generation generations[] = {
-    { "a2a3", a2a3_soc, 0xa0, 0x4c8, 0x18, 0xe, 0xf, 25, map_stretch },
-    { "a5", a5_soc, 0xd0, 0x5108, 0, 0, 0, 36, map_each },
+    { "a2a3", a2a3_soc, 0xa0, 0x4c8, 0x18, 0xe, 0xf, 25, 4, map_stretch },
+    { "a5", a5_soc, 0xd0, 0x5108, 0, 0, 0, 36, 0, map_each },
 };
 
 const struct cann_generation *cann_generation_find(const char *name)

@@ -204,6 +204,42 @@ int vendor_load(struct vendor *v, struct pto_error *error)
     return status;
 }
 
+/* Newer versions have it under another name. */
+int vendor_load_hccl(struct vendor *v, struct pto_error *error)
+{
+    static const char *const names[] = { "libhcomm.so", "libhccl.so" };
+    static const struct {
+        const char *name;
+        size_t at;
+    } wanted[] = {
+#define X(returns, name, parameters) { #name, offsetof(struct vendor, name) },
+        VENDOR_HCCL_MAP(X)
+#undef X
+    };
+    const char *home = getenv("ASCEND_HOME_PATH"), *missing = NULL;
+    char path[4096];
+    void *handle = NULL;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && handle == NULL; i++) {
+        snprintf(path, sizeof(path), "%s/lib64/%s", home != NULL ? home : "", names[i]);
+        handle = dlopen(names[i], RTLD_NOW | RTLD_GLOBAL);
+        if (handle == NULL && access(path, F_OK) == 0)
+            handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+    }
+    if (handle == NULL)
+        return error_tell(error, PTO_ENOSUP, "neither %s nor %s can be loaded", names[0], names[1]);
+    for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]) && missing == NULL; i++) {
+        void *symbol = dlsym(handle, wanted[i].name);
+
+        missing = symbol == NULL ? wanted[i].name : NULL;
+        memcpy((char *)v + wanted[i].at, &symbol, sizeof(symbol));
+    }
+    return missing == NULL
+               ? PTO_OK
+               : error_tell(error, PTO_ENOSUP, "the communication library of CANN %s has no %s",
+                            v->version, missing);
+}
+
 /* The libraries stay in the process: they start threads, and are not made to be taken away. */
 void vendor_unload(struct vendor *v)
 {
@@ -289,6 +325,51 @@ static const struct meaning *find_meaning(int code)
     return NULL;
 }
 
+/* The communication library's. */
+static const struct meaning hccl_meanings[] = {
+    { 1, PTO_EINVAL, "a parameter is wrong" },
+    { 2, PTO_EINVAL, "a pointer is NULL" },
+    { 3, PTO_ENOMEM, "no memory" },
+    { 4, PTO_ESYSTEM, "internal error" },
+    { 5, PTO_ENOSUP, "not supported" },
+    { 6, PTO_EINVAL, "not found" },
+    { 7, PTO_EAGAIN, "a resource is in use" },
+    { 8, PTO_ESYSTEM, "a system call failed" },
+    { 9, PTO_ETIMEOUT, "the other ranks did not come in time" },
+    { 10, PTO_ESYSTEM, "a file cannot be opened" },
+    { 11, PTO_EPEER, "no connection to a rank" },
+    { 12, PTO_EPEER, "no RoCE connection to a rank" },
+    { 13, PTO_EPEER, "a transfer to a rank failed" },
+    { 14, PTO_EPEER, "a RoCE transfer to a rank failed" },
+    { 15, PTO_ESYSTEM, "the runtime failed" },
+    { 16, PTO_ELOST, "the driver failed" },
+    { 19, PTO_EPEER, "the network failed" },
+    { 20, PTO_EAGAIN, "to be tried again" },
+    { 21, PTO_EPEER, "a remote rank failed" },
+};
+
+static const struct meaning *find_hccl_meaning(int code)
+{
+    for (size_t i = 0; i < sizeof(hccl_meanings) / sizeof(hccl_meanings[0]); i++)
+        if (hccl_meanings[i].code == code)
+            return &hccl_meanings[i];
+    return NULL;
+}
+
+const char *vendor_hccl_meaning(int code)
+{
+    const struct meaning *m = find_hccl_meaning(code);
+
+    return m != NULL ? m->text : "a code without a published meaning";
+}
+
+int vendor_hccl_status(int code)
+{
+    const struct meaning *m = find_hccl_meaning(code);
+
+    return m != NULL ? m->status : PTO_ESYSTEM;
+}
+
 const char *vendor_meaning(int code)
 {
     const struct meaning *m = find_meaning(code);
@@ -301,4 +382,36 @@ int vendor_status(int code)
     const struct meaning *m = find_meaning(code);
 
     return m != NULL ? m->status : PTO_ESYSTEM;
+}
+
+/* ---- numbers of cards ---- */
+
+/* The driver's number of one of ours, or ours of one of the driver's. */
+static int32_t translate(uint32_t number, bool is_ours)
+{
+    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+
+    if (text == NULL || *text < '0' || *text > '9')
+        return (int32_t)number; /* none is hidden */
+    for (uint32_t place = 0; *text >= '0' && *text <= '9'; place++) {
+        char *end;
+        uint32_t driver = (uint32_t)strtoul(text, &end, 10);
+
+        if ((is_ours ? place : driver) == number)
+            return (int32_t)(is_ours ? driver : place);
+        text = *end == ',' ? end + 1 : "";
+    }
+    return -1;
+}
+
+uint32_t vendor_driver_card(uint32_t card)
+{
+    int32_t driver = translate(card, true);
+
+    return driver >= 0 ? (uint32_t)driver : card; /* aclrtSetDevice refuses those that are hidden */
+}
+
+int32_t vendor_own_card(uint32_t driver_card)
+{
+    return translate(driver_card, false);
 }

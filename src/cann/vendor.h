@@ -50,12 +50,48 @@ enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
     X(ACL, int, aclrtLaunchKernelWithHostArgs,                                                  \
       (void *function, uint32_t blocks, void *stream, struct vendor_config *config, void *args, \
        size_t bytes, void *places, size_t place_count))                                         \
+    X(ACL, int, aclrtReserveMemAddress,                                                         \
+      (void **at, size_t bytes, size_t align, void *hint, uint64_t flags))                      \
+    X(ACL, int, aclrtReleaseMemAddress, (void *at))                                             \
+    X(ACL, int, aclrtMallocPhysical,                                                            \
+      (void **physical, size_t bytes, const struct vendor_memory *kind, uint64_t flags))        \
+    X(ACL, int, aclrtFreePhysical, (void *physical))                                            \
+    X(ACL, int, aclrtMapMem,                                                                    \
+      (void *at, size_t bytes, size_t offset, void *physical, uint64_t flags))                  \
+    X(ACL, int, aclrtUnmapMem, (void *at))                                                      \
+    X(ACL, int, aclrtMemSetAccess,                                                              \
+      (void *at, size_t bytes, struct vendor_access *access, size_t count))                     \
+    X(ACL, int, aclrtMemGetAllocationGranularity,                                               \
+      (struct vendor_memory * kind, int option, size_t *bytes))                                 \
+    X(ACL, int, aclrtMemExportToShareableHandle,                                                \
+      (void *physical, int kind, uint64_t flags, uint64_t *handle))                             \
+    X(ACL, int, aclrtMemImportFromShareableHandle,                                              \
+      (uint64_t handle, int32_t device, void **physical))                                       \
+    X(ACL, int, aclrtMemExportToShareableHandleV2,                                              \
+      (void *physical, uint64_t flags, int kind, void *handle))                                 \
+    X(ACL, int, aclrtMemImportFromShareableHandleV2,                                            \
+      (void *handle, int kind, uint64_t flags, void **physical))                                \
+    X(ACL, int, aclrtDeviceEnablePeerAccess, (int32_t peer, uint32_t flags))                    \
+    X(ACL, int, aclrtDevicePeerAccessStatus, (int32_t device, int32_t peer, int32_t * status))  \
     X(HAL, int, halMemCtl, (int type, void *in, size_t in_bytes, void *out, size_t *out_bytes)) \
     X(HAL, int, halGetDeviceInfoByBuff,                                                         \
       (uint32_t device, int32_t module, int32_t info, void *at, int32_t *bytes))                \
     X(HAL, int, halResMap,                                                                      \
       (unsigned device, struct vendor_resource *resource, unsigned long *at, unsigned *bytes))  \
     X(HAL, int, halResUnmap, (unsigned device, struct vendor_resource *resource))
+
+/*
+ * Of the communication library, which is loaded when it is needed: X(returns, name, parameters).
+ * The last three are in no public header.
+ */
+#define VENDOR_HCCL_MAP(X)                                                                       \
+    X(int, HcclGetRootInfo, (void *root))                                                        \
+    X(int, HcclCommInitRootInfo, (uint32_t count, const void *root, uint32_t rank, void **comm)) \
+    X(int, HcclCommDestroy, (void *comm))                                                        \
+    X(int, HcclGetCommName, (void *comm, char *name))                                            \
+    X(int, HcomGetL0TopoTypeEx, (const char *name, uint32_t *topology, uint32_t is_set))         \
+    X(int, HcomGetCommHandleByGroup, (const char *name, void **comm))                            \
+    X(int, HcclAllocComResourceByTiling, (void *comm, void *stream, void *tiling, void **context))
 
 /* Values that the vendor has given a meaning. */
 enum {
@@ -77,6 +113,20 @@ enum {
     VENDOR_ADDR_CORES = 2,
     VENDOR_MODULE_CORES = 4,
     VENDOR_INFO_OCCUPY = 8,
+    VENDOR_HBM_HUGE = 4,
+    VENDOR_HBM_NORMAL = 5,
+    VENDOR_ON_DEVICE = 1, /* a location */
+    VENDOR_READ_WRITE = 3,
+    VENDOR_GRANULARITY_LEAST = 0,
+    VENDOR_RESERVE_NORMAL = 0,
+    VENDOR_RESERVE_HUGE = 1,
+    VENDOR_HANDLE_NONE = 0,
+    VENDOR_SHARE_FABRIC = 2,
+    VENDOR_ANY_PROCESS = 1, /* may import it */
+    VENDOR_FABRIC_BYTES = 128,
+    VENDOR_ROOT_BYTES = 4108,
+    VENDOR_NAME_BYTES = 128, /* of a communicator */
+    VENDOR_TOPOLOGY_MESH = 1,
 };
 
 struct vendor_option {
@@ -117,6 +167,29 @@ struct vendor_resource {
     uint32_t reserved[1];
 };
 
+/* Of physical memory. The device is the one that the thread is bound to, by its logical number. */
+struct vendor_memory {
+    int32_t handle;
+    int32_t allocation;
+    int32_t attribute;
+    uint32_t device;
+    int32_t location;
+    uint64_t reserved;
+};
+
+/* The device as the driver counts them, unlike above. */
+struct vendor_access {
+    int32_t flags;
+    uint32_t device;
+    int32_t location;
+    uint32_t reserved[3];
+};
+
+static_assert(sizeof(struct vendor_memory) == 32, "the vendor's");
+static_assert(offsetof(struct vendor_memory, device) == 12, "the vendor's");
+static_assert(offsetof(struct vendor_memory, reserved) == 24, "the vendor's");
+static_assert(sizeof(struct vendor_access) == 24, "the vendor's");
+static_assert(offsetof(struct vendor_access, location) == 8, "the vendor's");
 static_assert(sizeof(struct vendor_option) == 20, "the vendor's");
 static_assert(sizeof(struct vendor_options) == 16, "the vendor's");
 static_assert(sizeof(struct vendor_attribute) == 20, "the vendor's");
@@ -135,6 +208,9 @@ struct vendor {
 #define X(library, returns, name, parameters) returns(*name) parameters;
     VENDOR_MAP(X)
 #undef X
+#define X(returns, name, parameters) returns(*name) parameters;
+    VENDOR_HCCL_MAP(X) /* NULL until vendor_load_hccl */
+#undef X
 };
 
 /*
@@ -144,10 +220,23 @@ struct vendor {
 int vendor_load(struct vendor *v, struct pto_error *error);
 void vendor_unload(struct vendor *v);
 
+/* The same for the communication library. It may be called again. */
+int vendor_load_hccl(struct vendor *v, struct pto_error *error);
+
 /* The meaning of a vendor's code, in a few words; never NULL. */
 const char *vendor_meaning(int code);
 /* What it is for us. */
 int vendor_status(int code);
+/* Both for the communication library, which has codes of its own. */
+const char *vendor_hccl_meaning(int code);
+int vendor_hccl_status(int code);
+
+/*
+ * ASCEND_RT_VISIBLE_DEVICES hides cards, and renumbers those that are left: the number that the
+ * driver has for a card of ours, and back. -1: it is hidden from this process.
+ */
+uint32_t vendor_driver_card(uint32_t card);
+int32_t vendor_own_card(uint32_t driver_card);
 
 /*
  * A call of the table begins, which waits for `wait_ms` by itself; it has returned `code`, which is

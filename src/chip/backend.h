@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The contract of a backend: three small tables. A backend is one symbol, a
+ * The contract of a backend: three small tables, and a fourth for chips that share memory. A backend is one symbol, a
  * `const struct chip_backend`, whose struct begins with a struct chip; everything else
  * of it is its own. src/chip/null.c is the one to copy, docs/porting.md walks through
  * it, tests/conformance/ runs the same suite over all of them.
@@ -66,11 +66,23 @@ struct chip_run_ops {
     int (*record)(struct chip *chip, struct chip_record *record_out);
 };
 
+/* Memory that chips of other processes reach. */
+struct chip_window_ops {
+    const char *const *ways; /* names, the best one first; NULL-terminated */
+    int (*offer)(struct chip *chip, const struct chip_window_request *request,
+                 struct chip_window **window_out, struct chip_offer *offer,
+                 struct pto_error *error);
+    int (*join)(struct chip *chip, struct chip_window *window, const struct chip_offer *offer,
+                const struct chip_patience *patience, struct pto_error *error);
+    int (*drop)(struct chip *chip, struct chip_window *window, struct pto_error *error);
+};
+
 struct chip_backend {
     const char *name;
     const struct chip_device_ops *device;
     const struct chip_memory_ops *memory;
     const struct chip_run_ops *runs;
+    const struct chip_window_ops *windows; /* optional: NULL means that windows are the host's */
 };
 
 /* First member of every backend's own struct. */

@@ -117,6 +117,48 @@ void chip_disown(struct chip *chip, uint64_t addr)
     chip->backend->memory->disown(chip, addr);
 }
 
+/* ---- windows ---- */
+
+uint32_t chip_window_ways(const struct chip *chip)
+{
+    uint32_t count = 0;
+
+    while (chip->backend->windows != NULL && chip->backend->windows->ways[count] != NULL)
+        count++;
+    return count;
+}
+
+const char *chip_window_way(const struct chip *chip, uint32_t way)
+{
+    return chip->backend->windows->ways[way];
+}
+
+int chip_window_offer(struct chip *chip, const struct chip_window_request *request,
+                      struct chip_window **window_out, struct chip_offer *offer,
+                      struct pto_error *error)
+{
+    if (request->bytes == 0 || request->bytes > BYTES_MAX ||
+        request->way >= chip_window_ways(chip) || request->rank >= request->rank_count ||
+        request->rank_count > CHIP_WINDOW_RANKS)
+        return error_tell(error, PTO_EINVAL,
+                          "a window of %llu bytes for rank %u of %u cannot be had: there can be %d "
+                          "ranks",
+                          (unsigned long long)request->bytes, request->rank, request->rank_count,
+                          CHIP_WINDOW_RANKS);
+    return chip->backend->windows->offer(chip, request, window_out, offer, error);
+}
+
+int chip_window_join(struct chip *chip, struct chip_window *window, const struct chip_offer *offer,
+                     const struct chip_patience *patience, struct pto_error *error)
+{
+    return chip->backend->windows->join(chip, window, offer, patience, error);
+}
+
+int chip_window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error)
+{
+    return window == NULL ? PTO_OK : chip->backend->windows->drop(chip, window, error);
+}
+
 /* ---- code and runs ---- */
 
 int chip_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,

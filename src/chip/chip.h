@@ -96,6 +96,59 @@ int chip_adopt(struct chip *chip, uint64_t addr, uint64_t bytes);
 /* With the address that was adopted, while no run uses it. */
 void chip_disown(struct chip *chip, uint64_t addr);
 
+/* ---- windows: memory of a chip that other chips reach, each in a process of its own ---- */
+
+enum { CHIP_WINDOW_RANKS = 64, CHIP_OFFER_BYTES = 4112 };
+
+/* How others come to a window: it crosses to their processes as bytes. */
+struct chip_offer {
+    uint32_t card;  /* as the driver counts them */
+    uint32_t bytes; /* of `data` */
+    uint8_t data[CHIP_OFFER_BYTES];
+};
+
+struct chip_window_request {
+    uint32_t way; /* below chip_window_ways */
+    uint32_t rank;
+    uint32_t rank_count; /* up to CHIP_WINDOW_RANKS */
+    uint64_t bytes;      /* of the window of each; not 0 */
+};
+
+/* Where the windows of all ranks are, for this chip; the first member of a backend's own struct. */
+struct chip_window {
+    uint64_t in[CHIP_WINDOW_RANKS];
+    uint64_t out[CHIP_WINDOW_RANKS]; /* may be the same */
+    uint64_t bytes;                  /* as asked for */
+    uint32_t rank;
+    uint32_t rank_count;
+};
+
+/* Whether it is worth while to go on waiting for others: asked from time to time. */
+struct chip_patience {
+    bool (*goes_on)(void *context);
+    void *context;
+};
+
+/* Ways to share memory, the best one first. 0: windows are memory of the host's, to be adopted. */
+uint32_t chip_window_ways(const struct chip *chip);
+const char *chip_window_way(const struct chip *chip, uint32_t way);
+/*
+ * Makes the own window, zeroed, and says how others come to it. PTO_ENOSUP: there is no such way
+ * here, and the next one may be tried; any other status is final.
+ */
+int chip_window_offer(struct chip *chip, const struct chip_window_request *request,
+                      struct chip_window **window_out, struct chip_offer *offer,
+                      struct pto_error *error);
+/*
+ * Once all ranks have offered: `offer` by rank, the own one included. The windows are memory of the
+ * chip then, and zero when all ranks have joined. On failure the window is still to be dropped.
+ * PTO_ETIMEOUT: patience has ended; the chip is lost if the vendor's software still waits.
+ */
+int chip_window_join(struct chip *chip, struct chip_window *window, const struct chip_offer *offer,
+                     const struct chip_patience *patience, struct pto_error *error);
+/* No rank uses it any more. Accepts NULL. PTO_OK, or what could not be given back. */
+int chip_window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error);
+
 /* ---- code ---- */
 
 /* Bytes of a shared object, for the cores or for what runs orchestrations. */

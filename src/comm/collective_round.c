@@ -53,10 +53,12 @@ int collective_open(struct collective *c, struct pto_domain *handle, enum collec
     c->rank_count = c->domain->rank_count;
     if (c->how.timeout_ns == 0)
         c->how.timeout_ns = c->domain->comm->timeout_ns;
-    if (c->rank_count > 1 && !c->domain->comm->ops->has_rounds)
+    if (c->rank_count > 1 && c->domain->rounds == NULL)
         return comm_tell(c->how.error, PTO_ENOSUP, UINT32_MAX,
                          "the backend %s has no collectives: its ranks share no memory",
                          c->domain->comm->ops->name);
+    if (c->rank_count > 1)
+        c->domain = c->domain->rounds;
     if (c->rank_count > 1 && a32_load_relaxed(&collective_control(c, c->rank)->torn) != 0)
         return comm_tell(c->how.error, PTO_EPEER, UINT32_MAX,
                          "a collective of domain %llu has failed half-way before, so there can be "

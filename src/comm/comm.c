@@ -13,11 +13,13 @@
 
 static int check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
                         struct comm_place *place, struct pto_error *error);
+static int hold_device(struct pto_comm_params *params, struct device **device_out,
+                       struct pto_error *error);
 static int publish_comm(struct comm *comm, const struct pto_comm_params *params,
                         struct device *device, struct pto_comm **comm_out);
 static int check_canary(struct pto_comm *handle, uint64_t deadline_ns, struct pto_error *error);
 
-static const struct comm_ops *const backends[] = { &comm_shm_ops, &comm_null_ops };
+static const struct comm_ops *const backends[] = { &comm_shm_ops, &comm_hccl_ops, &comm_null_ops };
 
 static const struct comm_ops *find_backend(const char *name)
 {
@@ -55,13 +57,14 @@ int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_ou
     if (status >= 0 && comm_out == NULL)
         status = error_tell(&why, PTO_EINVAL,
                             "there is no place for the communicator: comm_out is NULL");
-    if (status >= 0 && params.device != NULL)
-        status = device_hold(params.device, &device, &why);
+    if (status >= 0)
+        status = hold_device(&params, &device, &why);
     if (status >= 0) {
         request = (struct comm_request){ .rank = (uint32_t)params.rank,
                                          .rank_count = params.rank_count,
                                          .path = params.path,
                                          .token = params.token,
+                                         .device = device,
                                          .deadline_ns = comm_deadline(params.timeout_ns, 0) };
         status = find_backend(params.backend)->open(&request, &comm, &why);
     }
@@ -82,6 +85,37 @@ int pto_comm_open(const struct pto_comm_params *given, struct pto_comm **comm_ou
     return status;
 }
 
+/*
+ * A card has windows of its own, which one backend knows how to share; any other device takes
+ * memory of the host's. Which of them it is decides what is not said.
+ */
+static int hold_device(struct pto_comm_params *params, struct device **device_out,
+                       struct pto_error *error)
+{
+    bool has_cards = false;
+    int status = PTO_OK;
+
+    if (params->device != NULL)
+        status = device_hold(params->device, device_out, error);
+    if (status < 0)
+        return status;
+    if (params->device != NULL)
+        has_cards = chip_window_ways((*device_out)->chip) != 0;
+    if (params->backend == NULL)
+        params->backend = has_cards ? comm_hccl_ops.name : comm_shm_ops.name;
+    if (has_cards == find_backend(params->backend)->is_on_device)
+        return PTO_OK;
+    if (params->device != NULL)
+        device_release(*device_out);
+    *device_out = NULL;
+    return error_tell(error, PTO_EINVAL,
+                      "the backend %s is for %s: leave it out, and it is chosen by the device",
+                      params->backend,
+                      has_cards ? "windows that the host has"
+                                : "windows of a card, which is to be "
+                                  "the device");
+}
+
 /* What is not said comes from the environment; what is wrong is told. */
 static int check_params(const struct pto_comm_params *given, struct pto_comm_params *params,
                         struct comm_place *place, struct pto_error *error)
@@ -92,12 +126,11 @@ static int check_params(const struct pto_comm_params *given, struct pto_comm_par
                           "the parameters are not initialised: call pto_comm_params_init");
     }
     comm_find_place(place);
-    if (params->backend == NULL)
-        params->backend = "shm";
-    if (find_backend(params->backend) == NULL)
-        return error_tell(error, PTO_ENOSUP,
-                          "there is no backend '%s' for communication; there are shm and null",
-                          params->backend);
+    if (params->backend != NULL && find_backend(params->backend) == NULL)
+        return error_tell(
+            error, PTO_ENOSUP,
+            "there is no backend '%s' for communication; there are shm, hccl and null",
+            params->backend);
     if (params->rank < 0 && params->rank_count == 0) {
         params->rank = place->rank < 0 ? 0 : place->rank;
         params->rank_count = place->rank < 0 ? 1 : place->rank_count;
@@ -488,7 +521,7 @@ int pto_domain_info(struct pto_domain *handle, struct pto_domain_info *info)
     known.rank_count = domain->rank_count;
     known.window_bytes = domain->window_bytes;
     known.window = (uint64_t)(uintptr_t)domain->own;
-    known.context = (uint64_t)(uintptr_t)domain->context;
+    known.context = domain->context;
     sized_write(info, &known, sizeof(known));
     return PTO_OK;
 }
@@ -730,6 +763,13 @@ void comm_names_add(struct comm_names *names, uint32_t rank)
                  names->count == 1 ? "" : ", ", rank);
     else if (names->count == COMM_NAMED_MAX + 1)
         snprintf(names->text + used, sizeof(names->text) - used, " and others");
+}
+
+int comm_tell_no_signal(struct pto_error *error, uint64_t timeout_ns, uint64_t offset, int32_t word)
+{
+    return comm_tell(error, PTO_ETIMEOUT, UINT32_MAX,
+                     "no signal came within %llu ms: the word at %llu of the window is %d",
+                     (unsigned long long)(timeout_ns / 1000000), (unsigned long long)offset, word);
 }
 
 int comm_tell(struct pto_error *error, int status, uint32_t rank, const char *format, ...)

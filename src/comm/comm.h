@@ -35,7 +35,8 @@ struct comm_request {
     uint32_t rank;
     uint32_t rank_count;
     const char *path;
-    const char *token; /* "": none */
+    const char *token;     /* "": none */
+    struct device *device; /* whose memory windows become; NULL: none */
     uint64_t deadline_ns;
 };
 
@@ -53,7 +54,7 @@ struct domain_request {
 struct comm_ops {
     const char *name;
     bool has_addresses; /* `window` of its domains is filled in */
-    bool has_rounds;    /* its domains are those of direct.h: there are collectives */
+    bool is_on_device;  /* windows are memory of the device, which there has to be; see put */
 
     /* Collective. On failure nothing is left behind. */
     int (*open)(const struct comm_request *request, struct comm **comm_out,
@@ -76,7 +77,7 @@ struct comm_ops {
      */
     void (*keep)(struct domain *domain, struct pto_windows *windows);
 
-    /* Optional: NULL where `has_addresses`, then the wrapper copies. */
+    /* Optional: NULL where the host can use the addresses, then the wrapper copies. */
     int (*put)(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
                uint64_t bytes);
     int (*get)(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes);
@@ -112,13 +113,14 @@ struct domain {
     uint32_t rank; /* the own one, of this domain */
     uint32_t rank_count;
     uint64_t window_bytes;
-    uint32_t part_count;              /* domains whose windows are parts of these; under the lock */
-    struct domain *parent;            /* NULL: the windows are its own */
-    uint32_t *ranks;                  /* numbers of the communicator */
-    char **window;                    /* by rank, the own one included; has_addresses */
-    char *own;                        /* the own window */
-    struct pto_comm_context *context; /* NULL: none */
-    struct pto_windows *kept;         /* NULL: nobody has asked for it; under the lock */
+    uint32_t part_count;      /* domains whose windows are parts of these; under the lock */
+    struct domain *parent;    /* NULL: the windows are its own */
+    uint32_t *ranks;          /* numbers of the communicator */
+    char **window;            /* by rank, the own one included; has_addresses */
+    char *own;                /* the own window */
+    struct domain *rounds;    /* the one of direct.h that collectives use; NULL: none */
+    uint64_t context;         /* where kernels find a struct pto_comm_context; 0: none */
+    struct pto_windows *kept; /* NULL: nobody has asked for it; under the lock */
 };
 
 /* Windows that somebody looks into after their domain has gone: comm_keep.c. */
@@ -139,6 +141,7 @@ bool comm_is_kept(const struct domain *domain);
 /* Memory that is freed with the windows. */
 void comm_keep_piece(struct pto_windows *windows, char *at, uint64_t bytes);
 
+extern const struct comm_ops comm_hccl_ops;
 extern const struct comm_ops comm_null_ops;
 extern const struct comm_ops comm_shm_ops;
 
@@ -181,6 +184,10 @@ struct comm_names {
     char text[160];
 };
 void comm_names_add(struct comm_names *names, uint32_t rank);
+
+/* PTO_ETIMEOUT: the word of the window that was waited for, as it is. */
+int comm_tell_no_signal(struct pto_error *error, uint64_t timeout_ns, uint64_t offset,
+                        int32_t word);
 
 /* Fills the error with the first rank, and returns the status. */
 int comm_tell(struct pto_error *error, int status, uint32_t rank, const char *format, ...)

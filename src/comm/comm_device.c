@@ -3,10 +3,11 @@
 #include "comm/comm.h"
 #include "host/host.h"
 
-/* Those of a domain that is a part of another one are lent already. */
+/* Those of a domain that is a part of another one are lent already; those of a card are its own. */
 static bool is_lent(const struct domain *domain)
 {
-    return domain->comm->device != NULL && domain->parent == NULL && domain->window_bytes != 0;
+    return domain->comm->device != NULL && !domain->comm->ops->is_on_device &&
+           domain->parent == NULL && domain->window_bytes != 0;
 }
 
 static void take_back(struct domain *domain, uint32_t count)

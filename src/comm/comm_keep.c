@@ -27,7 +27,7 @@ int pto_domain_keep(struct pto_domain *handle, struct pto_windows **windows_out)
 
     if (domain == NULL || windows_out == NULL)
         return domain == NULL ? status : PTO_EINVAL;
-    if (!domain->comm->ops->has_addresses)
+    if (!domain->comm->ops->has_addresses || domain->comm->ops->is_on_device)
         return PTO_ENOSUP;
     while (domain->parent != NULL)
         domain = domain->parent; /* whose windows they are */

@@ -123,8 +123,8 @@ static int null_open_domain(struct comm *comm, const struct domain_request *requ
                                 (unsigned long long)request->window_bytes);
     }
     domain->window[0] = domain->own;
-    domain->context = &n->context;
-    comm_context_fill(domain, domain->context);
+    domain->context = (uint64_t)(uintptr_t)&n->context;
+    comm_context_fill(domain, &n->context);
     *domain_out = domain;
     return PTO_OK;
 }

@@ -35,7 +35,6 @@ static bool copy(char *at, uint64_t bytes);
 const struct comm_ops comm_shm_ops = {
     .name = "shm",
     .has_addresses = true,
-    .has_rounds = true,
     .open = shm_open_comm,
     .close = shm_close,
     .abort = direct_abort,

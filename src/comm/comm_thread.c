@@ -19,7 +19,6 @@ static void keep(struct direct *d, struct pto_windows *windows);
 static const struct comm_ops comm_thread_ops = {
     .name = "thread",
     .has_addresses = true,
-    .has_rounds = true,
     .close = thread_close,
     .abort = direct_abort,
     .is_lost = direct_is_lost,

@@ -297,28 +297,31 @@ static int judge_signal(void *context)
     return PTO_OK;
 }
 
+int direct_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
+                     bool is_polled, uint64_t timeout_ns, struct pto_error *error)
+{
+    struct signal_wait w = {
+        .domain = direct_domain_of(domain), .word = word, .what = what, .error = error
+    };
+
+    return direct_await(direct_of(domain->comm), &(struct direct_wait){ .holds = has_signal,
+                                                                        .judge = judge_signal,
+                                                                        .context = &w,
+                                                                        .is_polled = is_polled,
+                                                                        .timeout_ns = timeout_ns,
+                                                                        .what = NO_SIGNAL,
+                                                                        .error = error });
+}
+
 int direct_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
                 struct pto_error *error)
 {
-    struct signal_wait w = { .domain = direct_domain_of(domain),
-                             .word = (const struct a32 *)(const void *)(domain->own + word->offset),
-                             .what = word,
-                             .error = error };
-    int status =
-        direct_await(direct_of(domain->comm), &(struct direct_wait){ .holds = has_signal,
-                                                                     .judge = judge_signal,
-                                                                     .context = &w,
-                                                                     .is_polled = true,
-                                                                     .timeout_ns = timeout_ns,
-                                                                     .what = NO_SIGNAL,
-                                                                     .error = error });
+    const struct a32 *at = (const struct a32 *)(const void *)(domain->own + word->offset);
+    int status = direct_wait_word(domain, at, word, true, timeout_ns, error);
 
-    if (status == PTO_ETIMEOUT)
-        return comm_tell(error, status, UINT32_MAX,
-                         "no signal came within %llu ms: the word at %llu of the window is %d",
-                         (unsigned long long)(timeout_ns / 1000000),
-                         (unsigned long long)word->offset, (int32_t)a32_load_relaxed(w.word));
-    return status;
+    return status == PTO_ETIMEOUT
+               ? comm_tell_no_signal(error, timeout_ns, word->offset, (int32_t)a32_load_relaxed(at))
+               : status;
 }
 
 /* ---- barriers ---- */

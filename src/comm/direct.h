@@ -97,6 +97,9 @@ struct direct_control {
     struct direct_note note[2];              /* of even and odd rounds */
     struct direct_call call[2];              /* the same */
     alignas(DIRECT_LINE) struct a32 torn;    /* not 0: it takes part in no more collectives */
+    /* Of windows that hosts cannot store to (comm_hccl.c). Written by all ranks. */
+    alignas(DIRECT_LINE) struct a32 rung; /* counts signals of hosts to this rank's window */
+    struct a32 adder; /* the rank that is adding to a word of it, plus 1; 0: none */
 };
 
 struct direct;
@@ -186,6 +189,13 @@ int direct_signal(struct domain *domain, uint32_t rank, const struct pto_signal_
 int direct_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
                 struct pto_error *error);
 int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
+
+/*
+ * Waits for a word, wherever it is: PTO_ETIMEOUT without a sentence. `is_polled`: it may be stored
+ * to without a bell.
+ */
+int direct_wait_word(struct domain *domain, const struct a32 *word, const struct pto_wait_for *what,
+                     bool is_polled, uint64_t timeout_ns, struct pto_error *error);
 
 /*
  * Waits until a word of every rank's control has come to a number, this rank's having been

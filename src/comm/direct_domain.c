@@ -512,10 +512,11 @@ static void place_windows(struct direct_domain *dd, const struct domain_request 
                 domain->window[i] = domain->parent->window[k] + request->parent_offset;
     }
     domain->own = domain->window[domain->rank];
+    domain->rounds = domain;
     if (domain->rank_count > PTO_CONTEXT_RANKS)
         return;
-    domain->context = &dd->context;
-    comm_context_fill(domain, domain->context);
+    domain->context = (uint64_t)(uintptr_t)&dd->context;
+    comm_context_fill(domain, &dd->context);
 }
 
 /* ---- the end ---- */

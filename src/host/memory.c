@@ -108,7 +108,7 @@ int device_hold(struct pto_device *handle, struct device **device_out, struct pt
     if (device == NULL)
         return error_tell(error, status, "the device of the windows is not open here: %s",
                           pto_strerror(status));
-    if (!chip_can_adopt(device->chip))
+    if (!chip_can_adopt(device->chip) && chip_window_ways(device->chip) == 0)
         return error_tell(error, PTO_ENOSUP,
                           "windows cannot be memory of this device: its chip %s; open the "
                           "communicator without a device, or a device in this process",

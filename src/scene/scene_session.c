@@ -253,6 +253,7 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
     params.platform = s->platform;
     params.clusters = clusters;
     params.workers = workers;
+    params.card = s->rank; /* each rank has a card of its own */
     params.is_isolated = s->options->is_isolated;
     params.error = &error;
     pto_error_init(&error);

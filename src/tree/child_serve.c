@@ -243,6 +243,11 @@ static int open_device(struct child *c, struct pto_error *error)
     /* A chip that cannot have it gets copies of the tensors of a callable with a signature. */
     if (device_hold(c->device, &c->lent, NULL) < 0)
         return PTO_OK;
+    if (!chip_can_adopt(c->lent->chip)) {
+        device_release(c->lent);
+        c->lent = NULL;
+        return PTO_OK;
+    }
     status = chip_adopt(c->lent->chip, c->hello.addr, c->hello.bytes);
     return status < 0 ? error_tell(error, status, "the chip does not take the worker's memory")
                       : PTO_OK;

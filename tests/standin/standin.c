@@ -234,6 +234,8 @@ static uint64_t count_things(const char *what)
         return count_streams();
     if (strcmp(what, "acl") == 0)
         return standin.acl_references;
+    if (strcmp(what, "shared") == 0)
+        return standin_count_shared();
     if (strcmp(what, "allocations") == 0 || strcmp(what, "modules") == 0) {
         for (const struct allocation *a = standin.allocations; a != NULL; a = a->next)
             count += a->is_module == (what[0] == 'm');
@@ -265,14 +267,29 @@ uint64_t standin_count(const char *what)
     return count;
 }
 
+/* Several processes can have one each. */
+static void find_report(char *path, size_t bytes)
+{
+    const char *text = getenv("STANDIN_REPORT");
+    const char *at = text != NULL ? strstr(text, "%p") : NULL;
+
+    if (at != NULL)
+        snprintf(path, bytes, "%.*s%d%s", (int)(at - text), text, (int)getpid(), at + 2);
+    else if (text != NULL)
+        snprintf(path, bytes, "%s", text);
+}
+
 /* What a process leaves behind is told, and where it asked for it. */
 __attribute__((destructor)) static void report(void)
 {
     static const char *const things[] = { "calls",       "violations", "streams",  "acl",
                                           "allocations", "modules",    "binaries", "references",
-                                          "used",        "peak" };
-    const char *path = getenv("STANDIN_REPORT");
-    FILE *file = path != NULL && standin.is_ready ? fopen(path, "we") : NULL;
+                                          "used",        "peak",       "shared" };
+    char path[512] = "";
+    FILE *file;
+
+    find_report(path, sizeof(path));
+    file = path[0] != '\0' && standin.is_ready ? fopen(path, "we") : NULL;
 
     for (size_t i = 0; file != NULL && i < sizeof(things) / sizeof(things[0]); i++)
         fprintf(file, "%s %llu\n", things[i], (unsigned long long)count_things(things[i]));
@@ -429,6 +446,31 @@ static int check_well(void)
     return code != 0 ? code : standin.card[standin_here->card].health == WELL ? 0 : ERR_DRIVER;
 }
 
+int standin_check_bound(void)
+{
+    return check_bound();
+}
+
+int standin_check_well(void)
+{
+    return check_well();
+}
+
+uint32_t standin_driver_card(uint32_t card)
+{
+    const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");
+
+    for (uint32_t i = 0; text != NULL && *text != '\0'; i++) {
+        char *end;
+        uint32_t driver = (uint32_t)strtoul(text, &end, 10);
+
+        if (i == card)
+            return driver;
+        text = *end == ',' ? end + 1 : NULL;
+    }
+    return card;
+}
+
 #define BOUND()                     \
     do {                            \
         int bound_ = check_bound(); \
@@ -464,6 +506,16 @@ char *standin_map(size_t bytes, int protection)
     if (at == MAP_FAILED)
         abort();
     standin.address += bytes + GAP;
+    return at;
+}
+
+char *standin_reserve(size_t bytes)
+{
+    char *at;
+
+    pthread_mutex_lock(&standin.lock);
+    at = standin_map(bytes, PROT_NONE);
+    pthread_mutex_unlock(&standin.lock);
     return at;
 }
 
@@ -526,6 +578,24 @@ static struct allocation **find(const void *at, size_t bytes)
     return link;
 }
 
+void *standin_give(uint32_t card, size_t bytes)
+{
+    struct allocation *a = give(card, bytes, false);
+
+    return a != NULL ? a->at : NULL;
+}
+
+void standin_take_back(void *at)
+{
+    struct allocation **link;
+
+    pthread_mutex_lock(&standin.lock);
+    link = find(at, 1);
+    if (*link != NULL)
+        drop(link);
+    pthread_mutex_unlock(&standin.lock);
+}
+
 /* Cores keep instructions that they have seen until their stream is made anew. */
 void standin_check_code(uint64_t addr)
 {
@@ -585,8 +655,9 @@ EXPORT int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, in
     if (bytes > room || (kind != 1 && kind != 2))
         return 100000;
     pthread_mutex_lock(&standin.lock);
-    is_right = *find(device, bytes) != NULL && *find(host, 1) == NULL;
-    if (is_right && kind == 1)
+    is_right = (*find(device, bytes) != NULL || standin_is_mapped(device, bytes)) &&
+               *find(host, 1) == NULL && !standin_is_mapped(host, 1);
+    if (kind == 1 && *find(device, bytes) != NULL)
         (*find(device, bytes))->written = standin.moment;
     pthread_mutex_unlock(&standin.lock);
     if (!is_right) {
@@ -604,7 +675,8 @@ EXPORT int aclrtMemset(void *at, size_t room, int32_t value, size_t bytes)
     ON_WELL_CARD();
     if (bytes > room)
         return 100000;
-    memset(at, value, bytes);
+    if (value != 0 || !standin_clear_shared(at, bytes))
+        memset(at, value, bytes);
     return 0;
 }
 
@@ -1149,7 +1221,7 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
 static void tear_down(uint32_t card, bool is_forced)
 {
     struct card *c = &standin.card[card];
-    uint32_t streams = 0, allocations = 0, binaries = 0;
+    uint32_t streams = 0, allocations = 0, binaries = 0, shared;
 
     if (is_forced)
         __atomic_store_n(&c->is_aborting, 1, __ATOMIC_RELEASE);
@@ -1175,6 +1247,7 @@ static void tear_down(uint32_t card, bool is_forced)
             a = &(*a)->next;
         }
     }
+    shared = standin_forget_shared(card);
     if (c->context != NULL)
         c->context->is_dead = true;
     c->context = NULL;
@@ -1182,7 +1255,8 @@ static void tear_down(uint32_t card, bool is_forced)
     if (is_forced)
         standin_process_end(c);
     __atomic_store_n(&c->is_aborting, 0, __ATOMIC_RELEASE);
-    if (!is_forced && streams + allocations + binaries != 0)
-        standin_violation("card %u was given back with %u streams, %u allocations, %u programs",
-                          card, streams, allocations, binaries);
+    if (!is_forced && streams + allocations + binaries + shared != 0)
+        standin_violation("card %u was given back with %u streams, %u allocations, %u programs, "
+                          "%u pieces of shared memory",
+                          card, streams, allocations, binaries, shared);
 }

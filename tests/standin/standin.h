@@ -16,8 +16,10 @@
  *     STANDIN_BUSY    so many calls for the register windows find the driver busy; 0
  *     STANDIN_PART    not empty: the card is a part of one (vNPU), whose cores cannot be reached
  *     STANDIN_HEALS   forced resets that a card which has failed needs; 1
- *     STANDIN_REPORT  file that gets the accounts when the process ends
+ *     STANDIN_REPORT  file that gets the accounts when the process ends; %p in it is the process
  *     STANDIN_AICPU   command of a process that is the control processor; else a thread is
+ *     STANDIN_SHARE   what memory can be exported by: fabric, vmm, none; by default what the chip has
+ *     STANDIN_TOPOLOGY   of the communication library: mesh, ring; mesh
  */
 #ifndef PTO_STANDIN_H
 #define PTO_STANDIN_H
@@ -173,6 +175,24 @@ EXPORT uint64_t standin_count(const char *what);
 
 /* Addresses of cards that nobody had before. Under the lock, or by the only thread. */
 char *standin_map(size_t bytes, int protection);
+/* What nearly every call begins with: the thread has a card; and the card is well. Codes. */
+EXPORT int standin_check_bound(void);
+EXPORT int standin_check_well(void);
+/* Addresses that nothing else gets, inaccessible. */
+EXPORT char *standin_reserve(size_t bytes);
+/* Memory of a card, charged to it, until the end of the card or standin_take_back. NULL: none is left. */
+EXPORT void *standin_give(uint32_t card, size_t bytes);
+EXPORT void standin_take_back(void *at);
+/* The driver's number of a card: ASCEND_RT_VISIBLE_DEVICES. */
+EXPORT uint32_t standin_driver_card(uint32_t card);
+
+/* standin_vmm.c; under the lock */
+bool standin_is_mapped(const void *at, size_t bytes);
+/* What was not given back of a card. */
+uint32_t standin_forget_shared(uint32_t card);
+uint64_t standin_count_shared(void);
+/* Not under it: zeroes whole pages without touching them. False: they are not shared ones. */
+bool standin_clear_shared(void *at, size_t bytes);
 
 /* standin_cores.c */
 /* Register windows, made once. */

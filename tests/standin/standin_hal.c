@@ -13,11 +13,23 @@ enum {
     MIB = 1 << 20
 };
 
+/* Numbers of cards are the driver's here. */
+static uint32_t find_card(uint32_t device)
+{
+    uint32_t card = 0;
+
+    while (card < standin.card_count && standin_driver_card(card) != device)
+        card++;
+    return card;
+}
+
 static int check(uint32_t device)
 {
-    if (device >= standin.card_count || standin.card[device].references == 0)
+    uint32_t card = find_card(device);
+
+    if (card >= standin.card_count || standin.card[card].references == 0)
         return NO_HANDLE;
-    return standin.card[device].health != WELL ? NO_PROCESS : standin_map_registers(device);
+    return standin.card[card].health != WELL ? NO_PROCESS : standin_map_registers(card);
 }
 
 EXPORT int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out_bytes)
@@ -42,8 +54,8 @@ EXPORT int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out
         return code;
     if (words[0] != 2)
         return BAD_VALUE;
-    answer[0] = (uint64_t)(uintptr_t)standin.card[words[1]].registers;
-    answer[1] = standin.card[words[1]].register_bytes;
+    answer[0] = (uint64_t)(uintptr_t)standin.card[find_card(words[1])].registers;
+    answer[1] = standin.card[find_card(words[1])].register_bytes;
     memcpy(out, answer, sizeof(answer));
     return 0;
 }
@@ -84,7 +96,8 @@ EXPORT int halResMap(unsigned device, struct resource *resource, unsigned long *
         return code;
     if (resource->process != 0 || resource->type != 0 || !standin_has_core(resource->id))
         return BAD_VALUE;
-    *at = (unsigned long)(uintptr_t)(standin.card[device].registers + resource->id * 3ul * MIB);
+    *at = (unsigned long)(uintptr_t)(standin.card[find_card(device)].registers +
+                                     resource->id * 3ul * MIB);
     return 0;
 }
 

@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, steady, sweep, hang, rules, programs,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, programs,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -90,6 +90,48 @@ run_qemu() {
         fail "the contract is not kept under the emulator: $(grep -E 'ERROR|FAILED' "$work/out")"
     ! pgrep -f "$(realpath build/standin/arm/aicpusd) $work" >/dev/null || fail "a control processor is left behind"
     echo "  ok     the aarch64 scheduler runs scenes on both generations in both modes and keeps the contract; nothing is left on the card"
+}
+
+# ---- ranks ----
+
+# No process has left anything on its card, or broken a rule.
+check_reports() { # what was run
+    local report thing
+    for report in "$work"/report.*; do
+        for thing in violations streams allocations modules binaries references used acl shared; do
+            [ "$(account $thing "$report")" = 0 ] || fail "$1 leaves $(account $thing "$report") $thing: $(cat "$report" "$work/out")"
+        done
+    done
+    rm -f "$work"/report.*
+}
+
+# Scenes whose ranks have a card each, on two and on four. Results are compared by the scene, on every rank.
+run_rank_scene() { # chip platform scene case
+    STANDIN_CARDS=4 STANDIN_SOC=$1 STANDIN_REPORT=$work/report.%p expect_with 0 "$2, stream, $4" "$2, host, $4" "result   ok" -- \
+        run "$3" --case "$4" --platform "$2" --no-guards
+    check_reports "$3 on $2"
+}
+run_ranks() {
+    for scene in allreduce ring domains moe; do
+        run_rank_scene Ascend910B3 a2a3 $scene four
+        run_rank_scene Ascend950DT a5 $scene two
+    done
+    run_rank_scene Ascend910_9391 a2a3 ring two
+    run_rank_scene Ascend950DT a5 moe four
+    echo "  ok     scenes of ranks on two and four cards of both generations; nothing is left on a card"
+    ASCEND_RT_VISIBLE_DEVICES=3,1 STANDIN_REPORT=$work/report.%p expect_with 0 "result   ok" -- run ring --case two --platform a2a3 --no-guards
+    check_reports "cards that have other numbers"
+    echo "  ok     cards whose numbers are not the driver's"
+}
+
+# The suite of the contract of communication. Memory goes by number between older cards, by fabric handles between newer ones.
+run_comm() {
+    make -s --no-print-directory build/conformance/comm
+    for chip in Ascend910B3 Ascend910_9391; do
+        STANDIN_CARDS=4 STANDIN_HBM=3000000000 STANDIN_SOC=$chip "$with" build/conformance/comm hccl >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+        ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
+    done
+    echo "  ok     the contract of communication is kept over windows of cards, in two ways"
 }
 
 # ---- register once ----
@@ -214,11 +256,13 @@ C
     echo "  ok     the programs for the card need what it has, and export what is looked up"
 }
 
-for part in ${*:-missing scenes qemu steady sweep hang rules programs}; do
+for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules programs}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
     qemu) run_qemu ;;
+    ranks) run_ranks ;;
+    comm) run_comm ;;
     steady) run_steady ;;
     sweep) run_sweep ;;
     hang) run_hang ;;

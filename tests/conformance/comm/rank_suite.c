@@ -29,13 +29,15 @@ struct backend {
     bool has_processes;
     bool is_team; /* its ranks are threads */
     bool has_addresses;
+    const char *platform; /* of the device that it needs: it is tried if it is named; NULL: none */
 };
 
 static const struct backend backends[] = {
-    { "null", 1, false, false, true },
-    { "thread", RANKS_MAX, false, true, true },
-    { "blind", RANKS_MAX, false, true, false },
-    { "shm", RANKS_MAX, true, false, true },
+    { "null", 1, false, false, true, NULL },
+    { "thread", RANKS_MAX, false, true, true, NULL },
+    { "blind", RANKS_MAX, false, true, false, NULL },
+    { "shm", RANKS_MAX, true, false, true, NULL },
+    { "hccl", 4, true, false, true, "a2a3" },
 };
 
 /* A test over a backend. */
@@ -133,6 +135,7 @@ struct pto_comm_params rank_comm_params(struct rank *r)
     params.path = r->path;
     params.token = "suite";
     params.timeout_ns = LATE_NS;
+    params.device = r->device;
     params.error = rank_error(r);
     return params;
 }
@@ -204,9 +207,11 @@ bool is_sanitized(void)
 #endif
 }
 
+static bool is_slow; /* the backend that is tried: every access is a call of a vendor's */
+
 uint32_t times(uint32_t usual)
 {
-    return is_sanitized() && usual > 1000 ? usual / 20 : usual;
+    return (is_sanitized() || is_slow) && usual > 1000 ? usual / 20 : usual;
 }
 
 /* ---- ranks ---- */
@@ -218,10 +223,26 @@ static void open_comm(struct rank *r)
     check_ok(r, pto_comm_open(&params, &r->comm));
 }
 
+/* A card for each rank. */
+static void open_device(const struct job *job, struct rank *r)
+{
+    struct pto_device_params params;
+
+    pto_device_params_init(&params);
+    params.platform = job->backend->platform;
+    params.card = r->rank;
+    params.memory_max = 16 << 20;
+    params.error = rank_error(r);
+    check_ok(r, pto_device_open(&params, &r->device));
+}
+
 static void go_through(const struct job *job, struct rank *r)
 {
-    uint32_t files = count_entries("/proc/self/fd");
+    uint32_t files;
 
+    if (job->backend->platform != NULL)
+        open_device(job, r);
+    files = count_entries("/proc/self/fd");
     if (r->comm == NULL && (job->test->needs & OPENS_ITSELF) == 0)
         open_comm(r);
     job->test->run(r);
@@ -231,8 +252,12 @@ static void go_through(const struct job *job, struct rank *r)
     if (job->backend->has_processes) {
         check_equal(r, count_entries("/proc/self/fd"), files);
         check_equal(r, count_mappings("pto-comm"), 0);
-        check_equal(r, count_entries("/proc/self/task"), 3); /* ., .. and this one */
     }
+    if (r->device != NULL)
+        check_ok(r, pto_device_close(r->device));
+    r->device = NULL;
+    if (job->backend->has_processes)
+        check_equal(r, count_entries("/proc/self/task"), 3); /* ., .. and this one */
 }
 
 /* The test on one rank; `comm` is NULL if the rank opens one. */
@@ -258,6 +283,8 @@ static void run_rank(const struct job *job, uint32_t rank, struct pto_comm *comm
         (void)pto_comm_abort(r->comm, PTO_ECANCELED);
         (void)pto_comm_close(r->comm);
     }
+    if (r->device != NULL)
+        (void)pto_device_close(r->device);
     free(r);
 }
 
@@ -324,6 +351,10 @@ static const char *unmet_need(const struct job *job)
         return "its ranks are not processes";
     if ((needs & NEEDS_ADDRESSES) != 0 && !job->backend->has_addresses)
         return "its ranks have no addresses of their peers";
+    if ((needs & NEEDS_ADDRESSES) != 0 && job->backend->platform != NULL)
+        return "addresses of windows are a card's";
+    if (job->test->ranks > job->backend->ranks_max && job->backend->ranks_max > 1)
+        return "it is tried with fewer ranks";
     if ((needs & IS_BLIND) != 0 && job->backend->has_addresses)
         return "its ranks have addresses of their peers";
     if ((needs & OPENS_ITSELF) != 0 && job->backend->is_team)
@@ -395,6 +426,7 @@ static int run_suite(const struct backend *backend)
     const char *only = getenv("PTO_SUITE_ONLY"); /* one test */
     size_t count = 0;
 
+    is_slow = backend->platform != NULL;
     for (uint32_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
         for (size_t k = 0; k < *parts[i].count && count < TESTS_MAX; k++) {
             const struct rank_test *test = &parts[i].test[k];
@@ -414,12 +446,12 @@ static int run_suite(const struct backend *backend)
     return _cmocka_run_group_tests(backend->name, tests, count, NULL, NULL);
 }
 
-static bool is_wanted(const char *name, int argc, char **argv)
+static bool is_wanted(const struct backend *backend, int argc, char **argv)
 {
     for (int i = 1; i < argc; i++)
-        if (strcmp(argv[i], name) == 0)
+        if (strcmp(argv[i], backend->name) == 0)
             return true;
-    return argc < 2;
+    return argc < 2 && backend->platform == NULL;
 }
 
 int main(int argc, char **argv)
@@ -428,7 +460,7 @@ int main(int argc, char **argv)
     int failed = 0;
 
     for (uint32_t i = 0; i < sizeof(backends) / sizeof(backends[0]); i++)
-        if (is_wanted(backends[i].name, argc, argv)) {
+        if (is_wanted(&backends[i], argc, argv)) {
             failed += run_suite(&backends[i]) != 0;
             count++;
         }

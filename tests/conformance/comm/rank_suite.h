@@ -36,7 +36,8 @@ struct rank {
     bool has_addresses;
     uint32_t rank;
     uint32_t count;
-    struct pto_comm *comm; /* open, unless the test says otherwise; closed for it afterwards */
+    struct pto_device *device; /* NULL: the backend needs none */
+    struct pto_comm *comm;     /* open, unless the test says otherwise; closed for it afterwards */
     struct pto_error error;
     struct ranks_shared *shared;
     char path[256]; /* where they meet */
@@ -49,7 +50,7 @@ enum rank_needs {
     NEEDS_PROCESSES = 2,  /* each rank is one */
     OPENS_ITSELF = 4,     /* the test begins without a communicator */
     IS_LARGE = 8,         /* 70 ranks: a crowd of threads is enough */
-    NEEDS_ADDRESSES = 16, /* of peers */
+    NEEDS_ADDRESSES = 16, /* of peers, which the host can load from and store to */
     IS_BLIND = 32,        /* what is said without them */
 };
 
@@ -116,7 +117,7 @@ uint32_t count_mappings(const char *text);
 uint64_t cpu_ns(bool is_thread);
 
 bool is_sanitized(void);
-/* How often, given the usual number: less where every access is checked. */
+/* How often, given the usual number: less where an access takes longer. */
 uint32_t times(uint32_t usual);
 
 #endif

@@ -70,7 +70,8 @@ static int blind_open_domain(struct comm *comm, const struct domain_request *req
     h->domain = domain;
     memcpy(h->window, domain->window, request->rank_count * sizeof(h->window[0]));
     hide(domain);
-    domain->context = NULL;
+    domain->context = 0;
+    domain->rounds = NULL;
     pthread_mutex_lock(&lock);
     h->next = all_hidden;
     all_hidden = h;
@@ -119,7 +120,7 @@ void make_blind(struct pto_comm **comms, uint32_t count)
             seeing = comm->ops;
             ops = *seeing;
             ops.name = "blind";
-            ops.has_addresses = ops.has_rounds = false;
+            ops.has_addresses = false;
             ops.open_domain = blind_open_domain;
             ops.close_domain = blind_close_domain;
             ops.put = blind_put;

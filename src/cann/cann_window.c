@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Windows: memory of the card that other cards reach, whose processes have it mapped. There are
+ * three ways, the best one first:
+ *
+ *     fabric   physical memory that is exported by a handle of 128 bytes; newer cards
+ *     vmm      the same by a number, and the link between both cards is opened; any card
+ *     mc2      buffers of the vendor's communication library (cann_mc2.c)
+ *
+ * Which of them a card has is not asked: the export says so. Memory is exported and imported in
+ * different processes, and exported once. It goes with its last importer, whoever ends first.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/os.h"
+#include "cann/cann.h"
+
+enum way { WAY_FABRIC, WAY_VMM, WAY_MC2 };
+
+enum { LINK_POLL_NS = 1000000 };
+#define LINK_NS 3000000000ull /* for the link between two cards to be open; then it is tried */
+
+static int window_offer(struct chip *chip, const struct chip_window_request *request,
+                        struct chip_window **window_out, struct chip_offer *offer,
+                        struct pto_error *error);
+static int window_join(struct chip *chip, struct chip_window *window,
+                       const struct chip_offer *offer, const struct chip_patience *patience,
+                       struct pto_error *error);
+static int window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error);
+
+static const char
+    *const ways[] = { [WAY_FABRIC] = "fabric", [WAY_VMM] = "vmm", [WAY_MC2] = "mc2", NULL };
+
+const struct chip_window_ops cann_window_ops = {
+    .ways = ways,
+    .offer = window_offer,
+    .join = window_join,
+    .drop = window_drop,
+};
+
+/* Physical memory, and where it is mapped. */
+struct piece {
+    void *physical;
+    void *at; /* NULL: no addresses are reserved */
+    bool is_mapped;
+};
+
+struct cann_window {
+    struct chip_window base;
+    enum way way;
+    uint64_t bytes;                        /* of a piece: whole pages */
+    uint32_t adopted;                      /* ranks whose windows are memory of the chip */
+    struct piece piece[CHIP_WINDOW_RANKS]; /* fabric, vmm */
+    struct cann_mc2 mc2;
+};
+
+static struct cann_window *window_of(struct chip_window *window)
+{
+    return (struct cann_window *)(void *)window;
+}
+
+/* What failed, for a sentence. */
+struct step {
+    const char *call;
+    int code;
+};
+
+#define STEP(step, v, name, ...) \
+    ((step)->call = #name, (step)->code = VENDOR_CALL(v, name, __VA_ARGS__))
+
+/* ---- pieces ---- */
+
+static bool is_huge(const struct cann_window *w)
+{
+    return w->way == WAY_FABRIC;
+}
+
+/* Addresses for it, and the right of this card to use them. */
+static int map_piece(struct cann *c, const struct cann_window *w, struct piece *p, struct step *s)
+{
+    struct vendor *v = &c->vendor;
+    struct vendor_access access = { .flags = VENDOR_READ_WRITE,
+                                    .device = vendor_driver_card(c->card),
+                                    .location = VENDOR_ON_DEVICE };
+    void *at = NULL;
+
+    if (STEP(s, v, aclrtReserveMemAddress, &at, w->bytes, 0, NULL,
+             is_huge(w) ? VENDOR_RESERVE_HUGE : VENDOR_RESERVE_NORMAL) != ACL_SUCCESS)
+        return s->code;
+    p->at = at;
+    if (STEP(s, v, aclrtMapMem, p->at, w->bytes, 0, p->physical, 0) != ACL_SUCCESS)
+        return s->code;
+    p->is_mapped = true;
+    return STEP(s, v, aclrtMemSetAccess, p->at, w->bytes, &access, 1);
+}
+
+/* The first failure counts; the rest is given back all the same. */
+static void drop_piece(struct cann *c, struct piece *p, struct step *s)
+{
+    struct vendor *v = &c->vendor;
+    struct step each = { NULL, ACL_SUCCESS };
+
+    if (p->is_mapped && STEP(&each, v, aclrtUnmapMem, p->at) != ACL_SUCCESS &&
+        s->code == ACL_SUCCESS)
+        *s = each;
+    if (p->at != NULL && STEP(&each, v, aclrtReleaseMemAddress, p->at) != ACL_SUCCESS &&
+        s->code == ACL_SUCCESS)
+        *s = each;
+    if (p->physical != NULL && STEP(&each, v, aclrtFreePhysical, p->physical) != ACL_SUCCESS &&
+        s->code == ACL_SUCCESS)
+        *s = each;
+    memset(p, 0, sizeof(*p));
+}
+
+static int make_piece(struct cann *c, struct cann_window *w, struct piece *p, struct step *s)
+{
+    struct vendor *v = &c->vendor;
+    struct vendor_memory kind = { .attribute = is_huge(w) ? VENDOR_HBM_HUGE : VENDOR_HBM_NORMAL,
+                                  .device = c->card,
+                                  .location = VENDOR_ON_DEVICE };
+    void *physical = NULL;
+    size_t page = 0;
+
+    if (STEP(s, v, aclrtMemGetAllocationGranularity, &kind, VENDOR_GRANULARITY_LEAST, &page) !=
+        ACL_SUCCESS)
+        return s->code;
+    page = page != 0 ? page : 1;
+    w->bytes = (w->base.bytes + page - 1) / page * page;
+    if (STEP(s, v, aclrtMallocPhysical, &physical, w->bytes, &kind, 0) != ACL_SUCCESS)
+        return s->code;
+    p->physical = physical;
+    return map_piece(c, w, p, s);
+}
+
+static int export_piece(struct cann *c, const struct cann_window *w, struct chip_offer *offer,
+                        struct step *s)
+{
+    void *physical = w->piece[w->base.rank].physical;
+    uint8_t handle[VENDOR_FABRIC_BYTES] = { 0 };
+    uint64_t number = 0;
+
+    if (w->way == WAY_FABRIC)
+        STEP(s, &c->vendor, aclrtMemExportToShareableHandleV2, physical, VENDOR_ANY_PROCESS,
+             VENDOR_SHARE_FABRIC, handle);
+    else
+        STEP(s, &c->vendor, aclrtMemExportToShareableHandle, physical, VENDOR_HANDLE_NONE,
+             VENDOR_ANY_PROCESS, &number);
+    offer->bytes = w->way == WAY_FABRIC ? sizeof(handle) : sizeof(number);
+    memcpy(offer->data, w->way == WAY_FABRIC ? (void *)handle : (void *)&number, offer->bytes);
+    return s->code;
+}
+
+static int import_piece(struct cann *c, const struct cann_window *w, const struct chip_offer *offer,
+                        struct piece *p, struct step *s)
+{
+    uint8_t handle[VENDOR_FABRIC_BYTES];
+    void *physical = NULL;
+    uint64_t number;
+
+    memcpy(handle, offer->data, sizeof(handle));
+    memcpy(&number, offer->data, sizeof(number));
+    if (w->way == WAY_FABRIC)
+        STEP(s, &c->vendor, aclrtMemImportFromShareableHandleV2, handle, VENDOR_SHARE_FABRIC, 0,
+             &physical);
+    else
+        STEP(s, &c->vendor, aclrtMemImportFromShareableHandle, number, (int32_t)c->card, &physical);
+    if (s->code != ACL_SUCCESS)
+        return s->code;
+    p->physical = physical;
+    return map_piece(c, w, p, s);
+}
+
+/* ---- links between cards ---- */
+
+/* Whether it is open by now is only a hint: who cannot use it is told by what follows. */
+static int open_link(struct cann *c, uint32_t driver_card, const struct chip_patience *patience,
+                     struct step *s, struct pto_error *error)
+{
+    int32_t peer = vendor_own_card(driver_card), is_open = 0;
+    uint64_t deadline_ns = os_now_ns() + LINK_NS;
+
+    if (peer < 0)
+        return error_tell(error, PTO_EINVAL,
+                          "card %u of another rank is hidden from this process: name the cards of "
+                          "all ranks in ASCEND_RT_VISIBLE_DEVICES",
+                          driver_card);
+    if (STEP(s, &c->vendor, aclrtDeviceEnablePeerAccess, peer, 0) != ACL_SUCCESS)
+        return cann_tell(c, error, s->call, s->code, "for the link to another card");
+    while (STEP(s, &c->vendor, aclrtDevicePeerAccessStatus, (int32_t)c->card, peer, &is_open) ==
+               ACL_SUCCESS &&
+           is_open == 0 && os_now_ns() < deadline_ns && patience->goes_on(patience->context))
+        (void)nanosleep(&(struct timespec){ 0, LINK_POLL_NS }, NULL);
+    return PTO_OK;
+}
+
+/* ---- offer ---- */
+
+static int offer_piece(struct cann *c, struct cann_window *w, struct chip_offer *offer,
+                       struct pto_error *error)
+{
+    struct piece *own = &w->piece[w->base.rank];
+    struct step s = { NULL, ACL_SUCCESS };
+
+    /* Peers may signal at once: it is zero before they know of it. */
+    if (make_piece(c, w, own, &s) == ACL_SUCCESS &&
+        STEP(&s, &c->vendor, aclrtMemset, own->at, w->bytes, 0, w->bytes) == ACL_SUCCESS)
+        (void)export_piece(c, w, offer, &s);
+    return s.code == ACL_SUCCESS ? PTO_OK : cann_tell(c, error, s.call, s.code, "for a window");
+}
+
+/* What an agent is to do with a window, and what came of it. */
+struct errand {
+    struct cann_window *window;
+    struct chip_offer *own;
+    const struct chip_offer *offer; /* by rank */
+    const struct chip_patience *patience;
+    int status;
+    struct pto_error error;
+};
+
+static int run_errand(struct cann *c, agent_fn work, struct errand *errand,
+                      const struct chip_patience *patience, struct pto_error *error)
+{
+    int status;
+
+    pto_error_init(&errand->error);
+    if (a32_load_relaxed(&c->is_silent) != 0) /* it would cost the same time again */
+        return cann_refuse(c, error);
+    status = agent_do_while(c, work, errand, patience, error);
+    if (status >= 0 && errand->status < 0)
+        status = error_tell(error, errand->status, "%s", errand->error.text);
+    return status;
+}
+
+static void offer_window(struct cann *c, void *arg)
+{
+    struct errand *e = arg;
+
+    e->status = e->window->way == WAY_MC2
+                    ? cann_mc2_offer(c, e->window->base.rank, e->own, &e->error)
+                    : offer_piece(c, e->window, e->own, &e->error);
+}
+
+static int window_offer(struct chip *chip, const struct chip_window_request *request,
+                        struct chip_window **window_out, struct chip_offer *offer,
+                        struct pto_error *error)
+{
+    struct cann *c = cann_of(chip);
+    struct cann_window *w = calloc(1, sizeof(*w));
+    struct errand errand = { .window = w, .own = offer };
+    int status;
+
+    if (w == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for a window");
+    memset(offer, 0, sizeof(*offer));
+    offer->card = vendor_driver_card(c->card);
+    w->way = (enum way)request->way;
+    w->base.bytes = request->bytes;
+    w->base.rank = request->rank;
+    w->base.rank_count = request->rank_count;
+    status = run_errand(c, offer_window, &errand, NULL, error);
+    if (status < 0) {
+        (void)window_drop(chip, &w->base, NULL);
+        return status;
+    }
+    *window_out = &w->base;
+    return PTO_OK;
+}
+
+/* ---- join ---- */
+
+static int join_pieces(struct cann *c, struct cann_window *w, const struct chip_offer *offer,
+                       const struct chip_patience *patience, struct pto_error *error)
+{
+    struct step s = { NULL, ACL_SUCCESS };
+
+    for (uint32_t i = 0; i < w->base.rank_count; i++) {
+        struct piece *p = &w->piece[i];
+        int status = PTO_OK;
+
+        if (i != w->base.rank && w->way == WAY_VMM)
+            status = open_link(c, offer[i].card, patience, &s, error);
+        if (status < 0)
+            return status;
+        if (i != w->base.rank && import_piece(c, w, &offer[i], p, &s) != ACL_SUCCESS)
+            return cann_tell(c, error, s.call, s.code, "for the window of another rank");
+        w->base.in[i] = w->base.out[i] = (uint64_t)(uintptr_t)p->at;
+    }
+    return PTO_OK;
+}
+
+static int join_mc2(struct cann *c, struct cann_window *w, const struct chip_offer *offer,
+                    struct pto_error *error)
+{
+    struct step s = { NULL, ACL_SUCCESS };
+    int status = cann_mc2_join(c, &w->mc2, &w->base, offer, error);
+
+    if (status >= 0 &&
+        STEP(&s, &c->vendor, aclrtMemset, (void *)(uintptr_t)w->base.in[w->base.rank],
+             w->base.bytes, 0, w->base.bytes) == ACL_SUCCESS)
+        STEP(&s, &c->vendor, aclrtMemset, (void *)(uintptr_t)w->base.out[w->base.rank],
+             w->base.bytes, 0, w->base.bytes);
+    return s.code == ACL_SUCCESS ? status : cann_tell(c, error, s.call, s.code, "for a window");
+}
+
+/* All windows become memory of the chip. */
+static int adopt_windows(struct cann *c, struct cann_window *w, struct pto_error *error)
+{
+    for (; w->adopted < w->base.rank_count; w->adopted++) {
+        uint64_t in = w->base.in[w->adopted], out = w->base.out[w->adopted];
+        int status = cann_adopt(c, in, w->base.bytes);
+
+        if (status >= 0 && out != in) {
+            status = cann_adopt(c, out, w->base.bytes);
+            if (status < 0)
+                cann_disown(c, in);
+        }
+        if (status < 0)
+            return error_tell(error, status, "there is no memory for a window");
+    }
+    return PTO_OK;
+}
+
+static void join_windows(struct cann *c, void *arg)
+{
+    struct errand *e = arg;
+
+    e->status = e->window->way == WAY_MC2
+                    ? join_mc2(c, e->window, e->offer, &e->error)
+                    : join_pieces(c, e->window, e->offer, e->patience, &e->error);
+}
+
+static int window_join(struct chip *chip, struct chip_window *window,
+                       const struct chip_offer *offer, const struct chip_patience *patience,
+                       struct pto_error *error)
+{
+    struct cann *c = cann_of(chip);
+    struct errand errand = { .window = window_of(window), .offer = offer, .patience = patience };
+    int status = run_errand(c, join_windows, &errand, patience, error);
+
+    return status >= 0 ? adopt_windows(c, errand.window, error) : status;
+}
+
+/* ---- drop ---- */
+
+static void drop_window(struct cann *c, void *arg)
+{
+    struct errand *e = arg;
+    struct cann_window *w = e->window;
+    struct step s = { NULL, ACL_SUCCESS };
+
+    e->status = PTO_OK;
+    for (uint32_t i = 0; i < w->base.rank_count; i++)
+        if (i != w->base.rank)
+            drop_piece(c, &w->piece[i], &s);
+    drop_piece(c, &w->piece[w->base.rank], &s);
+    if (w->way == WAY_MC2)
+        e->status = cann_mc2_drop(c, &w->mc2, &e->error);
+    if (s.code != ACL_SUCCESS)
+        e->status = cann_tell(c, &e->error, s.call, s.code, "for a window's end");
+}
+
+static int window_drop(struct chip *chip, struct chip_window *window, struct pto_error *error)
+{
+    struct cann *c = cann_of(chip);
+    struct cann_window *w = window_of(window);
+    struct errand errand = { .window = w };
+    int status = PTO_OK;
+
+    while (w->adopted > 0) {
+        w->adopted--;
+        cann_disown(c, w->base.in[w->adopted]);
+        cann_disown(c, w->base.out[w->adopted]);
+    }
+    if (!cann_is_lost(c)) /* nothing of a card that has failed is given back piece by piece */
+        status = run_errand(c, drop_window, &errand, NULL, error);
+    free(w);
+    return status;
+}

@@ -1,0 +1,643 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ranks whose windows are memory of cards. It is two things side by side:
+ *
+ *     shm        how ranks meet, agree, wait and notice that one has gone: host memory, as ever
+ *     windows    of the chips (chip_window_... of chip/chip.h), which kernels reach by address
+ *
+ * Every communicator has one of shm below it, every domain a domain there: its barriers are the
+ * barriers, its rounds the collectives of hosts, and in its scratch ranks tell each other how to
+ * come to their windows. All of them go the same way: the first one that all cards have.
+ *
+ * Hosts reach windows by copies. Of a word that is added to a copy is read and a copy is written,
+ * so hosts do that one at a time; kernels know nothing of it: no word is for both. Whoever waits
+ * for a word looks at it when a host has rung, and from time to time, because a kernel rings nobody.
+ * Kernels that wait look at a word on their card, which a thread sets when a rank is lost.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "comm/direct.h"
+#include "host/host.h"
+
+static int hccl_open(const struct comm_request *request, struct comm **comm_out,
+                     struct pto_error *error);
+static void hccl_close(struct comm *comm);
+static void hccl_abort(struct comm *comm, int status);
+static bool hccl_is_lost(struct comm *comm, uint32_t rank);
+static int hccl_open_domain(struct comm *comm, const struct domain_request *request,
+                            struct domain **domain_out, struct pto_error *error);
+static int hccl_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error);
+static int hccl_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
+                    uint64_t bytes);
+static int hccl_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to,
+                    uint64_t bytes);
+static int hccl_quiet(struct domain *domain);
+static int hccl_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                       int32_t *before_out);
+static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+                     struct pto_error *error);
+static int hccl_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error);
+
+const struct comm_ops comm_hccl_ops = {
+    .name = "hccl",
+    .has_addresses = true,
+    .is_on_device = true,
+    .open = hccl_open,
+    .close = hccl_close,
+    .abort = hccl_abort,
+    .is_lost = hccl_is_lost,
+    .open_domain = hccl_open_domain,
+    .close_domain = hccl_close_domain,
+    .put = hccl_put,
+    .get = hccl_get,
+    .quiet = hccl_quiet,
+    .signal = hccl_signal,
+    .wait = hccl_wait,
+    .barrier = hccl_barrier,
+};
+
+enum {
+    LOOK_NS = 20000, /* at a word that nobody rings for, at first */
+    LOOK_NS_MAX = 10000000,
+    LOOK_PART = 8, /* of the time waited so far */
+};
+
+/* On the card: what kernels get, and what they look at when they wait. */
+struct card_context {
+    struct pto_comm_context context;
+    struct pto_comm_bells bells; /* no bell: a kernel cannot ring a host's */
+    alignas(DIRECT_LINE) struct a32 lost;
+};
+
+struct hccl {
+    struct comm base;
+    struct comm *below; /* of shm */
+    struct chip *chip;
+    pthread_mutex_t lock; /* of the list */
+    struct hccl_domain *domains;
+    pthread_t watcher;
+    struct a32 is_closing;
+};
+
+struct hccl_domain {
+    struct domain base;
+    struct domain *below;
+    struct hccl_domain *next;
+    struct chip_window *window; /* NULL: its windows are parts of another domain's, or empty */
+    uint64_t at;                /* struct card_context */
+};
+
+/* What a rank tells the others in a step, in a half of its scratch. */
+struct announcement {
+    int32_t status; /* negative: it could not, and this is why */
+    char text[PTO_ERROR_TEXT_MAX];
+    struct chip_offer offer;
+};
+
+static_assert(sizeof(struct announcement) <= DIRECT_SCRATCH_BYTES / 2, "it fits the scratch");
+
+/* An opening under way. */
+struct opening {
+    struct hccl *hccl;
+    struct hccl_domain *domain;
+    const struct domain_request *request;
+    uint32_t step; /* the parity says which half is written: the other one may still be read */
+    struct announcement *own;
+    struct pto_error *error;
+};
+
+static struct hccl *hccl_of(struct comm *comm)
+{
+    return (struct hccl *)(void *)comm;
+}
+
+static struct hccl_domain *hccl_domain_of(struct domain *domain)
+{
+    return (struct hccl_domain *)(void *)domain;
+}
+
+/* ---- open, close ---- */
+
+static void *watch_main(void *context);
+
+static void free_hccl(struct hccl *h)
+{
+    if (h->below != NULL) {
+        pthread_mutex_destroy(&h->below->lock);
+        h->below->ops->close(h->below);
+    }
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
+
+static int hccl_open(const struct comm_request *request, struct comm **comm_out,
+                     struct pto_error *error)
+{
+    struct hccl *h;
+    int status;
+
+    if (request->rank_count > PTO_CONTEXT_RANKS)
+        return error_tell(error, PTO_EINVAL, "%u ranks are too many for cards: there can be %d",
+                          request->rank_count, PTO_CONTEXT_RANKS);
+    h = calloc(1, sizeof(*h));
+    if (h == NULL)
+        return PTO_ENOMEM;
+    pthread_mutex_init(&h->lock, NULL);
+    h->base.ops = &comm_hccl_ops;
+    h->base.rank = request->rank;
+    h->base.rank_count = request->rank_count;
+    h->chip = request->device->chip;
+    status = comm_shm_ops.open(request, &h->below, error);
+    if (status >= 0) {
+        pthread_mutex_init(&h->below->lock, NULL);
+        if (os_thread_start(&h->watcher, watch_main, h) < 0)
+            status = error_tell(error, PTO_ESYSTEM, "no thread can be started");
+    }
+    if (status < 0) {
+        free_hccl(h);
+        return status;
+    }
+    *comm_out = &h->base;
+    return PTO_OK;
+}
+
+static void hccl_close(struct comm *comm)
+{
+    struct hccl *h = hccl_of(comm);
+    struct direct_head *own = direct_of(h->below)->own;
+
+    a32_store_relaxed(&h->is_closing, 1); /* R36 follows */
+    (void)a32_add_acq_rel(&own->bell, 1); /* R36 */
+    os_wake_shared(&own->bell, UINT32_MAX);
+    (void)pthread_join(h->watcher, NULL);
+    free_hccl(h);
+}
+
+static void hccl_abort(struct comm *comm, int status)
+{
+    struct comm *below = hccl_of(comm)->below;
+
+    below->ops->abort(below, status);
+}
+
+static bool hccl_is_lost(struct comm *comm, uint32_t rank)
+{
+    struct comm *below = hccl_of(comm)->below;
+
+    return below->ops->is_lost(below, rank);
+}
+
+/* ---- kernels that wait ---- */
+
+static uint64_t lost_at(const struct hccl_domain *d)
+{
+    return d->at + offsetof(struct card_context, lost);
+}
+
+static void tell_kernels(struct hccl *h)
+{
+    const uint32_t lost = 1;
+
+    pthread_mutex_lock(&h->lock);
+    for (struct hccl_domain *d = h->domains; d != NULL; d = d->next)
+        (void)chip_write(h->chip, lost_at(d), &lost, sizeof(lost),
+                         NULL); /* a lost card has no kernels */
+    pthread_mutex_unlock(&h->lock);
+}
+
+static bool is_any_lost(const struct hccl *h)
+{
+    return a32_load_relaxed(&direct_of(h->below)->own->lost) != 0; /* it is only looked at */
+}
+
+/* Sleeps until a rank is lost, which rings the own bell, and tells the card. */
+static void *watch_main(void *context)
+{
+    struct hccl *h = context;
+    struct direct_head *own = direct_of(h->below)->own;
+
+    for (;;) {
+        uint32_t bell = a32_load_acquire(&own->bell); /* A36 */
+
+        if (a32_load_relaxed(&h->is_closing) != 0) /* after A36 */
+            return NULL;
+        if (is_any_lost(h)) {
+            tell_kernels(h);
+            return NULL;
+        }
+        (void)os_wait_shared(&own->bell, bell, UINT64_MAX);
+    }
+}
+
+/* From now on it is told; and if a rank was lost before, it is told here. */
+static void enlist(struct hccl *h, struct hccl_domain *d)
+{
+    pthread_mutex_lock(&h->lock);
+    d->next = h->domains;
+    h->domains = d;
+    pthread_mutex_unlock(&h->lock);
+    if (is_any_lost(h))
+        tell_kernels(h);
+}
+
+static void delist(struct hccl *h, struct hccl_domain *d)
+{
+    struct hccl_domain **link = &h->domains;
+
+    pthread_mutex_lock(&h->lock);
+    while (*link != NULL && *link != d)
+        link = &(*link)->next;
+    if (*link != NULL)
+        *link = d->next;
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- opening a domain ---- */
+
+static struct announcement *announcement_of(const struct opening *o, uint32_t rank)
+{
+    char *scratch = direct_scratch(direct_domain_of(o->domain->below), rank);
+
+    return (struct announcement *)(void *)(scratch + o->step % 2 * (DIRECT_SCRATCH_BYTES / 2));
+}
+
+/* The place of the next step, empty. */
+static void begin_step(struct opening *o, struct pto_error *why)
+{
+    o->step++;
+    o->own = announcement_of(o, o->request->rank);
+    memset(o->own, 0, sizeof(*o->own));
+    pto_error_init(why);
+}
+
+static int meet(struct opening *o)
+{
+    uint64_t now = os_now_ns(), deadline_ns = o->request->deadline_ns;
+
+    return direct_barrier(o->domain->below, deadline_ns > now ? deadline_ns - now : 1, o->error);
+}
+
+/*
+ * Tells the others what this rank could do, and waits for them. PTO_OK: all could; else what the
+ * first one that could not says of it. PTO_ENOSUP counts only if nobody has anything worse.
+ */
+static int end_step(struct opening *o, int status, const struct pto_error *why)
+{
+    uint32_t bad = UINT32_MAX;
+    int waited;
+
+    o->own->status = status;
+    memcpy(o->own->text, why->text, sizeof(o->own->text));
+    waited = meet(o);
+    if (waited < 0)
+        return waited;
+    for (uint32_t i = 0; i < o->request->rank_count; i++) {
+        int found = announcement_of(o, i)->status;
+
+        if (found < 0 && (bad == UINT32_MAX ||
+                          (announcement_of(o, bad)->status == PTO_ENOSUP && found != PTO_ENOSUP)))
+            bad = i;
+    }
+    if (bad == UINT32_MAX)
+        return PTO_OK;
+    announcement_of(o, bad)->text[PTO_ERROR_TEXT_MAX - 1] = '\0';
+    return comm_tell(o->error, announcement_of(o, bad)->status, o->request->ranks[bad],
+                     "rank %u: %s", o->request->ranks[bad], announcement_of(o, bad)->text);
+}
+
+/* While the others of the domain are there, and there is time. */
+static bool is_worth_while(void *context)
+{
+    const struct opening *o = context;
+    struct comm *below = o->hccl->below;
+
+    for (uint32_t i = 0; i < o->request->rank_count; i++)
+        if (below->ops->is_lost(below, o->request->ranks[i]))
+            return false;
+    return os_now_ns() < o->request->deadline_ns;
+}
+
+static int check_cards(const struct opening *o, const struct chip_offer *offer,
+                       struct pto_error *why)
+{
+    for (uint32_t i = 0; i < o->request->rank_count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (offer[i].card == offer[k].card)
+                return error_tell(why, PTO_EINVAL,
+                                  "ranks %u and %u are both on card %u: each needs one of its own",
+                                  o->request->ranks[k], o->request->ranks[i], offer[i].card);
+    return PTO_OK;
+}
+
+/* One way, on all ranks. PTO_ENOSUP: not all of them have it. */
+static int try_way(struct opening *o, uint32_t way, struct chip_offer *offer)
+{
+    const struct chip_window_request request = { .way = way,
+                                                 .rank = o->request->rank,
+                                                 .rank_count = o->request->rank_count,
+                                                 .bytes = o->request->window_bytes };
+    const struct chip_patience patience = { is_worth_while, o };
+    struct hccl_domain *d = o->domain;
+    struct pto_error why;
+    int status;
+
+    begin_step(o, &why);
+    status = chip_window_offer(o->hccl->chip, &request, &d->window, &o->own->offer, &why);
+    status = end_step(o, status, &why);
+    if (status >= 0) {
+        for (uint32_t i = 0; i < request.rank_count; i++)
+            offer[i] = announcement_of(o, i)->offer; /* those of the others are not to be trusted */
+        begin_step(o, &why);
+        status = check_cards(o, offer, &why);
+        if (status >= 0)
+            status = chip_window_join(o->hccl->chip, d->window, offer, &patience, &why);
+        status = end_step(o, status, &why);
+    }
+    if (status < 0) {
+        (void)chip_window_drop(o->hccl->chip, d->window, NULL);
+        d->window = NULL;
+    }
+    return status;
+}
+
+static int make_windows(struct opening *o)
+{
+    uint32_t ways = chip_window_ways(o->hccl->chip);
+    struct chip_offer *offer = calloc(o->request->rank_count, sizeof(*offer));
+    int status = offer != NULL ? PTO_ENOSUP : PTO_ENOMEM;
+
+    for (uint32_t way = 0; way < ways && status == PTO_ENOSUP; way++)
+        status = try_way(o, way, offer);
+    free(offer);
+    return status;
+}
+
+/* Where the windows of all ranks are; in the parent's, they have other numbers. */
+static void place_windows(struct opening *o)
+{
+    struct domain *domain = &o->domain->base;
+    const struct domain *parent = o->request->parent;
+
+    for (uint32_t i = 0; i < domain->rank_count; i++) {
+        if (o->domain->window != NULL)
+            domain->window[i] = (char *)(uintptr_t)o->domain->window->in[i];
+        for (uint32_t k = 0; parent != NULL && k < parent->rank_count; k++)
+            if (parent->ranks[k] == domain->ranks[i])
+                domain->window[i] = parent->window[k] + o->request->parent_offset;
+    }
+    domain->own = domain->window[domain->rank];
+}
+
+/* The second array, which has addresses of its own in one of the ways. */
+static void fill_out(const struct opening *o, struct pto_comm_context *context)
+{
+    const struct domain *parent = o->request->parent;
+    const struct chip_window *window = o->domain->window;
+    struct hccl_domain *from = o->domain;
+    uint64_t offset = 0;
+
+    /* Parts of parts: the windows are those of the one that has made them. */
+    for (; window == NULL && parent != NULL; parent = parent->parent) {
+        from = hccl_domain_of((struct domain *)(uintptr_t)parent);
+        window = from->window;
+    }
+    if (window == NULL)
+        return;
+    offset = (uint64_t)(uintptr_t)o->domain->base.own - window->in[from->base.rank];
+    for (uint32_t i = 0; i < o->domain->base.rank_count; i++)
+        for (uint32_t k = 0; k < from->base.rank_count; k++)
+            if (from->base.ranks[k] == o->domain->base.ranks[i])
+                context->window_out[i] = window->out[k] + offset;
+}
+
+static int tell_unless_told(struct pto_error *error, int status, const char *text)
+{
+    return error != NULL && error->text[0] != '\0' ? status : error_tell(error, status, "%s", text);
+}
+
+static int upload_context(struct opening *o, struct pto_error *error)
+{
+    struct hccl_domain *d = o->domain;
+    struct card_context context = { 0 };
+    uint64_t at = 0;
+    int status = chip_alloc(o->hccl->chip, sizeof(context), &at, error);
+
+    if (status < 0)
+        return tell_unless_told(error, status, "there is no memory on the card for a context");
+    d->at = at;
+    comm_context_fill(&d->base, &context.context);
+    fill_out(o, &context.context);
+    context.context.work_space = d->at + offsetof(struct card_context, bells);
+    context.context.work_space_bytes = sizeof(context.bells);
+    context.bells.lost = lost_at(d);
+    status = chip_write(o->hccl->chip, d->at, &context, sizeof(context), error);
+    if (status < 0)
+        return tell_unless_told(error, status, "the context cannot be copied to the card");
+    d->base.context = d->at;
+    return PTO_OK;
+}
+
+/* What is local goes in any case. */
+static int free_domain(struct hccl *h, struct hccl_domain *d, struct pto_error *error)
+{
+    int status = chip_window_drop(h->chip, d->window, error), freed = PTO_OK;
+
+    if (d->at != 0)
+        freed = chip_free(h->chip, d->at, status < 0 ? NULL : error);
+    comm_domain_free(&d->base);
+    return status < 0 ? status : freed;
+}
+
+static int hccl_open_domain(struct comm *comm, const struct domain_request *request,
+                            struct domain **domain_out, struct pto_error *error)
+{
+    struct hccl *h = hccl_of(comm);
+    struct domain *domain = comm_domain_make(sizeof(struct hccl_domain), comm, request);
+    struct opening o = {
+        .hccl = h, .domain = hccl_domain_of(domain), .request = request, .error = error
+    };
+    struct domain_request below = *request;
+    struct pto_error why;
+    int status;
+
+    if (domain == NULL)
+        return PTO_ENOMEM;
+    if (request->parent != NULL)
+        below.parent = hccl_domain_of(request->parent)->below;
+    h->below->timeout_ns = comm->timeout_ns;
+    status = h->below->ops->open_domain(h->below, &below, &o.domain->below, error);
+    if (status < 0) {
+        comm_domain_free(domain);
+        return status;
+    }
+    if (request->parent == NULL && request->window_bytes != 0)
+        status = make_windows(&o);
+    if (status >= 0) {
+        place_windows(&o);
+        begin_step(&o, &why);
+        status = end_step(&o, upload_context(&o, &why), &why);
+    }
+    if (status >=
+        0) /* all have read what is in the scratch, which is for collectives from now on */
+        status = meet(&o);
+    if (status < 0) {
+        (void)h->below->ops->close_domain(o.domain->below, 0, NULL);
+        (void)free_domain(h, o.domain, NULL);
+        return status;
+    }
+    domain->rounds = o.domain->below;
+    enlist(h, o.domain);
+    *domain_out = domain;
+    return PTO_OK;
+}
+
+static int hccl_close_domain(struct domain *domain, uint64_t deadline_ns, struct pto_error *error)
+{
+    struct hccl_domain *d = hccl_domain_of(domain);
+    struct hccl *h = hccl_of(domain->comm);
+    int status, freed;
+
+    delist(h, d);
+    /* Once all have left nobody uses anybody's window. */
+    status = h->below->ops->close_domain(d->below, deadline_ns, error);
+    freed = free_domain(h, d, status < 0 ? NULL : error);
+    return status < 0 ? status : freed;
+}
+
+/* ---- data ---- */
+
+static uint64_t place_of(const struct domain *domain, uint32_t rank, uint64_t offset)
+{
+    return (uint64_t)(uintptr_t)domain->window[rank] + offset;
+}
+
+static int hccl_put(struct domain *domain, uint32_t rank, uint64_t offset, const void *from,
+                    uint64_t bytes)
+{
+    return chip_write(hccl_of(domain->comm)->chip, place_of(domain, rank, offset), from, bytes,
+                      NULL);
+}
+
+static int hccl_get(struct domain *domain, uint32_t rank, uint64_t offset, void *to, uint64_t bytes)
+{
+    return chip_read(hccl_of(domain->comm)->chip, place_of(domain, rank, offset), to, bytes, NULL);
+}
+
+static int hccl_quiet(struct domain *domain)
+{
+    (void)domain;
+    return PTO_OK; /* a copy is complete when it returns */
+}
+
+/* ---- signals ---- */
+
+static struct direct_control *control_of(struct domain *domain, uint32_t rank)
+{
+    return direct_domain_of(hccl_domain_of(domain)->below)->peer[rank].control;
+}
+
+/* One host at a time adds to words of a window. One that has died in the middle is replaced. */
+static int begin_adding(struct domain *domain, struct direct_control *control)
+{
+    uint64_t deadline_ns = comm_deadline(domain->comm->timeout_ns, 0);
+    const uint32_t own = domain->comm->rank + 1;
+    uint32_t adder = 0;
+
+    while (!a32_cas_acq_rel(&control->adder, &adder, own)) { /* A37 */
+        if (adder == 0 || adder > domain->comm->rank_count)
+            adder = 0;
+        else if (adder == own || !hccl_is_lost(domain->comm, adder - 1)) {
+            if (os_now_ns() >= deadline_ns)
+                return PTO_ETIMEOUT;
+            os_yield();
+            adder = 0;
+        } /* else it is the one to be replaced */
+    }
+    return PTO_OK;
+}
+
+static int add(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+               int32_t *before_out)
+{
+    struct direct_control *control = control_of(domain, rank);
+    int32_t word = 0, sum;
+    int status = begin_adding(domain, control);
+
+    if (status < 0)
+        return status;
+    status = hccl_get(domain, rank, signal->offset, &word, sizeof(word));
+    sum = (int32_t)((uint32_t)word + (uint32_t)signal->value);
+    if (status >= 0)
+        status = hccl_put(domain, rank, signal->offset, &sum, sizeof(sum));
+    a32_store_release(&control->adder, 0); /* R37 */
+    if (before_out != NULL && status >= 0)
+        *before_out = word;
+    return status;
+}
+
+static int hccl_signal(struct domain *domain, uint32_t rank, const struct pto_signal_at *signal,
+                       int32_t *before_out)
+{
+    struct hccl *h = hccl_of(domain->comm);
+    int status = PTO_OK;
+
+    if (signal->how == PTO_SIGNAL_ADD)
+        status = add(domain, rank, signal, before_out);
+    else
+        status = hccl_put(domain, rank, signal->offset, &signal->value, sizeof(signal->value));
+    if (status < 0)
+        return status;
+    (void)a32_add_acq_rel(&control_of(domain, rank)->rung, 1); /* R33 */
+    direct_ring(direct_of(h->below), domain->ranks[rank]);
+    return PTO_OK;
+}
+
+static uint64_t next_pause_ns(uint64_t waited_ns, uint64_t left_ns)
+{
+    uint64_t pause_ns = waited_ns / LOOK_PART;
+
+    if (pause_ns < LOOK_NS)
+        pause_ns = LOOK_NS;
+    if (pause_ns > LOOK_NS_MAX)
+        pause_ns = LOOK_NS_MAX;
+    return pause_ns < left_ns ? pause_ns : left_ns;
+}
+
+static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uint64_t timeout_ns,
+                     struct pto_error *error)
+{
+    struct domain *below = hccl_domain_of(domain)->below;
+    const struct a32 *rung = &control_of(domain, domain->rank)->rung;
+    const uint64_t begin_ns = os_now_ns(), deadline_ns = comm_deadline(timeout_ns, 0);
+    int status = PTO_OK;
+
+    for (;;) {
+        struct pto_wait_for change = { .how = PTO_COMPARE_NE,
+                                       .value = (int32_t)a32_load_acquire(rung) }; /* A33 */
+        int32_t found = 0;
+        int read =
+            chip_read(hccl_of(domain->comm)->chip, place_of(domain, domain->rank, word->offset),
+                      &found, sizeof(found), error);
+        uint64_t now = os_now_ns();
+
+        if (read < 0)
+            return tell_unless_told(error, read, "the word cannot be read from the card");
+        /* Who goes after what was waited for has done its part. */
+        if (pto_compare_holds(word->how, found, word->value))
+            return PTO_OK;
+        if (status < 0)
+            return status;
+        if (now >= deadline_ns)
+            return comm_tell_no_signal(error, timeout_ns, word->offset, found);
+        status = direct_wait_word(below, rung, &change, false,
+                                  next_pause_ns(now - begin_ns, deadline_ns - now), error);
+        if (status == PTO_ETIMEOUT)
+            status = PTO_OK;
+    }
+}
+
+static int hccl_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
+{
+    return direct_barrier(hccl_domain_of(domain)->below, timeout_ns, error);
+}
