@@ -57,9 +57,9 @@ struct ext_property {
 struct ext_torch {
     PyObject *type; /* NULL: none was seen */
     bool is_known;
-    PyObject *none;  /* an empty tuple */
-    PyObject *last;  /* its dtype that was seen last */
-    int last_code;   /* and ours */
+    PyObject *none; /* an empty tuple */
+    PyObject *last; /* its dtype that was seen last */
+    int last_code;  /* and ours */
     struct ext_property shape, dtype, is_cpu, requires_grad;
     PyCFunction data_ptr;
     PyCFunctionWithKeywords is_contiguous;
@@ -82,7 +82,7 @@ struct ext_state {
     PyObject *exchange;         /* dict: type -> capsule, or None: it has no exchange functions */
     PyObject *max_version;      /* of DLPack, a tuple */
     struct ext_torch torch;
-    struct {                    /* of workers of level 3: py_worker.h */
+    struct { /* of workers of level 3: py_worker.h */
         PyTypeObject *worker_type, *block_type, *registered_type, *worker_run_type;
         PyTypeObject *worker_report_type, *level_type, *task_type, *fresh_type;
     };
