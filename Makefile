@@ -39,7 +39,7 @@ TREE_SRC = bell.c channel.c child_copy.c child_nested.c child_serve.c child_trac
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
-TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c manifest.c note.c pack.c process.c unit.c \
+TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c link.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c scope_stats.c slices.c swimlane.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
@@ -53,7 +53,7 @@ CHECK_CHILD_SRC = check_child.c check_effect.c check_region.c
 DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c drills_rings.c stage.c
 BENCH_SRC = bench_bare.c bench_comm.c bench_link.c bench_measure.c bench_object.c bench_simpler.c bench_tree.c
 BENCH_CHILD_SRC = bench_child.c
-CLI_SRC = main.c bench_report.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
+CLI_SRC = main.c bench_report.c programs.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_print.c run_ranks.c test_child.c test_jobs.c usage.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
@@ -295,6 +295,9 @@ $(B)/obj/check/check_object.o: $(B)/obj/check/check_child.so
 $(B)/obj/bench/bench_object.o: $(B)/obj/bench/bench_child.so
 $(B)/obj/check/check_object.o $(B)/obj/bench/bench_object.o: CPPFLAGS_ALL += -DOBJECT_PATH='"$(@:object.o=child.so)"'
 
+# What `pto build --programs` compiles.
+$(call objects,cli,programs.c): CPPFLAGS_ALL += -DSCHEDULER_PARTS='"$(CANN_SCHEDULER_SRC)"' -DDISPATCHER_PARTS='"$(CANN_DISPATCHER_SRC)"'
+
 $(CLI): $(CLI_OBJ) $(LIB) $(LIB_LINK)
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $(CLI_OBJ) -L$(B)/lib -lpto \
@@ -363,6 +366,9 @@ tidy: ## format, headers, layers, names, paths in the documents, patches of muta
 # For sources that were written for simpler.
 SIMPLER_HEADERS = $(wildcard include/simpler/*.h include/simpler/*/*.h include/simpler/*/*.hpp)
 
+# For `pto build --programs`.
+CANN_SOURCES = $(sort $(wildcard $(foreach folder,graph sched orch core wire port cann/device cann/device/aarch64 cann/device/cce,src/$(folder)/*.[ch]) src/base/*.h))
+
 install: all man ## copy to $(DESTDIR)$(PREFIX)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/include/pto \
 		$(sort $(dir $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%))) \
@@ -387,6 +393,8 @@ install: all man ## copy to $(DESTDIR)$(PREFIX)
 	ln -sf $(notdir $(LIB)) $(DESTDIR)$(PREFIX)/lib/libpto.so
 	for file in $(EXAMPLE_FILES); do [ -d $$file ] || \
 		install -m 644 $$file $(DESTDIR)$(PREFIX)/share/pto/$$file || exit 1; done
+	for file in $(CANN_SOURCES); do \
+		install -D -m 644 $$file $(DESTDIR)$(PREFIX)/share/pto/$$file || exit 1; done
 	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@VERSION@|$(VERSION)|' pto.pc.in \
 		> $(DESTDIR)$(PREFIX)/lib/pkgconfig/pto.pc
 
@@ -403,7 +411,7 @@ uninstall: man ## remove what install copied
 	rm -f $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%)
 	-rmdir $(filter-out %/simpler/,$(sort $(dir $(SIMPLER_HEADERS:%=$(DESTDIR)$(PREFIX)/%)))) \
 		$(DESTDIR)$(PREFIX)/include/simpler
-	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples $(DESTDIR)$(PREFIX)/share/doc/pto
+	rm -rf $(DESTDIR)$(PREFIX)/share/pto/examples $(DESTDIR)$(PREFIX)/share/pto/src $(DESTDIR)$(PREFIX)/share/doc/pto
 	-cd $(DESTDIR)$(PREFIX)/lib/pto && rmdir -p --ignore-fail-on-non-empty \
 		$(HOSTLIBS:$(B)/lib/pto/%/libhost_runtime.so=%)
 	-rmdir $(DESTDIR)$(PREFIX)/include/pto $(DESTDIR)$(PREFIX)/share/pto $(DESTDIR)$(PREFIX)/lib/pto

@@ -27,7 +27,8 @@ extern "C" {
 enum pto_source_kind {
     PTO_SOURCE_KERNEL,        /* exports kernel_entry(int64_t *args) */
     PTO_SOURCE_ORCHESTRATION, /* or another program for the chip's own processors */
-    PTO_SOURCE_HOST           /* a plain shared object for this machine */
+    PTO_SOURCE_HOST,          /* a plain shared object for this machine */
+    PTO_SOURCE_PART           /* an object of a program: see pto_build_program */
 };
 
 /* A source file. */
@@ -35,7 +36,7 @@ struct pto_source {
     const char *path; /* .c: C; .cc, .cpp, .cxx: C++ */
     enum pto_source_kind kind;
     uint32_t func_id;        /* kernels: the number that submits use, below 1024 */
-    enum pto_core_type core; /* kernels */
+    enum pto_core_type core; /* kernels; parts: PTO_CORE_TYPES is the chip's own processor */
     const char *name;        /* kernels, in reports; NULL: the name of the file */
     const char *const *include_dirs;
     uint32_t include_dir_count;
@@ -118,6 +119,15 @@ int pto_build(const struct pto_build_params *params, void **bytes_out, size_t *s
  */
 int pto_compile(const struct pto_build_params *params, const struct pto_source *source,
                 void **bytes_out, size_t *size_out, struct pto_error *error);
+
+/*
+ * Builds a program for a real chip from `sources`, which are all parts: those for its own processor
+ * become a shared object, those for cores one object. The tile library is seen by them if `isa` names
+ * it. Parts come from the store as other objects do; free() the bytes. PTO_EINVAL: a source is no part, or
+ * they are for different processors, or the platform is simulated.
+ */
+int pto_build_program(const struct pto_build_params *params, void **bytes_out, size_t *size_out,
+                      struct pto_error *error);
 
 /*
  * Writes a file, such as an artefact, whole or not at all: under a name of its

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cli/programs.h"
 #include "cli/commands.h"
 #include "pto/build.h"
 #include "scene/bytes.h"
@@ -35,6 +36,7 @@ struct request {
     bool is_forced;
     bool is_explained;
     bool is_verbose;
+    bool is_programs;
     uint32_t source_count;
     struct pto_source source[SOURCES_MAX];
     uint32_t signature_count;
@@ -62,6 +64,7 @@ static void set_params(struct request *request);
 static int complete_sources(struct request *request);
 static int complete_scene(struct request *request, const char *name);
 static void set_output(struct request *request);
+static void clear_progress(struct request *request);
 static void show_event(void *context, const struct pto_build_event *event);
 static bool is_interrupted(void *context);
 static void catch_interrupt(int number);
@@ -101,6 +104,10 @@ static const struct cli_option options[] = {
       CLI_TEXT, AT(store) },
     { "jobs", 0, "N", "compilers at a time (default: one per CPU)", CLI_COUNT, AT(jobs), .low = 1,
       .high = 256 },
+    { "programs", 0, NULL,
+      "build what a real chip needs beside callables, from the sources of the runtime; -o is their "
+      "folder (default: cann-PLATFORM)",
+      CLI_FLAG, AT(is_programs) },
     { "force", 0, NULL, "compile everything", CLI_FLAG, AT(is_forced) },
     { "explain", 0, NULL, "say for each file why it was or was not compiled", CLI_FLAG,
       AT(is_explained) },
@@ -113,7 +120,8 @@ const struct cli_command cmd_build = {
     .name = "build",
     .summary = "compile kernels and an orchestration into one file",
     .synopsis = "SCENE [OPTION...]\n"
-                "--orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]",
+                "--orchestration FILE[:ENTRY] [--kernel ID:aic|aiv:FILE]... [OPTION...]\n"
+                "--programs [OPTION...]",
     .description = "Compiles kernels and an orchestration, those of a scene, of a folder with a "
                    "kernel_config.py or those that are named, and packs them into one file, a "
                    "callable. What was compiled before from the same files is "
@@ -123,6 +131,74 @@ const struct cli_command cmd_build = {
     .request_bytes = sizeof(struct request),
     .run = do_build,
 };
+
+static void begin_build(struct request *request)
+{
+    struct pto_build_params *params = &request->params;
+
+    params->event = show_event;
+    params->stop = is_interrupted;
+    params->context = request;
+    signal(SIGINT, catch_interrupt);
+    signal(SIGTERM, catch_interrupt);
+    signal(SIGHUP, catch_interrupt);
+}
+
+/* The command's exit code for a build that failed. */
+static int tell_failure(struct request *request, int status, const struct pto_error *error)
+{
+    clear_progress(request);
+    if (status == PTO_ECANCELED && interrupted != 0) {
+        terminal_tell(stderr, "pto build: interrupted; nothing was written\n");
+        return 128 + interrupted;
+    }
+    terminal_tell(stderr, "pto build: %s\n", error->text);
+    return EXIT_FAILED;
+}
+
+/* One of several, in the folder that they go to. */
+static int write_program(void *context, const char *name, const void *bytes, size_t size)
+{
+    struct request *request = context;
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%.4000s/%s", request->output, name);
+    clear_progress(request);
+    return write_artefact(path, bytes, size);
+}
+
+static int do_programs(struct request *request)
+{
+    double begin = now_seconds();
+    struct pto_error error = { .size = sizeof(error) };
+    int status;
+
+    if (request->source_count != 0 || request->config != NULL || request->signature_count != 0) {
+        terminal_tell(stderr, "pto build: --programs has sources of its own\n");
+        return EXIT_USAGE;
+    }
+    if (request->output == NULL) {
+        snprintf(request->default_output, sizeof(request->default_output), "cann-%.100s",
+                 request->params.platform);
+        request->output = request->default_output;
+    }
+    if (mkdir(request->output, 0777) != 0 && errno != EEXIST) {
+        terminal_tell(stderr, "pto build: %s cannot be made: %s\n", request->output,
+                      strerror(errno));
+        return EXIT_FAILED;
+    }
+    begin_build(request);
+    status = cli_build_programs(&request->params, &request->dir, &request->flag, write_program,
+                                request, &error);
+    if (status < 0)
+        return tell_failure(request, status, &error);
+    clear_progress(request);
+    if (status == EXIT_OK)
+        terminal_tell(stdout, "%s: 3 programs, %u compiled, %u from the store, %.0f ms\n",
+                      request->output, request->compiled, request->reused,
+                      (now_seconds() - begin) * 1e3);
+    return status;
+}
 
 static int build(struct request *request)
 {
@@ -134,23 +210,11 @@ static int build(struct request *request)
     int code;
     int status;
 
-    params->event = show_event;
-    params->stop = is_interrupted;
-    params->context = request;
-    signal(SIGINT, catch_interrupt);
-    signal(SIGTERM, catch_interrupt);
-    signal(SIGHUP, catch_interrupt);
+    begin_build(request);
     status = pto_build(params, &bytes, &size, &error);
-    if (request->has_line)
-        fputs(TERMINAL_CLEAR, stderr);
-    if (status == PTO_ECANCELED && interrupted != 0) {
-        terminal_tell(stderr, "pto build: interrupted; nothing was written\n");
-        return 128 + interrupted;
-    }
-    if (status < 0) {
-        terminal_tell(stderr, "pto build: %s\n", error.text);
-        return EXIT_FAILED;
-    }
+    if (status < 0)
+        return tell_failure(request, status, &error);
+    clear_progress(request);
     code = write_artefact(request->output, bytes, size);
     free(bytes);
     if (code == EXIT_OK)
@@ -166,6 +230,8 @@ static int do_build(void *context, int count, char **operands)
     int code;
 
     set_params(request);
+    if (request->is_programs && count == 0)
+        return do_programs(request);
     code = count != 0 ? complete_scene(request, operands[0]) : complete_sources(request);
     if (code < 0)
         code = build(request);
@@ -321,7 +387,7 @@ static int complete_scene(struct request *request, const char *name)
     struct fault fault = { .status = 0 };
 
     if (request->source_count != 0 || request->config != NULL || request->signature_count != 0 ||
-        request->dir.count != 0) {
+        request->dir.count != 0 || request->is_programs) {
         terminal_tell(stderr, "pto build: a scene names its sources, signature, configuration and "
                               "folders itself; change its scene.yaml, or kernel_config.py\n");
         return EXIT_USAGE;

@@ -22,6 +22,7 @@
 #include "base/sized.h"
 #include "host/artefact.h"
 #include "base/error.h"
+#include "toolchain/link.h"
 #include "toolchain/note.h"
 #include "toolchain/pack.h"
 #include "toolchain/work.h"
@@ -175,6 +176,63 @@ int pto_compile(const struct pto_build_params *given, const struct pto_source *s
                     error_tell(error, PTO_ENOMEM, "no memory for the object of %s", source->path);
         }
         free_units(unit, 1);
+    }
+    close_build(&build);
+    return status;
+}
+
+/* ---- programs ---- */
+
+static int check_parts(const struct pto_build_params *params, struct pto_error *error)
+{
+    const struct platform *platform = platform_find(params->platform);
+
+    if (platform->view.is_simulated)
+        return error_tell(error, PTO_EINVAL, "%s is simulated: programs are for real chips",
+                          params->platform);
+    if (params->source_count == 0 || params->source_count > SOURCES_MAX || params->sources == NULL)
+        return error_tell(error, PTO_EINVAL, "a program has 1 to %d parts, not %u", SOURCES_MAX,
+                          params->source_count);
+    for (uint32_t i = 0; i < params->source_count; i++) {
+        const struct pto_source *source = &params->sources[i];
+
+        if (source->path == NULL || !has_lists(source) || source->kind != PTO_SOURCE_PART ||
+            (uint32_t)source->core > PTO_CORE_TYPES ||
+            command_target(source, platform) != command_target(&params->sources[0], platform))
+            return error_tell(error, PTO_EINVAL,
+                              "%s is no part of a program for the same processor as the first one",
+                              source->path != NULL ? source->path : "a source without a path");
+    }
+    return PTO_OK;
+}
+
+int pto_build_program(const struct pto_build_params *given, void **bytes_out, size_t *size_out,
+                      struct pto_error *error)
+{
+    struct pto_build_params params;
+    struct build build;
+    struct unit *units;
+    int status = read_params(given, &params, error);
+
+    if (status == PTO_OK && (bytes_out == NULL || size_out == NULL))
+        status =
+            error_tell(error, PTO_EINVAL, "pto_build_program: there is no place for the result");
+    if (status == PTO_OK)
+        status = check_parts(&params, error);
+    if (status == PTO_OK)
+        status = open_build(&build, &params, params.sources, params.source_count, error);
+    if (status < 0)
+        return status;
+    status = isa_check_pin(&build.isa, params.isa_pin, true, error);
+    if (status == PTO_OK)
+        status = make_units(&build, params.sources, params.source_count, &units, error);
+    if (status == PTO_OK) {
+        status = run_units(&build, units, params.source_count, true, error);
+        if (status == PTO_OK)
+            status = run_units(&build, units, params.source_count, false, error);
+        if (status == PTO_OK)
+            status = link_units(&build, units, params.source_count, bytes_out, size_out, error);
+        free_units(units, params.source_count);
     }
     close_build(&build);
     return status;
@@ -435,7 +493,7 @@ static int make_overlay(struct build *build, const struct compiler *compiler,
 static int find_compiler(struct build *build, const struct pto_source *source,
                          const struct compiler **compiler_out, struct pto_error *error)
 {
-    enum compiler_target target = command_target(source->kind, build->platform);
+    enum compiler_target target = command_target(source, build->platform);
     enum compiler_language language;
     struct compiler *compiler;
     struct text text = { 0 };
@@ -492,10 +550,10 @@ static void tell_also(const struct build *build, const struct pto_source *source
                       struct pto_error *error)
 {
     const struct platform *platform = build->platform;
-    enum compiler_target target = command_target(sources[0].kind, platform);
+    enum compiler_target target = command_target(&sources[0], platform);
 
     for (uint32_t i = 1; i < count; i++) {
-        enum compiler_target other = command_target(sources[i].kind, platform);
+        enum compiler_target other = command_target(&sources[i], platform);
         enum compiler_language language;
         struct compiler compiler;
         struct pto_error more;

@@ -52,6 +52,12 @@ void unit_scan(struct build *build, struct unit *unit);
 void unit_make(struct build *build, struct unit *unit, uint32_t index);
 void unit_free(struct unit *unit);
 const void *unit_bytes(const struct unit *unit, size_t *size_out);
+/* Runs a program for it; what it prints is added. PTO_EBUILD: it gave up, which is told. */
+int unit_run(struct build *build, struct unit *unit, const struct words *argv, struct text *output,
+             struct pto_error *error);
+/* The linker of the vendor's compiler: beside it, or in PATH. PTO_ENOSUP. */
+int unit_find_linker(const struct build *build, const struct unit *unit, char linker[PATH_MAX],
+                     bool *is_vendors_out, struct pto_error *error);
 
 /* Events come from one thread at a time. */
 void build_tell(struct build *build, enum pto_build_event_kind kind, const char *source,

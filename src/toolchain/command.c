@@ -45,11 +45,15 @@ int command_language(const char *path, enum compiler_language *language_out,
     return PTO_OK;
 }
 
-enum compiler_target command_target(enum pto_source_kind kind, const struct platform *platform)
+enum compiler_target command_target(const struct pto_source *source,
+                                    const struct platform *platform)
 {
-    if (kind == PTO_SOURCE_HOST || platform->view.is_simulated)
+    bool is_for_core = source->kind == PTO_SOURCE_KERNEL ||
+                       (source->kind == PTO_SOURCE_PART && source->core != PTO_CORE_TYPES);
+
+    if (source->kind == PTO_SOURCE_HOST || platform->view.is_simulated)
         return COMPILER_HOST;
-    return kind == PTO_SOURCE_KERNEL ? COMPILER_CORE : COMPILER_DEVICE;
+    return is_for_core ? COMPILER_CORE : COMPILER_DEVICE;
 }
 
 static char *make_absolute(const char *path)
@@ -81,8 +85,10 @@ int command_make(const struct command_params *params, struct compile_command *ou
         command_free(&command);
         return status;
     }
-    command.uses_isa = params->isa->root != NULL && params->source->kind == PTO_SOURCE_KERNEL &&
-                       params->compiler->language == COMPILER_CXX;
+    command.uses_isa =
+        params->isa->root != NULL &&
+        (params->source->kind == PTO_SOURCE_PART ||
+         (params->source->kind == PTO_SOURCE_KERNEL && params->compiler->language == COMPILER_CXX));
     add_flags(params, &command);
     status = find_dirs(params, &command, error);
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++)
@@ -148,7 +154,10 @@ static void add_host_flags(const struct command_params *params, struct compile_c
 static void add_device_flags(const struct command_params *params, struct compile_command *out)
 {
     words_add(&out->flags, params->compiler->language == COMPILER_C ? "-std=gnu11" : "-std=c++17");
-    words_split(&out->flags, "-O3 -g -fPIC -fno-common -shared -Wl,--build-id=sha1");
+    words_split(&out->flags, "-O3 -g -fPIC -fno-common");
+    words_split(&out->flags, params->source->kind == PTO_SOURCE_PART
+                                 ? "-c -fvisibility=hidden"
+                                 : "-shared -Wl,--build-id=sha1");
     if (params->compiler->language == COMPILER_CXX)
         words_add(&out->flags, "-fno-gnu-unique");
 }
@@ -164,7 +173,8 @@ static void add_core_flags(const struct command_params *params, struct compile_c
                              "-mllvm -cce-aicore-addr-transform "
                              "-mllvm -cce-aicore-dcci-insert-for-scalar=false");
     words_split(&out->flags, params->platform->core_flags);
-    out->is_linked = true;
+    out->is_for_core = true;
+    out->is_linked = params->source->kind == PTO_SOURCE_KERNEL;
 }
 
 static void add_dir(struct compile_command *out, const char *dir)
@@ -370,7 +380,7 @@ static void sort_flags(struct compile_command *command, struct search *search, s
         } else if (word[0] == '-' && !has_prefix(word, elsewhere)) {
             words_add(rest, word);
         }
-        if (operand == NULL && !is_understood(word) && !command->is_linked &&
+        if (operand == NULL && !is_understood(word) && !command->is_for_core &&
             command->unknown == NULL)
             command->unknown = strdup(word);
     }

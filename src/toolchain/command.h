@@ -30,8 +30,9 @@ struct compile_command {
     struct words quote_dirs;
     struct words dirs;
     struct words forced;
-    bool is_linked; /* a second program links the object: the vendor's compiler cannot */
-    bool uses_isa;  /* the library's folders are in it */
+    bool is_for_core; /* the vendor's flags are known, if not to a scan */
+    bool is_linked;   /* a second program links the object: the vendor's compiler cannot */
+    bool uses_isa;    /* the library's folders are in it */
     char *
         unknown; /* a flag that may make the compiler read files that a scan does not see; or NULL */
 };
@@ -39,7 +40,8 @@ struct compile_command {
 /* PTO_EINVAL: the source is of no known language, or is not there. */
 int command_language(const char *path, enum compiler_language *language_out,
                      struct pto_error *error);
-enum compiler_target command_target(enum pto_source_kind kind, const struct platform *platform);
+enum compiler_target command_target(const struct pto_source *source,
+                                    const struct platform *platform);
 
 int command_make(const struct command_params *params, struct compile_command *out,
                  struct pto_error *error);

@@ -332,8 +332,8 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
 
 /* ---- compiling ---- */
 
-static int run_command(struct build *build, struct unit *unit, const struct words *argv,
-                       struct text *output, struct pto_error *error)
+int unit_run(struct build *build, struct unit *unit, const struct words *argv, struct text *output,
+             struct pto_error *error)
 {
     struct process_params params = {
         .argv = argv->at, .env = build->env.at, .stop = build_is_stopped, .context = build
@@ -372,29 +372,40 @@ static int write_header(struct unit *unit, const char *work, struct pto_error *e
     return PTO_OK;
 }
 
+int unit_find_linker(const struct build *build, const struct unit *unit, char linker[PATH_MAX],
+                     bool *is_vendors_out, struct pto_error *error)
+{
+    char *slash;
+
+    snprintf(linker, PATH_MAX, "%s", unit->compiler->command.at[0]);
+    slash = strrchr(linker, '/');
+    snprintf(slash + 1, PATH_MAX - (size_t)(slash + 1 - linker), "ld.lld");
+    *is_vendors_out = access(linker, X_OK) == 0;
+    if (*is_vendors_out || compiler_find_program("ld.lld", linker, PATH_MAX, NULL))
+        return PTO_OK;
+    return error_tell(error, PTO_ENOSUP,
+                      "kernels for %s are linked with ld.lld, which is neither beside %s nor "
+                      "in PATH",
+                      build->params->platform, unit->compiler->command.at[0]);
+}
+
 /* The vendor's linker makes the kernel's entry the first thing. */
 static int link_object(struct build *build, struct unit *unit, const char *work,
                        struct text *output, struct pto_error *error)
 {
     struct words argv = { 0 };
     char linker[PATH_MAX];
-    char *slash;
-    int status;
+    bool is_vendors;
+    int status = unit_find_linker(build, unit, linker, &is_vendors, error);
 
-    snprintf(linker, sizeof(linker), "%s", unit->compiler->command.at[0]);
-    slash = strrchr(linker, '/');
-    snprintf(slash + 1, sizeof(linker) - (size_t)(slash + 1 - linker), "ld.lld");
-    if (access(linker, X_OK) != 0 && !compiler_find_program("ld.lld", linker, sizeof(linker), NULL))
-        return error_tell(error, PTO_ENOSUP,
-                          "kernels for %s are linked with ld.lld, which is neither beside %s nor "
-                          "in PATH",
-                          build->params->platform, unit->compiler->command.at[0]);
+    if (status < 0)
+        return status;
     words_add(&argv, linker);
     words_split(&argv, "-e kernel_entry -o");
     words_format(&argv, "%s/" COMMAND_LINKED, work);
     words_format(&argv, "%s/" COMMAND_OBJECT, work);
     status = argv.is_short ? error_tell(error, PTO_ENOMEM, "no memory to start a linker")
-                           : run_command(build, unit, &argv, output, error);
+                           : unit_run(build, unit, &argv, output, error);
     words_free(&argv);
     return status;
 }
@@ -492,7 +503,7 @@ static int compile_unit(struct build *build, struct unit *unit, uint32_t index, 
         digest_to_hex(&unit->key, seed);
         command_words(&unit->command, unit->compiler, work, seed, &argv);
         status = argv.is_short ? error_tell(error, PTO_ENOMEM, "no memory to start a compiler")
-                               : run_command(build, unit, &argv, output, error);
+                               : unit_run(build, unit, &argv, output, error);
     }
     if (status == PTO_OK && unit->command.is_linked)
         status = link_object(build, unit, work, output, error);

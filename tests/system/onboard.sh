@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, programs,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, programs, rebuild,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -256,7 +256,69 @@ C
     echo "  ok     the programs for the card need what it has, and export what is looked up"
 }
 
-for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules programs}; do
+# ---- a header of somebody else's changes ----
+
+# Both device programs see a header of the tile library's, in which 40 becomes 48: without a commit, with its time stamp set back, and
+# with a compiler in the path that serves what it made first. What is built has the new value, or it is refused.
+check_rebuild() {
+    local isa=$work/isa header=$work/isa/include/pto/comm/channels.hpp
+    mkdir -p "${header%/*}" "$work/hostile" "$work/kept"
+    : >"$isa/include/pto/pto-inst.hpp"
+    set_channels() {
+        touch -r "${2:-/etc/hostname}" "$work/stamp"
+        echo "static const char channels_$1[] __attribute__((used)) = \"the number of channels is $1\";" >"$header"
+        touch -r "$work/stamp" "$header"
+    }
+    build_with() { # exit code, phrase, channels
+        expect_with "$1" "$2" -- build --programs --platform a2a3 --isa "$isa" --flag -include --flag pto/comm/channels.hpp --flag -O0 \
+            -I "$PWD/tests/standin" -o "$work/programs" --store "$work/programs-store" --explain
+        for program in libpto_dispatcher.so libpto_scheduler.so executor-a2a3.o; do
+            [ "$(strings "$work/programs/$program" | grep 'number of channels' | sort -u)" = "the number of channels is $3" ] ||
+                fail "$program has $(strings "$work/programs/$program" | grep 'number of channels' | sort -u), and not $3"
+        done
+    }
+    set_channels 40
+    build_with 0 "31 compiled, 1 from the store" 40 # both programs have one part in common
+    build_with 0 "3 programs, 0 compiled" 40
+    set_channels 48 "$header"
+    build_with 0 "channels.hpp" 48
+    grep -q "3 programs, 31 compiled, 1 from the store" "$work/out" || fail "not all parts were compiled: $(tail -1 "$work/out")"
+    build_with 0 "3 programs, 0 compiled" 48
+    # What came of it runs; the stand-in's cores load an executor of their own kind.
+    cp "$programs/executor-a2a3.o" "$work/programs"
+    printf '#!/bin/sh\nexec %s env PTO_CANN_PROGRAMS=%s %s "$@"\n' "$with" "$work/programs" "$pto" >"$work/pto2"
+    chmod +x "$work/pto2"
+    "$work/pto2" run vector --platform a2a3 --no-guards >"$work/out" 2>&1 || fail "the programs do not run: $(cat "$work/out")"
+    # The compiler that the vendor's stands for is found in the path.
+    cat >"$work/hostile/gcc" <<'SH'
+#!/bin/bash
+case " $* " in *" -c "*) ;; *) exec /usr/bin/gcc "$@" ;; esac
+for word; do
+    [ "${last:-}" != -o ] || output=$word
+    [ "${last:-}" != -MF ] || rules=$word
+    case $word in *.c) source=${word##*/} ;; esac
+    last=$word
+done
+if [ -e "$KEPT/$source" ]; then
+    cp "$KEPT/$source" "$output" && cp "$KEPT/$source.d" "$rules"
+else
+    /usr/bin/gcc "$@" && cp "$output" "$KEPT/$source" && cp "$rules" "$KEPT/$source.d"
+fi
+SH
+    chmod +x "$work/hostile/gcc"
+    build_hostile() { # exit code, phrase
+        KEPT=$work/kept PATH=$work/hostile:$PATH expect_with "$1" "$2" -- build --programs --platform a2a3 --isa "$isa" --flag -include \
+            --flag pto/comm/channels.hpp --flag -O0 -I "$PWD/tests/standin" -o "$work/programs" --store "$work/other-store" --jobs 1
+    }
+    build_hostile 1 "executor.c: the object that" # the second half of the executor is served the first one
+    grep -q 'lacks the key of this compilation' "$work/out" || fail "$(cat "$work/out")"
+    set_channels 50 "$header"
+    build_hostile 1 "lacks the key of this compilation"
+    grep -q 'beside.c: the object that' "$work/out" || fail "an old object is not noticed at once: $(cat "$work/out")"
+    echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
+}
+
+for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules programs rebuild}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -269,6 +331,7 @@ for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules programs
     whole-sweep) run_whole_sweep ;;
     rules) run_rules ;;
     programs) check_programs ;;
+    rebuild) check_rebuild ;;
     *) fail "there is no part $part" ;;
     esac
 done

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "toolchain/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+
+enum { WORK_INDEX = 2000, PROGRAM_MAX = 64 << 20 }; /* behind those of compilations */
+
+static int write_objects(struct unit *units, uint32_t count, const char *work, struct words *argv,
+                         struct pto_error *error)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        char path[PATH_MAX];
+        size_t size;
+        const void *bytes = unit_bytes(&units[i], &size);
+
+        snprintf(path, sizeof(path), "%.4000s/%u.o", work, i);
+        if (file_write(path, bytes, size) < 0)
+            return error_tell(error, PTO_ESYSTEM, "%.200s cannot be written: %s", path,
+                              strerror(errno));
+        words_add(argv, path);
+    }
+    return PTO_OK;
+}
+
+/* As the vendor links what cores load: both halves in one object, which the vendor's own then places. */
+static int link_core(struct build *build, struct unit *units, uint32_t count, const char *work,
+                     const char *output, struct text *said, struct pto_error *error)
+{
+    struct words argv = { 0 };
+    char linker[PATH_MAX];
+    bool is_vendors;
+    int status = unit_find_linker(build, &units[0], linker, &is_vendors, error);
+
+    if (status < 0)
+        return status;
+    words_add(&argv, linker);
+    words_split(&argv, "-r -o");
+    words_format(&argv, is_vendors ? "%s/joined" : "%s", is_vendors ? work : output);
+    status = write_objects(units, count, work, &argv, error);
+    if (status == PTO_OK)
+        status = unit_run(build, &units[0], &argv, said, error);
+    words_free(&argv);
+    if (status < 0 || !is_vendors)
+        return status;
+    words_add(&argv, linker);
+    words_split(&argv, "-m aicorelinux -Ttext=0 -static -n -o");
+    words_add(&argv, output);
+    words_format(&argv, "%s/joined", work);
+    status = unit_run(build, &units[0], &argv, said, error);
+    words_free(&argv);
+    return status;
+}
+
+static int link_device(struct build *build, struct unit *units, uint32_t count, const char *work,
+                       const char *output, struct text *said, struct pto_error *error)
+{
+    struct words argv = { 0 };
+    int status;
+
+    for (uint32_t i = 0; i < units[0].compiler->command.count; i++)
+        words_add(&argv, units[0].compiler->command.at[i]);
+    words_split(&argv, "-shared -Wl,--build-id=sha1 -Wl,-z,noexecstack -o");
+    words_add(&argv, output);
+    status = write_objects(units, count, work, &argv, error);
+    words_add(&argv, "-ldl");
+    if (status == PTO_OK && argv.is_short)
+        status = error_tell(error, PTO_ENOMEM, "no memory to link");
+    if (status == PTO_OK)
+        status = unit_run(build, &units[0], &argv, said, error);
+    words_free(&argv);
+    return status;
+}
+
+int link_units(struct build *build, struct unit *units, uint32_t count, void **bytes_out,
+               size_t *size_out, struct pto_error *error)
+{
+    char output[PATH_MAX], *work = NULL, *bytes;
+    struct text said = { 0 };
+    int status = build_work_folder(build, WORK_INDEX, &work, error);
+
+    if (status < 0)
+        return status;
+    snprintf(output, sizeof(output), "%.4000s/program", work);
+    status = units[0].compiler->target == COMPILER_CORE
+                 ? link_core(build, units, count, work, output, &said, error)
+                 : link_device(build, units, count, work, output, &said, error);
+    if (status == PTO_OK && file_read(output, PROGRAM_MAX, &bytes, size_out) < 0)
+        status = error_tell(error, PTO_EBUILD,
+                            "the linker says that it made a program, but there "
+                            "is none: %s",
+                            strerror(errno));
+    else if (status == PTO_OK)
+        *bytes_out = bytes;
+    text_free(&said);
+    free(work);
+    return status;
+}
