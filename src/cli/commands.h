@@ -15,6 +15,7 @@ enum {
 };
 
 extern const struct cli_command cmd_run, cmd_test, cmd_new, cmd_build, cmd_check, cmd_bench,
-    cmd_cache, cmd_info, cmd_doctor, cmd_inspect, cmd_sign, cmd_drill, cmd_install_door, cmd_launch;
+    cmd_cache, cmd_info, cmd_doctor, cmd_inspect, cmd_sign, cmd_drill, cmd_install_door, cmd_launch,
+    cmd_selfcheck;
 
 #endif

@@ -10,8 +10,9 @@
 #include "scene/terminal.h"
 
 static const struct cli_command *const commands[] = {
-    &cmd_run,   &cmd_test, &cmd_launch, &cmd_new,     &cmd_build, &cmd_check, &cmd_bench,
-    &cmd_cache, &cmd_info, &cmd_doctor, &cmd_inspect, &cmd_sign,  &cmd_drill, &cmd_install_door,
+    &cmd_run,     &cmd_test,  &cmd_launch, &cmd_new,       &cmd_build,
+    &cmd_check,   &cmd_bench, &cmd_cache,  &cmd_info,      &cmd_doctor,
+    &cmd_inspect, &cmd_sign,  &cmd_drill,  &cmd_selfcheck, &cmd_install_door,
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };

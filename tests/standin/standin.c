@@ -1228,8 +1228,10 @@ static void tear_down(uint32_t card, bool is_forced)
     pthread_mutex_lock(&standin.lock);
     while (c->streams != NULL) {
         streams++;
-        if (!end_stream(c->streams, 2000))
+        if (!end_stream(c->streams, 2000)) {
             c->is_haunted = true;
+            poison(card);
+        }
     }
     for (struct binary **b = &standin.binaries; *b != NULL;) {
         if ((*b)->card == card) {

@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
 source tests/system/expect.sh
-commands="run test launch new build check bench cache info doctor inspect sign drill install-door"
+commands="run test launch new build check bench cache info doctor inspect sign drill selfcheck install-door"
 
 # Wants the JSON in a file to fulfil a condition on `d`.
 json() { # file condition

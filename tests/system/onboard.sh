@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, programs, rebuild,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, selfcheck, programs, rebuild,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -213,6 +213,26 @@ run_rules() {
     sweep a2a3 few down
 }
 
+# ---- what the first person with a card runs ----
+
+run_selfcheck() {
+    (unset ASCEND_HOME_PATH && expect_all 2 "pto selfcheck: a card is not to be had here: ASCEND_HOME_PATH is not set; install CANN and source its set_env.sh" -- selfcheck)
+    expect_with 2 "'a2a3sim' is no real chip; a2a3 and a5 are" -- selfcheck --platform a2a3sim
+    for soc in Ascend910B3 Ascend950DT; do
+        STANDIN_SOC=$soc expect_with 0 "hello      ok      one core has left its mark" "handshake  ok      24 cores have met" "loop       ok      20 runs hold what run 2 held" \
+            "time-out   ok" "kernel \"never\" of task 0 is still running" "recovery   ok      one core has left its mark" "close      ok" -- selfcheck --runs 20 -o "$work/self.txt"
+        grep -q '^version_dir=9.0.0' "$work/self.txt" || fail "the file does not say which version it is: $(head -20 "$work/self.txt")"
+        [ "$(awk '/^calls:/ { calls = 1; next } calls && NF == 5 && $4 == 0 && $5 > 0 { n++ } END { print (n > 200) }' "$work/self.txt")" = 1 ] ||
+            fail "the file has not the calls: $(tail -5 "$work/self.txt")"
+        grep -q 'aclrtResetDeviceForce.0.' "$work/self.txt" || fail "the file does not tell how the card was brought back"
+    done
+    STANDIN_HEALS=9 expect_with 1 "recovery   FAILED  card 0: " "close      ok" -- selfcheck --runs 3 -o "$work/self.txt"
+    STANDIN_PLAN='aclrtMemcpy@40=507901' expect_with 1 "loop       FAILED  run 3: card 0: aclrtMemcpy answered 507901" -- selfcheck -o "$work/self.txt"
+    grep -q '^loop.failed.*aclrtMemcpy answered 507901' "$work/self.txt" || fail "the file does not tell what failed"
+    grep -q 'aclrtMemcpy.507901.' "$work/self.txt" || fail "the file does not have the call that failed"
+    echo "  ok     pto selfcheck: each step on both generations, what fails, and the file with all calls"
+}
+
 # ---- the programs themselves ----
 
 # What the card's system has: glibc up to 2.34, and no library of C++. Others find the functions that they look up, and nothing else.
@@ -318,7 +338,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules programs rebuild}; do
+for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules selfcheck programs rebuild}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -330,6 +350,7 @@ for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules programs
     hang) run_hang ;;
     whole-sweep) run_whole_sweep ;;
     rules) run_rules ;;
+    selfcheck) run_selfcheck ;;
     programs) check_programs ;;
     rebuild) check_rebuild ;;
     *) fail "there is no part $part" ;;
