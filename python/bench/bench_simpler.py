@@ -76,22 +76,18 @@ def build(folder):
                               [(0, CoreCallable.build(signature, kernel))])
 
 
-def arguments(worker, tensors):
-    from simpler.task_interface import TaskArgs, TensorArgType
-    from simpler_setup.torch_interop import make_tensor_arg
-
-    args = TaskArgs()
-    args.add_tensor(make_tensor_arg(worker, tensors[0]), TensorArgType.INPUT)
-    args.add_tensor(make_tensor_arg(worker, tensors[1]), TensorArgType.INOUT)
-    return args
-
-
 def measure(count):
     """Times in ns, by what was done."""
     import torch
     from simpler.task_interface import TaskArgs, TensorArgType
     from simpler.worker import Worker
     from simpler_setup.torch_interop import make_tensor_arg
+
+    def arguments(worker, tensors):
+        args = TaskArgs()
+        args.add_tensor(make_tensor_arg(worker, tensors[0]), TensorArgType.INPUT)
+        args.add_tensor(make_tensor_arg(worker, tensors[1]), TensorArgType.INOUT)
+        return args
 
     times = {}
     tensors = torch.zeros(64), torch.zeros(64)

@@ -131,7 +131,7 @@ class CanonicalIdentity:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)  # one is made for each argument: at once, not field by field
 class BufferDescriptor:
     """A buffer as arguments of tasks name it."""
 
@@ -140,17 +140,21 @@ class BufferDescriptor:
     access: AccessMode
     backend_kind: BackendKind
     nbytes: int
-    body: bytes = b""
-    owner_worker_path_id: int = 0
+    body: bytes
+    owner_worker_path_id: int
     # The buffer itself: arguments keep it alive.
-    source: Any = field(default=None, compare=False, repr=False)
+    source: Any = field(compare=False, repr=False)
 
-    def __post_init__(self):
-        if self.backend_kind == BackendKind.FORK_COW and self.access != AccessMode.READ:
+    def __init__(self, identity, address_space, access, backend_kind, nbytes, body=b"", owner_worker_path_id=0, source=None):
+        if backend_kind is BackendKind.FORK_COW and access is not AccessMode.READ:
             raise ValueError("a FORK_COW buffer is private to each process: its access must be READ")
+        vars(self).update(
+            identity=identity, address_space=address_space, access=access, backend_kind=backend_kind, nbytes=nbytes,
+            body=body, owner_worker_path_id=owner_worker_path_id, source=source,
+        )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Tensor:
     """A view of a buffer. Strides are in elements, the offset in bytes."""
 
@@ -160,19 +164,18 @@ class Tensor:
     strides: tuple[int, ...]
     dtype: int
 
-    def __post_init__(self):
-        shapes, strides = _dims("Tensor shapes", self.shapes), _dims("Tensor strides", self.strides)
-        dtype = int(self.dtype)
-        if not 0 <= dtype < len(_ELEMENT_BYTES):
-            raise ValueError(f"there is no data type {self.dtype!r}")
-        vars(self).update(shapes=shapes, strides=strides, dtype=dtype)
+    def __init__(self, buffer, byte_offset, shapes, strides, dtype):
+        shapes, strides, code = _dims("Tensor shapes", shapes), _dims("Tensor strides", strides), int(dtype)
+        if not 0 <= code < len(_ELEMENT_BYTES):
+            raise ValueError(f"there is no data type {dtype!r}")
+        vars(self).update(buffer=buffer, byte_offset=byte_offset, shapes=shapes, strides=strides, dtype=code)
         if len(shapes) != len(strides):
             raise ValueError(f"Tensor has {len(shapes)} shapes and {len(strides)} strides")
-        if self.byte_offset % _ELEMENT_BYTES[dtype]:
-            raise ValueError(f"Tensor byte_offset {self.byte_offset} is not a multiple of {self.itemsize}")
-        end = self.byte_offset + self.extent_bytes
-        if end > self.buffer.nbytes:
-            raise ValueError(f"Tensor ends at byte {end} of a buffer of {self.buffer.nbytes}")
+        if byte_offset % _ELEMENT_BYTES[code]:
+            raise ValueError(f"Tensor byte_offset {byte_offset} is not a multiple of {self.itemsize}")
+        end = byte_offset + self.extent_bytes
+        if end > buffer.nbytes:
+            raise ValueError(f"Tensor ends at byte {end} of a buffer of {buffer.nbytes}")
 
     @property
     def ndims(self) -> int:
@@ -187,7 +190,10 @@ class Tensor:
         """From its first byte to behind its last one."""
         if 0 in self.shapes:
             return 0
-        return (1 + sum((n - 1) * s for n, s in zip(self.shapes, self.strides))) * self.itemsize
+        last = 0
+        for n, stride in zip(self.shapes, self.strides):
+            last += (n - 1) * stride
+        return (1 + last) * self.itemsize
 
 
 class ChipTensor:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from _task_interface import ChipTensor, DataType
 
 from simpler._guard import refuse
@@ -24,6 +26,7 @@ _NAMES = {
 }
 
 
+@functools.cache
 def torch_dtype_to_datatype(dt) -> DataType:
     """KeyError: there is no such type."""
     return _NAMES[str(dt).removeprefix("torch.")]
