@@ -217,6 +217,7 @@ static void set_up(struct cann *c, const struct chip_params *params)
                                              .aic_count = PTO_CLUSTER_AICS * params->clusters,
                                              .aiv_count = PTO_CLUSTER_AIVS * params->clusters,
                                              .workers = 1,
+                                             .has_graphs = true,
                                              .ends_stalls = true } };
     c->generation = cann_generation_find(params->generation);
     c->card = params->card;
@@ -286,6 +287,7 @@ static bool close_healthy(struct cann *c)
     struct vendor *v = &c->vendor;
     int failed = 0;
 
+    cann_drop_graphs(c);
     if (c->function != NULL)
         failed |= cann_call(c, BOARD_CLOSE, 0, NULL, 0, NULL, NULL);
     if (c->core_stream != NULL)
@@ -381,6 +383,13 @@ void cann_release(struct cann *c)
     vendor_unload(&c->vendor);
     free(c->allocation);
     free(c->executor.bytes);
+    while (c->dropped !=
+           NULL) { /* of a card that was lost: nothing of it is given back one by one */
+        struct chip_graph *next = c->dropped->next;
+
+        free(c->dropped);
+        c->dropped = next;
+    }
     free(c->image);
     pthread_mutex_destroy(&c->agent_lock);
     pthread_mutex_destroy(&c->memory_lock);

@@ -55,6 +55,13 @@ struct cann_allocation {
     void *block; /* what the vendor gave: it may begin earlier; NULL: it is a window */
 };
 
+/* A graph that is kept. */
+struct chip_graph {
+    struct chip_graph *next; /* of those that were dropped */
+    uint64_t handle;         /* the scheduler's */
+    uint64_t memory;         /* on the card */
+};
+
 struct cann {
     struct chip base;
     struct vendor vendor;
@@ -96,6 +103,8 @@ struct cann {
     uint64_t patience_ns; /* without a sign of life */
     uint64_t deadline_ns; /* with grace; UINT64_MAX: none */
     struct chip_result result;
+    uint64_t graph_bytes;       /* that the graph needs which the run has built */
+    struct chip_graph *dropped; /* under the memory's lock; given back by the next run */
     struct pto_run_report report;
     char names[MESSAGE_NAMES * MESSAGE_NAME]; /* of source files, until the next run */
     bool is_started;
@@ -187,6 +196,8 @@ extern const struct chip_run_ops cann_run_ops;
 int cann_load(struct chip *chip, const struct chip_program *program, struct chip_code **code_out,
               struct pto_error *error);
 void cann_unload(struct chip *chip, struct chip_code *code);
+/* On the agent: gives back what was dropped while runs went on. */
+void cann_drop_graphs(struct cann *c);
 uint64_t cann_code_handle(const struct chip_code *code);
 
 #endif

@@ -13,9 +13,10 @@
 #include "cann/cann.h"
 
 enum {
-    SLICE_MS = 1000,      /* of a wait, between two looks at the scheduler */
-    LAST_SLICE_MS = 20,   /* the shortest */
-    CORES_MS = 3000,      /* for the cores, when the scheduler is done */
+    SLICE_MS = 1000,    /* of a wait, between two looks at the scheduler */
+    LAST_SLICE_MS = 20, /* the shortest */
+    CORES_MS = 3000,    /* for the cores, when the scheduler is done */
+    GRAPH_ALIGN = 1024,
     LATE_NS = 2000000000, /* beyond all that a run may take, before it is given up */
 };
 
@@ -25,6 +26,7 @@ static const struct chip_result *cann_report(struct chip *chip, struct pto_run_r
 static int cann_poll(struct chip *chip);
 static void cann_cancel(struct chip *chip, uint64_t number);
 static uint64_t cann_progress(struct chip *chip);
+static void cann_drop(struct chip *chip, struct chip_graph *graph);
 
 const struct chip_run_ops cann_run_ops = {
     .load = cann_load,
@@ -35,6 +37,7 @@ const struct chip_run_ops cann_run_ops = {
     .poll = cann_poll,
     .cancel = cann_cancel,
     .progress = cann_progress,
+    .drop = cann_drop,
 };
 
 /* ---- failures ---- */
@@ -179,6 +182,7 @@ static int send_run(struct cann *c, const struct chip_request *request)
                               .message_room = MESSAGE_BYTES - MESSAGE_ENDED };
 
     run.code = cann_code_handle(request->code);
+    run.graph = request->graph != NULL ? request->graph->handle : 0;
     run.options.timeout_ns = time.ns;
     memcpy(c->image, &run, sizeof(run));
     memcpy(c->image + MESSAGE_TENSORS, request->entry->tensor,
@@ -211,8 +215,10 @@ static int launch_cores(struct cann *c)
 static void start_in_context(struct cann *c, const struct chip_request *request)
 {
     const char *call = "aclrtMemcpy";
-    int code = ready_cores(c, &call);
+    int code;
 
+    cann_drop_graphs(c);
+    code = ready_cores(c, &call);
     if (code == ACL_SUCCESS)
         code = renew_stream(c, &call);
     if (code == ACL_SUCCESS)
@@ -372,7 +378,69 @@ static void take_answer(struct cann *c)
         else
             fail(c, answer.status, 0, answer.text);
     } else {
+        c->graph_bytes = answer.value;
         take_ended(c);
+    }
+}
+
+/* A graph was built: it gets memory on the card, of its size. */
+static void keep_graph(struct cann *c)
+{
+    struct chip_graph *graph = calloc(1, sizeof(*graph));
+    struct board_answer answer;
+    struct pto_error error;
+    int code;
+
+    pto_error_init(&error);
+    if (graph == NULL) {
+        fail(c, PTO_ENOMEM, 0, "there is no memory for a graph");
+        return;
+    }
+    code = cann_take(c, c->graph_bytes + GRAPH_ALIGN, &graph->memory);
+    if (code != ACL_SUCCESS)
+        fail_call(c, "aclrtMalloc", code, "for a graph that is kept");
+    else if (cann_call(c, BOARD_KEEP, (graph->memory + GRAPH_ALIGN - 1) / GRAPH_ALIGN * GRAPH_ALIGN,
+                       NULL, 0, &answer, &error) < 0)
+        fail(c, error.status, 0, error.text);
+    else
+        graph->handle = answer.value;
+    if (graph->handle != 0) {
+        c->result.graph = graph;
+        return;
+    }
+    if (!cann_is_lost(c))
+        (void)cann_give_back(c, graph->memory);
+    free(graph);
+}
+
+/* The scheduler may be busy with a run: the next one begins with that. */
+static void cann_drop(struct chip *chip, struct chip_graph *graph)
+{
+    struct cann *c = cann_of(chip);
+
+    pthread_mutex_lock(&c->memory_lock);
+    graph->next = c->dropped;
+    c->dropped = graph;
+    pthread_mutex_unlock(&c->memory_lock);
+}
+
+void cann_drop_graphs(struct cann *c)
+{
+    struct chip_graph *graph;
+
+    pthread_mutex_lock(&c->memory_lock);
+    graph = c->dropped;
+    c->dropped = NULL;
+    pthread_mutex_unlock(&c->memory_lock);
+    while (graph != NULL) {
+        struct chip_graph *next = graph->next;
+
+        if (!cann_is_lost(c) && c->function != NULL)
+            (void)cann_call(c, BOARD_DROP, graph->handle, NULL, 0, NULL, NULL);
+        if (!cann_is_lost(c))
+            (void)cann_give_back(c, graph->memory);
+        free(graph);
+        graph = next;
     }
 }
 
@@ -401,6 +469,8 @@ static void wait_in_context(struct cann *c)
                         vendor_meaning(code));
         c->result.is_lost = true;
         c->is_trouble_told = true;
+    } else if (c->request->purpose == CHIP_BUILD && c->result.failure.status >= 0) {
+        keep_graph(c);
     }
 }
 

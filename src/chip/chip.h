@@ -194,12 +194,6 @@ void chip_unload(struct chip *chip, struct chip_code *code);
 
 /* ---- runs ---- */
 
-enum chip_purpose {
-    CHIP_RUN,    /* build the graph and run it */
-    CHIP_BUILD,  /* build it only, and keep it */
-    CHIP_LAUNCH, /* run one that was built */
-};
-
 /* What it points to stays until the report was taken. */
 struct chip_request {
     uint64_t number; /* from 1, and higher from run to run: for chip_cancel */

@@ -10,6 +10,12 @@
 #include "pto/run.h"
 #include "wire/failure.h"
 
+enum chip_purpose {
+    CHIP_RUN,    /* build the graph and run it */
+    CHIP_BUILD,  /* build it only, and keep it */
+    CHIP_LAUNCH, /* run one that was built */
+};
+
 /* Tensors and scalars of the entry follow. */
 struct run_message {
     uint64_t number;

@@ -23,7 +23,7 @@
 
 enum {
     BOARD_MAGIC = 0x70746f42,
-    BOARD_VERSION = 1,
+    BOARD_VERSION = 2,
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
@@ -48,6 +48,8 @@ enum board_op {
     BOARD_LOAD,   /* message: struct board_load, names, objects; answer: value: code */
     BOARD_UNLOAD, /* value: code */
     BOARD_RUN,    /* message: struct run_message, tensors, scalars; the message becomes run_ended */
+    BOARD_KEEP, /* value: memory for the graph that was built last, as much as its run asked for */
+    BOARD_DROP, /* value: a graph */
     BOARD_CLOSE,
     BOARD_OPS
 };
@@ -69,7 +71,7 @@ struct board_answer {
     uint32_t sequence;
     int32_t status; /* enum pto_status */
     uint32_t pad;
-    uint64_t value;
+    uint64_t value; /* of a run that built a graph to be kept: the bytes that it needs */
     uint64_t bytes; /* of the message, as it was left */
     char text[BOARD_TEXT];
     uint8_t rest[BOARD_LINE - 32];

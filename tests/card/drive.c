@@ -105,6 +105,19 @@ void drive_unload(struct drive *d)
     (void)ask(d, BOARD_UNLOAD, d->code, NULL, 0);
 }
 
+void drive_keep(struct drive *d)
+{
+    if (d->memory->board.answer.value > sizeof(d->memory->kept))
+        drive_fail("the graph needs %llu bytes", (unsigned long long)d->memory->board.answer.value);
+    d->graph = ask(d, BOARD_KEEP, on_card(d, d->memory->kept), NULL, 0)->value;
+}
+
+void drive_drop(struct drive *d)
+{
+    (void)ask(d, BOARD_DROP, d->graph, NULL, 0);
+    d->graph = 0;
+}
+
 const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t tensor_count,
                                   uint32_t elements, const uint64_t *scalar, uint32_t scalar_count)
 {
@@ -112,6 +125,8 @@ const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t 
     struct pto_tensor *tensor = (struct pto_tensor *)(void *)(memory->message + MESSAGE_TENSORS);
     struct run_message run = { .number = ++d->runs,
                                .code = d->code,
+                               .graph = d->graph,
+                               .purpose = d->purpose,
                                .stall_ns = 100000000,
                                .tensor_count = tensor_count,
                                .scalar_count = scalar_count };

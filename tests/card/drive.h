@@ -26,6 +26,7 @@ struct drive_memory {
     _Alignas(4096) struct board_range range[1];
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
     _Alignas(4096) char load[1 << 17]; /* a callable, to be loaded */
+    _Alignas(4096) char kept[1 << 18]; /* a graph */
     _Alignas(4096) char heap[1 << 18];
     _Alignas(4096) char engine[]; /* the rest */
 };
@@ -39,7 +40,9 @@ struct drive {
     uint64_t engine_bytes;
     uint32_t sequence;
     uint64_t code;
-    uint64_t runs; /* so far */
+    uint64_t runs;             /* so far */
+    enum chip_purpose purpose; /* of the next one */
+    uint64_t graph;            /* that it launches */
     /* Launches the scheduler, and the cores for a run. */
     void (*launch)(struct board_call *call, bool is_run);
 };
@@ -52,6 +55,9 @@ void drive_close(struct drive *d);
 void drive_load(struct drive *d, const char *path, const char *entry, const pto_kernel_fn *kernels,
                 const uint32_t *core_types, uint32_t kernel_count);
 void drive_unload(struct drive *d);
+/* The graph that was built last is kept, until it is dropped. */
+void drive_keep(struct drive *d);
+void drive_drop(struct drive *d);
 /* All tensors are int32, and entry i is tensor[i] with so many elements. What came of it. */
 const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t tensor_count,
                                   uint32_t elements, const uint64_t *scalar, uint32_t scalar_count);

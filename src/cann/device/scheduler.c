@@ -101,8 +101,16 @@ static int open_machine(const struct board_call *call, struct board *board)
     return PTO_OK;
 }
 
+static void drop_graph(struct kept *graph)
+{
+    if (graph != NULL)
+        free(graph->outside);
+    free(graph);
+}
+
 static int close_machine(struct machine *m)
 {
+    drop_graph(m->building);
     free(m->worker);
     free(m);
     return PTO_OK;
@@ -225,9 +233,47 @@ static void build(struct machine *m)
     m->is_building = false;
 }
 
+/* It is kept: nothing of it runs, and the host is told how much memory it needs. */
+static void end_building(struct machine *m, struct board *board)
+{
+    sched_discard(m->worker);
+    if (m->orch.status < 0 || m->is_builder_gone) {
+        drop_graph(m->building);
+        m->building = NULL;
+        return;
+    }
+    m->building->bytes = built_graph_measure(&m->building->built, &m->orch);
+    board->answer.value = m->building->bytes != 0 ? m->building->bytes : 1;
+}
+
+/* What was noted while it was built is still there: no run came between. */
+static int keep_graph(struct machine *m, uint64_t memory, struct board *board)
+{
+    struct kept *graph = m->building;
+
+    if (graph == NULL)
+        return tell(board, PTO_EINVAL, "there is no graph to be kept");
+    m->building = NULL;
+    graph->memory = (char *)(uintptr_t)memory;
+    aicpu_fetch(graph->memory, graph->bytes); /* it may have been somebody else's before */
+    built_graph_fill(&graph->built, &m->orch, graph->memory);
+    graph->outside = malloc(built_graph_outside_bytes(&graph->built) + 1);
+    if (graph->outside == NULL || graph->built.has_lost_fact) {
+        drop_graph(graph);
+        return tell(board, PTO_ENOMEM,
+                    "the control processor has no memory for what the graph uses");
+    }
+    built_graph_keep_outside(&graph->built, graph->outside);
+    aicpu_publish(graph->memory, graph->bytes);
+    board->answer.value = (uint64_t)(uintptr_t)graph;
+    return PTO_OK;
+}
+
 static void run_to_end(struct machine *m)
 {
-    if (m->orch.is_held && !m->is_builder_gone)
+    if (m->launched != NULL)
+        sched_launch(m->worker, &m->launched->built.image, false);
+    else if (m->orch.is_held && !m->is_builder_gone)
         sched_settle_all(m->worker);
     sharing_builder_is_done(&m->orch.sharing, m->worker);
     while (m->graph.live != 0) {
@@ -246,7 +292,12 @@ static void begin_run(struct machine *m, const struct run_message *run,
     const struct code *code = (const struct code *)(uintptr_t)run->code;
     uint64_t now_ns = aicpu_now_ns();
 
-    m->run = (struct orch_run){ .function = code->orchestration,
+    m->launched = run->purpose == CHIP_LAUNCH ? (struct kept *)(uintptr_t)run->graph : NULL;
+    m->run = (struct orch_run){ .function = m->launched == NULL ? code->orchestration : NULL,
+                                .is_built_only = run->purpose == CHIP_BUILD,
+                                .graph = m->launched != NULL   ? &m->launched->built
+                                         : m->building != NULL ? &m->building->built
+                                                               : NULL,
                                 .code = (const void *)(uintptr_t)code->orchestration,
                                 .kernels = code->kernel,
                                 .kernel_count = code->kernel_count,
@@ -278,20 +329,28 @@ static void begin_run(struct machine *m, const struct run_message *run,
     orch_reset(&m->orch);
 }
 
-static void lead_run(struct machine *m)
+static void lead_run(struct machine *m, struct board *board)
 {
     uint32_t live_max = m->run.options->live_max;
+    const struct image *image = m->launched != NULL ? &m->launched->built.image : NULL;
 
     if (orch_start(&m->orch, &m->run) < 0)
         return;
     graph_share(&m->graph);
     m->worker->is_shared = true; /* tasks come back through a shared list */
-    sharing_begin(&m->orch.sharing, m->worker,
-                  &(struct sharing_run){ .live_max = live_max != 0 ? live_max : 8 * m->core_count,
-                                         .is_held = m->orch.is_held });
+    sharing_begin(
+        &m->orch.sharing, m->worker,
+        &(struct sharing_run){ .live_max = live_max != 0 ? live_max : 8 * m->core_count,
+                               .is_held = m->orch.is_held,
+                               .image = image,
+                               .launches = image != NULL ? &m->launched->built.launches : NULL });
     m->worker->is_offering = false;
-    build(m);
-    run_to_end(m);
+    if (image == NULL)
+        build(m);
+    if (m->run.is_built_only)
+        end_building(m, board);
+    else
+        run_to_end(m);
 }
 
 static void report_run(struct machine *m, struct pto_run_report *report)
@@ -366,10 +425,12 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     struct pto_tensor *tensor = (struct pto_tensor *)(void *)(message + MESSAGE_TENSORS);
     uint64_t *scalar = (uint64_t *)(void *)(message + MESSAGE_SCALARS);
     struct board_run *more = (struct board_run *)(void *)(message + MESSAGE_RUN);
-    struct pto_entry entry = { run->tensor_count, run->scalar_count, tensor, scalar };
     uint32_t missing, seconds;
     int status;
 
+    m->entry = (struct pto_entry){ run->tensor_count, run->scalar_count, tensor, scalar };
+    drop_graph(m->building); /* the host has not asked for it */
+    m->building = NULL;
     if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
         return tell(board, PTO_EFORMAT, "a run has too many arguments");
     for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
@@ -382,8 +443,16 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
         return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
                     m->core_count, seconds);
     }
-    begin_run(m, run, more, &entry);
-    lead_run(m);
+    if (run->purpose == CHIP_BUILD) {
+        m->building = aligned_alloc(128, (sizeof(*m->building) + 127) / 128 * 128);
+        if (m->building == NULL) {
+            (void)port_dismiss_cores(m);
+            return tell(board, PTO_ENOMEM, "the control processor has no memory for a graph");
+        }
+        memset(m->building, 0, sizeof(*m->building));
+    }
+    begin_run(m, run, more, &m->entry);
+    lead_run(m, board);
     (void)orch_end(&m->orch, m->lane_executions + sched_executed(m->worker));
     if (port_dismiss_cores(m) < 0)
         m->is_lost = true;
@@ -414,6 +483,11 @@ static int take_call(const struct board_call *call, struct board *board)
         return unload_code((struct code *)(uintptr_t)call->value);
     case BOARD_RUN:
         return run_code(m, call, board);
+    case BOARD_KEEP:
+        return keep_graph(m, call->value, board);
+    case BOARD_DROP:
+        drop_graph((struct kept *)(uintptr_t)call->value);
+        return PTO_OK;
     case BOARD_CLOSE:
         board->scheduler = 0;
         return close_machine(m);

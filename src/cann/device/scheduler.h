@@ -37,6 +37,14 @@ struct team_line {
     uint32_t last;
 };
 
+/* A graph that is kept, and launched again and again. */
+struct kept {
+    struct built_graph built;
+    uint64_t bytes;
+    char *memory;  /* on the card, of the host's */
+    void *outside; /* what the graph names by itself */
+};
+
 struct machine {
     struct board *board;
     struct orch orch;
@@ -58,6 +66,9 @@ struct machine {
     const struct board_range *ranges; /* memory that tasks may name, in order */
     uint64_t range_count;
     struct orch_run run;
+    struct pto_entry entry;
+    struct kept *building; /* until the host has given it memory */
+    struct kept *launched; /* NULL: the run builds its graph */
     uint64_t number;
     uint64_t begin_ns, begin_cycles;
     uint64_t deadline_ns; /* UINT64_MAX: none, or it has passed */
