@@ -232,8 +232,12 @@ static void start_in_context(struct cann *c, const struct chip_request *request)
     if (code == ACL_SUCCESS) {
         call = "aclrtLaunchKernelWithHostArgs";
         code = launch_cores(c);
-        if (code != ACL_SUCCESS) /* 207001 says the same of a card that is down as of a full one */
-            a32_store_relaxed(&c->is_lost, 1);
+        if (code !=
+            ACL_SUCCESS) { /* 207001 says the same of a card that is down as of a full one */
+            lose_call(c, call, code,
+                      "for the cores: the card has no room for their program, or it is down");
+            return;
+        }
     }
     if (code != ACL_SUCCESS) {
         fail_call(c, call, code, "before the run");

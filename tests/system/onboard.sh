@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, selfcheck, programs, rebuild,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, selfcheck, profiles, hardware, programs, rebuild,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -142,23 +142,70 @@ programs=build/standin/programs
 executor=$(($(stat -c %s $programs/executor-a2a3.o) + 4096))
 left=$((20 * executor + 200000 + $(stat -c %s $programs/libpto_scheduler.so) + $(stat -c %s $programs/libpto_dispatcher.so)))
 hbm=$((2 * (16777216 + left)))
-steady() { # rounds
-    STANDIN_HBM=$hbm STANDIN_REPORT=$work/steady.$1 expect_with 0 -- run vector --case odd --mode stream --platform a2a3 \
-        --no-guards --rounds "$1"
+steady() { # platform rounds
+    local soc=Ascend910B3
+    [ "$1" = a2a3 ] || soc=Ascend950DT
+    STANDIN_SOC=$soc STANDIN_HBM=$hbm STANDIN_REPORT=$work/steady.$2 expect_with 0 -- run vector --case odd --mode stream --platform "$1" \
+        --no-guards --rounds "$2"
 }
-run_steady() {
-    steady 2
-    steady "${ROUNDS:-10000}"
-    for name in aclrtBinaryLoadFromData aclrtBinaryLoadFromFile aclrtCreateStream halMemCtl aclrtSetDevice peak; do
-        [ "$(account $name "$work/steady.2")" = "$(account $name "$work/steady.${ROUNDS:-10000}")" ] ||
-            fail "$name grows with runs: $(account $name "$work/steady.2") after 2, $(account $name "$work/steady.${ROUNDS:-10000}") after ${ROUNDS:-10000}"
+run_steady_on() { # platform rounds
+    local rounds
+    steady "$1" 2
+    steady "$1" "$2"
+    for name in aclrtBinaryLoadFromData aclrtBinaryLoadFromFile aclrtCreateStream halMemCtl halResMap aclrtSetDevice peak; do
+        [ "$(account $name "$work/steady.2")" = "$(account $name "$work/steady.$2")" ] ||
+            fail "$1: $name grows with runs: $(account $name "$work/steady.2") after 2, $(account $name "$work/steady.$2") after $2"
     done
     # Tensors of the host's are staged: one allocation that goes with the run, and no other.
-    for rounds in 2 "${ROUNDS:-10000}"; do
+    for rounds in 2 "$2"; do
         echo $(($(account aclrtMalloc "$work/steady.$rounds") - rounds)) $(($(account aclrtFree "$work/steady.$rounds") - rounds))
-    done | uniq | wc -l | grep -qx 1 || fail "memory is allocated by runs: $(cat "$work/steady.${ROUNDS:-10000}")"
-    [ "$(account aclrtBinaryLoadFromData "$work/steady.2")" = 1 ] || fail "the executor is registered more than once"
-    echo "  ok     ${ROUNDS:-10000} runs with memory for $((left / executor)) executors: registered once, every account where run 2 left it"
+    done | uniq | wc -l | grep -qx 1 || fail "$1: memory is allocated by runs: $(cat "$work/steady.$2")"
+    [ "$(account aclrtBinaryLoadFromData "$work/steady.2")" = 1 ] || fail "$1: the executor is registered more than once"
+    echo "  ok     $1: $2 runs with memory for $((left / executor)) executors: registered once, every account where run 2 left it"
+}
+run_steady() {
+    run_steady_on a2a3 "${ROUNDS:-10000}"
+    run_steady_on a5 1000
+}
+
+# ---- versions ----
+
+# What is in each of them, as far as it is looked at: the same functions, another version. What is refused is told.
+run_profiles() {
+    local version
+    for version in 8.5.0 9.0.0 9.1.T500 9.2.0-beta.1; do
+        rm -rf "$work/home"
+        cp -rs "$home" "$work/home"
+        rm "$work/home/runtime/version.info"
+        echo "version_dir=$version" >"$work/home/runtime/version.info"
+        printf '#!/bin/sh\nexec %s env ASCEND_HOME_PATH=%s "$@"\n' "$with" "$work/home" >"$work/with"
+        chmod +x "$work/with"
+        with=$work/with expect_with 0 "result   ok" -- run vector --case odd --platform a2a3 --no-guards
+    done
+    for version in 8.1.RC1 8.0.0 10.0.0; do
+        echo "version_dir=$version" >"$work/home/runtime/version.info"
+        with=$work/with expect_with 1 "this is CANN $version, and the" -- run vector --platform a2a3
+    done
+    with=$work/with PTO_CANN_ANY_VERSION=1 expect_with 0 "result   ok" -- run vector --case odd --platform a2a3 --no-guards
+    STANDIN_PART=1 expect_with 1 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- run vector --platform a2a3 --no-guards
+    STANDIN_PART=1 STANDIN_SOC=Ascend950DT expect_with 1 "halResMap answered 65534 (not supported, as on a part of a card)" -- run vector --platform a5 --no-guards
+    echo "  ok     CANN 8.5, 9.0, 9.1 and 9.2 run a scene; older and newer ones and parts of cards are refused with a sentence"
+}
+
+# ---- tests on hardware, here on cards that are none ----
+
+run_hardware() {
+    local got=0
+    tests/system/hardware.sh >"$work/out" 2>&1 || got=$?
+    [ $got = 77 ] && grep -q 'skipped: scenes on a card' "$work/out" && ! grep -q ' ok ' "$work/out" || fail "without cards: exit $got: $(cat "$work/out")"
+    echo 'a2a3 nought' >"$work/cards"
+    got=0
+    PTO_HARDWARE=$work/cards tests/system/hardware.sh >"$work/out" 2>&1 || got=$?
+    [ $got = 1 ] && grep -q "line 1: 'nought' is no number of a card" "$work/out" || fail "a file that makes no sense: exit $got: $(cat "$work/out")"
+    printf '# of this machine\na2a3 1\n' >"$work/cards"
+    PTO_HARDWARE=$work/cards "$with" tests/system/hardware.sh >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+    grep -q 'ok     selfcheck on a2a3, card 1' "$work/out" && grep -q 'skipped: ranks on two cards' "$work/out" || fail "$(cat "$work/out")"
+    echo "  ok     tests on hardware run on the cards that a file names, and are skipped by name without"
 }
 
 # ---- calls that fail, that hang, and cards that go down ----
@@ -338,7 +385,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules selfcheck programs rebuild}; do
+for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules selfcheck profiles hardware programs rebuild}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -351,6 +398,8 @@ for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules selfchec
     whole-sweep) run_whole_sweep ;;
     rules) run_rules ;;
     selfcheck) run_selfcheck ;;
+    profiles) run_profiles ;;
+    hardware) run_hardware ;;
     programs) check_programs ;;
     rebuild) check_rebuild ;;
     *) fail "there is no part $part" ;;
