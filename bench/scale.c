@@ -8,8 +8,8 @@
  *     scale fixed            one-task run, device, graph: times in microseconds
  *     scale held X [RUNS]    X tiles streamed, held and kept, and beside them loops that do
  *                            nothing but touch the memory that holding and keeping them takes
- *     scale memory X WRITTEN RANDOM
- *                            no tasks at all: a loop that touches as many lines of memory
+ *     scale growth [RUNS]    regions that no grid fits, held: 1 000 and 100 000 of them, and
+ *                            beside them loops that touch the memory which those take
  *
  * Tasks are made while they are submitted; nothing here grows with their number.
  * Under callgrind with --instr-atstart=no only the last run of a point is counted.
@@ -29,6 +29,7 @@
 #include <valgrind/callgrind.h>
 
 #include "bench/bench_fresh.h"
+#include "graph/regions.h"
 #include "pto/pto.h"
 
 enum {
@@ -80,8 +81,8 @@ static const struct curve *find_curve(const char *name);
 static int measure_point(int runs);
 static int measure_fixed(void);
 static void list_curves(void);
-static int measure_memory(uint32_t items, uint32_t written, uint32_t random);
 static int measure_held(uint32_t items, int runs);
+static int measure_growth(int runs);
 
 int main(int argc, char **argv)
 {
@@ -97,11 +98,11 @@ int main(int argc, char **argv)
         return measure_fixed();
     if ((argc == 3 || argc == 4) && strcmp(argv[1], "held") == 0 && x > 0 && runs > 0)
         return measure_held((uint32_t)x, runs);
-    if (argc == 5 && strcmp(argv[1], "memory") == 0 && x > 0 && atoi(argv[4]) >= 0)
-        return measure_memory((uint32_t)x, (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4]));
+    if ((argc == 2 || (argc == 3 && x > 0)) && strcmp(argv[1], "growth") == 0)
+        return measure_growth(argc == 3 ? x : RUNS);
     if (argc < 3 || argc > 4 || curve == NULL || x < 1 || runs < 1) {
         fprintf(stderr, "usage: scale CURVE X [RUNS] | scale --list | scale fixed | "
-                        "scale held X [RUNS] | scale memory X WRITTEN RANDOM\n");
+                        "scale held X [RUNS] | scale growth [RUNS]\n");
         return 2;
     }
     point.curve = curve;
@@ -661,67 +662,17 @@ static int measure_fixed(void)
     return 0;
 }
 
-/* ---- memory alone ---- */
+/* ---- what memory takes ---- */
 
 struct line {
     uint64_t word[8];
 };
 
-/*
- * For each item: `written` lines in a row are written, then `random` lines anywhere are read and
- * written, where each says which is next, as records and nodes do. In the end one line of
- * each item is read, as by whoever runs it.
- */
-static uint64_t touch(struct line *row, uint32_t items, uint32_t written, struct line *table,
-                      uint32_t random, uint64_t lines)
-{
-    uint64_t hash = 0x9e3779b97f4a7c15ull, sum = 0;
-
-    for (uint64_t i = 0; i < items; i++) {
-        for (uint32_t k = 0; k < written; k++)
-            row[i * written + k] = (struct line){ { i, k, i, k, i, k, i, k } };
-        for (uint32_t k = 0; k < random; k++) {
-            struct line *at = &table[(hash >> 32) * lines >> 32];
-
-            hash = (hash ^ at->word[0]) * 0x9e3779b97f4a7c15ull + i + k;
-            at->word[1] = i;
-        }
-    }
-    for (uint64_t i = 0; i < items && written != 0; i++)
-        sum += row[i * written].word[0];
-    return hash + sum;
-}
-
-static int measure_memory(uint32_t items, uint32_t written, uint32_t random)
-{
-    uint64_t lines = (uint64_t)items * (random != 0 ? random : 1), best = UINT64_MAX;
-    struct line *row = calloc((size_t)items * written + 1, sizeof(*row));
-    struct line *table = calloc(lines, sizeof(*table));
-    uint32_t runs = 300000 / items + 7;
-    volatile uint64_t seen = 0;
-
-    for (uint32_t i = 0; row != NULL && table != NULL && i < runs; i++) {
-        uint64_t start = clock_ns(CLOCK_PROCESS_CPUTIME_ID), ns;
-
-        seen += touch(row, items, written, table, random, lines);
-        ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
-        if (i != 0 && ns < best) /* the first one finds no pages */
-            best = ns;
-    }
-    free(row);
-    free(table);
-    printf("{\"memory\": [%" PRIu32 ", %" PRIu32 "], \"x\": %" PRIu32
-           ", \"cpu_ns_per_task\": %.2f}\n",
-           written, random, items, (double)best / items);
-    return best != UINT64_MAX ? 0 : 1;
-}
-
-/* ---- what it takes to hold a graph ---- */
-
 enum {
     SLOT_LINES = 5,  /* of a task with one tensor */
     SLOT_FILLED = 4, /* of these: header, edges, descriptor */
-    AHEAD = 16       /* items after which memory is asked for, as the engine does */
+    AHEAD = 16,      /* items after which memory is asked for, as the engine does */
+    NODE_FILLED = 11 /* entries of a node of the tree, as a rule */
 };
 
 /* Memory of tasks that are held, as the engine lays it out. */
@@ -729,46 +680,148 @@ struct room {
     struct line *slot;
     uint32_t (*books)[4]; /* of a slot, and of an id */
     uint32_t (*ids)[4];
-    struct line *record; /* of regions; a power of two, at least as many as tasks */
-    char *shape;         /* SHAPE_BYTES beside each record */
+    struct region *record; /* a power of two of them */
+    struct region_shape *shape;
     uint32_t records;
+    struct tree_node *node; /* those with leaves, then those above them */
+    uint32_t leaf_nodes;
+    struct region_frame *frame; /* FRESH_STRIDES of them */
+    uint32_t dims;              /* that a search compares; 0: bytes */
+    bool has_frames;            /* many, not one */
 };
 
-enum { SHAPE_BYTES = 120 };
-
-static bool make_room(struct room *m, uint32_t items)
+static void free_room(struct room *m)
 {
-    for (m->records = 1024; m->records < items;)
+    free(m->slot);
+    free(m->books);
+    free(m->ids);
+    free(m->record);
+    free(m->shape);
+    free(m->node);
+    free(m->frame);
+}
+
+/* With the numbers of their children in the upper nodes: which is next is known when one is read. */
+static bool make_room(struct room *m, uint32_t items, uint32_t records_min)
+{
+    uint32_t uppers = items / NODE_FILLED / NODE_FILLED + 1;
+
+    for (m->records = REGION_TABLE_START; m->records < records_min;)
         m->records *= 2;
+    m->leaf_nodes = uppers * NODE_FILLED;
     m->slot = calloc((size_t)items * SLOT_LINES, sizeof(*m->slot));
     m->books = calloc(items, sizeof(*m->books));
     m->ids = calloc(items, sizeof(*m->ids));
-    m->record = calloc(m->records, sizeof(*m->record));
-    m->shape = calloc(m->records, SHAPE_BYTES);
-    return m->slot != NULL && m->books != NULL && m->ids != NULL && m->record != NULL &&
-           m->shape != NULL;
+    m->record = aligned_alloc(sizeof(struct line), m->records * sizeof(*m->record));
+    m->shape = aligned_alloc(sizeof(struct line), m->records * sizeof(*m->shape));
+    m->node = aligned_alloc(sizeof(struct line), (m->leaf_nodes + uppers) * sizeof(*m->node));
+    m->frame = calloc(FRESH_STRIDES, sizeof(*m->frame));
+    if (m->slot == NULL || m->books == NULL || m->ids == NULL || m->record == NULL ||
+        m->shape == NULL || m->node == NULL || m->frame == NULL) {
+        fprintf(stderr, "scale: no memory\n");
+        free_room(m);
+        return false;
+    }
+    memset(m->record, 0, m->records * sizeof(*m->record));
+    memset(m->shape, 0, m->records * sizeof(*m->shape));
+    memset(m->node, 0, (m->leaf_nodes + uppers) * sizeof(*m->node));
+    for (uint32_t i = 0; i < m->leaf_nodes; i++)
+        m->node[m->leaf_nodes + fresh_place(i / NODE_FILLED, uppers)].child[i % NODE_FILLED] =
+            fresh_place(i, m->leaf_nodes);
+    return true;
 }
 
-/* What is written while the graph is built: each task once, in the order in which it is submitted. */
-static void touch_built(struct room *m, uint32_t items)
+/* A task is written once, in the order in which tasks are submitted. */
+static inline void touch_slot(struct room *m, uint32_t i)
+{
+    struct line *slot = &m->slot[(size_t)i * SLOT_LINES];
+
+    for (uint32_t k = 0; k < SLOT_FILLED; k++)
+        __builtin_prefetch(&slot[AHEAD * SLOT_LINES + k], 1, 3);
+    for (uint32_t k = 0; k < SLOT_FILLED; k++)
+        slot[k] = (struct line){ { i, k, i, k, i, k, i, k } };
+    m->books[i][0] = m->ids[i][0] = i + 1;
+}
+
+/* ... then its tile's record and what is beside it, in the same order. */
+static void touch_tiles(struct room *m, uint32_t items)
 {
     memset(m->record, 0, m->records * sizeof(*m->record));
     for (uint32_t i = 0; i < items; i++) {
-        struct line *slot = &m->slot[(size_t)i * SLOT_LINES];
         uint64_t place = i % m->records;
 
-        for (uint32_t k = 0; k < SLOT_FILLED; k++)
-            __builtin_prefetch(&slot[AHEAD * SLOT_LINES + k], 1, 3);
-        for (uint32_t k = 0; k < SLOT_FILLED; k++)
-            slot[k] = (struct line){ { i, k, i, k, i, k, i, k } };
-        m->books[i][0] = m->ids[i][0] = i + 1;
-        m->record[place] = (struct line){ { i, 1, i, 2, i, 3, i, 4 } };
-        memcpy(m->shape + place * SHAPE_BYTES + 96, &(uint64_t[2]){ i, i }, 16);
+        touch_slot(m, i);
+        m->record[place] = (struct region){ .start = i, .length = 1, .writer = { i, i } };
+        m->shape[place].frame_next = m->shape[place].frame_prev = m->shape[place].known = i;
         __asm__ volatile("" ::: "memory");
     }
 }
 
-/* ... and when the tasks run, one after the other: header, and what the submitter knows of them. */
+/* All lines of a node that a search looks at. */
+static inline uint32_t look_at(const struct tree_node *n, uint32_t dims)
+{
+    uint32_t sum = n->count + n->frame[0];
+
+    for (uint32_t d = 0; d < dims; d++)
+        sum += n->in[d].min[0] + n->in[d].max[0];
+    for (uint32_t i = 0; i < TREE_FANOUT && dims == 0; i += 8)
+        sum += (uint32_t)(n->lo[i] + n->hi[i]);
+    return sum;
+}
+
+static inline void put_into(struct tree_node *n, uint32_t dims, uint32_t i)
+{
+    uint32_t k = i % TREE_FANOUT;
+
+    n->count = k;
+    n->frame[k] = n->last[k] = n->child[k] = n->serial[k] = i;
+    n->lo[k] = n->hi[k] = i;
+    for (uint32_t d = 0; d < dims; d++)
+        n->in[d].min[k] = n->in[d].max[k] = i;
+}
+
+/*
+ * ... or a region's anywhere, and the two lowest nodes of the tree above it, of which the upper
+ * one says where the other is. What is above those is in a cache. A submit ends before the next
+ * one begins: so what is read for an item is there before anything is asked for the next one.
+ */
+static uint64_t touch_scattered(struct room *m, uint32_t items)
+{
+    uint32_t uppers = m->leaf_nodes / NODE_FILLED;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < items; i++) {
+        uint32_t place = fresh_place(i, items) + (uint32_t)(sum >> 63); /* 0, which takes a look */
+        uint32_t group = place / NODE_FILLED;
+        uint32_t at = fresh_scattered(place, 1, m->records);
+        const struct tree_node *upper =
+            &m->node[m->leaf_nodes + fresh_place(group / NODE_FILLED, uppers)];
+        struct tree_node *leaf;
+
+        touch_slot(m, i);
+        __builtin_prefetch(&m->record[at], 1, 3);
+        __builtin_prefetch(&m->shape[at], 1, 3);
+        __builtin_prefetch((char *)&m->shape[at] + sizeof(struct line), 1, 3);
+        if (m->has_frames) { /* found by a record of its own */
+            uint32_t frame = i % FRESH_STRIDES, of = fresh_scattered(frame, 2, m->records);
+
+            sum += m->record[of].start + m->shape[of].geom.base + m->shape[of].frame_next;
+            sum += m->frame[frame].geom.base;
+            m->frame[frame].population++;
+            m->frame[frame].class_of[1].count++;
+        }
+        sum += look_at(upper, m->dims);
+        leaf = &m->node[upper->child[group % NODE_FILLED]];
+        sum += look_at(leaf, m->dims);
+        m->record[at] = (struct region){ .start = i, .length = 1, .writer = { i, i } };
+        m->shape[at] = (struct region_shape){ .known = i };
+        put_into(leaf, m->dims, i);
+        __asm__ volatile("" ::"r"(sum) : "memory");
+    }
+    return sum;
+}
+
+/* When the tasks run, one after the other: header, and what the submitter knows of them. */
 static uint64_t touch_run(struct room *m, uint32_t items)
 {
     uint64_t sum = 0;
@@ -787,7 +840,7 @@ static uint64_t touch_run(struct room *m, uint32_t items)
 }
 
 /* ... or when they are copied into an image, in memory that is new: header, descriptor, three lists. */
-static uint64_t touch_kept(const struct room *m, uint32_t items)
+static uint64_t touch_image(const struct room *m, uint32_t items)
 {
     size_t bytes = items * (3 * sizeof(struct line) + 3 * sizeof(uint32_t));
     struct line *image =
@@ -814,8 +867,26 @@ static uint64_t touch_kept(const struct room *m, uint32_t items)
     return sum;
 }
 
+static uint64_t touch_held(struct room *m, uint32_t items)
+{
+    touch_tiles(m, items);
+    return touch_run(m, items);
+}
+
+static uint64_t touch_kept(struct room *m, uint32_t items)
+{
+    touch_tiles(m, items);
+    return touch_image(m, items);
+}
+
+static uint64_t touch_grown(struct room *m, uint32_t items)
+{
+    return touch_scattered(m, items) + touch_run(m, items);
+}
+
 /* Processor time a task, of the fastest of `runs` after a first one, which finds no pages. */
-static double time_touched(struct room *m, uint32_t items, int runs, bool is_kept)
+static double time_touched(struct room *m, uint32_t items, int runs,
+                           uint64_t (*touch)(struct room *m, uint32_t items))
 {
     uint64_t best = UINT64_MAX;
     volatile uint64_t seen = 0;
@@ -823,8 +894,7 @@ static double time_touched(struct room *m, uint32_t items, int runs, bool is_kep
     for (int i = 0; i <= runs; i++) {
         uint64_t start = clock_ns(CLOCK_PROCESS_CPUTIME_ID), ns;
 
-        touch_built(m, items);
-        seen += is_kept ? touch_kept(m, items) : touch_run(m, items);
+        seen += touch(m, items);
         ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start;
         if (i != 0 && ns < best)
             best = ns;
@@ -832,30 +902,66 @@ static double time_touched(struct room *m, uint32_t items, int runs, bool is_kep
     return (double)best / items;
 }
 
+/* Processor time a task of a curve, where it is the number of tasks; below 0: it failed. */
+static double time_curve(const char *name, uint32_t items, int runs)
+{
+    struct measured m;
+
+    point.curve = find_curve(name);
+    point.x = point.tasks = items;
+    return measure_runs(runs + 1, &m) ? m.cpu_ns : -1;
+}
+
 static int measure_held(uint32_t items, int runs)
 {
     static const char *const names[] = { "fresh:tiles", "fresh:tiles-built", "fresh:tiles-kept" };
     double ns[3], touched[3] = { 0 };
-    struct measured m;
-    struct room room;
+    struct room room = { 0 };
 
-    for (int i = 0; i < 3; i++) {
-        point.curve = find_curve(names[i]);
-        point.x = point.tasks = items;
-        if (!measure_runs(runs + 1, &m))
+    for (int i = 0; i < 3; i++)
+        if ((ns[i] = time_curve(names[i], items, runs)) < 0)
             return 1;
-        ns[i] = m.cpu_ns;
-    }
-    if (!make_room(&room, items)) {
-        fprintf(stderr, "scale: no memory\n");
+    if (!make_room(&room, items, items))
         return 1;
-    }
-    touched[1] = time_touched(&room, items, runs, false);
-    touched[2] = time_touched(&room, items, runs, true);
+    touched[1] = time_touched(&room, items, runs, touch_held);
+    touched[2] = time_touched(&room, items, runs, touch_kept);
+    free_room(&room);
     printf("ns a task       measured  of streamed  memory alone  streamed and memory  of that\n");
     for (int i = 0; i < 3; i++)
         printf("%-15s %8.0f %12.1f %13.0f %20.0f %8.2f\n",
                (const char *[]){ "streamed", "held", "kept" }[i], ns[i], ns[i] / ns[0], touched[i],
                ns[0] + touched[i], ns[i] / (ns[0] + touched[i]));
+    return 0;
+}
+
+static int measure_growth(int runs)
+{
+    static const struct {
+        const char *name;
+        uint32_t dims;
+        bool has_frames;
+    } rows[] = { { "fresh:ragged-built", 2, false },
+                 { "fresh:boxes-built", 5, false },
+                 { "fresh:strides-built", 0, true } };
+    static const uint32_t items[2] = { 1000, 100000 };
+
+    printf("%-20s %8s %7s %8s %7s %6s %15s\n", "ns a task", "10^3", "memory", "10^5", "memory",
+           "times", "without memory");
+    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        double ns[2], touched[2];
+
+        for (int k = 0; k < 2; k++) {
+            int repeats = k == 0 ? 20 * runs : runs; /* they take no time */
+            struct room room = { .dims = rows[i].dims, .has_frames = rows[i].has_frames };
+
+            ns[k] = time_curve(rows[i].name, items[k], repeats);
+            if (ns[k] < 0 || !make_room(&room, items[k], 2 * items[k]))
+                return 1;
+            touched[k] = time_touched(&room, items[k], repeats, touch_grown);
+            free_room(&room);
+        }
+        printf("%-20s %8.0f %7.0f %8.0f %7.0f %6.2f %15.2f\n", rows[i].name, ns[0], touched[0],
+               ns[1], touched[1], ns[1] / ns[0], (ns[1] - touched[1]) / (ns[0] - touched[0]));
+    }
     return 0;
 }

@@ -277,6 +277,16 @@ struct region *region_resolve(struct graph *g, struct slot *t, const struct pto_
     return e;
 }
 
+/* Asks for the head of a bucket and what is beside it, before anybody has to wait for them. */
+static inline void region_ask_for(const struct regions *x, uint32_t bucket)
+{
+    const char *shape = (const char *)&x->table_shape[bucket];
+
+    __builtin_prefetch(&x->table[bucket], 1, 3);
+    __builtin_prefetch(shape, 1, 3);
+    __builtin_prefetch(shape + sizeof(struct region_shape) - 1, 1, 3);
+}
+
 /* The record of exactly this region, or NULL. Drops what is dead in its chain on the way. */
 static struct region *find_exact(struct probe *p, uint32_t bucket)
 {
@@ -556,16 +566,6 @@ static uint32_t box_bucket(const struct regions *x, const struct geom *geom, uin
     return region_box_bucket(x, &f->class_of[class], cell, geom->ndims, geom->rest);
 }
 
-/* Asks for what will be written if the bucket is to have a box: nobody waits for it meanwhile. */
-static inline void region_ask_for(const struct regions *x, uint32_t bucket)
-{
-    const char *shape = (const char *)&x->table_shape[bucket];
-
-    __builtin_prefetch(&x->table[bucket], 1, 3);
-    __builtin_prefetch(shape, 1, 3);
-    __builtin_prefetch(shape + sizeof(struct region_shape) - 1, 1, 3);
-}
-
 /* The record of this very box; where it would be if there is none. */
 static struct region *find_box(struct probe *p, uint32_t *bucket_out, uint32_t *class_out)
 {
@@ -614,6 +614,7 @@ static uint32_t frame_of(struct probe *p, const struct geom *geom, bool may_crea
     memset(span.shape, 0, sizeof(span.shape));
     memset(span.offset, 0, sizeof(span.offset));
     bucket = frame_bucket(x, &span);
+    region_ask_for(x, bucket);
     e = find_exact(&q, bucket);
     if (e != NULL)
         return *cached = e->frame;

@@ -73,11 +73,12 @@ static void set_bounds(struct tree_node *n, uint32_t i, const struct tree_bounds
     }
 }
 
-static void put_entry(struct tree_node *n, const struct loose_entry *e)
+static void put_entry(struct tree_node *n, const struct tree_bounds *bounds, uint32_t child,
+                      uint32_t serial)
 {
-    set_bounds(n, n->count, &e->bounds);
-    n->child[n->count] = e->child;
-    n->serial[n->count++] = e->serial;
+    set_bounds(n, n->count, bounds);
+    n->child[n->count] = child;
+    n->serial[n->count++] = serial;
 }
 
 bool region_tree_clear(struct region_tree *tree)
@@ -158,40 +159,65 @@ static void measure(struct region_tree *tree, uint32_t index, struct tree_bounds
 
 /* ---- insertion ---- */
 
-bool region_tree_insert(struct region_tree *tree, const struct tree_bounds *bounds, uint32_t leaf,
-                        uint32_t serial)
+/* Where an item went down the tree. */
+struct descent {
+    uint32_t node[TREE_DEPTH_MAX];
+    uint32_t taken[TREE_DEPTH_MAX];
+    uint32_t depth;
+};
+
+/* Of an item for whose leaf node there was no room. */
+static bool insert_into_full(struct region_tree *tree, uint32_t index, struct descent *path,
+                             struct loose_entry *extra)
 {
-    struct loose_entry extra = { *bounds, leaf, serial };
-    uint32_t path[TREE_DEPTH_MAX], taken[TREE_DEPTH_MAX], depth = 0;
-    uint32_t index;
-
-    if (tree->root == 0 && (tree->root = take_node(tree, 0)) == 0)
-        return false;
-    for (index = tree->root; node_at(tree, index)->height != 0; depth++) {
-        struct tree_node *n = node_at(tree, index);
-
-        path[depth] = index;
-        taken[depth] = choose(tree, n, bounds);
-        stretch(tree, n, taken[depth], bounds);
-        index = n->child[taken[depth]];
-    }
-    tree->leaves++;
     while (node_at(tree, index)->count == TREE_FANOUT) {
-        uint32_t other = split(tree, index, &extra);
+        uint32_t other = split(tree, index, extra);
         struct tree_bounds reach;
 
         if (other == 0)
             return false;
-        if (depth-- == 0)
+        if (path->depth-- == 0)
             return raise_root(tree, other);
         measure(tree, index, &reach);
-        set_bounds(node_at(tree, path[depth]), taken[depth], &reach);
-        measure(tree, other, &extra.bounds);
-        extra.child = other;
-        index = path[depth];
+        set_bounds(node_at(tree, path->node[path->depth]), path->taken[path->depth], &reach);
+        measure(tree, other, &extra->bounds);
+        extra->child = other;
+        index = path->node[path->depth];
     }
-    put_entry(node_at(tree, index), &extra);
+    put_entry(node_at(tree, index), &extra->bounds, extra->child, extra->serial);
     return true;
+}
+
+/*
+ * The bounds are copied only where a node is full: read in larger pieces than they were written in,
+ * they would have to wait until the writes before them, which may be far away, are done.
+ */
+bool region_tree_insert(struct region_tree *tree, const struct tree_bounds *bounds, uint32_t leaf,
+                        uint32_t serial)
+{
+    struct descent path;
+    struct loose_entry extra;
+    uint32_t index;
+
+    if (tree->root == 0 && (tree->root = take_node(tree, 0)) == 0)
+        return false;
+    path.depth = 0;
+    for (index = tree->root; node_at(tree, index)->height != 0; path.depth++) {
+        struct tree_node *n = node_at(tree, index);
+        uint32_t taken = choose(tree, n, bounds);
+
+        path.node[path.depth] = index;
+        path.taken[path.depth] = taken;
+        stretch(tree, n, taken, bounds);
+        index = n->child[taken];
+    }
+    tree->leaves++;
+    if (node_at(tree, index)->count != TREE_FANOUT) {
+        put_entry(node_at(tree, index), bounds, leaf, serial);
+        return true;
+    }
+    extra = (struct loose_entry){ *bounds, leaf, serial };
+    return insert_into_full(tree, index, &path, &extra);
 }
 
 /* The root was split: one above both halves takes its place. */
@@ -203,10 +229,10 @@ static bool raise_root(struct region_tree *tree, uint32_t other)
     if (root == 0)
         return false;
     for (uint32_t i = 0; i < 2; i++) {
-        struct loose_entry e = { .child = half[i] };
+        struct tree_bounds reach;
 
-        measure(tree, half[i], &e.bounds);
-        put_entry(node_at(tree, root), &e);
+        measure(tree, half[i], &reach);
+        put_entry(node_at(tree, root), &reach, half[i], 0);
     }
     tree->root = root;
     return true;
@@ -232,21 +258,59 @@ static uint32_t choose_by_bytes(const struct tree_node *n, const struct tree_bou
     return best;
 }
 
+/* How many indices there are from `min` to `max`. A signed number is quicker to convert. */
+static inline double extent(uint32_t min, uint32_t max)
+{
+    return (double)((int64_t)max - min + 1);
+}
+
+static inline bool holds_in_frame(const struct tree_node *n, uint32_t i,
+                                  const struct tree_bounds *b)
+{
+    for (uint32_t d = 0; d < b->dims; d++)
+        if (n->in[d].min[i] > b->min[d] || n->in[d].max[i] < b->max[d])
+            return false;
+    return true;
+}
+
+/* The smallest entry that need not grow at all; TREE_FANOUT: there is none. */
+static uint32_t choose_holder(const struct tree_node *n, const struct tree_bounds *item)
+{
+    uint32_t best = TREE_FANOUT;
+    double size = 0;
+
+    for (uint32_t i = 0; i < n->count; i++) {
+        double is = 1;
+
+        if (!holds_in_frame(n, i, item))
+            continue;
+        for (uint32_t d = 0; d < item->dims; d++)
+            is *= extent(n->in[d].min[i], n->in[d].max[i]);
+        if (best == TREE_FANOUT || is < size) {
+            best = i;
+            size = is;
+        }
+    }
+    return best;
+}
+
 static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_bounds *item)
 {
     double growth = 0, size = 0;
-    uint32_t best = 0;
+    uint32_t best = choose_holder(n, item);
 
+    if (best != TREE_FANOUT)
+        return best;
+    best = 0;
     for (uint32_t i = 0; i < n->count; i++) {
         double was = 1, is = 1;
 
         for (uint32_t d = 0; d < item->dims; d++) {
             uint32_t min = n->in[d].min[i], max = n->in[d].max[i];
 
-            was *= (double)((uint64_t)max - min + 1);
-            min = min < item->min[d] ? min : item->min[d];
-            max = max > item->max[d] ? max : item->max[d];
-            is *= (double)((uint64_t)max - min + 1);
+            was *= extent(min, max);
+            is *= extent(min < item->min[d] ? min : item->min[d],
+                         max > item->max[d] ? max : item->max[d]);
         }
         if (i == 0 || is - was < growth || (is - was == growth && was < size)) {
             best = i;
@@ -427,8 +491,12 @@ static uint32_t split(struct region_tree *tree, uint32_t index, const struct loo
     else
         divide_mixed(e, &best);
     n->count = 0;
-    for (uint32_t i = 0; i < OVERFULL; i++)
-        put_entry(i < best.cut ? n : node_at(tree, other), &e[best.order[i]]);
+    for (uint32_t i = 0; i < OVERFULL; i++) {
+        const struct loose_entry *from = &e[best.order[i]];
+
+        put_entry(i < best.cut ? n : node_at(tree, other), &from->bounds, from->child,
+                  from->serial);
+    }
     return other;
 }
 
@@ -529,10 +597,7 @@ static bool holds(const struct tree_node *n, uint32_t i, const struct tree_bound
 {
     if (n->lo[i] > b->lo || n->hi[i] < b->hi)
         return false;
-    for (uint32_t d = 0; d < b->dims && n->frame[i] == b->frame; d++)
-        if (n->in[d].min[i] > b->min[d] || n->in[d].max[i] < b->max[d])
-            return false;
-    return true;
+    return n->frame[i] != b->frame || holds_in_frame(n, i, b);
 }
 
 /* All that have its number: those of records that have gone are not told apart here. */

@@ -1,36 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What it costs to hold a whole graph before anything runs, in host mode or to launch
- * it again and again: bytes a task, counted exactly, and time, as multiples of what
- * the same tasks take when they are streamed. docs/performance.md has the reasons.
+ * What memory it takes to hold a whole graph before anything runs, in host mode or to
+ * launch it again and again: bytes a task, counted exactly. docs/performance.md has the
+ * reasons, `bench/instructions --held` the instructions.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
-#include <time.h>
-
 #include "graph/image.h"
 #include "pto/pto.h"
 #include "port_test.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { IS_SANITIZED = 1 };
-#else
-enum { IS_SANITIZED = 0 };
-#endif
-
-enum {
-    TASKS = 4096,
-    TASKS_TIMED = 50000,
-    BUFFERS = 64,
-    ROUNDS_MAX = 30,
-    HOST_RATIO =
-        7, /* 2.3 on a quiet machine; where others use its caches, memory is what takes long */
-    BUILT_RATIO = 9 /* 3.3 */
-};
-
-/* ---- memory ---- */
+enum { TASKS = 4096 };
 
 static void submit_tasks(struct rig *rig, uint32_t tensors, uint32_t count)
 {
@@ -117,100 +95,10 @@ static void the_index_keeps_one_table(void **state)
     }
 }
 
-/* ---- time ---- */
-
-enum way { WAY_STREAMED, WAY_HELD, WAY_BUILT, WAYS };
-
-static struct pto_device *device;
-static struct pto_callable *callable;
-
-static void do_nothing(int64_t *args)
-{
-    __asm__ volatile("" ::"r"(args) : "memory");
-}
-
-static void submit_chains(struct pto_orch *o, const struct pto_entry *entry)
-{
-    (void)entry;
-    for (uint32_t i = 0; i < TASKS_TIMED; i++) {
-        static float word[BUFFERS][16];
-        struct pto_tensor t = pto_tensor_external(word[i % BUFFERS], PTO_DIMS(16), 1, PTO_FLOAT32);
-
-        pto_aiv(o, 0, PTO_INOUT(&t));
-    }
-}
-
-/* The processor time of this thread, which does all of it. */
-static uint64_t cpu_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-static uint64_t measure(enum way way)
-{
-    struct pto_graph *graph = NULL;
-    struct pto_run_options options;
-    uint64_t begin = cpu_ns();
-
-    pto_run_options_init(&options);
-    options.mode = way == WAY_HELD ? PTO_MODE_HOST : PTO_MODE_STREAM;
-    if (way == WAY_BUILT)
-        assert_int_equal(pto_graph_build(device, callable, NULL, NULL, NULL, &graph), PTO_OK);
-    else
-        assert_int_equal(pto_run(device, callable, NULL, &options, NULL), PTO_OK);
-    begin = cpu_ns() - begin;
-    if (graph != NULL)
-        assert_int_equal(pto_graph_destroy(graph), PTO_OK);
-    return begin;
-}
-
-/* The fastest round counts, since others use the machine: one that is good enough is enough. */
-static void a_held_graph_takes_a_few_times_as_long_as_a_streamed_one(void **state)
-{
-    static const struct pto_kernel kernel = { "nothing", do_nothing, PTO_CORE_AIV };
-    uint64_t best[WAYS] = { UINT64_MAX, UINT64_MAX, UINT64_MAX };
-    struct pto_callable_params what;
-    struct pto_device_params params;
-
-    (void)state;
-    if (IS_SANITIZED)
-        skip(); /* its checks cost more than what is measured */
-    pto_device_params_init(&params);
-    params.platform = "a2a3sim";
-    params.workers = 1;
-    assert_int_equal(pto_device_open(&params, &device), PTO_OK);
-    pto_callable_params_init(&what);
-    what.name = "chains";
-    what.orchestration = submit_chains;
-    what.kernels = &kernel;
-    what.kernel_count = 1;
-    assert_int_equal(pto_callable_create(&what, &callable), PTO_OK);
-    for (int round = 0;
-         round < ROUNDS_MAX && (best[WAY_HELD] > HOST_RATIO * best[WAY_STREAMED] ||
-                                best[WAY_BUILT] > BUILT_RATIO * best[WAY_STREAMED] || round < 3);
-         round++)
-        for (enum way way = 0; way < WAYS; way++) {
-            uint64_t ns = measure(way);
-
-            best[way] = ns < best[way] ? ns : best[way];
-        }
-    print_message("ns a task: %.0f streamed, %.0f held, %.0f built\n",
-                  (double)best[WAY_STREAMED] / TASKS_TIMED, (double)best[WAY_HELD] / TASKS_TIMED,
-                  (double)best[WAY_BUILT] / TASKS_TIMED);
-    assert_true(best[WAY_HELD] <= HOST_RATIO * best[WAY_STREAMED]);
-    assert_true(best[WAY_BUILT] <= BUILT_RATIO * best[WAY_STREAMED]);
-    assert_int_equal(pto_callable_destroy(callable), PTO_OK);
-    assert_int_equal(pto_device_close(device), PTO_OK);
-}
-
 static const struct CMUnitTest tests[] = {
     cmocka_unit_test(a_held_task_has_a_slot_of_its_size),
     cmocka_unit_test(a_task_of_an_image_has_no_more_than_a_launch_needs),
     cmocka_unit_test(the_index_keeps_one_table),
-    cmocka_unit_test(a_held_graph_takes_a_few_times_as_long_as_a_streamed_one),
 };
 
 TEST_MAIN(tests)
