@@ -10,6 +10,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,6 +35,7 @@ enum {
     TRACED = 1024,
     HANGS = -1,
     GOES_DOWN = -2,
+    KILLS = -3,
     CPU_THREADS = 6,
     HEADROOM = 4096, /* beside a program's copy on the card */
 };
@@ -80,6 +82,7 @@ static void read_plan(const char *text)
         plan[plan_count].at = strtoull(text + length + 1, &end, 10);
         plan[plan_count].code = strncmp(end, "=hang", 5) == 0   ? HANGS
                                 : strncmp(end, "=down", 5) == 0 ? GOES_DOWN
+                                : strncmp(end, "=kill", 5) == 0 ? KILLS
                                 : *end == '='                   ? (int)strtol(end + 1, NULL, 10)
                                                                 : 0;
         end += strcspn(end, ";");
@@ -124,6 +127,14 @@ static int hang(void)
     while (standin.epoch == epoch)
         pthread_cond_wait(&standin.changed, &standin.lock);
     return 507901;
+}
+
+/* Those that are processes; nobody else notices. Under the lock. */
+static void kill_processors(void)
+{
+    for (uint32_t i = 0; i < CARDS_MAX; i++)
+        if (standin.card[i].cpu != 0)
+            (void)kill(standin.card[i].cpu, SIGKILL);
 }
 
 /* Under the lock. */
@@ -178,7 +189,9 @@ static int take_plan(const char *name, bool is_call)
             code = plan[k].code;
     if (code != 0)
         snprintf(met, sizeof(met), "%s", name);
-    return code == HANGS ? hang() : code == GOES_DOWN ? go_down() : code;
+    if (code == KILLS)
+        kill_processors();
+    return code == HANGS ? hang() : code == GOES_DOWN ? go_down() : code == KILLS ? 0 : code;
 }
 
 int standin_enter(const char *name)

@@ -11,7 +11,8 @@
  *     STANDIN_DISK    folder that stands for the cards' disks; else a temporary one
  *     STANDIN_PLAN    calls that fail: NAME@N=CODE, *@N=CODE for the Nth of all, separated by ;
  *                     hang in place of CODE: it returns when the card is forced to start anew;
- *                     down: with this call all cards go down. The name aicpu: the Nth program
+ *                     down: with this call all cards go down; kill: the control processors that
+ *                     are processes are killed, and the call goes on. The name aicpu: the Nth program
  *                     of the control processor
  *     STANDIN_BUSY    so many calls for the register windows find the driver busy; 0
  *     STANDIN_PART    not empty: the card is a part of one (vNPU), whose cores cannot be reached

@@ -4,9 +4,11 @@
  * time one call of the vendor's fails, hangs, or finds the card gone. Every time somebody is told,
  * in time, nothing is left - not on the card, no thread, no descriptor - and the next one works.
  *
- *     sweep ARTEFACT rules FOLDER           as it is, and with another scheduler, written to the folder
- *     sweep ARTEFACT [few] CODE|hang|down   each call answers the code, hangs, or all cards go down
- *                                           with it; few: the first call of each name only
+ *     sweep ARTEFACT rules FOLDER     as it is, and with another scheduler, written to the folder
+ *     sweep ARTEFACT [few] CODE...    each call answers the code; few: the first call of each name
+ *                          hang       hangs
+ *                          down       all cards go down with it
+ *                          kill       the control processor, if it is a process, is killed
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -217,7 +219,7 @@ static bool is_told(const struct outcome *o, const char *what, const char *name)
 
     if (strcmp(what, "hang") == 0)
         return strstr(o->text, name) != NULL && strstr(o->text, "has not returned") != NULL;
-    if (strcmp(what, "down") == 0)
+    if (strcmp(what, "down") == 0 || strcmp(what, "kill") == 0)
         return strstr(o->text, "answered") != NULL;
     snprintf(answered, sizeof(answered), "answered %s", what);
     return strstr(o->text, answered) != NULL;
@@ -380,7 +382,7 @@ int main(int argc, char **argv)
     struct outcome o;
 
     if (argc < 3 + is_few)
-        fail("sweep ARTEFACT rules FOLDER | [few] CODE|hang|down...");
+        fail("sweep ARTEFACT rules FOLDER | [few] CODE|hang|down|kill...");
     artefact = argv[1];
     *(void **)&count = find("standin_count");
     *(void **)&plan = find("standin_plan");

@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, rules, selfcheck, profiles, hardware, programs, rebuild,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -237,6 +237,15 @@ run_hang() {
     ready_sweep
     sweep a2a3 few hang
 }
+# The control processor is a process, which is killed: before, in and between its programs.
+run_killed() {
+    make -s --no-print-directory build/standin/arm/with
+    local with
+    with=$(realpath build/standin/arm/with)
+    ready_sweep
+    sweep a2a3 few kill
+    ! pgrep -f "$(realpath build/standin/arm/aicpusd) $work" >/dev/null || fail "a control processor is left behind"
+}
 # All that can be thought of.
 run_whole_sweep() {
     ready_sweep
@@ -385,7 +394,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules selfcheck profiles hardware programs rebuild}; do
+for part in ${*:-missing scenes qemu ranks comm steady sweep hang killed rules selfcheck profiles hardware programs rebuild}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -395,6 +404,7 @@ for part in ${*:-missing scenes qemu ranks comm steady sweep hang rules selfchec
     steady) run_steady ;;
     sweep) run_sweep ;;
     hang) run_hang ;;
+    killed) run_killed ;;
     whole-sweep) run_whole_sweep ;;
     rules) run_rules ;;
     selfcheck) run_selfcheck ;;
