@@ -219,9 +219,10 @@ static bool is_told(const struct outcome *o, const char *what, const char *name)
 
     if (strcmp(what, "hang") == 0)
         return strstr(o->text, name) != NULL && strstr(o->text, "has not returned") != NULL;
-    if (strcmp(what, "down") == 0 || strcmp(what, "kill") == 0)
+    if (strcmp(what, "down") == 0)
         return strstr(o->text, "answered") != NULL;
-    snprintf(answered, sizeof(answered), "answered %s", what);
+    snprintf(answered, sizeof(answered), "answered %s",
+             strcmp(what, "kill") == 0 ? "507018" : what);
     return strstr(o->text, answered) != NULL;
 }
 
