@@ -218,6 +218,7 @@ static void set_up(struct cann *c, const struct chip_params *params)
                                              .aiv_count = PTO_CLUSTER_AIVS * params->clusters,
                                              .workers = 1,
                                              .has_graphs = true,
+                                             .has_recorder = true,
                                              .ends_stalls = true } };
     c->generation = cann_generation_find(params->generation);
     c->card = params->card;
@@ -300,6 +301,7 @@ static bool close_healthy(struct cann *c)
         failed |= VENDOR_CALL(v, aclrtBinaryUnLoad, c->binary);
     failed |= cann_release_memory(c);
     failed |= cann_give_back(c, c->ranges);
+    failed |= cann_give_back(c, c->record);
     failed |= cann_give_back(c, c->message);
     failed |= cann_give_back(c, c->board);
     failed |= cann_give_back(c, c->heap);
@@ -383,6 +385,7 @@ void cann_release(struct cann *c)
     vendor_unload(&c->vendor);
     free(c->allocation);
     free(c->executor.bytes);
+    free(c->recorded);
     while (c->dropped !=
            NULL) { /* of a card that was lost: nothing of it is given back one by one */
         struct chip_graph *next = c->dropped->next;

@@ -103,7 +103,14 @@ struct cann {
     uint64_t patience_ns; /* without a sign of life */
     uint64_t deadline_ns; /* with grace; UINT64_MAX: none */
     struct chip_result result;
-    uint64_t graph_bytes;       /* that the graph needs which the run has built */
+    uint64_t graph_bytes; /* that the graph needs which the run has built */
+    uint64_t record;      /* on the card; 0: nothing was ever recorded */
+    uint64_t record_bytes;
+    uint64_t record_max;
+    char *recorded; /* the same on this side, of the last run that was recorded; NULL: none */
+    struct trace_ring ring[2]; /* the scheduler's; that of kernels without one, which is empty */
+    const struct trace_ring *ring_list[2];
+    uint64_t begin_ns, end_ns;
     struct chip_graph *dropped; /* under the memory's lock; given back by the next run */
     struct pto_run_report report;
     char names[MESSAGE_NAMES * MESSAGE_NAME]; /* of source files, until the next run */

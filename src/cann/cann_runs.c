@@ -17,6 +17,8 @@ enum {
     LAST_SLICE_MS = 20, /* the shortest */
     CORES_MS = 3000,    /* for the cores, when the scheduler is done */
     GRAPH_ALIGN = 1024,
+    RECORDS_MAX = 1 << 20, /* whatever is asked for: they take 24 bytes each on the card */
+    EDGES_MAX = 1 << 20,
     LATE_NS = 2000000000, /* beyond all that a run may take, before it is given up */
 };
 
@@ -27,6 +29,7 @@ static int cann_poll(struct chip *chip);
 static void cann_cancel(struct chip *chip, uint64_t number);
 static uint64_t cann_progress(struct chip *chip);
 static void cann_drop(struct chip *chip, struct chip_graph *graph);
+static int cann_record(struct chip *chip, struct chip_record *record_out);
 
 const struct chip_run_ops cann_run_ops = {
     .load = cann_load,
@@ -38,6 +41,7 @@ const struct chip_run_ops cann_run_ops = {
     .cancel = cann_cancel,
     .progress = cann_progress,
     .drop = cann_drop,
+    .record = cann_record,
 };
 
 /* ---- failures ---- */
@@ -169,6 +173,31 @@ static int send_ranges(struct cann *c, const char **call_out)
     return code;
 }
 
+/* Room for what is recorded, which stays. */
+static int ready_record(struct cann *c, const struct chip_request *request, const char **call_out)
+{
+    uint64_t records = request->options->trace_records, bytes;
+    int code;
+
+    free(c->recorded);
+    c->recorded = NULL;
+    if (request->options->trace == PTO_TRACE_OFF)
+        return ACL_SUCCESS;
+    records = records > RECORDS_MAX ? RECORDS_MAX : records;
+    bytes = sizeof(struct board_record) + records * sizeof(struct trace_record) +
+            EDGES_MAX * sizeof(struct board_edge);
+    c->record_max = records;
+    if (bytes <= c->record_bytes)
+        return ACL_SUCCESS;
+    *call_out = "aclrtMalloc";
+    (void)cann_give_back(c, c->record);
+    c->record = c->record_bytes = 0;
+    code = cann_take(c, bytes, &c->record);
+    if (code == ACL_SUCCESS)
+        c->record_bytes = bytes;
+    return code;
+}
+
 static int send_run(struct cann *c, const struct chip_request *request)
 {
     struct run_message run = chip_message_of(request);
@@ -179,7 +208,12 @@ static int send_run(struct cann *c, const struct chip_request *request)
                               .left_ns = time.deadline_ns == UINT64_MAX ? UINT64_MAX
                                          : time.deadline_ns > now_ns    ? time.deadline_ns - now_ns
                                                                         : 0,
-                              .message_room = MESSAGE_BYTES - MESSAGE_ENDED };
+                              .message_room = MESSAGE_BYTES - MESSAGE_ENDED,
+                              .record_max = c->record_max,
+                              .edge_max = EDGES_MAX };
+
+    if (request->options->trace != PTO_TRACE_OFF)
+        more.record = c->record;
 
     run.code = cann_code_handle(request->code);
     run.graph = request->graph != NULL ? request->graph->handle : 0;
@@ -223,6 +257,8 @@ static void start_in_context(struct cann *c, const struct chip_request *request)
         code = renew_stream(c, &call);
     if (code == ACL_SUCCESS)
         code = send_ranges(c, &call);
+    if (code == ACL_SUCCESS)
+        code = ready_record(c, request, &call);
     if (code == ACL_SUCCESS) {
         call = "aclrtMemcpy";
         code = send_run(c, request);
@@ -268,6 +304,7 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
         return PTO_ELOST;
     pto_error_init(&error);
     c->request = request;
+    c->begin_ns = os_now_ns();
     c->is_started = false;
     c->result = (struct chip_result){ .failure.status = PTO_OK };
     memset(&c->report, 0, sizeof(c->report));
@@ -363,6 +400,31 @@ static void take_ended(struct cann *c)
     }
 }
 
+/* What was recorded, as it lies on the card. A vendor's code. */
+static int take_record(struct cann *c)
+{
+    struct board_record head;
+    uint64_t edges = c->record + sizeof(head) + c->record_max * sizeof(struct trace_record), count;
+    int code = cann_download(c, c->record, &head, sizeof(head));
+
+    c->end_ns = os_now_ns();
+    if (code != ACL_SUCCESS)
+        return code;
+    c->recorded = malloc(c->record_bytes);
+    if (c->recorded == NULL)
+        return ACL_SUCCESS; /* there is no record then */
+    count = head.count < c->record_max ? head.count : c->record_max;
+    head.edge_count = head.edge_count < EDGES_MAX ? head.edge_count : EDGES_MAX;
+    memcpy(c->recorded, &head, sizeof(head));
+    if (count != 0)
+        code = cann_download(c, c->record + sizeof(head), c->recorded + sizeof(head),
+                             count * sizeof(struct trace_record));
+    if (code == ACL_SUCCESS && head.edge_count != 0)
+        code = cann_download(c, edges, c->recorded + (edges - c->record),
+                             head.edge_count * sizeof(struct board_edge));
+    return code;
+}
+
 static void take_answer(struct cann *c)
 {
     struct board_answer answer;
@@ -384,7 +446,42 @@ static void take_answer(struct cann *c)
     } else {
         c->graph_bytes = answer.value;
         take_ended(c);
+        if (c->request->options->trace != PTO_TRACE_OFF && !cann_is_lost(c))
+            code = take_record(c);
+        if (code != ACL_SUCCESS)
+            lose_call(c, "aclrtMemcpy", code, "for what was recorded");
     }
+}
+
+static int cann_record(struct chip *chip, struct chip_record *out)
+{
+    struct cann *c = cann_of(chip);
+    const struct board_record *head = (const struct board_record *)(const void *)c->recorded;
+
+    if (head == NULL)
+        return PTO_EINVAL;
+    c->ring[0] = (struct trace_ring){ .record = (struct trace_record *)(uintptr_t)(head + 1),
+                                      .count = head->count,
+                                      .mask = (uint32_t)c->record_max - 1,
+                                      .has_each_time = true };
+    c->ring[1] = (struct trace_ring){ .record = c->ring[0].record, .mask = c->ring[0].mask };
+    c->ring_list[0] = &c->ring[0];
+    c->ring_list[1] = &c->ring[1];
+    *out = (struct chip_record){
+        .ring = c->ring_list,
+        .ring_count = 2,
+        .edge = (const struct chip_edge *)(const void *)(c->ring[0].record + c->record_max),
+        .edge_count = head->edge_count,
+        .edges_lost = head->edges_lost,
+        .core_count = c->report.core_count,
+        .aic_count = c->base.properties.aic_count,
+        .begin_cycles = head->begin_cycles,
+        .end_cycles = head->end_cycles,
+        .begin_ns = c->begin_ns,
+        .end_ns = c->end_ns,
+        .tasks = c->report.tasks
+    };
+    return PTO_OK;
 }
 
 /* A graph was built: it gets memory on the card, of its size. */

@@ -216,6 +216,7 @@ int chip_start(struct chip *chip, const struct chip_request *request)
         (request->purpose != CHIP_RUN && !can->has_graphs) ||
         ((options->edge != NULL || options->task != NULL) && !can->has_observers) ||
         (options->trace != PTO_TRACE_OFF && !can->has_recorder) ||
+        (options->trace == PTO_TRACE_ARGUMENTS && !can->records_tasks) ||
         (options->has_guards && !can->has_guards))
         return PTO_ENOSUP;
     return chip->backend->runs->start(chip, request);

@@ -52,6 +52,7 @@ struct chip_properties {
     bool has_observers;    /* `edge` and `task` of the options are called */
     bool has_graphs;       /* CHIP_BUILD and CHIP_LAUNCH */
     bool has_recorder;     /* `trace` of the options */
+    bool records_tasks;    /* the same with PTO_TRACE_ARGUMENTS, and diagnostics */
     bool has_guards;       /* those of the options */
     bool survives_crashes; /* a kernel that crashes fails its run, and nothing else */
     bool ends_stalls;      /* a run in which nothing moves fails, even if a kernel never returns */

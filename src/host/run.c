@@ -626,6 +626,9 @@ static const char *find_unsupported(const struct run *run)
         return "the device keeps no graphs; run the callable";
     if (options->trace != PTO_TRACE_OFF && !can->has_recorder)
         return "the device has no recorder; do without `trace` and `diagnostics`";
+    if (options->trace == PTO_TRACE_ARGUMENTS && !can->records_tasks)
+        return "the device records when tasks ran, not what they were given; do without "
+               "PTO_TRACE_ARGUMENTS and `diagnostics`";
     if (options->has_guards && !can->has_guards)
         return "the device has no guards; do without `has_guards`";
     return NULL;

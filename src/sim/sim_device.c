@@ -122,6 +122,7 @@ static void set_up(struct sim *m, const struct chip_params *params)
                                              .has_observers = true,
                                              .has_graphs = true,
                                              .has_recorder = true,
+                                             .records_tasks = true,
                                              .has_guards = true,
                                              .ends_stalls = true } };
     m->orch.graph = &m->graph;

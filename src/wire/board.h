@@ -23,7 +23,7 @@
 
 enum {
     BOARD_MAGIC = 0x70746f42,
-    BOARD_VERSION = 2,
+    BOARD_VERSION = 3,
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
@@ -168,6 +168,25 @@ struct board_run {
     uint64_t ranges;       /* address of struct board_range[] */
     uint64_t left_ns;      /* until the run's deadline; UINT64_MAX: none */
     uint64_t message_room; /* of the buffer, for the answer */
+    uint64_t record;       /* address of a struct board_record; 0: nothing is recorded */
+    uint64_t record_max;   /* of records, a power of two */
+    uint64_t edge_max;
+};
+
+/* What was recorded of a run. Behind it: `record_max` records (port/trace.h), then edges. */
+struct board_record {
+    uint64_t count; /* of records, also those that gave way to later ones */
+    uint64_t edge_count;
+    uint64_t edges_lost; /* for lack of room */
+    uint64_t begin_cycles;
+    uint64_t end_cycles;
+    uint64_t pad[3];
+};
+
+/* By the submission indices of its tasks. */
+struct board_edge {
+    uint32_t before;
+    uint32_t after;
 };
 
 static_assert(sizeof(struct board_answer) % BOARD_LINE == 0, "lines of its own");
@@ -175,6 +194,7 @@ static_assert(sizeof(struct board_live) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_wish) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_hello) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_job) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_record) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_windows) % BOARD_LINE == 0, "lines of its own");
 static_assert(offsetof(struct board, answer) % BOARD_LINE == 0, "lines of its own");
 static_assert(offsetof(struct board, hello) % BOARD_LINE == 0, "lines of its own");

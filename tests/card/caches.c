@@ -486,6 +486,23 @@ static const struct {
     { "endless", check_nothing, 1, PTO_ECANCELED, true },
 };
 
+static void check_record(void)
+{
+    const struct board_record *head = &memory_of_card()->recorded.head;
+    bool is_right = head->count != 0 && head->count < 100000 && head->edge_count <= DRIVE_EDGES;
+
+    for (uint64_t i = 0; is_right && i < head->count && i < DRIVE_RECORDS; i++)
+        is_right = memory_of_card()->recorded.record[i].kind <= TRACE_DEPTH &&
+                   memory_of_card()->recorded.record[i].time - head->begin_cycles <
+                       head->end_cycles - head->begin_cycles;
+    for (uint64_t i = 0; is_right && i < head->edge_count; i++)
+        is_right =
+            memory_of_card()->recorded.edge[i].before < memory_of_card()->recorded.edge[i].after;
+    if (!is_right)
+        drive_fail("%s, seed %llu: what was recorded is not there", scene_now,
+                   (unsigned long long)seed_now);
+}
+
 static void run_once(struct drive *d, uint32_t scene, enum pto_mode mode)
 {
     const uint64_t times = TIMES;
@@ -502,8 +519,10 @@ static void run_once(struct drive *d, uint32_t scene, enum pto_mode mode)
     if (ended->failure.status != scenes[scene].status)
         drive_fail("%s, seed %llu: the run fails with %d, fault %u", scene_now,
                    (unsigned long long)seed_now, ended->failure.status, ended->failure.fault);
-    if (d->purpose != CHIP_BUILD)
+    if (d->purpose != CHIP_BUILD) {
         scenes[scene].check();
+        check_record();
+    }
 }
 
 /* The second run finds what the first one left. */
@@ -548,7 +567,8 @@ int main(int argc, char **argv)
     uint64_t windows[BOARD_WINDOWS] = { 0 };
     struct drive drive = { .at = CARD,
                            .engine_bytes = MEMORY_BYTES - sizeof(struct drive_memory),
-                           .launch = launch };
+                           .launch = launch,
+                           .is_recorded = true };
 
     if (argc < 2)
         drive_fail("usage: caches ORCHESTRATION [SEEDS]");

@@ -133,7 +133,10 @@ const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t 
     struct board_run more = { .range_count = 1,
                               .ranges = on_card(d, memory->range),
                               .left_ns = UINT64_MAX,
-                              .message_room = MESSAGE_BYTES - MESSAGE_ENDED };
+                              .message_room = MESSAGE_BYTES - MESSAGE_ENDED,
+                              .record = d->is_recorded ? on_card(d, &memory->recorded) : 0,
+                              .record_max = DRIVE_RECORDS,
+                              .edge_max = DRIVE_EDGES };
 
     memset(tensor, (int)(d->runs & 0x7f), PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
     pto_run_options_init(&run.options);

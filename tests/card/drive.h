@@ -11,12 +11,14 @@
 
 #include "cann/device/message.h"
 #include "pto/pto.h"
+#include "port/trace.h"
 #include "wire/kernel.h"
 
 #ifndef DRIVE_CLUSTERS
 #define DRIVE_CLUSTERS 2
 #endif
 
+enum { DRIVE_RECORDS = 256, DRIVE_EDGES = 64 };
 enum { DRIVE_CORES = 3 * DRIVE_CLUSTERS, DRIVE_TENSORS = 8 };
 
 /* Memory of the card, at one address for everybody. Aligned to pages. */
@@ -24,6 +26,11 @@ struct drive_memory {
     struct board board;
     _Alignas(4096) char message[(MESSAGE_BYTES + 4095) / 4096 * 4096];
     _Alignas(4096) struct board_range range[1];
+    struct {
+        _Alignas(4096) struct board_record head;
+        struct trace_record record[DRIVE_RECORDS];
+        struct board_edge edge[DRIVE_EDGES];
+    } recorded;
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
     _Alignas(4096) char load[1 << 17]; /* a callable, to be loaded */
     _Alignas(4096) char kept[1 << 18]; /* a graph */
@@ -43,6 +50,7 @@ struct drive {
     uint64_t runs;             /* so far */
     enum chip_purpose purpose; /* of the next one */
     uint64_t graph;            /* that it launches */
+    bool is_recorded;
     /* Launches the scheduler, and the cores for a run. */
     void (*launch)(struct board_call *call, bool is_run);
 };

@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -156,7 +156,7 @@ run_steady_on() { # platform rounds
         [ "$(account $name "$work/steady.2")" = "$(account $name "$work/steady.$2")" ] ||
             fail "$1: $name grows with runs: $(account $name "$work/steady.2") after 2, $(account $name "$work/steady.$2") after $2"
     done
-    # Tensors of the host's are staged: one allocation that goes with the run, and no other.
+    # The scene allocates its output, once a round; the run itself nothing: staged tensors are in memory that the device keeps.
     for rounds in 2 "$2"; do
         echo $(($(account aclrtMalloc "$work/steady.$rounds") - rounds)) $(($(account aclrtFree "$work/steady.$rounds") - rounds))
     done | uniq | wc -l | grep -qx 1 || fail "$1: memory is allocated by runs: $(cat "$work/steady.$2")"
@@ -332,6 +332,42 @@ C
     echo "  ok     the programs for the card need what it has, and export what is looked up"
 }
 
+# ---- timelines ----
+
+# Kernels are where they were, on cores that run one at a time, and no arrow goes backwards.
+check_timeline() { # file, kernels that ran
+    python3 - "$1" "$2" <<'PY' || fail "$1"
+import json, sys
+events = json.load(open(sys.argv[1]))["traceEvents"]
+slices = [e for e in events if e["ph"] == "X"]
+if len(slices) != int(sys.argv[2]):
+    sys.exit(f"{len(slices)} slices instead of {sys.argv[2]}")
+cores = {}
+for e in sorted(slices, key=lambda e: e["ts"]):
+    if e["ts"] + 0.002 < cores.get(e["tid"], 0):
+        sys.exit(f"two kernels on one core at {e['ts']}")
+    cores[e["tid"]] = e["ts"] + e["dur"]
+ends = {e["id"]: e["ts"] for e in events if e["ph"] == "f"}
+begins = {e["id"]: e["ts"] for e in events if e["ph"] == "s"}
+if begins.keys() != ends.keys() or any(ends[i] + 0.002 < begins[i] for i in ends):
+    sys.exit("an arrow goes backwards, or nowhere")
+print(f"  ok     {len(slices)} kernels on {len(cores)} cores, {len(ends)} arrows")
+PY
+}
+
+run_recorded() {
+    local kernels
+    for scene in softmax gang; do
+        expect_with 0 -- run $scene --platform a2a3 --no-guards --trace "$work/$scene"
+        for mode in stream host; do
+            kernels=$(awk -v mode="a2a3, $mode" 'index($0, mode) == 1 { here = 1; next } here && $1 == "cores" {
+                for (i = 2; i <= NF; i++) if (split($i, part, ":") == 2) sum += part[2]; print sum; exit }' "$work/out")
+            check_timeline "$(echo "$work/$scene"*"-a2a3-$mode.json")" "$kernels"
+        done
+    done
+    expect_with 1 "the device records when tasks ran, not what they were given" -- run softmax --platform a2a3 --no-guards --trace "$work/t" --trace-args
+}
+
 # ---- a header of somebody else's changes ----
 
 # Both device programs see a header of the tile library's, in which 40 becomes 48: without a commit, with its time stamp set back, and
@@ -394,7 +430,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes qemu ranks comm steady sweep hang killed rules selfcheck profiles hardware programs rebuild}; do
+for part in ${*:-missing scenes qemu ranks comm steady sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -412,6 +448,7 @@ for part in ${*:-missing scenes qemu ranks comm steady sweep hang killed rules s
     hardware) run_hardware ;;
     programs) check_programs ;;
     rebuild) check_rebuild ;;
+    recorded) run_recorded ;;
     *) fail "there is no part $part" ;;
     esac
 done

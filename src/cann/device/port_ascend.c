@@ -385,6 +385,8 @@ static uint32_t take_answers(struct machine *m)
 
             if (cond_of(m, u) != (BOARD_COND_FIN | u->number))
                 continue;
+            if (m->worker->trace != NULL)
+                trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, at, 0, u->block);
             m->busy[word] &= ~(1ull << at % 64);
             u->slot = NULL;
             seats_free(&m->seats, u->type, u->index);
@@ -449,6 +451,10 @@ static bool start_unit(struct machine *m, struct slot *s)
             seats_take(&m->seats, type, core);
             if ((s->flags & SLOT_IS_TIMED) != 0)
                 sched_time_begin(&m->sched, s);
+            if (m->worker->trace != NULL)
+                trace_put(m->worker->trace, port_cycles(), TRACE_BEGIN, s->seq,
+                          core + (type == PTO_CORE_AIV ? m->clusters : 0), slot_kernel(s, lane),
+                          block);
             start_job(m, unit_of(m, type, core), s, s->tensor,
                       m->sched.kernels[slot_kernel(s, lane)].fn, block, s->block_count);
             m->lane_executions++;

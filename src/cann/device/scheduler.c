@@ -286,6 +286,53 @@ static void run_to_end(struct machine *m)
     }
 }
 
+/* ---- the recorder ---- */
+
+static void add_edge(void *context, uint32_t before, uint32_t after)
+{
+    struct machine *m = context;
+
+    if (m->record->edge_count == m->edge_max)
+        m->record->edges_lost++;
+    else
+        m->edge[m->record->edge_count++] = (struct board_edge){ before, after };
+}
+
+static void begin_record(struct machine *m, const struct board_run *more)
+{
+    struct trace_record *record;
+
+    m->record = (struct board_record *)(uintptr_t)more->record;
+    m->worker->trace = NULL;
+    if (m->record == NULL)
+        return;
+    record = (struct trace_record *)(void *)(m->record + 1);
+    m->edge = (struct board_edge *)(void *)(record + more->record_max);
+    m->edge_max = more->edge_max;
+    m->ring = (struct trace_ring){ .record = record,
+                                   .mask = (uint32_t)more->record_max - 1,
+                                   .has_each_time = true,
+                                   .live = UINT32_MAX, /* unlike any */
+                                   .ready = UINT32_MAX };
+    *m->record = (struct board_record){ .begin_cycles = m->begin_cycles };
+    m->worker->trace = &m->ring;
+    m->run.wired_fn = add_edge;
+    m->run.wired_context = m;
+}
+
+static void end_record(struct machine *m)
+{
+    uint64_t count = m->ring.count <= m->ring.mask ? m->ring.count : (uint64_t)m->ring.mask + 1;
+
+    if (m->record == NULL)
+        return;
+    m->record->count = m->ring.count;
+    m->record->end_cycles = port_cycles();
+    aicpu_publish(m->edge, m->record->edge_count * sizeof(*m->edge));
+    aicpu_publish(m->ring.record, count * sizeof(*m->ring.record));
+    aicpu_publish(m->record, sizeof(*m->record));
+}
+
 static void begin_run(struct machine *m, const struct run_message *run,
                       const struct board_run *more, struct pto_entry *entry)
 {
@@ -313,6 +360,7 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->number = run->number;
     m->begin_ns = m->stall_since_ns = now_ns;
     m->begin_cycles = port_cycles();
+    begin_record(m, more);
     m->deadline_ns = more->left_ns < UINT64_MAX - now_ns ? now_ns + more->left_ns : UINT64_MAX;
     m->give_up_ns = m->linger_ns = m->team_since_ns = 0;
     m->progress = m->progress_seen = m->lane_executions = 0;
@@ -456,6 +504,7 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     (void)orch_end(&m->orch, m->lane_executions + sched_executed(m->worker));
     if (port_dismiss_cores(m) < 0)
         m->is_lost = true;
+    end_record(m);
     put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));
     board->answer.bytes = MESSAGE_BYTES - MESSAGE_ENDED;
     aicpu_publish(message + MESSAGE_ENDED, board->answer.bytes);

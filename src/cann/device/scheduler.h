@@ -67,8 +67,12 @@ struct machine {
     uint64_t range_count;
     struct orch_run run;
     struct pto_entry entry;
-    struct kept *building; /* until the host has given it memory */
-    struct kept *launched; /* NULL: the run builds its graph */
+    struct kept *building;       /* until the host has given it memory */
+    struct kept *launched;       /* NULL: the run builds its graph */
+    struct board_record *record; /* NULL: nobody records */
+    struct trace_ring ring;      /* the worker's */
+    struct board_edge *edge;
+    uint64_t edge_max;
     uint64_t number;
     uint64_t begin_ns, begin_cycles;
     uint64_t deadline_ns; /* UINT64_MAX: none, or it has passed */
