@@ -39,7 +39,15 @@ static PyObject *module_inout(PyObject *module, PyObject *value)
     return make_argument(module, value, PTO_DIR_INOUT);
 }
 
+static PyObject *module_no_dep(PyObject *module, PyObject *value)
+{
+    return make_argument(module, value, (enum pto_direction)EXT_NO_DEP);
+}
+
 static PyMethodDef functions[] = {
+    { "After", module_no_dep, METH_O,
+      "After(tensor)\n--\n\nAn argument of a task that orders it after the tensor's creator only, "
+      "whatever it does with it." },
     { "In", module_in, METH_O,
       "In(tensor)\n--\n\nAn argument that is only read, whatever the signature says." },
     { "Out", module_out, METH_O,
@@ -75,7 +83,7 @@ static void argument_free(PyObject *self)
 static PyObject *argument_repr(PyObject *self)
 {
     struct argument *argument = (struct argument *)self;
-    static const char *const names[] = { "", "In", "Out", "InOut" };
+    static const char *const names[] = { "", "In", "Out", "InOut", "After" };
 
     return PyUnicode_FromFormat("pto.%s(%R)", names[argument->direction], argument->value);
 }
@@ -88,17 +96,21 @@ static PyObject *get_value(PyObject *self, void *ignored)
 
 static PyObject *get_direction(PyObject *self, void *ignored)
 {
+    enum pto_direction direction = ((struct argument *)self)->direction;
+
     (void)ignored;
-    return PyUnicode_FromString(pto_direction_name(((struct argument *)self)->direction));
+    return PyUnicode_FromString(direction == (enum pto_direction)EXT_NO_DEP
+                                    ? pto_tag_name(PTO_TAG_NO_DEP)
+                                    : pto_direction_name(direction));
 }
 
 static PyGetSetDef argument_fields[] = { { "value", get_value, NULL, "what was given", NULL },
                                          { "direction", get_direction, NULL,
-                                           "'in', 'out' or 'inout'", NULL },
+                                           "'in', 'out', 'inout' or 'nodep'", NULL },
                                          { NULL, NULL, NULL, NULL, NULL } };
 
 static PyType_Slot argument_slots[] = {
-    { Py_tp_doc, "A tensor with a direction: made by pto.In, pto.Out and pto.InOut." },
+    { Py_tp_doc, "A tensor with a direction: made by pto.In, pto.Out, pto.InOut and pto.After." },
     { Py_tp_dealloc, argument_free },
     { Py_tp_traverse, argument_traverse },
     { Py_tp_clear, argument_clear },

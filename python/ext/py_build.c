@@ -346,9 +346,32 @@ static PyObject *module_build(PyObject *module, PyObject *args, PyObject *keywor
     return result;
 }
 
-static PyMethodDef functions[] = { { "_build", EXT_WITH_KEYWORDS(module_build),
-                                     METH_VARARGS | METH_KEYWORDS, NULL },
-                                   { NULL, NULL, 0, NULL } };
+static PyObject *module_write_file(PyObject *module, PyObject *args)
+{
+    struct pto_error error;
+    Py_buffer bytes;
+    PyObject *path;
+    int status;
+
+    pto_error_init(&error);
+    if (!PyArg_ParseTuple(args, "O&y*:write_file", PyUnicode_FSConverter, &path, &bytes))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS
+    status = pto_file_write(PyBytes_AsString(path), bytes.buf, (size_t)bytes.len, &error);
+    Py_END_ALLOW_THREADS
+    PyBuffer_Release(&bytes);
+    Py_DECREF(path);
+    return status < 0 ? ext_raise(PyModule_GetState(module), status, &error) : Py_NewRef(Py_None);
+}
+
+static PyMethodDef functions[] = {
+    { "_build", EXT_WITH_KEYWORDS(module_build), METH_VARARGS | METH_KEYWORDS, NULL },
+    { "write_file", module_write_file, METH_VARARGS,
+      "write_file(path, bytes, /)\n--\n\nWrites a file, such as an artefact, whole or not at all. "
+      "A "
+      "link of another user is\nnot followed." },
+    { NULL, NULL, 0, NULL },
+};
 
 int ext_build_init(PyObject *module)
 {

@@ -65,6 +65,35 @@ static int take_keys(struct ext_state *state, PyObject *keys, struct pto_load_op
     return 0;
 }
 
+/* A dict: path -> digest. The dict keeps the texts. */
+static int take_headers(struct ext_state *state, PyObject *dict, struct pto_load_options *options,
+                        struct pto_header **list_out)
+{
+    PyObject *key, *value;
+    Py_ssize_t at = 0;
+
+    if (!PyDict_Check(dict)) {
+        (void)ext_raise_text(state, PTO_EINVAL,
+                             "expect_headers is a dict: paths of headers, and their SHA-256");
+        return -1;
+    }
+    *list_out = calloc((size_t)PyDict_Size(dict) + 1, sizeof(**list_out));
+    if (*list_out == NULL) {
+        PyErr_NoMemory();
+        return -1;
+    }
+    while (PyDict_Next(dict, &at, &key, &value)) {
+        struct pto_header *header = &(*list_out)[options->expect_header_count++];
+
+        header->path = PyUnicode_AsUTF8AndSize(key, NULL);
+        header->digest = header->path == NULL ? NULL : PyUnicode_AsUTF8AndSize(value, NULL);
+        if (header->digest == NULL)
+            return -1;
+    }
+    options->expect_headers = *list_out;
+    return 0;
+}
+
 static PyObject *load(struct ext_state *state, PyObject *source,
                       const struct pto_load_options *options, bool is_checked)
 {
@@ -98,10 +127,13 @@ static PyObject *load(struct ext_state *state, PyObject *source,
 
 static PyObject *module_load(PyObject *module, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "source",     "symbol",       "name",          "deps",
-                             "expect_isa", "trusted_keys", "artefact_only", NULL };
+    static char *names[] = { "source",        "symbol",         "name",
+                             "deps",          "expect_isa",     "trusted_keys",
+                             "artefact_only", "expect_headers", NULL };
     struct ext_state *state = PyModule_GetState(module);
-    PyObject *source, *deps = Py_None, *keys = Py_None, *result = NULL, *items = NULL;
+    PyObject *source, *deps = Py_None, *keys = Py_None, *result = NULL, *items = NULL,
+                      *headers = Py_None;
+    struct pto_header *header = NULL;
     struct pto_load_options options;
     const char **list = NULL;
     char *text = NULL;
@@ -109,9 +141,9 @@ static PyObject *module_load(PyObject *module, PyObject *args, PyObject *keyword
     bool is_checked;
 
     pto_load_options_init(&options);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$zzOzOp:load", names, &source,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$zzOzOpO:load", names, &source,
                                      &options.symbol, &options.name, &deps, &options.expect_isa,
-                                     &keys, &only))
+                                     &keys, &only, &headers))
         return NULL;
     if (deps != Py_None) {
         chosen = ext_deps(state, deps);
@@ -120,7 +152,11 @@ static PyObject *module_load(PyObject *module, PyObject *args, PyObject *keyword
         options.deps = (enum pto_deps)chosen;
     }
     is_checked = only != 0 || deps != Py_None || keys != Py_None || options.expect_isa != NULL ||
-                 options.name != NULL;
+                 options.name != NULL || headers != Py_None;
+    if (headers != Py_None && take_headers(state, headers, &options, &header) < 0) {
+        free(header);
+        return NULL;
+    }
     if (keys != Py_None)
         items = PySequence_Tuple(keys);
     if (keys == Py_None || (items != NULL && take_keys(state, items, &options, &list, &text) == 0))
@@ -133,6 +169,7 @@ static PyObject *module_load(PyObject *module, PyObject *args, PyObject *keyword
     }
     free(list);
     free(text);
+    free(header);
     Py_XDECREF(items);
     return result;
 }
@@ -360,13 +397,15 @@ static PyType_Spec callable_spec = {
 static PyMethodDef functions[] = {
     { "load", EXT_WITH_KEYWORDS(module_load), METH_VARARGS | METH_KEYWORDS,
       "load(source, *, symbol=None, name=None, deps=None, expect_isa=None, trusted_keys=None, "
-      "artefact_only=False)\n"
+      "artefact_only=False, expect_headers=None)\n"
       "--\n\nLoads a callable from a path (an artefact, a chip callable of the reference's layout, "
       "or a\n"
       "shared object) or from the bytes of one of the first two.\n\n"
       "symbol         function of the orchestration, or the struct of a shared object\n"
       "trusted_keys   public keys; it has to be signed by one of them\n"
       "expect_isa     revision or folder of the tile library that it has to be made with\n"
+      "expect_headers the same as a dict: headers that are in it and in the artefact have to be "
+      "equal\n"
       "artefact_only  refuse shared objects, whose constructors would run; any option but `symbol` "
       "does so, too" },
     { NULL, NULL, 0, NULL }

@@ -472,6 +472,7 @@ static PyObject *module_shut_down(PyObject *module, PyObject *ignored)
     struct ext_state *state = PyModule_GetState(module);
 
     (void)ignored;
+    ext_log_end();
     while (state->devices != NULL) {
         struct ext_device *device = (struct ext_device *)Py_NewRef((PyObject *)state->devices);
 
@@ -493,7 +494,9 @@ static PyGetSetDef device_fields[] = {
     "'arguments'), timeout, launch_timeout, stall_timeout, data_timeout and grace in seconds,\n"   \
     "guards, order_seed, live_max, keeps_thread, trace_records, trace_path, limits, "              \
     "task_window,\n"                                                                               \
-    "heap, dep_pool, diagnostics (a dict: folder, swimlane, args, pmu, deps, scopes, names)."
+    "heap, dep_pool, diagnostics (a dict: folder, swimlane, args, pmu, deps, scopes, names),\n"    \
+    "edge(before, after), called for each dependency: False drops it; task(dict), for each "       \
+    "submit."
 
 static PyMethodDef device_methods[] = {
     { "run", EXT_WITH_KEYWORDS(device_run), METH_FASTCALL | METH_KEYWORDS,

@@ -130,6 +130,9 @@ const char *ext_dtype_format(uint32_t dtype);
 
 /* ---- py_take.c, py_tensor.c ---- */
 
+/* Beside the directions of a signature: of an argument that orders its task after its creator only. */
+enum { EXT_NO_DEP = PTO_DIR_COUNT };
+
 /* Keeps the memory of a tensor alive; released with the interpreter's lock held. */
 struct ext_hold {
     enum {
@@ -139,7 +142,7 @@ struct ext_hold {
         EXT_HOLD_MANAGED,
         EXT_HOLD_VERSIONED
     } kind;
-    enum pto_direction direction; /* of an argument; PTO_DIR_SCALAR: not known */
+    enum pto_direction direction; /* of an argument; PTO_DIR_SCALAR: not known, EXT_NO_DEP */
     union {
         PyObject *object;
         Py_buffer buffer;
@@ -333,6 +336,7 @@ struct ext_run {
     PyObject *report;
     PyObject *failure; /* the exception; made at its end, because its texts may lie in its code */
     struct ext_args *args;
+    PyObject *options; /* a tuple: what texts and observers are in */
 };
 
 int ext_run_init(PyObject *module, struct ext_state *state);
@@ -357,6 +361,15 @@ int ext_store_init(PyObject *module);
 /* ---- py_worker.c ---- */
 
 int ext_worker_init(PyObject *module, struct ext_state *state);
+
+/* ---- py_observe.c ---- */
+
+int ext_observe_init(PyObject *module);
+/* Have a Python function called for each edge, or each task. Whoever has the run keeps the function. */
+void ext_observe_edges(PyObject *function, pto_edge_fn *edge_out, void **context_out);
+void ext_observe_tasks(PyObject *function, pto_task_fn *task_out, void **context_out);
+/* Lines of log go where they went in the beginning. */
+void ext_log_end(void);
 
 /* ---- py_interrupt.c ---- */
 

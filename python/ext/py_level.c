@@ -212,7 +212,9 @@ static enum pto_tag tag_of(enum pto_direction direction)
 {
     return direction == PTO_DIR_IN    ? PTO_TAG_INPUT
            : direction == PTO_DIR_OUT ? PTO_TAG_OUTPUT_EXISTING
-                                      : PTO_TAG_INOUT; /* what is not known is both */
+           : direction == (enum pto_direction)EXT_NO_DEP
+               ? PTO_TAG_NO_DEP
+               : PTO_TAG_INOUT; /* what is not known is both */
 }
 
 static int take_argument(struct ext_level *level, struct load *load, PyObject *object,
@@ -522,22 +524,40 @@ static PyObject *level_group(PyObject *self, PyObject *args, PyObject *keywords)
     return submit_group(level, target, members, children);
 }
 
+/* What an output is to be: shape, dtype and, not None, its elements at first. */
+static int take_info(struct ext_state *state, PyObject *args, PyObject *keywords,
+                     const char *format, struct pto_tensor_info *info_out)
+{
+    static char *names[] = { "shape", "dtype", "fill", NULL };
+    PyObject *shape, *dtype, *fill = Py_None, *pair, *bits;
+    uint32_t shapes[PTO_MAX_DIMS];
+    int code, ndims;
+
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, format, names, &shape, &dtype, &fill) ||
+        (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
+        return -1;
+    *info_out = (pto_tensor_info_make)(shapes, (uint32_t)ndims, (enum pto_dtype)code);
+    if (fill == Py_None)
+        return 0;
+    pair = PyTuple_Pack(2, fill, state->dtype[code]);
+    bits = pair == NULL ? NULL : ext_call_package("pto._bits", "element_bits", pair);
+    if (bits != NULL)
+        pto_tensor_info_fill(info_out, PyLong_AsUnsignedLongLong(bits));
+    Py_XDECREF(bits);
+    Py_XDECREF(pair);
+    return PyErr_Occurred() ? -1 : 0;
+}
+
 static PyObject *level_alloc(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "shape", "dtype", NULL };
     struct ext_level *level = level_of(self);
-    PyObject *shape, *dtype;
-    uint32_t shapes[PTO_MAX_DIMS];
     struct pto_tensor_info info;
     struct pto_outputs made;
     struct pto_args list;
-    int code, ndims;
 
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "OO:alloc", names, &shape, &dtype) ||
-        open_level(level) == NULL || (code = ext_dtype_code(level->state, dtype)) < 0 ||
-        (ndims = ext_shape(level->state, shape, shapes)) < 0)
+    if (open_level(level) == NULL ||
+        take_info(level->state, args, keywords, "OO|O:alloc", &info) < 0)
         return NULL;
-    info = (pto_tensor_info_make)(shapes, (uint32_t)ndims, (enum pto_dtype)code);
     pto_args_init(&list);
     pto_add_output(&list, &info);
     Py_BEGIN_ALLOW_THREADS
@@ -668,8 +688,8 @@ static PyMethodDef level_methods[] = {
       "each on a child of its own, so that they may wait for\neach other. `members` has the "
       "arguments of each, `children` their numbers." },
     { "alloc", EXT_WITH_KEYWORDS(level_alloc), METH_VARARGS | METH_KEYWORDS,
-      "alloc($self, shape, dtype)\n--\n\nA tensor that lives until the scope has ended and its "
-      "users are done." },
+      "alloc($self, shape, dtype, fill=None)\n--\n\nA tensor that lives until the scope has ended "
+      "and its users are done. `fill`: every element at first." },
     { "copy", level_copy, METH_VARARGS,
       "copy($self, to, source, /)\n--\n\nSubmits a copy, a task like any other." },
     { "scope_begin", level_scope_begin, METH_O,
@@ -797,19 +817,12 @@ static PyType_Spec task_spec = {
 
 static PyObject *fresh_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "shape", "dtype", NULL };
     struct ext_state *state = ext_state_of(type);
-    PyObject *shape, *dtype;
-    uint32_t shapes[PTO_MAX_DIMS];
     struct pto_tensor_info info;
     struct fresh *self;
-    int code, ndims;
 
-    if (state == NULL ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "OO:New", names, &shape, &dtype) ||
-        (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
+    if (state == NULL || take_info(state, args, keywords, "OO|O:New", &info) < 0)
         return NULL;
-    info = (pto_tensor_info_make)(shapes, (uint32_t)ndims, (enum pto_dtype)code);
     self = (struct fresh *)PyType_GenericAlloc(type, 0);
     if (self != NULL)
         memcpy(self->info, &info, sizeof(info));
@@ -825,8 +838,9 @@ static void fresh_free(PyObject *self)
 }
 
 static PyType_Slot fresh_slots[] = {
-    { Py_tp_doc, "New(shape, dtype)\n--\n\nAn argument of a submit: an output that the runtime "
-                 "allocates. It is\nin `outputs` of the pto.LevelTask." },
+    { Py_tp_doc,
+      "New(shape, dtype, fill=None)\n--\n\nAn argument of a submit: an output that the runtime "
+      "allocates. It is\nin `outputs` of the pto.LevelTask. `fill`: every element before." },
     { Py_tp_new, fresh_new },
     { Py_tp_dealloc, fresh_free },
     { 0, NULL },

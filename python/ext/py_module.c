@@ -104,7 +104,8 @@ static int module_exec(PyObject *module)
         ext_report_init(module, state) < 0 || ext_device_init(module, state) < 0 ||
         ext_memory_init(module, state) < 0 || ext_graph_init(module, state) < 0 ||
         ext_run_init(module, state) < 0 || ext_build_init(module) < 0 ||
-        ext_store_init(module) < 0 || ext_worker_init(module, state) < 0)
+        ext_store_init(module) < 0 || ext_observe_init(module) < 0 ||
+        ext_worker_init(module, state) < 0)
         return -1;
     return PyModule_AddStringConstant(module, "__version__", pto_version());
 }

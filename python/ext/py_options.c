@@ -149,7 +149,7 @@ static int set_trace(struct ext_state *state, const struct option *option, PyObj
     return set_choice(state, option, value, options);
 }
 
-/* Texts live as long as their objects, which the caller of the run has. */
+/* Texts live as long as their objects, which the caller of the run has, or the pto.Run. */
 static int set_text(struct ext_state *state, const struct option *option, PyObject *value,
                     struct pto_run_options *options)
 {
@@ -158,6 +158,24 @@ static int set_text(struct ext_state *state, const struct option *option, PyObje
     if (text == NULL)
         return refuse(state, option, "a str");
     *(const char **)field_of(options, option) = text;
+    return 0;
+}
+
+static int set_edge(struct ext_state *state, const struct option *option, PyObject *value,
+                    struct pto_run_options *options)
+{
+    if (!PyCallable_Check(value))
+        return refuse(state, option, "a function of two positions");
+    ext_observe_edges(value, &options->edge, &options->edge_context);
+    return 0;
+}
+
+static int set_task(struct ext_state *state, const struct option *option, PyObject *value,
+                    struct pto_run_options *options)
+{
+    if (!PyCallable_Check(value))
+        return refuse(state, option, "a function of a dict");
+    ext_observe_tasks(value, &options->task, &options->task_context);
     return 0;
 }
 
@@ -223,6 +241,8 @@ static const struct option table[] = {
     { "dep_pool", set_ring, AT(rings.dep_pool), NULL },
     { "diagnostics", set_diagnostics, 0, NULL },
     { "vary", set_vary, 0, NULL },
+    { "edge", set_edge, 0, NULL },
+    { "task", set_task, 0, NULL },
 };
 
 static const struct option diagnostic_table[] = {

@@ -194,6 +194,7 @@ static bool settle(struct ext_run *run)
     free(run->args);
     run->args = NULL;
     Py_CLEAR(run->target);
+    Py_CLEAR(run->options);
     leave_queue(run);
     return true;
 }
@@ -210,6 +211,17 @@ void ext_run_sweep(struct ext_device *device)
         if (!is_over)
             return;
     }
+}
+
+/* The values of keywords, as a tuple. */
+static PyObject *keep_values(PyObject *const *values, PyObject *names)
+{
+    Py_ssize_t count = names == NULL ? 0 : PyTuple_Size(names);
+    PyObject *tuple = PyTuple_New(count);
+
+    for (Py_ssize_t i = 0; tuple != NULL && i < count; i++)
+        (void)PyTuple_SetItem(tuple, i, Py_NewRef(values[i]));
+    return tuple;
 }
 
 PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *const *objects,
@@ -233,8 +245,10 @@ PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *
     run->args = args;
     ext_args_init(args);
     run->report = ext_report_new(state);
+    run->options = keep_values(objects + count, names);
     ext_run_sweep(device);
-    if (run->report == NULL || ext_launch_begin(&launch, device, target, args) < 0 ||
+    if (run->report == NULL || run->options == NULL ||
+        ext_launch_begin(&launch, device, target, args) < 0 ||
         ext_launch_prepare(&launch, objects, count, names) < 0) {
         Py_DECREF((PyObject *)run);
         return NULL;
@@ -399,6 +413,7 @@ static int run_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(run->target);
     Py_VISIT(run->report);
     Py_VISIT(run->failure);
+    Py_VISIT(run->options);
     for (uint32_t i = 0; run->args != NULL && i < run->args->tensor_count; i++)
         if (run->args->hold[i].kind == EXT_HOLD_OBJECT)
             Py_VISIT(run->args->hold[i].object);

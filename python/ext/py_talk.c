@@ -195,6 +195,27 @@ static PyObject *tensor_at(PyObject *module, PyObject *args)
     return ext_tensor_new(state, &tensor, owner, false);
 }
 
+static PyObject *domain_info(PyObject *module, PyObject *args)
+{
+    struct pto_worker_domain_info info;
+    PyObject *worker;
+    struct pto_worker *handle;
+    struct pto_level *place;
+    unsigned long long domain;
+    int status;
+
+    pto_worker_domain_info_init(&info);
+    if (!PyArg_ParseTuple(args, "OK", &worker, &domain) ||
+        !find_place(module, worker, Py_None, &handle, &place))
+        return NULL;
+    status = pto_worker_domain_info(handle, domain, &info);
+    if (status < 0)
+        return ext_raise_text(state_of(module), status, "the domain was released");
+    return Py_BuildValue("{s:I,s:K,s:I,s:N}", "rank_count", info.rank_count, "window_bytes",
+                         (unsigned long long)info.window_bytes, "users", info.users, "is_lost",
+                         PyBool_FromLong(info.is_lost));
+}
+
 /* ---- regions and queues ---- */
 
 static PyObject *scalars_of(PyObject *module, int status, const uint64_t *scalar, int count)
@@ -449,6 +470,7 @@ static PyMethodDef functions[] = {
     { "_domain_open", domain_open, METH_VARARGS, NULL },
     { "_domain_release", domain_release, METH_VARARGS, NULL },
     { "_domain_member", domain_member, METH_VARARGS, NULL },
+    { "_domain_info", domain_info, METH_VARARGS, NULL },
     { "_tensor_at", tensor_at, METH_VARARGS, NULL },
     { "_region_open", region_open, METH_VARARGS, NULL },
     { "_region_close", region_close, METH_O, NULL },

@@ -109,29 +109,67 @@ static const char **program_of(PyObject *list)
     return program;
 }
 
+enum { NESTED_MAX = PTO_CHILDREN_MAX };
+
+/* Workers below this one. */
+struct nested {
+    struct pto_worker_params params[NESTED_MAX];
+    const struct pto_worker_params *list[NESTED_MAX];
+};
+
+/* From tuples: platform, chips, subs, clusters, threads of each chip, bytes. The tuples keep the texts. */
+static int take_nested(struct ext_state *state, PyObject *tuples, struct nested *nested)
+{
+    Py_ssize_t count = PyTuple_Check(tuples) ? PyTuple_Size(tuples) : -1;
+
+    if (count < 0 || count > NESTED_MAX) {
+        (void)ext_raise_text(state, PTO_EINVAL, "there can be %d nested workers", NESTED_MAX);
+        return -1;
+    }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        struct pto_worker_params *p = &nested->params[i];
+        unsigned long long bytes;
+        const char *platform;
+
+        pto_worker_params_init(p);
+        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "zIIIIK", &platform, &p->chip_count,
+                              &p->sub_count, &p->clusters, &p->chip_workers, &bytes))
+            return -1;
+        if (platform != NULL)
+            p->platform = platform;
+        p->memory_max = bytes;
+        nested->list[i] = p;
+    }
+    return (int)count;
+}
+
 static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     static char *names[] = { "platform",      "chips",       "subs",       "clusters",
                              "chip_workers",  "memory_max",  "startup_ns", "task_ns",
                              "run_ns",        "control_ns",  "guards",     "deps",
-                             "child_program", "sub_program", "devices",    NULL };
+                             "child_program", "sub_program", "devices",    "nested",
+                             "edge",          NULL };
     struct ext_state *state = ext_state_of(type);
     struct pto_worker_params params;
     struct pto_error error;
     struct ext_worker *self;
     const char **child_program = NULL, **sub_program = NULL;
-    PyObject *child = Py_None, *sub = Py_None, *devices = Py_None;
+    PyObject *child = Py_None, *sub = Py_None, *devices = Py_None, *below = Py_None,
+             *edge = Py_None;
+    struct nested nested;
     uint32_t device[PTO_CHILDREN_MAX];
     const char *platform = NULL;
-    int guards = 0, deps = 0, count = 0, status;
+    int guards = 0, deps = 0, count = 0, nested_count = 0, status;
 
     pto_worker_params_init(&params);
     if (state == NULL ||
         !PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$zIIIIKKKKKpiOOO:_Worker", names, &platform, &params.chip_count,
+            args, keywords, "|$zIIIIKKKKKpiOOOOO:_Worker", names, &platform, &params.chip_count,
             &params.sub_count, &params.clusters, &params.chip_workers, &params.memory_max,
             &params.startup_timeout_ns, &params.task_timeout_ns, &params.run_timeout_ns,
-            &params.control_timeout_ns, &guards, &deps, &child, &sub, &devices) ||
+            &params.control_timeout_ns, &guards, &deps, &child, &sub, &devices, &below, &edge) ||
+        (below != Py_None && (nested_count = take_nested(state, below, &nested)) < 0) ||
         (devices != Py_None && (count = ext_worker_numbers(state, devices, device)) < 0) ||
         (child != Py_None && (child_program = program_of(child)) == NULL))
         return NULL;
@@ -156,6 +194,14 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     if (devices != Py_None) {
         params.devices = device;
         params.chip_count = (uint32_t)count;
+    }
+    if (nested_count > 0) {
+        params.nested = nested.list;
+        params.nested_count = (uint64_t)nested_count;
+    }
+    if (edge != Py_None) {
+        self->edge = Py_NewRef(edge);
+        ext_observe_edges(edge, &params.edge, &params.edge_context);
     }
     params.error = &error;
     pto_error_init(&error);
@@ -214,6 +260,7 @@ static void worker_free(PyObject *self)
     if (worker->worker == NULL)
         pto_worker_memory_free(worker->kept);
     free(worker->late);
+    Py_XDECREF(worker->edge);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
@@ -292,8 +339,8 @@ static bool take_signature(struct ext_state *state, PyObject *names, struct ext_
 
 static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "kind",   "bytes",    "path",      "name",
-                             "symbol", "children", "signature", NULL };
+    static char *names[] = { "kind",     "bytes",     "path",  "name", "symbol",
+                             "children", "signature", "below", NULL };
     struct ext_worker *worker = worker_of(self);
     struct ext_state *state = worker->state;
     struct pto_worker_callable params;
@@ -301,14 +348,15 @@ static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywo
     struct pto_error error;
     PyObject *children = Py_None, *signature = NULL;
     Py_buffer bytes = { .buf = NULL };
-    int kind = 0, status;
+    int kind = 0, below = 0, status;
 
     pto_worker_callable_init(&params);
     pto_error_init(&error);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$iz*yszOO:register", names, &kind, &bytes,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$iz*yszOOp:register", names, &kind, &bytes,
                                      &params.path, &params.name, &params.symbol, &children,
-                                     &signature))
+                                     &signature, &below))
         return NULL;
+    params.is_below = below != 0;
     params.kind = (enum pto_child_kind)kind;
     params.bytes = bytes.buf;
     params.byte_count = (size_t)bytes.len;
@@ -422,7 +470,8 @@ static PyObject *get_registered_signature(PyObject *self, void *ignored)
 
 static PyGetSetDef registered_fields[] = {
     { "name", get_registered_name, NULL, "what messages call it", NULL },
-    { "kind", get_registered_kind, NULL, "'chip' or 'sub': the children that have it", NULL },
+    { "kind", get_registered_kind, NULL, "'chip', 'sub' or 'worker': the children that have it",
+      NULL },
     { "number", get_registered_number, NULL, "the runtime's; 0: unregistered", NULL },
     { "signature", get_registered_signature, NULL,
       "directions of its arguments; (): not known, so tensors are read and written", NULL },

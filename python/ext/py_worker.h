@@ -19,6 +19,7 @@ struct ext_worker {
     struct ext_block *blocks;    /* allocated; without references */
     uint64_t *late;              /* addresses to be freed when the tasks that use them are over */
     size_t late_count, late_room;
+    PyObject *edge; /* an observer, or NULL */
 };
 
 /* Memory of a worker, for tensors to hold. */

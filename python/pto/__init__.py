@@ -29,7 +29,7 @@ __version__ = _pto.__version__
 _LAZY = {
     **dict.fromkeys(("Kernel", "compile", "build", "build_object", "store_show", "store_verify", "store_clear"),
                     "pto._toolchain"),
-    **dict.fromkeys(("After", "Orchestration", "Orchestrator", "Recording", "Task", "orchestration"),
+    **dict.fromkeys(("Orchestration", "Orchestrator", "Recording", "Task", "orchestration"),
                     "pto._orchestration"),
     "Timeline": "pto._html",
     **dict.fromkeys(("Level", "Worker", "bits_float"), "pto._worker"),

@@ -9,11 +9,12 @@ import struct
 import sys
 
 from pto import _pto
+from pto._bits import element_bits, scalar_bits
 from pto._toolchain import Kernel, compile as _compile
 
 _SUBMIT, _ALLOC, _SCOPE_BEGIN, _SCOPE_END = range(4)
-_TAGS = {"in": 0, "inout": 2, "out": 3}
-_OUTPUT, _NO_DEP, _SCALAR = 1, 4, 5
+_TAGS = {"in": 0, "inout": 2, "out": 3, "nodep": 4}
+_OUTPUT, _SCALAR = 1, 5
 _OPERATORS = {"==": 1, "!=": 2, ">": 3, "<": 4, ">=": 5, "<=": 6}
 # The layouts of replay.c.
 _HEAD = struct.Struct("<8I")
@@ -209,14 +210,14 @@ class Recording:
             outputs.append(_pto._symbol(source, value.shape, None, value.dtype))
             shape = outputs[-1].shape
             self._infos.append((value.dtype.code, len(shape), *shape, *(0,) * (5 - len(shape)),
-                                value.fill is not None, _bits(value.fill, value.dtype)))
+                                value.fill is not None,
+                                0 if value.fill is None else element_bits(value.fill, value.dtype)))
             return _OUTPUT, len(self._infos) - 1, 0
         if isinstance(value, _pto.Argument):
-            return _TAGS[value.direction], self._tensor(value.value, value.direction != "in", line), 0
-        if isinstance(value, After):
-            return _NO_DEP, self._tensor(value.tensor, False, line), 0
+            is_written = value.direction in ("out", "inout")
+            return _TAGS[value.direction], self._tensor(value.value, is_written, line), 0
         if isinstance(value, (bool, int, float)) or _is_scalar(value):
-            return _SCALAR, 0, _bits(value)
+            return _SCALAR, 0, scalar_bits(value)
         raise _pto._exception(-201, f"line {line}: a tensor of a task is given as pto.In, pto.Out or pto.InOut, or o.new; "
                                     f"{type(value).__name__} is none of them, and no scalar")
 
@@ -299,15 +300,6 @@ class Orchestrator:
         return task
 
 
-class After:
-    """A tensor that orders a task after its creator only."""
-
-    __slots__ = ("tensor",)
-
-    def __init__(self, tensor):
-        self.tensor = tensor
-
-
 class _Scope:
     def __init__(self, recording, manual):
         self._recording, self._manual = recording, manual
@@ -328,18 +320,3 @@ def _task_of(value):
 def _is_scalar(value):
     return isinstance(value, ctypes._SimpleCData) or (
         hasattr(value, "item") and hasattr(value, "__index__") and not hasattr(value, "__dlpack__"))
-
-
-def _bits(value, dtype=None):
-    """The bits of a scalar as tasks get it: an int has 64, a float is a float32."""
-    if value is None:
-        return 0
-    if dtype is not None and dtype.kind == "float" and dtype.itemsize == 2:
-        value = float(value)
-        half = struct.unpack("<H", struct.pack("<e", value))[0]
-        return half if dtype is _pto.float16 else struct.unpack("<I", struct.pack("<f", value))[0] >> 16
-    if isinstance(value, float) or (dtype is not None and dtype is _pto.float32):
-        return struct.unpack("<I", struct.pack("<f", value))[0]
-    if isinstance(value, ctypes._SimpleCData):
-        return int.from_bytes(bytes(value), "little")
-    return int(value) & 0xFFFFFFFFFFFFFFFF

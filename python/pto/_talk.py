@@ -53,6 +53,11 @@ class Domain:
                 return
             rank += 1
 
+    @property
+    def info(self):
+        """What it is, as a dict: rank_count, window_bytes, users (tasks that use it and are not over), is_lost."""
+        return _pto._domain_info(self._tree, self._number or 0)
+
     def release(self):
         """No further task can use it; its memory goes when those that do are over."""
         number, self._number = self._number, None

@@ -14,7 +14,8 @@ import weakref
 
 from pto import _pto
 
-_KINDS = {"chip": 0, "sub": 1}
+_KINDS = {"chip": 0, "sub": 1, "worker": 2}
+_BELOW = {"platform": None, "chips": 1, "subs": 0, "clusters": 0, "chip_workers": 0, "memory_max": 0}
 _open = weakref.WeakSet()
 
 
@@ -36,9 +37,10 @@ class Level(_pto._Level):
 
     sub = _pto._Level.submit
 
-    def new(self, shape, dtype=_pto.float32):
-        """An output of a submit that the runtime allocates; task[0] is the first one."""
-        return _pto.New(shape, dtype)
+    def new(self, shape, dtype=_pto.float32, fill=None):
+        """An output of a submit that the runtime allocates; task[0] is the first one. `fill`: every
+        element before the task."""
+        return _pto.New(shape, dtype, fill)
 
     def domain(self, name, chips=None, window_bytes=0, retained=False):
         """Opens a domain over chips, whose kernels reach each other's windows; until the run ends, or
@@ -72,6 +74,15 @@ def _program(python):
     return [os.fsencode(part) for part in (path, *flags, "-c", start)]
 
 
+def _nested(workers):
+    """What the runtime gets of nested workers: tuples of what each of them is."""
+    for one in workers:
+        for name in one:
+            if name not in _BELOW:
+                raise TypeError(f"a nested worker has no {name!r}: there are {', '.join(_BELOW)}")
+    return tuple(tuple({**_BELOW, **one}.values()) for one in workers)
+
+
 class Worker:
     """A worker: Worker(level=2, ...) is a device with the verbs of level 3, Worker(level=3, ...) owns
     chips and SUB workers, each of them a process, and runs graphs of whole callables on them.
@@ -96,6 +107,10 @@ class Worker:
     guards           after each task it is looked whether something wrote outside of its memory
     deps             'safe' or 'simpler': what orders tasks
     python           the interpreter of SUB workers; None: this one
+    nested           workers below this one, which are children, too: dicts with platform, chips, subs,
+                     clusters, chip_workers and memory_max; functions for them are in shared objects
+    edge             edge(before, after) is called for each dependency, with positions of submits; False
+                     drops it, to see that a test would notice
 
     Those of level 2 are those of pto.Device.
     """
@@ -116,7 +131,8 @@ class Worker:
 
     def __init__(self, level=3, *, platform=None, chips=1, subs=0, clusters=0, chip_workers=0,
                  memory_max=0, startup_timeout=None, task_timeout=None, run_timeout=None,
-                 control_timeout=None, guards=False, deps="safe", python=None, devices=None):
+                 control_timeout=None, guards=False, deps="safe", python=None, devices=None,
+                 nested=(), edge=None):
         if deps not in ("safe", "simpler"):
             raise _pto._exception(-201, f"deps is 'safe' or 'simpler', not {deps!r}")
         self._tree = None
@@ -129,8 +145,9 @@ class Worker:
             task_ns=_ns("task_timeout", task_timeout), run_ns=_ns("run_timeout", run_timeout),
             control_ns=_ns("control_timeout", control_timeout), guards=guards,
             deps=("safe", "simpler").index(deps),
-            sub_program=_program(python) if subs else None, devices=devices)
-        self.chips, self.subs = chips, subs
+            sub_program=_program(python) if subs or any(one.get("subs") for one in nested) else None,
+            devices=devices, nested=_nested(nested), edge=edge)
+        self.chips, self.subs, self.nested = chips, subs, len(nested)
 
     def init(self):
         """Starts the children; the first use does it, too."""
@@ -186,7 +203,7 @@ class Worker:
         """What each child is and does: dicts with kind, alive, pid, generation, in_flight, tasks,
         device."""
         tree = self._opened()
-        return [tree.child(i) for i in range(self.chips + self.subs)]
+        return [tree.child(i) for i in range(self.chips + self.subs + self.nested)]
 
     @property
     def info(self):
@@ -201,16 +218,18 @@ class Worker:
     # ---- callables ----
 
     def register(self, target, *, children=None, kind=None, symbol=None, name=None, signature=None,
-                 wrap=None):
+                 wrap=None, below=False):
         """Makes a callable known to children, and returns a pto.Registered for Level.submit.
 
         target     a pto.Callable, the path or the bytes of an artefact or a shared object: for chips;
                    a Python function: for SUB workers, where it is called with the tensors of its task,
                    as pto.Tensor in shared memory, then its scalars, as ints
         children   their numbers; None: all of the kind
-        kind       'chip' or 'sub'; None: as above
+        kind       'chip', 'sub' or, for nested workers, 'worker'; None: as above
         symbol     of a shared object: the function
         signature  directions of the arguments: 'in', 'out', 'inout', 'scalar'; None: the callable's own
+        below      for the chips or SUB workers of nested workers: `children` are the nested ones, whose
+                   functions find it by its name or get its `number`
         wrap       "module:name" of what makes of a Python function the one that is called
 
         A function that a module has under its name is imported by SUB workers. Any other one is sent as
@@ -233,11 +252,11 @@ class Worker:
             bytes_ = target
         kind = kind or "chip"
         if kind not in _KINDS:
-            raise _pto._exception(-201, f"kind is 'chip' or 'sub', not {kind!r}")
+            raise _pto._exception(-201, f"kind is 'chip', 'sub' or 'worker', not {kind!r}")
         if signature is None and kind == "chip" and symbol is None:
             signature = _signature_of(path if bytes_ is None else bytes_)
         keywords = {"kind": _KINDS[kind], "name": name or "callable", "children": children,
-                    "signature": tuple(signature or ())}
+                    "signature": tuple(signature or ()), "below": below}
         if symbol is not None:
             keywords["symbol"] = symbol
         if bytes_ is not None:

@@ -374,3 +374,61 @@ with pto.Device(workers=1) as device:
     print(device.run(callable, gate, bytearray(8)).executions)
 """)
     assert (code, out) == (0, "[1, 1] True\n" * 3 + "1"), err
+
+
+def test_observers_of_a_run(device, at_gate, add):
+    """What the runtime calls for each task and each edge; what they raise ends nothing."""
+    tasks, edges = [], []
+    x = np.zeros(4, dtype=np.float32)
+    chain = pto.compile("""
+#include <pto/orch.h>
+void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+{
+    pto_aiv(o, 0, PTO_INOUT(&e->tensor[0]), PTO_INT(7));
+    pto_aiv(o, 0, PTO_INOUT(&e->tensor[0]), PTO_INT(8));
+}
+""", ["""
+#include <pto/kernel.h>
+void kernel_entry(int64_t *args) { (void)args; }
+"""], mode="host")
+    device.run(chain, x, edge=lambda before, after: edges.append((before, after)), task=tasks.append)
+    assert edges == [(0, 1)] and [t["index"] for t in tasks] == [0, 1] and [t["scalars"] for t in tasks] == [[7], [8]]
+    one = tasks[0]["tensors"][0]
+    assert one == {"tag": "inout", "dtype": "float32", "shape": [4], "strides": [1], "address": x.ctypes.data}
+    assert tasks[0]["kernels"] == (-1, 0, -1) and tasks[0]["blocks"] == 1 and tasks[0]["site"] is not None
+    edges.clear()
+    run = device.submit(chain, x, edge=lambda before, after: edges.append((before, after)))
+    gc.collect()
+    assert run.result().tasks == 2 and edges == [(0, 1)]
+    seen = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda what: seen.append(what.exc_type)
+    try:
+        assert device.run(chain, x, task=lambda view: 1 / 0).tasks == 2
+    finally:
+        sys.unraisablehook = before
+    assert seen == [ZeroDivisionError] * 2
+    for name in ("edge", "task"):
+        with pytest.raises(pto.InvalidArgument, match=f"{name} has to be a function"):
+            device.run(chain, x, **{name: 3})
+
+
+def test_files_are_written_whole(tmp_path):
+    pto.write_file(tmp_path / "a.bin", b"abc")
+    assert (tmp_path / "a.bin").read_bytes() == b"abc"
+    with pytest.raises(pto.Error, match="no/such|cannot"):
+        pto.write_file("/no/such/folder/a.bin", b"abc")
+
+
+def test_expected_headers(add, tmp_path):
+    data = open(add.source, "rb").read()
+    assert pto.load(data, expect_headers={"nowhere.h": "0" * 64}).name == add.name  # only those in both are compared
+    with pytest.raises(pto.InvalidArgument, match="expect_headers is a dict"):
+        pto.load(data, expect_headers=["a.h"])
+
+
+def test_lines_of_log_go_to_a_function():
+    lines = []
+    pto.set_log(lambda *line: lines.append(line), threshold=10)
+    pto.set_log()
+    with pytest.raises(pto.InvalidArgument, match="go to a function"):
+        pto.set_log(3)

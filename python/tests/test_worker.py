@@ -425,3 +425,135 @@ def test_regions_have_counters(worker):
         run.result(60)
         with pytest.raises(pto.InvalidArgument, match="compares nothing"):
             region.wait(0, "~", 1)
+
+
+def test_outputs_begin_with_what_they_are_filled_with():
+    def take(filled, out):
+        out.numpy()[:] = filled.numpy()
+
+    for dtype, value in ((pto.float32, 1.5), (pto.int16, -3), (pto.float16, 0.25), (pto.uint8, 200)):
+        with pto.Worker(level=3, chips=0, subs=1) as worker:
+            copy, out = worker.register(take), worker.empty(5, dtype)
+
+            def orchestrate(level):
+                filled = level.alloc(5, dtype, fill=value)
+                level.submit(copy, pto.In(filled), pto.Out(out))
+                again = level.submit(copy, pto.In(filled), level.new(5, dtype, fill=value))
+                level.submit(copy, pto.In(again[0]), pto.Out(out))
+
+            worker.run(orchestrate)
+            assert out.numpy().tolist() == [value] * 5
+    with pytest.raises(pto.InvalidArgument, match="is no value of int32"):
+        pto.New(3, pto.int32, fill=0.5)
+
+
+def test_the_bits_of_elements():
+    from pto._bits import element_bits
+
+    assert element_bits(1.0, pto.bfloat16) == 0x3F80 and element_bits(1e38, pto.bfloat16) == 0x7E96
+    assert element_bits(1.00390625, pto.bfloat16) == 0x3F80 and element_bits(1.01171875, pto.bfloat16) == 0x3F82
+    assert element_bits(float("nan"), pto.bfloat16) & 0x7FFF > 0x7F80
+    assert element_bits(-1, pto.int64) == 2**64 - 1 and element_bits(True, pto.bool) == 1
+
+
+def test_after_and_edges():
+    """Of two tasks that write the same, the second one does not wait if it says so; the observer sees it."""
+    def write(x):
+        x.numpy()[0] += 1
+
+    for kind, expected in ((pto.InOut, 1), (pto.After, 0)):
+        edges = []
+        with pto.Worker(level=3, chips=0, subs=1, edge=lambda before, after: edges.append((before, after))) as worker:
+            add, x = worker.register(write), worker.empty(1, pto.int32)
+
+            def orchestrate(level):
+                level.submit(add, kind(x))
+                level.submit(add, kind(x))
+
+            worker.run(orchestrate)
+            assert x.tolist() == [2] and len(edges) == expected
+    assert pto.After(x).direction == "nodep" and repr(pto.After(1)) == "pto.After(1)"
+
+
+NESTED = """
+#include <pto/worker.h>
+/* f = (a + b) + (a + b): the callable of the scalar twice, then `total`, which is found by its name. */
+__attribute__((visibility("default"))) int reduce(struct pto_level *l, const struct pto_sub_call *c)
+{
+    struct pto_tensor_info info = pto_tensor_info_make(c->tensor[0].shapes, 1, PTO_FLOAT32);
+    struct pto_outputs half[2];
+    struct pto_args args;
+    uint64_t total;
+
+    if (pto_level_lookup(l, "total", &total) < 0)
+        return PTO_EFORMAT;
+    for (int i = 0; i < 2; i++) {
+        pto_args_init(&args);
+        pto_add_input(&args, &c->tensor[0]);
+        pto_add_input(&args, &c->tensor[1]);
+        pto_add_output(&args, &info);
+        half[i] = pto_level_submit(l, c->scalar[0], pto_level_children(l, PTO_CHILD_CHIP), &args);
+        if (half[i].count != 1)
+            return 0;
+    }
+    pto_args_init(&args);
+    pto_add_input(&args, half[0].tensor);
+    pto_add_input(&args, half[1].tensor);
+    pto_add_output_existing(&args, &c->tensor[2]);
+    pto_level_submit(l, total, 0, &args);
+    return 0;
+}
+"""
+
+
+def test_nested_workers(add):
+    """Level 4: two workers below this one, each with a chip and a SUB worker, which calls a Python function."""
+    def total(x, y, out):
+        out.numpy()[:] = x.numpy() + y.numpy()
+
+    with pto.Worker(level=3, chips=0, nested=[{"subs": 1}, {"chips": 1, "subs": 1}]) as worker:
+        assert [child["kind"] for child in worker.children] == ["worker", "worker"]
+        below = worker.register(add, below=True)
+        worker.register(total, below=True, name="total")
+        library = os.path.join(pto.tree(), "lib")
+        made = pto.build_object(NESTED, flags=[f"-L{library}", "-Wl,--no-as-needed", "-lpto"])
+        reduce = worker.register(made, kind="worker", symbol="reduce")
+        assert (reduce.kind, below.kind) == ("worker", "chip")
+        a, b = worker.tensor(np.arange(8, dtype=np.float32)), worker.tensor(np.full(8, 3, dtype=np.float32))
+        out = [worker.empty(8, pto.float32) for _ in range(2)]
+
+        def orchestrate(level):
+            for child in (0, 1):
+                level.submit(reduce, pto.In(a), pto.In(b), pto.Out(out[child]), below.number, children=child)
+
+        assert worker.run(orchestrate).done == 2
+        for one in out:
+            assert (one.numpy() == 2 * (np.arange(8) + 3)).all()
+        kinds = [[child["kind"] for child in one["children"]] for one in pto.workers() if one["pid"] == os.getpid()]
+        assert ["worker", "worker"] in kinds
+    with pytest.raises(TypeError, match="a nested worker has no 'chip'"):
+        pto.Worker(level=3, nested=[{"chip": 1}])
+
+
+def test_torch_in_memory_of_the_worker_is_not_copied(add):
+    torch = pytest.importorskip("torch")
+    with pto.Worker(level=3, chips=1) as worker:
+        plus = worker.register(add)
+        x, y, z = (torch.from_dlpack(worker.empty(4, pto.float32)) for _ in range(3))
+        x += 1
+        y += 2
+
+        def orchestrate(level):
+            x.add_(10)  # after the first look of a copy it would not count
+            level.submit(plus, x, y, z)
+
+        run = worker.submit(orchestrate)
+        run.wait()
+        assert z.tolist() == [13] * 4  # before the result is asked for, nothing was copied back
+
+
+def test_a_domain_of_chips_says_what_it_is():
+    with pto.Worker(level=3, chips=2) as worker, worker.domain("pair", window_bytes=128) as domain:
+        assert domain.info == {"rank_count": 2, "window_bytes": 128, "users": 0, "is_lost": False}
+    with pytest.raises(pto.Error):
+        domain.info
