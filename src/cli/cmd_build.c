@@ -162,8 +162,13 @@ static int write_program(void *context, const char *name, const void *bytes, siz
     struct request *request = context;
     char path[PATH_MAX];
 
-    snprintf(path, sizeof(path), "%.4000s/%s", request->output, name);
     clear_progress(request);
+    if (mkdir(request->output, 0777) != 0 && errno != EEXIST) {
+        terminal_tell(stderr, "pto build: %s cannot be made: %s\n", request->output,
+                      strerror(errno));
+        return EXIT_FAILED;
+    }
+    snprintf(path, sizeof(path), "%.4000s/%s", request->output, name);
     return write_artefact(path, bytes, size);
 }
 
@@ -181,11 +186,6 @@ static int do_programs(struct request *request)
         snprintf(request->default_output, sizeof(request->default_output), "cann-%.100s",
                  request->params.platform);
         request->output = request->default_output;
-    }
-    if (mkdir(request->output, 0777) != 0 && errno != EEXIST) {
-        terminal_tell(stderr, "pto build: %s cannot be made: %s\n", request->output,
-                      strerror(errno));
-        return EXIT_FAILED;
     }
     begin_build(request);
     status = cli_build_programs(&request->params, &request->dir, &request->flag, write_program,

@@ -1218,8 +1218,11 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
     t->bytes = bytes;
     memcpy(t->args, args, bytes);
     memset(args, 0xdd, bytes); /* the caller's are nobody's any more */
-    if (f->binary->kind == KIND_CORES)
+    if (f->binary->kind == KIND_CORES) {
         standin.card[standin_here->card].stream_made = s->made;
+        __atomic_store_n(&standin.card[standin_here->card].cores_awaited, 3 * blocks,
+                         __ATOMIC_RELEASE);
+    }
     pthread_mutex_lock(&standin.lock);
     s->kind = (int)f->binary->kind;
     *s->last = t;

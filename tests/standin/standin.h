@@ -111,10 +111,11 @@ struct card {
     pthread_mutex_t cpu_lock; /* one request at a time */
     char *registers;
     size_t register_bytes;
-    uint64_t stream_made; /* of the cores' stream that was launched on last */
-    bool is_haunted;      /* a core did not end: what it runs stays where it is */
-    uint32_t is_aborting; /* cores and streams are to end; atomic */
-    uint32_t event;       /* changes when a core answers; atomic */
+    uint64_t stream_made;   /* of the cores' stream that was launched on last */
+    bool is_haunted;        /* a core did not end: what it runs stays where it is */
+    uint32_t is_aborting;   /* cores and streams are to end; atomic */
+    uint32_t event;         /* changes when a core answers; atomic */
+    uint32_t cores_awaited; /* that were launched and have not come to their bells yet; atomic */
 };
 
 struct standin {

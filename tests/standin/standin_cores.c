@@ -42,6 +42,7 @@ struct core_here {
     void (*entry)(void *board);
     void *args;
     pthread_t thread;
+    bool has_come;
     uint32_t bell_told; /* to the core, if the control processor is a process */
 };
 
@@ -193,6 +194,10 @@ uint32_t standin_core_number(void)
 
 uint32_t standin_core_bell(void)
 {
+    if (!here->has_come) {
+        here->has_come = true;
+        (void)__atomic_fetch_sub(&standin.card[here->card].cores_awaited, 1, __ATOMIC_ACQ_REL);
+    }
     here->seen = __atomic_load_n(word_at(here->window + bell_offset()), __ATOMIC_ACQUIRE);
     return here->seen;
 }

@@ -22,7 +22,7 @@
 
 #include "tests/standin/standin.h"
 
-enum { WORDS_MAX = 16, LOOK_MS = 20, FIRST_FREE = 10 };
+enum { WORDS_MAX = 16, LOOK_MS = 20, FIRST_FREE = 10, CORES_US = 200, CORES_LOOKS = 100000 };
 
 extern char **environ;
 
@@ -118,6 +118,19 @@ static int look_for_answer(struct card *c, uint32_t *answer)
     return read(c->cpu_socket, answer, sizeof(*answer)) == sizeof(*answer) ? 1 : -1;
 }
 
+/*
+ * The programs as they are shipped give cores 2 s to come, which is long for a card and short for
+ * threads of a machine that others use as well.
+ */
+static void await_cores(const struct card *c)
+{
+    for (uint32_t i = 0;
+         i < CORES_LOOKS && __atomic_load_n(&c->cores_awaited, __ATOMIC_ACQUIRE) != 0 &&
+         __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) == 0;
+         i++)
+        usleep(CORES_US);
+}
+
 /* Under the process's lock. */
 static uint32_t run(uint32_t card, const struct cpu_request *wanted)
 {
@@ -130,6 +143,7 @@ static uint32_t run(uint32_t card, const struct cpu_request *wanted)
 
     if (c->cpu == 0 && !start(c))
         return 1;
+    await_cores(c);
     pthread_mutex_lock(&standin.lock);
     range = list_memory(card, &request.range_count);
     pthread_mutex_unlock(&standin.lock);
