@@ -233,9 +233,9 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
                                struct fault *fault)
 {
     uint32_t clusters = s->options->clusters != 0 ? s->options->clusters : kase->clusters;
-    /* With one worker an order can be repeated, and ranks are many already. */
-    bool is_one = s->order_seed != 0 || kase->ranks > 1;
-    uint32_t workers = s->options->workers == 0 && is_one ? 1 : s->options->workers;
+    /* With one worker an order is the one that was chosen; and ranks are many already. */
+    bool is_one = s->order_seed != 0 || (s->options->workers == 0 && kase->ranks > 1);
+    uint32_t workers = is_one ? 1 : s->options->workers;
     struct pto_device_params params;
     struct pto_error error;
     int status;

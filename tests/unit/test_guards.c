@@ -15,6 +15,7 @@ enum {
     KERNEL_WRITE_AIC, /* the same */
     KERNEL_READ,      /* tensor: nothing */
     KERNEL_PEEK,      /* tensor: notes the bits of the first element and of the last one */
+    KERNEL_BEYOND,    /* the same of those before and behind them */
     KERNELS
 };
 
@@ -52,11 +53,22 @@ static void kernel_peek(int64_t *args)
     bump(&seen.peeks);
 }
 
+static void kernel_beyond(int64_t *args)
+{
+    const struct pto_tensor *t = pto_arg_tensor(args, 0);
+    const uint32_t *data = pto_tensor_data(t);
+
+    seen.first = data[-1];
+    seen.last = data[t->extent];
+    bump(&seen.peeks);
+}
+
 static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_WRITE] = { "write", kernel_write, PTO_CORE_AIV },
     [KERNEL_WRITE_AIC] = { "write-aic", kernel_write, PTO_CORE_AIC },
     [KERNEL_READ] = { "read", kernel_read, PTO_CORE_AIV },
     [KERNEL_PEEK] = { "peek", kernel_peek, PTO_CORE_AIV },
+    [KERNEL_BEYOND] = { "beyond", kernel_beyond, PTO_CORE_AIV },
 };
 
 static struct pto_tensor_info floats(uint32_t count)
@@ -343,6 +355,34 @@ static void orchestrate_peek(struct pto_orch *o, const struct pto_entry *entry)
         memcpy(&seen.freed, (const void *)(uintptr_t)at.addr, sizeof(seen.freed));
 }
 
+static void orchestrate_read_beyond(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = floats(plan.floats);
+    struct pto_outputs out =
+        pto_aiv(o, KERNEL_WRITE, PTO_OUT(&info), PTO_INT(0), PTO_INT(plan.floats));
+
+    (void)entry;
+    pto_aiv(o, KERNEL_BEYOND, PTO_IN(pto_output(out, 0)));
+}
+
+/* Nobody sees who reads beyond a tensor, but what it computes of that is no number. */
+static void check_read_beyond(const struct setting *at)
+{
+    for (plan.floats = FLOATS; plan.floats <= FULL; plan.floats += FULL - FLOATS) {
+        memset(&seen, 0, sizeof(seen));
+        assert_int_equal(run(at, orchestrate_read_beyond), PTO_OK);
+        assert_int_equal(seen.peeks, 3);
+        assert_in_range(seen.first << 1, 0xff000002u, UINT32_MAX);
+        assert_in_range(seen.last << 1, 0xff000002u, UINT32_MAX);
+    }
+}
+
+static void what_is_read_beyond_a_tensor_is_no_number(void **state)
+{
+    (void)state;
+    each_setting(2, check_read_beyond);
+}
+
 static void check_poison(const struct setting *at)
 {
     memset(&seen, 0, sizeof(seen));
@@ -416,6 +456,7 @@ int main(void)
         TEST(whoever_writes_beyond_a_tensor_is_named),
         TEST(so_is_a_lane_of_a_team),
         TEST(a_task_that_reads_what_nobody_wrote_is_named),
+        TEST(what_is_read_beyond_a_tensor_is_no_number),
         TEST(correct_programs_are_not_suspected),
         TEST(however_many_tiles_there_are),
         TEST(outputs_are_poisoned_when_created_and_when_freed),
