@@ -45,8 +45,9 @@ def is_on(level: int) -> bool:
     return threshold != NUL and level >= threshold
 
 
-def line(level: int, function: str, text: str) -> str:
-    return f"[mono_ns={time.monotonic_ns()}][T0x{threading.get_ident():x}][{_NAMES[level]}] {function}: {text}\n"
+def begin(level: int, function: str) -> str:
+    """What lines begin with."""
+    return f"[mono_ns={time.monotonic_ns()}][T0x{threading.get_ident():x}][{_NAMES[level]}] {function}: "
 
 
 def put(lines: str) -> None:
@@ -58,7 +59,7 @@ def put(lines: str) -> None:
 def write(level: int, function: str, text: str) -> None:
     """A line, if the threshold lets it through."""
     if is_on(level):
-        put(line(level, function, text))
+        put(f"{begin(level, function)}{text}\n")
 
 
 _invocations = itertools.count(1)
@@ -70,19 +71,17 @@ class Spans:
     def __init__(self, hid: int):
         self.hid = hid
         self.invocation = next(_invocations)
-        self._lines: list[str] | None = [] if is_on(TIMING) else None
+        self._spans: list[tuple] | None = [] if is_on(TIMING) else None
 
     def add(self, name: str, depth: int, begin_ns: int, ns: int, attributes: str = "") -> None:
-        if self._lines is not None:
-            text = (
-                f"[STRACE] v=1 pid={os.getpid()} tid={threading.get_native_id()} inv={self.invocation} "
-                f"hid={self.hid:x} depth={depth} name={name} ts={begin_ns} dur={ns} {attributes}"
-            )
-            self._lines.append(line(TIMING, "emit_host_span", text))
+        if self._spans is not None:
+            self._spans.append((depth, name, begin_ns, ns, attributes))
 
     def end(self) -> None:
-        if self._lines:
-            put("".join(self._lines))
+        if self._spans:
+            who = f"v=1 pid={os.getpid()} tid={threading.get_native_id()} inv={self.invocation} hid={self.hid:x}"
+            head = begin(TIMING, "emit_host_span") + f"[STRACE] {who} depth="
+            put("".join([f"{head}{depth} name={name} ts={at} dur={ns} {more}\n" for depth, name, at, ns, more in self._spans]))
 
 
 # Names of the codes with which orchestrations and schedulers end a run.

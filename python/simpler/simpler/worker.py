@@ -52,6 +52,9 @@ _KEYWORDS = {
 }  # fmt: skip
 
 
+_DEFAULT = CallConfig()
+
+
 class RemoteCallable:
     """A function of Python by its name, "module:function"."""
 
@@ -355,7 +358,7 @@ class Worker:
 
     def _bind(self, callable: CallableHandle, args: TaskArgs | None, config: CallConfig | None) -> _Call:
         self._require_ready("submit")
-        config = CallConfig() if config is None else config
+        config = _DEFAULT if config is None else config
         check_config(config, self._platform)
         registration = self._resolve_handle(callable, "LOCAL_CHIP")
         return _Call(self._chip_worker, registration.slot_id, TaskArgs() if args is None else args, config)
