@@ -354,7 +354,7 @@ static PyObject *device_write(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&from);
     if (status < 0)
-        return ext_raise(device->state, status, NULL);
+        return ext_raise_memory(device->state, handle, status);
     Py_RETURN_NONE;
 }
 
@@ -377,7 +377,7 @@ static PyObject *device_read(PyObject *self, PyObject *args)
     Py_END_ALLOW_THREADS
     if (status < 0) {
         Py_DECREF(result);
-        return ext_raise(device->state, status, NULL);
+        return ext_raise_memory(device->state, handle, status);
     }
     return result;
 }

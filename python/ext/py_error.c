@@ -167,6 +167,15 @@ PyObject *ext_raise(struct ext_state *state, int status, const struct pto_error 
     return NULL;
 }
 
+PyObject *ext_raise_memory(struct ext_state *state, struct pto_device *device, int status)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    (void)pto_mem_explain(device, &error);
+    return ext_raise(state, status, error.status == status ? &error : NULL);
+}
+
 PyObject *ext_raise_text(struct ext_state *state, int status, const char *format, ...)
 {
     struct pto_error error;

@@ -109,6 +109,8 @@ int ext_add_type(PyObject *module, PyType_Spec *spec, PyTypeObject **type_out);
 int ext_error_init(PyObject *module, struct ext_state *state);
 /* Raises the exception for a status, with the fields of `error`, which may be NULL. Returns NULL. */
 PyObject *ext_raise(struct ext_state *state, int status, const struct pto_error *error);
+/* The same for a call for device memory that has just failed: with what the device knows of it. */
+PyObject *ext_raise_memory(struct ext_state *state, struct pto_device *device, int status);
 /* The same with a sentence of our own. */
 PyObject *ext_raise_text(struct ext_state *state, int status, const char *format, ...);
 /* Makes the exception without raising it. */

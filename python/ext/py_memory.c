@@ -36,8 +36,13 @@ PyObject *ext_memory_new(struct ext_device *device, PyObject *shape, PyObject *d
         if (result != NULL && device->is_remote)
             ext_tensor_set_remote(result);
     } else {
-        (void)ext_raise_text(state, status, "%llu bytes of device memory: %s",
-                             (unsigned long long)tensor.size, pto_strerror(status));
+        struct pto_error error;
+
+        pto_error_init(&error);
+        (void)pto_mem_explain(device->device, &error);
+        (void)ext_raise_text(state, status, "%llu bytes of device memory: %.400s",
+                             (unsigned long long)tensor.size,
+                             error.status == status ? error.text : pto_strerror(status));
     }
     Py_DECREF((PyObject *)memory);
     return result;

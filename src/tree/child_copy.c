@@ -76,6 +76,7 @@ int child_copy(struct pto_device *device, const struct pto_tensor tensor[2], con
                char *text)
 {
     struct copy c = { .device = device };
+    struct pto_error error;
     uint64_t at[2];
     int status;
 
@@ -85,9 +86,12 @@ int child_copy(struct pto_device *device, const struct pto_tensor tensor[2], con
     for (int i = 0; i < 2; i++)
         at[i] = tensor[i].addr + tensor[i].start * pto_dtype_size(tensor[i].dtype);
     status = copy_from_dimension(&c, &tensor[0], &tensor[1], 0, at);
-    if (status < 0)
-        snprintf(text, TREE_TEXT, "the chip did not copy %llu bytes from %#llx to %#llx: %s",
-                 (unsigned long long)pto_tensor_bytes(&tensor[0]), (unsigned long long)at[1],
-                 (unsigned long long)at[0], pto_strerror(status));
+    if (status >= 0)
+        return status;
+    pto_error_init(&error);
+    (void)pto_mem_explain(device, &error);
+    snprintf(text, TREE_TEXT, "the chip did not copy %llu bytes from %#llx to %#llx: %.400s",
+             (unsigned long long)pto_tensor_bytes(&tensor[0]), (unsigned long long)at[1],
+             (unsigned long long)at[0], error.status == status ? error.text : pto_strerror(status));
     return status;
 }
