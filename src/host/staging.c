@@ -7,9 +7,9 @@
  *     OUT      not copied there, but for a view of a part of its buffer
  *     INOUT    copied there; so is whatever the signature does not name
  *
- * All but IN are copied back, unless the run failed. A tensor without bytes gets
- * the address 0; one in device memory stays where it is. Tensors that share
- * bytes share them on the device, too.
+ * All but IN are copied back, unless the run failed: of a view what lies between its
+ * first and its last element. A tensor without bytes gets the address 0; one in device
+ * memory stays where it is. Tensors that share bytes share them on the device, too.
  *
  * The device keeps the memory, so a run like the one before allocates nothing.
  * Runs of a device take turns, so that one such memory is enough.
@@ -109,6 +109,19 @@ void staging_begin(struct run *run)
     run->is_staged = true;
 }
 
+/* From its first element to its last: others may write to the rest of its buffer meanwhile. */
+static void find_elements(const struct pto_tensor *t, uint64_t *first, uint64_t *bytes)
+{
+    uint64_t element = pto_dtype_size(t->dtype), count = element != 0 ? t->size / element : 0;
+
+    *first = 0;
+    *bytes = t->size;
+    if (t->start > count || t->extent > count - t->start)
+        return; /* it is no view of its buffer */
+    *first = t->start * element;
+    *bytes = t->extent * element;
+}
+
 void staging_end(struct run *run)
 {
     struct pto_error error;
@@ -116,13 +129,18 @@ void staging_end(struct run *run)
     if (!run->is_staged || run->purpose == CHIP_BUILD)
         return;
     pto_error_init(&error);
-    for (uint32_t i = 0; i < run->entry.tensor_count && run->status >= 0; i++)
-        if (run->host_addr[i] != 0 && direction_of(run, i) != PTO_DIR_IN)
-            (void)fail_copy(
-                run,
-                chip_read(run->device->chip, run->tensor[i].addr,
-                          (void *)(uintptr_t)run->host_addr[i], run->tensor[i].size, &error),
-                &error, i);
+    for (uint32_t i = 0; i < run->entry.tensor_count && run->status >= 0; i++) {
+        const struct pto_tensor *t = &run->tensor[i];
+        uint64_t first, bytes;
+
+        if (run->host_addr[i] == 0 || direction_of(run, i) == PTO_DIR_IN)
+            continue;
+        find_elements(t, &first, &bytes);
+        (void)fail_copy(run,
+                        chip_read(run->device->chip, t->addr + first,
+                                  (char *)(uintptr_t)run->host_addr[i] + first, bytes, &error),
+                        &error, i);
+    }
 }
 
 /* Which tensors there are to stage, in the order of their addresses. */
