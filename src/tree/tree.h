@@ -309,6 +309,12 @@ void tree_child_tell_end(const struct tree_child *c, char *text, size_t size);
 int tree_watch_start(struct tree *t);
 void tree_watch_stop(struct tree *t);
 
+/*
+ * worker.c: whether chips use memory of the worker's in place. PTO_ENOSUP: they are cards, which get
+ * copies.
+ */
+int tree_check_reach(const struct tree *t, const char *what, struct pto_error *error);
+
 static inline bool child_is_ready(const struct tree_child *c)
 {
     return c->state == CHILD_READY && !c->is_loading;

@@ -85,6 +85,8 @@ static int check_chips(const struct tree *t, const struct pto_worker_domain_para
 static int check_params(struct tree *t, const struct pto_worker_domain_params *params,
                         struct pto_error *error)
 {
+    int status;
+
     if (params->name == NULL || params->name[0] == '\0' || strlen(params->name) >= TREE_NAME)
         return error_tell(error, PTO_EINVAL, "a domain has a name of 1 to %d bytes", TREE_NAME - 1);
     if (find_name(t, params->name) != NULL)
@@ -93,7 +95,8 @@ static int check_params(struct tree *t, const struct pto_worker_domain_params *p
     if (params->chip_count == 0 || params->chip_count > t->chip_count)
         return error_tell(error, PTO_EINVAL, "a domain of %u chips, where there are %u",
                           params->chip_count, t->chip_count);
-    return check_chips(t, params, error);
+    status = tree_check_reach(t, "domains", error);
+    return status < 0 ? status : check_chips(t, params, error);
 }
 
 static int make_member(struct tree *t, struct tree_domain *d, uint32_t rank, uint32_t chip)

@@ -50,6 +50,8 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
 
     if (chip >= t->chip_count)
         return error_tell(error, PTO_EINVAL, "child %u is no chip", chip);
+    if (tree_check_reach(t, "regions and queues", error) < 0)
+        return PTO_ENOSUP;
     if (!child_is_ready(&t->child[chip]))
         return error_tell(error, PTO_EPEER, "chip %u is dead; pto_worker_reopen starts it anew",
                           chip);

@@ -4,7 +4,7 @@
 
 STANDIN = $(B)/standin
 STANDIN_HOME = $(STANDIN)/home
-STANDIN_LIBS = $(STANDIN_HOME)/lib64/libascendcl.so $(STANDIN_HOME)/lib64/libascend_hal.so
+STANDIN_LIBS = $(STANDIN_HOME)/lib64/libascendcl.so $(STANDIN_HOME)/lib64/libascend_hal.so $(STANDIN_HOME)/lib64/libhcomm.so
 STANDIN_SRC = standin.c standin_cores.c standin_process.c standin_vmm.c cpu_programs.c
 STANDIN_PROGRAMS = $(STANDIN)/programs/libpto_dispatcher.so $(STANDIN)/programs/libpto_scheduler.so \
 	$(STANDIN)/programs/executor-a2a3.o $(STANDIN)/programs/executor-a5.o
@@ -16,8 +16,10 @@ $(STANDIN_HOME)/lib64/libascendcl.so: $(STANDIN_SRC:%=tests/standin/%) tests/sta
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) $(LDLIBS_ALL)
 
-$(STANDIN_HOME)/lib64/libascend_hal.so: tests/standin/standin_hal.c tests/standin/standin.h $(STANDIN_HOME)/lib64/libascendcl.so
-	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $< \
+$(STANDIN_HOME)/lib64/libascend_hal.so: tests/standin/standin_hal.c
+$(STANDIN_HOME)/lib64/libhcomm.so: tests/standin/standin_hccl.c
+$(STANDIN_HOME)/lib64/libascend_hal.so $(STANDIN_HOME)/lib64/libhcomm.so: tests/standin/standin.h $(STANDIN_HOME)/lib64/libascendcl.so
+	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) \
 		-L$(@D) -lascendcl -Wl,-rpath,'$$ORIGIN'
 
 $(STANDIN)/obj/%.o: src/%.c tests/standin/aicpu.h Makefile
@@ -54,6 +56,9 @@ $(STANDIN)/with: $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp
 	@printf '#!/bin/sh\nexec env ASCEND_HOME_PATH=%s LD_LIBRARY_PATH=%s PTO_CANN_PROGRAMS=%s "$$@"\n' \
 		$(abspath $(STANDIN_HOME)) $(abspath $(STANDIN_HOME)/lib64) $(abspath $(STANDIN)/programs) >$@
 	@chmod +x $@
+
+$(STANDIN)/lifecycle: tests/standin/lifecycle.c $(LIB) Makefile
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl
 
 $(STANDIN)/sweep: tests/standin/sweep.c $(LIB) Makefile
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl

@@ -469,6 +469,26 @@ int standin_check_well(void)
     return check_well();
 }
 
+struct context *standin_bound(void)
+{
+    return standin_here;
+}
+
+bool standin_charge(uint32_t card, int64_t bytes)
+{
+    struct card *c = &standin.card[card];
+    bool has_room;
+
+    pthread_mutex_lock(&standin.lock);
+    has_room = bytes <= 0 || c->used + (size_t)bytes <= standin.hbm;
+    if (has_room)
+        c->used += (size_t)bytes;
+    if (c->used > c->peak)
+        c->peak = c->used;
+    pthread_mutex_unlock(&standin.lock);
+    return has_room;
+}
+
 uint32_t standin_driver_card(uint32_t card)
 {
     const char *text = getenv("ASCEND_RT_VISIBLE_DEVICES");

@@ -185,6 +185,13 @@ EXPORT char *standin_reserve(size_t bytes);
 /* Memory of a card, charged to it, until the end of the card or standin_take_back. NULL: none is left. */
 EXPORT void *standin_give(uint32_t card, size_t bytes);
 EXPORT void standin_take_back(void *at);
+/* So much more or less of a card is in use. False: it has not so much left. */
+EXPORT bool standin_charge(uint32_t card, int64_t bytes);
+/* What the thread is bound to. */
+EXPORT struct context *standin_bound(void);
+/* Memory of another library's that copies may use, and is that no more. */
+EXPORT void standin_register_window(char *at, size_t bytes);
+EXPORT void standin_unregister_window(const char *at);
 /* The driver's number of a card: ASCEND_RT_VISIBLE_DEVICES. */
 EXPORT uint32_t standin_driver_card(uint32_t card);
 

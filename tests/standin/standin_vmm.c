@@ -66,6 +66,7 @@ struct reservation {
     struct physical *physical; /* NULL: nothing is mapped there */
     bool is_huge;
     bool is_open; /* the card may use it */
+    bool is_lent; /* by another library, which unmaps it */
 };
 
 static struct physical *physicals;
@@ -142,7 +143,6 @@ EXPORT int aclrtMallocPhysical(void **physical, size_t bytes, const struct memor
 {
     static uint32_t keys;
     char dirt[PAGE_NORMAL];
-    struct card *c;
     struct physical *p;
     int file, code;
 
@@ -156,14 +156,9 @@ EXPORT int aclrtMallocPhysical(void **physical, size_t bytes, const struct memor
         return ERR_PARAM;
     if (kind->device != standin_here->card) /* the number that this process has for it */
         return ERR_DEVICE;
-    c = &standin.card[kind->device];
-    pthread_mutex_lock(&standin.lock);
-    if (c->used + bytes > standin.hbm) {
-        pthread_mutex_unlock(&standin.lock);
+    if (!standin_charge(kind->device, (int64_t)bytes))
         return ERR_MEMORY;
-    }
-    c->used += bytes;
-    c->peak = c->used > c->peak ? c->used : c->peak;
+    pthread_mutex_lock(&standin.lock);
     file = memfd_create("standin-card", MFD_CLOEXEC);
     if (file < 0 || ftruncate(file, (off_t)(bytes + LABEL_BYTES)) != 0)
         abort();
@@ -273,7 +268,8 @@ static void drop_reservation(struct reservation **link)
     *link = r->next;
     if (r->physical != NULL)
         r->physical->maps--;
-    munmap(r->at, r->bytes);
+    if (!r->is_lent)
+        munmap(r->at, r->bytes);
     free(r);
 }
 
@@ -371,6 +367,32 @@ EXPORT int aclrtMemSetAccess(void *at, size_t bytes, const struct access *access
         r->is_open = true;
     pthread_mutex_unlock(&standin.lock);
     return code;
+}
+
+void standin_register_window(char *at, size_t bytes)
+{
+    struct reservation *r = calloc(1, sizeof(*r));
+
+    if (r == NULL)
+        abort();
+    *r = (struct reservation){
+        .at = at, .bytes = bytes, .card = standin_here->card, .is_open = true, .is_lent = true
+    };
+    pthread_mutex_lock(&standin.lock);
+    r->next = reservations;
+    reservations = r;
+    pthread_mutex_unlock(&standin.lock);
+}
+
+void standin_unregister_window(const char *at)
+{
+    struct reservation **link;
+
+    pthread_mutex_lock(&standin.lock);
+    link = find_reservation(at);
+    if (*link != NULL)
+        drop_reservation(link);
+    pthread_mutex_unlock(&standin.lock);
 }
 
 bool standin_is_mapped(const void *at, size_t bytes)

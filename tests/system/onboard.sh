@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, life, level, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -132,6 +132,74 @@ run_comm() {
         ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
     done
     echo "  ok     the contract of communication is kept over windows of cards, in two ways"
+}
+
+# Both ranks of tests/standin/lifecycle.c, and the stage at which each of them ended: 0 is none, 137 killed.
+live() { # code of rank 0, code of rank 1, platform, what rank 1 is to do
+    local got=0 other=0 begin=$SECONDS meet=$work/meet.$RANDOM first
+    "$with" build/standin/lifecycle "$3" 0 2 "$meet" >"$work/out" 2>&1 &
+    first=$!
+    LIFECYCLE_CARD=${CARD:-1} STANDIN_PLAN=${PLAN-${STANDIN_PLAN-}} "$with" build/standin/lifecycle "$3" 1 2 "$meet" ${4-} >"$work/out.1" 2>&1 &
+    { wait $first || got=$?; wait $! || other=$?; } 2>/dev/null
+    [ $got,$other = "$1,$2" ] || fail "stages $got and $other, not $1 and $2 (${4-} ${STANDIN_PLAN-} ${PLAN-}): $(cat "$work/out" "$work/out.1")"
+    ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
+    [ $((SECONDS - begin)) -lt 60 ] || fail "it took $((SECONDS - begin)) s"
+}
+run_life() {
+    make -s --no-print-directory build/standin/lifecycle
+    local stage
+    # In each way that there is, and its dead peers.
+    export HCCL_BUFFSIZE=4
+    for ways in "Ascend910B3 a2a3 vmm mesh" "Ascend910_9391 a2a3 fabric mesh" "Ascend950DT a5 vmm mesh" "Ascend910B3 a2a3 none mesh" "Ascend910B3 a2a3 none ring"; do
+        set -- $ways
+        export STANDIN_SOC=$1 STANDIN_SHARE=$3 STANDIN_TOPOLOGY=$4
+        STANDIN_REPORT=$work/report.%p live 0 0 "$2"
+        check_reports "the life of two ranks, $ways"
+        live 60 137 "$2" die-barrier
+        grep -q "the process of rank 1 has ended" "$work/out" || fail "$(cat "$work/out")"
+        live 70 137 "$2" die-destroy
+    done
+    LIFECYCLE_MS=300 live 20 137 a2a3 die-init # they have not met yet, so that it only does not come
+    # The communication library waits for two minutes and cannot be woken: the rank that lives is told at once.
+    PLAN=HcclCommInitRootInfo@1=hang live 30 137 a2a3 die-alloc
+    grep -q "the process of rank 1 has ended" "$work/out" || fail "$(cat "$work/out")"
+    echo "  ok     the life of two ranks on cards: three ways, both topologies, a peer that dies at each stage"
+    # A vendor's call that fails, and the stage that it belongs to.
+    unset STANDIN_SHARE STANDIN_TOPOLOGY
+    export STANDIN_SOC=Ascend910B3
+    for stage in 18=aclInit@1=100000 18=aclrtSetDevice@1=507033 19=aclrtCreateStream@1=207001 15=aclrtGetMemInfo@1=507899 30=aclrtMallocPhysical@1=207001 \
+        30=aclrtMapMem@2=507899 30=aclrtMemImportFromShareableHandle@1=107000; do
+        case $stage in
+        30=*) STANDIN_PLAN=${stage#*=} live 30 30 a2a3 ;;
+        *) PLAN=${stage#*=} LIFECYCLE_MS=300 live 20 "${stage%%=*}" a2a3 ;;
+        esac
+    done
+    STANDIN_SHARE=none STANDIN_PLAN=HcclAllocComResourceByTiling@1=5 live 30 30 a2a3
+    grep -q "HcclAllocComResourceByTiling answered 5 (not supported)" "$work/out" || fail "$(cat "$work/out")"
+    STANDIN_SHARE=none HCCL_BUFFSIZE=0 live 30 30 a2a3
+    CARD=0 live 30 30 a2a3
+    grep -q "ranks 0 and 1 are both on card 0: each needs one of its own" "$work/out" || fail "$(cat "$work/out")"
+    (
+        unset ASCEND_HOME_PATH
+        got=0
+        build/standin/lifecycle a2a3 0 1 "$work/alone" >"$work/out" 2>&1 || got=$?
+        [ $got = 10 ] || fail "without the vendor's software the stage is $got"
+    )
+    echo "  ok     what fails is told by its stage; two ranks on one card are refused"
+}
+
+# Level 3: chips of a worker are cards, each in a process of its own.
+run_level() {
+    for scene in "reduce default" "dispatch two" "dispatch three" "dispatch four"; do
+        for chip in "Ascend910B3 a2a3" "Ascend950DT a5"; do
+            set -- $scene $chip
+            STANDIN_CARDS=4 STANDIN_SOC=$3 STANDIN_REPORT=$work/report.%p expect_with 0 "result   ok" -- run "$1" --case "$2" --platform "$4" --no-guards
+            check_reports "$1 on $4"
+        done
+    done
+    STANDIN_CARDS=4 expect_with 1 "chips of a2a3 are cards, which do not reach the worker's memory: there are no domains" -- run overlap --platform a2a3 --no-guards
+    STANDIN_CARDS=4 expect_with 1 "cards, which do not reach the worker's memory: there are no regions and queues" -- run messages --platform a2a3 --no-guards
+    echo "  ok     scenes of level 3 on two, three and four cards of both generations; domains and regions are refused"
 }
 
 # ---- register once ----
@@ -430,13 +498,15 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes qemu ranks comm steady sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
+for part in ${*:-missing scenes qemu ranks comm life level steady sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
     qemu) run_qemu ;;
     ranks) run_ranks ;;
     comm) run_comm ;;
+    life) run_life ;;
+    level) run_level ;;
     steady) run_steady ;;
     sweep) run_sweep ;;
     hang) run_hang ;;

@@ -11,5 +11,5 @@ void kernel_entry(int64_t *args)
 
     *out = 0;
     for (uint32_t i = 0; i < tensor->shapes[1]; i++)
-        *out = fmaxf(*out, fabsf(x[i]));
+        *out = fabsf(x[i]) > *out ? fabsf(x[i]) : *out; /* a core has no library */
 }
