@@ -444,6 +444,7 @@ static void run_free(PyObject *self)
     Py_CLEAR(run->report);
     Py_CLEAR(run->failure);
     Py_CLEAR(run->target);
+    Py_CLEAR(run->options);
     Py_CLEAR(run->device);
     PyObject_GC_Del(self);
     Py_DECREF(type);

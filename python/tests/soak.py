@@ -201,12 +201,50 @@ def main():
         for worker in workers:
             worker.join()
 
+    tree = pto.Worker(level=3, chips=1, chip_workers=1, memory_max=1 << 28)
+    registered = tree.register(artefact)
+
+    def level_runs(count):
+        for i in range(count):
+            x, y = tensors  # staged, or memory of the worker
+            shared = tree.empty(16, "int32") if i % 2 else y
+
+            def orchestrate(level):
+                first = level.submit(registered, pto.In(x), level.new(16, pto.int32, fill=i))
+                level.submit(registered, pto.In(first[0]), pto.After(shared), deps=first)
+                if i % 5 == 0:
+                    level.submit(registered, pto.In(x), object())
+
+            run = swallow(tree.submit, orchestrate)
+            if run is not None and i % 3:
+                swallow(run.result, 60)
+            swallow(tree.register, b"nothing")
+            swallow(tree.copy, x, x)
+        for run in tree._tree.runs():
+            run.wait()
+
+    def ranks(count):
+        import pto.comm
+
+        for i in range(count):
+            comm = pto.comm.open(backend="null")
+            domain = comm.domain(window_bytes=256)
+            tensor = domain.tensor(4, pto.float32)
+            domain.barrier()
+            swallow(domain.tensor, 1000, pto.float32)
+            swallow(domain.wait, 0, "==", 1, timeout=1e-6)
+            domain.put(0, 64, b"bytes", signal=(0, 1))
+            comm.close()
+            assert tensor.tolist()[1:] == [0, 0, 0]
+
     parts = [("runs", runs, options.runs), ("submitted", submits, options.runs // 5),
              ("awaited", awaits, options.runs // 20), ("runs in threads", threads, options.runs // 10),
              ("Python orchestrations", orchestrations, options.runs // 20), ("graphs", graphs, options.runs // 20),
              ("memory", memory, options.runs // 5), ("failures", failures, options.failures),
-             ("devices", devices, options.devices)]
+             ("devices", devices, options.devices), ("runs of level 3", level_runs, options.failures),
+             ("ranks", ranks, options.runs // 20)]
     results = [check(*part) for part in parts]
+    tree.close()
     return 0 if all(results) else 1
 
 
