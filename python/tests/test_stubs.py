@@ -4,12 +4,14 @@
 import ast
 import inspect
 import os
+import re
 import subprocess
 import sys
 
 import pytest
 
 import pto
+from conftest import ROOT
 
 FOLDER = os.path.dirname(os.path.realpath(pto.__file__))
 with open(os.path.join(FOLDER, "__init__.pyi"), encoding="utf-8") as file:
@@ -112,3 +114,35 @@ def test_notebooks_show_reports_graphs_and_timelines(device, add):
 
     shown = one.record(x, z)._repr_html_()
     assert "&lt;k&gt;(in float32[4], out float32[4], 3)" in shown and "<script>" not in shown
+
+
+# What C has and Python does not, with what there is instead.
+NOT_IN_PYTHON = {
+    "pto_build_program": "programs of a real chip: the runtime builds them itself",
+    "pto_call": "pto.Device and its run",
+    "pto_callable_create": "functions in C: pto.compile and pto.load",
+    "pto_child_serve": "a SUB worker in Python serves with hooks",
+    "pto_comm_fence": "put is complete when it returns",
+    "pto_domain_window": "Domain.tensor",
+    "pto_graph_run": "a prepared run, so that Ctrl-C reaches it",
+    "pto_level_children": "Worker.children",
+    "pto_level_lookup": "what Worker.register returned; functions of nested workers are in C",
+    "pto_level_status": "what went wrong is raised",
+    "pto_text_clean": "texts of errors have been through it",
+    "pto_worker_close": "pto_worker_close_keeping: tensors outlive the worker",
+    "pto_worker_domain_find": "what Worker.domain returned",
+}
+
+
+def test_python_reaches_all_of_the_c_interface():
+    def names(text):
+        return set(re.findall(r"\bpto_[a-z0-9_]+\b", text))
+
+    with open(os.path.join(ROOT, "pto.map"), encoding="utf-8") as file:
+        exported = names(file.read())
+    used = set()
+    folder = os.path.join(ROOT, "python", "ext")
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            used |= names(re.sub(r"/\*.*?\*/", "", file.read(), flags=re.S))
+    assert exported - used == set(NOT_IN_PYTHON)
