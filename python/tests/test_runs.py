@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import pto
+from conftest import ROOT
 
 
 class Gate:
@@ -426,9 +427,21 @@ def test_expected_headers(add, tmp_path):
         pto.load(data, expect_headers=["a.h"])
 
 
-def test_lines_of_log_go_to_a_function():
+def test_lines_of_log_go_to_a_function(device):
+    """The orchestration of examples/simpler says how many rows it has, at level 20."""
+    folder = os.path.join(ROOT, "examples", "simpler")
+    product = pto.compile(f"{folder}/orch.cpp", [pto.Kernel(f"{folder}/kernels/{name}.cpp", language="c++")
+                                                 for name in ("products", "row_sums")], language="c++")
+    a, x, y = np.ones((4, 3), dtype=np.float32), np.ones(3, dtype=np.float32), np.zeros(4, dtype=np.float32)
     lines = []
-    pto.set_log(lambda *line: lines.append(line), threshold=10)
-    pto.set_log()
+    try:
+        pto.set_log(lambda *line: lines.append(line), threshold=20)
+        device.run(product, a, x, y, 2)
+        pto.set_log(lambda *line: lines.append(line))  # as by default: 25
+        device.run(product, a, x, y, 2)
+    finally:
+        pto.set_log()
+    assert y.tolist() == [3] * 4
+    assert [(level, text) for level, _, text in lines] == [(20, "4 rows in tiles of 2")]
     with pytest.raises(pto.InvalidArgument, match="go to a function"):
         pto.set_log(3)
