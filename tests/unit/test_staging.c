@@ -10,10 +10,12 @@ enum { N = 8, TENSORS = 3 };
 
 /* Scalar 0: the address of a struct seen. Scalar 1: what to write, 0: nothing. */
 static const char probe_text[] = "#include <pto/kernel.h>\n"
-                                 "struct seen { uint64_t addr[3]; int value[3]; };\n"
+                                 "struct seen { uint64_t addr[3]; int value[3]; int *beside; };\n"
                                  "void kernel_entry(int64_t *args)\n"
                                  "{\n"
                                  "    struct seen *seen = (struct seen *)args[3];\n"
+                                 "    if (seen->beside != 0)\n"
+                                 "        *seen->beside = 5555;\n"
                                  "    for (int i = 0; i < 3; i++) {\n"
                                  "        struct pto_tensor *t = pto_arg_tensor(args, i);\n"
                                  "        int *at = (int *)pto_tensor_data(t);\n"
@@ -37,6 +39,7 @@ static const char probe_orchestration_text[] =
 struct seen {
     uint64_t addr[TENSORS];
     int value[TENSORS];
+    int *beside; /* on the host; what another device would write during the run */
 };
 
 static struct recipe probe;
@@ -266,6 +269,22 @@ static void a_part_of_a_buffer_leaves_the_rest_alone(void **state)
         assert_int_equal(data[0][k], k % 2 == 1 ? 900 : 1000 + k);
 }
 
+/* Another device may write to the rest of the buffer during the run. */
+static void a_part_of_a_buffer_comes_back_alone(void **state)
+{
+    (void)state;
+    for (int other = 0; other < N; other += N - 1) { /* before the view, and after it */
+        fill_data();
+        tensor[0] = pto_tensor_slice(&tensor[0], 0, 1, N - 1, 1);
+        seen.beside = &data[0][other];
+        probe_once(all_inout, 3, 200);
+        for (int k = 1; k < N - 1; k++)
+            assert_int_equal(data[0][k], 200);
+        assert_int_equal(data[0][other], 5555);
+        assert_int_equal(data[0][N - 1 - other], 10);
+    }
+}
+
 /* Tensors of one buffer are as far from each other on the device as on the host. */
 static void tensors_that_share_bytes_share_them(void **state)
 {
@@ -364,6 +383,7 @@ int main(void)
         TEST(a_tensor_without_bytes_has_the_address_0),
         TEST(device_memory_stays_where_it_is),
         TEST(a_part_of_a_buffer_leaves_the_rest_alone),
+        TEST(a_part_of_a_buffer_comes_back_alone),
         TEST(tensors_that_share_bytes_share_them),
         TEST(sizes_that_cannot_be_are_refused),
         TEST(a_graph_is_launched_with_staged_tensors),
