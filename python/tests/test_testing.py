@@ -2,9 +2,11 @@
 """pto.testing: what is compared, which cases run, with pytest and without, in one process and in several."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
+import threading
 import xml.etree.ElementTree as xml
 
 import numpy as np
@@ -12,7 +14,9 @@ import pytest
 import torch
 
 import pto
+from conftest import ROOT
 from pto.testing import Scalar, TaskArgsBuilder, TensorArg, compare
+from pto.testing.devices import DevicePool
 from pto.testing.options import Options, parse_devices
 
 SCENES = """
@@ -243,3 +247,231 @@ def test_a_scene_is_built_and_run(tmp_path):
     assert "1 failed" in done.stdout and "y: 1 of 9 elements differ" in done.stdout, done.stdout
     assert "y[3]: expected 7, got 4" in done.stdout
     assert list(tmp_path.glob("outputs/TestAdd_wrong_*/deps.json"))
+
+
+NODE = '''
+    import numpy as np
+    import pytest
+    import pto
+    from pto.testing import Scalar, SceneTestCase, TaskArgsBuilder, TensorArg, scene_test
+
+    ORCHESTRATION = """
+    #include <pto/orch.h>
+    void orchestrate(struct pto_orch *o, const struct pto_entry *e)
+    {
+        pto_aiv(o, 0, PTO_IN(&e->tensor[0]), PTO_IN(&e->tensor[1]), PTO_WRITE(&e->tensor[2]));
+    }
+    """
+    KERNEL = """
+    #include <pto/kernel.h>
+    void kernel_entry(int64_t *args)
+    {
+        const struct pto_tensor *x = pto_arg_tensor(args, 0);
+        const float *a = pto_tensor_data(x), *b = pto_tensor_data(pto_arg_tensor(args, 1));
+        float *out = pto_tensor_data(pto_arg_tensor(args, 2));
+        for (uint32_t i = 0; i < x->shapes[0]; i++)
+            out[i] = a[i] OPERATOR b[i];
+    }
+    """
+    HALVE = """
+    #include <pto/worker.h>
+    int halve(const struct pto_sub_call *call)
+    {
+        float *x = pto_tensor_data(&call->tensor[0]);
+        for (uint32_t i = 0; i < call->tensor[0].shapes[0]; i++)
+            x[i] *= 0.5f;
+        return PTO_OK;
+    }
+    """
+
+    def chip(name, operator):
+        return {
+            "name": name,
+            "orchestration": {"source": ORCHESTRATION, "signature": ["in", "in", "out"]},
+            "incores": [{"func_id": 0, "source": KERNEL.replace("OPERATOR", operator), "core_type": "aiv"}],
+        }
+
+    def total(p, q, f, offset):
+        if offset == 13:
+            raise ValueError("no thirteen")
+        for i, (x, y) in enumerate(zip(p.tolist(), q.tolist())):
+            memoryview(f)[i] = x + y + offset
+
+    def orchestrate(level, callables, args, config):
+        with pytest.raises(pto.Error):  # this case has its own number of children, whatever others have
+            level.worker.child(config["device_count"] + config["num_sub_workers"])
+        n = len(args.a)
+        p = level.submit(callables.add, args.a, args.b, level.new(n), children=0)
+        q = level.submit(callables.subtract, args.a, args.b, level.new(n), children=config["device_count"] - 1)
+        level.sub(callables.total, p[0], q[0], args.f, args.offset)
+        level.sub(callables.halve, args.f)
+
+    @scene_test(level=3)
+    class TestNode(SceneTestCase):
+        CALLABLE = {
+            "orchestration": orchestrate,
+            "callables": [
+                chip("add", "+"),
+                chip("subtract", "-"),
+                {"name": "total", "callable": total, "signature": ["in", "in", "out", "scalar"]},
+                {"name": "halve", "source": HALVE, "signature": ["inout"]},
+            ],
+        }
+        CASES = [
+            {"name": "two", "platforms": ["a2a3sim", "a5sim"], "params": {"offset": 4},
+             "config": {"device_count": 2, "num_sub_workers": 1}},
+            {"name": "one", "platforms": ["a2a3sim"], "params": {"offset": 2},
+             "config": {"device_count": 1, "num_sub_workers": 2, "runtime_env": {"ring_heap": 1 << 20}}},
+            {"name": "wrong", "platforms": ["a2a3sim"], "params": {"offset": 3}, "manual": True,
+             "config": {"num_sub_workers": 1}},
+            {"name": "raising", "platforms": ["a2a3sim"], "params": {"offset": 13}, "manual": True,
+             "config": {"num_sub_workers": 1}},
+        ]
+
+        def generate_args(self, params):
+            a = np.arange(8, dtype=np.float32)
+            return TaskArgsBuilder(TensorArg("a", a), TensorArg("b", a[::-1].copy()), TensorArg("f", np.zeros_like(a)),
+                                   Scalar("offset", params["offset"]))
+
+        def compute_golden(self, args, params):
+            args.f[:] = args.a + params["offset"] / 2
+            if params["offset"] == 3:
+                args.f[5] = 0
+
+    if __name__ == "__main__":
+        SceneTestCase.run_module(__name__)
+'''
+
+
+@pytest.fixture
+def node(tmp_path):
+    path = tmp_path / "test_node.py"
+    path.write_text(textwrap.dedent(NODE))
+    return path
+
+
+def test_a_scene_of_level_3_runs_under_pytest(node):
+    done = run_pytest(node, "--rounds", "2", "--junitxml", "junit.xml")
+    assert "2 passed" in done.stdout, done.stdout + done.stderr
+    assert len(list(xml.parse(node.parent / "junit.xml").iter("testcase"))) == 2
+    done = run_pytest(node, "--case", "TestNode::wrong", "--manual", "only", "--platform", "a2a3sim")
+    assert "1 failed" in done.stdout and "f: 1 of 8 elements differ" in done.stdout, done.stdout + done.stderr
+    assert "f[5]: expected 0, got 6.5" in done.stdout
+    done = run_pytest(node, "--case", "two", "--platform", "a2a3sim", "--enable-chip-swimlane")
+    assert "1 passed" in done.stdout and list(node.parent.glob("outputs/TestNode_two_*/trace.json")), done.stdout
+    done = run_pytest(node, "--case", "two", "--platform", "a2a3sim", "--enable-dep-gen")
+    assert "diagnostics (deps) are not for scenes of level 3" in done.stdout and "1 failed" in done.stdout, done.stdout
+    assert "there is no case 'three'" in run_pytest(node, "--case", "three").stderr
+
+
+def test_a_scene_of_level_3_runs_by_itself(node):
+    done = run(node, "-p", "a2a3sim", "--manual", "include", "--junitxml", "out.xml", cwd=node.parent)
+    assert "2 passed, 2 failed" in done.stdout, done.stdout + done.stderr
+    assert "FAIL TestNode::wrong" in done.stdout and "FAIL TestNode::raising" in done.stdout
+    assert "ValueError: no thirteen" in done.stderr
+    assert len(list(xml.parse(node.parent / "out.xml").iter("failure"))) == 2
+
+
+def test_more_devices_than_there_are_is_told(node):
+    words = "TestNode needs 2 devices, --device has 1 that are free: name more of them"
+    done = run_pytest(node, "--device", "3", "--platform", "a2a3sim")
+    assert words in done.stdout and "1 error" in done.stdout, done.stdout
+    done = run(node, "--device", "3", "-p", "a2a3sim", cwd=node.parent)
+    assert words in done.stderr and "0 passed, 2 failed" in done.stdout, done.stderr
+    done = run(node, "--device", "3", "-p", "a2a3sim", "--case", "one", cwd=node.parent)
+    assert "1 passed, 0 failed" in done.stdout, done.stderr
+    assert "--sanitizer asan: only none" in run(node, "--sanitizer", "asan", cwd=node.parent).stderr
+
+
+BUSY = """
+    import os
+    from pto.testing import SceneTestCase, TaskArgsBuilder, scene_test
+
+    class Busy(SceneTestCase):
+        SKIP_GOLDEN = True
+
+        @classmethod
+        def open_worker(cls, platform, devices):
+            class Worker:
+                def __init__(self):
+                    self.files = [f"device{device}" for device in devices]
+                    assert len(devices) == cls.CASES[0]["config"]["device_count"]
+                    for file in self.files:
+                        os.close(os.open(file, os.O_CREAT | os.O_EXCL))
+
+                def close(self):
+                    for file in self.files:
+                        os.unlink(file)
+
+            return Worker()
+
+        def run_case(self, worker, platform, case, options):
+            for _ in range(1000):
+                os.sched_yield()
+
+    for i in range(6):
+        @scene_test(level=3)
+        class One(Busy):
+            CASES = [{"name": "busy", "platforms": ["a2a3sim"], "config": {"device_count": 1 + i % 3}}]
+        One.__name__ = One.__qualname__ = f"Test{i}"
+        globals()[f"Test{i}"] = One
+    del One, Busy
+
+    if __name__ == "__main__":
+        SceneTestCase.run_module(__name__)
+"""
+
+
+def test_scenes_at_the_same_time_have_devices_of_their_own(tmp_path):
+    path = tmp_path / "test_busy.py"
+    path.write_text(textwrap.dedent(BUSY))
+    options = ("--device", "4-6", "--max-parallel", "3")
+    done = run_pytest(path, "--platform", "a2a3sim", *options)
+    assert "6 passed" in done.stdout, done.stdout + done.stderr
+    done = run(path, "-p", "a2a3sim", *options, cwd=tmp_path)
+    assert "6 passed, 0 failed" in done.stdout, done.stdout + done.stderr
+    assert not list(tmp_path.glob("device*"))
+
+
+def test_a_pool_waits_for_devices_and_gives_none_twice():
+    pool = DevicePool([4, 6])
+    first = pool.allocate(2)
+    got = []
+
+    def borrow():
+        with pool.lend(3) as ids:  # more than there are: all
+            got.append(ids)
+
+    thread = threading.Thread(target=borrow)
+    thread.start()
+    assert first == [4, 6] and pool.allocate() == [] and not got
+    pool.release(first)
+    thread.join(60)
+    assert got == [[4, 6]] and pool.allocate(2) == [4, 6]
+    free = DevicePool([3], is_limited=False)
+    assert free.allocate(3) == [3, 4, 5] and free.allocate() == [6]
+
+
+@pytest.mark.parametrize("callable, words", [
+    ({"orchestration": {"source": "a.c"}}, "is a Python function"),
+    ({"orchestration": print, "incores": []}, "unknown keys: incores; known are callables, orchestration"),
+    ({"orchestration": print, "callables": [{"callable": print}]}, r"callables\[0\] needs a name"),
+    ({"orchestration": print, "callables": [{"name": "a"}]}, "has none of orchestration, callable, source"),
+    ({"orchestration": print, "callables": [{"name": "a", "callable": print, "sources": 1}]},
+     r"callables\[0\] \('a'\) has unknown keys: sources"),
+])
+def test_what_a_scene_of_level_3_says_wrongly_is_refused(callable, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        pto.testing.scene_test(level=3)(type("Scene", (pto.testing.SceneTestCase,), {"CALLABLE": callable}))
+    with pytest.raises(ValueError, match="device_count must be a whole number from 0 on, not 'two'"):
+        case = {"name": "a", "platforms": [], "config": {"device_count": "two"}}
+        pto.testing.scene_test(level=3)(type("Scene", (pto.testing.SceneTestCase,), {"CASES": [case]}))
+
+
+def test_the_scene_of_the_manual_runs(tmp_path):
+    with open(os.path.join(ROOT, "docs/python.md")) as file:
+        pieces = re.findall(r"^```python\n(.*?)^```", file.read(), re.M | re.S)
+    path = tmp_path / "test_both.py"
+    path.write_text(pieces[0] + "".join(piece for piece in pieces if "@scene_test" in piece))
+    done = run_pytest(path)
+    assert "2 passed" in done.stdout, done.stdout + done.stderr

@@ -6,9 +6,11 @@
 
 from .arguments import Scalar, TaskArgsBuilder, TensorArg
 from .compare import Mismatch, compare
+from .node import CallableNamespace
 from .scene import SceneTestCase, SceneTestLevel, scene_level, scene_test
 
 __all__ = [
+    "CallableNamespace",
     "Mismatch",
     "Scalar",
     "SceneTestCase",

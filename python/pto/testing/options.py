@@ -58,7 +58,13 @@ def parse_devices(text: str) -> list[int]:
 # name, keywords of add_argument
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("--platform", dict(default=None, help="run on this platform; by default on every simulated chip")),
-    ("--device", dict(default="0", help="number, range or list of devices: 0, 4-7, 0,2,5")),
+    (
+        "--device",
+        dict(
+            default=None,
+            help="number, range or list of devices: 0, 4-7, 0,2,5; by default 0, of simulated ones as many as needed",
+        ),
+    ),
     ("--case", dict(action="append", default=None, help="CASE, CLASS::CASE or CLASS:: ; may be repeated")),
     (
         "--manual",
@@ -83,6 +89,7 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
         "--enable-swimlane-overhead",
         dict(action="store_true", default=False, help="with --enable-chip-swimlane, for simpler's own converter"),
     ),
+    ("--sanitizer", dict(default="none", help="only none: what is tested is the library as it was built")),
     ("--outputs", dict(default="outputs", help="folder for what diagnostics write")),
 ]
 
@@ -93,6 +100,7 @@ class Options:
 
     platform: str | None = None
     devices: list[int] = field(default_factory=lambda: [0])
+    has_devices: bool = False  # they were asked for: there are no others
     cases: list[tuple[str | None, str | None]] = field(default_factory=list)
     manual: str = "exclude"
     runtime: str | None = None
@@ -113,7 +121,7 @@ class Options:
     @classmethod
     def of(cls, get) -> Options:
         """``get(name)`` returns the value of an option; ValueError says which one is wrong."""
-        devices = parse_devices(get("--device"))
+        devices = parse_devices(get("--device") or "0")
         parallel = get("--max-parallel")
         if parallel != "auto" and not (str(parallel).isdigit() and int(parallel) > 0):
             raise ValueError(f"--max-parallel {parallel}: use auto, or a number from 1 on")
@@ -121,6 +129,11 @@ class Options:
             raise ValueError(f"--rounds {get('--rounds')}: use a number from 1 on")
         if get("--enable-swimlane-overhead") and not get("--enable-chip-swimlane"):
             raise ValueError("--enable-swimlane-overhead needs --enable-chip-swimlane")
+        if get("--sanitizer") != "none":
+            raise ValueError(
+                f"--sanitizer {get('--sanitizer')}: only none; build the package itself with a sanitizer instead, "
+                "`make VARIANT=asan python`"
+            )
         platform = get("--platform")
         known = [platform["name"] for platform in pto.platforms()]
         if platform is not None and platform not in known:
@@ -128,6 +141,7 @@ class Options:
         options = cls(
             platform=platform,
             devices=devices,
+            has_devices=get("--device") is not None,
             cases=[parse_case(text) for text in get("--case") or []],
             manual=get("--manual"),
             runtime=get("--runtime"),

@@ -2,11 +2,13 @@
 """A plug-in for pytest that runs scenes: `pytest -p pto.testing.plugin`.
 
 Without --platform each test runs on every simulated chip that it names. With --max-parallel,
-or with several devices, tests are spread over processes; each class stays in one of them.
+or with several devices, tests are spread over processes; each class stays in one of them, and
+has its devices to itself.
 """
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import json
 import logging
@@ -20,7 +22,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from .devices import DevicePool, needed
 from .options import OPTIONS, Options, find_isa, simulated
+from .scene import check_selectors, select
 
 OPTIONS_KEY: pytest.StashKey[Options] = pytest.StashKey()
 
@@ -47,7 +51,6 @@ def pytest_addoption(parser):
     for name, keywords in OPTIONS:
         if name != "--log-level":  # pytest has it
             group.addoption(name, **keywords)
-    group.addoption("--sanitizer", default="none", help="only none: the library is not built with sanitizers")
     group.addoption("--require-pto-isa", action="store_true", help="stop at once if there is no tile library")
     group.addoption("--pto-session-timeout", type=int, default=0, help="seconds for everything, then exit 124")
     group.addoption("--pto-worker", default=None, help="for the plug-in's own processes")
@@ -63,8 +66,6 @@ def pytest_configure(config):
 
     try:
         options = Options.of(get)
-        if get("--sanitizer") != "none":
-            raise ValueError("--sanitizer: only none is supported")
         if get("--require-pto-isa"):
             find_isa()
     except (ValueError, OSError) as error:
@@ -113,6 +114,10 @@ def pytest_generate_tests(metafunc):
 
 def pytest_collection_modifyitems(config, items):
     options = config.stash[OPTIONS_KEY]
+    try:
+        check_selectors({item.cls for item in items if hasattr(getattr(item, "cls", None), "_st_level")}, options)
+    except ValueError as error:
+        raise pytest.UsageError(str(error)) from None
     kept, dropped = [], []
     for item in items:
         (kept if _is_wanted(item, options) else dropped).append(item)
@@ -162,31 +167,11 @@ def _why_not(item, options: Options) -> str | None:
 # Fixtures.
 
 
-class DevicePool:
-    """The devices of --device, for tests that need some to themselves."""
-
-    def __init__(self, ids: list[int]):
-        self._available = list(ids)
-
-    def allocate(self, count: int = 1) -> list[int]:
-        """Some that are free, or an empty list."""
-        if count > len(self._available):
-            return []
-        taken, self._available = self._available[:count], self._available[count:]
-        return taken
-
-    def release(self, ids: list[int]) -> None:
-        self._available = sorted(self._available + list(ids))
-
-
 @pytest.fixture(scope="session")
 def device_pool(request):
-    """The devices of --device. Simulated chips are as many as somebody asks for."""
+    """The devices that tests may have."""
     options = request.config.stash[OPTIONS_KEY]
-    ids = list(options.devices)
-    if options.platform is None or options.platform.endswith("sim"):
-        ids += [i for i in range(max(ids) + 16) if i not in ids]
-    return DevicePool(ids)
+    return DevicePool.of(options, options.platform)
 
 
 @pytest.fixture(scope="session")
@@ -198,8 +183,7 @@ def st_platform(request):
 @pytest.fixture
 def st_device_ids(request, device_pool) -> Iterator[list[int]]:
     """Devices for one test, as many as its marker device_count says."""
-    marker = request.node.get_closest_marker("device_count")
-    ids = _allocate(device_pool, marker.args[0] if marker else 1)
+    ids = _take(device_pool, request, _marked_count(request.node))
     yield ids
     device_pool.release(ids)
 
@@ -224,24 +208,38 @@ def st_worker(request, st_platform, device_pool, _pto_workers) -> Iterator:
     if key is not None and key in _pto_workers:
         yield _pto_workers[key]
     else:
-        count = max((case.get("config", {}).get("device_count", 1) for case in cls.CASES), default=1)
-        ids = _allocate(device_pool, count)
-        device_pool.release(ids)
-        worker = cls.open_worker(st_platform, ids)
+        ids = _take(device_pool, request, needed(_cases(cls, [st_platform], request.config.stash[OPTIONS_KEY])))
+        try:
+            worker = cls.open_worker(st_platform, ids)
+            if key is None:
+                with contextlib.closing(worker):
+                    yield worker
+        finally:
+            device_pool.release(ids)
         if key is not None:
             _pto_workers[key] = worker
-        yield worker
-        if key is None:
-            worker.close()
+            yield worker
     if key is not None and not cls.is_usable(_pto_workers[key]):
         _pto_workers.pop(key).close()
 
 
-def _allocate(pool: DevicePool, count: int) -> list[int]:
-    ids = pool.allocate(count)
-    if not ids:
-        pytest.fail(f"{count} devices are needed, --device has {len(pool._available)} that are free")
-    return ids
+def _cases(cls, platforms: list[str], options: Options) -> list[dict]:
+    """The cases of a class that are asked for; all of the platforms, if none is."""
+    chosen = [case for p in platforms for case in select(cls, p, options.cases, options.manual)]
+    return chosen or [case for case in cls.CASES if set(platforms) & set(case["platforms"])]
+
+
+def _marked_count(item) -> int:
+    marker = item.get_closest_marker("device_count")
+    return marker.args[0] if marker else 1
+
+
+def _take(pool: DevicePool, request, count: int) -> list[int]:
+    try:
+        return pool.take(count, request.node.name if request.cls is None else request.cls.__name__)
+    except ValueError as error:
+        reason = str(error)
+    pytest.fail(reason, pytrace=False)
 
 
 # Several processes.
@@ -254,11 +252,19 @@ def pytest_runtestloop(session):
     options = config.stash[OPTIONS_KEY]
     if options.parallel <= 1 or config.option.collectonly or len(session.items) < 2 or session.testsfailed:
         return None
-    return _Spread(session, options.parallel).run()
+    return _Spread(session, options).run()
 
 
 def _group(item) -> tuple:
     return item.path, getattr(item, "cls", None) or item.name
+
+
+def _device_count(item, options: Options) -> int:
+    """How many devices a test needs."""
+    count = _marked_count(item)
+    if not hasattr(getattr(item, "cls", None), "open_worker"):
+        return count
+    return max(count, needed(_cases(item.cls, [options.platform] if options.platform else simulated(), options)))
 
 
 def _serve(session, descriptors: str) -> bool:
@@ -275,7 +281,9 @@ def _serve(session, descriptors: str) -> bool:
     config.pluginmanager.register(Reporter())
     by_id = {item.nodeid: item for item in session.items}
     for line in os.fdopen(read):
-        items = [by_id[nodeid] for nodeid in json.loads(line)]
+        order = json.loads(line)
+        items = [by_id[nodeid] for nodeid in order["tests"]]
+        config.stash[OPTIONS_KEY].devices = order["devices"]
         # What comes next is not known yet: all fixtures end with the group.
         for item, following in zip(items, [*items[1:], None]):
             config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -292,9 +300,11 @@ def _write(pipe, data) -> None:
 class _Spread:
     """Spreads the tests of a session over processes."""
 
-    def __init__(self, session, count: int):
+    def __init__(self, session, options: Options):
         self.session = session
         self.config = session.config
+        self.options = options
+        self.devices = DevicePool.of(options, options.platform)
         self.groups: queue.Queue = queue.Queue()
         self.reports: queue.Queue = queue.Queue()
         groups: dict[tuple, list] = {}
@@ -302,7 +312,7 @@ class _Spread:
             groups.setdefault(_group(item), []).append(item)
         for items in groups.values():
             self.groups.put(items)
-        self.count = min(count, len(groups))
+        self.count = min(options.parallel, len(groups))
 
     def run(self) -> bool:
         threads = [threading.Thread(target=self.drive, daemon=True) for _ in range(self.count)]
@@ -343,7 +353,8 @@ class _Spread:
             except queue.Empty:
                 break
             child = child or _Child(self.config)
-            missing = child.run(items, self.report)
+            with self.devices.lend(max(_device_count(item, self.options) for item in items)) as devices:
+                missing = child.run(items, devices, self.report)
             if missing:
                 reason = child.end()
                 child = None
@@ -392,12 +403,12 @@ class _Child:
         os.close(reports)
         self.names, self.pipe = os.fdopen(self.names, "w"), os.fdopen(self.pipe)
 
-    def run(self, items: list, report) -> list:
-        """Runs tests. Returns those without an end, because the process has ended."""
+    def run(self, items: list, devices: list[int], report) -> list:
+        """Runs tests on these devices. Returns those without an end, because the process has ended."""
         by_id = {item.nodeid: item for item in items}
         left = dict(by_id)
         try:
-            _write(self.names, list(by_id))
+            _write(self.names, {"tests": list(by_id), "devices": devices})
         except BrokenPipeError:
             return items
         for line in self.pipe:

@@ -14,6 +14,27 @@
 
 pytest finds such classes (`pytest -p pto.testing.plugin`); a file can also be run by itself,
 if it ends with `SceneTestCase.run_module(__name__)`.
+
+A scene of level 3 has several callables, for chips and for SUB workers, and a function that submits
+them. Its cases say how many devices and SUB workers they need:
+
+    def orchestrate(level, callables, args, config):    # level: pto.Level; config: of the case
+        half = level.submit(callables.add, args.x, args.y, level.new(args.x.shape), children=0)
+        level.sub(callables.total, half[0], args.out)
+
+    @pto.testing.scene_test(level=3)
+    class TestNode(pto.testing.SceneTestCase):
+        CALLABLE = {
+            "orchestration": orchestrate,
+            "callables": [
+                {"name": "add", "orchestration": {...}, "incores": [...]},      # as a scene of level 2
+                {"name": "total", "callable": total, "signature": ["in", "out"]},   # a function, for SUB workers
+                {"name": "sum", "source": "sum.c", "signature": ["in", "out"]},     # the same in C
+            ],
+        }
+        CASES = [{"name": "small", "platforms": ["a2a3sim"], "config": {"device_count": 2, "num_sub_workers": 1}}]
+
+All tensors of the arguments are compared.
 """
 
 from __future__ import annotations
@@ -30,10 +51,19 @@ from typing import Any
 
 from .arguments import TaskArgsBuilder, TensorArg, assign
 from .compare import compare
+from .node import Node
 from .options import Options
 
 CONFIG_KEYS = frozenset({"aicpu_thread_num", "runtime_env", "device_count", "num_sub_workers"})
 RING_KEYS = frozenset({"ring_task_window", "ring_heap", "ring_dep_pool"})
+
+# Of a scene of level 3, and of its callables: for chips, and for SUB workers in Python and in C.
+NODE_KEYS = frozenset({"orchestration", "callables"})
+ENTRY_KEYS = {
+    "orchestration": frozenset({"name", "orchestration", "incores"}),
+    "callable": frozenset({"name", "callable", "signature"}),
+    "source": frozenset({"name", "source", "function_name", "signature"}),
+}
 
 # What runtimes of simpler are called here.
 MODES = {"tensormap_and_ringbuffer": "stream", "host_build_graph": "host", "stream": "stream", "host": "host"}
@@ -72,6 +102,8 @@ def scene_test(level: int, runtime: str = "tensormap_and_ringbuffer") -> Callabl
         check_cases(cls)
         scene_level(level)(cls)
         cls._st_runtime = runtime
+        if cls._st_level == SceneTestLevel.NODE and getattr(cls, "CALLABLE", None):
+            cls.check_callables()
         if cls.__dict__.get("CALLABLE"):
             cls.CALLABLE = _with_absolute_paths(cls.CALLABLE, Path(inspect.getfile(cls)).resolve().parent)
         return cls
@@ -88,6 +120,9 @@ def check_cases(cls: type) -> None:
         config = case.get("config", {})
         _check_mapping(config, f"{where} config", CONFIG_KEYS)
         _check_mapping(config.get("runtime_env", {}), f"{where} config.runtime_env", RING_KEYS)
+        for key in ("device_count", "num_sub_workers"):
+            if not isinstance(config.get(key, 0), int) or config.get(key, 0) < 0:
+                raise ValueError(f"{where} config.{key} must be a whole number from 0 on, not {config[key]!r}")
 
 
 def _check_mapping(value: Any, where: str, keys: frozenset | None) -> None:
@@ -100,7 +135,7 @@ def _check_mapping(value: Any, where: str, keys: frozenset | None) -> None:
 
 def _with_absolute_paths(spec: dict, folder: Path) -> dict:
     """The same with paths that no longer depend on the current folder."""
-    spec = dict(spec)
+    spec = _absolute_source(spec, folder)
     if "callables" in spec:
         spec["callables"] = [_with_absolute_paths(entry, folder) for entry in spec["callables"]]
         return spec
@@ -113,7 +148,7 @@ def _with_absolute_paths(spec: dict, folder: Path) -> dict:
 
 def _absolute_source(entry: Mapping, folder: Path) -> dict:
     entry = dict(entry)
-    if "source" in entry:
+    if "source" in entry and "\n" not in str(entry["source"]):  # otherwise it is the text itself
         entry["source"] = str(folder / entry["source"])
     if "extra_include_dirs" in entry:
         entry["extra_include_dirs"] = [
@@ -153,6 +188,17 @@ def select(cls: type, platform: str, cases: list[tuple[str | None, str | None]],
         and (not cases or any(c in (None, cls.__name__) and n in (None, case["name"]) for c, n in cases))
         and (manual == "include" or is_manual(case.get("manual"), platform) == (manual == "only"))
     ]
+
+
+def check_selectors(classes: Iterable[type], options: Options) -> None:
+    """Refuses --case with a name that no class has."""
+    names = {cls.__name__ for cls in classes}
+    for class_name, case_name in options.cases:
+        if class_name is not None and class_name not in names:
+            raise ValueError(f"--case: there is no class {class_name!r}, but {', '.join(sorted(names)) or 'none'}")
+        searched = [cls for cls in classes if class_name in (None, cls.__name__)]
+        if case_name is not None and not any(c["name"] == case_name for cls in searched for c in cls.CASES):
+            raise ValueError(f"--case: there is no case {case_name!r}")
 
 
 @contextlib.contextmanager
@@ -226,6 +272,28 @@ class SceneTestCase:
     # How it is run.
 
     @classmethod
+    def check_callables(cls) -> None:
+        """Refuses a scene of level 3 that does not say what to submit, or how."""
+        where = f"{cls.__name__}.CALLABLE"
+        _check_mapping(cls.CALLABLE, where, NODE_KEYS)
+        if not callable(cls.CALLABLE.get("orchestration")):
+            raise TypeError(
+                f"{where}: the orchestration of a scene of level 3 is a Python function (level, callables, args, config); "
+                "`pto test` runs those that are C"
+            )
+        names = set()
+        for i, entry in enumerate(cls.CALLABLE.get("callables", ())):
+            _check_mapping(entry, f"{where} callables[{i}]", None)
+            name = entry.get("name")
+            if not isinstance(name, str) or name in names:
+                raise ValueError(f"{where} callables[{i}] needs a name of its own, not {name!r}")
+            names.add(name)
+            kind = next((kind for kind in ENTRY_KEYS if kind in entry), None)
+            if kind is None:
+                raise ValueError(f"{where} callables[{i}] ({name!r}) has none of {', '.join(ENTRY_KEYS)}")
+            _check_mapping(entry, f"{where} callables[{i}] ({name!r})", ENTRY_KEYS[kind])
+
+    @classmethod
     def worker_key(cls, platform: str) -> Any:
         """Classes with the same key share a worker; None: it is for this class alone."""
         return (platform, "pto") if cls._st_level == SceneTestLevel.CHIP else None
@@ -237,6 +305,8 @@ class SceneTestCase:
 
         if cls._st_level == SceneTestLevel.CHIP:
             return pto.Device(platform)
+        if cls._st_level == SceneTestLevel.NODE:
+            return Node(platform, devices, cls.build_callables(platform))
         raise NotImplementedError(f"{cls.__name__}: scenes of level {int(cls._st_level)} are not supported")
 
     @classmethod
@@ -251,8 +321,30 @@ class SceneTestCase:
 
         return pto.compile(**build_params(cls.CALLABLE, platform, cls._st_runtime))
 
+    @classmethod
+    def build_callables(cls, platform: str) -> dict[str, dict[str, Any]]:
+        """Compiles the callables of a scene of a node: by name, what Worker.register is called with."""
+        import pto
+
+        targets: dict[str, dict[str, Any]] = {}
+        for entry in cls.CALLABLE["callables"]:
+            if "orchestration" in entry:
+                targets[entry["name"]] = dict(target=pto.compile(**build_params(entry, platform, cls._st_runtime)))
+                continue
+            signature = [direction_name(d) for d in entry.get("signature", [])]
+            targets[entry["name"]] = dict(kind="sub", name=entry["name"], signature=signature or None)
+            if "callable" in entry:
+                targets[entry["name"]].update(target=entry["callable"])
+            else:
+                made = pto.build_object(entry["source"], name=entry["name"])
+                targets[entry["name"]].update(target=made, symbol=entry.get("function_name", entry["name"]))
+        return targets
+
     def run_case(self, worker, platform: str, case: dict, options: Options) -> None:
         """Runs a case and compares. AssertionError: a result is not right."""
+        if self._st_level == SceneTestLevel.NODE:
+            self._run_on_node(worker, case, options)
+            return
         callable = self.build(platform)
         names = self.output_names(self.CALLABLE)
         settings = run_options(case, self._st_runtime, options, self.folder_for(case, options))
@@ -262,6 +354,34 @@ class SceneTestCase:
 
         args = self.generate_args(case.get("params", {}))
         self.repeat(args, case, execute, options, compared=names(args), restored=names(args))
+
+    def _run_on_node(self, node: Node, case: dict, options: Options) -> None:
+        unfit = [name for name in ("dump_args", "pmu", "deps", "scopes") if getattr(options, name)]
+        if unfit:
+            raise ValueError(
+                f"{type(self).__name__}: diagnostics ({', '.join(unfit)}) are not for scenes of level 3, whose tasks would "
+                "replace each other's files; only a swimlane is. Leave them out with --exclude-level 3"
+            )
+        config = {"device_count": 1, "num_sub_workers": 0, **case.get("config", {})}
+        settings = run_options(case, self._st_runtime, options, None)
+        folder = self.folder_for(case, options)
+        args = self.generate_args(case.get("params", {}))
+
+        def orchestrate(level, callables):
+            level.set_run_options(**settings)
+            self.CALLABLE["orchestration"](level, callables, args, config)
+
+        def execute(args):
+            worker, callables = node.open(config["device_count"], config["num_sub_workers"])
+            with worker.trace(str(folder / "trace.json")) if folder else contextlib.nullcontext():
+                worker.run(orchestrate, callables)
+
+        names = args.tensor_names()
+        try:
+            self.repeat(args, case, execute, options, compared=names, restored=names)
+        except Exception:
+            node.close()  # the next case gets one that nothing has happened to
+            raise
 
     def repeat(self, args, case, execute, options: Options, *, compared, restored, golden=None) -> None:
         """All rounds of a case: `execute(args)`, then comparing."""

@@ -14,8 +14,9 @@ import traceback
 import xml.etree.ElementTree as xml
 from typing import NamedTuple
 
+from .devices import DevicePool, needed
 from .options import OPTIONS, Options, simulated
-from .scene import SceneTestCase, select
+from .scene import SceneTestCase, check_selectors, select
 
 
 class Result(NamedTuple):
@@ -64,7 +65,7 @@ def _chosen(module, options: Options) -> list[tuple[type, str, list[dict]]]:
         and cls.__module__ == module.__name__
         and hasattr(cls, "_st_level")
     ]
-    _check_selectors(classes, options)
+    check_selectors(classes, options)
     platforms = [options.platform] if options.platform else simulated()
     chosen = [
         (cls, platform, select(cls, platform, options.cases, options.manual))
@@ -80,16 +81,6 @@ def _chosen(module, options: Options) -> list[tuple[type, str, list[dict]]]:
     return chosen
 
 
-def _check_selectors(classes: list[type], options: Options) -> None:
-    names = {cls.__name__: cls for cls in classes}
-    for class_name, case_name in options.cases:
-        if class_name is not None and class_name not in names:
-            raise ValueError(f"--case: there is no class {class_name!r}, but {', '.join(sorted(names)) or 'none'}")
-        searched = [names[class_name]] if class_name else classes
-        if case_name is not None and not any(c["name"] == case_name for cls in searched for c in cls.CASES):
-            raise ValueError(f"--case: there is no case {case_name!r}")
-
-
 def _run(chosen, options: Options, is_exit_first: bool) -> list[Result]:
     results: list[Result] = []
     workers: dict = {}
@@ -98,9 +89,13 @@ def _run(chosen, options: Options, is_exit_first: bool) -> list[Result]:
             key = cls.worker_key(platform)
             worker = workers.get(key) if key is not None else None
             try:
-                worker = worker or cls.open_worker(platform, _devices(cases, options))
+                ids = DevicePool.of(options, platform).take(needed(cases), cls.__name__)
+                worker = worker or cls.open_worker(platform, ids)
             except Exception:
-                results += [Result(cls.__name__, c["name"], platform, 0.0, traceback.format_exc()) for c in cases]
+                failed = [Result(cls.__name__, c["name"], platform, 0.0, traceback.format_exc()) for c in cases]
+                for result in failed:
+                    _print(result)
+                results += failed
                 continue
             if key is not None:
                 workers[key] = worker
@@ -115,12 +110,6 @@ def _run(chosen, options: Options, is_exit_first: bool) -> list[Result]:
         for worker in workers.values():
             worker.close()
     return results
-
-
-def _devices(cases: list[dict], options: Options) -> list[int]:
-    count = max(case.get("config", {}).get("device_count", 1) for case in cases)
-    ids = list(options.devices)
-    return (ids + [i for i in range(count + max(ids)) if i not in ids])[:count]
 
 
 def _run_one(cls, worker, platform: str, case: dict, options: Options) -> Result:
@@ -145,10 +134,11 @@ def _print(result: Result) -> None:
 def _spread(chosen, options: Options, is_exit_first: bool) -> list[Result]:
     """Each class and platform in a process of its own."""
     results: list[Result] = []
+    devices = DevicePool.of(options, options.platform)
     with tempfile.TemporaryDirectory() as folder:
         with concurrent.futures.ThreadPoolExecutor(options.parallel) as pool:
             jobs = [
-                pool.submit(_run_process, cls, platform, cases, os.path.join(folder, f"{i}.xml"))
+                pool.submit(_run_process, cls, platform, cases, devices, os.path.join(folder, f"{i}.xml"))
                 for i, (cls, platform, cases) in enumerate(chosen)
             ]
             for job in concurrent.futures.as_completed(jobs):
@@ -163,12 +153,14 @@ def _spread(chosen, options: Options, is_exit_first: bool) -> list[Result]:
     return results
 
 
-def _run_process(cls, platform: str, cases: list[dict], report: str) -> list[Result]:
+def _run_process(cls, platform: str, cases: list[dict], devices: DevicePool, report: str) -> list[Result]:
     command = [sys.executable, *sys.argv, "--platform", platform, "--max-parallel", "1", "--junitxml", report]
     command += [word for case in cases for word in ("--case", f"{cls.__name__}::{case['name']}")]
     if "--case" in sys.argv or any(a.startswith("--case=") for a in sys.argv):
         command = _without_cases(command[: 1 + len(sys.argv)]) + command[1 + len(sys.argv) :]
-    done = subprocess.run(command, capture_output=True, text=True)
+    with devices.lend(needed(cases)) as ids:
+        command += ["--device", ",".join(map(str, ids))] if ids else []
+        done = subprocess.run(command, capture_output=True, text=True)
     try:
         return _read_junit(report)
     except (OSError, xml.ParseError):
