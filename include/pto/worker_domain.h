@@ -11,6 +11,9 @@
  * chip. What peers write there is ordered by signals, not by the graph: members that
  * wait for each other are submitted as a group, or they may wait forever for their turn.
  *
+ * Of chips that are cards windows and contexts lie on the card. Their addresses here only stand for
+ * them, in arguments of tasks and of copies: there is nothing to read or write.
+ *
  * A domain that was released can be used by no further task; its name is free at once, its
  * memory when the tasks that use it are over. A member that dies, and a task with a
  * context or a window that fails or never runs, ends the waits of all others with PTO_EPEER,

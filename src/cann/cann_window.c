@@ -37,6 +37,7 @@ static const char
 
 const struct chip_window_ops cann_window_ops = {
     .ways = ways,
+    .waiting = 1u << WAY_MC2,
     .offer = window_offer,
     .join = window_join,
     .drop = window_drop,

@@ -69,6 +69,7 @@ struct chip_run_ops {
 /* Memory that chips of other processes reach. */
 struct chip_window_ops {
     const char *const *ways; /* names, the best one first; NULL-terminated */
+    uint32_t waiting;        /* bits of those whose join waits until all ranks join */
     int (*offer)(struct chip *chip, const struct chip_window_request *request,
                  struct chip_window **window_out, struct chip_offer *offer,
                  struct pto_error *error);

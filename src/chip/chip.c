@@ -133,6 +133,11 @@ const char *chip_window_way(const struct chip *chip, uint32_t way)
     return chip->backend->windows->ways[way];
 }
 
+bool chip_window_waits(const struct chip *chip, uint32_t way)
+{
+    return (chip->backend->windows->waiting >> way & 1) != 0;
+}
+
 int chip_window_offer(struct chip *chip, const struct chip_window_request *request,
                       struct chip_window **window_out, struct chip_offer *offer,
                       struct pto_error *error)

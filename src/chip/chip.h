@@ -133,6 +133,8 @@ struct chip_patience {
 /* Ways to share memory, the best one first. 0: windows are memory of the host's, to be adopted. */
 uint32_t chip_window_ways(const struct chip *chip);
 const char *chip_window_way(const struct chip *chip, uint32_t way);
+/* Whether a join of this way waits until all ranks join. */
+bool chip_window_waits(const struct chip *chip, uint32_t way);
 /*
  * Makes the own window, zeroed, and says how others come to it. PTO_ENOSUP: there is no such way
  * here, and the next one may be tried; any other status is final.

@@ -17,6 +17,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "comm/card_context.h"
 #include "comm/direct.h"
 #include "host/host.h"
 
@@ -63,13 +64,6 @@ enum {
     LOOK_PART = 8, /* of the time waited so far */
 };
 
-/* On the card: what kernels get, and what they look at when they wait. */
-struct card_context {
-    struct pto_comm_context context;
-    struct pto_comm_bells bells; /* no bell: a kernel cannot ring a host's */
-    alignas(DIRECT_LINE) struct a32 lost;
-};
-
 struct hccl {
     struct comm base;
     struct comm *below; /* of shm */
@@ -85,7 +79,7 @@ struct hccl_domain {
     struct domain *below;
     struct hccl_domain *next;
     struct chip_window *window; /* NULL: its windows are parts of another domain's, or empty */
-    uint64_t at;                /* struct card_context */
+    uint64_t at;                /* of the context, on the card */
 };
 
 /* What a rank tells the others in a step, in a half of its scratch. */
@@ -190,19 +184,11 @@ static bool hccl_is_lost(struct comm *comm, uint32_t rank)
 
 /* ---- kernels that wait ---- */
 
-static uint64_t lost_at(const struct hccl_domain *d)
-{
-    return d->at + offsetof(struct card_context, lost);
-}
-
 static void tell_kernels(struct hccl *h)
 {
-    const uint32_t lost = 1;
-
     pthread_mutex_lock(&h->lock);
     for (struct hccl_domain *d = h->domains; d != NULL; d = d->next)
-        (void)chip_write(h->chip, lost_at(d), &lost, sizeof(lost),
-                         NULL); /* a lost card has no kernels */
+        card_context_lose(h->chip, d->at);
     pthread_mutex_unlock(&h->lock);
 }
 
@@ -411,31 +397,18 @@ static void fill_out(const struct opening *o, struct pto_comm_context *context)
                 context->window_out[i] = window->out[k] + offset;
 }
 
-static int tell_unless_told(struct pto_error *error, int status, const char *text)
-{
-    return error != NULL && error->text[0] != '\0' ? status : error_tell(error, status, "%s", text);
-}
-
 static int upload_context(struct opening *o, struct pto_error *error)
 {
+    struct pto_comm_context context = { 0 };
     struct hccl_domain *d = o->domain;
-    struct card_context context = { 0 };
-    uint64_t at = 0;
-    int status = chip_alloc(o->hccl->chip, sizeof(context), &at, error);
+    int status;
 
-    if (status < 0)
-        return tell_unless_told(error, status, "there is no memory on the card for a context");
-    d->at = at;
-    comm_context_fill(&d->base, &context.context);
-    fill_out(o, &context.context);
-    context.context.work_space = d->at + offsetof(struct card_context, bells);
-    context.context.work_space_bytes = sizeof(context.bells);
-    context.bells.lost = lost_at(d);
-    status = chip_write(o->hccl->chip, d->at, &context, sizeof(context), error);
-    if (status < 0)
-        return tell_unless_told(error, status, "the context cannot be copied to the card");
-    d->base.context = d->at;
-    return PTO_OK;
+    comm_context_fill(&d->base, &context);
+    fill_out(o, &context);
+    status = card_context_upload(o->hccl->chip, &context, &d->at, error);
+    if (status >= 0)
+        d->base.context = d->at;
+    return status;
 }
 
 /* What is local goes in any case. */
@@ -622,7 +595,9 @@ static int hccl_wait(struct domain *domain, const struct pto_wait_for *word, uin
         uint64_t now = os_now_ns();
 
         if (read < 0)
-            return tell_unless_told(error, read, "the word cannot be read from the card");
+            return error != NULL && error->text[0] != '\0'
+                       ? read
+                       : error_tell(error, read, "the word cannot be read from the card");
         /* Who goes after what was waited for has done its part. */
         if (pto_compare_holds(word->how, found, word->value))
             return PTO_OK;

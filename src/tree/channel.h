@@ -16,6 +16,7 @@
  * Ordering
  *   R41 channel_write (tail) -> A41 channel_read    a record is whole before it is seen
  *   R42 channel_read (head)  -> A42 channel_write   a record is read before its room is used again
+ *   R43 drop_domain (child_domain.c) -> A43 tree_cards_has_left   a child has left a domain's memory
  *   channel_read, channel_take_back: one word, so that one of the two has the record
  */
 #ifndef PTO_CHANNEL_H
@@ -44,12 +45,15 @@ enum record_kind {
     RECORD_LOAD,   /* key; value: callable; body: struct wire_load */
     RECORD_UNLOAD, /* key; value: callable */
     RECORD_REOPEN, /* key: a nested worker is to start its dead children */
-    RECORD_END,    /* it is to end when it has done what came before */
+    RECORD_OFFER, /* key; value: address of a struct wire_domain, in which the child says how others
+                      come to its window */
+    RECORD_JOIN,  /* the same once all have offered: it makes its context */
+    RECORD_END,   /* it is to end when it has done what came before */
     /* To the worker. */
     RECORD_READY,    /* status; body: text */
     RECORD_DONE,     /* key of a task; status; value, begin_ns: when it ended and began; body, if it
                         failed: struct wire_failure */
-    RECORD_ANSWERED, /* key of a load or unload; status; body: text */
+    RECORD_ANSWERED, /* key of a request; status; body: text */
     RECORD_PASSED,   /* all was read, and what was read last had been taken back: there is room */
     RECORD_KINDS
 };

@@ -54,6 +54,21 @@ void child_trace_nested(struct child_tracer *tracer, struct pto_worker *worker,
                         struct tree_shared *shared, const struct tree_hello *hello);
 void child_trace_close(struct child_tracer *tracer);
 
+struct bell;
+struct chip;
+struct child_domains;
+struct wire_domain;
+/* child_domain.c: domains of a chip that is a card, which hears the alarm. */
+int child_domains_open(struct chip *chip, uint32_t child, struct bell *alarm,
+                       struct child_domains **domains_out);
+void child_domains_close(struct child_domains *domains); /* accepts NULL */
+/* Offers the own window, or joins those of the others and makes the context. */
+int child_domain_step(struct child_domains *domains, struct wire_domain *wire, bool is_offer,
+                      struct pto_error *error);
+/* Puts addresses on the card in the place of those that stand for them. */
+void child_domains_place(struct child_domains *domains, struct pto_tensor *tensor,
+                         uint32_t tensor_count, uint64_t *scalar, uint32_t scalar_count);
+
 struct wire_failure;
 struct wire_load;
 

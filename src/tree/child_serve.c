@@ -50,8 +50,9 @@ struct child {
     const struct child_watch *watch;
     const struct pto_child_hooks *hooks; /* or NULL */
     struct pto_device *device;
-    struct pto_worker *worker; /* of a nested one */
-    struct device *lent;       /* the memory is the device's, too; NULL: it could not be */
+    struct pto_worker *worker;     /* of a nested one */
+    struct device *held;           /* the chip's; NULL: it is none, or cannot be held */
+    struct child_domains *domains; /* of a card; NULL: it is none */
     struct child_tracer tracer;
     struct loaded loaded[TREE_CALLABLES + 1]; /* nothing is loaded for the copy */
 };
@@ -61,7 +62,7 @@ static int open_child(struct child *c, struct pto_error *error);
 static int open_device(struct child *c, struct pto_error *error);
 static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text);
 static bool has_record(void *context);
-static bool handle(struct child *c, const struct record *r);
+static bool handle(struct child *c, struct record *r);
 static void forget(struct loaded *l);
 
 int pto_child_serve(void)
@@ -143,8 +144,9 @@ int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *w
         (void)pto_worker_close(c->worker);
     for (uint32_t i = 0; i < TREE_CALLABLES; i++)
         forget(&c->loaded[i]);
-    if (c->lent != NULL)
-        device_release(c->lent);
+    child_domains_close(c->domains);
+    if (c->held != NULL)
+        device_release(c->held);
     if (c->device != NULL)
         (void)pto_device_close(c->device);
     child_trace_close(&c->tracer);
@@ -241,14 +243,15 @@ static int open_device(struct child *c, struct pto_error *error)
     if (status < 0)
         return status;
     /* A chip that cannot have it gets copies of the tensors of a callable with a signature. */
-    if (device_hold(c->device, &c->lent, NULL) < 0)
+    if (device_hold(c->device, &c->held, NULL) < 0)
         return PTO_OK;
-    if (!chip_can_adopt(c->lent->chip)) {
-        device_release(c->lent);
-        c->lent = NULL;
-        return PTO_OK;
+    if (chip_window_ways(c->held->chip) != 0) {
+        status = child_domains_open(c->held->chip, c->hello.child, &c->line->alarm, &c->domains);
+        return status < 0 ? error_tell(error, status, "no thread can be started") : PTO_OK;
     }
-    status = chip_adopt(c->lent->chip, c->hello.addr, c->hello.bytes);
+    if (!chip_can_adopt(c->held->chip))
+        return PTO_OK;
+    status = chip_adopt(c->held->chip, c->hello.addr, c->hello.bytes);
     return status < 0 ? error_tell(error, status, "the chip does not take the worker's memory")
                       : PTO_OK;
 }
@@ -595,14 +598,38 @@ static bool is_task(const struct record *r)
                                      r->head.scalar_count * sizeof(uint64_t);
 }
 
+/* What is of a domain is on the card. */
+static void place_arguments(struct child *c, struct record *r)
+{
+    struct pto_tensor *tensor = (struct pto_tensor *)(void *)r->body;
+    uint64_t *scalar =
+        (uint64_t *)(void *)(r->body + r->head.tensor_count * sizeof(struct pto_tensor));
+
+    if (c->domains != NULL)
+        child_domains_place(c->domains, tensor, r->head.tensor_count, scalar, r->head.scalar_count);
+}
+
+/* The domain that a record is about; NULL: it makes no sense. */
+static struct wire_domain *domain_of(const struct child *c, const struct record *r)
+{
+    uint64_t offset = r->head.value - c->hello.addr;
+    struct wire_domain *wire = (struct wire_domain *)(uintptr_t)r->head.value;
+
+    if (c->domains == NULL || offset >= c->hello.bytes || c->hello.bytes - offset < sizeof(*wire) ||
+        r->head.value % alignof(struct wire_domain) != 0)
+        return NULL;
+    return wire;
+}
+
 /* False: it is to end. */
-static bool handle(struct child *c, const struct record *r)
+static bool handle(struct child *c, struct record *r)
 {
     struct pto_error error;
     int status;
 
     pto_error_init(&error);
     if (r->head.kind == RECORD_TASK && is_task(r)) {
+        place_arguments(c, r);
         run_task(c, r);
     } else if (r->head.kind == RECORD_LOAD && r->head.value < TREE_CALLABLES &&
                r->head.body_bytes == sizeof(struct wire_load)) {
@@ -613,6 +640,11 @@ static bool handle(struct child *c, const struct record *r)
         answer(c, RECORD_ANSWERED, r->head.key, PTO_OK, "");
     } else if (r->head.kind == RECORD_REOPEN && c->worker != NULL) {
         status = child_nested_reopen(c->worker, &error);
+        answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
+    } else if ((r->head.kind == RECORD_OFFER || r->head.kind == RECORD_JOIN) &&
+               domain_of(c, r) != NULL) {
+        status =
+            child_domain_step(c->domains, domain_of(c, r), r->head.kind == RECORD_OFFER, &error);
         answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
     } else if (r->head.kind == RECORD_END) {
         return false;

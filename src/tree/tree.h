@@ -9,6 +9,7 @@
  *     tree_memory.c     allocations, and which tasks use them
  *     tree_copy.c       copies, in runs and outside
  *     tree_domain.c     domains over chips
+ *     tree_cards.c      domains over chips that are cards
  *     tree_region.c     regions and queues, as the host uses them
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
@@ -232,6 +233,7 @@ struct tree {
     struct tree_domain *domain[TREE_DOMAINS]; /* NULL: free */
     uint32_t domain_generation[TREE_DOMAINS];
     uint32_t domain_count;
+    struct tree_domain *leaving; /* over cards, and over; some child has not left it yet */
     struct tree_region *regions; /* that are open */
     void *staging; /* memory for copies outside of runs that none has; NULL: not yet */
     char *heap;
@@ -345,6 +347,20 @@ void tree_take_back(struct tree *t);
 /* The memory is part of a domain or a region; it is freed by its owner only. */
 void tree_own_memory(struct tree *t, void *memory, enum memory_kind kind, void *owner);
 void tree_disown_memory(struct tree *t, void *memory); /* frees it; accepts NULL */
+
+/* tree_cards.c */
+/* Whether chips are cards: they do not reach the worker's memory. */
+bool tree_has_cards(const struct tree *t);
+/* Members are to be filled in; NULL: there is no memory. It is the arena's. */
+struct wire_domain *tree_cards_make(struct tree *t, uint32_t count, uint64_t window_bytes);
+/* Has the children make their windows and contexts; the lock is left meanwhile. */
+int tree_cards_open(struct tree *t, struct wire_domain *w, struct pto_error *error);
+/* Kernels that wait for others stop doing so. */
+void tree_cards_lose(struct tree *t, struct wire_domain *w);
+/* Nobody uses it any more. */
+void tree_cards_end(struct tree *t, struct wire_domain *w);
+/* Whether the child of this member has left it then. */
+bool tree_cards_has_left(const struct wire_domain *w, uint32_t rank);
 
 /* tree_domain.c */
 /* A task has `what`, "argument 3", of the domain. */

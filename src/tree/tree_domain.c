@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Domains over chips. Windows and contexts lie in the memory that all processes have at the
- * same address, so a domain is opened by the worker alone. All of it under the lock.
+ * same address, so a domain is opened by the worker alone; over cards they are on these, and what lies
+ * here only stands for them (tree_cards.c). All of it under the lock.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +24,10 @@ struct tree_context {
 struct tree_domain {
     uint32_t number; /* of its place in the table */
     char name[TREE_NAME];
-    struct tree_run *run; /* that ends it; NULL: none */
+    struct tree_run *run;     /* that ends it; NULL: none */
+    struct tree_domain *next; /* of those that are leaving */
+    struct wire_domain *wire; /* NULL: its chips reach the worker's memory */
+    bool is_opening;          /* by somebody who has left the lock */
     bool is_released;
     bool is_lost;
     uint32_t users; /* arguments of live tasks */
@@ -31,6 +35,7 @@ struct tree_domain {
     uint64_t window_bytes;
     struct {
         uint32_t chip;
+        uint32_t generation; /* of the child */
         struct tree_context *context;
         void *window; /* NULL: it has no bytes */
     } member[];
@@ -48,7 +53,10 @@ static struct tree_domain *find_domain(struct tree *t, uint64_t id)
     uint64_t number = (id & UINT32_MAX) - 1;
     struct tree_domain *d = number < TREE_DOMAINS ? t->domain[number] : NULL;
 
-    return d != NULL && !d->is_released && t->domain_generation[number] == id >> 32 ? d : NULL;
+    return d != NULL && !d->is_released && !d->is_opening &&
+                   t->domain_generation[number] == id >> 32
+               ? d
+               : NULL;
 }
 
 static struct tree_domain *find_name(struct tree *t, const char *name)
@@ -85,8 +93,6 @@ static int check_chips(const struct tree *t, const struct pto_worker_domain_para
 static int check_params(struct tree *t, const struct pto_worker_domain_params *params,
                         struct pto_error *error)
 {
-    int status;
-
     if (params->name == NULL || params->name[0] == '\0' || strlen(params->name) >= TREE_NAME)
         return error_tell(error, PTO_EINVAL, "a domain has a name of 1 to %d bytes", TREE_NAME - 1);
     if (find_name(t, params->name) != NULL)
@@ -95,8 +101,7 @@ static int check_params(struct tree *t, const struct pto_worker_domain_params *p
     if (params->chip_count == 0 || params->chip_count > t->chip_count)
         return error_tell(error, PTO_EINVAL, "a domain of %u chips, where there are %u",
                           params->chip_count, t->chip_count);
-    status = tree_check_reach(t, "domains", error);
-    return status < 0 ? status : check_chips(t, params, error);
+    return check_chips(t, params, error);
 }
 
 static int make_member(struct tree *t, struct tree_domain *d, uint32_t rank, uint32_t chip)
@@ -105,6 +110,7 @@ static int make_member(struct tree *t, struct tree_domain *d, uint32_t rank, uin
     int status = tree_alloc(t, (int32_t)chip, sizeof(struct tree_context), &memory);
 
     d->member[rank].chip = chip;
+    d->member[rank].generation = t->child[chip].generation;
     if (status < 0)
         return status;
     tree_own_memory(t, memory, MEMORY_CONTEXT, d);
@@ -144,15 +150,79 @@ static void fill_contexts(struct tree_domain *d)
     }
 }
 
-static void free_domain(struct tree *t, struct tree_domain *d)
+static void free_memory(struct tree *t, struct tree_domain *d)
 {
     for (uint32_t i = 0; i < d->count; i++) {
         tree_disown_memory(t, d->member[i].context);
         tree_disown_memory(t, d->member[i].window);
     }
+    if (d->wire != NULL)
+        arena_give(t->arena, (char *)d->wire);
+    free(d);
+}
+
+/* Whether nothing of it is looked at by a child. */
+static bool has_gone(const struct tree *t, const struct tree_domain *d)
+{
+    for (uint32_t i = 0; i < d->count; i++) {
+        const struct tree_child *c = &t->child[d->member[i].chip];
+
+        if (!tree_cards_has_left(d->wire, i) && c->state != CHILD_DEAD &&
+            c->generation == d->member[i].generation)
+            return false;
+    }
+    return true;
+}
+
+static void collect_leaving(struct tree *t)
+{
+    struct tree_domain **link = &t->leaving;
+
+    while (*link != NULL) {
+        struct tree_domain *d = *link;
+
+        if (has_gone(t, d)) {
+            *link = d->next;
+            free_memory(t, d);
+        } else {
+            link = &d->next;
+        }
+    }
+}
+
+static void free_domain(struct tree *t, struct tree_domain *d)
+{
     t->domain[d->number] = NULL;
     t->domain_count--;
-    free(d);
+    if (d->wire == NULL) {
+        free_memory(t, d);
+        return;
+    }
+    d->is_released = true;
+    tree_cards_end(t, d->wire);
+    d->next = t->leaving;
+    t->leaving = d;
+}
+
+/* The lock is left meanwhile: nobody finds the domain before it is there. */
+static int open_on_cards(struct tree *t, struct tree_domain *d, struct pto_error *error)
+{
+    int status;
+
+    d->wire = tree_cards_make(t, d->count, d->window_bytes);
+    if (d->wire == NULL)
+        return error_tell(error, PTO_ENOMEM, "there is no memory for a domain");
+    for (uint32_t i = 0; i < d->count; i++) {
+        struct wire_member *m = &d->wire->member[i];
+
+        m->child = d->member[i].chip;
+        m->context = (uint64_t)(uintptr_t)&d->member[i].context->context;
+        m->window = (uint64_t)(uintptr_t)d->member[i].window;
+    }
+    d->is_opening = true;
+    status = tree_cards_open(t, d->wire, error);
+    d->is_opening = false;
+    return status;
 }
 
 static int open_domain(struct tree *t, const struct pto_worker_domain_params *params,
@@ -164,6 +234,7 @@ static int open_domain(struct tree *t, const struct pto_worker_domain_params *pa
 
     if (status < 0)
         return status;
+    collect_leaving(t);
     while (number < TREE_DOMAINS && t->domain[number] != NULL)
         number++;
     if (number == TREE_DOMAINS)
@@ -187,7 +258,15 @@ static int open_domain(struct tree *t, const struct pto_worker_domain_params *pa
         return error_tell(error, status, "there is no memory for %u windows of %llu bytes",
                           params->chip_count, (unsigned long long)params->window_bytes);
     }
-    fill_contexts(d);
+    if (!tree_has_cards(t)) {
+        fill_contexts(d);
+    } else {
+        status = open_on_cards(t, d, error);
+        if (status < 0) {
+            free_domain(t, d);
+            return status;
+        }
+    }
     *domain_out = id_of(t, d);
     return PTO_OK;
 }
@@ -302,6 +381,12 @@ void tree_forget_domains(struct tree *t)
 {
     for (uint32_t i = 0; i < TREE_DOMAINS; i++)
         free(t->domain[i]);
+    while (t->leaving != NULL) {
+        struct tree_domain *d = t->leaving;
+
+        t->leaving = d->next;
+        free(d);
+    }
 }
 
 /* ---- use ---- */
@@ -320,8 +405,10 @@ int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *e
     return PTO_OK;
 }
 
-static void lose(struct tree_domain *d)
+static void lose(struct tree *t, struct tree_domain *d)
 {
+    if (d->wire != NULL && !d->is_lost)
+        tree_cards_lose(t, d->wire);
     d->is_lost = true;
     for (uint32_t i = 0; i < d->count; i++)
         a32_store_release(&d->member[i].context->lost, 1); /* kernels that wait look at it */
@@ -330,7 +417,7 @@ static void lose(struct tree_domain *d)
 void tree_domain_unuse(struct tree *t, struct tree_domain *d, int status)
 {
     if (status < 0)
-        lose(d);
+        lose(t, d);
     if (--d->users == 0 && d->is_released)
         free_domain(t, d);
 }
@@ -340,7 +427,7 @@ void tree_domains_bury(struct tree *t, uint32_t child)
     for (uint32_t i = 0; i < TREE_DOMAINS; i++)
         for (uint32_t k = 0; t->domain[i] != NULL && k < t->domain[i]->count; k++)
             if (t->domain[i]->member[k].chip == child)
-                lose(t->domain[i]);
+                lose(t, t->domain[i]);
 }
 
 /* ---- asking ---- */
@@ -426,6 +513,8 @@ int pto_worker_domain_find(struct pto_worker *worker, const char *name, uint64_t
         return PTO_EINVAL;
     pthread_mutex_lock(&t->lock);
     d = find_name(t, name);
+    if (d != NULL && d->is_opening)
+        d = NULL;
     if (d != NULL)
         *domain_out = id_of(t, d);
     pthread_mutex_unlock(&t->lock);

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 
+#include "chip/chip.h"
 #include "pto/run.h"
 #include "pto/worker.h"
 #include "tree/bell.h"
@@ -96,6 +97,7 @@ struct tree_line {
     struct a32 trace_file;  /* descriptor of the worker, for timelines of a chip; 0: none */
     struct a64 trace_bytes; /* whole ones there: written by the child, and while nothing runs */
     struct bell bell;       /* the child's */
+    struct bell alarm;      /* the same, for what does not wait until a task is over */
     struct stream to_child;
     struct stream to_worker;
 };
@@ -180,6 +182,26 @@ struct wire_load {
     uint32_t is_below;        /* for the children of the nested worker that gets it */
     char symbol[TREE_SYMBOL]; /* empty: the default */
     char name[TREE_NAME];
+};
+
+/*
+ * A domain over cards. Addresses in the worker's memory stand for what lies on the cards: each child
+ * puts its own in their place, in arguments of tasks.
+ */
+struct wire_domain {
+    uint64_t magic;
+    uint32_t way; /* of chip_window_ways */
+    uint32_t count;
+    uint64_t window_bytes;
+    struct a32 is_lost; /* this and the next: written by the worker, which then rings alarms */
+    struct a32 is_over; /* no task uses it any more: children give back what they have of it */
+    struct wire_member {
+        uint32_t child;
+        struct a32 is_dropped;   /* the child has left all of this struct */
+        uint64_t context;        /* address of sizeof(struct pto_comm_context) bytes */
+        uint64_t window;         /* 0: it has no bytes */
+        struct chip_offer offer; /* written by the child */
+    } member[];
 };
 
 #endif

@@ -113,13 +113,11 @@ uint32_t tree_device_of(const struct pto_worker_params *params, uint32_t chip)
 
 int tree_check_reach(const struct tree *t, const char *what, struct pto_error *error)
 {
-    const struct pto_platform *platform = pto_platform_find(t->platform);
-
-    if (t->chip_count == 0 || platform == NULL || platform->is_simulated)
+    if (!tree_has_cards(t))
         return PTO_OK;
     return error_tell(error, PTO_ENOSUP,
                       "chips of %s are cards, which do not reach the worker's memory: there are no "
-                      "%s on them; ranks can have windows on cards (pto_comm_open)",
+                      "%s on them; domains can have windows on cards",
                       t->platform, what);
 }
 

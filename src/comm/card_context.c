@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "comm/card_context.h"
+
+#include <stdalign.h>
+#include <stddef.h>
+
+#include "base/atomic.h"
+#include "base/error.h"
+
+enum { LINE = 64 };
+
+struct card_context {
+    struct pto_comm_context context;
+    struct pto_comm_bells bells; /* no bell: a kernel cannot ring a host's */
+    alignas(LINE) struct a32 lost;
+};
+
+static uint64_t lost_at(uint64_t at)
+{
+    return at + offsetof(struct card_context, lost);
+}
+
+static int tell_unless_told(struct pto_error *error, int status, const char *text)
+{
+    return error != NULL && error->text[0] != '\0' ? status : error_tell(error, status, "%s", text);
+}
+
+int card_context_upload(struct chip *chip, const struct pto_comm_context *context, uint64_t *at_out,
+                        struct pto_error *error)
+{
+    struct card_context made = { .context = *context };
+    int status;
+
+    *at_out = 0;
+    status = chip_alloc(chip, sizeof(made), at_out, error);
+    if (status < 0)
+        return tell_unless_told(error, status, "there is no memory on the card for a context");
+    made.context.work_space = *at_out + offsetof(struct card_context, bells);
+    made.context.work_space_bytes = sizeof(made.bells);
+    made.bells.lost = lost_at(*at_out);
+    status = chip_write(chip, *at_out, &made, sizeof(made), error);
+    return status < 0 ? tell_unless_told(error, status, "the context cannot be copied to the card")
+                      : PTO_OK;
+}
+
+void card_context_lose(struct chip *chip, uint64_t at)
+{
+    const uint32_t lost = 1;
+
+    (void)chip_write(chip, lost_at(at), &lost, sizeof(lost), NULL); /* a lost card has no kernels */
+}
