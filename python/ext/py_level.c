@@ -6,6 +6,7 @@
  */
 #include "py_worker.h"
 
+#include <pto/level.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -601,6 +602,130 @@ static PyObject *level_copy(PyObject *self, PyObject *args)
     return task;
 }
 
+/* ---- an orchestration in C ---- */
+
+/* A list that begins with `count` elements of `size` bytes. NULL: raised. */
+static void *make_list(Py_ssize_t count, size_t size)
+{
+    void *list = count < 0 ? NULL : calloc((size_t)count + 1, size);
+
+    return list != NULL || PyErr_Occurred() ? list : PyErr_NoMemory();
+}
+
+/* Texts that live as long as the tuple does. NULL: raised. */
+static const char **take_names(PyObject *tuple)
+{
+    Py_ssize_t count = PyTuple_Size(tuple);
+    const char **names = make_list(count, sizeof(*names));
+
+    for (Py_ssize_t i = 0; names != NULL && i < count; i++) {
+        names[i] = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(tuple, i), NULL);
+        if (names[i] == NULL) {
+            free(names);
+            return NULL;
+        }
+    }
+    return names;
+}
+
+static uint64_t *take_callables(struct ext_level *level, PyObject *tuple)
+{
+    Py_ssize_t count = PyTuple_Size(tuple);
+    uint64_t *numbers = make_list(count, sizeof(*numbers));
+
+    for (Py_ssize_t i = 0; numbers != NULL && i < count; i++) {
+        const struct ext_registered *target = target_of(level, PyTuple_GetItem(tuple, i));
+
+        if (target == NULL) {
+            free(numbers);
+            return NULL;
+        }
+        numbers[i] = target->number;
+    }
+    return numbers;
+}
+
+static struct pto_scene_param *take_params(const char **names, PyObject *values)
+{
+    Py_ssize_t count = PyTuple_Size(values);
+    struct pto_scene_param *params = names == NULL ? NULL : make_list(count, sizeof(*params));
+
+    for (Py_ssize_t i = 0; params != NULL && i < count; i++) {
+        params[i] =
+            (struct pto_scene_param){ names[i], PyLong_AsLongLong(PyTuple_GetItem(values, i)) };
+        if (PyErr_Occurred()) {
+            free(params);
+            return NULL;
+        }
+    }
+    return params;
+}
+
+/*
+ * Calls an orchestration of level 3 in C: its address, chips, SUB workers, then what the entry has,
+ * each as a tuple of names and one of values: callables, arguments (tensors first; the names of
+ * both together), parameters.
+ */
+static PyObject *level_call(PyObject *self, PyObject *args)
+{
+    struct ext_level *level = level_of(self);
+    struct pto_level_entry entry = { .size = sizeof(entry) };
+    PyObject *tuple[6], *result = NULL;
+    const char **callable_names, **names, **param_names;
+    unsigned long long address;
+    struct pto_scene_param *params;
+    uint64_t *callables;
+    struct load load;
+    int status = 0;
+
+    if (!PyArg_ParseTuple(args, "KIIO!O!O!O!O!O!:_call", &address, &entry.chip_count,
+                          &entry.sub_count, &PyTuple_Type, &tuple[0], &PyTuple_Type, &tuple[1],
+                          &PyTuple_Type, &tuple[2], &PyTuple_Type, &tuple[3], &PyTuple_Type,
+                          &tuple[4], &PyTuple_Type, &tuple[5]) ||
+        open_level(level) == NULL)
+        return NULL;
+    for (int i = 0; i < 6; i += 2)
+        if (PyTuple_Size(tuple[i]) != PyTuple_Size(tuple[i + 1]))
+            return ext_raise_text(level->state, PTO_EINVAL, "there is a name for each value");
+    ext_args_init(&load.taken);
+    load.count = 0;
+    load.deps = NULL;
+    load.taken.scalar = load.taken.scalars;
+    callable_names = take_names(tuple[0]);
+    callables = callable_names == NULL ? NULL : take_callables(level, tuple[1]);
+    names = callables == NULL ? NULL : take_names(tuple[2]);
+    param_names = names == NULL ? NULL : take_names(tuple[4]);
+    params = take_params(param_names, tuple[5]);
+    for (Py_ssize_t i = 0; params != NULL && status == 0 && i < PyTuple_Size(tuple[3]); i++)
+        status = take_argument(level, &load, PyTuple_GetItem(tuple[3], i), PTO_DIR_INOUT, i);
+    if (params != NULL && status == 0) {
+        entry.level = level->level;
+        entry.worker = level->worker->worker;
+        entry.tensor_count = load.taken.tensor_count;
+        entry.scalar_count = load.taken.scalar_count;
+        entry.callable_count = (uint32_t)PyTuple_Size(tuple[1]);
+        entry.param_count = (uint32_t)PyTuple_Size(tuple[5]);
+        entry.tensor = load.taken.tensor;
+        entry.scalar = load.taken.scalar;
+        entry.callable = callables;
+        entry.tensor_name = names;
+        entry.scalar_name = names + entry.tensor_count;
+        entry.callable_name = callable_names;
+        entry.param = params;
+        Py_BEGIN_ALLOW_THREADS((pto_level_entry_fn)(uintptr_t)address)
+        (level->level, &entry);
+        Py_END_ALLOW_THREADS
+        result = pto_level_status(level->level) < 0 ? refuse(level) : Py_NewRef(Py_None);
+    }
+    free(params);
+    free(param_names);
+    free(names);
+    free(callables);
+    free(callable_names);
+    release_load(&load);
+    return result;
+}
+
 /* ---- the rest of a level ---- */
 
 static PyObject *finish(struct ext_level *level, int status)
@@ -692,6 +817,7 @@ static PyMethodDef level_methods[] = {
       "and its users are done. `fill`: every element at first." },
     { "copy", level_copy, METH_VARARGS,
       "copy($self, to, source, /)\n--\n\nSubmits a copy, a task like any other." },
+    { "_call", level_call, METH_VARARGS, "Calls an orchestration in C: for pto.testing." },
     { "scope_begin", level_scope_begin, METH_O,
       "scope_begin($self, manual, /)\n--\n\nBegins a scope; `scope` is the better way." },
     { "scope_end", level_scope_end, METH_NOARGS,

@@ -17,6 +17,7 @@ import pto
 from conftest import ROOT
 from pto.testing import Scalar, TaskArgsBuilder, TensorArg, compare
 from pto.testing.devices import DevicePool
+from pto.testing.node import from_c
 from pto.testing.options import Options, parse_devices
 
 SCENES = """
@@ -306,6 +307,27 @@ NODE = '''
         level.sub(callables.total, p[0], q[0], args.f, args.offset)
         level.sub(callables.halve, args.f)
 
+    IN_C = """
+    #include <pto/level.h>
+    void both(struct pto_level *level, const struct pto_level_entry *entry)
+    {
+        const struct pto_tensor *a = pto_level_tensor(entry, "a"), *b = &entry->tensor[1], *f = &entry->tensor[2];
+        const struct pto_tensor_info info = pto_tensor_info_make(a->shapes, 1, PTO_FLOAT32);
+        struct pto_outputs p, q;
+
+        if (entry->param_count != 1 || entry->param[0].value != (int64_t)entry->scalar[0] || entry->sub_count == 0 ||
+            strcmp(entry->scalar_name[0], "offset") != 0)
+            (void)pto_level_fail(level, PTO_EINVAL, "the entry is wrong");
+        p = pto_level_task(level, entry->callable[0], PTO_ON(0), PTO_IN(a), PTO_IN(b), PTO_OUT(&info));
+        q = pto_level_task(level, entry->callable[1], PTO_ON(entry->chip_count - 1), PTO_IN(a), PTO_IN(b), PTO_OUT(&info));
+        pto_level_task(level, entry->callable[2], 0, PTO_IN(p.tensor), PTO_IN(q.tensor), PTO_WRITE(f),
+                       PTO_INT(entry->scalar[0]));
+        pto_level_task(level, entry->callable[3], 0, PTO_INOUT(f));
+        if (entry->scalar[0] == 3)
+            (void)pto_level_fail(level, PTO_EINVAL, "three is refused");
+    }
+    """
+
     @scene_test(level=3)
     class TestNode(SceneTestCase):
         CALLABLE = {
@@ -338,6 +360,10 @@ NODE = '''
             if params["offset"] == 3:
                 args.f[5] = 0
 
+    @scene_test(level=3)
+    class TestInC(TestNode):
+        CALLABLE = {**TestNode.CALLABLE, "orchestration": {"source": IN_C, "function_name": "both"}}
+
     if __name__ == "__main__":
         SceneTestCase.run_module(__name__)
 '''
@@ -352,33 +378,43 @@ def node(tmp_path):
 
 def test_a_scene_of_level_3_runs_under_pytest(node):
     done = run_pytest(node, "--rounds", "2", "--junitxml", "junit.xml")
-    assert "2 passed" in done.stdout, done.stdout + done.stderr
-    assert len(list(xml.parse(node.parent / "junit.xml").iter("testcase"))) == 2
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+    assert len(list(xml.parse(node.parent / "junit.xml").iter("testcase"))) == 4
     done = run_pytest(node, "--case", "TestNode::wrong", "--manual", "only", "--platform", "a2a3sim")
     assert "1 failed" in done.stdout and "f: 1 of 8 elements differ" in done.stdout, done.stdout + done.stderr
     assert "f[5]: expected 0, got 6.5" in done.stdout
-    done = run_pytest(node, "--case", "two", "--platform", "a2a3sim", "--enable-chip-swimlane")
+    done = run_pytest(node, "--case", "TestNode::two", "--platform", "a2a3sim", "--enable-chip-swimlane")
     assert "1 passed" in done.stdout and list(node.parent.glob("outputs/TestNode_two_*/trace.json")), done.stdout
-    done = run_pytest(node, "--case", "two", "--platform", "a2a3sim", "--enable-dep-gen")
+    done = run_pytest(node, "--case", "TestNode::two", "--platform", "a2a3sim", "--enable-dep-gen")
     assert "diagnostics (deps) are not for scenes of level 3" in done.stdout and "1 failed" in done.stdout, done.stdout
     assert "there is no case 'three'" in run_pytest(node, "--case", "three").stderr
 
 
 def test_a_scene_of_level_3_runs_by_itself(node):
     done = run(node, "-p", "a2a3sim", "--manual", "include", "--junitxml", "out.xml", cwd=node.parent)
-    assert "2 passed, 2 failed" in done.stdout, done.stdout + done.stderr
+    assert "4 passed, 4 failed" in done.stdout, done.stdout + done.stderr
+    assert "three is refused" in done.stderr and "PASS TestInC::one" in done.stdout
     assert "FAIL TestNode::wrong" in done.stdout and "FAIL TestNode::raising" in done.stdout
     assert "ValueError: no thirteen" in done.stderr
-    assert len(list(xml.parse(node.parent / "out.xml").iter("failure"))) == 2
+    assert len(list(xml.parse(node.parent / "out.xml").iter("failure"))) == 4
+
+
+@pytest.mark.parametrize("source, words", [
+    ("void orchestrat(void) {}\n", "the orchestration has no function 'orchestrate': say `function_name`"),
+    ("void nowhere(void);\nvoid orchestrate(void) { nowhere(); }\n", "cannot be loaded: undefined symbol: nowhere"),
+])
+def test_an_orchestration_in_c_that_cannot_be_used_is_told(source, words):
+    with pytest.raises(ValueError, match=words):
+        from_c({"source": source}, {})
 
 
 def test_more_devices_than_there_are_is_told(node):
     words = "TestNode needs 2 devices, --device has 1 that are free: name more of them"
-    done = run_pytest(node, "--device", "3", "--platform", "a2a3sim")
+    done = run_pytest(node, "--device", "3", "--platform", "a2a3sim", "--case", "TestNode::")
     assert words in done.stdout and "1 error" in done.stdout, done.stdout
-    done = run(node, "--device", "3", "-p", "a2a3sim", cwd=node.parent)
+    done = run(node, "--device", "3", "-p", "a2a3sim", "--case", "TestNode::", cwd=node.parent)
     assert words in done.stderr and "0 passed, 2 failed" in done.stdout, done.stderr
-    done = run(node, "--device", "3", "-p", "a2a3sim", "--case", "one", cwd=node.parent)
+    done = run(node, "--device", "3", "-p", "a2a3sim", "--case", "TestNode::one", cwd=node.parent)
     assert "1 passed, 0 failed" in done.stdout, done.stderr
     assert "--sanitizer asan: only none" in run(node, "--sanitizer", "asan", cwd=node.parent).stderr
 
@@ -453,7 +489,8 @@ def test_a_pool_waits_for_devices_and_gives_none_twice():
 
 
 @pytest.mark.parametrize("callable, words", [
-    ({"orchestration": {"source": "a.c"}}, "is a Python function"),
+    ({"orchestration": {}}, "is a Python function"),
+    ({"orchestration": {"source": "a.c", "entry": "b"}}, "orchestration has unknown keys: entry; known are function_name, source"),
     ({"orchestration": print, "incores": []}, "unknown keys: incores; known are callables, orchestration"),
     ({"orchestration": print, "callables": [{"callable": print}]}, r"callables\[0\] needs a name"),
     ({"orchestration": print, "callables": [{"name": "a"}]}, "has none of orchestration, callable, source"),

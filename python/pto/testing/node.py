@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import ctypes
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping
 from typing import Any
 
 
@@ -19,6 +23,10 @@ class CallableNamespace:
         if name in entries:
             return entries[name]
         raise AttributeError(f"there is no callable {name!r}, but {', '.join(entries) or 'none'}")
+
+    def items(self) -> tuple[tuple, tuple]:
+        """Their names, and they themselves."""
+        return tuple(self._entries), tuple(self._entries.values())
 
     def keep(self, *objects):
         """Keeps things for as long as the callables are there."""
@@ -56,3 +64,41 @@ class Node:
         worker, self._worker, self._callables, self._size = self._worker, None, None, None
         if worker is not None:
             worker.close()
+
+
+@functools.lru_cache(maxsize=None)
+def _load(source: str, function_name: str) -> tuple[ctypes.CDLL, int]:
+    """Compiles an orchestration in C. What it calls is in the library that this process has."""
+    import pto
+    from pto import _pto
+
+    name = "the orchestration" if "\n" in source else source
+    image = pto.build_object(source, name="orchestration", flags=["-Wl,-z,undefs"])
+    # The extension comes with the library, whose names are to be found by others, too.
+    ctypes.CDLL(_pto.__file__, mode=os.RTLD_NOW | os.RTLD_NOLOAD | os.RTLD_GLOBAL)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "orchestration.so")
+        with open(path, "wb") as file:
+            file.write(image)
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            raise ValueError(f"{name} cannot be loaded: {str(error).removeprefix(f'{path}: ')}") from None
+    try:
+        function = getattr(library, function_name)
+    except AttributeError:
+        raise ValueError(f"{name} has no function {function_name!r}: say `function_name`") from None
+    return library, ctypes.cast(function, ctypes.c_void_p).value
+
+
+def from_c(spec: Mapping, params: Mapping) -> Callable:
+    """An orchestration in C as one in Python; it gets those parameters that are whole numbers."""
+    _, address = _load(spec["source"], spec.get("function_name", "orchestrate"))
+    numbers = {name: value for name, value in params.items() if isinstance(value, int)}
+
+    def orchestrate(level, callables, args, config):
+        names, values = zip(*args.specs) if args.specs else ((), ())
+        sizes = config["device_count"], config["num_sub_workers"]
+        level._call(address, *sizes, *callables.items(), names, values, tuple(numbers), tuple(numbers.values()))
+
+    return orchestrate

@@ -34,7 +34,8 @@ them. Its cases say how many devices and SUB workers they need:
         }
         CASES = [{"name": "small", "platforms": ["a2a3sim"], "config": {"device_count": 2, "num_sub_workers": 1}}]
 
-All tensors of the arguments are compared.
+The orchestration can also be C, with <pto/level.h>: {"source": "orch.c"}. All tensors of the arguments
+are compared.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from typing import Any
 
 from .arguments import TaskArgsBuilder, TensorArg, assign
 from .compare import compare
-from .node import Node
+from .node import Node, from_c
 from .options import Options
 
 CONFIG_KEYS = frozenset({"aicpu_thread_num", "runtime_env", "device_count", "num_sub_workers"})
@@ -138,7 +139,6 @@ def _with_absolute_paths(spec: dict, folder: Path) -> dict:
     spec = _absolute_source(spec, folder)
     if "callables" in spec:
         spec["callables"] = [_with_absolute_paths(entry, folder) for entry in spec["callables"]]
-        return spec
     if isinstance(spec.get("orchestration"), Mapping):
         spec["orchestration"] = _absolute_source(spec["orchestration"], folder)
     if "incores" in spec:
@@ -276,10 +276,13 @@ class SceneTestCase:
         """Refuses a scene of level 3 that does not say what to submit, or how."""
         where = f"{cls.__name__}.CALLABLE"
         _check_mapping(cls.CALLABLE, where, NODE_KEYS)
-        if not callable(cls.CALLABLE.get("orchestration")):
+        orchestration = cls.CALLABLE.get("orchestration")
+        if isinstance(orchestration, Mapping) and "source" in orchestration:
+            _check_mapping(orchestration, f"{where} orchestration", frozenset({"source", "function_name"}))
+        elif not callable(orchestration):
             raise TypeError(
-                f"{where}: the orchestration of a scene of level 3 is a Python function (level, callables, args, config); "
-                "`pto test` runs those that are C"
+                f"{where}: the orchestration of a scene of level 3 is a Python function (level, callables, args, config), "
+                "or has the `source` of one in C"
             )
         names = set()
         for i, entry in enumerate(cls.CALLABLE.get("callables", ())):
@@ -366,10 +369,13 @@ class SceneTestCase:
         settings = run_options(case, self._st_runtime, options, None)
         folder = self.folder_for(case, options)
         args = self.generate_args(case.get("params", {}))
+        function = self.CALLABLE["orchestration"]
+        if isinstance(function, Mapping):
+            function = from_c(function, case.get("params", {}))
 
         def orchestrate(level, callables):
             level.set_run_options(**settings)
-            self.CALLABLE["orchestration"](level, callables, args, config)
+            function(level, callables, args, config)
 
         def execute(args):
             worker, callables = node.open(config["device_count"], config["num_sub_workers"])
