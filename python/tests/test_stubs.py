@@ -127,7 +127,6 @@ NOT_IN_PYTHON = {
     "pto_graph_run": "a prepared run, so that Ctrl-C reaches it",
     "pto_level_children": "Worker.children",
     "pto_level_lookup": "what Worker.register returned; functions of nested workers are in C",
-    "pto_level_status": "what went wrong is raised",
     "pto_text_clean": "texts of errors have been through it",
     "pto_worker_close": "pto_worker_close_keeping: tensors outlive the worker",
     "pto_worker_domain_find": "what Worker.domain returned",
