@@ -198,6 +198,11 @@ run_level() {
             check_reports "$1 on $4"
         done
     done
+    # Chip 0 waits for chip 1, which gives up: its card is told, and is not lost itself.
+    STANDIN_CARDS=2 STANDIN_REPORT=$work/report.%p expect_with 1 "it gave up" -- run tests/standin/lost --platform a2a3 --no-guards
+    set -- "$work"/report.* # of a card that is lost there is none
+    [ $# = 2 ] || fail "a card waited for a member that was lost: $(cat "$work/out")"
+    check_reports "a member that is lost"
     STANDIN_CARDS=4 expect_with 1 "cards, which do not reach the worker's memory: there are no regions and queues" -- run messages --platform a2a3 --no-guards
     echo "  ok     scenes of level 3 on two, three and four cards of both generations, with domains over them; regions are refused"
 }
