@@ -14,7 +14,8 @@ struct worker; /* sched/sched.h */
 
 enum port_start {
     PORT_DONE,      /* the kernel has returned; the caller completes the task */
-    PORT_IN_FLIGHT, /* it goes on elsewhere and comes back through sched_returned */
+    PORT_SENT,      /* it runs elsewhere and comes back through sched_returned_to */
+    PORT_IN_FLIGHT, /* it goes on, but not on this worker, and comes back through sched_returned */
 };
 
 /* An assertion failed: the state of the engine is broken. Does not return. */
@@ -40,6 +41,11 @@ void port_team_start(void *machine, struct slot *s);
  * sets the worker's core_index and core_mask.
  */
 bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type);
+/*
+ * How many tasks could start on the core that a worker has acquired, and on others that it would
+ * get after that one. Asked for if there is no other worker.
+ */
+uint32_t port_core_room(void *machine, uint32_t core_type);
 /* The worker gives its cores up for a team that waits. */
 void port_cores_yield(void *machine, struct worker *w);
 

@@ -10,6 +10,7 @@
 enum step {
     STEP_DONE,  /* the task is over: complete it */
     STEP_LATER, /* it goes on elsewhere or waits */
+    STEP_SENT,  /* the same, for this one invocation */
     STEP_LOST,  /* the thread lost its place */
     STEP_HELD,  /* it was not begun: the run is late */
 };
@@ -118,17 +119,23 @@ static inline struct slot *list_pop(const struct graph *g, uint32_t *list)
     return s;
 }
 
-/* A ready task for which the deque has no room: behind those that have waited for longer. */
+/* Behind those that have waited for longer. */
+static inline void list_append(const struct graph *g, uint32_t *list, uint32_t *end, struct slot *s)
+{
+    uint32_t line = graph_slot_line(g, s);
+
+    if (*list == 0)
+        *list = line;
+    else
+        a32_store_relaxed(&graph_slot(g, *end)->pending, line); /* one thread's */
+    *end = line;
+    a32_store_relaxed(&s->pending, 0);
+}
+
+/* A ready task for which the deque has no room. */
 static inline void wait_in_list(struct worker *w, struct slot *s)
 {
-    uint32_t line = graph_slot_line(w->graph, s);
-
-    if (w->list == 0)
-        w->list = line;
-    else
-        a32_store_relaxed(&graph_slot(w->graph, w->list_end)->pending, line); /* one thread's */
-    w->list_end = line;
-    a32_store_relaxed(&s->pending, 0);
+    list_append(w->graph, &w->list, &w->list_end, s);
 }
 
 void sched_discard(struct worker *w)
@@ -182,15 +189,17 @@ __attribute__((always_inline)) static inline enum step invoke(struct worker *w, 
                                                               bool is_timed, bool is_traced)
 {
     struct core *core = w->core;
+    enum port_start start;
 
     w->executed[s->core_type]++;
     if (is_traced && w->trace != NULL) {
         trace_watch(w->trace, s, TRACE_BEGIN);
         trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0], block);
     }
-    if (port_core_start(core, s, tensor, w->sched->kernels[s->kernel[0]].fn, block, block_count) ==
-        PORT_IN_FLIGHT)
-        return STEP_LOST;
+    start =
+        port_core_start(core, s, tensor, w->sched->kernels[s->kernel[0]].fn, block, block_count);
+    if (start != PORT_DONE)
+        return start == PORT_SENT ? STEP_SENT : STEP_LOST;
     if (is_traced && w->trace != NULL) {
         trace_end(w->trace, s->seq, core_number(w, s), block);
         trace_watch(w->trace, s, TRACE_END);
@@ -294,7 +303,7 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
         if (step >= STEP_LOST)
             return step == STEP_HELD ? put_back(w, s) : SCHED_LOST;
         s = step == STEP_DONE ? complete_task(w, s, kind) : NULL;
-        if (kind_is_alone(kind) && step == STEP_LATER)
+        if (kind_is_alone(kind) && step != STEP_DONE)
             break; /* others know of it now: on in the loop for that */
         if (--left == 0) {
             if (s != NULL)
@@ -358,7 +367,7 @@ __attribute__((noinline)) static enum sched_result run_lines(struct worker *w, u
             return SCHED_LOST;
         if (step == STEP_HELD)
             break;
-        if (step == STEP_LATER) {
+        if (step != STEP_DONE) {
             leave_lines(w);
             return SCHED_IDLE;
         }
@@ -470,7 +479,7 @@ __attribute__((noinline)) static enum step run_special(struct worker *w, struct 
     if (is_timed)
         sched_time_begin(w->sched, s);
     step = invoke(w, s, s->tensor, block, s->block_count, is_timed, true);
-    if (step != STEP_LOST && is_counted)
+    if (step < STEP_SENT && is_counted)
         return count_down(s, 1) ? STEP_DONE : STEP_LATER;
     return step;
 }
@@ -962,7 +971,7 @@ bool sched_has_offer(struct sched *s, const struct worker *w)
     if (w->unreturned != 0 && w->return_tail - a32_load_relaxed(&w->return_head) < SCHED_RETURN)
         return true; /* slots it holds back have room now */
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
-        if (a32_load_relaxed(&s->parked[type]) != 0 &&
+        if ((w->parked[type] != 0 || a32_load_relaxed(&s->parked[type]) != 0) &&
             ((w->core_mask | a32_load_relaxed(&s->spare)) & (1u << type)) != 0)
             return true;
     /* A team waits for the cores that this place sleeps on. */
@@ -1043,7 +1052,21 @@ static void shared_push(const struct graph *g, struct a32 *list, struct slot *sl
     } while (!a32_cas_acq_rel(list, &head, graph_slot_line(g, slot))); /* R12 R13 */
 }
 
-void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core)
+/* A task whose kernels did not return to the worker's loop. */
+static void complete_elsewhere(struct worker *w, struct slot *s)
+{
+    bool is_image = w->graph->successor != NULL;
+    struct slot *next;
+
+    if (is_image)
+        rewind_task(s);
+    next = complete_task(w, s, is_image ? LAUNCHED : STREAMED);
+    if (next != NULL)
+        sched_push(w, next);
+}
+
+/* One of the task's kernels has returned. Whether it was the last, and there is no condition to wait for. */
+static inline bool is_task_over(struct sched *s, struct slot *slot, struct core *core)
 {
     bool is_counted = (slot->flags & SLOT_IS_COUNTED) != 0;
     bool is_deferred;
@@ -1051,8 +1074,19 @@ void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct 
     if ((slot->flags & SLOT_IS_TIMED) != 0)
         sched_time_end(s, slot);
     is_deferred = core_has_deferred(core) && sched_defer(s, slot, &core->slab);
-    if (is_counted ? count_down(slot, 1) : !is_deferred)
+    return is_counted ? count_down(slot, 1) : !is_deferred;
+}
+
+void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core)
+{
+    if (is_task_over(s, slot, core))
         sched_finished(s, g, slot);
+}
+
+void sched_returned_to(struct worker *w, struct slot *slot, struct core *core)
+{
+    if (is_task_over(w->sched, slot, core))
+        complete_elsewhere(w, slot);
 }
 
 void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count)
@@ -1073,44 +1107,45 @@ static bool complete_finished(struct worker *w)
     uint32_t list = a32_swap_acq_rel(&w->sched->finished, 0); /* A12 */
     bool has_any = list != 0;
 
-    while (list != 0) {
-        struct slot *s = list_pop(w->graph, &list);
-        bool is_image = w->graph->successor != NULL;
-        struct slot *next;
-
-        if (is_image)
-            rewind_task(s);
-        next = complete_task(w, s, is_image ? LAUNCHED : STREAMED);
-        if (next != NULL)
-            sched_push(w, next);
-    }
+    while (list != 0)
+        complete_elsewhere(w, list_pop(w->graph, &list));
     return has_any;
 }
 
 static void park_task(struct worker *w, struct slot *s)
 {
+    if (w->sched->worker_count == 1) {
+        list_append(w->graph, &w->parked[s->core_type], &w->parked_end[s->core_type], s);
+        return;
+    }
     sched_share(w);
     shared_push(w->graph, &w->sched->parked[s->core_type], s);
     sched_signal(w->sched);
 }
 
+/* Of its own no more than can start: others would be parked again, each time a core comes back. */
 static bool take_parked(struct worker *w)
 {
-    bool has_any = false;
+    struct sched *sched = w->sched;
+    bool is_only = sched->worker_count == 1, has_any = false;
 
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++) {
-        struct a32 *parked = &w->sched->parked[type];
-        uint32_t list;
+        uint32_t list = is_only ? w->parked[type] : a32_load_relaxed(&sched->parked[type]);
+        uint32_t room = UINT32_MAX;
 
-        if (a32_load_relaxed(parked) == 0) /* a glance */
+        if (list == 0) /* a glance, if it is not its own */
             continue;
-        if ((w->core_mask & (1u << type)) == 0 && !port_core_acquire(w->sched->machine, w, type))
+        if ((w->core_mask & (1u << type)) == 0 && !port_core_acquire(sched->machine, w, type))
             continue;
-        list = a32_swap_acq_rel(parked, 0); /* A13 */
-        while (list != 0) {
+        if (!is_only)
+            list = a32_swap_acq_rel(&sched->parked[type], 0); /* A13 */
+        else if (w->order == 0)
+            room = port_core_room(sched->machine, type);
+        for (; list != 0 && room != 0; room--) {
             sched_push(w, list_pop(w->graph, &list));
             has_any = true;
         }
+        w->parked[type] = list;
     }
     return has_any;
 }

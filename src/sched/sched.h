@@ -125,6 +125,8 @@ struct worker {
     uint32_t deque_tail;
     uint32_t list; /* more ready tasks, linked through `pending`, oldest first */
     uint32_t list_end;
+    uint32_t parked[PTO_CORE_TYPES]; /* the same for lack of a core, if there is no other worker */
+    uint32_t parked_end[PTO_CORE_TYPES];
     uint32_t own_left; /* roots of a launch that nobody else knows of */
     uint32_t line_now; /* of an image that is run line by line: the next one; 0: none is */
     uint32_t line_end;
@@ -159,7 +161,7 @@ struct sched {
     struct a32 hungry;                 /* workers that look for something to run */
     struct a32 short_hint;             /* enum short_hint: a hint */
     _Alignas(128) struct a32 finished; /* list of tasks whose kernels went on elsewhere */
-    struct a32 parked[PTO_CORE_TYPES]; /* ready, but their worker has no core of the type */
+    struct a32 parked[PTO_CORE_TYPES]; /* ready, but a worker of several has no such core */
     /* Tasks of the graph that is launched which wait for nothing, by line; taken from the end. */
     _Alignas(128) struct a32 root_left;
     struct a32 root_most; /* at once */
@@ -225,6 +227,8 @@ void sched_flush(struct worker *w);
 uint32_t sched_collect(struct sched *s, struct graph *g);
 /* Any thread: an invocation has returned, but not to the worker that started it. */
 void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core);
+/* The same by the worker's thread, outside of sched_run: what waited for the task is ready at once. */
+void sched_returned_to(struct worker *w, struct slot *slot, struct core *core);
 /* Any thread: `count` invocations of a team will never be started. */
 void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count);
 /* Any thread: the task is over, but for its completion. */

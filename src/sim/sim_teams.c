@@ -78,6 +78,14 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     return is_there;
 }
 
+/* Tasks run on it one after the other. */
+uint32_t port_core_room(void *machine, uint32_t core_type)
+{
+    (void)machine;
+    (void)core_type;
+    return UINT32_MAX;
+}
+
 void port_cores_yield(void *machine, struct worker *w)
 {
     struct sim *m = machine;

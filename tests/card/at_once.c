@@ -4,7 +4,7 @@
  * that it never waits and does the same every time. Whoever counts instructions compares two numbers of
  * tasks; system calls of the run stand between two calls of getppid.
  *
- *     count ORCHESTRATION ENTRY TASKS    prints tasks, and allocations while they ran
+ *     count ORCHESTRATION ENTRY MODE TASKS    prints tasks, and allocations while they ran
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,10 +77,12 @@ int main(int argc, char **argv)
     uint64_t windows[BOARD_WINDOWS] = { 0 }, tasks;
     struct drive drive = { .engine_bytes = MEMORY_BYTES - sizeof(*memory), .launch = launch };
     const struct run_ended *ended;
+    enum pto_mode mode;
 
-    if (argc != 4)
-        drive_fail("usage: count ORCHESTRATION ENTRY TASKS");
-    tasks = strtoull(argv[3], NULL, 10);
+    if (argc != 5)
+        drive_fail("usage: count ORCHESTRATION ENTRY stream|host TASKS");
+    mode = strcmp(argv[3], "host") == 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
+    tasks = strtoull(argv[4], NULL, 10);
     memory = __real_aligned_alloc(4096, MEMORY_BYTES);
     if (memory == NULL)
         drive_fail("there is no memory");
@@ -90,7 +92,7 @@ int main(int argc, char **argv)
         windows[i] = (uint64_t)(uintptr_t)window[i];
     drive_open(&drive, windows, COUNT_BELL, COUNT_COND);
     drive_load(&drive, argv[1], argv[2], kernels, core_types, KERNELS);
-    ended = drive_run(&drive, PTO_MODE_STREAM, 2, 64, &tasks, 1);
+    ended = drive_run(&drive, mode, 2, 64, &tasks, 1);
     if (ended->failure.status < 0 || ended->report.tasks < tasks ||
         ended->report.executions != ended->report.tasks)
         drive_fail("the run ends with %d after %llu of %llu tasks", ended->failure.status,

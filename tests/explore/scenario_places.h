@@ -56,6 +56,13 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     return true;
 }
 
+uint32_t port_core_room(void *machine, uint32_t core_type)
+{
+    (void)machine;
+    (void)core_type;
+    return UINT32_MAX;
+}
+
 /* Places keep their cores: there are no teams here. */
 void port_cores_yield(void *machine, struct worker *w)
 {

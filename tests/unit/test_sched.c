@@ -18,6 +18,7 @@ struct shop {
     struct rig *rig;
     uint32_t wakes;
     uint32_t cores_free[PTO_CORE_TYPES];
+    uint32_t room;   /* tasks that could start with a core */
     bool takes_away; /* threads lose their places in kernels */
     struct slot *away;
 };
@@ -69,6 +70,12 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     return true;
 }
 
+uint32_t port_core_room(void *machine, uint32_t core_type)
+{
+    (void)core_type;
+    return ((struct shop *)machine)->room;
+}
+
 bool port_core_lost(struct core *core, struct slot *s)
 {
     struct shop *x = core->owner;
@@ -106,6 +113,7 @@ static void shop_open(uint32_t workers, uint64_t order_seed)
     assert_int_equal(rig_start(shop.rig, PTO_DEPS_SAFE, workers > 1), PTO_OK);
     shop.rig->g.kernels = shop_kernels;
     shop.cores_free[PTO_CORE_AIC] = shop.cores_free[PTO_CORE_AIV] = workers;
+    shop.room = UINT32_MAX;
     sched_init(&shop.sched, &shop);
     for (uint32_t i = 0; i < workers; i++) {
         sched_add_worker(&shop.sched, &shop.worker[i], &shop.rig->g);
@@ -646,6 +654,33 @@ static void a_parked_task_runs_when_a_core_is_free(void **state)
     shop_close();
 }
 
+static void no_more_parked_tasks_are_taken_than_can_start(void **state)
+{
+    struct worker *w = shop.worker;
+
+    (void)state;
+    shop_open(1, 0);
+    w->is_shared = true; /* it looks for what it has parked */
+    shop.cores_free[PTO_CORE_AIV] = 0;
+    for (uint32_t i = 0; i < 4; i++)
+        sched_push(w, shop_task(SHOP_AIV));
+    assert_int_equal(sched_run(w, UINT32_MAX), SCHED_IDLE);
+    assert_int_equal(ran_count, 0);
+    shop.cores_free[PTO_CORE_AIV] = 1;
+    shop.room = 1;
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(sched_run(w, 1), SCHED_BUDGET);
+        assert_int_equal(ran_count, i + 1);
+        assert_int_equal(ran[i], 3 - i); /* in the order in which they were parked */
+        assert_true(w->deque_tail == w->deque_head);
+        assert_true(sched_has_offer(&shop.sched, w));
+    }
+    assert_int_equal(sched_run(w, UINT32_MAX), SCHED_IDLE);
+    check_each_ran_once(4);
+    assert_false(sched_has_offer(&shop.sched, w));
+    shop_close();
+}
+
 static void a_dummy_runs_nothing_and_needs_no_core(void **state)
 {
     (void)state;
@@ -877,6 +912,7 @@ static const struct CMUnitTest sched_tests[] = {
     cmocka_unit_test(many_finished_tasks_complete_together),
     cmocka_unit_test(a_task_waits_for_a_worker_with_its_type_of_core),
     cmocka_unit_test(a_parked_task_runs_when_a_core_is_free),
+    cmocka_unit_test(no_more_parked_tasks_are_taken_than_can_start),
     cmocka_unit_test(a_dummy_runs_nothing_and_needs_no_core),
     cmocka_unit_test(a_kernel_sees_its_tensors_scalars_and_contexts),
     cmocka_unit_test(a_kernel_sees_all_of_a_descriptor),

@@ -314,7 +314,7 @@ static void start_job(struct machine *m, struct unit *u, struct slot *s,
     aicpu_send(u->line, sizeof(*u->line));
     u->slot = s;
     u->block = block;
-    u->number = u->number % BOARD_JOB_MAX + 1;
+    u->number = u->number == BOARD_JOB_MAX ? 1 : u->number + 1;
     m->busy[at / 64] |= 1ull << at % 64;
     m->core_tasks[at]++;
     m->progress++;
@@ -329,7 +329,17 @@ enum port_start port_core_start(struct core *core, struct slot *s, const struct 
 
     m->worker->core_mask &= (uint8_t) ~(1u << type); /* it stays taken */
     start_job(m, unit_of(m, type, m->worker->core_index[type]), s, tensor, fn, block, block_count);
-    return PORT_IN_FLIGHT;
+    return PORT_SENT;
+}
+
+static bool has_teams(const struct machine *m)
+{
+    return m->gangs.first != 0 || m->mixes.first != 0;
+}
+
+static bool is_kept_for_teams(const struct machine *m)
+{
+    return has_teams(m) && !m->is_lapsed;
 }
 
 bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
@@ -337,13 +347,21 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     struct machine *m = machine;
     uint32_t index = seats_next(&m->seats, core_type, 0);
 
-    if (index == m->seats.count[core_type] ||
-        ((m->gangs.first != 0 || m->mixes.first != 0) && !m->is_lapsed))
+    if (index == m->seats.count[core_type] || is_kept_for_teams(m))
         return false;
     seats_take(&m->seats, core_type, index);
     w->core_index[core_type] = (uint16_t)index;
     w->core_mask |= (uint8_t)(1u << core_type);
     return true;
+}
+
+/* A core has one task at a time. */
+uint32_t port_core_room(void *machine, uint32_t core_type)
+{
+    const struct machine *m = machine;
+    uint32_t lanes = core_type == PTO_CORE_AIC ? SLOT_LANE_AIC : SLOT_LANE_AIV0;
+
+    return 1 + (is_kept_for_teams(m) ? 0 : seats_count(&m->seats, lanes));
 }
 
 void port_cores_yield(void *machine, struct worker *w)
@@ -367,7 +385,7 @@ static void take_back(struct machine *m, struct slot *s, struct core *core)
     has_any = core_has_deferred(core);
     if (has_any)
         aicpu_fetch(&core->slab, sizeof(core->slab));
-    sched_returned(&m->sched, &m->graph, s, core);
+    sched_returned_to(m->worker, s, core);
     if (has_any) /* they are taken out of it */
         aicpu_send(&core->slab, offsetof(struct core_slab, entry));
 }
@@ -399,11 +417,6 @@ static uint32_t take_answers(struct machine *m)
 }
 
 /* ---- teams: what must start together gets all its cores in one step or none ---- */
-
-static bool has_teams(const struct machine *m)
-{
-    return m->gangs.first != 0 || m->mixes.first != 0;
-}
 
 static void tell_of_teams(struct machine *m)
 {
@@ -586,15 +599,12 @@ bool port_is_given_up(struct machine *m)
 
 bool port_turn(struct machine *m)
 {
+    uint64_t before = m->progress;
     uint32_t count = take_answers(m);
-    enum sched_result result;
 
     if (has_teams(m) && (count != 0 || sched_is_stopped(&m->sched)))
         start_teams(m);
-    do { /* each job that is given out ends it: the worker goes on */
-        result = sched_run(m->worker, SHARING_ROUND);
-        count += result == SCHED_LOST || result == SCHED_BUDGET;
-    } while (result == SCHED_LOST);
+    count += sched_run(m->worker, SHARING_ROUND) == SCHED_BUDGET || m->progress != before;
     if (sched_has_deferred(&m->sched))
         count += sched_poll(&m->sched, &m->graph);
     (void)sched_collect(&m->sched, &m->graph);
