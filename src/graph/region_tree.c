@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-enum { FILL_MIN = 6, OVERFULL = TREE_FANOUT + 1 };
+enum { FILL_MIN = 7, OVERFULL = TREE_FANOUT + 1 };
 
 static_assert(sizeof(struct tree_node) % 64 == 0, "nodes start with a line");
 
@@ -113,6 +113,58 @@ static void free_node(struct region_tree *tree, uint32_t index)
 {
     node_at(tree, index)->next_free = tree->free;
     tree->free = index;
+}
+
+/* ---- all entries of a node at once ---- */
+
+static inline uint32_t all_entries(const struct tree_node *n)
+{
+    return (1u << n->count) - 1;
+}
+
+/*
+ * A bit for each entry that is not marked. Whoever marks them compares all that there is room for
+ * in a node, without branches: compilers make vectors of that, and its lines are asked for at once.
+ */
+static inline uint32_t unmarked(const struct tree_node *n, const uint32_t mark[TREE_FANOUT])
+{
+    static const uint32_t bit[TREE_FANOUT] = { 1,       1 << 1,  1 << 2,  1 << 3, 1 << 4,  1 << 5,
+                                               1 << 6,  1 << 7,  1 << 8,  1 << 9, 1 << 10, 1 << 11,
+                                               1 << 12, 1 << 13, 1 << 14, 1 << 15 };
+    uint32_t marked = 0;
+
+    for (uint32_t i = 0; i < TREE_FANOUT; i++)
+        marked |= mark[i] & bit[i];
+    return ~marked & all_entries(n);
+}
+
+/*
+ * Those that begin at `from` or before, and end at `to` or after, in each dimension. Not inline, for
+ * the registers of a search among entries of many frames.
+ */
+static __attribute__((noinline)) uint32_t entries_within(const struct tree_node *n, uint32_t dims,
+                                                         const uint32_t *from, const uint32_t *to)
+{
+    uint32_t mark[TREE_FANOUT] = { 0 };
+
+    for (uint32_t d = 0; d < dims; d++) {
+        uint32_t first = from[d], last = to[d];
+
+        for (uint32_t i = 0; i < TREE_FANOUT; i++)
+            mark[i] |= -(uint32_t)((n->in[d].min[i] > first) | (n->in[d].max[i] < last));
+    }
+    return unmarked(n, mark);
+}
+
+static inline bool are_all_of(const struct tree_node *n, uint32_t frame)
+{
+    uint32_t mark[TREE_FANOUT];
+
+    if (n->frame[0] != frame)
+        return false;
+    for (uint32_t i = 0; i < TREE_FANOUT; i++)
+        mark[i] = n->frame[i] != frame ? UINT32_MAX : 0;
+    return unmarked(n, mark) == all_entries(n);
 }
 
 /* ---- bounds ---- */
@@ -276,17 +328,19 @@ static inline bool holds_in_frame(const struct tree_node *n, uint32_t i,
 /* The smallest entry that need not grow at all; TREE_FANOUT: there is none. */
 static uint32_t choose_holder(const struct tree_node *n, const struct tree_bounds *item)
 {
-    uint32_t best = TREE_FANOUT;
+    uint32_t holders = entries_within(n, item->dims, item->min, item->max);
+    uint32_t best = holders != 0 ? (uint32_t)__builtin_ctz(holders) : TREE_FANOUT;
     double size = 0;
 
-    for (uint32_t i = 0; i < n->count; i++) {
+    if ((holders & (holders - 1)) == 0)
+        return best;
+    for (uint32_t left = holders; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(left);
         double is = 1;
 
-        if (!holds_in_frame(n, i, item))
-            continue;
         for (uint32_t d = 0; d < item->dims; d++)
             is *= extent(n->in[d].min[i], n->in[d].max[i]);
-        if (best == TREE_FANOUT || is < size) {
+        if (left == holders || is < size) {
             best = i;
             size = is;
         }
@@ -294,15 +348,15 @@ static uint32_t choose_holder(const struct tree_node *n, const struct tree_bound
     return best;
 }
 
-static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_bounds *item)
+/* Of those that have a bit in `among`, the entry whose volume grows least. */
+static uint32_t choose_growing(const struct tree_node *n, const struct tree_bounds *item,
+                               uint32_t among)
 {
     double growth = 0, size = 0;
-    uint32_t best = choose_holder(n, item);
+    uint32_t best = TREE_FANOUT;
 
-    if (best != TREE_FANOUT)
-        return best;
-    best = 0;
-    for (uint32_t i = 0; i < n->count; i++) {
+    for (uint32_t left = among; left != 0; left &= left - 1) {
+        uint32_t i = (uint32_t)__builtin_ctz(left);
         double was = 1, is = 1;
 
         for (uint32_t d = 0; d < item->dims; d++) {
@@ -312,13 +366,56 @@ static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_b
             is *= extent(min < item->min[d] ? min : item->min[d],
                          max > item->max[d] ? max : item->max[d]);
         }
-        if (i == 0 || is - was < growth || (is - was == growth && was < size)) {
+        if (left == among || is - was < growth || (is - was == growth && was < size)) {
             best = i;
             growth = is - was;
             size = was;
         }
     }
     return best;
+}
+
+/* The entries, itself among them, that one would meet if it reached the item, too. */
+static uint32_t meeting_grown(const struct tree_node *n, uint32_t i, const struct tree_bounds *item)
+{
+    uint32_t min[TREE_DIMS], max[TREE_DIMS];
+
+    for (uint32_t d = 0; d < item->dims; d++) {
+        min[d] = n->in[d].min[i] < item->min[d] ? n->in[d].min[i] : item->min[d];
+        max[d] = n->in[d].max[i] > item->max[d] ? n->in[d].max[i] : item->max[d];
+    }
+    return entries_within(n, item->dims, max, min);
+}
+
+/* Those that would meet the fewest others. */
+static uint32_t meeting_fewest(const struct tree_node *n, const struct tree_bounds *item)
+{
+    uint32_t fewest = TREE_FANOUT + 1, best = 0;
+
+    for (uint32_t i = 0; i < n->count; i++) {
+        uint32_t met = (uint32_t)__builtin_popcount(meeting_grown(n, i, item));
+
+        if (met < fewest) {
+            fewest = met;
+            best = 0;
+        }
+        if (met == fewest)
+            best |= 1u << i;
+    }
+    return best;
+}
+
+/* What overlaps is searched twice, so growing into others is worse than growing much. */
+static uint32_t choose_by_indices(const struct tree_node *n, const struct tree_bounds *item)
+{
+    uint32_t best = choose_holder(n, item);
+
+    if (best != TREE_FANOUT)
+        return best;
+    best = choose_growing(n, item, all_entries(n));
+    if (meeting_grown(n, best, item) == 1u << best)
+        return best;
+    return choose_growing(n, item, meeting_fewest(n, item));
 }
 
 /* The entry that has to grow least. Indices decide where all are of the item's frame, else bytes. */
@@ -330,9 +427,8 @@ static uint32_t choose(struct region_tree *tree, const struct tree_node *n,
 
     if (!is_frame(frame) || (frame != item->frame && !is_interval(item->frame)))
         return choose_by_bytes(n, item);
-    for (uint32_t i = 1; i < n->count; i++)
-        if (n->frame[i] != frame)
-            return choose_by_bytes(n, item);
+    if (!are_all_of(n, frame))
+        return choose_by_bytes(n, item);
     if (frame == item->frame)
         return choose_by_indices(n, item);
     in_frame = *item;
@@ -553,30 +649,53 @@ static void drop_entry(struct tree_node *n, uint32_t i)
     n->serial[i] = n->serial[n->count];
 }
 
+/* What is searched for is inserted next, as a rule: so lines that only that needs are asked for. */
+static inline void ask_for_bytes(const struct tree_node *n, uint32_t i)
+{
+    __builtin_prefetch(&n->lo[i], 1, 3);
+    __builtin_prefetch(&n->hi[i], 1, 3);
+}
+
+static inline void ask_for_entry(const struct tree_node *n, uint32_t i)
+{
+    ask_for_bytes(n, i);
+    __builtin_prefetch(&n->last[i], 1, 3);
+    __builtin_prefetch(&n->child[i], 1, 3);
+    __builtin_prefetch(&n->serial[i], 1, 3);
+}
+
 /* As deep as the tree is high. */
 static void search(struct region_tree *tree, struct tree_node *n, struct tree_probe *p)
 {
-    for (uint32_t i = 0; i < n->count && !p->is_over;) {
+    const struct tree_bounds *b = &p->bounds;
+    uint32_t left = is_frame(b->frame) && are_all_of(n, b->frame)
+                        ? entries_within(n, b->dims, b->max, b->min)
+                        : all_entries(n);
+
+    if (n->height == 0 && n->count != TREE_FANOUT)
+        ask_for_entry(n, n->count);
+    while (left != 0 && !p->is_over) {
+        uint32_t i = (uint32_t)__builtin_ctz(left);
         uint32_t child = n->child[i];
         bool is_kept = true;
 
-        if (!matters(tree, n, i, p)) {
-            i++;
+        left &= left - 1;
+        if (!matters(tree, n, i, p))
             continue;
-        }
         if (n->height == 0) {
             is_kept = p->visit(p, child, n->serial[i]);
             tree->leaves -= !is_kept;
         } else {
+            ask_for_bytes(n, i);
             search(tree, node_at(tree, child), p);
             is_kept = node_at(tree, child)->count != 0;
             if (!is_kept)
                 free_node(tree, child);
         }
-        if (is_kept)
-            i++;
-        else
-            drop_entry(n, i);
+        if (!is_kept) {
+            drop_entry(n, i); /* the last one takes its place */
+            left = (left | (left >> n->count & 1) << i) & all_entries(n);
+        }
     }
 }
 
