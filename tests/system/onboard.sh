@@ -238,7 +238,7 @@ run_steady_on() { # platform rounds
 }
 run_steady() {
     run_steady_on a2a3 "${ROUNDS:-10000}"
-    run_steady_on a5 1000
+    run_steady_on a5 "${ROUNDS_A5:-1000}"
 }
 
 # ---- versions ----
