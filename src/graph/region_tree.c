@@ -387,13 +387,23 @@ static uint32_t meeting_grown(const struct tree_node *n, uint32_t i, const struc
     return entries_within(n, item->dims, max, min);
 }
 
+/* In place of an instruction that not every machine has, and a function of a library. */
+static inline uint32_t count_entries(uint32_t entries)
+{
+    static_assert(TREE_FANOUT == 16, "so many bits are counted");
+    entries -= entries >> 1 & 0x5555;
+    entries = (entries & 0x3333) + (entries >> 2 & 0x3333);
+    entries = (entries + (entries >> 4)) & 0x0f0f;
+    return (entries + (entries >> 8)) & 0x1f;
+}
+
 /* Those that would meet the fewest others. */
 static uint32_t meeting_fewest(const struct tree_node *n, const struct tree_bounds *item)
 {
     uint32_t fewest = TREE_FANOUT + 1, best = 0;
 
     for (uint32_t i = 0; i < n->count; i++) {
-        uint32_t met = (uint32_t)__builtin_popcount(meeting_grown(n, i, item));
+        uint32_t met = count_entries(meeting_grown(n, i, item));
 
         if (met < fewest) {
             fewest = met;
