@@ -110,8 +110,16 @@ static int build_artefact(struct build *build, struct unit *units, uint32_t coun
     return status;
 }
 
-int pto_build(const struct pto_build_params *given, void **bytes_out, size_t *size_out,
-              struct pto_error *error)
+/* What is built of all sources of the parameters. */
+struct goal {
+    const char *call;
+    int (*check)(const struct pto_build_params *params, struct pto_error *error);
+    int (*make)(struct build *build, struct unit *units, uint32_t count, void **bytes_out,
+                size_t *size_out, struct pto_error *error);
+};
+
+static int reach(const struct goal *goal, const struct pto_build_params *given, void **bytes_out,
+                 size_t *size_out, struct pto_error *error)
 {
     struct pto_build_params params;
     struct build build;
@@ -119,9 +127,9 @@ int pto_build(const struct pto_build_params *given, void **bytes_out, size_t *si
     int status = read_params(given, &params, error);
 
     if (status == PTO_OK && (bytes_out == NULL || size_out == NULL))
-        status = error_tell(error, PTO_EINVAL, "pto_build: there is no place for the result");
+        status = error_tell(error, PTO_EINVAL, "%s: there is no place for the result", goal->call);
     if (status == PTO_OK)
-        status = check_sources(&params, error);
+        status = goal->check(&params, error);
     if (status == PTO_OK)
         status = open_build(&build, &params, params.sources, params.source_count, error);
     if (status < 0)
@@ -130,11 +138,19 @@ int pto_build(const struct pto_build_params *given, void **bytes_out, size_t *si
     if (status == PTO_OK)
         status = make_units(&build, params.sources, params.source_count, &units, error);
     if (status == PTO_OK) {
-        status = build_artefact(&build, units, params.source_count, bytes_out, size_out, error);
+        status = goal->make(&build, units, params.source_count, bytes_out, size_out, error);
         free_units(units, params.source_count);
     }
     close_build(&build);
     return status;
+}
+
+int pto_build(const struct pto_build_params *given, void **bytes_out, size_t *size_out,
+              struct pto_error *error)
+{
+    static const struct goal artefact = { "pto_build", check_sources, build_artefact };
+
+    return reach(&artefact, given, bytes_out, size_out, error);
 }
 
 int pto_compile(const struct pto_build_params *given, const struct pto_source *source,
@@ -206,36 +222,24 @@ static int check_parts(const struct pto_build_params *params, struct pto_error *
     return PTO_OK;
 }
 
+static int build_program(struct build *build, struct unit *units, uint32_t count, void **bytes_out,
+                         size_t *size_out, struct pto_error *error)
+{
+    int status = isa_check_pin(&build->isa, build->params->isa_pin, true, error);
+
+    if (status == PTO_OK)
+        status = run_units(build, units, count, true, error);
+    if (status == PTO_OK)
+        status = run_units(build, units, count, false, error);
+    return status == PTO_OK ? link_units(build, units, count, bytes_out, size_out, error) : status;
+}
+
 int pto_build_program(const struct pto_build_params *given, void **bytes_out, size_t *size_out,
                       struct pto_error *error)
 {
-    struct pto_build_params params;
-    struct build build;
-    struct unit *units;
-    int status = read_params(given, &params, error);
+    static const struct goal program = { "pto_build_program", check_parts, build_program };
 
-    if (status == PTO_OK && (bytes_out == NULL || size_out == NULL))
-        status =
-            error_tell(error, PTO_EINVAL, "pto_build_program: there is no place for the result");
-    if (status == PTO_OK)
-        status = check_parts(&params, error);
-    if (status == PTO_OK)
-        status = open_build(&build, &params, params.sources, params.source_count, error);
-    if (status < 0)
-        return status;
-    status = isa_check_pin(&build.isa, params.isa_pin, true, error);
-    if (status == PTO_OK)
-        status = make_units(&build, params.sources, params.source_count, &units, error);
-    if (status == PTO_OK) {
-        status = run_units(&build, units, params.source_count, true, error);
-        if (status == PTO_OK)
-            status = run_units(&build, units, params.source_count, false, error);
-        if (status == PTO_OK)
-            status = link_units(&build, units, params.source_count, bytes_out, size_out, error);
-        free_units(units, params.source_count);
-    }
-    close_build(&build);
-    return status;
+    return reach(&program, given, bytes_out, size_out, error);
 }
 
 /* ---- arguments ---- */
