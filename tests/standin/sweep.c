@@ -5,6 +5,8 @@
  * in time, nothing is left - not on the card, no thread, no descriptor - and the next one works.
  *
  *     sweep ARTEFACT rules FOLDER     as it is, and with another scheduler, written to the folder
+ *     sweep ARTEFACT first TEXT FOLDER...   with programs of each folder, the first of which have a
+ *                                     dispatcher that answers otherwise: refused with the text
  *     sweep ARTEFACT [few] CODE...    each call answers the code; few: the first call of each name
  *                          hang       hangs
  *                          down       all cards go down with it
@@ -161,6 +163,13 @@ static uint64_t count_entries(const char *folder)
 }
 
 static uint64_t threads_before, files_before, violations_before, acl_before;
+
+/* Once the stand-in has all threads that it will ever have. */
+static void remember_around(void)
+{
+    threads_before = count_entries("/proc/self/task");
+    files_before = count_entries("/proc/self/fd");
+}
 
 static void look_around(const char *doing, bool gives_back, bool keeps_acl)
 {
@@ -366,6 +375,23 @@ static void lose_cards(void)
          "works");
 }
 
+/* The first dispatcher of a process stays, whichever programs come after it. */
+static void come_second(const char *text, char **folder)
+{
+    for (; *folder != NULL; folder++) {
+        struct outcome o;
+
+        setenv("PTO_CANN_PROGRAMS", *folder, 1);
+        o = play(1);
+        if (o.status != PTO_ENOSUP || strstr(o.text, text) == NULL)
+            fail("programs of %s: %d, %s", *folder, o.status, o.text);
+        if (threads_before == 0)
+            remember_around();
+        look_around(*folder, false, false);
+    }
+    puts("refused, and so are the right ones after it");
+}
+
 static void *find(const char *name)
 {
     void *library = dlopen("libascendcl.so", RTLD_NOW | RTLD_GLOBAL);
@@ -383,17 +409,20 @@ int main(int argc, char **argv)
     struct outcome o;
 
     if (argc < 3 + is_few)
-        fail("sweep ARTEFACT rules FOLDER | [few] CODE|hang|down|kill...");
+        fail("sweep ARTEFACT rules FOLDER | first TEXT FOLDER... | [few] CODE|hang|down|kill...");
     artefact = argv[1];
     *(void **)&count = find("standin_count");
     *(void **)&plan = find("standin_plan");
     *(void **)&met = find("standin_met");
     *(void **)&call_of = find("standin_call");
+    if (strcmp(*what, "first") == 0 && argc > 4) {
+        come_second(what[1], what + 2);
+        return 0;
+    }
     o = play(1);
     if (o.status < 0 || !o.is_right)
         fail("the scenario itself: %s", o.text);
-    threads_before = count_entries("/proc/self/task");
-    files_before = count_entries("/proc/self/fd");
+    remember_around();
     if (strcmp(*what, "rules") == 0) {
         follow_rules(what[1]);
         lose_cards();

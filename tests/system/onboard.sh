@@ -332,11 +332,30 @@ run_whole_sweep() {
 
 # ---- rules of the vendor's ----
 
+# An older dispatcher that was first in the process, and one that is not ours at all: what they did counts for nothing.
+refuse_dispatchers() {
+    local name
+    mkdir -p "$work/older/cann/device" "$work/foreign"
+    sed 's/DISPATCHER_VERSION = 1/DISPATCHER_VERSION = 0/' src/cann/device/dispatcher.h >"$work/older/cann/device/dispatcher.h"
+    gcc -shared -fPIC -I"$work/older" -Isrc -I. -Itests/standin -o "$work/older/libpto_dispatcher.so" src/cann/device/dispatcher.c src/cann/device/beside.c
+    for name in DynTileFwkBackendKernelServerInit DynTileFwkBackendKernelServer StaticTileFwkBackendKernelServer; do
+        echo "unsigned $name(void *args) { return args == 0; }"
+    done >"$work/foreign/dispatcher.c"
+    gcc -shared -fPIC -o "$work/foreign/libpto_dispatcher.so" "$work/foreign/dispatcher.c"
+    for name in libpto_scheduler.so executor-a2a3.o; do
+        cp "$programs/$name" "$work/older"
+        cp "$programs/$name" "$work/foreign"
+    done
+    sweep a2a3 first "a dispatcher of version 0 was first in this process, and stays until it ends; this library needs version 1" "$work/older" $programs
+    sweep a2a3 first "the dispatcher did not answer: another one was first in this process" "$work/foreign" $programs
+}
+
 run_rules() {
     ready_sweep
     mkdir -p "$work/programs"
     sweep a2a3 rules "$work/programs"
     sweep a5 rules "$work/programs"
+    refuse_dispatchers
     STANDIN_BUSY=2 sweep a2a3 few 507899 # the driver is busy at first
     STANDIN_PART=1 expect_with 0 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- info
     sweep a2a3 few down
