@@ -14,7 +14,7 @@
 #include "aicpu.h"
 #include "tests/card/drive.h"
 
-enum { MEMORY_BYTES = 16 << 20, KERNELS = 7 };
+enum { MEMORY_BYTES = 32 << 20, KERNELS = 7 };
 
 static uint64_t allocations;
 static uint32_t window[DRIVE_CORES][2];

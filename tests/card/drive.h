@@ -17,6 +17,9 @@
 #ifndef DRIVE_CLUSTERS
 #define DRIVE_CLUSTERS 2
 #endif
+#ifndef DRIVE_HEAP /* bytes for intermediate tensors */
+#define DRIVE_HEAP (1 << 18)
+#endif
 
 enum { DRIVE_RECORDS = 256, DRIVE_EDGES = 64 };
 enum { DRIVE_CORES = 3 * DRIVE_CLUSTERS, DRIVE_TENSORS = 8 };
@@ -34,7 +37,7 @@ struct drive_memory {
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
     _Alignas(4096) char load[1 << 17]; /* a callable, to be loaded */
     _Alignas(4096) char kept[1 << 18]; /* a graph */
-    _Alignas(4096) char heap[1 << 18];
+    _Alignas(4096) char heap[DRIVE_HEAP];
     _Alignas(4096) char engine[]; /* the rest */
 };
 

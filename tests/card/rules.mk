@@ -32,8 +32,8 @@ define card_count
 $(CARD)/count-$(1)/%.o: src/%.c Makefile
 	@mkdir -p $$(@D)
 	$$(call quiet,CC)$(CARD_CC_$(1)) -Itests/card/at_once $(CARD_FLAGS) -O2 -fPIC -MMD -MP -c -o $$@ $$<
-$(CARD)/count-$(1).out: $(CARD_COUNT_SRC) tests/card/drive.h tests/card/at_once/aicpu.h $(CANN_SCHEDULER_SRC:%.c=$(CARD)/count-$(1)/%.o)
-	$$(call quiet,LINK)$(CARD_CC_$(1)) -Itests/card/at_once $(CARD_FLAGS) -DDRIVE_CLUSTERS=8 -O2 $(CARD_WRAPPED) -o $$@ $$(filter %.c %.o,$$^) -ldl
+$(CARD)/count-$(1).out: $(CARD_COUNT_SRC) tests/card/rules.mk tests/card/drive.h tests/card/at_once/aicpu.h $(CANN_SCHEDULER_SRC:%.c=$(CARD)/count-$(1)/%.o)
+	$$(call quiet,LINK)$(CARD_CC_$(1)) -Itests/card/at_once $(CARD_FLAGS) -DDRIVE_CLUSTERS=8 '-DDRIVE_HEAP=(4 << 20)' -O2 $(CARD_WRAPPED) -o $$@ $$(filter %.c %.o,$$^) -ldl
 $(CARD)/orchestration-$(1).so: tests/card/orchestration.c Makefile
 	@mkdir -p $$(@D)
 	$$(call quiet,LINK)$(CARD_CC_$(1)) -Iinclude -std=gnu11 -Wall -Wextra $(WERROR) -O2 -fPIC -fvisibility=hidden -shared -o $$@ $$<
