@@ -545,10 +545,24 @@ void cann_drop_graphs(struct cann *c)
     }
 }
 
+/* A scheduler that is waited for in vain may wait for cores: whether theirs is the fault. */
+static bool blame_cores(struct cann *c)
+{
+    int code = VENDOR_WAIT(&c->vendor, LAST_SLICE_MS, aclrtSynchronizeStreamWithTimeout,
+                           c->core_stream, LAST_SLICE_MS);
+
+    if (code == ACL_SUCCESS || code == ACL_STREAM_NOT_DONE)
+        return false;
+    lose_call(c, "aclrtSynchronizeStreamWithTimeout", code, "for the cores");
+    return true;
+}
+
 static void wait_in_context(struct cann *c)
 {
     int code = await_scheduler(c);
 
+    if (code == ACL_STREAM_NOT_DONE && blame_cores(c))
+        return;
     if (code != ACL_SUCCESS) { /* nothing of it is asked again: that may hang */
         lose_call(c, "aclrtSynchronizeStreamWithTimeout", code,
                   code == ACL_STREAM_NOT_DONE ? "and the scheduler shows no sign of life"

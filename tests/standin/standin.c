@@ -30,12 +30,16 @@ enum {
     ERR_CPU = 507018,
     ERR_LATE = 507046,
     ERR_DRIVER = 507899,
+    ERR_LINK = 507901,
     COUNTERS = 64,
     PLANS = 32,
     TRACED = 1024,
-    HANGS = -1,
+    HANGS = -1, /* what is planned and no code */
     GOES_DOWN = -2,
     KILLS = -3,
+    DIES = -4,
+    FLIPS = -5,
+    WAITS = -6,
     CPU_THREADS = 6,
     HEADROOM = 4096, /* beside a program's copy on the card */
 };
@@ -45,16 +49,18 @@ struct standin standin = { .lock = PTHREAD_MUTEX_INITIALIZER,
                            .address = CARD_MEMORY };
 __thread struct context *standin_here;
 __thread jmp_buf *standin_escape;
+static __thread int64_t flips = -1; /* the byte with a wrong bit of the copy that follows */
 
 static struct {
     char name[NAME_MAX_BYTES];
     uint64_t count;
 } counter[COUNTERS];
 
-static struct {
+static struct planned {
     char name[NAME_MAX_BYTES];
-    uint64_t at;
+    uint64_t first, last;
     int code;
+    uint32_t number; /* of milliseconds, or of a byte */
 } plan[PLANS];
 static uint32_t plan_count;
 static const char *called[TRACED]; /* names are those of the code: they stay */
@@ -69,24 +75,42 @@ static uint64_t number_from(const char *name, uint64_t otherwise)
     return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 0) : otherwise;
 }
 
+/* A code, or one of the words. */
+static void read_what(struct planned *p, const char *text)
+{
+    static const struct {
+        const char *word;
+        int code;
+    } words[] = { { "hang", HANGS }, { "down", GOES_DOWN }, { "kill", KILLS },
+                  { "die", DIES },   { "flip(", FLIPS },    { "delay(", WAITS } };
+
+    p->code = (int)strtol(text, NULL, 10);
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+        if (strncmp(text, words[i].word, strlen(words[i].word)) == 0)
+            p->code = words[i].code;
+    if (p->code == WAITS || p->code == FLIPS)
+        p->number = (uint32_t)strtoul(strchr(text, '(') + 1, NULL, 10);
+}
+
 static void read_plan(const char *text)
 {
     while (text != NULL && *text != '\0' && plan_count < PLANS) {
+        struct planned *p = &plan[plan_count];
         size_t length = strcspn(text, "@");
         char *end;
 
         if (text[length] == '\0' || length >= NAME_MAX_BYTES)
             break;
-        memcpy(plan[plan_count].name, text, length);
-        plan[plan_count].name[length] = '\0';
-        plan[plan_count].at = strtoull(text + length + 1, &end, 10);
-        plan[plan_count].code = strncmp(end, "=hang", 5) == 0   ? HANGS
-                                : strncmp(end, "=down", 5) == 0 ? GOES_DOWN
-                                : strncmp(end, "=kill", 5) == 0 ? KILLS
-                                : *end == '='                   ? (int)strtol(end + 1, NULL, 10)
-                                                                : 0;
-        end += strcspn(end, ";");
+        memcpy(p->name, text, length);
+        p->name[length] = '\0';
+        p->first = p->last = strtoull(text + length + 1, &end, 10);
+        if (strncmp(end, "..", 2) == 0)
+            p->last = strtoull(end + 2, &end, 10);
+        if (*end != '=')
+            break;
+        read_what(p, end + 1);
         plan_count++;
+        end += strcspn(end, ";");
         text = *end == ';' ? end + 1 : NULL;
     }
 }
@@ -105,6 +129,8 @@ static void get_ready(void)
     standin.card_count = (uint32_t)number_from("STANDIN_CARDS", 2);
     standin.hbm = number_from("STANDIN_HBM", 1ull << 30);
     standin.heals = (uint32_t)number_from("STANDIN_HEALS", 1);
+    standin.grace = (uint32_t)number_from("STANDIN_GRACE", 0);
+    standin.op_ms = (uint32_t)number_from("STANDIN_OP_MS", 0);
     standin.busy = (uint32_t)number_from("STANDIN_BUSY", 0);
     standin.is_part = getenv("STANDIN_PART") != NULL && getenv("STANDIN_PART")[0] != '\0';
     if (disk != NULL) {
@@ -113,6 +139,7 @@ static void get_ready(void)
         snprintf(standin.disk, sizeof(standin.disk), "/tmp/standin-XXXXXX");
         standin.is_own_disk = mkdtemp(standin.disk) != NULL;
     }
+    standin_open_cards();
     read_plan(getenv("STANDIN_PLAN"));
     standin.cpu_command = getenv("STANDIN_AICPU");
     if (standin.cpu_command != NULL)
@@ -126,7 +153,7 @@ static int hang(void)
 
     while (standin.epoch == epoch)
         pthread_cond_wait(&standin.changed, &standin.lock);
-    return 507901;
+    return ERR_LINK;
 }
 
 /* Those that are processes; nobody else notices. Under the lock. */
@@ -142,10 +169,10 @@ static int go_down(void)
 {
     for (uint32_t i = 0; i < CARDS_MAX; i++)
         if (standin.card[i].references != 0) {
-            standin.card[i].health = DOWN;
+            standin_worsen(i, DOWN);
             __atomic_store_n(&standin.card[i].is_aborting, 1, __ATOMIC_RELEASE);
         }
-    return 507901;
+    return ERR_LINK;
 }
 
 void standin_plan(const char *text)
@@ -172,26 +199,77 @@ const char *standin_met(void)
     return met[0] != '\0' ? met : NULL;
 }
 
-/* What is planned for the next time by this name, which is counted. Under the lock. */
-static int take_plan(const char *name, bool is_call)
+/* Under the lock, which is left for that time. */
+static int delay(uint32_t ms)
 {
+    pthread_mutex_unlock(&standin.lock);
+    usleep(1000 * ms);
+    pthread_mutex_lock(&standin.lock);
+    return 0;
+}
+
+/* The planned thing happens. Under the lock. */
+static int follow_plan(const struct planned *p)
+{
+    switch (p->code) {
+    case HANGS:
+        return hang();
+    case GOES_DOWN:
+        return go_down();
+    case KILLS:
+        kill_processors();
+        return 0;
+    case DIES:
+        return kill(getpid(), SIGKILL);
+    case FLIPS:
+        flips = (int64_t)p->number;
+        return 0;
+    case WAITS:
+        return delay(p->number);
+    default:
+        return p->code;
+    }
+}
+
+/* What is planned for the next time by this name, which is counted; NULL: nothing. Under the lock. */
+static const struct planned *find_plan(const char *name, bool is_call)
+{
+    const struct planned *found = NULL;
     uint32_t i = 0;
-    int code = 0;
 
     while (i < COUNTERS - 1 && counter[i].name[0] != '\0' && strcmp(counter[i].name, name) != 0)
         i++;
     snprintf(counter[i].name, sizeof(counter[i].name), "%s", name);
     counter[i].count++;
-    for (uint32_t k = 0; k < plan_count; k++)
-        if (strcmp(plan[k].name, "*") == 0
-                ? is_call && plan[k].at == standin.calls
-                : plan[k].at == counter[i].count && strcmp(plan[k].name, name) == 0)
-            code = plan[k].code;
-    if (code != 0)
+    for (uint32_t k = 0; k < plan_count; k++) {
+        bool is_any = strcmp(plan[k].name, "*") == 0;
+        uint64_t number = is_any ? standin.calls : counter[i].count;
+
+        if ((is_any ? is_call : strcmp(plan[k].name, name) == 0) && number >= plan[k].first &&
+            number <= plan[k].last)
+            found = &plan[k];
+    }
+    if (found != NULL)
         snprintf(met, sizeof(met), "%s", name);
-    if (code == KILLS)
-        kill_processors();
-    return code == HANGS ? hang() : code == GOES_DOWN ? go_down() : code == KILLS ? 0 : code;
+    return found;
+}
+
+/* The code of a call that is planned to fail. Under the lock. */
+static int take_plan(const char *name, bool is_call)
+{
+    const struct planned *p = find_plan(name, is_call);
+
+    return p != NULL ? follow_plan(p) : 0;
+}
+
+enum core_plan standin_core_plan(void)
+{
+    const struct planned *p;
+
+    pthread_mutex_lock(&standin.lock);
+    p = find_plan("core", false);
+    pthread_mutex_unlock(&standin.lock);
+    return p == NULL ? CORE_RUNS : p->code == HANGS ? CORE_IS_SILENT : CORE_FAILS;
 }
 
 int standin_enter(const char *name)
@@ -208,6 +286,8 @@ int standin_enter(const char *name)
         called[standin.calls] = name;
     standin.calls++;
     standin.moment++;
+    if (standin_here != NULL)
+        standin_age(standin_here->card);
     code = take_plan(name, true);
     pthread_mutex_unlock(&standin.lock);
     return code;
@@ -351,6 +431,21 @@ EXPORT int aclFinalizeReference(uint64_t *left)
     return code;
 }
 
+/* All references at once, whoever has them. */
+EXPORT int aclFinalize(void)
+{
+    int code = 0;
+
+    ENTER(aclFinalize);
+    pthread_mutex_lock(&standin.lock);
+    if (standin.acl_references == 0)
+        code = 100037;
+    standin.acl_references = 0;
+    standin.is_over = true;
+    pthread_mutex_unlock(&standin.lock);
+    return code;
+}
+
 EXPORT const char *aclrtGetSocName(void)
 {
     (void)standin_enter("aclrtGetSocName");
@@ -371,7 +466,7 @@ EXPORT int aclrtSetDevice(int32_t device)
         return ERR_DEVICE;
     pthread_mutex_lock(&standin.lock);
     c = &standin.card[device];
-    if (c->health == DOWN) {
+    if (standin_health((uint32_t)device) == DOWN) {
         pthread_mutex_unlock(&standin.lock);
         return 507033;
     }
@@ -421,11 +516,7 @@ EXPORT int aclrtResetDeviceForce(int32_t device)
     pthread_mutex_unlock(&standin.lock);
     tear_down((uint32_t)device, true);
     c->references = 0;
-    if (c->health != WELL && ++c->resets < standin.heals)
-        return ERR_DRIVER;
-    c->health = WELL;
-    c->resets = 0;
-    return 0;
+    return standin_heal((uint32_t)device) ? 0 : ERR_DRIVER;
 }
 
 EXPORT int aclrtGetCurrentContext(void **context)
@@ -456,7 +547,7 @@ static int check_well(void)
 {
     int code = check_bound();
 
-    return code != 0 ? code : standin.card[standin_here->card].health == WELL ? 0 : ERR_DRIVER;
+    return code != 0 ? code : standin_is_answering(standin_here->card) ? 0 : ERR_DRIVER;
 }
 
 int standin_check_bound(void)
@@ -474,17 +565,31 @@ struct context *standin_bound(void)
     return standin_here;
 }
 
-bool standin_charge(uint32_t card, int64_t bytes)
+void standin_count_bytes(uint32_t card, int64_t bytes)
 {
     struct card *c = &standin.card[card];
+
+    c->used += (size_t)bytes;
+    if (c->used > c->peak)
+        c->peak = c->used;
+}
+
+/* Under the lock. */
+static bool charge(uint32_t card, int64_t bytes)
+{
+    bool has_room = standin_take(card, bytes);
+
+    if (has_room)
+        standin_count_bytes(card, bytes);
+    return has_room;
+}
+
+bool standin_charge(uint32_t card, int64_t bytes)
+{
     bool has_room;
 
     pthread_mutex_lock(&standin.lock);
-    has_room = bytes <= 0 || c->used + (size_t)bytes <= standin.hbm;
-    if (has_room)
-        c->used += (size_t)bytes;
-    if (c->used > c->peak)
-        c->peak = c->used;
+    has_room = charge(card, bytes);
     pthread_mutex_unlock(&standin.lock);
     return has_room;
 }
@@ -516,12 +621,6 @@ uint32_t standin_driver_card(uint32_t card)
         if (well_ != 0)           \
             return well_;         \
     } while (0)
-
-static void poison(uint32_t card)
-{
-    if (standin.card[card].health == WELL)
-        standin.card[card].health = POISONED;
-}
 
 /* ---- memory ---- */
 
@@ -557,13 +656,12 @@ static struct allocation *give(uint32_t card, size_t bytes, bool is_module)
 {
     enum { PAGE = 4096, SHIFT = 512 };
     struct allocation *a = calloc(1, sizeof(*a));
-    struct card *c = &standin.card[card];
     size_t map = (bytes + SHIFT + PAGE - 1) / PAGE * PAGE;
 
     if (a == NULL)
         return NULL;
     pthread_mutex_lock(&standin.lock);
-    if (c->used + bytes > standin.hbm) {
+    if (!charge(card, (int64_t)bytes)) {
         pthread_mutex_unlock(&standin.lock);
         free(a);
         return NULL;
@@ -576,9 +674,6 @@ static struct allocation *give(uint32_t card, size_t bytes, bool is_module)
     a->is_module = is_module;
     a->next = standin.allocations;
     standin.allocations = a;
-    c->used += bytes;
-    if (c->used > c->peak)
-        c->peak = c->used;
     pthread_mutex_unlock(&standin.lock);
     if (bytes <= 1 << 20)
         memset(a->at, 0xa5, bytes); /* nobody gets zeros */
@@ -591,7 +686,7 @@ static void drop(struct allocation **link)
     struct allocation *a = *link;
 
     *link = a->next;
-    standin.card[a->card].used -= a->bytes;
+    (void)charge(a->card, -(int64_t)a->bytes);
     if (!standin.card[a->card].is_haunted) {
         if (standin.cpu_command != NULL)
             (void)madvise(a->map, a->map_bytes, MADV_REMOVE);
@@ -684,6 +779,9 @@ EXPORT int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, in
     bool is_right;
 
     ENTER(aclrtMemcpy);
+    BOUND();
+    if (standin_health(standin_here->card) == DOWN)
+        return ERR_LINK;
     ON_WELL_CARD();
     if (bytes > room || (kind != 1 && kind != 2))
         return 100000;
@@ -699,6 +797,9 @@ EXPORT int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, in
         return ERR_PARAM;
     }
     memcpy(to, from, bytes);
+    if (flips >= 0 && (uint64_t)flips < bytes)
+        ((char *)to)[flips] ^= 1;
+    flips = -1;
     return 0;
 }
 
@@ -720,7 +821,7 @@ EXPORT int aclrtGetMemInfo(int kind, size_t *left, size_t *total)
     if (kind != 1)
         return 100000;
     *total = standin.hbm;
-    *left = standin.hbm - standin.card[standin_here->card].used;
+    *left = standin.hbm - standin_used(standin_here->card);
     return 0;
 }
 
@@ -982,8 +1083,10 @@ static int run_cpu(struct binary *b, uint32_t card, void *args)
 
 static int run_task(struct stream *s, struct task *t)
 {
-    struct binary *b = t->function->binary;
+    struct binary *b = t->function != NULL ? t->function->binary : NULL;
 
+    if (b == NULL)
+        return t->work(t->arg);
     return b->kind == KIND_CORES ? standin_run_cores(b, s->context->card, t->blocks, t->args)
                                  : run_cpu(b, s->context->card, t->args);
 }
@@ -1028,7 +1131,7 @@ static void *stream_main(void *arg)
         s->is_busy = false;
         if (code != 0 && s->error == 0) {
             s->error = code;
-            poison(s->context->card);
+            standin_worsen(s->context->card, POISONED);
         }
         pthread_cond_broadcast(&standin.changed);
     }
@@ -1169,6 +1272,38 @@ EXPORT int aclrtGetStreamResLimit(void *stream, int kind, uint32_t *value)
 
 /* ---- launches ---- */
 
+static struct task *make_task(void)
+{
+    struct task *t = calloc(1, sizeof(*t));
+
+    if (t == NULL)
+        abort();
+    return t;
+}
+
+static void append(struct stream *s, struct task *t)
+{
+    pthread_mutex_lock(&standin.lock);
+    *s->last = t;
+    s->last = &t->next;
+    pthread_cond_broadcast(&standin.changed);
+    pthread_mutex_unlock(&standin.lock);
+}
+
+int standin_enqueue(void *stream, int (*work)(void *arg), void *arg)
+{
+    struct stream *s = stream;
+    struct task *t;
+
+    if (s->context != standin_here)
+        return ERR_STREAM;
+    t = make_task();
+    t->work = work;
+    t->arg = arg;
+    append(s, t);
+    return 0;
+}
+
 struct config {
     const struct {
         int32_t id;
@@ -1180,14 +1315,12 @@ struct config {
 /* The first launch on a card puts a copy there, which stays until the program is given back. */
 static int ready_module(struct binary *b)
 {
-    struct card *c = &standin.card[standin_here->card];
-
     if (b->kind != KIND_CORES || b->module != NULL)
         return 0;
-    if (c->health == WELL)
+    if (standin_is_answering(standin_here->card))
         b->module = give(standin_here->card, b->size + HEADROOM, true);
     if (b->module == NULL) {
-        c->health = DOWN; /* what follows says something else */
+        standin_worsen(standin_here->card, POISONED); /* what follows says something else */
         return ERR_MEMORY;
     }
     return load_elf(b);
@@ -1210,7 +1343,7 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
     if ((config != NULL && config->attribute == NULL) || place_count != 0 || blocks == 0 ||
         bytes > sizeof(t->args))
         return ERR_PARAM;
-    if (standin.card[standin_here->card].health != WELL)
+    if (!standin_is_answering(standin_here->card))
         return ERR_MEMORY;
     code = ready_module(f->binary);
     if (code != 0)
@@ -1230,9 +1363,7 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
     }
     if (f->binary->kind == KIND_CORES && standin_map_registers(standin_here->card) != 0)
         return ERR_DRIVER;
-    t = calloc(1, sizeof(*t));
-    if (t == NULL)
-        abort();
+    t = make_task();
     t->function = f;
     t->blocks = blocks;
     t->bytes = bytes;
@@ -1243,12 +1374,8 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
         __atomic_store_n(&standin.card[standin_here->card].cores_awaited, 3 * blocks,
                          __ATOMIC_RELEASE);
     }
-    pthread_mutex_lock(&standin.lock);
     s->kind = (int)f->binary->kind;
-    *s->last = t;
-    s->last = &t->next;
-    pthread_cond_broadcast(&standin.changed);
-    pthread_mutex_unlock(&standin.lock);
+    append(s, t);
     return 0;
 }
 
@@ -1266,7 +1393,7 @@ static void tear_down(uint32_t card, bool is_forced)
         streams++;
         if (!end_stream(c->streams, 2000)) {
             c->is_haunted = true;
-            poison(card);
+            standin_worsen(card, POISONED);
         }
     }
     for (struct binary **b = &standin.binaries; *b != NULL;) {

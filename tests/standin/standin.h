@@ -8,19 +8,31 @@
  *     STANDIN_SOC     name of the chip; Ascend910B3
  *     STANDIN_CARDS   how many; 2
  *     STANDIN_HBM     bytes of each; 1 GiB
- *     STANDIN_DISK    folder that stands for the cards' disks; else a temporary one
- *     STANDIN_PLAN    calls that fail: NAME@N=CODE, *@N=CODE for the Nth of all, separated by ;
- *                     hang in place of CODE: it returns when the card is forced to start anew;
- *                     down: with this call all cards go down; kill: the control processors that
- *                     are processes are killed, and the call goes on. The name aicpu: the Nth program
- *                     of the control processor
+ *     STANDIN_DISK    folder that stands for the cards and their disks: processes that have the same
+ *                     have the same cards; else a temporary one
+ *     STANDIN_PLAN    calls that fail: NAME@N=CODE, *@N=CODE for the Nth of all, @N..M for all of
+ *                     these, separated by ; in place of CODE:
+ *                         hang       it returns when the card is forced to start anew
+ *                         down       with this call all cards go down
+ *                         kill       control processors that are processes are killed; it goes on
+ *                         die        this process is killed
+ *                         delay(MS)  it goes on, later
+ *                         flip(BYTE) a copy has a wrong bit there
+ *                     The name aicpu: the Nth program of the control processor; core: the Nth start
+ *                     of a core, which with hang never comes, and has an exception otherwise
  *     STANDIN_BUSY    so many calls for the register windows find the driver busy; 0
  *     STANDIN_PART    not empty: the card is a part of one (vNPU), whose cores cannot be reached
  *     STANDIN_HEALS   forced resets that a card which has failed needs; 1
+ *     STANDIN_GRACE   so many calls find a card that has failed as if nothing were, but for its
+ *                     streams and the driver; then it is down. 0: every call finds it at once
+ *     STANDIN_OP_MS   time that a launch of cores has, if they do nothing; 0: any
  *     STANDIN_REPORT  file that gets the accounts when the process ends; %p in it is the process
  *     STANDIN_AICPU   command of a process that is the control processor; else a thread is
  *     STANDIN_SHARE   what memory can be exported by: fabric, vmm, none; by default what the chip has
  *     STANDIN_TOPOLOGY   of the communication library: mesh, ring; mesh
+ *     STANDIN_LIES    one thing that the communication library says is not so: rank, count, size,
+ *                     base (of the last rank's window)
+ *     STANDIN_BARRIER_MS   that its barrier waits on a stream; 20000
  */
 #ifndef PTO_STANDIN_H
 #define PTO_STANDIN_H
@@ -58,7 +70,9 @@ struct context {
 
 struct task {
     struct task *next;
-    struct function *function;
+    struct function *function; /* NULL: of another library, which has work for the stream */
+    int (*work)(void *arg);
+    void *arg;
     uint32_t blocks;
     size_t bytes;
     _Alignas(16) char args[CPU_ARGS];
@@ -99,12 +113,10 @@ struct function {
 };
 
 struct card {
-    enum health health;
-    uint32_t resets; /* forced ones since it failed */
     uint32_t references;
     struct context *context;
     struct stream *streams;
-    size_t used, peak;
+    size_t used, peak;            /* by this process */
     struct cpu_programs programs; /* of the control processor, for the life of the process */
     pid_t cpu;                    /* the control processor, if it is a process; 0: none yet */
     int cpu_socket;
@@ -113,6 +125,8 @@ struct card {
     size_t register_bytes;
     uint64_t stream_made;   /* of the cores' stream that was launched on last */
     bool is_haunted;        /* a core did not end: what it runs stays where it is */
+    uint32_t core_error;    /* of the launch that goes on, which ends all its cores; atomic */
+    uint64_t core_begin_ms; /* of the launch */
     uint32_t is_aborting;   /* cores and streams are to end; atomic */
     uint32_t event;         /* changes when a core answers; atomic */
     uint32_t cores_awaited; /* that were launched and have not come to their bells yet; atomic */
@@ -129,6 +143,8 @@ struct standin {
     char disk[256];
     bool is_own_disk;
     uint32_t heals;
+    uint32_t grace;
+    uint32_t op_ms;
     uint64_t acl_references;
     bool is_over; /* the last reference to ACL is gone */
     struct card card[CARDS_MAX];
@@ -175,6 +191,10 @@ EXPORT void standin_check_code(uint64_t addr);
 /* For tests in the same process: how often a function was called, or how many of a thing there are. */
 EXPORT uint64_t standin_count(const char *what);
 
+/* Of the next core that starts. */
+enum core_plan { CORE_RUNS, CORE_IS_SILENT, CORE_FAILS };
+enum core_plan standin_core_plan(void);
+
 /* Addresses of cards that nobody had before. Under the lock, or by the only thread. */
 char *standin_map(size_t bytes, int protection);
 /* What nearly every call begins with: the thread has a card; and the card is well. Codes. */
@@ -187,6 +207,10 @@ EXPORT void *standin_give(uint32_t card, size_t bytes);
 EXPORT void standin_take_back(void *at);
 /* So much more or less of a card is in use. False: it has not so much left. */
 EXPORT bool standin_charge(uint32_t card, int64_t bytes);
+/* The same for the accounts of this process alone. Under the lock. */
+void standin_count_bytes(uint32_t card, int64_t bytes);
+/* Work that a stream does in its turn. A code. */
+EXPORT int standin_enqueue(void *stream, int (*work)(void *arg), void *arg);
 /* What the thread is bound to. */
 EXPORT struct context *standin_bound(void);
 /* Memory of another library's that copies may use, and is that no more. */
@@ -194,6 +218,25 @@ EXPORT void standin_register_window(char *at, size_t bytes);
 EXPORT void standin_unregister_window(const char *at);
 /* The driver's number of a card: ASCEND_RT_VISIBLE_DEVICES. */
 EXPORT uint32_t standin_driver_card(uint32_t card);
+
+/* standin_card.c: what processes share, by the number of a card that this one has */
+void standin_open_cards(void);
+EXPORT enum health standin_health(uint32_t card);
+/* It is well, or acts as if it were. */
+EXPORT bool standin_is_answering(uint32_t card);
+void standin_worsen(uint32_t card, enum health health);
+/* A call goes by. */
+void standin_age(uint32_t card);
+/* By a forced reset. False: not yet. */
+bool standin_heal(uint32_t card);
+/* What all processes have of it. */
+uint64_t standin_used(uint32_t card);
+/* More or less of it for this process. False: there is not so much left. */
+bool standin_take(uint32_t card, int64_t bytes);
+/* Memory that others may get: it is charged while anybody holds it. By the driver's number. */
+bool standin_lend(uint32_t card, uint32_t key, uint64_t bytes);
+void standin_hold(uint32_t driver_card, uint32_t key);
+void standin_let_go(uint32_t driver_card, uint32_t key);
 
 /* standin_vmm.c; under the lock */
 bool standin_is_mapped(const void *at, size_t bytes);

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/standin/standin.h"
@@ -28,6 +29,8 @@ enum {
     WINDOW_BYTES = 0x6000,
     SPINS = 200,
     IDLE_NS = 1000000,
+    CORE_LATE = 507014,
+    CORE_EXCEPTION = 507015,
     LOOK_US = 20, /* between two looks at the bells that a process rings */
 };
 
@@ -43,6 +46,7 @@ struct core_here {
     void *args;
     pthread_t thread;
     bool has_come;
+    enum core_plan plan;
     uint32_t bell_told; /* to the core, if the control processor is a process */
 };
 
@@ -170,6 +174,25 @@ void standin_wake(uint32_t card)
 
 /* ---- what the executor sees ---- */
 
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool is_ending(struct card *c)
+{
+    uint32_t none = 0;
+
+    if (standin.op_ms != 0 && now_ms() - c->core_begin_ms > standin.op_ms)
+        (void)__atomic_compare_exchange_n(&c->core_error, &none, CORE_LATE, false, __ATOMIC_ACQ_REL,
+                                          __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) != 0 ||
+           __atomic_load_n(&c->core_error, __ATOMIC_ACQUIRE) != 0;
+}
+
 EXPORT uint32_t standin_core_block(void);
 EXPORT uint32_t standin_core_sub_block(void);
 EXPORT uint32_t standin_core_number(void);
@@ -210,7 +233,7 @@ void standin_core_set_cond(uint32_t value)
 
 void standin_core_idle(uint32_t times)
 {
-    if (__atomic_load_n(&standin.card[here->card].is_aborting, __ATOMIC_ACQUIRE) != 0)
+    if (is_ending(&standin.card[here->card]))
         pthread_exit(NULL);
     if (times > SPINS)
         futex_wait(word_at(here->window + bell_offset()), here->seen);
@@ -218,10 +241,19 @@ void standin_core_idle(uint32_t times)
 
 /* ---- launches ---- */
 
+/* An exception of one ends them all, and the control processor is not told. */
 static void *core_main(void *arg)
 {
+    struct card *c;
+
     here = arg;
-    here->entry(here->args);
+    c = &standin.card[here->card];
+    if (here->plan == CORE_FAILS)
+        __atomic_store_n(&c->core_error, CORE_EXCEPTION, __ATOMIC_RELEASE);
+    while (here->plan == CORE_IS_SILENT && !is_ending(c))
+        usleep(LOOK_US);
+    if (here->plan == CORE_RUNS)
+        here->entry(here->args);
     return NULL;
 }
 
@@ -229,11 +261,11 @@ static void *core_main(void *arg)
  * A control processor that is a process rings by storing: cores that sleep are woken here, until all
  * of them have said that they end, or the card is forced to.
  */
-static void ring_for(struct core_here *core, uint32_t count, const uint32_t *is_aborting)
+static void ring_for(struct core_here *core, uint32_t count, struct card *c)
 {
     uint32_t ended = 0;
 
-    while (ended < count && __atomic_load_n(is_aborting, __ATOMIC_ACQUIRE) == 0) {
+    while (ended < count && !is_ending(c)) {
         ended = 0;
         for (uint32_t i = 0; i < count; i++) {
             uint32_t *bell = word_at(core[i].window + bell_offset());
@@ -275,11 +307,13 @@ int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, voi
                        dlsym(binary->handle, "pto_executor_0_mix_aiv") };
     void *board;
     uint32_t started = 0;
+    int code;
 
     if (core == NULL || entry[0] == NULL || entry[1] == NULL) {
         free(core);
-        return 507015;
+        return CORE_EXCEPTION;
     }
+    standin.card[card].core_begin_ms = now_ms();
     memcpy(&board, args, sizeof(board)); /* one pointer is all that it gets */
     for (uint32_t i = 0; i < 3 * blocks; i++) {
         uint32_t sub = i % 3;
@@ -291,6 +325,7 @@ int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, voi
                                       .card = card,
                                       .window = standin_window(card, number),
                                       .is_aiv = sub != 0,
+                                      .plan = standin_core_plan(),
                                       .args = board };
         *(void **)&core[i].entry = entry[sub != 0];
         standin_set_register((uint64_t)(uintptr_t)core[i].window + bell_offset(), 0);
@@ -302,9 +337,11 @@ int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, voi
     if (started < 3 * blocks)
         __atomic_store_n(&standin.card[card].is_aborting, 1, __ATOMIC_RELEASE);
     if (standin.cpu_command != NULL)
-        ring_for(core, started, &standin.card[card].is_aborting);
+        ring_for(core, started, &standin.card[card]);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(core[i].thread, NULL);
     free(core);
-    return started == 3 * blocks ? 0 : 507015;
+    code = started < 3 * blocks ? CORE_EXCEPTION : (int)standin.card[card].core_error;
+    standin.card[card].core_error = 0;
+    return code;
 }

@@ -29,7 +29,7 @@ static int check(uint32_t device)
 
     if (card >= standin.card_count || standin.card[card].references == 0)
         return NO_HANDLE;
-    return standin.card[card].health != WELL ? NO_PROCESS : standin_map_registers(card);
+    return standin_health(card) != WELL ? NO_PROCESS : standin_map_registers(card);
 }
 
 EXPORT int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out_bytes)

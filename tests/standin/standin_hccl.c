@@ -41,7 +41,8 @@ struct slot {
     uint32_t card; /* the driver's number */
     uint32_t pid;
     uint32_t file;
-    uint64_t at; /* of both windows, one behind the other */
+    uint64_t at;       /* of both windows, one behind the other */
+    uint32_t barriers; /* that its stream has come to */
 };
 
 struct table {
@@ -253,6 +254,32 @@ EXPORT int HcclCommDestroy(void *comm)
     return 0;
 }
 
+/* On the stream: until the others' streams have come there, too, or for so long. */
+static int meet(void *arg)
+{
+    const char *text = getenv("STANDIN_BARRIER_MS");
+    struct comm *c = arg;
+    uint32_t number = __atomic_add_fetch(&c->table->slot[c->rank].barriers, 1, __ATOMIC_ACQ_REL);
+    long left_ms = text != NULL ? atol(text) : 20000;
+
+    for (uint32_t i = 0; i < c->count; i++)
+        while (__atomic_load_n(&c->table->slot[i].barriers, __ATOMIC_ACQUIRE) < number) {
+            if (left_ms-- <= 0 || standin.card[c->card].is_aborting != 0)
+                return 507018;
+            nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
+        }
+    return 0;
+}
+
+/* Nobody waits here: what is enqueued does. */
+EXPORT int HcclBarrier(void *comm, void *stream)
+{
+    ENTER(HcclBarrier);
+    if (standin_check_well() != 0 || *find(comm, NULL) == NULL)
+        return E_PARA;
+    return standin_enqueue(stream, meet, comm) == 0 ? 0 : E_PARA;
+}
+
 EXPORT int HcclGetCommName(void *comm, char *name)
 {
     ENTER(HcclGetCommName);
@@ -298,17 +325,40 @@ static void store32(char *at, uint32_t value)
     memcpy(at, &value, sizeof(value));
 }
 
+/* STANDIN_LIES: one thing that it answers is not so. */
+static bool is_lie(const char *what)
+{
+    const char *lie = getenv("STANDIN_LIES");
+
+    return lie != NULL && strcmp(lie, what) == 0;
+}
+
 static uint64_t in_of(const struct comm *c, uint32_t rank)
 {
-    return c->table->slot[rank].at;
+    return is_lie("base") && rank == c->count - 1 ? 0 : c->table->slot[rank].at;
+}
+
+static uint32_t rank_of(const struct comm *c)
+{
+    return is_lie("rank") ? c->rank + 1 : c->rank;
+}
+
+static uint32_t count_of(const struct comm *c)
+{
+    return is_lie("count") ? 1000 : c->count;
+}
+
+static uint64_t bytes_of(const struct comm *c)
+{
+    return is_lie("size") ? 16 : c->bytes;
 }
 
 static void fill_mesh(const struct comm *c, char *at)
 {
     memset(at, 0, 1056);
-    store32(at + 16, c->rank);
-    store32(at + 20, c->count);
-    store64(at + 24, c->bytes);
+    store32(at + 16, rank_of(c));
+    store32(at + 20, count_of(c));
+    store64(at + 24, bytes_of(c));
     for (uint32_t i = 0; i < c->count; i++) {
         store64(at + 32 + 8 * (size_t)i, in_of(c, i));
         store64(at + 544 + 8 * (size_t)i, in_of(c, i) + c->bytes);
@@ -321,11 +371,11 @@ static void fill_ring(const struct comm *c, char *at)
 
     store64(at, 0);
     store64(at + 8, 0);
-    store32(at + 16, c->rank);
-    store32(at + 20, c->count);
-    store64(at + 24, c->bytes);
-    store64(at + 32, in_of(c, c->rank));
-    store64(at + 40, in_of(c, c->rank) + c->bytes);
+    store32(at + 16, rank_of(c));
+    store32(at + 20, count_of(c));
+    store64(at + 24, bytes_of(c));
+    store64(at + 32, c->table->slot[c->rank].at);
+    store64(at + 40, c->table->slot[c->rank].at + c->bytes);
     for (uint32_t i = 0; i < c->count; i++) {
         char *record = ranks + 64 * (size_t)i;
 

@@ -144,6 +144,8 @@ EXPORT int aclrtMallocPhysical(void **physical, size_t bytes, const struct memor
     static uint32_t keys;
     char dirt[PAGE_NORMAL];
     struct physical *p;
+    uint32_t key;
+    bool has_room;
     int file, code;
 
     ENTER(aclrtMallocPhysical);
@@ -156,7 +158,13 @@ EXPORT int aclrtMallocPhysical(void **physical, size_t bytes, const struct memor
         return ERR_PARAM;
     if (kind->device != standin_here->card) /* the number that this process has for it */
         return ERR_DEVICE;
-    if (!standin_charge(kind->device, (int64_t)bytes))
+    pthread_mutex_lock(&standin.lock);
+    key = (uint32_t)getpid() * 2654435761u + ++keys;
+    has_room = standin_lend(kind->device, key, bytes);
+    if (has_room)
+        standin_count_bytes(kind->device, (int64_t)bytes);
+    pthread_mutex_unlock(&standin.lock);
+    if (!has_room)
         return ERR_MEMORY;
     pthread_mutex_lock(&standin.lock);
     file = memfd_create("standin-card", MFD_CLOEXEC);
@@ -169,7 +177,7 @@ EXPORT int aclrtMallocPhysical(void **physical, size_t bytes, const struct memor
     p->card = kind->device;
     p->attribute = kind->attribute;
     *p->label = (struct label){ .magic = LABEL_MAGIC,
-                                .key = (uint32_t)getpid() * 2654435761u + ++keys,
+                                .key = key,
                                 .card = standin_driver_card(kind->device),
                                 .pid = (uint32_t)getpid(),
                                 .bytes = bytes };
@@ -195,7 +203,8 @@ static void drop_physical(struct physical **link)
 
     *link = p->next;
     if (!p->is_imported)
-        standin.card[p->card].used -= p->bytes;
+        standin_count_bytes(p->card, -(int64_t)p->bytes);
+    standin_let_go(p->label->card, p->label->key);
     munmap(p->label, LABEL_BYTES);
     close(p->file);
     free(p);
@@ -515,6 +524,7 @@ static int import(uint64_t number, bool is_fabric, void **physical)
     pthread_mutex_lock(&standin.lock);
     p = add_physical(file, (uint64_t)about.st_size - LABEL_BYTES);
     p->is_imported = true;
+    standin_hold(label.card, label.key);
     p->attribute = is_fabric ? HUGE : NORMAL;
     pthread_mutex_unlock(&standin.lock);
     *physical = p;

@@ -135,13 +135,14 @@ run_comm() {
 }
 
 # Both ranks of tests/standin/lifecycle.c, and the stage at which each of them ended: 0 is none, 137 killed.
-live() { # code of rank 0, code of rank 1, platform, what rank 1 is to do
-    local got=0 other=0 begin=$SECONDS meet=$work/meet.$RANDOM first
-    "$with" build/standin/lifecycle "$3" 0 2 "$meet" >"$work/out" 2>&1 &
+live() { # code of rank 0 or a pattern, code of rank 1, platform, what rank 1 is to do
+    local other=0 begin=$SECONDS meet=$work/meet.$RANDOM first
+    got=0
+    PTO_CANN_LOG=${PTO_CANN_LOG:+$PTO_CANN_LOG.0} "$with" build/standin/lifecycle "$3" 0 2 "$meet" >"$work/out" 2>&1 &
     first=$!
-    LIFECYCLE_CARD=${CARD:-1} STANDIN_PLAN=${PLAN-${STANDIN_PLAN-}} "$with" build/standin/lifecycle "$3" 1 2 "$meet" ${4-} >"$work/out.1" 2>&1 &
+    PTO_CANN_LOG=${PTO_CANN_LOG:+$PTO_CANN_LOG.1} LIFECYCLE_CARD=${CARD:-1} STANDIN_PLAN=${PLAN-${STANDIN_PLAN-}} "$with" build/standin/lifecycle "$3" 1 2 "$meet" ${4-} >"$work/out.1" 2>&1 &
     { wait $first || got=$?; wait $! || other=$?; } 2>/dev/null
-    [ $got,$other = "$1,$2" ] || fail "stages $got and $other, not $1 and $2 (${4-} ${STANDIN_PLAN-} ${PLAN-}): $(cat "$work/out" "$work/out.1")"
+    [[ $got,$other == $1,$2 ]] || fail "stages $got and $other, not $1 and $2 (${4-} ${STANDIN_PLAN-} ${PLAN-}): $(cat "$work/out" "$work/out.1")"
     ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
     [ $((SECONDS - begin)) -lt 60 ] || fail "it took $((SECONDS - begin)) s"
 }
@@ -185,7 +186,41 @@ run_life() {
         build/standin/lifecycle a2a3 0 1 "$work/alone" >"$work/out" 2>&1 || got=$?
         [ $got = 10 ] || fail "without the vendor's software the stage is $got"
     )
-    echo "  ok     what fails is told by its stage; two ranks on one card are refused"
+    # What the communication library says of itself is not believed, whichever part of it is wrong.
+    for stage in "rank says rank 1 of 2, and this is rank 0 of 2: its structs are not those that are known" "count says rank 0 of 1000" \
+        "size have 16 bytes, and 4096 are asked for: raise HCCL_BUFFSIZE" "base has no window of rank 1"; do
+        for topology in mesh ring; do
+            STANDIN_SHARE=none STANDIN_TOPOLOGY=$topology STANDIN_LIES=${stage%% *} live 30 30 a2a3
+            grep -q "${stage#* }" "$work/out" || fail "$(cat "$work/out")"
+        done
+    done
+    # The context on the card: it cannot be read, or is not what was sent there.
+    PTO_CANN_LOG=$work/calls live 0 0 a2a3
+    stage=$(awk '$3 == "aclrtMemSetAccess" { at = n } $3 == "aclrtMemcpy" { n++ } END { print at }' "$work/calls.1")
+    PLAN="aclrtMemcpy@$((stage + 2))=507899" live 60 55 a2a3
+    PLAN="aclrtMemcpy@$((stage + 1))=flip(40)" live 60 56 a2a3
+    echo "  ok     what fails is told by its stage; two ranks on one card are refused; answers that cannot be are, too"
+    run_peer
+}
+
+# Rank 1 is killed at each of its calls once both have met; both cards are used again each time.
+run_peer() {
+    local i first last codes=
+    first=$(awk '$3 == "aclrtMemGetAllocationGranularity" { print NR; exit }' "$work/calls.1")
+    last=$(wc -l <"$work/calls.1")
+    export STANDIN_DISK=$work/cards
+    mkdir -p "$STANDIN_DISK"
+    for ((i = first; i <= last; i++)); do
+        PLAN="*@$i=die" STANDIN_REPORT=$work/report.%p live '[0-9]*' 137 a2a3
+        codes="$codes $got"
+        [ "$got" = 0 ] || grep -q "the process of rank 1 has ended" "$work/out" || fail "call $i: $(cat "$work/out")"
+    done
+    # After the last copy they have nothing more to tell each other.
+    [ "$(echo $codes | tr ' ' '\n' | uniq | tr '\n' ' ')" = "30 60 0 " ] || fail "the stages are $codes"
+    STANDIN_REPORT=$work/report.%p live 0 0 a2a3
+    check_reports "a peer that is killed"
+    unset STANDIN_DISK
+    echo "  ok     a peer that is killed at each of $((last - first + 1)) calls: told, nothing is left, and both cards work"
 }
 
 # Level 3: chips of a worker are cards, each in a process of its own.
