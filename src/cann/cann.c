@@ -219,6 +219,7 @@ static void set_up(struct cann *c, const struct chip_params *params)
                                              .workers = 1,
                                              .has_graphs = true,
                                              .has_recorder = true,
+                                             .has_guards = true,
                                              .ends_stalls = true } };
     c->generation = cann_generation_find(params->generation);
     c->card = params->card;
@@ -227,6 +228,7 @@ static void set_up(struct cann *c, const struct chip_params *params)
     pthread_mutex_init(&c->lock, NULL);
     pthread_mutex_init(&c->agent_lock, NULL);
     pthread_mutex_init(&c->memory_lock, NULL);
+    pthread_mutex_init(&c->guard_lock, NULL);
 }
 
 struct opening {
@@ -396,6 +398,7 @@ void cann_release(struct cann *c)
     free(c->image);
     pthread_mutex_destroy(&c->agent_lock);
     pthread_mutex_destroy(&c->memory_lock);
+    pthread_mutex_destroy(&c->guard_lock);
     pthread_mutex_destroy(&c->lock);
     free(c);
 }

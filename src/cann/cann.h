@@ -88,6 +88,7 @@ struct cann {
     uint32_t sequence; /* of calls */
     uint32_t machine;  /* of the control processor, by its number in ELF */
 
+    pthread_mutex_t guard_lock;         /* an allocation is not given back while it is looked at */
     pthread_mutex_t memory_lock;        /* what follows */
     struct cann_allocation *allocation; /* in the order of addresses */
     uint32_t allocation_count, allocation_max;

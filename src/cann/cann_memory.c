@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Device memory: the vendor's, and a table of what was given out, in the order of addresses. */
+/*
+ * Device memory: the vendor's, and a table of what was given out, in the order of addresses. Each
+ * allocation has a pattern before and behind it, which is looked at by copies.
+ */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "cann/cann.h"
+#include "chip/memory_guard.h"
 
 enum { ALIGN = 1024, TABLE_MIN = 64 };
 
@@ -16,6 +20,7 @@ static int cann_write(struct chip *chip, uint64_t addr, const void *from, uint64
 static int cann_read(struct chip *chip, uint64_t addr, void *to, uint64_t bytes,
                      struct pto_error *error);
 static bool cann_contains(struct chip *chip, uint64_t addr);
+static int cann_check(struct chip *chip, struct pto_error *error);
 
 const struct chip_memory_ops cann_memory_ops = {
     .alloc = cann_alloc,
@@ -23,6 +28,7 @@ const struct chip_memory_ops cann_memory_ops = {
     .write = cann_write,
     .read = cann_read,
     .contains = cann_contains,
+    .check = cann_check,
 };
 
 /* Where the first allocation is that ends behind the address. Under the lock. */
@@ -145,25 +151,56 @@ static void copy_bytes(struct cann *c, void *arg)
                               : cann_download(c, e->addr, e->to, e->bytes);
 }
 
+/* Both guards, in either direction. */
+static int copy_guards(struct cann *c, const struct cann_allocation *a, const char *from, char *to,
+                       struct pto_error *error)
+{
+    struct errand before = {
+        .addr = a->addr - MEMORY_GUARD_BYTES, .bytes = MEMORY_GUARD_BYTES, .from = from, .to = to
+    };
+    struct errand behind = { .addr = a->addr + a->bytes,
+                             .bytes = MEMORY_GUARD_BYTES,
+                             .from = from,
+                             .to = to != NULL ? to + MEMORY_GUARD_BYTES : NULL };
+    int status = run_errand(c, copy_bytes, &before, "aclrtMemcpy", error);
+
+    return status < 0 ? status : run_errand(c, copy_bytes, &behind, "aclrtMemcpy", error);
+}
+
+static int tell_damage(struct cann *c, const struct cann_allocation *a, struct pto_error *error)
+{
+    char guard[2 * MEMORY_GUARD_BYTES];
+    int status = copy_guards(c, a, NULL, guard, error);
+
+    return status < 0
+               ? status
+               : memory_guard_tell(a->addr, a->bytes, guard, guard + MEMORY_GUARD_BYTES, error);
+}
+
 static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
                       struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
-    struct errand e = { .bytes = bytes + ALIGN };
+    struct errand e = { .bytes = bytes + ALIGN + 2 * MEMORY_GUARD_BYTES };
     struct cann_allocation a = { .bytes = bytes };
     int status = run_errand(c, take_block, &e, "aclrtMalloc", error);
-    bool is_kept;
+    char guard[MEMORY_GUARD_BYTES];
+    bool is_kept = false;
 
     if (status < 0)
         return status;
     a.block = e.block;
-    a.addr = ((uint64_t)(uintptr_t)a.block + ALIGN - 1) / ALIGN * ALIGN;
-    pthread_mutex_lock(&c->memory_lock);
-    is_kept = put(c, a);
-    pthread_mutex_unlock(&c->memory_lock);
+    a.addr = ((uint64_t)(uintptr_t)a.block + MEMORY_GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
+    memory_guard_fill(guard);
+    status = copy_guards(c, &a, guard, NULL, error);
+    if (status >= 0) {
+        pthread_mutex_lock(&c->memory_lock);
+        is_kept = put(c, a);
+        pthread_mutex_unlock(&c->memory_lock);
+    }
     if (!is_kept) {
         (void)run_errand(c, free_block, &e, "aclrtFree", NULL);
-        return PTO_ENOMEM;
+        return status < 0 ? status : PTO_ENOMEM;
     }
     *addr_out = a.addr;
     return PTO_OK;
@@ -172,22 +209,55 @@ static int cann_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out,
 static int cann_free(struct chip *chip, uint64_t addr, struct pto_error *error)
 {
     struct cann *c = cann_of(chip);
-    struct cann_allocation *a;
+    struct cann_allocation *a, freed = { .block = NULL };
     struct errand e = { .block = NULL };
+    int status, damage;
 
     pthread_mutex_lock(&c->memory_lock);
     a = find_containing(c, addr);
     if (a != NULL && a->addr == addr && a->block != NULL) {
-        e.block = a->block;
+        freed = *a;
         take_out(c, a);
     }
     pthread_mutex_unlock(&c->memory_lock);
-    if (e.block == NULL)
+    if (freed.block == NULL)
         return error_tell(error, PTO_EMEMORY,
                           "%#llx is not the start of an allocation on this device, or it was freed "
                           "before",
                           (unsigned long long)addr);
-    return run_errand(c, free_block, &e, "aclrtFree", error);
+    pthread_mutex_lock(&c->guard_lock);
+    damage = cann_is_lost(c) ? PTO_OK : tell_damage(c, &freed, error);
+    e.block = freed.block;
+    status = run_errand(c, free_block, &e, "aclrtFree", damage < 0 ? NULL : error);
+    pthread_mutex_unlock(&c->guard_lock);
+    return damage < 0 ? damage : status;
+}
+
+/* One after the other, by address: others may allocate meanwhile. */
+static int cann_check(struct chip *chip, struct pto_error *error)
+{
+    struct cann *c = cann_of(chip);
+    uint64_t addr = 0;
+    int status = PTO_OK;
+
+    pthread_mutex_lock(&c->guard_lock);
+    while (status == PTO_OK) {
+        struct cann_allocation a = { .bytes = 0 };
+        uint32_t place;
+
+        pthread_mutex_lock(&c->memory_lock);
+        place = find_place(c, addr);
+        if (place < c->allocation_count)
+            a = c->allocation[place];
+        pthread_mutex_unlock(&c->memory_lock);
+        if (a.bytes == 0)
+            break;
+        addr = a.addr + a.bytes;
+        if (a.block != NULL)
+            status = tell_damage(c, &a, error);
+    }
+    pthread_mutex_unlock(&c->guard_lock);
+    return status;
 }
 
 /* Both ways. */

@@ -257,6 +257,8 @@ bool guards_find_breach(const struct pto_tensor *x, struct guard_breach *out)
 
     if (!has_note(x, &note))
         return false;
+    port_fetch(x->addr - GRAPH_GUARD_BYTES, GRAPH_GUARD_BYTES);
+    port_fetch(x->addr + note.bytes, note.size - note.bytes + GRAPH_GUARD_BYTES);
     *out = (struct guard_breach){ .size = note.bytes };
     out->bytes = GRAPH_GUARD_BYTES -
                  unchanged_from(data - GRAPH_GUARD_BYTES, GRAPH_GUARD_BYTES, GUARDS_WORD);
@@ -284,6 +286,7 @@ bool guards_is_unwritten(const struct pto_tensor *x)
         return false;
     lo = region_start(x) - x->addr;
     hi = region_end(x) - x->addr;
+    port_fetch(x->addr + lo, hi - lo);
     return changed_to((const unsigned char *)(uintptr_t)(x->addr + lo), hi - lo, note.word, lo) ==
            0;
 }

@@ -82,15 +82,22 @@ void port_each_running(void *machine,
 bool port_is_queued(void *machine, const struct slot *s);
 
 /*
- * Starts one invocation of the task's kernel on a core; and the engine itself has written memory that
- * kernels read.
+ * Starts one invocation of the task's kernel on a core; the engine itself has written memory that
+ * kernels read, or reads what they have written.
  */
 #ifdef PTO_CORES_APART /* they are processors of their own, which a port rings for */
 void port_filled(uint64_t addr, uint64_t bytes);
+void port_fetch(uint64_t addr, uint64_t bytes);
 enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,
                                 pto_kernel_fn fn, uint32_t block, uint32_t block_count);
 #else
 static inline void port_filled(uint64_t addr, uint64_t bytes)
+{
+    (void)addr;
+    (void)bytes;
+}
+
+static inline void port_fetch(uint64_t addr, uint64_t bytes)
 {
     (void)addr;
     (void)bytes;

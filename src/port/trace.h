@@ -57,8 +57,11 @@ struct trace_ring {
     bool has_each_time; /* every task gets its own stamps */
     uint32_t live;      /* as last recorded */
     uint32_t ready;
-    /* Told of each invocation before it starts and after it has returned; NULL: nobody is. */
-    void (*watch_fn)(void *context, const struct slot *task, enum trace_kind kind);
+    /*
+     * Told of each invocation before it starts and after it has returned; NULL: nobody is. False:
+     * the run has failed, and the kernel is not started.
+     */
+    bool (*watch_fn)(void *context, const struct slot *task, enum trace_kind kind);
     void *watch_context;
 };
 
@@ -90,11 +93,11 @@ static inline void trace_no_run(struct trace_ring *ring, uint32_t seq, uint32_t 
 }
 
 /* By the thread that invokes the kernel, which does not hold any lock. */
-static inline void trace_watch(const struct trace_ring *ring, const struct slot *task,
+static inline bool trace_watch(const struct trace_ring *ring, const struct slot *task,
                                enum trace_kind kind)
 {
-    if (ring->watch_fn != NULL)
-        ring->watch_fn(ring->watch_context, task, kind);
+    return __builtin_expect(ring->watch_fn == NULL, 1) ||
+           __builtin_expect(ring->watch_fn(ring->watch_context, task, kind), 1);
 }
 
 static inline void trace_begin(struct trace_ring *ring, uint32_t seq, uint32_t core,

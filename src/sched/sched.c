@@ -193,7 +193,8 @@ __attribute__((always_inline)) static inline enum step invoke(struct worker *w, 
 
     w->executed[s->core_type]++;
     if (is_traced && w->trace != NULL) {
-        trace_watch(w->trace, s, TRACE_BEGIN);
+        if (!trace_watch(w->trace, s, TRACE_BEGIN))
+            return STEP_DONE;
         trace_begin(w->trace, s->seq, core_number(w, s), s->kernel[0], block);
     }
     start =
@@ -202,7 +203,7 @@ __attribute__((always_inline)) static inline enum step invoke(struct worker *w, 
         return start == PORT_SENT ? STEP_SENT : STEP_LOST;
     if (is_traced && w->trace != NULL) {
         trace_end(w->trace, s->seq, core_number(w, s), block);
-        trace_watch(w->trace, s, TRACE_END);
+        (void)trace_watch(w->trace, s, TRACE_END);
     }
     if (is_timed)
         sched_time_end(w->sched, s);

@@ -16,7 +16,7 @@
 enum { LEVEL_MARKED = 1, LEVEL_ALL, LEVEL_ALL_BYTES_OF_MARKED };
 
 static void mark_task(void *context, uint32_t index, const struct pto_args *args);
-static void watch_task(void *context, const struct slot *s, enum trace_kind kind);
+static bool watch_task(void *context, const struct slot *s, enum trace_kind kind);
 
 void sim_dump_begin(struct sim *m, uint32_t level, struct orch_run *run)
 {
@@ -193,7 +193,7 @@ static void dump_task(struct sim *m, const struct slot *s, const struct sim_mark
 }
 
 /* By the thread that invokes the kernel: the task stays as it is until that has returned. */
-static void watch_task(void *context, const struct slot *s, enum trace_kind kind)
+static bool watch_task(void *context, const struct slot *s, enum trace_kind kind)
 {
     struct sim *m = context;
     struct sim_dump *d = &m->dump;
@@ -210,4 +210,5 @@ static void watch_task(void *context, const struct slot *s, enum trace_kind kind
             dump_task(m, s, mark, true);
     }
     pthread_mutex_unlock(&d->lock);
+    return true;
 }

@@ -8,11 +8,12 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "chip/memory_guard.h"
 #include "sim/sim.h"
 
-enum { GUARD_BYTES = 1024, GUARD = 0xa5, ALIGN = 1024 };
+enum { ALIGN = 1024 };
 
-static_assert(GUARD_BYTES % ALIGN == 0, "the memory behind a guard is aligned, too");
+static_assert(MEMORY_GUARD_BYTES % ALIGN == 0, "the memory behind a guard is aligned, too");
 
 struct sim_allocation {
     struct sim_allocation *next;
@@ -53,7 +54,7 @@ static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error);
 static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, struct pto_error *error)
 {
     struct sim *m = sim_of(chip);
-    uint64_t whole = (bytes + 2 * GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
+    uint64_t whole = (bytes + 2 * MEMORY_GUARD_BYTES + ALIGN - 1) / ALIGN * ALIGN;
     struct sim_allocation *a = malloc(sizeof(*a));
     char *memory = m->arena != NULL ? arena_take(m->arena, whole) : aligned_alloc(ALIGN, whole);
 
@@ -66,9 +67,9 @@ static int sim_alloc(struct chip *chip, uint64_t bytes, uint64_t *addr_out, stru
             arena_give(m->arena, memory);
         return PTO_ENOMEM;
     }
-    memset(memory, GUARD, GUARD_BYTES);
-    memset(memory + GUARD_BYTES + bytes, GUARD, GUARD_BYTES);
-    a->addr = (uint64_t)(uintptr_t)(memory + GUARD_BYTES);
+    memory_guard_fill(memory);
+    memory_guard_fill(memory + MEMORY_GUARD_BYTES + bytes);
+    a->addr = (uint64_t)(uintptr_t)(memory + MEMORY_GUARD_BYTES);
     a->bytes = bytes;
     a->is_adopted = false;
     enlist(m, a);
@@ -217,7 +218,7 @@ static struct sim_allocation **find_containing(struct sim *m, uint64_t addr)
 
 static void free_allocation(struct sim *m, struct sim_allocation *a)
 {
-    void *memory = (void *)(uintptr_t)(a->addr - GUARD_BYTES);
+    void *memory = (void *)(uintptr_t)(a->addr - MEMORY_GUARD_BYTES);
 
     if (m->arena != NULL && !a->is_adopted)
         arena_give(m->arena, memory);
@@ -226,28 +227,13 @@ static void free_allocation(struct sim *m, struct sim_allocation *a)
     free(a);
 }
 
-static bool is_intact(uint64_t addr)
-{
-    const uint8_t *guard = (const uint8_t *)(uintptr_t)addr;
-
-    for (uint32_t i = 0; i < GUARD_BYTES; i++)
-        if (guard[i] != GUARD)
-            return false;
-    return true;
-}
-
-/* Whether, and on which side, somebody wrote to memory that is not the caller's. */
 static int tell_damage(const struct sim_allocation *a, struct pto_error *error)
 {
-    const char *where = a->is_adopted                       ? NULL
-                        : !is_intact(a->addr + a->bytes)    ? "beyond its end"
-                        : !is_intact(a->addr - GUARD_BYTES) ? "before its beginning"
-                                                            : NULL;
+    const char *data = (const char *)(uintptr_t)a->addr;
 
-    if (where == NULL)
-        return PTO_OK;
-    return error_tell(error, PTO_EMEMORY, "memory at %#llx was written %s: it has %llu bytes",
-                      (unsigned long long)a->addr, where, (unsigned long long)a->bytes);
+    return a->is_adopted ? PTO_OK
+                         : memory_guard_tell(a->addr, a->bytes, data - MEMORY_GUARD_BYTES,
+                                             data + a->bytes, error);
 }
 
 static int explain_free(struct sim *m, uint64_t addr, struct pto_error *error)

@@ -330,7 +330,7 @@ void sim_run_lane(struct sim *m, struct thread *th)
     struct thread *wake;
 
     if (m->trace != NULL)
-        trace_watch(m->trace, s, TRACE_BEGIN);
+        (void)trace_watch(m->trace, s, TRACE_BEGIN);
     th->lane.begin = m->trace != NULL ? port_cycles() : 0; /* a local might not survive a crash */
     if ((s->flags & SLOT_IS_TIMED) != 0)
         sched_time_begin(&m->sched, s);
@@ -339,7 +339,7 @@ void sim_run_lane(struct sim *m, struct thread *th)
     else if (sim_call_guarded(th, invoke_lane))
         lane_threw(m, th);
     if (m->trace != NULL)
-        trace_watch(m->trace, s, TRACE_END);
+        (void)trace_watch(m->trace, s, TRACE_END);
     pthread_mutex_lock(&m->lock);
     sim_thread_returned(th);
     if (m->trace != NULL) {

@@ -443,7 +443,7 @@ bool port_core_lost(struct core *core, struct slot *s)
     pthread_mutex_unlock(&m->lock);
     sim_wake_threads(wake);
     if (is_lost && m->trace != NULL)
-        trace_watch(m->trace, s, TRACE_END);
+        (void)trace_watch(m->trace, s, TRACE_END);
     if (is_lost)
         sched_returned(&m->sched, &m->graph, s, core);
     return is_lost;

@@ -386,9 +386,17 @@ static void nothing(int64_t *args)
     (void)args;
 }
 
-static const pto_kernel_fn kernels[] = { add, scale, block, lane, defer, raise_counter, nothing };
+/* One element behind its tensor, and behind what that takes of memory. */
+static void overrun(int64_t *args)
+{
+    add(args);
+    data_of(args, 2)[256] = 0;
+}
+
+static const pto_kernel_fn kernels[] = { add,   scale,         block,   lane,
+                                         defer, raise_counter, nothing, overrun };
 static const uint32_t core_types[] = { PTO_CORE_TYPES, PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_TYPES,
-                                       PTO_CORE_AIV,   PTO_CORE_AIV, PTO_CORE_AIV };
+                                       PTO_CORE_AIV,   PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_AIV };
 
 /* ---- scenes ---- */
 
@@ -484,6 +492,8 @@ static const struct {
     { "elements", check_elements, 8, PTO_OK, true },
     { "teams", check_teams, 3, PTO_OK, false },
     { "endless", check_nothing, 1, PTO_ECANCELED, true },
+    { "overrun", check_nothing, 2, PTO_EOVERRUN, false },
+    { "unwritten", check_nothing, 2, PTO_EUNWRITTEN, false },
 };
 
 static void check_record(void)
@@ -503,6 +513,11 @@ static void check_record(void)
                    (unsigned long long)seed_now);
 }
 
+static bool is_for_guards(uint32_t scene)
+{
+    return scenes[scene].status == PTO_EOVERRUN || scenes[scene].status == PTO_EUNWRITTEN;
+}
+
 static void run_once(struct drive *d, uint32_t scene, enum pto_mode mode)
 {
     const uint64_t times = TIMES;
@@ -512,11 +527,12 @@ static void run_once(struct drive *d, uint32_t scene, enum pto_mode mode)
         for (int32_t i = 0; i < 1024; i++)
             tensor(k)[i] = (int32_t)(k + 1) * i;
     cancel_number = scenes[scene].status == PTO_ECANCELED ? d->runs + 1 : 0;
+    d->has_guards = seed_now % 2 == 0 || is_for_guards(scene);
     ended = drive_run(d, mode, scenes[scene].tensors, ELEMENTS, &times, 1);
     if (memory_of_card()->board.live.beats == 0)
         drive_fail("%s, seed %llu: there was no sign of life", scene_now,
                    (unsigned long long)seed_now);
-    if (ended->failure.status != scenes[scene].status)
+    if (ended->failure.status != (d->purpose != CHIP_BUILD ? scenes[scene].status : PTO_OK))
         drive_fail("%s, seed %llu: the run fails with %d, fault %u", scene_now,
                    (unsigned long long)seed_now, ended->failure.status, ended->failure.fault);
     if (d->purpose != CHIP_BUILD) {

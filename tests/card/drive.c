@@ -142,6 +142,7 @@ const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t 
     pto_run_options_init(&run.options);
     run.options.mode = mode;
     run.options.deps = PTO_DEPS_SAFE;
+    run.options.has_guards = d->has_guards;
     memcpy(memory->message, &run, sizeof(run));
     for (uint32_t i = 0; i < tensor_count; i++) {
         tensor[i] = pto_tensor_external((void *)(uintptr_t)on_card(d, memory->tensor[i]), &elements,

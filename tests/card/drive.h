@@ -54,6 +54,7 @@ struct drive {
     enum chip_purpose purpose; /* of the next one */
     uint64_t graph;            /* that it launches */
     bool is_recorded;
+    bool has_guards;
     /* Launches the scheduler, and the cores for a run. */
     void (*launch)(struct board_call *call, bool is_run);
 };

@@ -2,7 +2,7 @@
 /* What the scheduler program is driven with: kernels are those of caches.c; at_once.c runs none. */
 #include <pto/orch.h>
 
-enum { ADD, SCALE, BLOCK, LANE, DEFER, RAISE, NOTHING };
+enum { ADD, SCALE, BLOCK, LANE, DEFER, RAISE, NOTHING, OVERRUN };
 
 #define T(i) (&e->tensor[i])
 #define ORCH(name)                                                               \
@@ -119,6 +119,26 @@ ORCH(deferred)
         pto_aiv(o, ADD, PTO_IN(T(0)), PTO_AFTER(T(5)), PTO_WRITE(T(2)));
         pto_aiv(o, RAISE, PTO_AFTER(T(3)), PTO_WRITE(T(5)), PTO_INT(i + 1));
     }
+}
+
+/* With guards: the last of some tasks leaves its output; and one reads what nobody has written. */
+ORCH(overrun)
+{
+    uint64_t count = pto_scalar(o, 0);
+    struct pto_tensor_info info = like(T(0));
+
+    for (uint64_t i = 0; i < count; i++)
+        pto_aiv(o, ADD, PTO_IN(T(0)), PTO_IN(T(1)), PTO_OUT(&info));
+    pto_aiv(o, OVERRUN, PTO_IN(T(0)), PTO_IN(T(1)), PTO_OUT(&info));
+}
+
+ORCH(unwritten)
+{
+    struct pto_tensor_info info = like(T(0));
+    struct pto_outputs made = pto_alloc(o, PTO_OUT(&info), PTO_OUT(&info));
+
+    pto_aiv(o, SCALE, PTO_INOUT(pto_output(made, 0)), PTO_INT(3));
+    pto_aiv(o, ADD, PTO_IN(pto_output(made, 0)), PTO_IN(pto_output(made, 1)), PTO_WRITE(T(0)));
 }
 
 /* Until it is cancelled. */

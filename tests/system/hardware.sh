@@ -50,7 +50,7 @@ done
 if [ ${#cards[@]} -ge 1 ]; then # the driver shows the card as its number 0
     export ASCEND_RT_VISIBLE_DEVICES=${cards[0]}
     for scene in vector softmax pipeline; do
-        run "$scene on ${platforms[0]}, card ${cards[0]}, both modes" "$pto" run "$scene" --platform "${platforms[0]}" --no-guards
+        run "$scene on ${platforms[0]}, card ${cards[0]}, both modes" "$pto" run "$scene" --platform "${platforms[0]}"
     done
 else
     skip "selfcheck of a card, PTO_HARDWARE names none"
@@ -58,7 +58,7 @@ else
 fi
 if [ ${#cards[@]} -ge 2 ] && [ "${platforms[0]}" = "${platforms[1]}" ]; then
     export ASCEND_RT_VISIBLE_DEVICES=${cards[0]},${cards[1]}
-    run "ranks on two cards" "$pto" run ring --case two --platform "${platforms[0]}" --no-guards
+    run "ranks on two cards" "$pto" run ring --case two --platform "${platforms[0]}"
 else
     skip "ranks on two cards, PTO_HARDWARE names no two of one platform"
 fi

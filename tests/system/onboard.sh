@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, qemu, ranks, comm, life, level, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -50,7 +50,7 @@ tell_missing() {
     PTO_CANN_PROGRAMS=$work/empty ASCEND_HOME_PATH=$home expect_all 0 "a real chip needs the program libpto_dispatcher.so" -- info
     expect_with 0 "a2a3              8       24   ready" "card 0 is Ascend910B3, and that is no a5" -- info
     expect_with 0 "card 0 can be opened" -- doctor
-    STANDIN_CARDS=1 expect_with 1 "child 1: card 1: aclrtSetDevice answered 107001" -- run reduce --platform a2a3 --no-guards
+    STANDIN_CARDS=1 expect_with 1 "child 1: card 1: aclrtSetDevice answered 107001" -- run reduce --platform a2a3
     echo "  ok     what is missing is told"
 }
 
@@ -58,7 +58,7 @@ tell_missing() {
 
 # Results are those that the scene computes for itself; they are what the simulated chips are compared with, too.
 run_scene() { # chip platform scene
-    STANDIN_SOC=$1 STANDIN_REPORT=$work/report STANDIN_DISK=$work/disk expect_with 0 -- run "$3" --platform "$2" --no-guards
+    STANDIN_SOC=$1 STANDIN_REPORT=$work/report STANDIN_DISK=$work/disk expect_with 0 -- run "$3" --platform "$2"
     for mode in stream host; do
         grep -q "^$2, $mode" "$work/out" || fail "$3 on $2 did not run in mode $mode: $(cat "$work/out")"
     done
@@ -74,6 +74,14 @@ run_scenes() {
         run_scene Ascend950DT a5 "$scene"
         echo "  ok     $scene on a2a3 and a5, both modes; nothing is left on the card"
     done
+}
+
+# What guards notice is told as it is of a simulated chip.
+run_guards() {
+    printf '#!/bin/sh\nexec %s %s "$@"\n' "$with" "$pto" >"$work/guarded"
+    chmod +x "$work/guarded"
+    PTO=$work/guarded tests/system/guards.sh a2a3
+    echo "  ok     who leaves an intermediate tensor, and who reads what nobody wrote, is named as in simulation"
 }
 
 # The control processor is a process that runs the aarch64 programs, and has nothing of the host's memory.
@@ -108,7 +116,7 @@ check_reports() { # what was run
 # Scenes whose ranks have a card each, on two and on four. Results are compared by the scene, on every rank.
 run_rank_scene() { # chip platform scene case
     STANDIN_CARDS=4 STANDIN_SOC=$1 STANDIN_REPORT=$work/report.%p expect_with 0 "$2, stream, $4" "$2, host, $4" "result   ok" -- \
-        run "$3" --case "$4" --platform "$2" --no-guards
+        run "$3" --case "$4" --platform "$2"
     check_reports "$3 on $2"
 }
 run_ranks() {
@@ -119,7 +127,7 @@ run_ranks() {
     run_rank_scene Ascend910_9391 a2a3 ring two
     run_rank_scene Ascend950DT a5 moe four
     echo "  ok     scenes of ranks on two and four cards of both generations; nothing is left on a card"
-    ASCEND_RT_VISIBLE_DEVICES=3,1 STANDIN_REPORT=$work/report.%p expect_with 0 "result   ok" -- run ring --case two --platform a2a3 --no-guards
+    ASCEND_RT_VISIBLE_DEVICES=3,1 STANDIN_REPORT=$work/report.%p expect_with 0 "result   ok" -- run ring --case two --platform a2a3
     check_reports "cards that have other numbers"
     echo "  ok     cards whose numbers are not the driver's"
 }
@@ -229,16 +237,16 @@ run_level() {
         for chip in "Ascend910B3 a2a3" "Ascend950DT a5"; do
             [ "$scene" != "overlap default" ] || chip=${chip/910B3/910_9391} # by fabric handles
             set -- $scene $chip
-            STANDIN_CARDS=4 STANDIN_SOC=$3 STANDIN_REPORT=$work/report.%p expect_with 0 "result   ok" -- run "$1" --case "$2" --platform "$4" --no-guards
+            STANDIN_CARDS=4 STANDIN_SOC=$3 STANDIN_REPORT=$work/report.%p expect_with 0 "result   ok" -- run "$1" --case "$2" --platform "$4"
             check_reports "$1 on $4"
         done
     done
     # Chip 0 waits for chip 1, which gives up: its card is told, and is not lost itself.
-    STANDIN_CARDS=2 STANDIN_REPORT=$work/report.%p expect_with 1 "it gave up" -- run tests/standin/lost --platform a2a3 --no-guards
+    STANDIN_CARDS=2 STANDIN_REPORT=$work/report.%p expect_with 1 "it gave up" -- run tests/standin/lost --platform a2a3
     set -- "$work"/report.* # of a card that is lost there is none
     [ $# = 2 ] || fail "a card waited for a member that was lost: $(cat "$work/out")"
     check_reports "a member that is lost"
-    STANDIN_CARDS=4 expect_with 1 "cards, which do not reach the worker's memory: there are no regions and queues" -- run messages --platform a2a3 --no-guards
+    STANDIN_CARDS=4 expect_with 1 "cards, which do not reach the worker's memory: there are no regions and queues" -- run messages --platform a2a3
     echo "  ok     scenes of level 3 on two, three and four cards of both generations, with domains over them; regions are refused"
 }
 
@@ -254,7 +262,7 @@ steady() { # platform rounds
     local soc=Ascend910B3
     [ "$1" = a2a3 ] || soc=Ascend950DT
     STANDIN_SOC=$soc STANDIN_HBM=$hbm STANDIN_REPORT=$work/steady.$2 expect_with 0 -- run vector --case odd --mode stream --platform "$1" \
-        --no-guards --rounds "$2"
+        --rounds "$2"
 }
 run_steady_on() { # platform rounds
     local rounds
@@ -288,15 +296,15 @@ run_profiles() {
         echo "version_dir=$version" >"$work/home/runtime/version.info"
         printf '#!/bin/sh\nexec %s env ASCEND_HOME_PATH=%s "$@"\n' "$with" "$work/home" >"$work/with"
         chmod +x "$work/with"
-        with=$work/with expect_with 0 "result   ok" -- run vector --case odd --platform a2a3 --no-guards
+        with=$work/with expect_with 0 "result   ok" -- run vector --case odd --platform a2a3
     done
     for version in 8.1.RC1 8.0.0 10.0.0; do
         echo "version_dir=$version" >"$work/home/runtime/version.info"
         with=$work/with expect_with 1 "this is CANN $version, and the" -- run vector --platform a2a3
     done
-    with=$work/with PTO_CANN_ANY_VERSION=1 expect_with 0 "result   ok" -- run vector --case odd --platform a2a3 --no-guards
-    STANDIN_PART=1 expect_with 1 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- run vector --platform a2a3 --no-guards
-    STANDIN_PART=1 STANDIN_SOC=Ascend950DT expect_with 1 "halResMap answered 65534 (not supported, as on a part of a card)" -- run vector --platform a5 --no-guards
+    with=$work/with PTO_CANN_ANY_VERSION=1 expect_with 0 "result   ok" -- run vector --case odd --platform a2a3
+    STANDIN_PART=1 expect_with 1 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- run vector --platform a2a3
+    STANDIN_PART=1 STANDIN_SOC=Ascend950DT expect_with 1 "halResMap answered 65534 (not supported, as on a part of a card)" -- run vector --platform a5
     echo "  ok     CANN 8.5, 9.0, 9.1 and 9.2 run a scene; older and newer ones and parts of cards are refused with a sentence"
 }
 
@@ -485,14 +493,14 @@ PY
 run_recorded() {
     local kernels
     for scene in softmax gang; do
-        expect_with 0 -- run $scene --platform a2a3 --no-guards --trace "$work/$scene"
+        expect_with 0 -- run $scene --platform a2a3 --trace "$work/$scene"
         for mode in stream host; do
             kernels=$(awk -v mode="a2a3, $mode" 'index($0, mode) == 1 { here = 1; next } here && $1 == "cores" {
                 for (i = 2; i <= NF; i++) if (split($i, part, ":") == 2) sum += part[2]; print sum; exit }' "$work/out")
             check_timeline "$(echo "$work/$scene"*"-a2a3-$mode.json")" "$kernels"
         done
     done
-    expect_with 1 "the device records when tasks ran, not what they were given" -- run softmax --platform a2a3 --no-guards --trace "$work/t" --trace-args
+    expect_with 1 "the device records when tasks ran, not what they were given" -- run softmax --platform a2a3 --trace "$work/t" --trace-args
 }
 
 # ---- a header of somebody else's changes ----
@@ -527,7 +535,7 @@ check_rebuild() {
     cp "$programs/executor-a2a3.o" "$work/programs"
     printf '#!/bin/sh\nexec %s env PTO_CANN_PROGRAMS=%s %s "$@"\n' "$with" "$work/programs" "$pto" >"$work/pto2"
     chmod +x "$work/pto2"
-    "$work/pto2" run vector --platform a2a3 --no-guards >"$work/out" 2>&1 || fail "the programs do not run: $(cat "$work/out")"
+    "$work/pto2" run vector --platform a2a3 >"$work/out" 2>&1 || fail "the programs do not run: $(cat "$work/out")"
     # The compiler that the vendor's stands for is found in the path.
     cat >"$work/hostile/gcc" <<'SH'
 #!/bin/bash
@@ -557,10 +565,11 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes qemu ranks comm life level steady sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
+for part in ${*:-missing scenes guards qemu ranks comm life level steady sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
+    guards) run_guards ;;
     qemu) run_qemu ;;
     ranks) run_ranks ;;
     comm) run_comm ;;

@@ -162,6 +162,11 @@ void port_filled(uint64_t addr, uint64_t bytes)
     aicpu_publish((const void *)(uintptr_t)addr, bytes);
 }
 
+void port_fetch(uint64_t addr, uint64_t bytes)
+{
+    aicpu_fetch((const void *)(uintptr_t)addr, bytes);
+}
+
 /* ---- time, and what goes wrong ---- */
 
 uint64_t port_now_ns(void)
@@ -321,6 +326,56 @@ static void start_job(struct machine *m, struct unit *u, struct slot *s,
     set_bell(m, u, u->number);
 }
 
+/* ---- what is looked at around a job, if somebody records or there are guards ---- */
+
+static const struct pto_tensor *tensors_of(const struct machine *m, const struct slot *s)
+{
+    return m->launched != NULL ? (const void *)graph_slot(&m->graph, s->payload) : s->tensor;
+}
+
+/* With guards: of a task that starts on the worker's core, or of a team that has none yet. */
+static bool watch_start(void *context, const struct slot *s, enum trace_kind kind)
+{
+    struct machine *m = context;
+    const struct pto_tensor *tensor = tensors_of(m, s);
+
+    (void)kind; /* ends are seen by whoever takes answers */
+    if (!guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
+        return false;
+    if ((s->flags & SLOT_IS_TEAM) == 0)
+        unit_of(m, s->core_type, m->worker->core_index[s->core_type])->was_broken =
+            guarded_is_broken(s, tensor);
+    return true;
+}
+
+void port_set_guards(struct machine *m)
+{
+    m->ring.watch_fn = watch_start;
+    m->ring.watch_context = m;
+}
+
+/* A lane of a team begins. */
+__attribute__((cold, noinline)) static void look_before(struct machine *m, struct unit *u,
+                                                        const struct slot *s, uint32_t lane,
+                                                        uint32_t block)
+{
+    trace_put(m->worker->trace, port_cycles(), TRACE_BEGIN, s->seq, (uint32_t)(u - m->unit),
+              slot_kernel(s, lane), block);
+    if (m->run.has_guards)
+        u->was_broken = guarded_is_broken(s, tensors_of(m, s));
+}
+
+__attribute__((cold, noinline)) static void look_after(struct machine *m, const struct unit *u)
+{
+    const struct slot *s = u->slot;
+    uint32_t lane = u->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + u->index % 2;
+
+    trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, (uint32_t)(u - m->unit), 0,
+              u->block);
+    if (m->run.has_guards)
+        guarded_end(&m->sched, s, tensors_of(m, s), slot_kernel(s, lane), u->was_broken);
+}
+
 enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,
                                 pto_kernel_fn fn, uint32_t block, uint32_t block_count)
 {
@@ -404,7 +459,7 @@ static uint32_t take_answers(struct machine *m)
             if (cond_of(m, u) != (BOARD_COND_FIN | u->number))
                 continue;
             if (m->worker->trace != NULL)
-                trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, at, 0, u->block);
+                look_after(m, u);
             m->busy[word] &= ~(1ull << at % 64);
             u->slot = NULL;
             seats_free(&m->seats, u->type, u->index);
@@ -442,7 +497,10 @@ void port_team_start(void *machine, struct slot *s)
     start_teams(m);
 }
 
-/* A gang, or one block of several lanes. False: not now. */
+/*
+ * A gang, or one block of several lanes. False: not now. True without any that has started: the
+ * run has failed by what the task was to read.
+ */
 static bool start_unit(struct machine *m, struct slot *s)
 {
     uint32_t blocks = (s->flags & SLOT_IS_GANG) != 0 ? s->block_count : 1;
@@ -450,6 +508,8 @@ static bool start_unit(struct machine *m, struct slot *s)
 
     if (seats_count(&m->seats, s->lanes) < blocks)
         return false;
+    if (m->worker->trace != NULL && !trace_watch(m->worker->trace, s, TRACE_BEGIN))
+        return true;
     for (uint32_t b = 0; b < blocks; b++, seat++) {
         uint32_t block = s->block_next++;
 
@@ -465,9 +525,7 @@ static bool start_unit(struct machine *m, struct slot *s)
             if ((s->flags & SLOT_IS_TIMED) != 0)
                 sched_time_begin(&m->sched, s);
             if (m->worker->trace != NULL)
-                trace_put(m->worker->trace, port_cycles(), TRACE_BEGIN, s->seq,
-                          core + (type == PTO_CORE_AIV ? m->clusters : 0), slot_kernel(s, lane),
-                          block);
+                look_before(m, unit_of(m, type, core), s, lane, block);
             start_job(m, unit_of(m, type, core), s, s->tensor,
                       m->sched.kernels[slot_kernel(s, lane)].fn, block, s->block_count);
             m->lane_executions++;

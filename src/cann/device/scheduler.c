@@ -303,7 +303,8 @@ static void begin_record(struct machine *m, const struct board_run *more)
     struct trace_record *record;
 
     m->record = (struct board_record *)(uintptr_t)more->record;
-    m->worker->trace = NULL;
+    m->ring = (struct trace_ring){ .record = &m->unrecorded };
+    m->worker->trace = m->run.has_guards ? &m->ring : NULL;
     if (m->record == NULL)
         return;
     record = (struct trace_record *)(void *)(m->record + 1);
@@ -351,6 +352,8 @@ static void begin_run(struct machine *m, const struct run_message *run,
                                 .entry = entry,
                                 .options = &run->options,
                                 .has_rings = run->has_rings != 0,
+                                .has_guards = m->launched != NULL ? m->launched->built.has_guards
+                                                                  : run->options.has_guards,
                                 .is_whole_only = code->is_simpler,
                                 .stall_ns = run->stall_ns,
                                 .time_ns = run->options.timeout_ns };
@@ -361,6 +364,8 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->begin_ns = m->stall_since_ns = now_ns;
     m->begin_cycles = port_cycles();
     begin_record(m, more);
+    if (m->run.has_guards)
+        port_set_guards(m);
     m->deadline_ns = more->left_ns < UINT64_MAX - now_ns ? now_ns + more->left_ns : UINT64_MAX;
     m->give_up_ns = m->linger_ns = m->team_since_ns = 0;
     m->progress = m->progress_seen = m->lane_executions = 0;

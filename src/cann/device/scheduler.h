@@ -17,6 +17,7 @@
 
 #include "orch/built_graph.h"
 #include "orch/run_message.h"
+#include "sched/guarded.h"
 #include "sched/seats.h"
 #include "wire/board.h"
 
@@ -30,6 +31,7 @@ struct unit {
     uint32_t block;
     uint16_t index; /* of its type */
     uint8_t type;
+    bool was_broken; /* with guards: something around its arguments, before the job */
 };
 
 struct team_line {
@@ -70,7 +72,7 @@ struct machine {
     struct kept *building;       /* until the host has given it memory */
     struct kept *launched;       /* NULL: the run builds its graph */
     struct board_record *record; /* NULL: nobody records */
-    struct trace_ring ring;      /* the worker's */
+    struct trace_ring ring;      /* the worker's, or what guards need of it */
     struct board_edge *edge;
     uint64_t edge_max;
     uint64_t number;
@@ -90,7 +92,8 @@ struct machine {
     bool is_building;
     bool is_lost;
     bool is_builder_gone;
-    jmp_buf back; /* from an orchestration that is given up */
+    jmp_buf back;                   /* from an orchestration that is given up */
+    struct trace_record unrecorded; /* what the ring of a run is for that nobody records */
 };
 
 /* port_ascend.c */
@@ -102,6 +105,8 @@ int port_set_memory(struct machine *m, const struct board_open *open);
 int port_meet_cores(struct machine *m, uint32_t *missing_out, uint32_t *seconds_out);
 /* All of them end. PTO_ETIMEOUT: some do not answer. */
 int port_dismiss_cores(struct machine *m);
+/* Of the run: the ring is told before jobs are given out. */
+void port_set_guards(struct machine *m);
 /* Takes what has come back, and gives out what can be given. False: there was nothing to do. */
 bool port_turn(struct machine *m);
 /* Whether the run is not waited for any longer. */
