@@ -17,7 +17,8 @@ static struct ext_device *device_of(PyObject *self)
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "platform", "clusters", "workers", "memory_max", "isolated", NULL };
+    static char *names[] = { "platform", "clusters", "workers", "memory_max",
+                             "isolated", "card",     NULL };
     struct ext_state *state = ext_state_of(type);
     struct pto_device_params params;
     struct pto_error error;
@@ -27,9 +28,9 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     int isolated = 0, status;
 
     pto_device_params_init(&params);
-    if (state == NULL ||
-        !PyArg_ParseTupleAndKeywords(args, keywords, "|z$IIKp:Device", names, &platform,
-                                     &params.clusters, &params.workers, &memory_max, &isolated))
+    if (state == NULL || !PyArg_ParseTupleAndKeywords(args, keywords, "|z$IIKpI:Device", names,
+                                                      &platform, &params.clusters, &params.workers,
+                                                      &memory_max, &isolated, &params.card))
         return NULL;
     self = (struct ext_device *)PyType_GenericAlloc(type, 0);
     if (self == NULL)
@@ -545,11 +546,13 @@ static PyMethodDef device_methods[] = {
 
 static PyType_Slot device_slots[] = {
     { Py_tp_doc,
-      "Device(platform=None, *, clusters=0, workers=0, memory_max=0, isolated=False)\n--\n\n"
+      "Device(platform=None, *, clusters=0, workers=0, memory_max=0, isolated=False, "
+      "card=0)\n--\n\n"
       "An open platform, with its threads and its memory. pto.platforms() lists them; 0 is the\n"
       "default of the platform, or a worker for each CPU. An isolated one is a process of its "
       "own:\n"
-      "a kernel that ends its process ends the device and nothing else.\n\n"
+      "a kernel that ends its process ends the device and nothing else. Of a real platform card\n"
+      "is the number of the card.\n\n"
       "    with pto.Device() as device:\n        device.run(callable, x, y)" },
     { Py_tp_new, device_new },
     { Py_tp_dealloc, device_free },

@@ -666,6 +666,16 @@ static PyObject *tensor_numpy(PyObject *self, PyObject *ignored)
     return array;
 }
 
+/* numpy asks for it when it could not have the memory, and else makes an array of one object. */
+static PyObject *tensor_array(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    (void)args;
+    (void)keywords;
+    if (refuse_remote(self) == 0)
+        PyErr_SetString(PyExc_BufferError, "numpy has no type for the tensor's elements");
+    return NULL;
+}
+
 static PyObject *through_memoryview(PyObject *self, const char *method)
 {
     PyObject *view = PyMemoryView_FromObject(self);
@@ -711,6 +721,7 @@ static PyMethodDef tensor_methods[] = {
       "permute($self, *order)\n--\n\nA view whose dimension d is dimension order[d]." },
     { "transpose", tensor_transpose, METH_VARARGS,
       "transpose($self, x=-2, y=-1, /)\n--\n\nA view with two dimensions exchanged." },
+    { "__array__", EXT_WITH_KEYWORDS(tensor_array), METH_VARARGS | METH_KEYWORDS, NULL },
     { "numpy", tensor_numpy, METH_NOARGS,
       "numpy($self)\n--\n\nA numpy array of the same memory, which it keeps alive. Types that "
       "numpy\n"

@@ -299,3 +299,11 @@ def test_dlpacks_c_functions_are_used_where_there_are_some(exchange, device, cop
         del wrong.data
         pto.Tensor(wrong)
     assert value("alive").value == 0
+
+
+def test_memory_elsewhere_is_not_handed_out():
+    with pto.Device(workers=1, isolated=True) as device:
+        tensor = device.empty(3, "float32")
+        for take in (tensor.numpy, lambda: np.asarray(tensor), lambda: memoryview(tensor), tensor.tolist):
+            with pytest.raises(BufferError, match="Device.read and Device.write copy it"):
+                take()

@@ -269,6 +269,8 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
              : c->generation == NULL
                  ? error_tell(error, PTO_ENOSUP, "there is no generation %s", params->generation)
                  : vendor_load(&c->vendor, error);
+    if (status >= 0)
+        status = vendor_claim(error);
     if (status >= 0) {
         status = agent_do(c, open_on_agent, &opening, error);
         if (status >= 0 && opening.status < 0)

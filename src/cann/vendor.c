@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/atomic.h"
 #include "base/error.h"
 #include "base/os.h"
 #include "cann/agent.h"
@@ -205,6 +206,21 @@ int vendor_load(struct vendor *v, struct pto_error *error)
 }
 
 /* Newer versions have it under another name. */
+int vendor_claim(struct pto_error *error)
+{
+    static struct a32 user; /* the process that opened a card last; a fork inherits it */
+    uint32_t here = (uint32_t)getpid(), before = a32_load_relaxed(&user);
+
+    if (before != 0 && before != here)
+        return error_tell(error, PTO_EFORKED,
+                          "process %u has used the vendor's software and was forked, which that "
+                          "does not survive: open cards in processes that are started anew "
+                          "(spawn)",
+                          before);
+    a32_store_relaxed(&user, here); /* equal values only */
+    return PTO_OK;
+}
+
 int vendor_load_hccl(struct vendor *v, struct pto_error *error)
 {
     static const char *const names[] = { "libhcomm.so", "libhccl.so" };

@@ -222,6 +222,8 @@ void vendor_unload(struct vendor *v);
 
 /* The same for the communication library. It may be called again. */
 int vendor_load_hccl(struct vendor *v, struct pto_error *error);
+/* Before a device's first call. PTO_EFORKED: this process is forked from one that made some. */
+int vendor_claim(struct pto_error *error);
 
 /* The meaning of a vendor's code, in a few words; never NULL. */
 const char *vendor_meaning(int code);

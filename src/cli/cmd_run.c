@@ -43,8 +43,9 @@ static int take_file(void *context, const struct cli_option *option, char *value
 
 static const struct cli_option options[] = {
     { "case", 0, "C|all", "which case (default: the first one)", CLI_TEXT, AT(case_name) },
-    { "platform", 0, "P|all", "which simulated chip", CLI_PLATFORMS, AT(platform),
+    { "platform", 0, "P|all", "which chip; all are the simulated ones", CLI_PLATFORMS, AT(platform),
       .initial = "all" },
+    CLI_OPTION_CARDS(struct run_request, session.cards),
     { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
       AT(modes), .initial = "all" },
     { "threads", 0, "K", "threads that run tasks (default: one per CPU)", CLI_COUNT,
@@ -536,8 +537,8 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
 static int run_case(struct session *s, const struct scene_case *kase,
                     const struct run_request *request)
 {
-    return kase->ranks > 1 ? cli_run_ranks(s, kase, request, run_case_here)
-                           : run_case_here(s, kase, request);
+    return scene_session_forks(s->platform, kase) ? cli_run_ranks(s, kase, request, run_case_here)
+                                                  : run_case_here(s, kase, request);
 }
 
 /* All cases that were asked for, on one platform. -1: none matches. */
@@ -558,6 +559,11 @@ static int run_platform(const struct scene *scene, const char *platform,
             continue;
         if (!scene_case_fits(kase, platform) || (kase->modes & request->modes) == 0)
             continue;
+        if (scene_session_lacks_cards(&request->session.cards, platform, scene, kase, &fault)) {
+            fprintf(stderr, "pto run: %s; see --cards\n", fault.text);
+            code = EXIT_USAGE;
+            break;
+        }
         if (!is_open && scene_session_open(&s, scene, platform, &request->session, &fault) < 0) {
             printf("\n%s\n  build    FAILED: %s\n", platform, fault.text);
             return EXIT_FAILED;

@@ -52,14 +52,15 @@ static void free_suite(struct suite *suite);
 static const struct cli_option options[] = {
     { "name", 0, "PATTERN", "only scenes, or cases as SCENE/CASE, that match; may be repeated",
       CLI_TEXTS, AT(name), .high = NAMES_MAX },
-    { "platform", 0, "P|all", "which simulated chip", CLI_PLATFORMS, AT(platform),
+    { "platform", 0, "P|all", "which chip; all are the simulated ones", CLI_PLATFORMS, AT(platform),
       .initial = "all" },
+    CLI_OPTION_CARDS(struct request, settings.session.cards),
     { "mode", 0, "stream|host|all", "run tasks while the graph is built, or after it", CLI_MODES,
       AT(modes), .initial = "all" },
     { "rounds", 0, "N", "run each case N times, with fresh inputs", CLI_COUNT, AT(settings.rounds),
       .low = 1, .high = ROUNDS_MAX, .initial = "1" },
-    { "jobs", 0, "N", "processes at a time (default: one per CPU)", CLI_COUNT, AT(settings.jobs),
-      .low = 1, .high = CHILDREN_MAX },
+    { "jobs", 0, "N", "processes at a time (default: one per CPU; on cards one)", CLI_COUNT,
+      AT(settings.jobs), .low = 1, .high = CHILDREN_MAX },
     { "threads", 0, "K", "threads that run tasks in each process (default: one per CPU)", CLI_COUNT,
       AT(settings.session.workers), .low = 1, .high = THREADS_MAX },
     { "isolated", 0, NULL, "each chip in a process of its own", CLI_FLAG,
@@ -109,6 +110,11 @@ const struct cli_command cmd_test = {
     .run = do_test,
 };
 
+static bool is_on_cards(const struct request *request)
+{
+    return request->platform != NULL && !pto_platform_find(request->platform)->is_simulated;
+}
+
 static int do_test(void *context, int count, char **operands)
 {
     struct request *request = context;
@@ -116,6 +122,13 @@ static int do_test(void *context, int count, char **operands)
     struct machine machine;
     int code;
 
+    if (is_on_cards(request)) { /* whoever uses a card has all of it */
+        if (request->settings.jobs > 1) {
+            fprintf(stderr, "pto test: cases on cards run one at a time: leave --jobs out\n");
+            return EXIT_USAGE;
+        }
+        request->settings.jobs = 1;
+    }
     if (request->settings.jobs == 0) {
         cli_machine_read(&machine);
         request->settings.jobs = machine.cpus_allowed;
@@ -194,6 +207,7 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
                      const struct scene_case *kase, const struct pto_platform *platform)
 {
     for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
+        struct fault lack = { .status = 0 };
         struct test_item *item;
 
         if ((request->modes & kase->modes & (1u << mode)) == 0)
@@ -203,7 +217,11 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
         item->kase = kase;
         item->platform = platform->name;
         item->mode = (enum pto_mode)mode;
-        if (platform->missing != NULL) {
+        if (scene_session_lacks_cards(&request->settings.session.cards, platform->name, item->scene,
+                                      kase, &lack)) {
+            item->outcome = TEST_SKIPPED;
+            item->text = strdup(lack.text);
+        } else if (platform->missing != NULL) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup(platform->missing);
         } else if (kase->ranks != 0 && request->settings.session.is_isolated) {

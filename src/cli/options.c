@@ -12,7 +12,10 @@
 #include <string.h>
 
 #include "cli/commands.h"
+#include "scene/scene_session.h"
 #include "scene/terminal.h"
+
+enum { CARD_MAX = 1023 };
 
 struct parser {
     const struct cli_command *command;
@@ -325,6 +328,43 @@ static int set_number(struct parser *p, const struct cli_option *option, const c
         return PTO_OK;
     return fault_tell(&p->fault, PTO_EINVAL, "--%s must be a 64-bit number, not '%.200s'",
                       option->name, value);
+}
+
+/* One card, or the first and the last one of several, of a list that takes no card twice. */
+static bool add_cards(struct session_cards *cards, char *text)
+{
+    char *dash = strchr(text, '-');
+    uint64_t first, last;
+
+    if (dash != NULL)
+        *dash = '\0';
+    if (!cli_parse_number(text, 0, CARD_MAX, &first) ||
+        !cli_parse_number(dash != NULL ? dash + 1 : text, first, CARD_MAX, &last))
+        return false;
+    for (uint64_t number = first; number <= last; number++) {
+        for (uint32_t i = 0; i < cards->count; i++)
+            if (cards->number[i] == number)
+                return false;
+        if (cards->count == SCENE_RANKS_MAX)
+            return false;
+        cards->number[cards->count++] = (uint32_t)number;
+    }
+    return true;
+}
+
+int cli_take_cards(void *request, const struct cli_option *option, char *value, struct fault *fault)
+{
+    struct session_cards *cards = (void *)((char *)request + option->at);
+    char *rest = value, *part;
+
+    cards->count = 0;
+    while ((part = strsep(&rest, ",")) != NULL)
+        if (!add_cards(cards, part))
+            return fault_tell(fault, PTO_EINVAL,
+                              "--%s must be numbers and stretches of them, none twice, up to %d, "
+                              "such as 4,6-7",
+                              option->name, SCENE_RANKS_MAX);
+    return PTO_OK;
 }
 
 static int set_seconds(struct parser *p, const struct cli_option *option, const char *value,

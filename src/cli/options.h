@@ -111,6 +111,18 @@ struct cli_command {
  */
 int cli_run(const struct cli_command *command, int argc, char **argv);
 
+/* For CLI_CUSTOM: cards as "4,6-7", into a struct session_cards. */
+int cli_take_cards(void *request, const struct cli_option *option, char *value,
+                   struct fault *fault);
+/* Of commands that run scenes. */
+#define CLI_OPTION_CARDS(request, member)                                                     \
+    {                                                                                         \
+        "cards", 0, "LIST",                                                                   \
+            "which cards of a real platform, such as 4,6-7: ranks and chips use them in the " \
+            "order of the list (default: 0, 1 and so on)",                                    \
+            CLI_CUSTOM, .at = offsetof(request, member), .custom = cli_take_cards             \
+    }
+
 /* Decimal digits only, from `low` to `high`. */
 bool cli_parse_number(const char *text, uint64_t low, uint64_t high, uint64_t *value_out);
 /* The value if the option is not given; NULL: none. */

@@ -45,6 +45,8 @@ void cli_print_repeat(FILE *to, const struct session *s, const char *target, enu
         fprintf(to, " --threads %u", options->workers);
     if (options->clusters != 0)
         fprintf(to, " --clusters %u", options->clusters);
+    for (uint32_t i = 0; i < options->cards.count; i++)
+        fprintf(to, "%s%u", i == 0 ? " --cards " : ",", options->cards.number[i]);
     if (options->is_isolated)
         fprintf(to, " --isolated");
     for (uint32_t i = 0; i < options->build.flag_count; i++) {

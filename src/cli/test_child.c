@@ -218,7 +218,7 @@ static void run_item(struct child *c, uint32_t index)
 
     c->now = index;
     c->ticked_ns = now_ns();
-    if (item->kase->ranks > 1)
+    if (scene_session_forks(item->platform, item->kase))
         play_ranks(c, item, &verdict);
     else
         play(c, item, &verdict);

@@ -104,6 +104,7 @@ int scene_level_open(struct session *s, const struct scene_case *kase, struct fa
     pto_worker_params_init(&params);
     params.platform = s->platform;
     params.chip_count = kase->chips;
+    params.devices = s->options->cards.count != 0 ? s->options->cards.number : NULL;
     params.sub_count = kase->subs;
     params.clusters = clusters;
     params.chip_workers = s->options->workers;

@@ -253,7 +253,7 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
     params.platform = s->platform;
     params.clusters = clusters;
     params.workers = workers;
-    params.card = s->rank; /* each rank has a card of its own */
+    params.card = session_card(s->options, s->rank); /* each rank has one of its own */
     params.is_isolated = s->options->is_isolated;
     params.error = &error;
     pto_error_init(&error);
@@ -266,6 +266,27 @@ static int open_fitting_device(struct session *s, const struct scene_case *kase,
     s->clusters = clusters;
     s->workers = workers;
     return PTO_OK;
+}
+
+bool scene_session_forks(const char *platform, const struct scene_case *kase)
+{
+    return kase->ranks > 1 || (kase->ranks != 0 && !pto_platform_find(platform)->is_simulated);
+}
+
+bool scene_session_lacks_cards(const struct session_cards *cards, const char *platform,
+                               const struct scene *scene, const struct scene_case *kase,
+                               struct fault *fault)
+{
+    uint32_t needed = scene_is_level(scene) ? kase->chips : kase->ranks != 0 ? kase->ranks : 1;
+
+    if (cards->count == 0)
+        return false;
+    if (pto_platform_find(platform)->is_simulated)
+        (void)fault_tell(fault, PTO_EINVAL, "cards are named, and %s is simulated", platform);
+    else if (cards->count < needed)
+        (void)fault_tell(fault, PTO_EINVAL, "case '%s' needs %u cards, and %u are named",
+                         kase->name, needed, cards->count);
+    return fault->status < 0;
 }
 
 static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault)

@@ -14,6 +14,12 @@
 
 enum { SESSION_PLACE_BYTES = 128 };
 
+/* Which cards are used, the first one by rank 0 or chip 0; none: 0, 1 and so on. */
+struct session_cards {
+    uint32_t count;
+    uint32_t number[SCENE_RANKS_MAX];
+};
+
 struct session_options {
     struct scene_build_options build;
     uint32_t workers;      /* 0: the default */
@@ -23,6 +29,7 @@ struct session_options {
     double launch_timeout; /* seconds from the launch; 0: none */
     bool keeps_thread;     /* or the scene's orchestration does */
     bool is_isolated;      /* the device is in a process of its own */
+    struct session_cards cards;
     uint32_t
         order_seed;    /* of the order to run in, or of the first of `orders`; 0: the usual, or 1 */
     uint32_t orders;   /* how many are tried after a run in the usual one */
@@ -37,6 +44,21 @@ struct session_options {
     char *
         place; /* what goes on, for whoever finds the process dead: " in the golden"; may be NULL */
 };
+
+/*
+ * Whether the ranks of a case are processes: this one must not use a card itself if others are
+ * forked from it later.
+ */
+bool scene_session_forks(const char *platform, const struct scene_case *kase);
+/* What is wrong with the cards that were named, for this case; false: nothing. */
+bool scene_session_lacks_cards(const struct session_cards *cards, const char *platform,
+                               const struct scene *scene, const struct scene_case *kase,
+                               struct fault *fault);
+
+static inline uint32_t session_card(const struct session_options *options, uint32_t index)
+{
+    return options->cards.count != 0 ? options->cards.number[index] : index;
+}
 
 /* Seconds that kernels have to come back when the time of a run is over. */
 static inline double session_grace(const struct session_options *options,

@@ -124,6 +124,7 @@ static void get_ready(void)
     if (standin.is_ready)
         return;
     standin.is_ready = true;
+    standin.process = getpid();
     snprintf(standin.soc, sizeof(standin.soc), "%s", soc != NULL ? soc : "Ascend910B3");
     standin.is_a5 = strncmp(standin.soc, "Ascend950", 9) == 0;
     standin.card_count = (uint32_t)number_from("STANDIN_CARDS", 2);
@@ -278,6 +279,10 @@ int standin_enter(const char *name)
 
     pthread_mutex_lock(&standin.lock);
     get_ready();
+    if (standin.process != getpid()) {
+        fprintf(stderr, "standin: %s in a process that was forked from one that used it\n", name);
+        abort();
+    }
     if (standin.is_over && strcmp(name, "aclInit") != 0) {
         fprintf(stderr, "standin: %s after the last reference to ACL was given back\n", name);
         abort();
@@ -392,7 +397,7 @@ __attribute__((destructor)) static void report(void)
         fclose(file);
     for (uint32_t i = 0; i < CARDS_MAX; i++)
         standin_process_end(&standin.card[i]);
-    if (standin.is_own_disk) {
+    if (standin.is_own_disk && standin.process == getpid()) {
         char command[300];
 
         snprintf(command, sizeof(command), "rm -rf %s", standin.disk);
@@ -833,7 +838,7 @@ static int load_elf(struct binary *b)
     char path[300];
     FILE *file;
 
-    snprintf(path, sizeof(path), "%s/executor.%p.so", standin.disk, (void *)b);
+    snprintf(path, sizeof(path), "%s/executor.%ld.%p.so", standin.disk, (long)getpid(), (void *)b);
     file = fopen(path, "we");
     if (file == NULL || fwrite(b->bytes, 1, b->size, file) != b->size || fclose(file) != 0)
         return 507015;

@@ -142,6 +142,7 @@ struct standin {
     char soc[32];
     char disk[256];
     bool is_own_disk;
+    pid_t process; /* the one that uses it */
     uint32_t heals;
     uint32_t grace;
     uint32_t op_ms;

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -335,6 +336,24 @@ static void follow_rules(const char *folder)
         "two cards, two callables each, another scheduler in the same process: every rule is kept");
 }
 
+/* The vendor's libraries do not survive a fork. */
+static void fork_off(void)
+{
+    pid_t child;
+    int status;
+
+    fflush(stdout);
+    child = fork();
+    if (child == 0) {
+        struct outcome o = play(1);
+
+        _exit(o.status == PTO_EFORKED && strstr(o.text, "was forked") != NULL ? 0 : 1);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
+        fail("a process that was forked from this one was not refused: %d", status);
+    puts("a process that was forked from one with a card is refused");
+}
+
 /* What goes wrong on the card itself: told as what it is, the device is lost, the next one works. */
 static void lose_cards(void)
 {
@@ -431,6 +450,7 @@ int main(int argc, char **argv)
     remember_around();
     if (strcmp(*what, "rules") == 0) {
         follow_rules(what[1]);
+        fork_off();
         lose_cards();
         return 0;
     }

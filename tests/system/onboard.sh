@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, steady, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, steady, cards, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -282,6 +282,44 @@ run_steady_on() { # platform rounds
 run_steady() {
     run_steady_on a2a3 "${ROUNDS:-10000}"
     run_steady_on a5 "${ROUNDS_A5:-1000}"
+}
+
+# ---- which cards ----
+
+run_cards() {
+    local report
+    export STANDIN_CARDS=4
+    STANDIN_REPORT=$work/report.%p expect_with 0 "0 failed, 2 skipped" "case 'eight' needs 8 cards, and 4 are named" -- \
+        test examples/ring examples/vector examples/dispatch --platform a2a3 --cards 3,0-2
+    check_reports "cards that were named"
+    expect_with 2 "case 'four' needs 4 cards, and 2 are named" -- run ring --case four --platform a2a3 --cards 2-3
+    expect_with 2 "cards are named, and a2a3sim is simulated" -- run vector --platform a2a3sim --cards 0
+    for list in 1,1 3-1 x 1, ""; do
+        expect_with 2 "--cards must be numbers and stretches of them, none twice" -- run vector --platform a2a3 --cards "$list"
+    done
+    expect_with 1 "card 9: aclrtSetDevice answered 107001 (there is no such device)" -- run vector --platform a2a3 --cards 9
+    expect_with 2 "cases on cards run one at a time" -- test examples/vector --platform a2a3 --jobs 2
+    # The same from Python, by the number that simpler calls device_id, too.
+    make -s --no-print-directory python
+    "$with" "$pto" build vector --platform a2a3 -o "$work/a2a3.ptoc" >"$work/out" || fail "$(cat "$work/out")"
+    PYTHONPATH=build/python:python/simpler PTO_CANN_LOG=$work/calls "$with" /usr/bin/python3 - "$work/a2a3.ptoc" >"$work/out" 2>&1 <<'PY' || fail "$(cat "$work/out")"
+import sys
+import numpy as np, pto, simpler.worker
+
+a, b, f = np.arange(1001, dtype="float32"), np.ones(1001, "float32"), np.zeros(1001, "float32")
+with pto.Device("a2a3", card=3) as device:
+    device.run(pto.load(sys.argv[1]), a, b, f)
+assert np.array_equal(f, (a + b + 1) * (a + b + 2) + a + b)
+for card, refused in (3, None), (4, "card 4: aclrtSetDevice answered 107001"):
+    worker = simpler.worker.Worker(level=2, platform="a2a3", runtime="tensormap_and_ringbuffer", device_id=card)
+    try:
+        worker.init()
+        worker.close()
+        assert refused is None
+    except RuntimeError as error:
+        assert refused is not None and refused in str(error), error
+PY
+    echo "  ok     cards are named, for scenes of all kinds and from Python; too few, none, or what is no list is told"
 }
 
 # ---- versions ----
@@ -565,7 +603,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes guards qemu ranks comm life level steady sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
+for part in ${*:-missing scenes guards qemu ranks comm life level steady cards sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -576,6 +614,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level steady sweep h
     life) run_life ;;
     level) run_level ;;
     steady) run_steady ;;
+    cards) run_cards ;;
     sweep) run_sweep ;;
     hang) run_hang ;;
     killed) run_killed ;;

@@ -192,8 +192,12 @@ def st_device_ids(request, device_pool) -> Iterator[list[int]]:
 def _pto_workers() -> Iterator[dict]:
     workers: dict = {}
     yield workers
-    for worker in workers.values():
-        worker.close()
+    _close_all(workers)
+
+
+def _close_all(workers: dict) -> None:
+    while workers:
+        workers.popitem()[1].close()
 
 
 @pytest.fixture
@@ -208,6 +212,8 @@ def st_worker(request, st_platform, device_pool, _pto_workers) -> Iterator:
     if key is not None and key in _pto_workers:
         yield _pto_workers[key]
     else:
+        if key is None and st_platform not in simulated():  # its children need the cards
+            _close_all(_pto_workers)
         ids = _take(device_pool, request, needed(_cases(cls, [st_platform], request.config.stash[OPTIONS_KEY])))
         try:
             worker = cls.open_worker(st_platform, ids)

@@ -307,7 +307,7 @@ class SceneTestCase:
         import pto
 
         if cls._st_level == SceneTestLevel.CHIP:
-            return pto.Device(platform)
+            return pto.Device(platform, card=devices[0])
         if cls._st_level == SceneTestLevel.NODE:
             return Node(platform, devices, cls.build_callables(platform))
         raise NotImplementedError(f"{cls.__name__}: scenes of level {int(cls._st_level)} are not supported")

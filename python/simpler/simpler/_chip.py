@@ -83,11 +83,11 @@ def check_config(config: CallConfig, platform: str) -> None:
 class ChipWorker:
     """A device of pto, with simpler's numbers of callables and its steps of a run."""
 
-    def __init__(self, platform: str, runtime: str):
+    def __init__(self, platform: str, runtime: str, card: int = 0):
         self.platform = platform
         self.runtime = runtime
         self.mode = MODES[runtime]
-        self.device = pto.Device(platform)
+        self.device = pto.Device(platform, card=card)
         self._impl = self
         self._slots: dict[int, _Slot] = {}
         self._loads = 0

@@ -204,7 +204,7 @@ class Worker:
     def _open(self) -> None:
         if self.level == 2:
             try:
-                self._chip_worker = ChipWorker(self._platform, self._runtime)
+                self._chip_worker = ChipWorker(self._platform, self._runtime, int(self._config.get("device_id", 0)))
             except pto.Error as error:
                 raise RuntimeError(f"Worker.init: {error}") from error
             return
