@@ -23,7 +23,7 @@
 
 enum {
     BOARD_MAGIC = 0x70746f42,
-    BOARD_VERSION = 3,
+    BOARD_VERSION = 4,
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
@@ -90,13 +90,16 @@ struct board_wish {
     uint64_t pad[7];
 };
 
-/* Written by a core, once a launch. */
+/*
+ * Written by a core, once a launch: one word, which is there as a whole or not at all. In its lower
+ * half 1 + its index, above that its number by nature: which register window is its own.
+ */
 struct board_hello {
-    uint32_t there;  /* 1 + its index; 0: it has not come yet */
-    uint32_t number; /* by nature: which register window is its own */
-    uint32_t is_aiv;
-    uint32_t pad[13];
+    uint32_t there; /* BOARD_HELLO; 0: it has not come yet */
+    uint32_t pad[15];
 };
+
+#define BOARD_HELLO(index, number) (((number)&BOARD_NUMBER_MASK) << 16 | ((index) + 1))
 
 /* Written by the scheduler before a doorbell. */
 struct board_job {

@@ -60,7 +60,7 @@ static void launch(struct board_call *call, bool is_run)
         return;
     }
     for (uint32_t i = 0; i < DRIVE_CORES; i++)
-        memory->board.hello[i] = (struct board_hello){ .there = i + 1, .number = i };
+        memory->board.hello[i] = (struct board_hello){ .there = BOARD_HELLO(i, i) };
     allocations = 0;
     (void)getppid();
     (void)pto_scheduler(call);

@@ -44,9 +44,7 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board *board)
     hello = &board->hello[index];
     job = &board->job[index];
     core_fetch_line(hello); /* the host has cleared it */
-    hello->number = core_number();
-    hello->is_aiv = CORE_IS_AIV;
-    hello->there = index + 1;
+    hello->there = BOARD_HELLO(index, core_number());
     core_publish_line(hello);
     bell = await_bell(0); /* the scheduler has found the window */
     core_set_cond(BOARD_COND_FIN | BOARD_COND_IDLE);

@@ -222,12 +222,13 @@ static bool find_window(struct machine *m, uint32_t index)
     const struct board_windows *windows = &m->board->windows;
     const struct board_hello *hello = &m->board->hello[index];
     struct unit *u = &m->unit[index];
-    uint32_t number;
+    uint32_t there, number;
 
     aicpu_fetch(hello, sizeof(*hello));
-    if (hello->there != index + 1)
+    there = *(const volatile uint32_t *)&hello->there; /* once */
+    if ((there & 0xffff) != index + 1)
         return false;
-    number = hello->number & BOARD_NUMBER_MASK;
+    number = there >> 16;
     u->window = number < BOARD_WINDOWS ? windows->base[number] : 0;
     if (u->window == 0)
         return false;
