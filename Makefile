@@ -33,8 +33,8 @@ HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c 
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
-TREE_SRC = bell.c channel.c child_copy.c child_domain.c child_nested.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
-	tree_cards.c tree_domain.c tree_flexible.c tree_memory.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \
+TREE_SRC = bell.c channel.c child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
+	tree_cards.c tree_domain.c tree_flexible.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \
 	tree_time.c tree_trace.c worker.c
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c

@@ -21,6 +21,11 @@
  * to whoever has seen its value.
  *
  * What the other side writes is not trusted: one message that cannot be right ends the queue.
+ *
+ * On a card (PTO_ON_CARD) the memory is the card's, and its caches see nothing of what the host copies there:
+ * whatever is read here is fetched, and whatever is written published. An orchestration that reads and
+ * writes the payload of a region itself calls pto_region_fetch and pto_region_publish; those of
+ * queues see to the bytes of their messages.
  */
 #ifndef PTO_API_REGION_H
 #define PTO_API_REGION_H
@@ -66,6 +71,40 @@ struct pto_region_head {
     uint32_t reserved[9];
 };
 
+/* ---- caches ---- */
+
+/* A line that is fetched is written back first, if it was changed: host and chip share none. */
+static inline void pto_lines_fetch(const void *at, uint64_t bytes)
+{
+#if defined(PTO_ON_CARD) && defined(__aarch64__)
+    uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(PTO_REGION_LINE - 1);
+
+    for (; line < (uint64_t)(uintptr_t)at + bytes; line += PTO_REGION_LINE)
+        __asm__ volatile("dc civac, %0" ::"r"(line) : "memory");
+    __asm__ volatile("dsb sy\n\tisb" ::: "memory");
+#else
+    (void)at;
+    (void)bytes;
+#endif
+}
+
+/* What was written there is in memory when it returns. */
+static inline void pto_lines_publish(const void *at, uint64_t bytes)
+{
+#if defined(PTO_ON_CARD) && defined(__aarch64__)
+    uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(PTO_REGION_LINE - 1);
+
+    for (; line < (uint64_t)(uintptr_t)at + bytes; line += PTO_REGION_LINE)
+        __asm__ volatile("dc cvac, %0" ::"r"(line) : "memory");
+    __asm__ volatile("dsb sy" ::: "memory");
+#else
+    (void)at;
+    (void)bytes;
+#endif
+}
+
+/* ---- regions ---- */
+
 /* Reads the scalars of a task. PTO_EINVAL: they are no region. */
 static inline int pto_region_init(struct pto_region *r, const uint64_t *scalars)
 {
@@ -104,6 +143,31 @@ static inline int32_t *pto_region_counter(const struct pto_region *r, uint64_t o
                : NULL;
 }
 
+/* The value of a counter, which is there. What its writer wrote before is visible, on a card once it is fetched. */
+static inline int32_t pto_region_value(const int32_t *counter)
+{
+    pto_lines_fetch(counter, sizeof(*counter));
+    return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
+}
+
+/* Before an orchestration reads bytes of the payload, behind a wait; nothing to do but on cards. */
+static inline void pto_region_fetch(const struct pto_region *r, uint64_t offset, uint64_t bytes)
+{
+    const void *at = pto_region_payload(r, offset, bytes);
+
+    if (at != NULL)
+        pto_lines_fetch(at, bytes);
+}
+
+/* When an orchestration has written bytes of the payload, before it notifies; the same. */
+static inline void pto_region_publish(const struct pto_region *r, uint64_t offset, uint64_t bytes)
+{
+    const void *at = pto_region_payload(r, offset, bytes);
+
+    if (at != NULL)
+        pto_lines_publish(at, bytes);
+}
+
 /* Wakes the host: after a store to a counter. */
 static inline void pto_region_ring(const struct pto_region *r)
 {
@@ -135,6 +199,7 @@ static inline int pto_region_notify(const struct pto_region *r, uint64_t offset,
     if (how == PTO_SIGNAL_ADD)
         value = (int32_t)((uint32_t)__atomic_load_n(counter, __ATOMIC_RELAXED) + (uint32_t)value);
     __atomic_store_n(counter, value, __ATOMIC_RELEASE);
+    pto_lines_publish(counter, sizeof(*counter));
     pto_region_ring(r);
     return PTO_OK;
 }
@@ -144,7 +209,10 @@ static inline bool pto_region_is_closed(const struct pto_region *r)
 {
     const struct pto_region_head *head = pto_region_head_of(r);
 
-    return head != NULL && __atomic_load_n(&head->is_closed, __ATOMIC_ACQUIRE) != 0;
+    if (head == NULL)
+        return false;
+    pto_lines_fetch(head, sizeof(*head));
+    return __atomic_load_n(&head->is_closed, __ATOMIC_ACQUIRE) != 0;
 }
 
 #ifndef PTO_ON_CORE
@@ -174,7 +242,7 @@ static inline int pto_region_wait(struct pto_orch *o, const struct pto_region *r
         return PTO_EINVAL;
     for (;;) {
         bool is_closed = pto_region_is_closed(r); /* what it did before is there */
-        int32_t observed = __atomic_load_n(counter, __ATOMIC_ACQUIRE);
+        int32_t observed = pto_region_value(counter);
         int status;
 
         if (observed_out != NULL)
@@ -288,13 +356,13 @@ static inline int pto_queue_abort(struct pto_queue *q, int status)
 /* Says whether the other end has given up. */
 static inline bool pto_queue_is_aborted(const struct pto_queue *q)
 {
-    return __atomic_load_n(pto_region_counter(&q->region, q->other_end_at), __ATOMIC_ACQUIRE) != 0;
+    return pto_region_value(pto_region_counter(&q->region, q->other_end_at)) != 0;
 }
 
 /* The whole number of which a counter has the low half. False: it cannot be. */
 static inline bool pto_queue_refresh(const struct pto_queue *q, uint32_t at, uint64_t *number)
 {
-    uint32_t low = (uint32_t)__atomic_load_n(pto_region_counter(&q->region, at), __ATOMIC_ACQUIRE);
+    uint32_t low = (uint32_t)pto_region_value(pto_region_counter(&q->region, at));
     uint32_t ahead = low - (uint32_t)*number;
 
     if (ahead > q->depth)
@@ -359,6 +427,8 @@ static inline int pto_queue_reserve(struct pto_queue *q, uint64_t bytes, struct 
     out->number = w->tail + 1;
     out->kind = PTO_MESSAGE_DATA;
     out->data = bytes != 0 ? pto_region_payload(&q->region, out->offset, bytes) : NULL;
+    if (bytes != 0)
+        pto_lines_fetch(out->data, bytes); /* a core may have written to their first line */
     out->bytes = bytes;
     w->is_reserved = true;
     return PTO_OK;
@@ -381,6 +451,9 @@ static inline int pto_queue_publish(struct pto_queue *q, const struct pto_messag
     slot[1] = kind;
     slot[2] = m->offset;
     slot[3] = m->bytes;
+    pto_lines_publish(slot, PTO_QUEUE_SLOT_BYTES);
+    if (m->bytes != 0)
+        pto_lines_publish(m->data, m->bytes);
     if (m->bytes != 0)
         (void)pto_queue_place(w, w->bytes_tail, m->bytes, &w->bytes_tail);
     w->tail++;
@@ -423,6 +496,7 @@ static inline int pto_queue_peek(struct pto_queue *q, struct pto_message *out)
     if (w->taken == w->tail || w->taken - w->head >= PTO_QUEUE_ACTIVE_MAX)
         return w->taken == w->tail && is_aborted ? PTO_EPEER : PTO_EAGAIN;
     slot = pto_queue_slot(q, w, w->taken);
+    pto_lines_fetch(slot, PTO_QUEUE_SLOT_BYTES);
     out->number = slot[0];
     out->kind = slot[1];
     out->offset = slot[2];
@@ -430,6 +504,8 @@ static inline int pto_queue_peek(struct pto_queue *q, struct pto_message *out)
     if (!pto_queue_is_message(q, out, &next))
         return pto_queue_abort(q, PTO_EFORMAT);
     out->data = out->bytes != 0 ? pto_region_payload(&q->region, out->offset, out->bytes) : NULL;
+    if (out->bytes != 0)
+        pto_lines_fetch(out->data, out->bytes);
     w->bytes_taken = next;
     w->taken++;
     w->is_stopped = out->kind == PTO_MESSAGE_STOP;

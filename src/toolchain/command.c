@@ -154,7 +154,7 @@ static void add_host_flags(const struct command_params *params, struct compile_c
 static void add_device_flags(const struct command_params *params, struct compile_command *out)
 {
     words_add(&out->flags, params->compiler->language == COMPILER_C ? "-std=gnu11" : "-std=c++17");
-    words_split(&out->flags, "-O3 -g -fPIC -fno-common");
+    words_split(&out->flags, "-O3 -g -fPIC -fno-common -DPTO_ON_CARD");
     words_split(&out->flags, params->source->kind == PTO_SOURCE_PART
                                  ? "-c -fvisibility=hidden"
                                  : "-shared -Wl,--build-id=sha1");

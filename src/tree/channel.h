@@ -17,6 +17,8 @@
  *   R41 channel_write (tail) -> A41 channel_read    a record is whole before it is seen
  *   R42 channel_read (head)  -> A42 channel_write   a record is read before its room is used again
  *   R43 drop_domain (child_domain.c) -> A43 tree_cards_has_left   a child has left a domain's memory
+ *   R44 ask (tree_mirror.c) -> A44 serve (child_region.c)   an errand, and what it is to bring
+ *   R45 serve (child_region.c) -> A45 is_free (tree_mirror.c)   what it has brought, and its answer
  *   channel_read, channel_take_back: one word, so that one of the two has the record
  */
 #ifndef PTO_CHANNEL_H

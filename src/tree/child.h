@@ -65,9 +65,16 @@ void child_domains_close(struct child_domains *domains); /* accepts NULL */
 /* Offers the own window, or joins those of the others and makes the context. */
 int child_domain_step(struct child_domains *domains, struct wire_domain *wire, bool is_offer,
                       struct pto_error *error);
-/* Puts addresses on the card in the place of those that stand for them. */
-void child_domains_place(struct child_domains *domains, struct pto_tensor *tensor,
-                         uint32_t tensor_count, uint64_t *scalar, uint32_t scalar_count);
+/* Where on the card is what an address stands for; 0: it stands for nothing there. */
+uint64_t child_domains_find(struct child_domains *domains, uint64_t addr);
+
+struct child_regions;
+/* child_region.c: regions of a chip that is a card, which hears the alarm, too. */
+int child_regions_open(struct chip *chip, const struct tree_hello *hello,
+                       struct tree_shared *shared, struct child_regions **regions_out);
+void child_regions_close(struct child_regions *regions); /* accepts NULL */
+/* As child_domains_find. */
+uint64_t child_regions_find(struct child_regions *regions, uint64_t addr);
 
 struct wire_failure;
 struct wire_load;

@@ -260,34 +260,17 @@ int child_domain_step(struct child_domains *ds, struct wire_domain *wire, bool i
 
 /* ---- arguments ---- */
 
-/* Where it is on the card; 0: it stands for nothing there. */
-static uint64_t find_place(const struct child_domains *ds, uint64_t addr)
+uint64_t child_domains_find(struct child_domains *ds, uint64_t addr)
 {
-    for (const struct child_domain *d = ds->first; d != NULL; d = d->next) {
-        if (d->at != 0 && addr - d->context < sizeof(struct pto_comm_context))
-            return d->at + (addr - d->context);
-        if (d->on_card != NULL && addr - d->window < d->window_bytes)
-            return d->on_card->in[d->rank] + (addr - d->window);
-    }
-    return 0;
-}
+    uint64_t found = 0;
 
-void child_domains_place(struct child_domains *ds, struct pto_tensor *tensor, uint32_t tensor_count,
-                         uint64_t *scalar, uint32_t scalar_count)
-{
     pthread_mutex_lock(&ds->lock);
-    for (uint32_t i = 0; i < tensor_count && ds->first != NULL; i++) {
-        uint64_t place = find_place(ds, tensor[i].addr);
-
-        if (place != 0) {
-            tensor[i].addr = place;
-            tensor[i].space = PTO_SPACE_DEVICE;
-        }
-    }
-    for (uint32_t i = 0; i < scalar_count && ds->first != NULL; i++) {
-        uint64_t place = find_place(ds, scalar[i]);
-
-        scalar[i] = place != 0 ? place : scalar[i];
+    for (const struct child_domain *d = ds->first; d != NULL && found == 0; d = d->next) {
+        if (d->at != 0 && addr - d->context < sizeof(struct pto_comm_context))
+            found = d->at + (addr - d->context);
+        else if (d->on_card != NULL && addr - d->window < d->window_bytes)
+            found = d->on_card->in[d->rank] + (addr - d->window);
     }
     pthread_mutex_unlock(&ds->lock);
+    return found;
 }

@@ -52,7 +52,8 @@ struct child {
     struct pto_device *device;
     struct pto_worker *worker;     /* of a nested one */
     struct device *held;           /* the chip's; NULL: it is none, or cannot be held */
-    struct child_domains *domains; /* of a card; NULL: it is none */
+    struct child_domains *domains; /* this and the next: of a card; NULL: it is none */
+    struct child_regions *regions;
     struct child_tracer tracer;
     struct loaded loaded[TREE_CALLABLES + 1]; /* nothing is loaded for the copy */
 };
@@ -145,6 +146,7 @@ int child_serve(const struct pto_child_hooks *hooks, const struct child_watch *w
     for (uint32_t i = 0; i < TREE_CALLABLES; i++)
         forget(&c->loaded[i]);
     child_domains_close(c->domains);
+    child_regions_close(c->regions);
     if (c->held != NULL)
         device_release(c->held);
     if (c->device != NULL)
@@ -247,6 +249,8 @@ static int open_device(struct child *c, struct pto_error *error)
         return PTO_OK;
     if (chip_window_ways(c->held->chip) != 0) {
         status = child_domains_open(c->held->chip, c->hello.child, &c->line->alarm, &c->domains);
+        if (status >= 0)
+            status = child_regions_open(c->held->chip, &c->hello, c->shared, &c->regions);
         return status < 0 ? error_tell(error, status, "no thread can be started") : PTO_OK;
     }
     if (!chip_can_adopt(c->held->chip))
@@ -598,15 +602,34 @@ static bool is_task(const struct record *r)
                                      r->head.scalar_count * sizeof(uint64_t);
 }
 
-/* What is of a domain is on the card. */
-static void place_arguments(struct child *c, struct record *r)
+/* Where on the card it is; 0: it stands for nothing there. */
+static uint64_t find_place(const struct child *c, uint64_t addr)
+{
+    uint64_t place = child_domains_find(c->domains, addr);
+
+    return place != 0 ? place : child_regions_find(c->regions, addr);
+}
+
+/* What is of a domain or a region is on the card. */
+static void place_arguments(const struct child *c, struct record *r)
 {
     struct pto_tensor *tensor = (struct pto_tensor *)(void *)r->body;
     uint64_t *scalar =
         (uint64_t *)(void *)(r->body + r->head.tensor_count * sizeof(struct pto_tensor));
 
-    if (c->domains != NULL)
-        child_domains_place(c->domains, tensor, r->head.tensor_count, scalar, r->head.scalar_count);
+    for (uint32_t i = 0; i < r->head.tensor_count && c->regions != NULL; i++) {
+        uint64_t place = find_place(c, tensor[i].addr);
+
+        if (place != 0) {
+            tensor[i].addr = place;
+            tensor[i].space = PTO_SPACE_DEVICE;
+        }
+    }
+    for (uint32_t i = 0; i < r->head.scalar_count && c->regions != NULL; i++) {
+        uint64_t place = find_place(c, scalar[i]);
+
+        scalar[i] = place != 0 ? place : scalar[i];
+    }
 }
 
 /* The domain that a record is about; NULL: it makes no sense. */

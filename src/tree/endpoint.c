@@ -37,6 +37,7 @@ static void set_up(struct tree_child *c)
 
     memset(&line->bell, 0, sizeof(line->bell)); /* nobody else has it now */
     memset(&line->status, 0, sizeof(line->status));
+    memset(&line->errand, 0, sizeof(line->errand));
     a64_store_relaxed(&line->to_child.head, 0);
     a64_store_relaxed(&line->to_child.tail, 0);
     a64_store_relaxed(&line->to_worker.head, 0);

@@ -11,6 +11,7 @@
  *     tree_domain.c     domains over chips
  *     tree_cards.c      domains over chips that are cards
  *     tree_region.c     regions and queues, as the host uses them
+ *     tree_mirror.c     those of chips that are cards: what is copied
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
  *     tree_flexible.c   those that several children could have, and what is in flight
@@ -126,7 +127,9 @@ struct tree_child {
     uint32_t late_task; /* the slot for which it was killed; 0: none */
     uint64_t late_ns;   /* after which it was */
     uint64_t tasks;
-    bool is_loading; /* it was opened anew, and does not have all its callables yet */
+    bool is_loading;  /* it was opened anew, and does not have all its callables yet */
+    uint32_t wanting; /* this and the next: threads that have an errand for it (tree_mirror.c) */
+    bool is_awaited;
     int ready_status;
     char text[TREE_TEXT]; /* why it is not ready */
 
@@ -311,12 +314,6 @@ void tree_child_tell_end(const struct tree_child *c, char *text, size_t size);
 int tree_watch_start(struct tree *t);
 void tree_watch_stop(struct tree *t);
 
-/*
- * worker.c: whether chips use memory of the worker's in place. PTO_ENOSUP: they are cards, which get
- * copies.
- */
-int tree_check_reach(const struct tree *t, const char *what, struct pto_error *error);
-
 static inline bool child_is_ready(const struct tree_child *c)
 {
     return c->state == CHILD_READY && !c->is_loading;
@@ -378,6 +375,26 @@ int tree_region_use(struct tree_region *r, const char *what, struct pto_error *e
 void tree_region_unuse(struct tree *t, struct tree_region *r, int status);
 void tree_forget_regions(struct tree *t);
 
+/* tree_mirror.c: what stands in the worker's memory for a region on a card. */
+struct mirror {
+    uint32_t chip;
+    uint32_t generation; /* of the child that has the memory on the card */
+    uint64_t addr;
+    uint64_t bytes;
+};
+/* Has the child make it, as the mirror is now. */
+int tree_mirror_open(struct tree *t, struct mirror *m, struct pto_error *error);
+/* PTO_ETIMEOUT: the child may still use it. */
+int tree_mirror_close(struct tree *t, const struct mirror *m, struct pto_error *error);
+/*
+ * Copies parts: all of them to the card, and it is not waited for; or as they say. PTO_ETIMEOUT; PTO_EPEER:
+ * the child has gone; or why an earlier one could not be done. A look lets others go first.
+ */
+int tree_mirror_send(struct tree *t, const struct mirror *m, const struct errand_part *part,
+                     uint32_t count, uint64_t deadline_ns, struct pto_error *error);
+int tree_mirror_fetch(struct tree *t, const struct mirror *m, const struct errand_part *part,
+                      uint32_t count, bool is_look, uint64_t deadline_ns, struct pto_error *error);
+
 /* tree_copy.c */
 void tree_copy_open(struct tree *t);
 
@@ -395,6 +412,8 @@ void tree_forget_callables(struct tree *t);
 /* Sends a request, which has no body, to children, and waits for their answers. */
 int tree_ask(struct tree *t, const struct record_head *head, uint64_t children,
              struct pto_error *error);
+/* For an answer: a child may be in the middle of a task. */
+uint64_t tree_control_deadline(const struct tree *t);
 /* In a nested worker: what was registered above for its children, under the same number. */
 int tree_register_below(struct tree *t, uint32_t index, const struct wire_load *load,
                         struct pto_error *error);

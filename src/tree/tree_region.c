@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Regions and queues, as the host uses them. They lie in the memory that all processes share, so
- * nothing is copied twice; a chip that shares none would need a copy in each direction here,
- * and nowhere else.
+ * nothing is copied twice. A card does not reach it: then what lies here is a mirror
+ * (tree_mirror.c), of which the host sends what it has written, and fetches what it looks at.
  *
  * Who waits drives, as for runs. The chip's side counts up `calls` of the shared memory and rings the
  * worker's bell; code that was compiled with other headers does not, so a wait also looks
- * each millisecond.
+ * each millisecond. A card cannot ring: it is looked at more often.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +20,7 @@
 #include "tree/tree.h"
 
 #define LOOK_NS 1000000ull
+#define CARD_LOOK_NS 50000ull /* at first; then twice as long each time, up to LOOK_NS */
 #define REGION_BYTES_MAX (1ull << 46)
 
 struct tree_region {
@@ -30,6 +31,8 @@ struct tree_region {
     bool was_used;  /* by a task */
     uint32_t users; /* arguments of live tasks */
     int lost;       /* why nothing more comes; 0: it may */
+    bool is_on_card;
+    struct mirror mirror; /* then */
     struct pto_region_head *head;
     struct pto_region region;
     struct pto_region quiet;     /* the same, but whoever changes a counter there wakes nobody */
@@ -37,7 +40,103 @@ struct tree_region {
     struct pto_message received; /* that was too large for its receiver; number 0: none */
 };
 
+/* ---- on cards ---- */
+
+static struct errand_part part_of(const struct tree_region *r, const void *at, uint64_t bytes,
+                                  bool is_fetch)
+{
+    return (struct errand_part){ (uint64_t)((const char *)at - (const char *)r->head), bytes,
+                                 is_fetch };
+}
+
+/* What was not copied is lost, and the region with it; a time-out changes nothing. */
+static int note_copied(struct tree_region *r, int status)
+{
+    if (status < 0 && status != PTO_ETIMEOUT && r->lost == 0)
+        r->lost = status;
+    return status;
+}
+
+/* The lock is held in both; nothing is to be done for chips that are no cards. */
+static int send(struct tree_region *r, const struct errand_part *part, uint32_t count)
+{
+    return r->is_on_card && count != 0
+               ? note_copied(r, tree_mirror_send(r->tree, &r->mirror, part, count,
+                                                 tree_control_deadline(r->tree), NULL))
+               : PTO_OK;
+}
+
+static int fetch(struct tree_region *r, const void *at, uint64_t bytes, uint64_t deadline_ns,
+                 struct pto_error *error)
+{
+    struct errand_part part = part_of(r, at, bytes, true);
+
+    return r->is_on_card && bytes != 0
+               ? note_copied(
+                     r, tree_mirror_fetch(r->tree, &r->mirror, &part, 1, false, deadline_ns, error))
+               : PTO_OK;
+}
+
+static int send_locked(struct tree_region *r, const void *at, uint64_t bytes)
+{
+    struct errand_part part = part_of(r, at, bytes, false);
+    int status;
+
+    pthread_mutex_lock(&r->tree->lock);
+    status = send(r, &part, 1);
+    pthread_mutex_unlock(&r->tree->lock);
+    return status;
+}
+
+static int fetch_locked(struct tree_region *r, const void *at, uint64_t bytes)
+{
+    int status;
+
+    pthread_mutex_lock(&r->tree->lock);
+    status = fetch(r, at, bytes, tree_control_deadline(r->tree), NULL);
+    pthread_mutex_unlock(&r->tree->lock);
+    return status;
+}
+
+/* A queue that has come to its end here is that for the card, too. */
+static void send_end(struct tree_region *r)
+{
+    struct errand_part part =
+        part_of(r, pto_region_counter(&r->region, r->queue.own_end_at), sizeof(int32_t), false);
+
+    (void)send(r, &part, 1); /* who cannot be told has gone */
+}
+
 /* ---- opening ---- */
+
+static void free_region(struct tree_region *r)
+{
+    struct tree_region **link = &r->tree->regions;
+
+    while (*link != r)
+        link = &(*link)->next;
+    *link = r->next;
+    tree_disown_memory(r->tree, r->head);
+    free(r);
+}
+
+/* A card rings no bell of the host's. */
+static int make_mirror(struct tree_region *r, uint32_t chip, uint64_t bytes,
+                       struct pto_error *error)
+{
+    int status;
+
+    r->head->calls = r->head->asleep = r->head->bell = 0;
+    r->is_on_card = true;
+    r->mirror =
+        (struct mirror){ .chip = chip, .addr = (uint64_t)(uintptr_t)r->head, .bytes = bytes };
+    status = tree_mirror_open(r->tree, &r->mirror, error);
+    /* A child that does not answer may still read it: then it stays until the worker is closed. */
+    if (status < 0 && status != PTO_ETIMEOUT &&
+        (status != PTO_EPEER || tree_mirror_close(r->tree, &r->mirror, NULL) >= 0))
+        free_region(r);
+    return status;
+}
 
 static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
                        uint64_t counter_bytes, struct tree_region **region_out,
@@ -45,19 +144,17 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
 {
     uint64_t counter_room =
         (counter_bytes + PTO_REGION_LINE - 1) / PTO_REGION_LINE * PTO_REGION_LINE;
+    uint64_t bytes = sizeof(struct pto_region_head) + counter_room + payload_bytes;
     struct tree_region *r;
     void *memory;
 
     if (chip >= t->chip_count)
         return error_tell(error, PTO_EINVAL, "child %u is no chip", chip);
-    if (tree_check_reach(t, "regions and queues", error) < 0)
-        return PTO_ENOSUP;
     if (!child_is_ready(&t->child[chip]))
         return error_tell(error, PTO_EPEER, "chip %u is dead; pto_worker_reopen starts it anew",
                           chip);
     r = calloc(1, sizeof(*r));
-    if (r == NULL || tree_alloc(t, (int32_t)chip, sizeof(*r->head) + counter_room + payload_bytes,
-                                &memory) < 0) {
+    if (r == NULL || tree_alloc(t, (int32_t)chip, bytes, &memory) < 0) {
         free(r);
         return error_tell(error, PTO_ENOMEM, "there is no memory for a region of %llu bytes",
                           (unsigned long long)payload_bytes);
@@ -79,18 +176,7 @@ static int make_region(struct tree *t, uint32_t chip, uint64_t payload_bytes,
     r->next = t->regions;
     t->regions = r;
     *region_out = r;
-    return PTO_OK;
-}
-
-static void free_region(struct tree_region *r)
-{
-    struct tree_region **link = &r->tree->regions;
-
-    while (*link != r)
-        link = &(*link)->next;
-    *link = r->next;
-    tree_disown_memory(r->tree, r->head);
-    free(r);
+    return tree_has_cards(t) ? make_mirror(r, chip, bytes, error) : PTO_OK;
 }
 
 /* The lock is held. */
@@ -165,6 +251,10 @@ int pto_worker_queue_open(struct pto_worker *worker, const struct pto_worker_que
     if (queue_out == NULL || sized_read(&params, sizeof(params), given) < 0)
         return PTO_EINVAL;
     bytes = pto_queue_payload_bytes(params.depth, params.input_bytes, params.output_bytes);
+    if (params.depth == 1 && tree_has_cards(t))
+        return error_tell(params.error, PTO_EINVAL,
+                          "a queue on a card has 2 messages at least: with 1 the host and the card "
+                          "would write to one cache line");
     if (bytes == 0)
         return error_tell(
             params.error, PTO_EINVAL,
@@ -210,12 +300,20 @@ static int close_region(enum handle_kind kind, const void *handle)
     pthread_mutex_lock(&t->lock);
     tree_drive(t);
     if (r->users != 0) {
+        struct errand_part part =
+            part_of(r, &r->head->is_closed, sizeof(r->head->is_closed), false);
+
         __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE);
+        (void)send(r, &part, 1); /* who cannot be told has gone */
         status = PTO_EBUSY;
     } else if (handle_destroy(kind, handle) == NULL) {
         status = PTO_EINVAL;
     } else {
-        free_region(r);
+        __atomic_store_n(&r->head->is_closed, 1, __ATOMIC_RELEASE); /* no task gets it now */
+        if (r->is_on_card)
+            status = tree_mirror_close(t, &r->mirror, NULL); /* else it stays with the worker */
+        if (status >= 0)
+            free_region(r);
     }
     pthread_mutex_unlock(&t->lock);
     return status;
@@ -269,6 +367,9 @@ static bool has_writer(const struct tree_region *r)
 
 static int tell_lost(const struct tree_region *r, struct pto_error *error)
 {
+    if (r->lost < 0 && !r->was_used)
+        return error_tell(error, PTO_EPEER, "the card's memory is not to be had any more: %s",
+                          pto_strerror(r->lost));
     if (r->lost < 0)
         return error_tell(error, PTO_EPEER, "a task that had the region failed or never ran: %s",
                           pto_strerror(r->lost));
@@ -285,8 +386,20 @@ struct region_wait {
     struct pto_wait_for counter;
     struct pto_message message;
     uint64_t bytes;
+    struct errand_part part[ERRAND_PARTS]; /* that it looks at, of one on a card; in this order */
+    uint32_t part_count;
     int status;
 };
+
+static void add_part(struct region_wait *w, const void *at, uint64_t bytes)
+{
+    w->part[w->part_count++] = part_of(w->region, at, bytes, true);
+}
+
+static void add_counter(struct region_wait *w, uint64_t offset)
+{
+    add_part(w, pto_region_counter(&w->region->region, offset), sizeof(int32_t));
+}
 
 static bool has_come(void *context)
 {
@@ -299,6 +412,55 @@ static bool has_come(void *context)
     return w->status != PTO_EAGAIN;
 }
 
+static bool has_lost_writer(void *context)
+{
+    return !has_writer(context);
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Until it has come, or what there is was looked at once after `deadline_ns`. */
+static void await_memory(struct region_wait *w, uint64_t deadline_ns)
+{
+    uint64_t now = os_now_ns();
+
+    do {
+        w->status =
+            tree_await(w->region->tree, has_come, w, earlier(now + LOOK_NS, deadline_ns)) < 0
+                ? PTO_EAGAIN
+                : w->status;
+        now = os_now_ns();
+    } while (w->status == PTO_EAGAIN && now < deadline_ns);
+}
+
+/* The same on a card: what is looked at is fetched first, after it was seen who may still write. */
+static void await_card(struct region_wait *w, uint64_t deadline_ns, struct pto_error *error)
+{
+    struct tree_region *r = w->region;
+    uint64_t nap_ns = CARD_LOOK_NS, now;
+
+    for (;;) {
+        bool may_come = has_writer(r);
+        int status =
+            w->part_count != 0
+                ? note_copied(r, tree_mirror_fetch(r->tree, &r->mirror, w->part, w->part_count,
+                                                   true, deadline_ns, error))
+                : PTO_OK;
+
+        w->status = status >= 0 ? w->look(w) : status == PTO_ETIMEOUT ? PTO_EAGAIN : PTO_EPEER;
+        if (w->status == PTO_EAGAIN && !may_come)
+            w->status = PTO_EPEER;
+        now = os_now_ns();
+        if (w->status != PTO_EAGAIN || now >= deadline_ns)
+            return;
+        (void)tree_await(r->tree, has_lost_writer, r, earlier(now + nap_ns, deadline_ns));
+        nap_ns = earlier(2 * nap_ns, LOOK_NS);
+    }
+}
+
 /* The lock is not held before and after. */
 static int await_region(struct region_wait *w, uint64_t timeout_ns, struct pto_error *error)
 {
@@ -309,14 +471,12 @@ static int await_region(struct region_wait *w, uint64_t timeout_ns, struct pto_e
         timeout_ns = PTO_TIMEOUT_DEFAULT_NS;
     deadline_ns = timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns;
     pthread_mutex_lock(&t->lock);
-    do {
-        uint64_t look_ns = now + LOOK_NS;
-
-        w->status = tree_await(t, has_come, w, look_ns < deadline_ns ? look_ns : deadline_ns) < 0
-                        ? PTO_EAGAIN
-                        : w->status;
-        now = os_now_ns();
-    } while (w->status == PTO_EAGAIN && now < deadline_ns);
+    if (w->region->is_on_card)
+        await_card(w, deadline_ns, error);
+    else
+        await_memory(w, deadline_ns);
+    if (w->status == PTO_EFORMAT)
+        send_end(w->region);
     if (w->status == PTO_EAGAIN)
         w->status = error_tell(error, PTO_ETIMEOUT, "the task did not do it in time");
     else if (w->status == PTO_EPEER)
@@ -342,10 +502,9 @@ int pto_worker_region_scalars(struct pto_worker_region *region, uint64_t *scalar
 }
 
 /* Bytes of the payload that are to be copied from or to `other`. NULL with a status. */
-static void *reach(struct pto_worker_region *region, uint64_t offset, uint64_t bytes,
-                   const void *other, int *status_out)
+static void *reach(struct tree_region *r, uint64_t offset, uint64_t bytes, const void *other,
+                   int *status_out)
 {
-    struct tree_region *r = region_get(HANDLE_REGION, region, status_out);
     void *at;
 
     if (*status_out < 0)
@@ -359,20 +518,25 @@ int pto_worker_region_write(struct pto_worker_region *region, uint64_t offset, c
                             uint64_t bytes)
 {
     int status;
-    void *at = reach(region, offset, bytes, from, &status);
+    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+    void *at = reach(r, offset, bytes, from, &status);
 
-    if (at != NULL)
-        memcpy(at, from, bytes);
-    return status;
+    if (at == NULL)
+        return status;
+    memcpy(at, from, bytes);
+    return r->is_on_card ? send_locked(r, at, bytes) : PTO_OK;
 }
 
 int pto_worker_region_read(struct pto_worker_region *region, uint64_t offset, void *to,
                            uint64_t bytes)
 {
     int status;
-    const void *at = reach(region, offset, bytes, to, &status);
+    struct tree_region *r = region_get(HANDLE_REGION, region, &status);
+    const void *at = reach(r, offset, bytes, to, &status);
 
-    if (at != NULL)
+    if (at != NULL && r->is_on_card)
+        status = fetch_locked(r, at, bytes);
+    if (at != NULL && status >= 0)
         memcpy(to, at, bytes);
     return status;
 }
@@ -382,8 +546,11 @@ int pto_worker_region_notify(struct pto_worker_region *region, struct pto_signal
     int status;
     struct tree_region *r = region_get(HANDLE_REGION, region, &status);
 
-    return status < 0 ? status
-                      : pto_region_notify(&r->quiet, counter.offset, counter.how, counter.value);
+    if (status >= 0)
+        status = pto_region_notify(&r->quiet, counter.offset, counter.how, counter.value);
+    if (status >= 0 && r->is_on_card)
+        status = send_locked(r, pto_region_counter(&r->region, counter.offset), sizeof(int32_t));
+    return status;
 }
 
 int pto_worker_region_counter(struct pto_worker_region *region, uint64_t offset, int32_t *value_out)
@@ -395,6 +562,10 @@ int pto_worker_region_counter(struct pto_worker_region *region, uint64_t offset,
         return status;
     if (pto_region_counter(&r->region, offset) == NULL || value_out == NULL)
         return PTO_EINVAL;
+    if (r->is_on_card)
+        status = fetch_locked(r, pto_region_counter(&r->region, offset), sizeof(int32_t));
+    if (status < 0)
+        return status;
     *value_out = __atomic_load_n(pto_region_counter(&r->region, offset), __ATOMIC_ACQUIRE);
     return PTO_OK;
 }
@@ -421,6 +592,7 @@ int pto_worker_region_wait(struct pto_worker_region *region, struct pto_wait_for
     if (pto_region_counter(&w.region->region, counter.offset) == NULL)
         return error_tell(error, PTO_EINVAL, "there is no counter at %llu",
                           (unsigned long long)counter.offset);
+    add_counter(&w, counter.offset);
     return await_region(&w, timeout_ns, error);
 }
 
@@ -446,6 +618,23 @@ static int look_for_room(struct region_wait *w)
     return is_aborted ? PTO_EPEER : pto_queue_reserve(q, w->bytes, &w->message);
 }
 
+/* What was published, on a card; its tail behind the rest. */
+static int send_message(struct tree_region *r, const struct pto_message *m)
+{
+    struct pto_queue *q = &r->queue;
+    const struct errand_part part[] = {
+        part_of(r, pto_queue_slot(q, &q->out, m->number - 1), PTO_QUEUE_SLOT_BYTES, false),
+        part_of(r, pto_region_counter(&r->region, q->out.tail_at), sizeof(int32_t), false),
+        part_of(r, m->data, m->bytes, false)
+    };
+    const struct errand_part all[] = { part[2], part[0], part[1] };
+    int status = m->bytes != 0 ? send(r, all, 3) : send(r, part, 2);
+
+    if (status < 0)
+        (void)pto_queue_abort(q, status); /* one is missing */
+    return status;
+}
+
 int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind kind,
                           const void *from, uint64_t bytes, uint64_t timeout_ns,
                           struct pto_error *error)
@@ -464,6 +653,8 @@ int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind 
                           q->out.is_stopped ? "nothing comes after a STOP"
                                             : "no message of kind %d with %llu bytes can be sent",
                           (int)kind, (unsigned long long)bytes);
+    add_counter(&w, q->other_end_at);
+    add_counter(&w, q->out.head_at);
     status = await_region(&w, timeout_ns, error);
     if (status < 0)
         return status;
@@ -471,8 +662,18 @@ int pto_worker_queue_send(struct pto_worker_queue *queue, enum pto_message_kind 
         memcpy(w.message.data, from, bytes);
     pthread_mutex_lock(&w.region->tree->lock); /* another thread may give the queue up */
     status = pto_queue_publish(q, &w.message, kind);
+    if (status >= 0)
+        status = send_message(w.region, &w.message);
     pthread_mutex_unlock(&w.region->tree->lock);
     return status;
+}
+
+static void send_head(struct tree_region *r)
+{
+    struct errand_part part =
+        part_of(r, pto_region_counter(&r->region, r->queue.in.head_at), sizeof(int32_t), false);
+
+    (void)send(r, &part, 1); /* who cannot be told has gone */
 }
 
 static int look_for_message(struct region_wait *w)
@@ -504,6 +705,13 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
     pto_worker_message_init(&known);
     if (message == NULL || sized_read(&known, sizeof(known), message) < 0)
         return PTO_EINVAL;
+    if (w.region->received.number == 0) { /* else it is there */
+        struct pto_queue *q = &w.region->queue;
+
+        add_counter(&w, q->other_end_at);
+        add_counter(&w, q->in.tail_at);
+        add_part(&w, pto_queue_slot(q, &q->in, q->in.taken), PTO_QUEUE_SLOT_BYTES);
+    }
     status = await_region(&w, timeout_ns, error);
     if (status < 0)
         return status;
@@ -516,6 +724,12 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
                           "the message has %llu bytes, and there is room for %llu",
                           (unsigned long long)known.bytes, (unsigned long long)known.room);
     }
+    if (w.region->is_on_card) {
+        status = fetch_locked(w.region, w.message.data, known.bytes);
+        if (status < 0)
+            return error_tell(error, status, "the message cannot be copied from the card: %s",
+                              pto_strerror(status));
+    }
     if (known.bytes != 0)
         memcpy(known.to, w.message.data, known.bytes);
     sized_write(message, &known, sizeof(known));
@@ -523,6 +737,7 @@ int pto_worker_queue_receive(struct pto_worker_queue *queue, struct pto_worker_m
     w.region->received.number = 0;
     (void)pto_queue_release(&w.region->queue,
                             &w.message); /* it has come, also if somebody gave up */
+    send_head(w.region);
     pthread_mutex_unlock(&w.region->tree->lock);
     return PTO_OK;
 }
@@ -537,6 +752,7 @@ int pto_worker_queue_abort(struct pto_worker_queue *queue)
     pthread_mutex_lock(&r->tree->lock);
     (void)pto_queue_abort(&r->queue, PTO_EPEER);
     tree_note(r->tree);
+    send_end(r);
     pthread_mutex_unlock(&r->tree->lock);
     return PTO_OK;
 }

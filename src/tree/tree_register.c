@@ -20,8 +20,7 @@ struct tree_callable *tree_find_callable(struct tree *t, uint64_t number)
     return k != NULL && k->users != 0 && k->is_settled && k->generation == number >> 32 ? k : NULL;
 }
 
-/* For an answer: a child may be in the middle of a task. */
-static uint64_t control_deadline(const struct tree *t)
+uint64_t tree_control_deadline(const struct tree *t)
 {
     uint64_t now = os_now_ns();
     uint64_t timeout_ns = t->params.control_timeout_ns;
@@ -59,7 +58,7 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
                uint64_t children, uint64_t *agreed_out, struct pto_error *error)
 {
     struct tree_request request[TREE_CHILDREN_MAX] = { { .next = NULL } };
-    uint64_t deadline_ns = control_deadline(t);
+    uint64_t deadline_ns = tree_control_deadline(t);
     struct record_part part = { load, load != NULL ? sizeof(*load) : 0 };
     int status = PTO_OK;
 
@@ -253,7 +252,7 @@ static struct tree_callable *find_equal(struct tree *t, const struct digest *dig
         struct tree_callable *k = &t->callable[i];
 
         if (k->users != 0 && digest_is_equal(&k->digest, digest)) {
-            (void)tree_await(t, is_settled, k, control_deadline(t));
+            (void)tree_await(t, is_settled, k, tree_control_deadline(t));
             if (k->users != 0 && k->is_settled && digest_is_equal(&k->digest, digest))
                 return k;
         }

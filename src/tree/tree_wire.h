@@ -92,12 +92,39 @@ struct tree_status {
     struct a64 tasks;                       /* that it has ended */
 };
 
+enum errand_kind { ERRAND_OPEN, ERRAND_MOVE, ERRAND_CLOSE };
+enum { ERRAND_PARTS = 4 };
+
+/* Bytes of a region, by where they begin behind its head. */
+struct errand_part {
+    uint64_t offset;
+    uint64_t bytes;
+    bool is_fetch; /* from the card */
+};
+
+/*
+ * What a child whose chip is a card does beside its tasks, one at a time: a region is memory of the card,
+ * and what lies in the worker's memory is its mirror (tree_mirror.c).
+ */
+struct wire_errand {
+    struct a32 asked; /* counts them: written by the worker, when the rest is there */
+    struct a32 done;  /* how many are done: by the child */
+    enum errand_kind kind;
+    uint32_t part_count; /* of ERRAND_MOVE; in this order */
+    uint64_t mirror;     /* address */
+    uint64_t bytes;      /* all of it */
+    struct errand_part part[ERRAND_PARTS];
+    int status; /* this and the next: the child's answer */
+    char text[TREE_TEXT];
+};
+
 struct tree_line {
     struct tree_status status;
     struct a32 trace_file;  /* descriptor of the worker, for timelines of a chip; 0: none */
     struct a64 trace_bytes; /* whole ones there: written by the child, and while nothing runs */
     struct bell bell;       /* the child's */
     struct bell alarm;      /* the same, for what does not wait until a task is over */
+    struct wire_errand errand;
     struct stream to_child;
     struct stream to_worker;
 };

@@ -111,16 +111,6 @@ uint32_t tree_device_of(const struct pto_worker_params *params, uint32_t chip)
     return params->devices != NULL ? params->devices[chip] : chip;
 }
 
-int tree_check_reach(const struct tree *t, const char *what, struct pto_error *error)
-{
-    if (!tree_has_cards(t))
-        return PTO_OK;
-    return error_tell(error, PTO_ENOSUP,
-                      "chips of %s are cards, which do not reach the worker's memory: there are no "
-                      "%s on them; domains can have windows on cards",
-                      t->platform, what);
-}
-
 static int check_devices(const struct pto_worker_params *params, struct pto_error *error)
 {
     for (uint32_t i = 0; params->devices != NULL && i < params->chip_count; i++)

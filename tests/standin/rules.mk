@@ -57,11 +57,8 @@ $(STANDIN)/with: $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp
 		$(abspath $(STANDIN_HOME)) $(abspath $(STANDIN_HOME)/lib64) $(abspath $(STANDIN)/programs) >$@
 	@chmod +x $@
 
-$(STANDIN)/lifecycle: tests/standin/lifecycle.c $(LIB) Makefile
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl
-
-$(STANDIN)/sweep: tests/standin/sweep.c $(LIB) Makefile
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl
+$(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level: $(STANDIN)/%: tests/standin/%.c $(LIB) Makefile
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -I. -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl -pthread
 
 # The same with a control processor that is a process: the aarch64 programs themselves, under an emulator.
 STANDIN_ARM = $(STANDIN)/arm

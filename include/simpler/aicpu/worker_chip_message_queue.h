@@ -156,8 +156,9 @@ template <uint64_t MaxInflight = 1> class WorkerChipQueueEndpoint
         {
             struct pto_queue &q = parent_->queue_;
             const uint32_t low = static_cast<uint32_t>(
-                __atomic_load_n(pto_region_counter(&q.region, q.in.tail_at), __ATOMIC_ACQUIRE));
+                pto_region_value(pto_region_counter(&q.region, q.in.tail_at)));
 
+            pto_lines_fetch(pto_queue_slot(&q, &q.in, q.in.taken), PTO_QUEUE_SLOT_BYTES);
             return q.in.taken - q.in.head >= MaxInflight &&
                    (low == static_cast<uint32_t>(q.in.taken) ||
                     pto_queue_slot(&q, &q.in, q.in.taken)[1] != PTO_MESSAGE_STOP);

@@ -103,6 +103,7 @@ class WorkerChipOrchEndpoint
     {
         void *at = payload(WorkerChipEndpointOp::PAYLOAD_READ, offset, nbytes);
 
+        pto_region_fetch(&region_, offset, at != nullptr ? nbytes : 0);
         out =
             WorkerChipOrchPayloadView{ reinterpret_cast<uint64_t>(at), at != nullptr ? nbytes : 0 };
         return at != nullptr;
@@ -115,6 +116,7 @@ class WorkerChipOrchEndpoint
         if (at == nullptr || src == nullptr)
             return false;
         std::memcpy(at, src, nbytes);
+        pto_region_publish(&region_, offset, nbytes);
         return true;
     }
 
@@ -135,7 +137,7 @@ class WorkerChipOrchEndpoint
 
         if (!find(WorkerChipEndpointOp::SIGNAL_TEST, counter_addr, cmp_value, addr))
             return false;
-        out.observed = __atomic_load_n(reinterpret_cast<int32_t *>(addr), __ATOMIC_ACQUIRE);
+        out.observed = pto_region_value(reinterpret_cast<int32_t *>(addr));
         out.matched =
             pto_compare_holds(static_cast<enum pto_compare>(cmp), out.observed, cmp_value);
         return true;

@@ -634,7 +634,7 @@ static void look_around(struct machine *m)
     aicpu_fetch(&m->board->wish, sizeof(m->board->wish));
     if (m->board->wish.cancelled >= m->number)
         sched_attend(&m->sched, ATTEND_CANCELLED, 0);
-    if (m->progress != m->progress_seen) {
+    if (m->progress != m->progress_seen || m->orch.is_listening) { /* to something outside */
         m->progress_seen = m->progress;
         m->stall_since_ns = now_ns;
     }

@@ -1,0 +1,631 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A worker of level 3 whose chips are cards, and what scenes do not show: conversations through regions
+ * and queues, windows that are copied and that are tensors, domains without bytes, a child that is killed in the
+ * middle of each of them, and what works when it was opened anew.
+ *
+ *     level PLATFORM ARTEFACT PART...    talk, kill, windows, all at once
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <pto/pto.h>
+#include <pto/worker_domain.h>
+#include <pto/worker_region.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/standin/level/level_tasks.h"
+
+enum { CHIPS = 2, COUNT = 8, MESSAGES = 60, HANG_SECONDS = 240 };
+#define MS 1000000ull
+
+static struct pto_worker *worker;
+static struct pto_error error;
+static uint64_t callable;
+static bool is_card;
+
+#define EXPECT(what)                                                                    \
+    do {                                                                                \
+        if (!(what))                                                                    \
+            fail("%s:%d: %s does not hold: %s", __FILE__, __LINE__, #what, error.text); \
+    } while (0)
+#define EXPECT_STATUS(what, wanted)                                                               \
+    do {                                                                                          \
+        int got_ = (what);                                                                        \
+        if (got_ != (wanted))                                                                     \
+            fail("%s:%d: %s is %d (%s): %s", __FILE__, __LINE__, #what, got_, pto_strerror(got_), \
+                 error.text);                                                                     \
+    } while (0)
+
+static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void fail(const char *format, ...)
+{
+    va_list values;
+
+    va_start(values, format);
+    vfprintf(stderr, format, values);
+    va_end(values);
+    fputc('\n', stderr);
+    exit(1);
+}
+
+static void nap_ns(uint64_t ns)
+{
+    (void)nanosleep(&(struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) }, NULL);
+}
+
+static void open_worker(const char *platform, const char *artefact)
+{
+    struct pto_worker_params params;
+    struct pto_worker_callable code;
+
+    pto_worker_params_init(&params);
+    params.platform = platform;
+    params.chip_count = CHIPS;
+    params.memory_max = 1ull << 30;
+    params.clusters = 1;
+    params.startup_timeout_ns = HANG_SECONDS * 1000 * MS;
+    params.error = &error;
+    EXPECT_STATUS(pto_worker_open(&params, &worker), PTO_OK);
+    pto_worker_callable_init(&code);
+    code.kind = PTO_CHILD_CHIP;
+    code.path = artefact;
+    code.error = &error;
+    EXPECT_STATUS(pto_worker_register(worker, &code, &callable), PTO_OK);
+}
+
+/* ---- tasks ---- */
+
+struct call {
+    uint32_t chip;
+    struct pto_tensor tensor;
+    uint64_t scalar[SCALARS];
+    uint64_t stall_ns; /* 0: the default */
+};
+
+static int32_t *numbers;
+
+static struct call call_of(uint32_t chip, enum task task)
+{
+    const uint32_t shape[] = { COUNT };
+    struct call call = { .chip = chip, .scalar = { task } };
+
+    call.tensor = pto_tensor_external(numbers + chip * COUNT, shape, 1, PTO_INT32);
+    return call;
+}
+
+static struct pto_args args_of(const struct call *call)
+{
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_inout(&args, &call->tensor);
+    for (int i = 0; i < SCALARS; i++)
+        pto_add_scalar(&args, call->scalar[i]);
+    return args;
+}
+
+static void submit_one(struct pto_level *level, void *context)
+{
+    const struct call *call = context;
+    struct pto_args args = args_of(call);
+    struct pto_run_options options;
+
+    pto_run_options_init(&options);
+    options.stall_timeout_ns = call->stall_ns;
+    (void)pto_level_set_run_options(level, &options);
+    (void)pto_level_submit(level, callable, PTO_ON(call->chip), &args);
+}
+
+static void submit_group(struct pto_level *level, void *context)
+{
+    const struct call *call = context;
+    const uint32_t chips[] = { call[0].chip, call[1].chip };
+    struct pto_args args[] = { args_of(&call[0]), args_of(&call[1]) };
+
+    (void)pto_level_submit_group(level, callable, chips, args, CHIPS, NULL);
+}
+
+static int run(pto_level_fn fn, void *context)
+{
+    static struct pto_worker_report report;
+    int status;
+
+    pto_worker_report_init(&report);
+    status = pto_worker_run(worker, fn, context, &report);
+    error = report.error;
+    return status;
+}
+
+static struct pto_worker_run *launch(struct call *call)
+{
+    struct pto_worker_run *handle;
+
+    EXPECT_STATUS(pto_worker_launch(worker, submit_one, call, &handle), PTO_OK);
+    return handle;
+}
+
+static int finish(struct pto_worker_run *handle)
+{
+    static struct pto_worker_report report;
+
+    (void)pto_worker_run_wait(handle, 0);
+    pto_worker_report_init(&report);
+    (void)pto_worker_run_finish(handle, &report);
+    error = report.error;
+    return report.error.status;
+}
+
+/* A task that uses nothing but its tensor. */
+static void expect_works(uint32_t chip)
+{
+    struct call call = call_of(chip, ADD);
+
+    for (int i = 0; i < COUNT; i++)
+        numbers[chip * COUNT + i] = i;
+    call.scalar[1] = 5;
+    EXPECT_STATUS(run(submit_one, &call), PTO_OK);
+    for (int i = 0; i < COUNT; i++)
+        EXPECT(numbers[chip * COUNT + i] == i + 5);
+}
+
+/* ---- children ---- */
+
+static void kill_child(uint32_t chip)
+{
+    struct pto_child_info info;
+
+    pto_child_info_init(&info);
+    EXPECT_STATUS(pto_worker_child(worker, chip, &info), PTO_OK);
+    EXPECT(kill(info.pid, SIGKILL) == 0);
+}
+
+static void reopen(uint32_t chip)
+{
+    struct pto_child_info info;
+
+    pto_child_info_init(&info);
+    do { /* until it is noticed */
+        nap_ns(MS / 10);
+        EXPECT_STATUS(pto_worker_child(worker, chip, &info), PTO_OK);
+    } while (info.state != PTO_CHILD_DEAD);
+    EXPECT_STATUS(pto_worker_reopen(worker, chip, &error), PTO_OK);
+    expect_works(chip);
+}
+
+/* ---- regions ---- */
+
+static struct pto_worker_region *open_region(struct call *call)
+{
+    struct pto_worker_region_params params;
+    struct pto_worker_region *region;
+
+    pto_worker_region_params_init(&params);
+    params.chip = call->chip;
+    params.payload_bytes = 256;
+    params.counter_bytes = 128;
+    params.error = &error;
+    EXPECT_STATUS(pto_worker_region_open(worker, &params, &region), PTO_OK);
+    EXPECT_STATUS(pto_worker_region_scalars(region, call->scalar + 1), PTO_OK);
+    return region;
+}
+
+static void await_counter(struct pto_worker_region *region, int32_t value)
+{
+    const struct pto_wait_for counter = { 64, PTO_COMPARE_GE, value };
+
+    EXPECT_STATUS(pto_worker_region_wait(region, counter, 0, &error), PTO_OK);
+}
+
+/* The task answers each number; it is no stall if the host thinks for longer than a task may stand still. */
+static void say(struct pto_worker_region *region, int32_t turn, int32_t number)
+{
+    const struct pto_signal_at counter = { 0, PTO_SIGNAL_ADD, 1 };
+    int32_t answer = -1;
+
+    EXPECT_STATUS(pto_worker_region_write(region, 0, &number, sizeof(number)), PTO_OK);
+    EXPECT_STATUS(pto_worker_region_notify(region, counter), PTO_OK);
+    await_counter(region, turn);
+    EXPECT_STATUS(pto_worker_region_read(region, 64, &answer, sizeof(answer)), PTO_OK);
+    EXPECT(answer == number + (number != 0));
+}
+
+static void converse(uint32_t chip)
+{
+    struct call call = call_of(chip, TALK);
+    struct pto_worker_region *region = open_region(&call);
+    struct pto_worker_run *handle;
+    int32_t value = -1;
+
+    EXPECT_STATUS(pto_worker_region_read(region, 128, &value, sizeof(value)), PTO_OK);
+    EXPECT(value == 0); /* memory of a card is not */
+    call.stall_ns = 300 * MS;
+    handle = launch(&call);
+    for (int32_t turn = 1; turn <= 10; turn++) {
+        say(region, turn, 1000 - turn);
+        if (turn == 5)
+            nap_ns(700 * MS);
+    }
+    EXPECT_STATUS(pto_worker_region_counter(region, 0, &value), PTO_OK);
+    EXPECT(value == 10);
+    EXPECT_STATUS(pto_worker_region_counter(region, 64, &value), PTO_OK);
+    EXPECT(value == 10);
+    say(region, 11, 0);
+    EXPECT_STATUS(finish(handle), PTO_OK);
+    EXPECT_STATUS(pto_worker_region_write(region, 254, &value, sizeof(value)), PTO_EMEMORY);
+    EXPECT_STATUS(pto_worker_region_counter(region, 128, &value), PTO_EINVAL);
+    EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
+}
+
+/* The host goes: the task is told, and what it wrote is there. */
+static void leave(uint32_t chip)
+{
+    const struct pto_wait_for never = { 64, PTO_COMPARE_EQ, 5 };
+    struct call call = call_of(chip, HOLD);
+    struct pto_worker_region *region = open_region(&call);
+    struct pto_worker_run *handle = launch(&call);
+    int32_t value = 0;
+
+    await_counter(region, 1);
+    EXPECT_STATUS(pto_worker_region_wait(region, never, 3 * MS, &error), PTO_ETIMEOUT);
+    EXPECT_STATUS(pto_worker_region_close(region), PTO_EBUSY);
+    EXPECT_STATUS(pto_worker_region_wait(region, never, 0, &error), PTO_EPEER);
+    EXPECT(strstr(error.text, "has ended") != NULL);
+    EXPECT_STATUS(finish(handle), PTO_OK);
+    EXPECT_STATUS(pto_worker_region_read(region, 64, &value, sizeof(value)), PTO_OK);
+    EXPECT(value == 77);
+    EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
+    EXPECT_STATUS(pto_worker_region_close(region), PTO_EINVAL);
+}
+
+/* ---- queues ---- */
+
+static struct pto_worker_queue *open_queue(struct call *call)
+{
+    struct pto_worker_queue_params params;
+    struct pto_worker_queue *queue;
+
+    pto_worker_queue_params_init(&params);
+    params.chip = call->chip;
+    params.depth = 4;
+    params.input_bytes = params.output_bytes = 512;
+    params.error = &error;
+    EXPECT_STATUS(pto_worker_queue_open(worker, &params, &queue), PTO_OK);
+    EXPECT_STATUS(pto_worker_queue_scalars(queue, call->scalar + 1), PTO_OK);
+    return queue;
+}
+
+/* Sizes so that messages wrap in the arena, share lines, and are as large as it. */
+static uint32_t size_of(uint32_t number)
+{
+    return number % 17 == 0 ? 512 : number % 5 == 0 ? 0 : number % 3 == 0 ? 37 : 4 * (number % 41);
+}
+
+static unsigned char byte_of(uint32_t number, uint32_t at, uint32_t bytes, bool is_answer)
+{
+    unsigned char byte = at % 4 == 0 ? (unsigned char)((number + at) % 100) : 0;
+
+    return is_answer && bytes % 4 == 0 ? (unsigned char)(2 * byte) : byte;
+}
+
+static void *send_all(void *context)
+{
+    struct pto_worker_queue *queue = context;
+    unsigned char bytes[512];
+
+    for (uint32_t i = 1; i <= MESSAGES; i++) {
+        for (uint32_t k = 0; k < size_of(i); k++)
+            bytes[k] = byte_of(i, k, size_of(i), false);
+        if (pto_worker_queue_send(queue, i % 7 == 0 ? PTO_MESSAGE_ERROR : PTO_MESSAGE_DATA, bytes,
+                                  size_of(i), 0, NULL) < 0)
+            return "a message could not be sent";
+    }
+    return pto_worker_queue_send(queue, PTO_MESSAGE_STOP, NULL, 0, 0, NULL) < 0 ? "no STOP" : NULL;
+}
+
+static void exchange(uint32_t chip)
+{
+    struct call call = call_of(chip, ECHO);
+    struct pto_worker_queue *queue = open_queue(&call);
+    struct pto_worker_run *handle = launch(&call);
+    struct pto_worker_message m;
+    unsigned char bytes[512];
+    pthread_t sender;
+    void *wrong;
+
+    EXPECT(pthread_create(&sender, NULL, send_all, queue) == 0);
+    for (uint32_t i = 1; i <= MESSAGES; i++) {
+        pto_worker_message_init(&m);
+        m.to = bytes;
+        m.room = 3;
+        if (size_of(i) > m.room) { /* it stays */
+            EXPECT_STATUS(pto_worker_queue_receive(queue, &m, 0, &error), PTO_EMEMORY);
+            EXPECT(m.bytes == size_of(i));
+        }
+        m.room = sizeof(bytes);
+        EXPECT_STATUS(pto_worker_queue_receive(queue, &m, 0, &error), PTO_OK);
+        EXPECT(m.number == i && m.bytes == size_of(i));
+        EXPECT(m.kind == (i % 7 == 0 ? PTO_MESSAGE_ERROR : PTO_MESSAGE_DATA));
+        for (uint32_t k = 0; k < m.bytes; k++)
+            EXPECT(bytes[k] == byte_of(i, k, size_of(i), true));
+    }
+    EXPECT(pthread_join(sender, &wrong) == 0 && wrong == NULL);
+    EXPECT_STATUS(pto_worker_queue_receive(queue, &m, 0, &error), PTO_EPEER); /* nothing comes */
+    EXPECT_STATUS(finish(handle), PTO_OK);
+    EXPECT_STATUS(pto_worker_queue_close(queue), PTO_OK);
+}
+
+static void give_up(uint32_t chip)
+{
+    struct call call = call_of(chip, ECHO);
+    struct pto_worker_queue *queue = open_queue(&call);
+    struct pto_worker_run *handle = launch(&call);
+
+    EXPECT_STATUS(pto_worker_queue_abort(queue), PTO_OK);
+    EXPECT_STATUS(finish(handle), PTO_EPEER);
+    EXPECT_STATUS(pto_worker_queue_send(queue, PTO_MESSAGE_DATA, "x", 1, 0, &error), PTO_EPEER);
+    EXPECT_STATUS(pto_worker_queue_close(queue), PTO_OK);
+}
+
+static void refuse(void)
+{
+    struct pto_worker_queue_params params;
+    struct pto_worker_queue *queue;
+
+    pto_worker_queue_params_init(&params);
+    params.depth = 1;
+    params.error = &error;
+    EXPECT_STATUS(pto_worker_queue_open(worker, &params, &queue), is_card ? PTO_EINVAL : PTO_OK);
+    EXPECT(!is_card || strstr(error.text, "would write to one cache line") != NULL);
+    if (!is_card)
+        EXPECT_STATUS(pto_worker_queue_close(queue), PTO_OK);
+}
+
+/* Two conversations at a time, each with a chip of its own. */
+static void *exchange_beside(void *context)
+{
+    (void)context;
+    exchange(1);
+    return NULL;
+}
+
+static void test_talk(void)
+{
+    pthread_t other;
+
+    EXPECT(pthread_create(&other, NULL, exchange_beside, NULL) == 0);
+    exchange(0);
+    EXPECT(pthread_join(other, NULL) == 0);
+    converse(0);
+    leave(1);
+    give_up(0);
+    refuse();
+    (void)open_region(&(struct call){ .chip = 1 }); /* it goes with the worker */
+    expect_works(0);
+    expect_works(1);
+}
+
+/* ---- windows ---- */
+
+static uint64_t open_domain(uint64_t bytes, struct pto_worker_member *member)
+{
+    struct pto_worker_domain_params params;
+    uint64_t domain;
+
+    pto_worker_domain_params_init(&params);
+    params.name = "both";
+    params.window_bytes = bytes;
+    params.is_retained = true;
+    params.error = &error;
+    EXPECT_STATUS(pto_worker_domain_open(worker, &params, &domain), PTO_OK);
+    for (uint32_t i = 0; i < CHIPS; i++) {
+        pto_worker_member_init(&member[i]);
+        EXPECT_STATUS(pto_worker_domain_member(worker, domain, i, &member[i]), PTO_OK);
+    }
+    return domain;
+}
+
+/* Each passes a number on to the other. */
+static void expect_passed(const struct pto_worker_member *member)
+{
+    struct call call[] = { call_of(0, PASS), call_of(1, PASS) };
+
+    for (uint32_t i = 0; i < CHIPS; i++) {
+        call[i].scalar[1] = member[i].context;
+        call[i].scalar[2] = 100 + i;
+    }
+    EXPECT_STATUS(run(submit_group, call), PTO_OK);
+    EXPECT(numbers[0] == 101 && numbers[COUNT] == 100);
+}
+
+struct both {
+    struct pto_tensor from, to;
+};
+
+static void copy_level(struct pto_level *level, void *context)
+{
+    const struct both *both = context;
+
+    (void)pto_level_copy(level, &both->to, &both->from);
+}
+
+static void *at(uint64_t addr)
+{
+    return (void *)(uintptr_t)addr;
+}
+
+/* To the window, changed there by a task whose tensor it is, and back. */
+static void test_windows(void)
+{
+    const uint32_t shape[] = { COUNT };
+    struct pto_worker_member member[CHIPS];
+    int32_t sent[COUNT], received[COUNT];
+    uint64_t domain = open_domain(4096, member);
+    struct both both;
+    struct call call;
+
+    for (uint32_t chip = 0; chip < CHIPS; chip++) {
+        EXPECT_STATUS(pto_worker_copy_from(worker, received, at(member[chip].window + 2048),
+                                           sizeof(received), 0, &error),
+                      PTO_OK);
+        for (int i = 0; i < COUNT; i++) {
+            EXPECT(received[i] == 0); /* windows are, at first */
+            sent[i] = 10 * i + (int)chip;
+        }
+        EXPECT_STATUS(pto_worker_copy_to(worker, at(member[chip].window + 2048), sent, sizeof(sent),
+                                         0, &error),
+                      PTO_OK);
+        call = call_of(chip, ADD);
+        call.tensor = pto_tensor_external(at(member[chip].window + 2048), shape, 1, PTO_INT32);
+        call.scalar[1] = 3;
+        EXPECT_STATUS(run(submit_one, &call), PTO_OK);
+        EXPECT_STATUS(pto_worker_copy_from(worker, received, at(member[chip].window + 2048),
+                                           sizeof(received), 0, &error),
+                      PTO_OK);
+        for (int i = 0; i < COUNT; i++)
+            EXPECT(received[i] == sent[i] + 3);
+        both.from = call.tensor;
+        both.to = call_of(chip, ADD).tensor;
+        EXPECT_STATUS(run(copy_level, &both), PTO_OK);
+        EXPECT(numbers[chip * COUNT + 7] == sent[7] + 3);
+        both.to = pto_tensor_external(at(member[chip].window + 1024), shape, 1, PTO_INT32);
+        EXPECT_STATUS(run(copy_level, &both), PTO_OK); /* from the window to the window */
+        EXPECT_STATUS(pto_worker_copy_from(worker, received, at(member[chip].window + 1024),
+                                           sizeof(received), 0, &error),
+                      PTO_OK);
+        EXPECT(received[7] == sent[7] + 3);
+    }
+    expect_passed(member);
+    call = call_of(1, ADD); /* of the other chip */
+    call.tensor = pto_tensor_external(at(member[0].window), shape, 1, PTO_INT32);
+    EXPECT_STATUS(run(submit_one, &call), PTO_EMEMORY);
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+    EXPECT_STATUS(run(submit_one, &call), PTO_EMEMORY);
+    domain = open_domain(0, member); /* without bytes */
+    for (uint32_t chip = 0; chip < CHIPS; chip++) {
+        EXPECT(member[chip].window == 0 && member[chip].window_bytes == 0);
+        call = call_of(chip, TELL);
+        call.scalar[1] = member[chip].context;
+        EXPECT_STATUS(run(submit_one, &call), PTO_OK);
+        EXPECT(numbers[chip * COUNT] == (int32_t)chip && numbers[chip * COUNT + 1] == CHIPS &&
+               numbers[chip * COUNT + 2] == 0);
+    }
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+}
+
+/* ---- a child is killed ---- */
+
+/* In a conversation: whoever talks with it is told, and the next conversation works. */
+static void kill_in_region(uint32_t chip)
+{
+    const struct pto_wait_for never = { 64, PTO_COMPARE_EQ, 5 };
+    struct call call = call_of(chip, HOLD);
+    struct pto_worker_region *region = open_region(&call), *idle;
+    struct pto_worker_run *handle = launch(&call);
+    struct call unused = call_of(chip, TALK);
+    int32_t value = 1;
+
+    idle = open_region(&unused); /* while the task runs; nobody has it */
+    await_counter(region, 1);
+    kill_child(chip);
+    EXPECT_STATUS(pto_worker_region_wait(region, never, 0, &error), PTO_EPEER);
+    EXPECT_STATUS(finish(handle), PTO_EPEER);
+    if (is_card) { /* the memory is gone with it */
+        EXPECT_STATUS(pto_worker_region_read(region, 0, &value, sizeof(value)), PTO_EPEER);
+        EXPECT_STATUS(pto_worker_region_write(idle, 0, &value, sizeof(value)), PTO_EPEER);
+        EXPECT_STATUS(pto_worker_region_wait(idle, never, 0, &error), PTO_EPEER);
+    }
+    reopen(chip);
+    if (is_card)
+        EXPECT_STATUS(pto_worker_region_read(idle, 0, &value, sizeof(value)), PTO_EPEER);
+    EXPECT_STATUS(pto_worker_region_close(idle), PTO_OK);
+    EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
+    converse(chip);
+}
+
+static void kill_in_queue(uint32_t chip)
+{
+    struct call call = call_of(chip, ECHO);
+    struct pto_worker_queue *queue = open_queue(&call);
+    struct pto_worker_run *handle = launch(&call);
+    struct pto_worker_message m;
+    unsigned char bytes[512];
+
+    pto_worker_message_init(&m);
+    m.to = bytes;
+    m.room = sizeof(bytes);
+    EXPECT_STATUS(pto_worker_queue_send(queue, PTO_MESSAGE_DATA, "xyz", 3, 0, &error), PTO_OK);
+    EXPECT_STATUS(pto_worker_queue_receive(queue, &m, 0, &error), PTO_OK);
+    kill_child(chip);
+    EXPECT_STATUS(pto_worker_queue_receive(queue, &m, 0, &error), PTO_EPEER);
+    EXPECT_STATUS(finish(handle), PTO_EPEER);
+    EXPECT_STATUS(pto_worker_queue_close(queue), PTO_OK);
+    reopen(chip);
+    exchange(chip);
+}
+
+/* With a domain: the other member is told, and is not lost itself; the next domain works. */
+static void kill_in_domain(uint32_t chip)
+{
+    struct pto_worker_member member[CHIPS];
+    uint64_t domain = open_domain(4096, member);
+    struct call call = call_of(1 - chip, PASS), held = call_of(chip, HOLD);
+    struct pto_worker_region *region = open_region(&held);
+    struct pto_worker_run *holding = launch(&held), *waiting;
+
+    call.scalar[1] = member[1 - chip].context;
+    await_counter(region, 1);
+    waiting = launch(&call); /* for what the other one would send, after what it is at */
+    kill_child(chip);
+    EXPECT_STATUS(finish(waiting), PTO_OK); /* its kernel was told */
+    EXPECT_STATUS(finish(holding), PTO_EPEER);
+    EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
+    EXPECT_STATUS(run(submit_one, &call), PTO_EPEER);
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+    expect_works(1 - chip);
+    reopen(chip);
+    domain = open_domain(4096, member);
+    expect_passed(member);
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+}
+
+static void test_kill(void)
+{
+    kill_in_region(0);
+    kill_in_queue(1);
+    kill_in_domain(0);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*test)(void);
+    } parts[] = { { "talk", test_talk }, { "windows", test_windows }, { "kill", test_kill } };
+    void *memory;
+
+    if (argc < 4)
+        fail("usage: level PLATFORM ARTEFACT PART...");
+    alarm(HANG_SECONDS);
+    pto_error_init(&error);
+    is_card = strstr(argv[1], "sim") == NULL;
+    open_worker(argv[1], argv[2]);
+    EXPECT_STATUS(pto_worker_alloc(worker, CHIPS * COUNT * sizeof(int32_t), &memory), PTO_OK);
+    numbers = memory;
+    for (int i = 3; i < argc; i++) {
+        size_t k = 0;
+
+        while (k < sizeof(parts) / sizeof(parts[0]) && strcmp(parts[k].name, argv[i]) != 0)
+            k++;
+        if (k == sizeof(parts) / sizeof(parts[0]))
+            fail("there is no part %s", argv[i]);
+        parts[k].test();
+    }
+    EXPECT_STATUS(pto_worker_close(worker), PTO_OK);
+    return 0;
+}
