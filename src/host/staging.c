@@ -7,11 +7,12 @@
  *     OUT      not copied there, but for a view of a part of its buffer
  *     INOUT    copied there; so is whatever the signature does not name
  *
- * All but IN are copied back, unless the run failed: of a view what lies between its
- * first and its last element. A tensor without bytes gets the address 0; one in device
+ * All but IN are copied back, unless the run failed: of a view its elements, and nothing
+ * that lies beside them or between them. A tensor without bytes gets the address 0; one in device
  * memory stays where it is. Tensors that share bytes share them on the device, too.
  *
- * The device keeps the memory, so a run like the one before allocates nothing.
+ * The device keeps the memory, so a run like the one before allocates nothing, unless it has
+ * views with gaps to copy back.
  * Runs of a device take turns, so that one such memory is enough.
  */
 #include <stdlib.h>
@@ -122,6 +123,49 @@ static void find_elements(const struct pto_tensor *t, uint64_t *first, uint64_t 
     *bytes = t->extent * element;
 }
 
+/* There is memory between its elements that is not its own. */
+static bool has_gaps(const struct pto_tensor *t)
+{
+    uint64_t last = 0;
+
+    for (uint32_t d = 0; d < t->ndims; d++)
+        last += (uint64_t)(t->shapes[d] - 1) * t->strides[d];
+    return pto_tensor_numel(t) < t->extent && last < t->extent;
+}
+
+/* Elements one by one, rows without gaps at once; both sides are where the first one is. */
+static void scatter(char *to, const char *from, const struct pto_tensor *t)
+{
+    uint32_t index[PTO_MAX_DIMS] = { 0 }, d = 1;
+    uint32_t rows = t->strides[t->ndims - 1] == 1 ? t->ndims - 1 : t->ndims;
+    uint64_t element = pto_dtype_size(t->dtype);
+    uint64_t bytes = rows < t->ndims ? t->shapes[rows] * element : element;
+
+    while (d != 0) {
+        uint64_t at = 0;
+
+        for (uint32_t k = 0; k < rows; k++)
+            at += (uint64_t)index[k] * t->strides[k] * element;
+        memcpy(to + at, from + at, bytes);
+        for (d = rows; d > 0 && ++index[d - 1] == t->shapes[d - 1]; d--)
+            index[d - 1] = 0;
+    }
+}
+
+/* Others may write to what is between the elements meanwhile. */
+static int read_around_gaps(struct run *run, const struct pto_tensor *t, char *to, uint64_t first,
+                            uint64_t bytes, struct pto_error *error)
+{
+    char *from = malloc(bytes);
+    int status = from != NULL ? chip_read(run->device->chip, t->addr + first, from, bytes, error)
+                              : PTO_ENOMEM;
+
+    if (status >= 0)
+        scatter(to, from, t);
+    free(from);
+    return status;
+}
+
 void staging_end(struct run *run)
 {
     struct pto_error error;
@@ -132,14 +176,16 @@ void staging_end(struct run *run)
     for (uint32_t i = 0; i < run->entry.tensor_count && run->status >= 0; i++) {
         const struct pto_tensor *t = &run->tensor[i];
         uint64_t first, bytes;
+        char *to;
+        int status;
 
         if (run->host_addr[i] == 0 || direction_of(run, i) == PTO_DIR_IN)
             continue;
         find_elements(t, &first, &bytes);
-        (void)fail_copy(run,
-                        chip_read(run->device->chip, t->addr + first,
-                                  (char *)(uintptr_t)run->host_addr[i] + first, bytes, &error),
-                        &error, i);
+        to = (char *)(uintptr_t)run->host_addr[i] + first;
+        status = has_gaps(t) ? read_around_gaps(run, t, to, first, bytes, &error)
+                             : chip_read(run->device->chip, t->addr + first, to, bytes, &error);
+        (void)fail_copy(run, status, &error, i);
     }
 }
 

@@ -285,6 +285,30 @@ static void a_part_of_a_buffer_comes_back_alone(void **state)
     }
 }
 
+/* The same between its elements: rows of one dimension, then single elements of two. */
+static void what_is_between_elements_does_not_come_back(void **state)
+{
+    const uint32_t shape[] = { 2, 4 };
+
+    (void)state;
+    fill_data();
+    tensor[0] = pto_tensor_external(data[0], shape, 2, PTO_INT32);
+    tensor[0] = pto_tensor_slice(&tensor[0], 1, 1, 3, 1); /* elements 1, 2 and 5, 6 */
+    tensor[1] = pto_tensor_slice(&tensor[1], 0, 1, N, 3); /* elements 1, 4, 7 */
+    seen.beside = &data[0][3];
+    probe_once(all_inout, 3, 200);
+    assert_int_equal(data[0][1], 200); /* the kernel writes two elements, four apart */
+    assert_int_equal(data[0][5], 200);
+    assert_int_equal(data[0][2], 10);
+    assert_int_equal(data[0][3], 5555);
+    fill_data();
+    tensor[1] = pto_tensor_slice(&tensor[1], 0, 1, N, 3);
+    seen.beside = &data[1][5];
+    probe_once(all_inout, 3, 200);
+    for (int k = 0; k < N; k++)
+        assert_int_equal(data[1][k], k == 5 ? 5555 : k % 3 == 1 ? 201 : 20);
+}
+
 /* Tensors of one buffer are as far from each other on the device as on the host. */
 static void tensors_that_share_bytes_share_them(void **state)
 {
@@ -384,6 +408,7 @@ int main(void)
         TEST(device_memory_stays_where_it_is),
         TEST(a_part_of_a_buffer_leaves_the_rest_alone),
         TEST(a_part_of_a_buffer_comes_back_alone),
+        TEST(what_is_between_elements_does_not_come_back),
         TEST(tensors_that_share_bytes_share_them),
         TEST(sizes_that_cannot_be_are_refused),
         TEST(a_graph_is_launched_with_staged_tensors),
