@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/program.h"
 #include "cann/cann.h"
+#include "cann/device/card_graph.h"
 #include "cann/device/dispatcher.h"
 #include "cann/device/fingerprint.h"
 
@@ -279,7 +280,8 @@ static int open_board(struct cann *c, struct pto_error *error)
     const struct cann_generation *g = c->generation;
     struct board_open open = { .size = { sizeof(struct board), sizeof(struct run_message),
                                          sizeof(struct run_ended), sizeof(struct pto_tensor),
-                                         sizeof(struct board_load), sizeof(struct board_run) },
+                                         sizeof(struct board_load), sizeof(struct board_run),
+                                         sizeof(struct card_graph) },
                                .clusters = c->base.properties.clusters,
                                .memory_max = c->memory_max,
                                .engine = c->engine,

@@ -51,6 +51,21 @@ int32_t image_find_entry(const struct pto_entry *entry, uint64_t addr)
     return -1;
 }
 
+static bool is_output(const struct graph *g, uint64_t addr)
+{
+    return addr - (uint64_t)(uintptr_t)g->heap_pool.base < g->heap_pool.used;
+}
+
+static bool is_outside(const struct graph *g, const struct pto_entry *entry, uint64_t addr)
+{
+    return !is_output(g, addr) && image_find_entry(entry, addr) < 0;
+}
+
+static bool is_patched(const struct graph *g, const struct pto_entry *entry, uint64_t addr)
+{
+    return !is_output(g, addr) && image_find_entry(entry, addr) >= 0;
+}
+
 /* Where the operand of the slot's predicate lies; 0: it has none. */
 static uint64_t operand_of(const struct slot *s)
 {
@@ -61,12 +76,6 @@ static uint64_t operand_of(const struct slot *s)
 static uint64_t align(uint64_t bytes)
 {
     return (bytes + 127) / 128 * 128;
-}
-
-/* Outputs are aligned as in a run. */
-static uint64_t align_heap(uint64_t bytes)
-{
-    return (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
 }
 
 /* Bytes of what follows the header, as a launch needs it. */
@@ -117,45 +126,53 @@ void image_measure(struct image *image, const struct graph *g, const struct pto_
         payload += (s->flags & SLOT_IS_WHOLE) != 0 ? 0 : payload_lines(s);
         image->edge_count += count_predecessors(g, s);
         for (uint32_t i = 0; i < s->tensor_count; i++)
-            image->patch_count += image_find_entry(entry, s->tensor[i].addr) >= 0;
-        image->patch_count += operand_of(s) != 0 && image_find_entry(entry, operand_of(s)) >= 0;
+            image->patch_count += is_patched(g, entry, s->tensor[i].addr);
+        image->patch_count += operand_of(s) != 0 && is_patched(g, entry, operand_of(s));
     }
     image->is_plain = image->header_lines == image->task_count + 1;
     image->slot_bytes = (image->header_lines + payload) * SLOT_LINE_BYTES;
-    image->bytes = align_heap(image->heap_bytes) + align(image->slot_bytes) +
-                   align(image->edge_count * sizeof(uint32_t)) +
-                   align(image->header_lines * sizeof(struct a32)) +
-                   align(image->task_count * sizeof(uint32_t)) +
-                   align(image->number_count * sizeof(uint32_t)) +
-                   align(image->patch_count * sizeof(struct image_patch)) +
-                   align(image->passed_count * sizeof(struct passed_scalar));
-    image->bytes = align_heap(image->bytes);
+    image->bytes = (uint64_t)(uintptr_t)image_lay_out(image, NULL, 0);
 }
 
-static char *lay_out(char **at, uint64_t bytes)
+static char *take(char **at, uint64_t bytes)
 {
     char *here = *at;
 
-    *at += align(bytes);
+    *at = (char *)((uintptr_t)here + align(bytes));
     return here;
+}
+
+char *image_lay_out(struct image *image, char *memory, uint64_t heap)
+{
+    image->heap = heap;
+    image->slots = take(&memory, image->slot_bytes);
+    image->successor = (uint32_t *)(void *)take(&memory, image->edge_count * sizeof(uint32_t));
+    image->counter = (struct a32 *)(void *)take(&memory, image->header_lines * sizeof(struct a32));
+    image->task = (uint32_t *)(void *)take(&memory, image->task_count * sizeof(uint32_t));
+    image->line = (uint32_t *)(void *)take(&memory, image->number_count * sizeof(uint32_t));
+    image->patch = (struct image_patch *)(void *)take(
+        &memory, image->patch_count * sizeof(struct image_patch));
+    image->passed = (struct passed_scalar *)(void *)take(
+        &memory, image->passed_count * sizeof(struct passed_scalar));
+    return memory;
 }
 
 uint64_t image_moved(const struct image *image, const struct graph *g, uint64_t addr)
 {
-    uint64_t offset = addr - (uint64_t)(uintptr_t)g->heap_pool.base;
-
-    return offset < image->heap_bytes ? (uint64_t)(uintptr_t)image->heap + offset : addr;
+    return is_output(g, addr) ? addr - (uint64_t)(uintptr_t)g->heap_pool.base + image->heap : addr;
 }
 
-static void add_patch(struct image *image, const struct pto_entry *entry, uint32_t line,
-                      uint32_t argument, uint64_t addr)
+/* An address as a launch has it: outputs have moved, what is the entry's will be patched. */
+static uint64_t adapt_addr(struct filling *f, uint32_t line, uint32_t argument, uint64_t addr)
 {
-    int32_t index = image_find_entry(entry, addr);
+    struct image *image = f->image;
+    int32_t index = image_find_entry(f->entry, addr);
 
-    if (index >= 0)
+    if (!is_output(f->g, addr) && index >= 0)
         image->patch[image->patch_count++] =
             (struct image_patch){ line, (uint16_t)argument, (uint16_t)index,
-                                  addr - entry->tensor[index].addr };
+                                  addr - f->entry->tensor[index].addr };
+    return image_moved(image, f->g, addr);
 }
 
 /*
@@ -185,22 +202,13 @@ static void stack_roots(struct filling *f)
 /* The slot as it is before each launch. */
 static void adapt_slot(struct filling *f, struct slot *s, uint32_t line)
 {
-    struct image *image = f->image;
-    struct pto_tensor *tensor = image_tensors(image, s);
+    struct pto_tensor *tensor = image_tensors(f->image, s);
     uint64_t operand = operand_of(s);
 
-    for (uint32_t i = 0; i < s->tensor_count; i++) {
-        uint64_t addr = tensor[i].addr;
-
-        tensor[i].addr = image_moved(image, f->g, addr);
-        if (tensor[i].addr == addr)
-            add_patch(image, f->entry, line, i, addr);
-    }
-    if (operand != 0) {
-        slot_predicate(s)->addr = image_moved(image, f->g, operand);
-        if (slot_predicate(s)->addr == operand)
-            add_patch(image, f->entry, line, IMAGE_PREDICATE, operand);
-    }
+    for (uint32_t i = 0; i < s->tensor_count; i++)
+        tensor[i].addr = adapt_addr(f, line, i, tensor[i].addr);
+    if (operand != 0)
+        slot_predicate(s)->addr = adapt_addr(f, line, IMAGE_PREDICATE, operand);
     s->flags &= (uint8_t) ~(SLOT_HAS_BUFFER | SLOT_HAS_RETAINED | SLOT_HAS_SPILL);
     if (s->lanes == 0)
         s->flags |= SLOT_IS_DUMMY;
@@ -293,23 +301,11 @@ static void wire_slots(struct image *image)
 }
 
 void image_fill(struct image *image, const struct graph *g, const struct pto_entry *entry,
-                char *memory)
+                char *memory, uint64_t heap)
 {
     struct filling f = { image, g, entry, 1, image->header_lines, 0, 0 };
 
-    image->heap = memory; /* first: it is aligned to more than the others */
-    memory += align_heap(image->heap_bytes);
-    image->slots = lay_out(&memory, image->slot_bytes);
-    image->successor = (uint32_t *)(void *)lay_out(&memory, image->edge_count * sizeof(uint32_t));
-    image->counter =
-        (struct a32 *)(void *)lay_out(&memory, image->header_lines * sizeof(struct a32));
-    image->task = (uint32_t *)(void *)lay_out(&memory, image->task_count * sizeof(uint32_t));
-    image->line = (uint32_t *)(void *)lay_out(&memory, image->number_count * sizeof(uint32_t));
-    image->patch = (struct image_patch *)(void *)lay_out(
-        &memory, image->patch_count * sizeof(struct image_patch));
-    image->passed = (struct passed_scalar *)(void *)lay_out(
-        &memory, image->passed_count * sizeof(struct passed_scalar));
-    memcpy(image->heap, g->heap_pool.base, image->heap_bytes);
+    (void)image_lay_out(image, memory, heap);
     memcpy(image->passed, g->passed_pool.base, image->passed_count * sizeof(struct passed_scalar));
     image->patch_count = 0;
     stack_roots(&f);
@@ -320,25 +316,18 @@ void image_fill(struct image *image, const struct graph *g, const struct pto_ent
     wire_slots(image);
 }
 
-static bool is_outside(const struct image *image, const struct pto_entry *entry, uint64_t addr)
-{
-    return addr - (uint64_t)(uintptr_t)image->heap >= image->heap_bytes &&
-           image_find_entry(entry, addr) < 0;
-}
-
-void image_each_outside(const struct image *image, const struct pto_entry *entry,
+void image_each_outside(const struct graph *g, const struct pto_entry *entry,
                         void (*each)(void *context, uint64_t addr, uint64_t bytes), void *context)
 {
-    for (uint32_t line = 1; line < image->header_lines;) {
-        struct slot *s = image_slot(image, line);
-        const struct pto_tensor *tensor = image_tensors(image, s);
+    for (uint32_t number = 1; number < g->info_count; number++) {
+        const struct slot *s = slot_at(g, number);
+        uint64_t operand = s != NULL ? operand_of(s) : 0;
 
-        for (uint32_t k = 0; k < s->tensor_count; k++)
-            if (is_outside(image, entry, tensor[k].addr))
-                each(context, tensor[k].addr, tensor[k].size);
-        if (operand_of(s) != 0 && is_outside(image, entry, operand_of(s)))
-            each(context, operand_of(s), slot_predicate(s)->bytes);
-        line += header_lines(s);
+        for (uint32_t k = 0; s != NULL && k < s->tensor_count; k++)
+            if (is_outside(g, entry, s->tensor[k].addr))
+                each(context, s->tensor[k].addr, s->tensor[k].size);
+        if (operand != 0 && is_outside(g, entry, operand))
+            each(context, operand, slot_predicate((struct slot *)(uintptr_t)s)->bytes);
     }
 }
 
@@ -370,6 +359,209 @@ void image_each_edge(const struct image *image,
             each_successor(image, s, s->seq - 1, each, context);
     }
 }
+
+/* ---- an image that comes from elsewhere ---- */
+
+/* Set in a task's counter while the image is checked: edges lead to tasks only. */
+#define CHECK_IS_TASK 0x80000000u
+
+struct checking {
+    struct image *image;
+    const struct image_limits *limits;
+};
+
+/* The task in that line. NULL: there is none. */
+static const struct slot *find_task(const struct image *image, uint32_t line)
+{
+    return line < image->header_lines && line != 0 &&
+                   (a32_load_relaxed(&image->counter[line]) & CHECK_IS_TASK) != 0 /* nothing runs */
+               ? image_slot(image, line)
+               : NULL;
+}
+
+static bool has_kernels(const struct checking *c, const struct slot *s)
+{
+    bool is_team = (s->lanes & (s->lanes - 1)) != 0;
+
+    for (uint32_t lane = 0; lane < SLOT_LANES; lane++) {
+        uint32_t kernel = s->kernel[is_team ? lane : 0];
+
+        if ((s->lanes & 1u << lane) != 0 &&
+            (kernel >= c->limits->kernel_count || c->limits->kernels[kernel].fn == NULL))
+            return false;
+    }
+    return s->lanes < 1u << SLOT_LANES && s->built_lanes == s->lanes &&
+           (s->lanes == 0) == ((s->flags & SLOT_IS_DUMMY) != 0) && s->core_type < PTO_CORE_TYPES;
+}
+
+/* Invocations, and what only few tasks have. */
+static bool has_blocks(const struct checking *c, struct slot *s)
+{
+    uint32_t lanes = slot_lane_count(s->lanes);
+    uint64_t blocks = (uint64_t)s->block_count * lanes;
+    const struct slot_predicate *p =
+        (s->flags & SLOT_HAS_PREDICATE) != 0 ? slot_predicate(s) : NULL;
+
+    if ((blocks > 1) != ((s->flags & SLOT_IS_COUNTED) != 0) || blocks > UINT32_MAX ||
+        (lanes > 1 || (s->flags & SLOT_IS_GANG) != 0) != ((s->flags & SLOT_IS_TEAM) != 0) ||
+        ((s->flags & SLOT_IS_GANG) != 0 &&
+         blocks > c->limits->clusters * (s->lanes == SLOT_LANE_AIV0 ? PTO_CLUSTER_AIVS : lanes)) ||
+        ((s->flags & SLOT_IS_TIMED) != 0 && s->timing_slot >= PTO_TIMING_SLOTS))
+        return false;
+    if ((s->flags & SLOT_IS_SPECIAL) != 0 &&
+        (s->block_next != 0 || a32_load_relaxed(&s->block_left) != blocks)) /* nothing runs */
+        return false;
+    return p == NULL || (p->bytes != 0 && p->bytes <= sizeof(uint64_t) &&
+                         (p->bytes & (p->bytes - 1)) == 0 && p->dtype < PTO_DTYPE_COUNT);
+}
+
+/* The place in the source lies behind the image, and so does its name, which ends there. */
+static bool has_site(const struct checking *c, const struct slot *s)
+{
+    const char *begin = c->limits->sites, *end = c->limits->end;
+    const char *at = (const char *)s->site;
+
+    if (at == NULL)
+        return true;
+    return at >= begin && (uintptr_t)at % _Alignof(struct pto_site) == 0 && at <= end &&
+           end - at >= (ptrdiff_t)sizeof(*s->site) && s->site->file >= begin &&
+           s->site->file < end && end[-1] == '\0';
+}
+
+static bool is_sound(const struct checking *c, struct slot *s, uint32_t line)
+{
+    const struct image *image = c->image;
+    uint64_t lines = image->slot_bytes / SLOT_LINE_BYTES;
+
+    if (s->tensor_count > PTO_TASK_TENSORS_MAX || s->scalar_count > PTO_TASK_SCALARS_MAX ||
+        (s->flags & SLOT_HAS_SPILL) != 0 || header_lines(s) > image->header_lines - line)
+        return false;
+    if ((s->flags & SLOT_IS_WHOLE) != 0 ? s->payload != line + 2
+                                        : s->payload < image->header_lines || s->payload > lines ||
+                                              payload_lines(s) > lines - s->payload)
+        return false;
+    return a32_load_relaxed(&image->counter[line]) == s->built_pending && /* nothing runs */
+           s->built_pending < CHECK_IS_TASK && has_site(c, s) &&
+           (slot_is_join(s) ? s->flags == SLOT_IS_DUMMY && s->lanes == 0
+                            : has_kernels(c, s) && has_blocks(c, s));
+}
+
+/* Each header behind the one before it. */
+static bool mark_tasks(const struct checking *c)
+{
+    struct image *image = c->image;
+    uint32_t tasks = 0;
+
+    for (uint32_t line = 1; line < image->header_lines; tasks++) {
+        struct slot *s = image_slot(image, line);
+        uint32_t end;
+
+        if (!is_sound(c, s, line))
+            return false;
+        a32_store_relaxed(&image->counter[line], s->built_pending | CHECK_IS_TASK);
+        end = line + header_lines(s);
+        while (++line < end)
+            a32_store_relaxed(&image->counter[line], 0);
+    }
+    return tasks == image->task_count;
+}
+
+/* Edges lead to tasks behind this one only, so that there is an order, and are counted there. */
+static bool count_edges(struct image *image, const struct slot *s, uint32_t line)
+{
+    bool is_one = s->span.count == SPAN_IS_ONE;
+    uint64_t count = is_one ? 1 : s->span.count, first = s->span.first;
+    const uint32_t *successor = is_one ? &s->span.first : image->successor + first;
+
+    if (!is_one && (first > image->edge_count || count > image->edge_count - first))
+        return false;
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t to = successor[i] & ~SPAN_FOLLOWS;
+        const struct slot *next = to > line ? find_task(image, to) : NULL;
+
+        if (next == NULL || a32_load_relaxed(&image->counter[to]) == CHECK_IS_TASK ||
+            (next->built_pending == 1) != ((successor[i] & SPAN_FOLLOWS) != 0) ||
+            (is_one && next->built_pending != 1))
+            return false;
+        a32_sub_relaxed(&image->counter[to], 1);
+    }
+    return true;
+}
+
+static bool has_all_edges(struct image *image)
+{
+    for (uint32_t line = 1; line < image->header_lines; line++) {
+        const struct slot *s = find_task(image, line);
+
+        if (s != NULL && !count_edges(image, s, line))
+            return false;
+    }
+    for (uint32_t line = 1; line < image->header_lines; line++) {
+        const struct slot *s = find_task(image, line);
+
+        if (s != NULL && a32_load_relaxed(&image->counter[line]) != CHECK_IS_TASK)
+            return false;
+        if (s != NULL)
+            a32_store_relaxed(&image->counter[line], s->built_pending | CHECK_IS_TASK);
+    }
+    return true;
+}
+
+static bool has_right_patches(const struct checking *c)
+{
+    const struct image *image = c->image;
+
+    for (uint32_t i = 0; i < image->patch_count; i++) {
+        const struct image_patch *p = &image->patch[i];
+        const struct slot *s = find_task(image, p->line);
+
+        if (s == NULL || p->entry >= c->limits->tensor_count ||
+            (p->argument == IMAGE_PREDICATE ? (s->flags & SLOT_HAS_PREDICATE) == 0
+                                            : p->argument >= s->tensor_count))
+            return false;
+    }
+    for (uint32_t i = 0; i < image->passed_count; i++) {
+        const struct passed_scalar *p = &image->passed[i];
+        const struct slot *s = find_task(image, p->line);
+
+        if (s == NULL || p->entry >= c->limits->scalar_count || p->argument >= s->scalar_count)
+            return false;
+    }
+    return true;
+}
+
+/* Each task once, where its like are. Takes the marks away. */
+static bool lists_all_tasks(struct image *image)
+{
+    for (uint32_t i = 0; i < image->task_count; i++) {
+        uint32_t line = image->task[i];
+        const struct slot *s = find_task(image, line);
+        bool is_root = i < image->root_count, is_early = i - image->root_count < image->early_count;
+
+        if (s == NULL || (s->built_pending == 0) != (is_root || is_early))
+            return false;
+        if ((is_root || is_early) && ((s->flags & SLOT_IS_SETTLED_FIRST) != 0) != is_early)
+            return false;
+        a32_store_relaxed(&image->counter[line], s->built_pending);
+    }
+    return true;
+}
+
+bool image_check(struct image *image, const struct image_limits *limits)
+{
+    struct checking c = { image, limits };
+
+    if (image->header_lines == 0 || image->slot_bytes / SLOT_LINE_BYTES >= SPAN_FOLLOWS ||
+        image->header_lines > image->slot_bytes / SLOT_LINE_BYTES ||
+        image->root_count > image->task_count ||
+        image->early_count > image->task_count - image->root_count ||
+        image->is_plain != (image->header_lines == image->task_count + 1))
+        return false;
+    return mark_tasks(&c) && has_all_edges(image) && has_right_patches(&c) &&
+           lists_all_tasks(image);
+}
+
+/* ---- launching ---- */
 
 void image_bind(struct image *image, const struct pto_entry *entry)
 {

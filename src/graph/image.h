@@ -11,7 +11,7 @@
  * in an order in which they can be run: whoever is alone needs no counters.
  *
  * Pure, like all of this folder. The image lies in memory of the caller's, in
- * one piece; it is built and changed while nothing runs.
+ * one piece, and its outputs in another; it is built and changed while nothing runs.
  */
 #ifndef PTO_IMAGE_H
 #define PTO_IMAGE_H
@@ -36,7 +36,7 @@ struct image {
     uint32_t *line;      /* of each slot, by its number in the builder's books */
     struct image_patch *patch;
     struct passed_scalar *passed;
-    char *heap; /* outputs */
+    uint64_t heap; /* where outputs are for those who run it */
     uint64_t slot_bytes;
     uint64_t heap_bytes;
     uint64_t edge_count;
@@ -50,7 +50,7 @@ struct image {
     bool is_plain;        /* each task is one line, and runs one kernel or none */
     uint32_t patch_count;
     uint32_t passed_count;
-    uint64_t bytes; /* of everything */
+    uint64_t bytes; /* of everything but the heap */
 };
 
 /*
@@ -58,15 +58,33 @@ struct image {
  * built and was not run.
  */
 void image_measure(struct image *image, const struct graph *g, const struct pto_entry *entry);
-/* Fills the image in `memory`, which has image->bytes, aligned to GRAPH_OUTPUT_ALIGN. */
+/*
+ * Fills the image in `memory`, which has image->bytes, aligned to 128. Outputs will be at `heap`,
+ * aligned to GRAPH_OUTPUT_ALIGN; nothing is written there.
+ */
 void image_fill(struct image *image, const struct graph *g, const struct pto_entry *entry,
-                char *memory);
+                char *memory, uint64_t heap);
+/* Sets the pointers, which follow from the counts. Returns where it ends. */
+char *image_lay_out(struct image *image, char *memory, uint64_t heap);
+/* What an image may name that was built elsewhere. */
+struct image_limits {
+    const struct graph_kernel *kernels;
+    uint32_t kernel_count;
+    uint32_t clusters;     /* of the chip */
+    uint32_t tensor_count; /* of the entry */
+    uint32_t scalar_count;
+    const char *sites; /* places in the source, and their names, up to `end` */
+    const char *end;
+};
+
+/* Whether every number in it leads to where it should. Its pointers are set. */
+bool image_check(struct image *image, const struct image_limits *limits);
 /* An address of the builder's heap, in the image's. Others stay. */
 uint64_t image_moved(const struct image *image, const struct graph *g, uint64_t addr);
 /* The tensor of the entry in which the address lies; -1: none. */
 int32_t image_find_entry(const struct pto_entry *entry, uint64_t addr);
 /* Calls `each` for what tasks use and is neither the entry's nor an output. */
-void image_each_outside(const struct image *image, const struct pto_entry *entry,
+void image_each_outside(const struct graph *g, const struct pto_entry *entry,
                         void (*each)(void *context, uint64_t addr, uint64_t bytes), void *context);
 /* Calls `each` for every edge, with submission indices. */
 void image_each_edge(const struct image *image,

@@ -116,29 +116,6 @@ int built_graph_record(struct built_graph *b, struct orch *o, struct graph_param
 
 /* ---- keeping ---- */
 
-/* What lies behind the image: the entry, what is bound now, and the notes but for ORCH_OUTSIDE. */
-static uint64_t extra_bytes(const struct built_graph *b, const struct pto_entry *entry)
-{
-    uint64_t notes = 0;
-
-    for (uint32_t i = 0; i < ORCH_OUTSIDE; i++)
-        notes += b->list[i].count;
-    return entry->tensor_count * (sizeof(struct pto_tensor) + sizeof(uint64_t)) +
-           2 * entry->scalar_count * sizeof(uint64_t) + notes * sizeof(struct graph_fact);
-}
-
-static uint64_t image_end(const struct built_graph *b)
-{
-    return (b->image.bytes + sizeof(struct pto_tensor) - 1) / sizeof(struct pto_tensor) *
-           sizeof(struct pto_tensor);
-}
-
-uint64_t built_graph_measure(struct built_graph *b, struct orch *o)
-{
-    image_measure(&b->image, o->graph, o->run->entry);
-    return image_end(b) + extra_bytes(b, o->run->entry);
-}
-
 static void note_outside(void *context, uint64_t addr, uint64_t bytes)
 {
     struct orch *o = context;
@@ -181,44 +158,66 @@ static void sort_outside(struct graph_facts *list)
     list->count = kept + 1;
 }
 
-/* Copies the entry and the notes behind the image. */
-static void keep_entry(struct built_graph *b, const struct pto_entry *entry, char *memory)
+/* Sets the pointers, which follow from the counts. Returns where it ends. */
+static char *lay_out(struct built_graph *b, char *memory, uint64_t heap)
 {
-    size_t tensors = entry->tensor_count, scalars = entry->scalar_count;
-    struct pto_tensor *tensor = (struct pto_tensor *)(void *)memory;
-    uint64_t *scalar = (uint64_t *)(void *)(tensor + tensors);
-    struct graph_fact *fact;
+    uintptr_t at = (uintptr_t)image_lay_out(&b->image, memory, heap);
+    size_t tensors = b->built.tensor_count, scalars = b->built.scalar_count;
 
-    b->bound_scalar = scalar + scalars;
-    b->bound_addr = scalar + 2 * scalars;
-    fact = (struct graph_fact *)(void *)(b->bound_addr + tensors);
-    if (tensors != 0)
-        memcpy(tensor, entry->tensor, tensors * sizeof(*tensor));
-    if (scalars != 0) {
-        memcpy(scalar, entry->scalar, scalars * sizeof(*scalar));
-        memcpy(b->bound_scalar, entry->scalar, scalars * sizeof(*scalar));
+    b->built.tensor = (struct pto_tensor *)at;
+    at += tensors * sizeof(struct pto_tensor);
+    b->built.scalar = (uint64_t *)at;
+    b->bound_scalar = (uint64_t *)at + scalars;
+    b->bound_addr = (uint64_t *)at + 2 * scalars;
+    at += (2 * scalars + tensors) * sizeof(uint64_t);
+    for (uint32_t i = 0; i < ORCH_LISTS; i++) {
+        b->list[i].fact = (struct graph_fact *)at;
+        at += b->list[i].count * sizeof(struct graph_fact);
     }
-    for (size_t i = 0; i < tensors; i++)
-        b->bound_addr[i] = tensor[i].addr;
-    b->built = (struct pto_entry){ (uint32_t)tensors, (uint32_t)scalars, tensor, scalar };
-    for (uint32_t i = 0; i < ORCH_OUTSIDE; i++) {
-        struct graph_facts *list = &b->list[i];
-
-        memcpy(fact, list->fact, list->count * sizeof(*fact));
-        list->fact = fact;
-        fact += list->count;
-    }
+    return (char *)at;
 }
 
-void built_graph_fill(struct built_graph *b, struct orch *o, char *memory)
+uint64_t built_graph_measure(struct built_graph *b, struct orch *o)
 {
     const struct pto_entry *entry = o->run->entry;
+    struct built_graph empty;
+
+    image_measure(&b->image, o->graph, entry);
+    image_each_outside(o->graph, entry, note_outside, o);
+    sort_outside(&b->list[ORCH_OUTSIDE]);
+    b->built = (struct pto_entry){ entry->tensor_count, entry->scalar_count, NULL, NULL };
+    empty = *b;
+    return (uint64_t)(uintptr_t)lay_out(&empty, NULL, 0);
+}
+
+/* Copies the entry. */
+static void keep_entry(struct built_graph *b, const struct pto_entry *entry)
+{
+    size_t tensor_bytes = entry->tensor_count * sizeof(struct pto_tensor);
+    size_t scalar_bytes = entry->scalar_count * sizeof(uint64_t);
+
+    if (tensor_bytes != 0)
+        memcpy((void *)(uintptr_t)b->built.tensor, entry->tensor, tensor_bytes);
+    if (scalar_bytes != 0) {
+        memcpy((void *)(uintptr_t)b->built.scalar, entry->scalar, scalar_bytes);
+        memcpy(b->bound_scalar, entry->scalar, scalar_bytes);
+    }
+    for (uint32_t i = 0; i < entry->tensor_count; i++)
+        b->bound_addr[i] = entry->tensor[i].addr;
+}
+
+void built_graph_fill(struct built_graph *b, struct orch *o, char *memory, uint64_t heap)
+{
+    struct graph_facts noted[ORCH_LISTS];
     struct graph_facts *fills = &b->list[ORCH_FILLS];
 
-    image_fill(&b->image, o->graph, entry, memory);
-    keep_entry(b, entry, memory + image_end(b));
-    image_each_outside(&b->image, entry, note_outside, o);
-    sort_outside(&b->list[ORCH_OUTSIDE]);
+    memcpy(noted, b->list, sizeof(noted));
+    (void)lay_out(b, memory, heap);
+    image_fill(&b->image, o->graph, o->run->entry, memory, heap);
+    keep_entry(b, o->run->entry);
+    for (uint32_t i = 0; i < ORCH_LISTS; i++)
+        if (noted[i].count != 0)
+            memcpy(b->list[i].fact, noted[i].fact, noted[i].count * sizeof(struct graph_fact));
     for (uint64_t i = 0; i < fills->count; i++)
         fills->fact[i].at = image_moved(&b->image, o->graph, fills->fact[i].at);
     for (uint32_t i = 0; i < b->image.passed_count; i++)
@@ -226,18 +225,57 @@ void built_graph_fill(struct built_graph *b, struct orch *o, char *memory)
     sharing_choice_start(&b->launches, WAY_SHARED);
 }
 
-uint64_t built_graph_outside_bytes(const struct built_graph *b)
+/* ---- from elsewhere ---- */
+
+enum { COUNT_MAX = 1 << 30 };
+
+static bool has_sane_counts(const struct built_graph *b)
 {
-    return b->list[ORCH_OUTSIDE].count * sizeof(struct graph_fact);
+    const struct image *image = &b->image;
+
+    for (uint32_t i = 0; i < ORCH_LISTS; i++)
+        if (b->list[i].count > COUNT_MAX)
+            return false;
+    return b->built.tensor_count <= PTO_ENTRY_TENSORS_MAX &&
+           b->built.scalar_count <= PTO_ENTRY_SCALARS_MAX && image->slot_bytes < 1ull << 40 &&
+           image->edge_count < COUNT_MAX && image->heap_bytes < 1ull << 48;
 }
 
-void built_graph_keep_outside(struct built_graph *b, void *memory)
+static bool has_sane_facts(const struct built_graph *b)
 {
-    struct graph_facts *list = &b->list[ORCH_OUTSIDE];
+    for (uint32_t i = 0; i < ORCH_OUTSIDE; i++)
+        for (uint64_t k = 0; k < b->list[i].count; k++) {
+            const struct graph_fact *n = &b->list[i].fact[k];
+            uint64_t offset = n->at - b->image.heap;
 
-    if (list->count != 0)
-        memcpy(memory, list->fact, list->count * sizeof(*list->fact));
-    list->fact = memory;
+            if (i == ORCH_FILLS
+                    ? offset > b->image.heap_bytes || n->bytes == 0 ||
+                          n->bytes > b->image.heap_bytes - offset || pto_dtype_size(n->dtype) == 0
+                    : n->entry >= (int32_t)b->built.tensor_count || n->bytes == 0 ||
+                          n->bytes > sizeof(uint64_t))
+                return false;
+        }
+    return true;
+}
+
+const char *built_graph_take(struct built_graph *b, char *memory, uint64_t bytes,
+                             struct image_limits limits)
+{
+    char *end;
+
+    limits.tensor_count = b->built.tensor_count;
+    limits.scalar_count = b->built.scalar_count;
+
+    if (!has_sane_counts(b))
+        return "it has more of something than there can be";
+    end = lay_out(b, memory, b->image.heap);
+    if ((uint64_t)(end - memory) > bytes)
+        return "it is larger than it says";
+    limits.sites = end;
+    limits.end = memory + bytes;
+    if (!image_check(&b->image, &limits))
+        return "a task of it leads to where there is none";
+    return has_sane_facts(b) ? NULL : "what its orchestration wrote lies outside of its memory";
 }
 
 /* By address: a heap, because there is nothing but memcpy. */

@@ -7,7 +7,7 @@
  * Pure: notes lie in pools of the orchestration's while the graph is built; what is
  * kept lies in memory of the driver's, which asks how much it has to be:
  *
- *     built_graph_record .. built_graph_measure, built_graph_fill, built_graph_outside_bytes, built_graph_keep_outside
+ *     built_graph_record .. built_graph_measure, built_graph_fill
  *     then for each launch: built_graph_start
  *
  * One thread at a time: the one that leads the run.
@@ -59,11 +59,19 @@ int built_graph_note_scalar(struct built_graph *b, struct orch *o, uint32_t inde
 
 /* The graph is built and nothing was run: the bytes that built_graph_fill needs. */
 uint64_t built_graph_measure(struct built_graph *b, struct orch *o);
-/* Keeps the graph in `memory`, which is aligned to GRAPH_OUTPUT_ALIGN. */
-void built_graph_fill(struct built_graph *b, struct orch *o, char *memory);
-/* Memory that the graph names by itself is kept as a list, in order, in so many bytes. */
-uint64_t built_graph_outside_bytes(const struct built_graph *b);
-void built_graph_keep_outside(struct built_graph *b, void *memory);
+/*
+ * Keeps the graph in `memory`, aligned to 128. Outputs will be at `heap`, which has the bytes that
+ * the image says, aligned to GRAPH_OUTPUT_ALIGN; nothing is written there before a launch.
+ */
+void built_graph_fill(struct built_graph *b, struct orch *o, char *memory, uint64_t heap);
+
+/*
+ * A graph that was filled elsewhere now lies in `memory`: its counts and b->image.heap are right, or
+ * it says in a few words what is not, and everything else is set. NULL: it can be launched. Behind it,
+ * in the same bytes, are the sites of its tasks. Of the limits, what is the graph's own is filled in.
+ */
+const char *built_graph_take(struct built_graph *b, char *memory, uint64_t bytes,
+                             struct image_limits limits);
 
 /* Makes the graph that of the launch, or fails the run. Returns its status. */
 int built_graph_start(struct built_graph *b, struct orch *o, const struct graph_params *params);

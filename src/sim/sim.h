@@ -103,8 +103,7 @@ struct team_queue {
 /* A graph that is kept. */
 struct chip_graph {
     struct built_graph built;
-    char *memory;        /* the image's */
-    void *outside;       /* the list of that name */
+    char *memory;        /* the image's, outputs first */
     uint64_t kept_bytes; /* counted in the chip's graph_bytes */
     bool is_pinned;      /* a kernel of it never returned, and may use it */
 };

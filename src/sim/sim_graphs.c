@@ -24,18 +24,17 @@ struct chip_graph *sim_graph_create(void)
 int sim_graph_keep(struct sim *m, struct chip_graph *graph)
 {
     struct built_graph *b = &graph->built;
-    uint64_t bytes = built_graph_measure(b, &m->orch);
+    uint64_t behind = built_graph_measure(b, &m->orch);
+    uint64_t heap =
+        (b->image.heap_bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
+    uint64_t bytes = heap + behind;
 
-    if (!reserve_bytes(m, graph, bytes))
+    if (b->has_lost_fact || !reserve_bytes(m, graph, bytes))
         return refuse(m, bytes);
     graph->memory = allocate_image(bytes);
     if (graph->memory == NULL)
         return refuse(m, bytes);
-    built_graph_fill(b, &m->orch, graph->memory);
-    graph->outside = malloc(built_graph_outside_bytes(b) + 1);
-    if (graph->outside == NULL || b->has_lost_fact)
-        return refuse(m, bytes);
-    built_graph_keep_outside(b, graph->outside);
+    built_graph_fill(b, &m->orch, graph->memory + heap, (uint64_t)(uintptr_t)graph->memory);
     return PTO_OK;
 }
 
@@ -49,7 +48,6 @@ void sim_drop(struct chip *chip, struct chip_graph *graph)
     m->graph_bytes -= graph->kept_bytes;
     pthread_mutex_unlock(&m->lock);
     free(graph->memory);
-    free(graph->outside);
     free(graph);
 }
 

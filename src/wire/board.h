@@ -27,7 +27,7 @@ enum {
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
-    BOARD_SIZES = 6,      /* of what travels, compared at the first call */
+    BOARD_SIZES = 7,      /* of what travels, compared at the first call */
     BOARD_TEXT = 256,     /* of an answer */
     BOARD_BLOCK_DIES = 2, /* unused bits of a core's number are masked with */
     BOARD_NUMBER_MASK = 0xfff
@@ -49,7 +49,7 @@ enum board_op {
     BOARD_UNLOAD, /* value: code */
     BOARD_RUN,    /* message: struct run_message, tensors, scalars; the message becomes run_ended */
     BOARD_KEEP, /* value: memory for the graph that was built last, as much as its run asked for */
-    BOARD_DROP, /* value: a graph */
+    BOARD_DROP, /* value: a graph, whose memory is somebody else's from now on */
     BOARD_CLOSE,
     BOARD_OPS
 };
@@ -150,7 +150,7 @@ struct board_open {
     uint64_t heap_bytes;
 };
 
-/* Kernels lie on the device already; the orchestration's object follows the kernels. */
+/* Kernels lie on the device already; the orchestration's object, if it runs there, follows them. */
 struct board_kernel {
     uint64_t function; /* 0: there is none with this number */
     uint64_t core_type;
@@ -174,6 +174,8 @@ struct board_run {
     uint64_t record;       /* address of a struct board_record; 0: nothing is recorded */
     uint64_t record_max;   /* of records, a power of two */
     uint64_t edge_max;
+    uint64_t
+        graph_bytes; /* of a graph that the host has written since it ran last; 0: it has not */
 };
 
 /* What was recorded of a run. Behind it: `record_max` records (port/trace.h), then edges. */

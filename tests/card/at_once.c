@@ -4,7 +4,10 @@
  * that it never waits and does the same every time. Whoever counts instructions compares two numbers of
  * tasks; system calls of the run stand between two calls of getppid.
  *
- *     count ORCHESTRATION ENTRY MODE TASKS    prints tasks, and allocations while they ran
+ *     count ORCHESTRATION ENTRY TASKS [LAUNCHES [DAMAGES]]    prints tasks, and allocations while they ran
+ *
+ * With a number of launches the graph is built first, and sent to the card before each of them; with
+ * one of damages it is sent as often again, with a word that was changed: it is refused, or runs to its end.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,22 +70,50 @@ static void launch(struct board_call *call, bool is_run)
     (void)getppid();
 }
 
+/* One word of what is sent is another one, near to what it was, or any. */
+static void send_damaged(struct drive *d, uint64_t tasks, uint32_t damages)
+{
+    uint64_t random = 88172645463325252ull, refused = 0;
+
+    d->expected = PTO_EFORMAT;
+    for (uint32_t i = 0; i < damages; i++) {
+        uint32_t word, old;
+        char *at;
+
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        at = d->sent + (random >> 20) % (d->sent_bytes / 4) * 4;
+        memcpy(&old, at, sizeof(old));
+        word = i % 4 == 0   ? (uint32_t)random
+               : i % 4 == 1 ? old + 1
+               : i % 4 == 2 ? old ^ 1u << random % 32
+                            : old - 1;
+        memcpy(at, &word, sizeof(word));
+        (void)drive_run(d, DRIVE_TENSORS, 64, &tasks, 1);
+        refused += memory->board.answer.status < 0;
+        memcpy(at, &old, sizeof(old));
+    }
+    d->expected = 0;
+    printf("%llu of %u damaged graphs are refused, the others run to their end\n",
+           (unsigned long long)refused, damages);
+}
+
 int main(int argc, char **argv)
 {
     const pto_kernel_fn kernels[KERNELS] = { (pto_kernel_fn)1, (pto_kernel_fn)1, (pto_kernel_fn)1,
                                              (pto_kernel_fn)1, (pto_kernel_fn)1, (pto_kernel_fn)1,
                                              (pto_kernel_fn)1 }; /* never called */
-    const uint32_t core_types[KERNELS] = { PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_AIV,
+    const uint32_t core_types[KERNELS] = { PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_TYPES,
                                            PTO_CORE_AIV, PTO_CORE_AIV, PTO_CORE_AIV };
     uint64_t windows[BOARD_WINDOWS] = { 0 }, tasks;
     struct drive drive = { .engine_bytes = MEMORY_BYTES - sizeof(*memory), .launch = launch };
     const struct run_ended *ended;
-    enum pto_mode mode;
+    uint64_t launches = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
 
-    if (argc != 5)
-        drive_fail("usage: count ORCHESTRATION ENTRY stream|host TASKS");
-    mode = strcmp(argv[3], "host") == 0 ? PTO_MODE_HOST : PTO_MODE_STREAM;
-    tasks = strtoull(argv[4], NULL, 10);
+    if (argc < 4)
+        drive_fail("usage: count ORCHESTRATION ENTRY TASKS [LAUNCHES [DAMAGES]]");
+    tasks = strtoull(argv[3], NULL, 10);
     memory = __real_aligned_alloc(4096, MEMORY_BYTES);
     if (memory == NULL)
         drive_fail("there is no memory");
@@ -92,13 +123,28 @@ int main(int argc, char **argv)
         windows[i] = (uint64_t)(uintptr_t)window[i];
     drive_open(&drive, windows, COUNT_BELL, COUNT_COND);
     drive_load(&drive, argv[1], argv[2], kernels, core_types, KERNELS);
-    ended = drive_run(&drive, mode, 2, 64, &tasks, 1);
+    if (launches != 0) {
+        drive.purpose = CHIP_BUILD;
+        (void)drive_run(&drive, DRIVE_TENSORS, 64, &tasks, 1);
+        drive_keep(&drive);
+        drive_send(&drive);
+        drive.purpose = CHIP_LAUNCH;
+    }
+    do
+        ended = drive_run(&drive, DRIVE_TENSORS, 64, &tasks, 1);
+    while (launches > 1 && --launches != 0);
+    if (argc > 5) {
+        send_damaged(&drive, tasks, (uint32_t)strtoul(argv[5], NULL, 10));
+        ended = drive_run(&drive, DRIVE_TENSORS, 64, &tasks, 1);
+    }
     if (ended->failure.status < 0 || ended->report.tasks < tasks ||
-        ended->report.executions != ended->report.tasks)
+        (argc < 6 && ended->report.executions != ended->report.tasks))
         drive_fail("the run ends with %d after %llu of %llu tasks", ended->failure.status,
                    (unsigned long long)ended->report.executions, (unsigned long long)tasks);
     printf("%llu tasks, %llu allocations\n", (unsigned long long)ended->report.tasks,
            (unsigned long long)allocations);
+    if (drive.sent != NULL)
+        drive_drop(&drive);
     drive_unload(&drive);
     drive_close(&drive);
     free(memory);

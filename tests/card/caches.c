@@ -518,7 +518,7 @@ static bool is_for_guards(uint32_t scene)
     return scenes[scene].status == PTO_EOVERRUN || scenes[scene].status == PTO_EUNWRITTEN;
 }
 
-static void run_once(struct drive *d, uint32_t scene, enum pto_mode mode)
+static void run_once(struct drive *d, uint32_t scene)
 {
     const uint64_t times = TIMES;
     const struct run_ended *ended;
@@ -528,7 +528,7 @@ static void run_once(struct drive *d, uint32_t scene, enum pto_mode mode)
             tensor(k)[i] = (int32_t)(k + 1) * i;
     cancel_number = scenes[scene].status == PTO_ECANCELED ? d->runs + 1 : 0;
     d->has_guards = seed_now % 2 == 0 || is_for_guards(scene);
-    ended = drive_run(d, mode, scenes[scene].tensors, ELEMENTS, &times, 1);
+    ended = drive_run(d, scenes[scene].tensors, ELEMENTS, &times, 1);
     if (memory_of_card()->board.live.beats == 0)
         drive_fail("%s, seed %llu: there was no sign of life", scene_now,
                    (unsigned long long)seed_now);
@@ -542,26 +542,45 @@ static void run_once(struct drive *d, uint32_t scene, enum pto_mode mode)
 }
 
 /* The second run finds what the first one left. */
-static void play(struct drive *d, const char *path, uint32_t scene, enum pto_mode mode)
+static void play(struct drive *d, const char *path, uint32_t scene)
 {
     scene_now = scenes[scene].name;
     drive_load(d, path, scene_now, kernels, core_types, sizeof(kernels) / sizeof(kernels[0]));
-    run_once(d, scene, mode);
-    run_once(d, scene, mode);
+    run_once(d, scene);
+    run_once(d, scene);
     drive_unload(d);
 }
 
-/* Built once, launched twice. */
-static void play_kept(struct drive *d, const char *path, uint32_t scene)
+/* One that is refused leaves nothing in the scheduler's cache that undoes the next one. */
+static void send_damaged(struct drive *d)
+{
+    const uint64_t times = TIMES;
+
+    *d->last_task += 1; /* looked at when all else is */
+    d->expected = PTO_EFORMAT;
+    (void)drive_run(d, DRIVE_TENSORS, ELEMENTS, &times, 1);
+    if (memory_of_card()->board.answer.status != PTO_EFORMAT)
+        drive_fail("%s, seed %llu: a damaged graph is not refused", scene_now,
+                   (unsigned long long)seed_now);
+    d->expected = 0;
+    *d->last_task -= 1;
+}
+
+/* Built once, launched twice, from where it is kept, or as the host sends it. */
+static void play_kept(struct drive *d, const char *path, uint32_t scene, bool is_sent)
 {
     scene_now = scenes[scene].name;
     drive_load(d, path, scene_now, kernels, core_types, sizeof(kernels) / sizeof(kernels[0]));
     d->purpose = CHIP_BUILD;
-    run_once(d, scene, PTO_MODE_STREAM);
+    run_once(d, scene);
     drive_keep(d);
+    if (is_sent)
+        drive_send(d);
     d->purpose = CHIP_LAUNCH;
-    run_once(d, scene, PTO_MODE_STREAM);
-    run_once(d, scene, PTO_MODE_STREAM);
+    if (is_sent)
+        send_damaged(d);
+    run_once(d, scene);
+    run_once(d, scene);
     d->purpose = CHIP_RUN;
     drive_drop(d);
     drive_unload(d);
@@ -608,10 +627,10 @@ int main(int argc, char **argv)
         random_state = seed_now * 0x9e3779b97f4a7c15ull;
         drive_open(&drive, windows, BELL, COND);
         for (uint32_t scene = 0; scene < sizeof(scenes) / sizeof(scenes[0]); scene++) {
-            play(&drive, argv[1], scene, PTO_MODE_STREAM);
+            play(&drive, argv[1], scene);
             if (!scenes[scene].is_streamed_only) {
-                play(&drive, argv[1], scene, PTO_MODE_HOST);
-                play_kept(&drive, argv[1], scene);
+                play_kept(&drive, argv[1], scene, false);
+                play_kept(&drive, argv[1], scene, true);
             }
         }
         drive_close(&drive);

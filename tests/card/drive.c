@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cann/device/card_graph.h"
+
 void drive_fail(const char *format, ...)
 {
     va_list values;
@@ -38,7 +40,7 @@ static const struct board_answer *ask(struct drive *d, enum board_op op, uint64_
     d->launch(&call, op == BOARD_RUN);
     if (answer->magic != BOARD_MAGIC || answer->sequence != d->sequence)
         drive_fail("request %d was not answered", (int)op);
-    if (answer->status < 0)
+    if (answer->status < 0 && answer->status != d->expected)
         drive_fail("request %d: %d: %s", (int)op, answer->status, answer->text);
     return answer;
 }
@@ -58,7 +60,8 @@ void drive_open(struct drive *d, const uint64_t window[BOARD_WINDOWS], uint32_t 
     board->windows.cond_offset = cond_offset;
     *open = (struct board_open){ .size = { sizeof(struct board), sizeof(struct run_message),
                                            sizeof(struct run_ended), sizeof(struct pto_tensor),
-                                           sizeof(struct board_load), sizeof(struct board_run) },
+                                           sizeof(struct board_load), sizeof(struct board_run),
+                                           sizeof(struct card_graph) },
                                  .clusters = DRIVE_CLUSTERS,
                                  .memory_max = 1 << 30,
                                  .engine = on_card(d, d->memory->engine),
@@ -112,14 +115,45 @@ void drive_keep(struct drive *d)
     d->graph = ask(d, BOARD_KEEP, on_card(d, d->memory->kept), NULL, 0)->value;
 }
 
+static struct card_graph *graph_of(const struct drive *d)
+{
+    return (struct card_graph *)(void *)((char *)d->memory +
+                                         (d->graph - (uint64_t)(uintptr_t)d->at));
+}
+
 void drive_drop(struct drive *d)
 {
-    (void)ask(d, BOARD_DROP, d->graph, NULL, 0);
+    if (d->sent == NULL)
+        (void)ask(d, BOARD_DROP, d->graph, NULL, 0);
+    free(d->sent);
+    d->sent = NULL;
     d->graph = 0;
 }
 
-const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t tensor_count,
-                                  uint32_t elements, const uint64_t *scalar, uint32_t scalar_count)
+static void *at_sent(const struct drive *d, const void *on_card)
+{
+    return d->sent + ((uint64_t)(uintptr_t)on_card - d->graph);
+}
+
+void drive_send(struct drive *d)
+{
+    const struct image *image = &graph_of(d)->built.image;
+
+    (void)ask(d, BOARD_DROP, d->graph, NULL, 0);
+    d->sent_bytes = graph_of(d)->bytes;
+    d->sent = malloc(d->sent_bytes);
+    memcpy(d->sent, graph_of(d), d->sent_bytes);
+    for (uint32_t i = 0; i < image->task_count; i++) { /* sites are the orchestration's */
+        uint32_t line = *(const uint32_t *)at_sent(d, &image->task[i]);
+
+        ((struct slot *)at_sent(d, image->slots + (uint64_t)line * SLOT_LINE_BYTES))->site = NULL;
+    }
+    d->last_task = at_sent(d, &image->task[image->task_count - 1]);
+    memset(d->sent, 0x5a, offsetof(struct card_graph, built.image.heap)); /* no pointer counts */
+}
+
+const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32_t elements,
+                                  const uint64_t *scalar, uint32_t scalar_count)
 {
     struct drive_memory *memory = d->memory;
     struct pto_tensor *tensor = (struct pto_tensor *)(void *)(memory->message + MESSAGE_TENSORS);
@@ -136,11 +170,11 @@ const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t 
                               .message_room = MESSAGE_BYTES - MESSAGE_ENDED,
                               .record = d->is_recorded ? on_card(d, &memory->recorded) : 0,
                               .record_max = DRIVE_RECORDS,
-                              .edge_max = DRIVE_EDGES };
+                              .edge_max = DRIVE_EDGES,
+                              .graph_bytes = d->sent != NULL ? d->sent_bytes : 0 };
 
     memset(tensor, (int)(d->runs & 0x7f), PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
     pto_run_options_init(&run.options);
-    run.options.mode = mode;
     run.options.deps = PTO_DEPS_SAFE;
     run.options.has_guards = d->has_guards;
     memcpy(memory->message, &run, sizeof(run));
@@ -153,6 +187,8 @@ const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t 
     memcpy(memory->message + MESSAGE_RUN, &more, sizeof(more));
     memory->range[0] = (struct board_range){ on_card(d, memory->tensor),
                                              on_card(d, memory->tensor + DRIVE_TENSORS) };
+    if (d->sent != NULL)
+        memcpy(graph_of(d), d->sent, d->sent_bytes);
     memset(memory->board.hello, 0, sizeof(memory->board.hello));
     (void)ask(d, BOARD_RUN, 0, memory->message, MESSAGE_ENDED);
     return (const struct run_ended *)(const void *)(memory->message + MESSAGE_ENDED);

@@ -17,7 +17,7 @@
 #ifndef DRIVE_CLUSTERS
 #define DRIVE_CLUSTERS 2
 #endif
-#ifndef DRIVE_HEAP /* bytes for intermediate tensors */
+#ifndef DRIVE_HEAP /* bytes for intermediate tensors; as many for a graph with its own */
 #define DRIVE_HEAP (1 << 18)
 #endif
 
@@ -35,8 +35,8 @@ struct drive_memory {
         struct board_edge edge[DRIVE_EDGES];
     } recorded;
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
-    _Alignas(4096) char load[1 << 17]; /* a callable, to be loaded */
-    _Alignas(4096) char kept[1 << 18]; /* a graph */
+    _Alignas(4096) char load[1 << 17];    /* a callable, to be loaded */
+    _Alignas(4096) char kept[DRIVE_HEAP]; /* a graph */
     _Alignas(4096) char heap[DRIVE_HEAP];
     _Alignas(4096) char engine[]; /* the rest */
 };
@@ -53,8 +53,12 @@ struct drive {
     uint64_t runs;             /* so far */
     enum chip_purpose purpose; /* of the next one */
     uint64_t graph;            /* that it launches */
+    char *sent; /* the same, which is written there before each launch; NULL: it is kept there */
+    uint64_t sent_bytes;
+    uint32_t *last_task; /* in it: the end of the list of its tasks */
     bool is_recorded;
     bool has_guards;
+    int expected; /* a status that a request may be refused with; 0: none */
     /* Launches the scheduler, and the cores for a run. */
     void (*launch)(struct board_call *call, bool is_run);
 };
@@ -70,9 +74,11 @@ void drive_unload(struct drive *d);
 /* The graph that was built last is kept, until it is dropped. */
 void drive_keep(struct drive *d);
 void drive_drop(struct drive *d);
+/* From now on it comes from the host, before each launch. */
+void drive_send(struct drive *d);
 /* All tensors are int32, and entry i is tensor[i] with so many elements. What came of it. */
-const struct run_ended *drive_run(struct drive *d, enum pto_mode mode, uint32_t tensor_count,
-                                  uint32_t elements, const uint64_t *scalar, uint32_t scalar_count);
+const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32_t elements,
+                                  const uint64_t *scalar, uint32_t scalar_count);
 
 _Noreturn void drive_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

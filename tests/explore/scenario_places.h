@@ -181,7 +181,7 @@ static inline void make_image(void)
     graph_scope_end(graph);
     image_measure(&image, graph, &entry);
     explore_assert(image.bytes <= IMAGE_BYTES);
-    image_fill(&image, graph, &entry, image_memory);
+    image_fill(&image, graph, &entry, image_memory, 0);
 }
 
 /* At place 0. */

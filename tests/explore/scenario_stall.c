@@ -451,7 +451,7 @@ static void make_image(const struct pto_kernels *lanes, int32_t blocks)
     graph_scope_end(graph);
     image_measure(&image, graph, &entry);
     explore_assert(image.bytes <= IMAGE_BYTES);
-    image_fill(&image, graph, &entry, image_memory);
+    image_fill(&image, graph, &entry, image_memory, 0);
 }
 
 /* The caller may lose its place in the first kernel. */
@@ -530,7 +530,7 @@ static void setup_crash_in_line(void)
     graph_scope_end(graph);
     image_measure(&image, graph, &entry);
     explore_assert(image.bytes <= IMAGE_BYTES && image.is_plain);
-    image_fill(&image, graph, &entry, image_memory);
+    image_fill(&image, graph, &entry, image_memory, 0);
 }
 
 /* Whoever completes the tasks that were not run: all are, and every counter is put back. */

@@ -125,8 +125,8 @@ static bool is_memory(const struct machine *m, uint64_t addr, uint32_t bytes)
     if (addr >= (uint64_t)(uintptr_t)heap->base &&
         addr - (uint64_t)(uintptr_t)heap->base <= heap->max - bytes)
         return true;
-    if (m->launched != NULL && addr >= (uint64_t)(uintptr_t)m->launched->memory &&
-        addr - (uint64_t)(uintptr_t)m->launched->memory <= m->launched->bytes - bytes)
+    if (m->launched != NULL && m->launched->built.image.heap_bytes >= bytes &&
+        addr - m->launched->built.image.heap <= m->launched->built.image.heap_bytes - bytes)
         return true;
     while (low < high) {
         uint64_t middle = (low + high) / 2;

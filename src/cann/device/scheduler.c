@@ -16,11 +16,10 @@
 #include "aicpu.h"
 #include "base/object.h"
 #include "cann/device/beside.h"
-#include "cann/device/message.h"
 
 /* A callable: kernels are addresses on the device. */
 struct code {
-    void *object; /* of the orchestration */
+    void *object; /* of the orchestration; NULL: it runs on the host */
     pto_orch_fn orchestration;
     bool is_simpler;
     uint32_t kernel_count;
@@ -47,7 +46,8 @@ static void set_sizes(uint32_t size[BOARD_SIZES])
 {
     const uint32_t all[BOARD_SIZES] = { sizeof(struct board),      sizeof(struct run_message),
                                         sizeof(struct run_ended),  sizeof(struct pto_tensor),
-                                        sizeof(struct board_load), sizeof(struct board_run) };
+                                        sizeof(struct board_load), sizeof(struct board_run),
+                                        sizeof(struct card_graph) };
 
     memcpy(size, all, sizeof(all));
 }
@@ -101,16 +101,8 @@ static int open_machine(const struct board_call *call, struct board *board)
     return PTO_OK;
 }
 
-static void drop_graph(struct kept *graph)
-{
-    if (graph != NULL)
-        free(graph->outside);
-    free(graph);
-}
-
 static int close_machine(struct machine *m)
 {
-    drop_graph(m->building);
     free(m->worker);
     free(m);
     return PTO_OK;
@@ -183,6 +175,14 @@ static int find_entry(struct board *board, struct code *code, const char *entry,
     return PTO_OK;
 }
 
+static int unload_code(struct code *code)
+{
+    if (code->object != NULL)
+        dlclose(code->object);
+    free(code);
+    return PTO_OK;
+}
+
 static int load_code(const struct board_call *call, struct board *board)
 {
     const struct board_load *load = (const struct board_load *)(uintptr_t)call->message;
@@ -190,7 +190,7 @@ static int load_code(const struct board_call *call, struct board *board)
     const char *entry = (const char *)(kernel + load->kernel_count);
     const char *name = entry + load->entry_bytes;
     struct code *code = calloc(1, sizeof(*code) + load->kernel_count * sizeof(code->kernel[0]));
-    int status = PTO_ELOAD;
+    int status = PTO_OK;
 
     if (code == NULL)
         return tell(board, PTO_ENOMEM, "the control processor has no memory");
@@ -198,24 +198,16 @@ static int load_code(const struct board_call *call, struct board *board)
     for (uint32_t i = 0; i < load->kernel_count; i++)
         code->kernel[i] = (struct graph_kernel){ (pto_kernel_fn)(uintptr_t)kernel[i].function,
                                                  (uint32_t)kernel[i].core_type };
-    code->object = load_object(board, name + load->name_bytes, load->object_bytes,
-                               (uint64_t)(uintptr_t)code, name);
-    if (code->object != NULL)
-        status = find_entry(board, code, entry, name);
+    if (load->object_bytes != 0) {
+        code->object = load_object(board, name + load->name_bytes, load->object_bytes,
+                                   (uint64_t)(uintptr_t)code, name);
+        status = code->object != NULL ? find_entry(board, code, entry, name) : PTO_ELOAD;
+    }
     if (status < 0) {
-        if (code->object != NULL)
-            dlclose(code->object);
-        free(code);
+        (void)unload_code(code);
         return status;
     }
     board->answer.value = (uint64_t)(uintptr_t)code;
-    return PTO_OK;
-}
-
-static int unload_code(struct code *code)
-{
-    dlclose(code->object);
-    free(code);
     return PTO_OK;
 }
 
@@ -233,40 +225,66 @@ static void build(struct machine *m)
     m->is_building = false;
 }
 
+/* Outputs come first, then the graph itself. */
+static uint64_t outputs_bytes(const struct built_graph *b)
+{
+    return (b->image.heap_bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
+}
+
 /* It is kept: nothing of it runs, and the host is told how much memory it needs. */
 static void end_building(struct machine *m, struct board *board)
 {
     sched_discard(m->worker);
-    if (m->orch.status < 0 || m->is_builder_gone) {
-        drop_graph(m->building);
-        m->building = NULL;
+    if (m->orch.status < 0 || m->is_builder_gone)
         return;
-    }
-    m->building->bytes = built_graph_measure(&m->building->built, &m->orch);
-    board->answer.value = m->building->bytes != 0 ? m->building->bytes : 1;
+    m->building_bytes = CARD_GRAPH_HEAD + built_graph_measure(&m->building, &m->orch);
+    board->answer.value = outputs_bytes(&m->building) + m->building_bytes;
 }
 
 /* What was noted while it was built is still there: no run came between. */
 static int keep_graph(struct machine *m, uint64_t memory, struct board *board)
 {
-    struct kept *graph = m->building;
+    struct built_graph *b = &m->building;
+    struct card_graph *graph = (struct card_graph *)(uintptr_t)(memory + outputs_bytes(b));
+    uint64_t bytes = m->building_bytes;
 
-    if (graph == NULL)
+    if (bytes == 0)
         return tell(board, PTO_EINVAL, "there is no graph to be kept");
-    m->building = NULL;
-    graph->memory = (char *)(uintptr_t)memory;
-    aicpu_fetch(graph->memory, graph->bytes); /* it may have been somebody else's before */
-    built_graph_fill(&graph->built, &m->orch, graph->memory);
-    graph->outside = malloc(built_graph_outside_bytes(&graph->built) + 1);
-    if (graph->outside == NULL || graph->built.has_lost_fact) {
-        drop_graph(graph);
+    m->building_bytes = 0;
+    if (b->has_lost_fact)
         return tell(board, PTO_ENOMEM,
                     "the control processor has no memory for what the graph uses");
-    }
-    built_graph_keep_outside(&graph->built, graph->outside);
-    aicpu_publish(graph->memory, graph->bytes);
+    built_graph_fill(b, &m->orch, (char *)graph + CARD_GRAPH_HEAD, memory);
+    *graph = (struct card_graph){ .built = *b, .bytes = bytes };
     board->answer.value = (uint64_t)(uintptr_t)graph;
     return PTO_OK;
+}
+
+/* What is left of it in this cache would undo what the next owner of the memory writes. */
+static int drop_graph(const struct card_graph *graph)
+{
+    aicpu_publish(graph, graph->bytes);
+    return PTO_OK;
+}
+
+/* One that the host has built: nothing in it is believed before it was looked at. */
+static int take_graph(struct machine *m, struct card_graph *graph, uint64_t bytes,
+                      const struct code *code)
+{
+    const struct image_limits limits = { .kernels = code->kernel,
+                                         .kernel_count = code->kernel_count,
+                                         .clusters = m->clusters };
+    const char *wrong = "it is not as long as it says";
+
+    aicpu_fetch(graph, bytes);
+    if (bytes > CARD_GRAPH_HEAD && graph->bytes == bytes)
+        wrong = built_graph_take(&graph->built, (char *)graph + CARD_GRAPH_HEAD,
+                                 bytes - CARD_GRAPH_HEAD, limits);
+    if (wrong == NULL)
+        return PTO_OK;
+    aicpu_publish(graph, bytes);
+    return tell(m->board, PTO_EFORMAT, "the graph that the host has built makes no sense: %s",
+                wrong);
 }
 
 static void run_to_end(struct machine *m)
@@ -340,12 +358,11 @@ static void begin_run(struct machine *m, const struct run_message *run,
     const struct code *code = (const struct code *)(uintptr_t)run->code;
     uint64_t now_ns = aicpu_now_ns();
 
-    m->launched = run->purpose == CHIP_LAUNCH ? (struct kept *)(uintptr_t)run->graph : NULL;
     m->run = (struct orch_run){ .function = m->launched == NULL ? code->orchestration : NULL,
                                 .is_built_only = run->purpose == CHIP_BUILD,
-                                .graph = m->launched != NULL   ? &m->launched->built
-                                         : m->building != NULL ? &m->building->built
-                                                               : NULL,
+                                .graph = m->launched != NULL          ? &m->launched->built
+                                         : run->purpose == CHIP_BUILD ? &m->building
+                                                                      : NULL,
                                 .code = (const void *)(uintptr_t)code->orchestration,
                                 .kernels = code->kernel,
                                 .kernel_count = code->kernel_count,
@@ -471,6 +488,22 @@ static void put_ended(struct machine *m, struct run_ended *ended)
     }
 }
 
+static int check_run(struct machine *m, const struct run_message *run, const struct board_run *more,
+                     struct board *board)
+{
+    const struct code *code = (const struct code *)(uintptr_t)run->code;
+
+    m->building_bytes = 0; /* the host has not asked for it */
+    m->launched = run->purpose == CHIP_LAUNCH ? (struct card_graph *)(uintptr_t)run->graph : NULL;
+    if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
+        return tell(board, PTO_EFORMAT, "a run has too many arguments");
+    if (m->launched == NULL && code->orchestration == NULL)
+        return tell(board, PTO_EFORMAT, "a run has neither an orchestration nor a graph");
+    return more->graph_bytes != 0 && m->launched != NULL
+               ? take_graph(m, m->launched, more->graph_bytes, code)
+               : PTO_OK;
+}
+
 static int run_code(struct machine *m, const struct board_call *call, struct board *board)
 {
     char *message = (char *)(uintptr_t)call->message;
@@ -479,37 +512,31 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     uint64_t *scalar = (uint64_t *)(void *)(message + MESSAGE_SCALARS);
     struct board_run *more = (struct board_run *)(void *)(message + MESSAGE_RUN);
     uint32_t missing, seconds;
-    int status;
+    int status = check_run(m, run, more, board);
 
     m->entry = (struct pto_entry){ run->tensor_count, run->scalar_count, tensor, scalar };
-    drop_graph(m->building); /* the host has not asked for it */
-    m->building = NULL;
-    if (run->tensor_count > PTO_ENTRY_TENSORS_MAX || run->scalar_count > PTO_ENTRY_SCALARS_MAX)
-        return tell(board, PTO_EFORMAT, "a run has too many arguments");
     for (uint32_t i = run->tensor_count; i < PTO_ENTRY_TENSORS_MAX; i++)
         tensor[i] = pto_tensor_absent(i); /* as the host marks them */
     /* The host writes the next message there: a line that is left in this cache would undo that. */
     aicpu_publish(tensor, PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
-    status = port_meet_cores(m, &missing, &seconds);
-    if (status < 0) {
+    if (port_meet_cores(m, &missing, &seconds) < 0) {
         (void)port_dismiss_cores(m);
         return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
                     m->core_count, seconds);
     }
-    if (run->purpose == CHIP_BUILD) {
-        m->building = aligned_alloc(128, (sizeof(*m->building) + 127) / 128 * 128);
-        if (m->building == NULL) {
-            (void)port_dismiss_cores(m);
-            return tell(board, PTO_ENOMEM, "the control processor has no memory for a graph");
-        }
-        memset(m->building, 0, sizeof(*m->building));
+    if (status < 0) { /* the cores were waiting */
+        (void)port_dismiss_cores(m);
+        return status;
     }
+    memset(&m->building, 0, sizeof(m->building));
     begin_run(m, run, more, &m->entry);
     lead_run(m, board);
     (void)orch_end(&m->orch, m->lane_executions + sched_executed(m->worker));
     if (port_dismiss_cores(m) < 0)
         m->is_lost = true;
     end_record(m);
+    if (more->graph_bytes != 0 && m->launched != NULL) /* the host may write another one there */
+        (void)drop_graph(m->launched);
     put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));
     board->answer.bytes = MESSAGE_BYTES - MESSAGE_ENDED;
     aicpu_publish(message + MESSAGE_ENDED, board->answer.bytes);
@@ -540,8 +567,7 @@ static int take_call(const struct board_call *call, struct board *board)
     case BOARD_KEEP:
         return keep_graph(m, call->value, board);
     case BOARD_DROP:
-        drop_graph((struct kept *)(uintptr_t)call->value);
-        return PTO_OK;
+        return drop_graph((const struct card_graph *)(uintptr_t)call->value);
     case BOARD_CLOSE:
         board->scheduler = 0;
         return close_machine(m);

@@ -15,8 +15,7 @@
 
 #include <setjmp.h>
 
-#include "orch/built_graph.h"
-#include "orch/run_message.h"
+#include "cann/device/card_graph.h"
 #include "sched/guarded.h"
 #include "sched/seats.h"
 #include "wire/board.h"
@@ -37,14 +36,6 @@ struct unit {
 struct team_line {
     uint32_t first; /* slots by line; 0: none */
     uint32_t last;
-};
-
-/* A graph that is kept, and launched again and again. */
-struct kept {
-    struct built_graph built;
-    uint64_t bytes;
-    char *memory;  /* on the card, of the host's */
-    void *outside; /* what the graph names by itself */
 };
 
 struct machine {
@@ -69,8 +60,9 @@ struct machine {
     uint64_t range_count;
     struct orch_run run;
     struct pto_entry entry;
-    struct kept *building;       /* until the host has given it memory */
-    struct kept *launched;       /* NULL: the run builds its graph */
+    struct built_graph building; /* until the host has given it memory */
+    uint64_t building_bytes;     /* 0: there is none */
+    struct card_graph *launched; /* NULL: the run builds its graph */
     struct board_record *record; /* NULL: nobody records */
     struct trace_ring ring;      /* the worker's, or what guards need of it */
     struct board_edge *edge;
