@@ -52,13 +52,31 @@ $(STANDIN_HOME)/stamp: tests/standin/ccec tests/standin/hcc tests/standin/kernel
 	@echo version_dir=9.0.0 >$(STANDIN_HOME)/runtime/version.info
 	@touch $@
 
-$(STANDIN)/with: $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp
-	@printf '#!/bin/sh\nexec env ASCEND_HOME_PATH=%s LD_LIBRARY_PATH=%s PTO_CANN_PROGRAMS=%s "$$@"\n' \
-		$(abspath $(STANDIN_HOME)) $(abspath $(STANDIN_HOME)/lib64) $(abspath $(STANDIN)/programs) >$@
-	@chmod +x $@
+# The same in other versions, as far as they differ: tests/standin/with.
+$(STANDIN)/homes: $(STANDIN_LIBS) $(STANDIN_HOME)/stamp
+	@for version in 8.5 9.1 9.2; do rm -rf $(STANDIN_HOME)-$$version && cp -rs $(abspath $(STANDIN_HOME)) $(STANDIN_HOME)-$$version && \
+		rm $(STANDIN_HOME)-$$version/runtime/version.info; done
+	@echo version_dir=8.5.0 >$(STANDIN_HOME)-8.5/runtime/version.info
+	@mv $(STANDIN_HOME)-8.5/lib64/libhcomm.so $(STANDIN_HOME)-8.5/lib64/libhccl.so
+	@mkdir -p $(STANDIN_HOME)-9.1/share/info/runtime && echo version_dir=9.1.T500 >$(STANDIN_HOME)-9.1/share/info/runtime/version.info
+	@echo version=9.2.0-beta.1 >$(STANDIN_HOME)-9.2/ascend_toolkit_install.info
+	@touch $@
+
+$(STANDIN)/with: tests/standin/with $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp $(STANDIN)/homes
+	@cp $< $@
 
 $(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level: $(STANDIN)/%: tests/standin/%.c $(LIB) Makefile
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -I. -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl -pthread
+
+$(STANDIN)/strict: tests/standin/strict.c tests/standin/standin.h $(STANDIN_LIBS) Makefile
+	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -o $@ $< -L$(STANDIN_HOME)/lib64 -lhcomm -lascend_hal -lascendcl -pthread
+
+# The library as it would be if every run registered the executor: what comes of that is told as what it is.
+$(STANDIN)/each-run/libpto.so.$(SOVERSION): tests/mutations/registers-every-run.patch $(LIB) Makefile
+	@mkdir -p $(@D)
+	@patch -s -o $(@D)/cann_runs.c src/cann/cann_runs.c $<
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--version-script,pto.map $(SHARED_FLAGS) -o $@ \
+		$(@D)/cann_runs.c $(filter-out %/cann_runs.o,$(LIB_OBJ)) $(HOOKS) -Wl,-rpath,$(abspath $(B)/lib) $(LIB_LIBS) $(LDLIBS_ALL)
 
 # The same with a control processor that is a process: the aarch64 programs themselves, under an emulator.
 STANDIN_ARM = $(STANDIN)/arm

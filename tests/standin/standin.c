@@ -348,6 +348,7 @@ static uint64_t count_things(const char *what)
         count += strcmp(what, "references") == 0 ? standin.card[i].references
                  : strcmp(what, "used") == 0     ? standin.card[i].used
                  : strcmp(what, "peak") == 0     ? standin.card[i].peak
+                 : strcmp(what, "launched") == 0 ? standin.card[i].launched
                                                  : 0;
     for (uint32_t i = 0; i < COUNTERS; i++)
         if (strcmp(counter[i].name, what) == 0)
@@ -382,7 +383,7 @@ __attribute__((destructor)) static void report(void)
 {
     static const char *const things[] = { "calls",       "violations", "streams",  "acl",
                                           "allocations", "modules",    "binaries", "references",
-                                          "used",        "peak",       "shared" };
+                                          "used",        "peak",       "shared",   "launched" };
     char path[512] = "";
     FILE *file;
 
@@ -1376,6 +1377,7 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
     memset(args, 0xdd, bytes); /* the caller's are nobody's any more */
     if (f->binary->kind == KIND_CORES) {
         standin.card[standin_here->card].stream_made = s->made;
+        standin.card[standin_here->card].launched = standin.card[standin_here->card].used;
         __atomic_store_n(&standin.card[standin_here->card].cores_awaited, 3 * blocks,
                          __ATOMIC_RELEASE);
     }

@@ -117,6 +117,7 @@ struct card {
     struct context *context;
     struct stream *streams;
     size_t used, peak;            /* by this process */
+    size_t launched;              /* used when cores were launched last */
     struct cpu_programs programs; /* of the control processor, for the life of the process */
     pid_t cpu;                    /* the control processor, if it is a process; 0: none yet */
     int cpu_socket;

@@ -130,7 +130,7 @@ bool standin_heal(uint32_t card)
 
 static bool is_alive(uint32_t pid)
 {
-    return pid != 0 && (kill((pid_t)pid, 0) == 0 || errno != ESRCH);
+    return pid != 0 && (pid == (uint32_t)getpid() || kill((pid_t)pid, 0) == 0 || errno != ESRCH);
 }
 
 /* Those that have ended have nothing any more. Under the lock, as all that follow. */
@@ -157,17 +157,18 @@ static uint64_t used_of(struct shared_card *c)
 
 static struct user *user_of(struct shared_card *c)
 {
+    const uint32_t own = (uint32_t)getpid();
     struct user *free_one = NULL;
 
     for (uint32_t i = 0; i < USERS; i++) {
-        if (c->user[i].pid == (uint32_t)getpid())
+        if (c->user[i].pid == own)
             return &c->user[i];
         if (c->user[i].pid == 0)
             free_one = &c->user[i];
     }
     if (free_one == NULL)
         abort();
-    free_one->pid = (uint32_t)getpid();
+    free_one->pid = own;
     return free_one;
 }
 

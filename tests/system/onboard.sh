@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, steady, cards, sweep, hang, killed, rules, selfcheck, profiles, hardware, programs, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, steady, cards, sweep, hang, killed, rules, strict, selfcheck, profiles, hardware, programs, rebuild, recorded,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -281,20 +281,20 @@ run_worker() {
 
 # ---- register once ----
 
-# Of the card's memory half is for tensors and 16 MiB for the engine. What is left is enough for the programs that are sent to it
-# when it is opened, and 20 executors.
 programs=build/standin/programs
+# A card with room for 20 executors: of its memory half is for tensors, and what else a device takes is seen with one that has enough, of 64 MiB: what the engine has is the same then.
 executor=$(($(stat -c %s $programs/executor-a2a3.o) + 4096))
-left=$((20 * executor + 200000 + $(stat -c %s $programs/libpto_scheduler.so) + $(stat -c %s $programs/libpto_dispatcher.so)))
-hbm=$((2 * (16777216 + left)))
-steady() { # platform rounds
+executors=20
+steady() { # platform rounds, bytes of the card
     local soc=Ascend910B3
     [ "$1" = a2a3 ] || soc=Ascend950DT
-    STANDIN_SOC=$soc STANDIN_HBM=$hbm STANDIN_REPORT=$work/steady.$2 expect_with 0 -- run vector --case odd --mode stream --platform "$1" \
-        --rounds "$2"
+    STANDIN_SOC=$soc STANDIN_HBM=${3:-$hbm} STANDIN_REPORT=$work/steady.$2 expect_with "${CODE:-0}" ${PHRASE:+"$PHRASE"} -- run vector --case odd --mode stream \
+        --platform "$1" --no-guards --rounds "$2"
 }
 run_steady_on() { # platform rounds
-    local rounds
+    local rounds enough=$((1 << 26))
+    steady "$1" 2 $enough
+    hbm=$((2 * ($(account launched "$work/steady.2") - enough / 2 + (executors - 1) * executor)))
     steady "$1" 2
     steady "$1" "$2"
     for name in aclrtBinaryLoadFromData aclrtBinaryLoadFromFile aclrtCreateStream halMemCtl halResMap aclrtSetDevice peak; do
@@ -306,11 +306,30 @@ run_steady_on() { # platform rounds
         echo $(($(account aclrtMalloc "$work/steady.$rounds") - rounds)) $(($(account aclrtFree "$work/steady.$rounds") - rounds))
     done | uniq | wc -l | grep -qx 1 || fail "$1: memory is allocated by runs: $(cat "$work/steady.$2")"
     [ "$(account aclrtBinaryLoadFromData "$work/steady.2")" = 1 ] || fail "$1: the executor is registered more than once"
-    echo "  ok     $1: $2 runs with memory for $((left / executor)) executors: registered once, every account where run 2 left it"
+    echo "  ok     $1: $2 runs with memory for $executors executors: registered once, every account where run 2 left it"
+}
+
+# The mutant that registers for every run: it ends with the first executor that has no room, and from then on the card says
+# something else. Both are told by their codes, and that 207001 need not mean memory.
+lose_memory() { # platform
+    local with=$with mutant=build/standin/each-run
+    make -s --no-print-directory $mutant/libpto.so.0
+    printf '#!/bin/sh\nexec %s env LD_LIBRARY_PATH=%s:%s "$@"\n' "$with" "$(realpath $mutant)" "$home/lib64" >"$work/each-run"
+    chmod +x "$work/each-run"
+    export STANDIN_DISK=$work/lost-$1 STANDIN_HEALS=9
+    mkdir -p "$STANDIN_DISK"
+    with=$work/each-run steady "$1" $executors
+    CODE=1 PHRASE="answered 207001 (no device memory, or a program could not be put there) for the cores: the card has no room for their program, or it is down" \
+        with=$work/each-run steady "$1" $((executors + 1))
+    CODE=1 PHRASE="answered 507899 (the driver failed: the card is down, or was given wrong ids)" steady "$1" 1
+    unset STANDIN_DISK STANDIN_HEALS
+    echo "  ok     $1: registered for every run, run $((executors + 1)) is told 207001, and who comes next 507899"
 }
 run_steady() {
     run_steady_on a2a3 "${ROUNDS:-10000}"
-    run_steady_on a5 "${ROUNDS_A5:-1000}"
+    lose_memory a2a3
+    run_steady_on a5 "${ROUNDS_A5:-10000}"
+    lose_memory a5
 }
 
 # ---- which cards ----
@@ -353,26 +372,39 @@ PY
 
 # ---- versions ----
 
-# What is in each of them, as far as it is looked at: the same functions, another version. What is refused is told.
+# Versions and kinds of cards by name (tests/standin/with), and what is refused.
 run_profiles() {
     local version
-    for version in 8.5.0 9.0.0 9.1.T500 9.2.0-beta.1; do
-        rm -rf "$work/home"
-        cp -rs "$home" "$work/home"
-        rm "$work/home/runtime/version.info"
-        echo "version_dir=$version" >"$work/home/runtime/version.info"
-        printf '#!/bin/sh\nexec %s env ASCEND_HOME_PATH=%s "$@"\n' "$with" "$work/home" >"$work/with"
-        chmod +x "$work/with"
-        with=$work/with expect_with 0 "result   ok" -- run vector --case odd --platform a2a3
+    for version in 8.5 9.0 9.1 9.2; do
+        STANDIN_PROFILE=$version expect_with 0 "result   ok" -- run vector --case odd --platform a2a3
     done
-    for version in 8.1.RC1 8.0.0 10.0.0; do
-        echo "version_dir=$version" >"$work/home/runtime/version.info"
-        with=$work/with expect_with 1 "this is CANN $version, and the" -- run vector --platform a2a3
+    # Ranks share memory by fabric handles, else by number, else by the communication library, which is tried last, and has an older name in 8.5.
+    for ways in "9.0 - MemImportFromShareableHandleV2" "no-fabric - MemImportFromShareableHandle" "no-fabric none HcclAllocComResourceByTiling" \
+        "8.5 none HcclAllocComResourceByTiling"; do
+        set -- $ways
+        [ "$2" = - ] || export STANDIN_SHARE=$2
+        HCCL_BUFFSIZE=8 STANDIN_SOC=Ascend910_9391 STANDIN_PROFILE=$1 STANDIN_REPORT=$work/report.%p expect_with 0 "result   ok" -- \
+            run ring --case two --platform a2a3
+        grep -lE "^(aclrt)?$3 [1-9]" "$work"/report.* | wc -l | grep -qx 2 || fail "ranks with $1 and $2 did not use $3: $(cat "$work"/report.*)"
+        [ $3 = MemImportFromShareableHandleV2 ] || ! grep -q "^aclrtMemImportFromShareableHandleV2 " "$work"/report.* || fail "$1 has fabric handles"
+        check_reports "ranks with $1"
+        unset STANDIN_SHARE
+    done
+    cp -rs "$home" "$work/home"
+    printf '#!/bin/sh\nexec %s env ASCEND_HOME_PATH=%s "$@"\n' "$with" "$work/home" >"$work/with"
+    chmod +x "$work/with"
+    for version in runtime/version.info:version_dir=8.1.RC1 share/info/runtime/version.info:version_dir=8.0.0 ascend_toolkit_install.info:version=10.0.0; do
+        rm -f "$work/home/runtime/version.info" "$work/home/share/info/runtime/version.info"
+        mkdir -p "$work/home/share/info/runtime"
+        echo "${version#*:}" >"$work/home/${version%%:*}"
+        with=$work/with expect_with 1 "this is CANN ${version#*=}, and the" -- run vector --platform a2a3
     done
     with=$work/with PTO_CANN_ANY_VERSION=1 expect_with 0 "result   ok" -- run vector --case odd --platform a2a3
-    STANDIN_PART=1 expect_with 1 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- run vector --platform a2a3
-    STANDIN_PART=1 STANDIN_SOC=Ascend950DT expect_with 1 "halResMap answered 65534 (not supported, as on a part of a card)" -- run vector --platform a5
-    echo "  ok     CANN 8.5, 9.0, 9.1 and 9.2 run a scene; older and newer ones and parts of cards are refused with a sentence"
+    export STANDIN_PROFILE=vnpu
+    expect_with 1 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- run vector --platform a2a3
+    STANDIN_SOC=Ascend950DT expect_with 1 "halResMap answered 65534 (not supported, as on a part of a card)" -- run vector --platform a5
+    unset STANDIN_PROFILE
+    echo "  ok     CANN 8.5, 9.0, 9.1 and 9.2 run a scene; ranks without fabric handles share memory otherwise; older and newer versions and parts of cards are refused with a sentence"
 }
 
 # ---- tests on hardware, here on cards that are none ----
@@ -469,6 +501,13 @@ run_rules() {
     STANDIN_BUSY=2 sweep a2a3 few 507899 # the driver is busy at first
     STANDIN_PART=1 expect_with 0 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- info
     sweep a2a3 few down
+}
+
+# The stand-in itself, by a client that breaks its rules.
+run_strict() {
+    make -s --no-print-directory build/standin/strict
+    "$with" build/standin/strict $programs >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+    echo "  ok     $(cat "$work/out")"
 }
 
 # ---- what the first person with a card runs ----
@@ -632,7 +671,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes guards qemu ranks comm life level worker steady cards sweep hang killed rules selfcheck profiles hardware programs rebuild recorded}; do
+for part in ${*:-missing scenes guards qemu ranks comm life level worker steady cards sweep hang killed rules strict selfcheck profiles hardware programs rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -650,6 +689,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker steady 
     killed) run_killed ;;
     whole-sweep) run_whole_sweep ;;
     rules) run_rules ;;
+    strict) run_strict ;;
     selfcheck) run_selfcheck ;;
     profiles) run_profiles ;;
     hardware) run_hardware ;;
