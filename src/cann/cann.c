@@ -153,7 +153,7 @@ static int check_soc(struct cann *c, struct pto_error *error)
     uint64_t begin_ns = vendor_begin(&c->vendor, "aclrtGetSocName", 0);
     const char *name = c->vendor.aclrtGetSocName();
 
-    (void)vendor_end(&c->vendor, "aclrtGetSocName", begin_ns, ACL_SUCCESS);
+    (void)vendor_end(&c->vendor, "aclrtGetSocName", begin_ns, ACL_SUCCESS, NULL, 0);
     for (const char *const *soc = c->generation->soc; name != NULL && *soc != NULL; soc++)
         if (strncmp(name, *soc, strlen(*soc)) == 0)
             return PTO_OK;

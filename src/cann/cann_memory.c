@@ -132,8 +132,11 @@ static int run_errand(struct cann *c, agent_fn work, struct errand *errand, cons
 static void take_block(struct cann *c, void *arg)
 {
     struct errand *e = arg;
+    void *block = NULL; /* the agent's own: whoever waits may have given it up */
+    int code = VENDOR_CALL(&c->vendor, aclrtMalloc, &block, e->bytes, VENDOR_MALLOC_HUGE_FIRST);
 
-    e->code = VENDOR_CALL(&c->vendor, aclrtMalloc, &e->block, e->bytes, VENDOR_MALLOC_HUGE_FIRST);
+    e->block = block;
+    e->code = code;
 }
 
 static void free_block(struct cann *c, void *arg)

@@ -275,18 +275,31 @@ uint64_t vendor_begin(const struct vendor *v, const char *name, uint64_t wait_ms
     return v->log != NULL ? os_now_ns() : 0;
 }
 
-static void note(struct vendor_log *log, const char *name, uint64_t begin_ns, int code)
+/* What was answered, and else what was given. */
+static void note(struct vendor_log *log, const char *name, uint64_t begin_ns, int code,
+                 const struct vendor_shown *shown, uint32_t count)
 {
+    uint64_t ns = os_now_ns() - begin_ns;
+
     pthread_mutex_lock(&log->lock);
-    fprintf(log->file, "%llu\t%u\t%s\t%d\t%llu\n", (unsigned long long)++log->count, os_thread_id(),
-            name, code, (unsigned long long)(os_now_ns() - begin_ns));
+    fprintf(log->file, "%llu\t%u\t%s\t%d\t%llu", (unsigned long long)++log->count, os_thread_id(),
+            name, code, (unsigned long long)ns);
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t value = shown[i].value;
+
+        if (shown[i].is_place && value != 0)
+            value = code == 0 ? (uint64_t)(uintptr_t) * (void **)(uintptr_t)value : 0;
+        fprintf(log->file, "\t%#llx", (unsigned long long)value);
+    }
+    fputc('\n', log->file);
     pthread_mutex_unlock(&log->lock);
 }
 
-int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code)
+int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code,
+               const struct vendor_shown *shown, uint32_t count)
 {
     if (v->log != NULL)
-        note(v->log, name, begin_ns, code);
+        note(v->log, name, begin_ns, code, shown, count);
     agent_leave_call();
     return code;
 }

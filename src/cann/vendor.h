@@ -240,17 +240,46 @@ int vendor_hccl_status(int code);
 uint32_t vendor_driver_card(uint32_t card);
 int32_t vendor_own_card(uint32_t driver_card);
 
+/* An argument of a call, for the log. */
+struct vendor_shown {
+    uint64_t value;
+    bool is_place; /* of what the call answers with */
+};
+
 /*
  * A call of the table begins, which waits for `wait_ms` by itself; it has returned `code`, which is
- * written to the log if there is one. An agent whose call took too long ends in vendor_end.
+ * written to the log with its arguments, if there is one. An agent whose call took too long ends in
+ * vendor_end.
  */
 uint64_t vendor_begin(const struct vendor *v, const char *name, uint64_t wait_ms);
-int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code);
+int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code,
+               const struct vendor_shown *shown, uint32_t count);
 
-#define VENDOR_WAIT(v, wait_ms, name, ...)                       \
-    ({                                                           \
-        uint64_t begin_ns_ = vendor_begin(v, #name, wait_ms);    \
-        vendor_end(v, #name, begin_ns_, (v)->name(__VA_ARGS__)); \
+/* Each of at most eight arguments. */
+#define VENDOR_SHOW(x)                                                           \
+    {                                                                            \
+        (uint64_t)(uintptr_t)(x), _Generic((x), void ** : true, default : false) \
+    }
+#define VENDOR_SHOW_1(x) VENDOR_SHOW(x)
+#define VENDOR_SHOW_2(x, ...) VENDOR_SHOW(x), VENDOR_SHOW_1(__VA_ARGS__)
+#define VENDOR_SHOW_3(x, ...) VENDOR_SHOW(x), VENDOR_SHOW_2(__VA_ARGS__)
+#define VENDOR_SHOW_4(x, ...) VENDOR_SHOW(x), VENDOR_SHOW_3(__VA_ARGS__)
+#define VENDOR_SHOW_5(x, ...) VENDOR_SHOW(x), VENDOR_SHOW_4(__VA_ARGS__)
+#define VENDOR_SHOW_6(x, ...) VENDOR_SHOW(x), VENDOR_SHOW_5(__VA_ARGS__)
+#define VENDOR_SHOW_7(x, ...) VENDOR_SHOW(x), VENDOR_SHOW_6(__VA_ARGS__)
+#define VENDOR_SHOW_8(x, ...) VENDOR_SHOW(x), VENDOR_SHOW_7(__VA_ARGS__)
+#define VENDOR_NINTH(a, b, c, d, e, f, g, h, ninth, ...) ninth
+#define VENDOR_SHOW_ALL(...)                                                              \
+    VENDOR_NINTH(__VA_ARGS__, VENDOR_SHOW_8, VENDOR_SHOW_7, VENDOR_SHOW_6, VENDOR_SHOW_5, \
+                 VENDOR_SHOW_4, VENDOR_SHOW_3, VENDOR_SHOW_2, VENDOR_SHOW_1, none)        \
+    (__VA_ARGS__)
+
+#define VENDOR_WAIT(v, wait_ms, name, ...)                                                  \
+    ({                                                                                      \
+        uint64_t begin_ns_ = vendor_begin(v, #name, wait_ms);                               \
+        int code_ = (v)->name(__VA_ARGS__);                                                 \
+        const struct vendor_shown shown_[] = { VENDOR_SHOW_ALL(__VA_ARGS__) };              \
+        vendor_end(v, #name, begin_ns_, code_, shown_, sizeof(shown_) / sizeof(shown_[0])); \
     })
 #define VENDOR_CALL(v, name, ...) VENDOR_WAIT(v, 0, name, __VA_ARGS__)
 

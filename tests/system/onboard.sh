@@ -204,9 +204,9 @@ run_life() {
     done
     # The context on the card: it cannot be read, or is not what was sent there.
     PTO_CANN_LOG=$work/calls live 0 0 a2a3
-    stage=$(awk '$3 == "aclrtMemSetAccess" { at = n } $3 == "aclrtMemcpy" { n++ } END { print at }' "$work/calls.1")
-    PLAN="aclrtMemcpy@$((stage + 2))=507899" live 60 55 a2a3
-    PLAN="aclrtMemcpy@$((stage + 1))=flip(40)" live 60 56 a2a3
+    stage=$(awk '$3 == "aclrtMemcpy" && ++n && $9 == "0x420" && $10 == "0x2" { print n }' "$work/calls.1")
+    PLAN="aclrtMemcpy@$stage=507899" live 60 55 a2a3
+    PLAN="aclrtMemcpy@$stage=flip(40)" live 60 56 a2a3
     echo "  ok     what fails is told by its stage; two ranks on one card are refused; answers that cannot be are, too"
     run_peer
 }
@@ -519,7 +519,7 @@ run_selfcheck() {
         STANDIN_SOC=$soc expect_with 0 "hello      ok      one core has left its mark" "handshake  ok      24 cores have met" "loop       ok      20 runs hold what run 2 held" \
             "time-out   ok" "kernel \"never\" of task 0 is still running" "recovery   ok      one core has left its mark" "close      ok" -- selfcheck --runs 20 -o "$work/self.txt"
         grep -q '^version_dir=9.0.0' "$work/self.txt" || fail "the file does not say which version it is: $(head -20 "$work/self.txt")"
-        [ "$(awk '/^calls:/ { calls = 1; next } calls && NF == 5 && $4 == 0 && $5 > 0 { n++ } END { print (n > 200) }' "$work/self.txt")" = 1 ] ||
+        [ "$(awk '/^calls:/ { calls = 1; next } calls && NF >= 5 && $4 == 0 && $5 > 0 { n++ } END { print (n > 200) }' "$work/self.txt")" = 1 ] ||
             fail "the file has not the calls: $(tail -5 "$work/self.txt")"
         grep -q 'aclrtResetDeviceForce.0.' "$work/self.txt" || fail "the file does not tell how the card was brought back"
     done
