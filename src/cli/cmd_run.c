@@ -70,6 +70,10 @@ static const struct cli_option options[] = {
       "run in the order that a failure printed, or begin with it: orders have numbers (default: "
       "with --orders, 1)",
       CLI_COUNT, AT(session.order_seed), .low = 1, .high = ORDERS_MAX },
+    { "lines", 0, NULL,
+      "after the usual run in mode host, look for cache lines that are written by tasks which may "
+      "run at the same time: on a card one undoes what the other one wrote",
+      CLI_FLAG, AT(session.has_lines) },
     { "timeout", 0, "S", "seconds that a run may take (default: the scene's, or 60)", CLI_SECONDS,
       AT(session.timeout) },
     { "grace", 0, "S",
@@ -523,7 +527,9 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
         if ((modes & (1u << mode)) == 0)
             continue;
         if (seconds != 0)
-            set_alarm(((double)request->rounds + request->session.orders + 1) * each +
+            set_alarm(((double)request->rounds + request->session.orders +
+                       request->session.has_lines + 1) *
+                          each +
                       GRACE_SECONDS); /* a failure is run again */
         if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
@@ -593,6 +599,7 @@ static bool refuse_for_level(const struct scene *scene, const struct run_request
     const struct session_options *o = &r->session;
     const char *option = o->orders != 0                ? "orders"
                          : o->order_seed != 0          ? "order-seed"
+                         : o->has_lines                ? "lines"
                          : o->diagnostics_name != NULL ? "diagnostics"
                          : o->launch_timeout != 0      ? "launch-timeout"
                          : o->keeps_thread             ? "keep-thread"

@@ -73,6 +73,10 @@ static const struct cli_option options[] = {
       "run in the order that a failure printed, or begin with it: orders have numbers (default: "
       "with --orders, 1)",
       CLI_COUNT, AT(settings.session.order_seed), .low = 1, .high = ORDERS_MAX },
+    { "lines", 0, NULL,
+      "after the usual run in mode host, look for cache lines that are written by tasks which may "
+      "run at the same time: on a card one undoes what the other one wrote",
+      CLI_FLAG, AT(settings.session.has_lines) },
     { "no-guards", 0, NULL,
       "do not look for kernels that leave their intermediate tensors, and tasks that read what "
       "no task wrote; runs are faster",
@@ -227,10 +231,12 @@ static void add_case(struct suite *suite, const struct request *request, uint32_
         } else if (kase->ranks != 0 && request->settings.session.is_isolated) {
             item->outcome = TEST_SKIPPED;
             item->text = strdup("a chip in a process of its own does not see windows of ranks");
-        } else if (scene_is_level(item->scene) &&
-                   (request->settings.session.orders | request->settings.session.order_seed) != 0) {
+        } else if (scene_is_level(item->scene) && ((request->settings.session.orders |
+                                                    request->settings.session.order_seed) != 0 ||
+                                                   request->settings.session.has_lines)) {
             item->outcome = TEST_SKIPPED;
-            item->text = strdup("orders are those of one chip's tasks, and it is of level 3");
+            item->text =
+                strdup("orders and lines are those of one chip's tasks, and it is of level 3");
         }
     }
 }

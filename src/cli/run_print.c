@@ -181,6 +181,23 @@ static bool run_orders(struct session *s, const struct run_request *request, enu
     return false;
 }
 
+/* Lines that tasks share, after a run that was right. */
+static bool run_lines(struct session *s, enum pto_mode mode)
+{
+    struct fault fault = { .status = 0 };
+    bool is_looked = mode == PTO_MODE_HOST;
+
+    if (is_looked && scene_session_check_lines(s, &fault) < 0) {
+        print_failure(s, mode, "lines", &fault);
+        return false;
+    }
+    if (s->rank == 0)
+        printf("  lines    %s\n",
+               is_looked ? "ok: no two tasks that may run at the same time write to one"
+                         : "not looked at: mode host knows all dependencies");
+    return true;
+}
+
 static void print_head(const struct session *s, enum pto_mode mode)
 {
     printf("%s%s, %s", s->data.kase->ranks > 1 ? "" : "\n", s->platform, pto_mode_name(mode));
@@ -239,6 +256,8 @@ int cli_run_and_print(struct session *s, const struct run_request *request, enum
     if (status < 0)      /* last: it may run once more */
         print_failure(s, mode, "result", &fault);
     if (status == PTO_OK && s->options->orders != 0 && !run_orders(s, request, mode))
+        is_good = false;
+    if (status == PTO_OK && s->options->has_lines && !run_lines(s, mode))
         is_good = false;
     s->trace_path = NULL;
     return status == PTO_OK && is_good ? EXIT_OK : EXIT_FAILED;

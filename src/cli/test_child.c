@@ -126,6 +126,8 @@ static void play(struct child *c, const struct test_item *item, struct verdict *
         verdict->run_ns = s->report.ns < verdict->run_ns ? s->report.ns : verdict->run_ns;
         if (status == PTO_OK)
             status = scene_session_run_orders(s, item->mode, tick, c, &fault);
+        if (status == PTO_OK && s->options->has_lines && item->mode == PTO_MODE_HOST)
+            status = scene_session_check_lines(s, &fault);
     }
     if (status < 0)
         text = tell_failure(c, item, &fault, round);

@@ -13,7 +13,15 @@
 #include <string.h>
 
 #include "scene/element.h"
+#include "scene/scene_lines.h"
 #include "scene/scene_writer.h"
+
+/* Who is told of the tasks of a run. */
+struct run_watch {
+    pto_task_fn task;
+    pto_edge_fn edge; /* may be NULL */
+    void *context;
+};
 
 /* The entry of one run. */
 struct session_entry {
@@ -25,7 +33,7 @@ struct session_entry {
 
 static int run_and_compare(struct session *s, enum pto_mode mode, struct fault *fault);
 static int open_device(struct session *s, const struct scene_case *kase, struct fault *fault);
-static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
+static int run_once(struct session *s, enum pto_mode mode, const struct run_watch *watch,
                     struct fault *fault);
 
 /* Where modes have callables of their own, that of a mode is built for its first run. */
@@ -408,7 +416,7 @@ static int end_entry(struct session *s, struct session_entry *e, int status, str
     return status;
 }
 
-static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *watch,
+static int run_once(struct session *s, enum pto_mode mode, const struct run_watch *watch,
                     struct fault *fault)
 {
     double timeout = s->options->timeout != 0 ? s->options->timeout : s->data.kase->timeout;
@@ -441,8 +449,11 @@ static int run_once(struct session *s, enum pto_mode mode, struct writer_watch *
         options.timeout_ns = options.launch_timeout_ns = 0;
         options.stall_timeout_ns = options.data_timeout_ns = 1ull << 62;
     }
-    options.task = watch != NULL ? scene_writer_watch_task : NULL;
-    options.task_context = watch;
+    if (watch != NULL) {
+        options.task = watch->task;
+        options.edge = watch->edge;
+        options.task_context = options.edge_context = watch->context;
+    }
     snprintf(place, sizeof(place), " in the run with --order-seed %u", s->order_seed);
     status = make_entry(s, e, fault);
     if (status == PTO_OK)
@@ -547,6 +558,113 @@ static void print_writer(const struct session *s, const struct writer_wish *wish
     fprintf(to, "%s", before[1] == '+' ? ")" : "");
 }
 
+/* ---- lines that tasks share ---- */
+
+static void print_lines_task(const struct session *s, const struct lines_watch *watch,
+                             const struct lines_use *use, FILE *to)
+{
+    const struct lines_task *task = &watch->task[use->task];
+    const int32_t lanes[] = { task->kernels.aic, task->kernels.aiv0, task->kernels.aiv1 };
+    const char *before = " (";
+
+    fprintf(to, "task %u", use->task);
+    for (int i = 0; i < 3; i++) {
+        if (lanes[i] >= 0) {
+            fprintf(to, "%s%s", before, kernel_name(s, lanes[i]));
+            before = " + ";
+        }
+    }
+    if (task->line != 0)
+        fprintf(to, ", %s:%d", task->file, task->line);
+    fprintf(to, ")");
+}
+
+static void print_lines_buffer(const struct session *s, const struct lines_watch *watch,
+                               const struct lines_use *use, FILE *to)
+{
+    for (uint64_t i = 0; i < watch->task_count; i++)
+        if (pto_task_id_is_valid(use->owner) && watch->task[i].id.raw == use->owner.raw) {
+            fprintf(to, "an output of task %llu", (unsigned long long)i);
+            return;
+        }
+    for (uint32_t i = 0; i < watch->entry_count && i < s->scene->argument_count; i++)
+        if (watch->entry_addr[i] == use->addr) {
+            fprintf(to, "argument '%s'", s->scene->argument[i].name);
+            return;
+        }
+    fprintf(to, "%s at %#llx",
+            pto_task_id_is_valid(use->owner) ? "an allocated tensor" : "the tensor",
+            (unsigned long long)use->addr);
+}
+
+static void tell_lines(const struct session *s, const struct lines_watch *watch,
+                       const struct lines_use use[2], struct fault *fault)
+{
+    unsigned long long at = LINES_BYTES * (unsigned long long)use[0].line;
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+
+    if (to == NULL)
+        return;
+    print_lines_task(s, watch, &use[0], to);
+    fprintf(to, " and ");
+    print_lines_task(s, watch, &use[1], to);
+    fprintf(to,
+            " may run at the same time, and both write to one cache line, bytes %llu to %llu of ",
+            at, at + LINES_BYTES - 1);
+    print_lines_buffer(s, watch, &use[0], to);
+    for (int i = 0; i < 2; i++)
+        fprintf(to, "%s %llu to %llu", i == 0 ? ": the first one" : ", the second one",
+                at + (unsigned)__builtin_ctzll(use[i].mask),
+                at + 63 - (unsigned)__builtin_clzll(use[i].mask));
+    fprintf(to,
+            "; on a card one of them undoes what the other one wrote. Let what a task writes end "
+            "with a line (%d bytes), or order the tasks",
+            LINES_BYTES);
+    fclose(to);
+    (void)fault_tell(fault, PTO_EMEMORY, "%s", text);
+    free(text);
+}
+
+int scene_session_check_lines(struct session *s, struct fault *fault)
+{
+    struct lines_watch *watch = calloc(1, sizeof(*watch));
+    const struct pto_run_report report = s->report;
+    struct lines_use use[2];
+    bool is_found;
+    int status;
+
+    if (watch == NULL)
+        return fault_tell(fault, PTO_ENOMEM, "out of memory");
+    s->order_seed = 0;
+    status = open_device(s, s->data.kase, fault);
+    if (status >= 0 && !device_info(s).has_observers)
+        status = fault_tell(fault, PTO_ENOSUP,
+                            "this device does not say what tasks write and wait for; look for "
+                            "shared lines on a simulated one that is not isolated");
+    if (status >= 0)
+        status = build_for(s, PTO_MODE_HOST, fault);
+    if (status >= 0)
+        status = run_once(
+            s, PTO_MODE_HOST,
+            &(struct run_watch){ scene_lines_watch_task, scene_lines_watch_edge, watch }, fault);
+    if (status >= 0 && scene_lines_find(watch, use, &is_found) < 0)
+        status = fault_tell(fault, PTO_ENOMEM,
+                            "there is no memory for all that tasks write, or it is in too many "
+                            "pieces: nothing is known of shared lines");
+    else if (status >= 0 && is_found) {
+        tell_lines(s, watch, use, fault);
+        status = PTO_EMEMORY;
+    }
+    s->report = report;
+    scene_lines_free(watch);
+    free(watch);
+    return status;
+}
+
+/* ---- what is wrong ---- */
+
 /* `wish` is NULL if nobody could watch who writes. */
 static void print_tensor(const struct session *s, uint32_t argument, const struct writer_wish *wish,
                          FILE *to)
@@ -610,7 +728,9 @@ void scene_session_explain(struct session *s, enum pto_mode mode, FILE *to)
         }
     watch = (struct writer_watch){ wish, used };
     if (s->device != NULL && is_watched)
-        (void)run_once(s, mode, &watch, &fault);
+        (void)run_once(s, mode,
+                       &(struct run_watch){ .task = scene_writer_watch_task, .context = &watch },
+                       &fault);
     used = 0;
     for (uint32_t i = 0; i < s->scene->argument_count; i++) {
         if (s->comparison[i].wrong == 0)

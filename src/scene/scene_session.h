@@ -36,6 +36,7 @@ struct session_options {
     bool is_debugged;  /* nothing is ended for taking too long */
     bool has_blanks;   /* inputs that nothing fills are no failure, and nothing is compared */
     bool is_unguarded; /* nobody looks after intermediate tensors */
+    bool has_lines;    /* those that tasks share are looked for: scene_session_check_lines */
     enum pto_trace trace;
     uint32_t trace_records;             /* at least so many; 0: the default */
     const char *diagnostics_name;       /* how their folders are called: scene_session_name */
@@ -125,6 +126,12 @@ int scene_session_run(struct session *s, enum pto_mode mode, struct fault *fault
  */
 int scene_session_run_orders(struct session *s, enum pto_mode mode, void (*next)(void *context),
                              void *context, struct fault *fault);
+/*
+ * After a run that was right: runs the case once more, with the whole graph before anything runs, and
+ * looks for cache lines that are written by tasks that may run at the same time (scene_lines.h).
+ * PTO_EMEMORY with a sentence: two of them.
+ */
+int scene_session_check_lines(struct session *s, struct fault *fault);
 /*
  * What a file about a run is called: NAME-PLATFORM-MODE, with the case before the platform if the
  * scene has several, the order behind the mode if it is not the usual one, and the rank if there

@@ -79,7 +79,7 @@ echo "ok    what takes too long"
 
 # ---- options ----
 
-for option in "--orders 1" "--order-seed 3" "--diagnostics d" "--launch-timeout 1" --keep-thread; do
+for option in "--orders 1" --lines "--order-seed 3" "--diagnostics d" "--launch-timeout 1" --keep-thread; do
     expect 2 "--${option:2:4}" run reduce $one $option
     grep -q "is of level 3" "$work/out" || fail "$(cat "$work/out")"
 done
