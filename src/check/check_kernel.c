@@ -220,7 +220,7 @@ static const char *kernel_run(const int64_t *args, struct check_run_task *t, uin
     return kernel_work(args, t, index);
 }
 
-static void kernel_body(const int64_t *args, struct check_run_task *t, uint32_t lane)
+void check_kernel_body(const int64_t *args, struct check_run_task *t, uint32_t lane)
 {
     const struct check_task *task = &t->run->g->tasks[t->index];
     struct check_run *run = t->run;
@@ -256,10 +256,10 @@ static void kernel_body(const int64_t *args, struct check_run_task *t, uint32_t 
 /* A kernel for each number of tensors, because the scalar with the task comes after them. */
 #define BARES(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-#define KERNEL(n, lane)                                                       \
-    static void kernel_of_##n##_##lane(int64_t *args)                         \
-    {                                                                         \
-        kernel_body(args, (struct check_run_task *)(uintptr_t)args[n], lane); \
+#define KERNEL(n, lane)                                                             \
+    static void kernel_of_##n##_##lane(int64_t *args)                               \
+    {                                                                               \
+        check_kernel_body(args, (struct check_run_task *)(uintptr_t)args[n], lane); \
     }
 #define X(n) KERNEL(n, 0) KERNEL(n, 1) KERNEL(n, 2)
 CHECK_COUNTS(X)
@@ -267,7 +267,7 @@ CHECK_COUNTS(X)
 #define BARE(n, lane)                                   \
     static void kernel_bare_##n##_##lane(int64_t *args) \
     {                                                   \
-        kernel_body(args, bare_tasks[n], lane);         \
+        check_kernel_body(args, bare_tasks[n], lane);   \
     }
 #define X(n) BARE(n, 0) BARE(n, 1) BARE(n, 2)
 BARES(X)

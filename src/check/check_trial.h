@@ -221,7 +221,8 @@ uint32_t check_change_scope(const struct check_scoping *s, const struct check_gr
 void check_enter_scope(const struct check_scoping *s, const struct check_graph *g, uint32_t task,
                        uint32_t *scope);
 
-/* check_kernel.c: the orchestration with its kernels. */
+/* check_kernel.c: one invocation, and the orchestration with all kernels that there are. */
+void check_kernel_body(const int64_t *args, struct check_run_task *t, uint32_t lane);
 int check_make_callable(struct pto_callable **callable_out);
 /* A kernel without scalars finds its task by the slot. */
 void check_set_bare_task(uint32_t slot, struct check_run_task *t);
