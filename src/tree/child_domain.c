@@ -190,19 +190,19 @@ static int offer(struct child_domains *ds, struct child_domain *d, struct pto_er
     d->on_card = NULL;
     if (d->window_bytes == 0)
         return PTO_OK;
-    if (request.way >= chip_window_ways(ds->chip) || chip_window_waits(ds->chip, request.way))
-        return error_tell(error, PTO_ENOSUP,
-                          "this card shares memory by the vendor's communication library only, "
-                          "which domains of a worker cannot use; ranks can (pto_comm_open)");
+    a32_store_relaxed(&d->wire->way_count, /* this and the next: the answer's R41 */
+                      chip_window_ways(ds->chip));
+    a32_store_relaxed(&d->wire->waits, chip_window_waits(ds->chip, request.way));
     return chip_window_offer(ds->chip, &request, &d->on_card, &d->member->offer, error);
 }
 
-/* The worker may have ceased to wait. */
+/* The worker may have ceased to wait, or a member have gone that would have to come. */
 static bool is_worth_while(void *context)
 {
     const struct child_domain *d = context;
 
-    return a32_load_relaxed(&d->wire->is_over) == 0; /* a look */
+    return a32_load_relaxed(&d->wire->is_over) == 0 && /* this and the next: a look */
+           a32_load_relaxed(&d->wire->is_lost) == 0;
 }
 
 static int join(struct child_domains *ds, struct child_domain *d, struct pto_error *error)

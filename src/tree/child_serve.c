@@ -543,6 +543,15 @@ static bool is_lost(const struct child *c)
     return c->device != NULL && pto_device_info(c->device, &info) >= 0 && info.is_lost;
 }
 
+/* So that it can be opened anew. */
+static void leave_if_lost(const struct child *c, int status)
+{
+    if (status >= 0 || !is_lost(c))
+        return;
+    object_leave();
+    _exit(CHILD_EXIT_LOST);
+}
+
 static int run_loaded(struct child *c, const struct record *r, struct wire_failure *failure)
 {
     const struct loaded *l = &c->loaded[r->head.value];
@@ -585,10 +594,7 @@ static void run_task(struct child *c, const struct record *r)
     a32_store_relaxed(&shown->doing, TREE_IDLE);
     send_answer(c, &head,
                 (struct record_part){ &failure, head.status < 0 ? (uint32_t)sizeof(failure) : 0 });
-    if (head.status < 0 && is_lost(c)) {
-        object_leave();
-        _exit(CHILD_EXIT_LOST); /* so that it can be opened anew */
-    }
+    leave_if_lost(c, head.status);
 }
 
 /* Whether the body of a task is as long as its head says. */
@@ -669,6 +675,7 @@ static bool handle(struct child *c, struct record *r)
         status =
             child_domain_step(c->domains, domain_of(c, r), r->head.kind == RECORD_OFFER, &error);
         answer(c, RECORD_ANSWERED, r->head.key, status, error.text);
+        leave_if_lost(c, status);
     } else if (r->head.kind == RECORD_END) {
         return false;
     } else {

@@ -128,6 +128,7 @@ struct tree_child {
     uint64_t late_ns;   /* after which it was */
     uint64_t tasks;
     bool is_loading;  /* it was opened anew, and does not have all its callables yet */
+    uint32_t held;    /* by so many it is given no tasks (tree_cards.c) */
     uint32_t wanting; /* this and the next: threads that have an errand for it (tree_mirror.c) */
     bool is_awaited;
     int ready_status;

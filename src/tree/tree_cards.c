@@ -2,14 +2,14 @@
 /*
  * Domains over chips that are cards. The worker makes the children meet: each offers its window,
  * and when all have, each joins those of the others and makes its context. No child waits for another
- * one meanwhile, so one may still be busy with a task that needs what the other does next. A domain
- * that is over says so in shared memory; it stays there until all children have left it.
+ * one meanwhile, so one may still be busy with a task that needs what the other does next. Where the
+ * vendor's library has to be joined by all at once they do wait: then they get no more tasks until they have,
+ * and begin when what each of them has is over. A domain that is over says so in shared memory; it stays
+ * there until all children have left it.
  */
 #include <string.h>
 
 #include "tree/tree.h"
-
-enum { WAYS_MAX = 8 };
 
 bool tree_has_cards(const struct tree *t)
 {
@@ -32,30 +32,93 @@ struct wire_domain *tree_cards_make(struct tree *t, uint32_t count, uint64_t win
     return w;
 }
 
+static uint64_t members_of(const struct wire_domain *w)
+{
+    uint64_t children = 0;
+
+    for (uint32_t i = 0; i < w->count; i++)
+        children |= 1ull << w->member[i].child;
+    return children;
+}
+
 /* One step on all members. */
 static int ask_members(struct tree *t, const struct wire_domain *w, enum record_kind kind,
                        struct pto_error *error)
 {
     const struct record_head head = { .kind = kind, .value = (uint64_t)(uintptr_t)w };
-    uint64_t children = 0;
 
+    return tree_ask(t, &head, members_of(w), error);
+}
+
+/* ---- all at once ---- */
+
+struct members {
+    struct tree *tree;
+    const struct wire_domain *wire;
+    struct tree_child *busy; /* the first of them */
+};
+
+static bool are_idle(void *context)
+{
+    struct members *m = context;
+
+    m->busy = NULL;
+    for (uint32_t i = 0; i < m->wire->count && m->busy == NULL; i++) {
+        struct tree_child *c = &m->tree->child[m->wire->member[i].child];
+
+        if (c->state == CHILD_READY && c->in_flight != 0)
+            m->busy = c;
+    }
+    return m->busy == NULL || a32_load_relaxed(&m->wire->is_lost) != 0; /* the worker's own */
+}
+
+static void hold_members(struct tree *t, const struct wire_domain *w, int change)
+{
     for (uint32_t i = 0; i < w->count; i++)
-        children |= 1ull << w->member[i].child;
-    return tree_ask(t, &head, children, error);
+        t->child[w->member[i].child].held += (uint32_t)change;
+}
+
+/*
+ * Members of a group start together, so that none of them is held back while another one runs and waits
+ * for it.
+ */
+static int join_at_once(struct tree *t, const struct wire_domain *w, struct pto_error *error)
+{
+    struct members members = { t, w, NULL };
+    int status;
+
+    hold_members(t, w, 1);
+    status = tree_await(t, are_idle, &members, tree_control_deadline(t));
+    if (status < 0)
+        (void)error_tell(
+            error, status,
+            "child %u has not come to the end of its tasks within %.3f s: its card shares "
+            "memory by the vendor's communication library only, which all have to join "
+            "at once",
+            members.busy->index, (double)t->params.control_timeout_ns / 1e9);
+    else
+        status = ask_members(t, w, RECORD_JOIN, error);
+    hold_members(t, w, -1);
+    tree_dispatch(t);
+    return status;
 }
 
 int tree_cards_open(struct tree *t, struct wire_domain *w, struct pto_error *error)
 {
-    int status = PTO_ENOSUP;
+    int status;
 
-    for (uint32_t way = 0; way < WAYS_MAX && status == PTO_ENOSUP; way++) {
-        w->way = way;
+    do {
         status = ask_members(t, w, RECORD_OFFER, error);
-        if (status >= 0)
+        if (status >= 0 &&
+            a32_load_relaxed(&w->waits) != 0) /* this and the next: the answers' A41 */
+            status = join_at_once(t, w, error);
+        else if (status >= 0)
             status = ask_members(t, w, RECORD_JOIN, error);
-    }
+    } while (status == PTO_ENOSUP && ++w->way < a32_load_relaxed(&w->way_count));
     return status;
 }
+
+/* ---- the end ---- */
 
 /* Those who wait for a task to end do not hear of it by their streams. */
 static void alarm_members(struct tree *t, const struct wire_domain *w)

@@ -344,7 +344,7 @@ void tree_ready(struct tree *t, struct slot *s)
 /* For the task, and a request behind it. */
 bool tree_has_room(struct tree_child *c)
 {
-    return child_is_ready(c) && c->in_flight < TREE_CREDITS &&
+    return child_is_ready(c) && c->held == 0 && c->in_flight < TREE_CREDITS &&
            c->endpoint->records->has_room(c, 2 * RECORD_BODY_MAX);
 }
 

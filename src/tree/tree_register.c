@@ -41,7 +41,8 @@ static bool is_answered(void *context)
 }
 
 struct room {
-    struct tree_child *child;
+    struct tree *tree;
+    uint64_t children;
     uint32_t bytes;
 };
 
@@ -49,23 +50,32 @@ static bool has_room(void *context)
 {
     const struct room *room = context;
 
-    return room->child->state != CHILD_READY ||
-           room->child->endpoint->records->has_room(room->child, room->bytes);
+    for (uint64_t rest = room->children; rest != 0; rest &= rest - 1) {
+        struct tree_child *c = &room->tree->child[__builtin_ctzll(rest)];
+
+        if (c->state == CHILD_READY && !c->endpoint->records->has_room(c, room->bytes))
+            return false;
+    }
+    return true;
 }
 
-/* Sends a request to each of the children, and waits for all answers. The first refusal is told. */
+/*
+ * Sends a request to each of the children, and waits for all answers. The first refusal is told. Nothing else is
+ * sent to any of them meanwhile: what two threads ask comes in one order everywhere.
+ */
 static int ask(struct tree *t, const struct record_head *head, const struct wire_load *load,
                uint64_t children, uint64_t *agreed_out, struct pto_error *error)
 {
     struct tree_request request[TREE_CHILDREN_MAX] = { { .next = NULL } };
     uint64_t deadline_ns = tree_control_deadline(t);
     struct record_part part = { load, load != NULL ? sizeof(*load) : 0 };
+    struct room room = { t, children, part.size };
     int status = PTO_OK;
 
     *agreed_out = 0;
+    (void)tree_await(t, has_room, &room, deadline_ns);
     for (uint32_t i = 0; i < t->child_count; i++) {
         struct tree_child *c = &t->child[i];
-        struct room room = { c, part.size };
         struct record_head whole = *head;
 
         if ((children >> i & 1) == 0)
@@ -74,7 +84,6 @@ static int ask(struct tree *t, const struct record_head *head, const struct wire
         request[i].child = i;
         request[i].next = t->requests;
         t->requests = &request[i];
-        (void)tree_await(t, has_room, &room, deadline_ns);
         if (c->state != CHILD_READY ||
             !c->endpoint->records->send(c, &whole, &part, load != NULL)) {
             request[i].is_answered = true;

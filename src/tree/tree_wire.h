@@ -219,6 +219,9 @@ struct wire_domain {
     uint64_t magic;
     uint32_t way; /* of chip_window_ways */
     uint32_t count;
+    /* This and the next: the same for all members, written by those that offer. */
+    struct a32 way_count;
+    struct a32 waits; /* whoever joins in this way waits until all do */
     uint64_t window_bytes;
     struct a32 is_lost; /* this and the next: written by the worker, which then rings alarms */
     struct a32 is_over; /* no task uses it any more: children give back what they have of it */

@@ -4,7 +4,7 @@
  * and queues, windows that are copied and that are tensors, domains without bytes, a child that is killed in the
  * middle of each of them, and what works when it was opened anew.
  *
- *     level PLATFORM ARTEFACT PART...    talk, kill, windows, all at once
+ *     level PLATFORM ARTEFACT PART...    talk, windows, beside, kill; sweep: killed at the first call of each name
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -21,12 +21,23 @@
 
 #include "tests/standin/level/level_tasks.h"
 
-enum { CHIPS = 2, COUNT = 8, MESSAGES = 60, HANG_SECONDS = 240 };
+enum {
+    CHIPS = 2,
+    COUNT = 8,
+    MESSAGES = 60,
+    ROUNDS = 20,
+    NAMES = 63,
+    NAME_BYTES = 64,
+    LATE_S = 60,
+    HANG_SECONDS = 240
+};
 #define MS 1000000ull
 
 static struct pto_worker *worker;
 static struct pto_error error;
 static uint64_t callable;
+static const char *platform, *artefact;
+static int32_t *numbers; /* COUNT for each chip */
 static bool is_card;
 
 #define EXPECT(what)                                                                    \
@@ -59,10 +70,11 @@ static void nap_ns(uint64_t ns)
     (void)nanosleep(&(struct timespec){ (time_t)(ns / 1000000000), (long)(ns % 1000000000) }, NULL);
 }
 
-static void open_worker(const char *platform, const char *artefact)
+static void open_worker(void)
 {
     struct pto_worker_params params;
     struct pto_worker_callable code;
+    void *memory;
 
     pto_worker_params_init(&params);
     params.platform = platform;
@@ -77,6 +89,8 @@ static void open_worker(const char *platform, const char *artefact)
     code.path = artefact;
     code.error = &error;
     EXPECT_STATUS(pto_worker_register(worker, &code, &callable), PTO_OK);
+    EXPECT_STATUS(pto_worker_alloc(worker, CHIPS * COUNT * sizeof(int32_t), &memory), PTO_OK);
+    numbers = memory;
 }
 
 /* ---- tasks ---- */
@@ -87,8 +101,6 @@ struct call {
     uint64_t scalar[SCALARS];
     uint64_t stall_ns; /* 0: the default */
 };
-
-static int32_t *numbers;
 
 static struct call call_of(uint32_t chip, enum task task)
 {
@@ -185,15 +197,20 @@ static void kill_child(uint32_t chip)
     EXPECT(kill(info.pid, SIGKILL) == 0);
 }
 
-static void reopen(uint32_t chip)
+static void await_death(uint32_t chip)
 {
     struct pto_child_info info;
 
     pto_child_info_init(&info);
-    do { /* until it is noticed */
+    do {
         nap_ns(MS / 10);
         EXPECT_STATUS(pto_worker_child(worker, chip, &info), PTO_OK);
     } while (info.state != PTO_CHILD_DEAD);
+}
+
+static void reopen(uint32_t chip)
+{
+    await_death(chip);
     EXPECT_STATUS(pto_worker_reopen(worker, chip, &error), PTO_OK);
     expect_works(chip);
 }
@@ -412,35 +429,50 @@ static void test_talk(void)
 
 /* ---- windows ---- */
 
-static uint64_t open_domain(uint64_t bytes, struct pto_worker_member *member)
+static int try_domain(const char *name, uint64_t bytes, struct pto_worker_member *member,
+                      uint64_t *domain_out)
 {
     struct pto_worker_domain_params params;
-    uint64_t domain;
+    int status;
 
     pto_worker_domain_params_init(&params);
-    params.name = "both";
+    params.name = name;
     params.window_bytes = bytes;
     params.is_retained = true;
     params.error = &error;
-    EXPECT_STATUS(pto_worker_domain_open(worker, &params, &domain), PTO_OK);
-    for (uint32_t i = 0; i < CHIPS; i++) {
+    status = pto_worker_domain_open(worker, &params, domain_out);
+    for (uint32_t i = 0; i < CHIPS && status >= 0; i++) {
         pto_worker_member_init(&member[i]);
-        EXPECT_STATUS(pto_worker_domain_member(worker, domain, i, &member[i]), PTO_OK);
+        EXPECT_STATUS(pto_worker_domain_member(worker, *domain_out, i, &member[i]), PTO_OK);
     }
+    return status;
+}
+
+static uint64_t open_domain(uint64_t bytes, struct pto_worker_member *member)
+{
+    uint64_t domain;
+
+    EXPECT_STATUS(try_domain("both", bytes, member, &domain), PTO_OK);
     return domain;
 }
 
-/* Each passes a number on to the other. */
-static void expect_passed(const struct pto_worker_member *member)
+/* Each passes a number on to the other, and waits for that of the other. */
+static int pass(const struct pto_worker_member *member, uint64_t round)
 {
     struct call call[] = { call_of(0, PASS), call_of(1, PASS) };
 
     for (uint32_t i = 0; i < CHIPS; i++) {
         call[i].scalar[1] = member[i].context;
-        call[i].scalar[2] = 100 + i;
+        call[i].scalar[2] = 100 * round + i;
+        call[i].scalar[3] = round;
     }
-    EXPECT_STATUS(run(submit_group, call), PTO_OK);
-    EXPECT(numbers[0] == 101 && numbers[COUNT] == 100);
+    return run(submit_group, call);
+}
+
+static void expect_passed(const struct pto_worker_member *member, int32_t round)
+{
+    EXPECT_STATUS(pass(member, (uint64_t)round), PTO_OK);
+    EXPECT(numbers[0] == 100 * round + 1 && numbers[COUNT] == 100 * round);
 }
 
 struct both {
@@ -500,7 +532,7 @@ static void test_windows(void)
                       PTO_OK);
         EXPECT(received[7] == sent[7] + 3);
     }
-    expect_passed(member);
+    expect_passed(member, 1);
     call = call_of(1, ADD); /* of the other chip */
     call.tensor = pto_tensor_external(at(member[0].window), shape, 1, PTO_INT32);
     EXPECT_STATUS(run(submit_one, &call), PTO_EMEMORY);
@@ -515,6 +547,33 @@ static void test_windows(void)
         EXPECT(numbers[chip * COUNT] == (int32_t)chip && numbers[chip * COUNT + 1] == CHIPS &&
                numbers[chip * COUNT + 2] == 0);
     }
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+}
+
+/* Others are opened while members of a group wait for each other, one after the other. */
+static void *open_beside(void *context)
+{
+    (void)context;
+    for (int i = 0; i < ROUNDS / 4; i++) {
+        struct pto_worker_member member[CHIPS];
+        uint64_t domain;
+
+        EXPECT_STATUS(try_domain("beside", 64, member, &domain), PTO_OK);
+        EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+    }
+    return NULL;
+}
+
+static void test_beside(void)
+{
+    struct pto_worker_member member[CHIPS];
+    uint64_t domain = open_domain(4096, member);
+    pthread_t other;
+
+    EXPECT(pthread_create(&other, NULL, open_beside, NULL) == 0);
+    for (int32_t round = 1; round <= ROUNDS; round++)
+        expect_passed(member, round);
+    EXPECT(pthread_join(other, NULL) == 0);
     EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
 }
 
@@ -590,7 +649,7 @@ static void kill_in_domain(uint32_t chip)
     expect_works(1 - chip);
     reopen(chip);
     domain = open_domain(4096, member);
-    expect_passed(member);
+    expect_passed(member, 1);
     EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
 }
 
@@ -601,22 +660,177 @@ static void test_kill(void)
     kill_in_domain(0);
 }
 
+/* ---- a child is killed at a call of the vendor's ---- */
+
+/* Some of everything; the first thing that fails. */
+static int play(void)
+{
+    const struct pto_signal_at said = { 0, PTO_SIGNAL_SET, 1 };
+    const struct pto_wait_for heard = { 64, PTO_COMPARE_EQ, 1 };
+    struct call call = call_of(1, TALK);
+    struct pto_worker_region_params params;
+    struct pto_worker_region *region = NULL;
+    struct pto_worker_member member[CHIPS];
+    struct pto_worker_run *handle;
+    int32_t received[COUNT];
+    uint64_t domain;
+    int status = try_domain("both", 4096, member, &domain);
+
+    if (status < 0)
+        return status;
+    status = pass(member, 1);
+    if (status >= 0)
+        status = pto_worker_copy_from(worker, received, at(member[1].window), sizeof(received), 0,
+                                      &error);
+    EXPECT(status < 0 || received[0] == 1);
+    pto_worker_region_params_init(&params);
+    params.chip = 1;
+    params.payload_bytes = 256;
+    params.counter_bytes = 128;
+    params.error = &error;
+    if (status >= 0)
+        status = pto_worker_region_open(worker, &params, &region);
+    if (status >= 0) {
+        EXPECT_STATUS(pto_worker_region_scalars(region, call.scalar + 1), PTO_OK);
+        handle = launch(&call);
+        status = pto_worker_region_notify(region, said); /* a 0: it ends */
+        if (status >= 0)
+            status = pto_worker_region_wait(region, heard, 0, &error);
+        if (status >= 0)
+            status = finish(handle);
+        else
+            (void)finish(handle);
+    }
+    if (region != NULL)
+        EXPECT_STATUS(pto_worker_region_close(region), PTO_OK);
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+    return status;
+}
+
+/* Child 1 anew, with something in its environment that the other one does not have. */
+static int reopen_with(const char *name, const char *value)
+{
+    int status;
+
+    kill_child(1);
+    await_death(1);
+    EXPECT(setenv(name, value, 1) == 0);
+    status = pto_worker_reopen(worker, 1, &error);
+    EXPECT(unsetenv(name) == 0);
+    return status;
+}
+
+static void close_worker(void)
+{
+    EXPECT_STATUS(pto_worker_close(worker), PTO_OK);
+}
+
+/* The other one works still, or was lost with a call that waited for the dead one, and works anew. */
+static void expect_other_works(void)
+{
+    struct call call = call_of(0, ADD);
+    int status = run(submit_one, &call);
+
+    EXPECT(status == PTO_OK || status == PTO_EPEER || status == PTO_ELOST);
+    if (status < 0) {
+        await_death(0);
+        EXPECT_STATUS(pto_worker_reopen(worker, 0, &error), PTO_OK);
+    }
+    expect_works(0);
+}
+
+static double now_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The first call of this name kills child 1. */
+static bool die_at(const char *name)
+{
+    char plan[NAME_BYTES + 16];
+    double begin = now_s();
+    int status;
+
+    snprintf(plan, sizeof(plan), "%.63s@1=die", name);
+    open_worker();
+    status = reopen_with("STANDIN_PLAN", plan);
+    if (status >= 0)
+        status = play();
+    EXPECT(status >= 0 || (status != PTO_ETIMEOUT && error.text[0] != '\0')); /* at once */
+    if (status < 0)
+        expect_other_works();
+    close_worker();
+    EXPECT(now_s() - begin < LATE_S);
+    open_worker();
+    EXPECT_STATUS(play(), PTO_OK);
+    close_worker();
+    return status < 0;
+}
+
+/* The names of all calls, as they are logged. */
+static uint32_t list_calls(char name[][NAME_BYTES])
+{
+    char path[] = "/tmp/pto-level-XXXXXX", line[256];
+    int file = mkstemp(path);
+    uint32_t count = 0, i;
+    FILE *calls;
+
+    EXPECT(file >= 0);
+    EXPECT_STATUS(reopen_with("PTO_CANN_LOG", path), PTO_OK);
+    EXPECT_STATUS(play(), PTO_OK);
+    close_worker();
+    calls = fdopen(file, "r");
+    EXPECT(calls != NULL);
+    while (fgets(line, sizeof(line), calls) != NULL && count < NAMES) {
+        if (sscanf(line, "%*s %*s %63s", name[count]) != 1)
+            continue;
+        for (i = 0; strcmp(name[i], name[count]) != 0; i++)
+            ;
+        count += i == count;
+    }
+    (void)fclose(calls);
+    (void)unlink(path);
+    return count;
+}
+
+static void test_sweep(void)
+{
+    static char name[NAMES + 1][NAME_BYTES];
+    const char *only = getenv("LEVEL_ONLY"); /* names that begin with it */
+    uint32_t told = 0, tried = 0, count = list_calls(name);
+
+    for (uint32_t i = 0; i < count; i++)
+        if (only == NULL || strncmp(name[i], only, strlen(only)) == 0) {
+            tried++;
+            told += die_at(name[i]);
+        }
+    EXPECT(told != 0);
+    printf("%u of %u names, %u told\n", tried, count, told);
+    open_worker();
+}
+
 int main(int argc, char **argv)
 {
     static const struct {
         const char *name;
         void (*test)(void);
-    } parts[] = { { "talk", test_talk }, { "windows", test_windows }, { "kill", test_kill } };
-    void *memory;
+    } parts[] = { { "talk", test_talk },
+                  { "windows", test_windows },
+                  { "beside", test_beside },
+                  { "kill", test_kill },
+                  { "sweep", test_sweep } };
 
     if (argc < 4)
         fail("usage: level PLATFORM ARTEFACT PART...");
     alarm(HANG_SECONDS);
     pto_error_init(&error);
-    is_card = strstr(argv[1], "sim") == NULL;
-    open_worker(argv[1], argv[2]);
-    EXPECT_STATUS(pto_worker_alloc(worker, CHIPS * COUNT * sizeof(int32_t), &memory), PTO_OK);
-    numbers = memory;
+    platform = argv[1];
+    artefact = argv[2];
+    is_card = strstr(platform, "sim") == NULL;
+    open_worker();
     for (int i = 3; i < argc; i++) {
         size_t k = 0;
 
@@ -626,6 +840,6 @@ int main(int argc, char **argv)
             fail("there is no part %s", argv[i]);
         parts[k].test();
     }
-    EXPECT_STATUS(pto_worker_close(worker), PTO_OK);
+    close_worker();
     return 0;
 }

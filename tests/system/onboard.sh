@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, steady, cards, sweep, hang, killed, rules, strict, selfcheck, profiles, hardware, programs, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, deaths, steady, cards, sweep, hang, killed, rules, strict, selfcheck, profiles, hardware, programs, rebuild, recorded,
 # all of these by default; whole-sweep.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -227,8 +227,19 @@ run_peer() {
     [ "$(echo $codes | tr ' ' '\n' | uniq | tr '\n' ' ')" = "30 60 0 " ] || fail "the stages are $codes"
     STANDIN_REPORT=$work/report.%p live 0 0 a2a3
     check_reports "a peer that is killed"
-    unset STANDIN_DISK
-    echo "  ok     a peer that is killed at each of $((last - first + 1)) calls: told, nothing is left, and both cards work"
+    # The same at the calls of the communication library, which waits for the peer itself.
+    export STANDIN_SHARE=none
+    PTO_CANN_LOG=$work/calls live 0 0 a2a3
+    for name in $(awk '$3 ~ /^Hc/ && !seen[$3]++ { print $3 }' "$work/calls.1"); do
+        PLAN="$name@1=die" live '[0-9]*' 137 a2a3 # what a call of the library's holds that was given up goes with its process
+        [ "$got" = 70 ] || [ "$got" = 0 ] || grep -q "the process of rank 1 has ended" "$work/out" || fail "$name: $(cat "$work/out")"
+        codes=$name
+    done
+    [ "$codes" != "" ] || fail "the communication library was not called"
+    STANDIN_REPORT=$work/report.%p live 0 0 a2a3
+    check_reports "a peer that is killed in the communication library"
+    unset STANDIN_DISK STANDIN_SHARE
+    echo "  ok     a peer that is killed at each of $((last - first + 1)) calls, and of the communication library's: told, nothing is left, and both cards work"
 }
 
 # Level 3: chips of a worker are cards, each in a process of its own.
@@ -261,22 +272,44 @@ play() { # chip, platform, artefact, parts
     STANDIN_CARDS=2 STANDIN_SOC=$soc STANDIN_REPORT=$work/report.%p "$with" build/standin/level "$@" >"$work/out" 2>&1 || fail "$*: $(cat "$work/out")"
     ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
 }
+ready_worker() { # platforms
+    make -s --no-print-directory build/standin/level
+    for platform; do build_worker "$platform" "$work/$platform.ptoc"; done
+}
 run_worker() {
-    make -s --no-print-directory build/standin/level build/standin/arm/with
-    for platform in a2a3sim a2a3 a5; do build_worker $platform "$work/$platform.ptoc"; done
-    play none a2a3sim "$work/a2a3sim.ptoc" talk windows kill
-    play Ascend910B3 a2a3 "$work/a2a3.ptoc" talk windows kill
+    ready_worker a2a3sim a2a3 a5
+    play none a2a3sim "$work/a2a3sim.ptoc" talk windows beside kill
+    play Ascend910B3 a2a3 "$work/a2a3.ptoc" talk windows beside kill
     check_reports "a worker of level 3 on cards"
     play Ascend910_9391 a2a3 "$work/a2a3.ptoc" windows kill # by fabric handles
     check_reports "windows by fabric handles"
-    play Ascend950DT a5 "$work/a5.ptoc" talk windows kill
+    for topology in mesh ring; do # of the communication library, which all join at once
+        HCCL_BUFFSIZE=4 STANDIN_SHARE=none STANDIN_TOPOLOGY=$topology play Ascend910B3 a2a3 "$work/a2a3.ptoc" windows beside kill
+        check_reports "windows of the communication library, $topology"
+    done
+    play Ascend950DT a5 "$work/a5.ptoc" talk windows beside kill
     check_reports "a worker of level 3 on cards of the other generation"
+    STANDIN_CARDS=3 STANDIN_SOC=Ascend950DT STANDIN_SHARE=none expect_with 1 "there are no windows of MC2 on a5" -- run overlap --platform a5
+    make -s --no-print-directory build/standin/arm/with
     local with
     with=$(realpath build/standin/arm/with)
     build_worker a2a3 "$work/arm.ptoc"
     play Ascend910B3 a2a3 "$work/arm.ptoc" talk
     check_reports "conversations with the aarch64 scheduler"
     echo "  ok     regions, queues, windows as tensors and in copies, domains without bytes and children that are killed, on cards and on simulated chips"
+}
+# A child is killed at the first call of each name that it makes, over the same cards each time.
+run_deaths() {
+    ready_worker a2a3 a5
+    export STANDIN_DISK=$work/cards HCCL_BUFFSIZE=4
+    mkdir -p "$STANDIN_DISK"
+    for ways in "Ascend910B3 a2a3 vmm" "Ascend910B3 a2a3 none" "Ascend950DT a5 vmm"; do
+        set -- $ways
+        STANDIN_SHARE=$3 play "$1" "$2" "$work/$2.ptoc" sweep
+        check_reports "a child that is killed, $ways"
+        echo "  ok     a child of a worker is killed at the first call of each name, $ways: $(cat "$work/out")"
+    done
+    unset STANDIN_DISK HCCL_BUFFSIZE
 }
 
 # ---- register once ----
@@ -671,7 +704,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes guards qemu ranks comm life level worker steady cards sweep hang killed rules strict selfcheck profiles hardware programs rebuild recorded}; do
+for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths steady cards sweep hang killed rules strict selfcheck profiles hardware programs rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -682,6 +715,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker steady 
     life) run_life ;;
     level) run_level ;;
     worker) run_worker ;;
+    deaths) run_deaths ;;
     steady) run_steady ;;
     cards) run_cards ;;
     sweep) run_sweep ;;

@@ -96,7 +96,8 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *e)
         pto_aiv(o, ADDED, PTO_INOUT(&e->tensor[0]), PTO_INT(e->scalar[1]));
         break;
     case PASS:
-        pto_aiv(o, PASSED, PTO_INOUT(&e->tensor[0]), PTO_INT(e->scalar[1]), PTO_INT(e->scalar[2]));
+        pto_aiv(o, PASSED, PTO_INOUT(&e->tensor[0]), PTO_INT(e->scalar[1]), PTO_INT(e->scalar[2]),
+                PTO_INT(e->scalar[3]));
         break;
     default:
         pto_aiv(o, TOLD, PTO_INOUT(&e->tensor[0]), PTO_INT(e->scalar[1]));
