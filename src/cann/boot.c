@@ -102,7 +102,8 @@ static int await_call(struct cann *c, int32_t ms)
 {
     int code = ACL_STREAM_NOT_DONE;
 
-    for (; code == ACL_STREAM_NOT_DONE && ms > 0; ms -= SLICE_MS)
+    /* It is behind the runs in flight, which others wait for. */
+    for (; code == ACL_STREAM_NOT_DONE && ms > 0; ms -= cann_is_busy(c) ? 0 : SLICE_MS)
         code = VENDOR_WAIT(&c->vendor, SLICE_MS, aclrtSynchronizeStreamWithTimeout, c->stream,
                            SLICE_MS);
     if (code != ACL_SUCCESS)

@@ -204,9 +204,28 @@ static int reserve_memory(struct cann *c, struct pto_error *error)
         code = cann_take(c, sizeof(struct board), &c->board);
     if (code == ACL_SUCCESS)
         code = cann_take(c, MESSAGE_BYTES, &c->message);
+    for (uint32_t i = 0; i < BOARD_RUNS && code == ACL_SUCCESS; i++)
+        code = cann_take(c, MESSAGE_BYTES, &c->run[i].message);
     if (code != ACL_SUCCESS)
         return cann_tell(c, error, "aclrtMalloc", code, "for the memory of the engine");
     return PTO_OK;
+}
+
+/* By which a run is waited for while the next one is on the same streams. */
+static int make_events(struct cann *c, struct pto_error *error)
+{
+    int code = ACL_SUCCESS;
+
+    for (uint32_t i = 0; i < 2 * BOARD_RUNS && code == ACL_SUCCESS; i++) {
+        struct cann_run *r = &c->run[i / 2];
+
+        code = VENDOR_CALL(&c->vendor, aclrtCreateEventExWithFlag,
+                           i % 2 == 0 ? &r->ended : &r->dismissed,
+                           VENDOR_EVENT_SYNC | VENDOR_EVENT_PROGRESS);
+    }
+    return code == ACL_SUCCESS ? PTO_OK
+                               : cann_tell(c, error, "aclrtCreateEventExWithFlag", code,
+                                           "when the device was opened");
 }
 
 static void set_up(struct cann *c, const struct chip_params *params)
@@ -217,6 +236,7 @@ static void set_up(struct cann *c, const struct chip_params *params)
                                              .aic_count = PTO_CLUSTER_AICS * params->clusters,
                                              .aiv_count = PTO_CLUSTER_AIVS * params->clusters,
                                              .workers = 1,
+                                             .takes_next = true,
                                              .has_graphs = true,
                                              .has_recorder = true,
                                              .has_guards = true,
@@ -229,6 +249,7 @@ static void set_up(struct cann *c, const struct chip_params *params)
     pthread_mutex_init(&c->agent_lock, NULL);
     pthread_mutex_init(&c->memory_lock, NULL);
     pthread_mutex_init(&c->guard_lock, NULL);
+    pthread_mutex_init(&c->wish_lock, NULL);
 }
 
 struct opening {
@@ -248,9 +269,22 @@ static void open_on_agent(struct cann *c, void *arg)
     if (o->status >= 0)
         o->status = make_streams(c, &o->error);
     if (o->status >= 0)
+        o->status = make_events(c, &o->error);
+    if (o->status >= 0)
         o->status = reserve_memory(c, &o->error);
     if (o->status >= 0)
         o->status = cann_boot(c, &o->error);
+}
+
+static bool make_images(struct cann *c)
+{
+    bool is_made = true;
+
+    for (uint32_t i = 0; i < BOARD_RUNS; i++) {
+        c->run[i].image = calloc(1, MESSAGE_BYTES);
+        is_made = is_made && c->run[i].image != NULL;
+    }
+    return is_made;
 }
 
 static int cann_open(const struct chip_params *params, struct chip **chip_out,
@@ -264,8 +298,7 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
     if (c == NULL)
         return error_tell(error, PTO_ENOMEM, "there is no memory for a chip");
     set_up(c, params);
-    c->image = calloc(1, MESSAGE_BYTES);
-    status = c->image == NULL ? error_tell(error, PTO_ENOMEM, "there is no memory for a chip")
+    status = !make_images(c) ? error_tell(error, PTO_ENOMEM, "there is no memory for a chip")
              : c->generation == NULL
                  ? error_tell(error, PTO_ENOSUP, "there is no generation %s", params->generation)
                  : vendor_load(&c->vendor, error);
@@ -286,6 +319,18 @@ static int cann_open(const struct chip_params *params, struct chip **chip_out,
 
 /* ---- close ---- */
 
+/* Not 0: something of it did not go back. */
+static int release_run(struct cann *c, const struct cann_run *r)
+{
+    int failed = cann_give_back(c, r->ranges) | cann_give_back(c, r->message);
+
+    if (r->ended != NULL)
+        failed |= VENDOR_CALL(&c->vendor, aclrtDestroyEvent, r->ended);
+    if (r->dismissed != NULL)
+        failed |= VENDOR_CALL(&c->vendor, aclrtDestroyEvent, r->dismissed);
+    return failed;
+}
+
 /* In the reverse order of open. False: something did not go back. */
 static bool close_healthy(struct cann *c)
 {
@@ -304,7 +349,8 @@ static bool close_healthy(struct cann *c)
     if (c->binary != NULL)
         failed |= VENDOR_CALL(v, aclrtBinaryUnLoad, c->binary);
     failed |= cann_release_memory(c);
-    failed |= cann_give_back(c, c->ranges);
+    for (uint32_t i = 0; i < BOARD_RUNS; i++)
+        failed |= release_run(c, &c->run[i]);
     failed |= cann_give_back(c, c->record);
     failed |= cann_give_back(c, c->message);
     failed |= cann_give_back(c, c->board);
@@ -397,7 +443,9 @@ void cann_release(struct cann *c)
         free(c->dropped);
         c->dropped = next;
     }
-    free(c->image);
+    for (uint32_t i = 0; i < BOARD_RUNS; i++)
+        free(c->run[i].image);
+    pthread_mutex_destroy(&c->wish_lock);
     pthread_mutex_destroy(&c->agent_lock);
     pthread_mutex_destroy(&c->memory_lock);
     pthread_mutex_destroy(&c->guard_lock);

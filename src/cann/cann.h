@@ -62,6 +62,31 @@ struct chip_graph {
     uint64_t memory;         /* on the card */
 };
 
+/*
+ * A run from its start to its report, with memory of its own on the card: the next one is launched
+ * behind it. They take turns, and end in the order of their starts.
+ */
+struct cann_run {
+    const struct chip_request *request;
+    uint64_t message;  /* on the card */
+    char *image;       /* of it, on this side */
+    void *ended;       /* event: the scheduler is done with it */
+    void *dismissed;   /* event: so are the cores */
+    uint32_t sequence; /* of its call */
+    bool is_launched;
+    uint64_t ranges; /* on the card: what tasks may name */
+    uint64_t ranges_bytes;
+    uint64_t ranges_version; /* of the allocations that were sent */
+    uint64_t range_count;
+    uint64_t patience_ns; /* without a sign of life */
+    uint64_t deadline_ns; /* with grace; UINT64_MAX: none */
+    uint64_t begin_ns;
+    uint64_t graph_bytes; /* that the graph needs which it has built */
+    struct chip_result result;
+    struct pto_run_report report;
+    char names[MESSAGE_NAMES * MESSAGE_NAME]; /* of source files */
+};
+
 struct cann {
     struct chip base;
     struct vendor vendor;
@@ -79,7 +104,7 @@ struct cann {
     void *core_function; /* of it */
     bool is_code_new;    /* kernels were uploaded since core_stream was made */
     uint64_t board;      /* struct board, on the card */
-    uint64_t message;    /* a buffer there, for calls */
+    uint64_t message;    /* a buffer there, for calls that are no runs */
     uint64_t engine;
     uint64_t engine_bytes;
     uint64_t heap;
@@ -94,39 +119,30 @@ struct cann {
     uint32_t allocation_count, allocation_max;
     uint64_t allocation_version; /* changes with them */
 
-    /* Of runs; whoever runs them. */
-    const struct chip_request *request;
-    char *image; /* of the message, on this side */
-    uint64_t ranges;
-    uint64_t ranges_bytes;
-    uint64_t ranges_version; /* of the allocations that were sent */
-    uint64_t range_count;
-    uint64_t patience_ns; /* without a sign of life */
-    uint64_t deadline_ns; /* with grace; UINT64_MAX: none */
-    struct chip_result result;
-    uint64_t graph_bytes; /* that the graph needs which the run has built */
-    uint64_t record;      /* on the card; 0: nothing was ever recorded */
+    /* Of runs: whoever starts one, and whoever waits for the one before it. */
+    struct cann_run run[BOARD_RUNS];
+    struct a32 starts; /* of runs */
+    struct a32 ends;   /* of them; R: what the card made of them is here */
+    uint32_t launches; /* of the cores: tags */
+    uint64_t record;   /* on the card; 0: nothing was ever recorded */
     uint64_t record_bytes;
     uint64_t record_max;
     char *recorded; /* the same on this side, of the last run that was recorded; NULL: none */
     struct trace_ring ring[2]; /* the scheduler's; that of kernels without one, which is empty */
     const struct trace_ring *ring_list[2];
-    uint64_t begin_ns, end_ns;
+    uint64_t end_ns;            /* of the run that was recorded */
     struct chip_graph *dropped; /* under the memory's lock; given back by the next run */
-    struct pto_run_report report;
-    char names[MESSAGE_NAMES * MESSAGE_NAME]; /* of source files, until the next run */
-    bool is_started;
 
     pthread_mutex_t agent_lock; /* what follows */
     struct agent *idle;
     char trouble[PTO_ERROR_TEXT_MAX]; /* how the device was lost; the first reason stays */
-    bool is_trouble_told;             /* by a run */
+    struct a32 is_trouble_told;       /* by a run */
 
-    struct a32 users;     /* whoever opened it, and agents that were given up */
-    pthread_mutex_t lock; /* for what any thread may ask for */
-    struct a64 cancelled; /* the highest number; written under the lock */
-    struct a64 number;    /* of the run */
-    struct a32 has_ended; /* R: what came of the run is complete */
+    struct a32 users;          /* whoever opened it, and agents that were given up */
+    pthread_mutex_t lock;      /* calls of the scheduler, and launches: one at a time */
+    pthread_mutex_t wish_lock; /* what follows */
+    struct board_wish wish;
+    struct a64 number;    /* of the run that was started last; N: it is counted */
     struct a32 is_lost;   /* no more runs; the card is reset when it is closed */
     struct a32 is_silent; /* a call has not returned: no more calls, either */
 };
@@ -139,6 +155,13 @@ static inline struct cann *cann_of(struct chip *chip)
 static inline bool cann_is_lost(struct cann *c)
 {
     return a32_load_relaxed(&c->is_lost) != 0; /* a hint: nothing else follows from it */
+}
+
+/* Whether a run was started that has not ended. */
+static inline bool cann_is_busy(struct cann *c)
+{
+    return a32_load_acquire(&c->ends) !=
+           a32_load_relaxed(&c->starts); /* R; starts: under the lock, or a hint */
 }
 
 /* From now on nothing is asked of the card until it is closed. Returns PTO_ELOST. */

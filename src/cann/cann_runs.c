@@ -3,6 +3,10 @@
  * Runs. Start uploads the run and launches both programs, the one on the cores first: a launch
  * behind the scheduler, which waits for the cores, would be slow at the first time. Wait
  * waits for both, in slices, and looks for signs of life in between.
+ *
+ * The next run can be started meanwhile, by another thread: it is launched behind the first one on
+ * the same streams, with a message of its own, and each is waited for by events of its own. Its
+ * cores start when the scheduler of the first one is done: until then the registers are that one's.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,43 +51,56 @@ const struct chip_run_ops cann_run_ops = {
 /* ---- failures ---- */
 
 /* The run ends with this; whatever else is known of it does not count. */
-static void fail(struct cann *c, int status, int code, const char *text)
+static void fail(struct cann *c, struct cann_run *r, int status, int code, const char *text)
 {
-    c->result = (struct chip_result){ .failure = { .status = status,
+    r->result = (struct chip_result){ .failure = { .status = status,
                                                    .fault = FAULT_CARD,
                                                    .argument = -1,
                                                    .kernel = -1,
                                                    .task = pto_task_id_invalid() } };
-    c->result.failure.value[0] = (uint64_t)(int64_t)code;
-    snprintf(c->result.failure.text, FAILURE_TEXT, "%.255s", text);
-    c->result.is_lost = cann_is_lost(c);
-    c->is_trouble_told = c->is_trouble_told || c->result.is_lost;
+    r->result.failure.value[0] = (uint64_t)(int64_t)code;
+    snprintf(r->result.failure.text, FAILURE_TEXT, "%.255s", text);
+    r->result.is_lost = cann_is_lost(c);
+    if (r->result.is_lost)
+        a32_store_relaxed(&c->is_trouble_told, 1); /* a hint: the text is the run's */
 }
 
-static void fail_call(struct cann *c, const char *call, int code, const char *doing)
+static void fail_call(struct cann *c, struct cann_run *r, const char *call, int code,
+                      const char *doing)
 {
     struct pto_error error;
 
     pto_error_init(&error);
     (void)cann_tell(c, &error, call, code, doing);
-    fail(c, error.status, code, error.text);
+    fail(c, r, error.status, code, error.text);
 }
 
 /* A device whose run did not end as it should is not used again. */
-static void lose(struct cann *c, const char *why)
+static void lose(struct cann *c, struct cann_run *r, const char *why)
 {
     struct pto_error error;
 
     pto_error_init(&error);
     (void)cann_lose(c, &error, "card %u: %s", c->card, why);
-    fail(c, PTO_ELOST, 0, error.text);
+    fail(c, r, PTO_ELOST, 0, error.text);
 }
 
 /* The same, by a vendor's code. */
-static void lose_call(struct cann *c, const char *call, int code, const char *doing)
+static void lose_call(struct cann *c, struct cann_run *r, const char *call, int code,
+                      const char *doing)
 {
     a32_store_relaxed(&c->is_lost, 1); /* whatever the code alone would mean */
-    fail_call(c, call, code, doing);
+    fail_call(c, r, call, code, doing);
+}
+
+/* The device was lost, by others: the run tells how. */
+static void fail_lost(struct cann *c, struct cann_run *r)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    (void)cann_refuse(c, &error);
+    fail(c, r, PTO_ELOST, 0, error.text);
 }
 
 /* ---- start ---- */
@@ -128,7 +145,7 @@ static int renew_stream(struct cann *c, const char **call_out)
 }
 
 /* What tasks may name, if it has changed since it was sent last. */
-static int send_ranges(struct cann *c, const char **call_out)
+static int send_ranges(struct cann *c, struct cann_run *r, const char **call_out)
 {
     struct board_range *range;
     uint64_t bytes, version;
@@ -138,7 +155,7 @@ static int send_ranges(struct cann *c, const char **call_out)
     pthread_mutex_lock(&c->memory_lock);
     version = c->allocation_version;
     count = c->allocation_count;
-    if (version == c->ranges_version) {
+    if (version == r->ranges_version) {
         pthread_mutex_unlock(&c->memory_lock);
         return ACL_SUCCESS;
     }
@@ -150,38 +167,39 @@ static int send_ranges(struct cann *c, const char **call_out)
     if (range == NULL)
         return 207001; /* as the vendor says it */
     bytes = (count + 1) * sizeof(*range);
-    if (bytes > c->ranges_bytes) {
+    if (bytes > r->ranges_bytes) {
         uint64_t more = 0;
 
         *call_out = "aclrtMalloc";
         code = cann_take(c, 2 * bytes, &more);
         if (code == ACL_SUCCESS) {
-            (void)cann_give_back(c, c->ranges);
-            c->ranges = more;
-            c->ranges_bytes = 2 * bytes;
+            (void)cann_give_back(c, r->ranges);
+            r->ranges = more;
+            r->ranges_bytes = 2 * bytes;
         }
     }
     if (code == ACL_SUCCESS) {
         *call_out = "aclrtMemcpy";
-        code = cann_upload(c, c->ranges, range, bytes);
+        code = cann_upload(c, r->ranges, range, bytes);
     }
     free(range);
     if (code == ACL_SUCCESS) {
-        c->ranges_version = version;
-        c->range_count = count;
+        r->ranges_version = version;
+        r->range_count = count;
     }
     return code;
 }
 
 /* Room for what is recorded, which stays. */
-static int ready_record(struct cann *c, const struct chip_request *request, const char **call_out)
+static int ready_record(struct cann *c, const struct pto_run_options *options,
+                        const char **call_out)
 {
-    uint64_t records = request->options->trace_records, bytes;
+    uint64_t records = options->trace_records, bytes;
     int code;
 
     free(c->recorded);
     c->recorded = NULL;
-    if (request->options->trace == PTO_TRACE_OFF)
+    if (options->trace == PTO_TRACE_OFF)
         return ACL_SUCCESS;
     records = records > RECORDS_MAX ? RECORDS_MAX : records;
     bytes = sizeof(struct board_record) + records * sizeof(struct trace_record) +
@@ -198,19 +216,22 @@ static int ready_record(struct cann *c, const struct chip_request *request, cons
     return code;
 }
 
-static int send_run(struct cann *c, const struct chip_request *request)
+static int send_run(struct cann *c, struct cann_run *r)
 {
+    const struct chip_request *request = r->request;
     struct run_message run = chip_message_of(request);
     const struct chip_time time = chip_time_of(request);
+    struct board_launch launch = { .board = c->board, .tag = ++c->launches };
     uint64_t now_ns = os_now_ns();
-    struct board_run more = { .range_count = c->range_count,
-                              .ranges = c->ranges,
+    struct board_run more = { .range_count = r->range_count,
+                              .ranges = r->ranges,
                               .left_ns = time.deadline_ns == UINT64_MAX ? UINT64_MAX
                                          : time.deadline_ns > now_ns    ? time.deadline_ns - now_ns
                                                                         : 0,
                               .message_room = MESSAGE_BYTES - MESSAGE_ENDED,
                               .record_max = c->record_max,
-                              .edge_max = EDGES_MAX };
+                              .edge_max = EDGES_MAX,
+                              .tag = launch.tag };
 
     if (request->options->trace != PTO_TRACE_OFF)
         more.record = c->record;
@@ -218,122 +239,183 @@ static int send_run(struct cann *c, const struct chip_request *request)
     run.code = cann_code_handle(request->code);
     run.graph = request->graph != NULL ? request->graph->handle : 0;
     run.options.timeout_ns = time.ns;
-    memcpy(c->image, &run, sizeof(run));
-    memcpy(c->image + MESSAGE_TENSORS, request->entry->tensor,
+    memcpy(r->image, &run, sizeof(run));
+    memcpy(r->image + MESSAGE_TENSORS, request->entry->tensor,
            run.tensor_count * sizeof(struct pto_tensor));
-    memcpy(c->image + MESSAGE_SCALARS, request->entry->scalar, run.scalar_count * sizeof(uint64_t));
-    memcpy(c->image + MESSAGE_RUN, &more, sizeof(more));
-    return cann_upload(c, c->message, c->image, MESSAGE_ENDED);
+    memcpy(r->image + MESSAGE_SCALARS, request->entry->scalar, run.scalar_count * sizeof(uint64_t));
+    memcpy(r->image + MESSAGE_RUN, &more, sizeof(more));
+    memcpy(r->image + MESSAGE_LAUNCH, &launch, sizeof(launch));
+    return cann_upload(c, r->message, r->image, MESSAGE_ENDED);
 }
 
-/* The cores say that they are there by words that are 0 before. */
-static int clear_board(struct cann *c)
-{
-    static const struct board_hello none[BOARD_CORES];
-
-    return cann_upload(c, c->board + offsetof(struct board, hello), none, sizeof(none));
-}
-
-static int launch_cores(struct cann *c)
+static int launch_cores(struct cann *c, const struct cann_run *r)
 {
     struct vendor_attribute together = { .id = VENDOR_ATTRIBUTE_SCHEM,
                                          .value = { VENDOR_SCHEM_BATCH } };
     struct vendor_config config = { &together, 1 };
-    uint64_t board = c->board;
+    uint64_t launch = r->message + MESSAGE_LAUNCH;
 
     return VENDOR_CALL(&c->vendor, aclrtLaunchKernelWithHostArgs, c->core_function,
-                       c->base.properties.clusters, c->core_stream, &config, &board, sizeof(board),
-                       NULL, 0);
+                       c->base.properties.clusters, c->core_stream, &config, &launch,
+                       sizeof(launch), NULL, 0);
 }
 
-static void start_in_context(struct cann *c, const struct chip_request *request)
+/* The run that was started last, if it may not have ended yet; NULL: it has. */
+static const struct cann_run *run_before(struct cann *c)
 {
-    const char *call = "aclrtMemcpy";
+    uint32_t starts = a32_load_relaxed(&c->starts); /* under the lock */
+    const struct cann_run *before = &c->run[(starts - 1) % BOARD_RUNS];
+
+    return cann_is_busy(c) && before->is_launched ? before : NULL;
+}
+
+/* What is done before a run and not beside one. */
+static bool needs_rest(struct cann *c)
+{
+    bool has_dropped;
+
+    pthread_mutex_lock(&c->memory_lock);
+    has_dropped = c->dropped != NULL;
+    pthread_mutex_unlock(&c->memory_lock);
+    return has_dropped || c->is_code_new;
+}
+
+/* All that a launch needs. */
+static int prepare(struct cann *c, struct cann_run *r, bool is_behind, const char **call_out)
+{
     int code;
 
-    cann_drop_graphs(c);
-    code = ready_cores(c, &call);
+    if (!is_behind)
+        cann_drop_graphs(c);
+    code = ready_cores(c, call_out);
+    if (code == ACL_SUCCESS && !is_behind)
+        code = renew_stream(c, call_out);
     if (code == ACL_SUCCESS)
-        code = renew_stream(c, &call);
+        code = send_ranges(c, r, call_out);
     if (code == ACL_SUCCESS)
-        code = send_ranges(c, &call);
-    if (code == ACL_SUCCESS)
-        code = ready_record(c, request, &call);
-    if (code == ACL_SUCCESS) {
-        call = "aclrtMemcpy";
-        code = send_run(c, request);
-    }
-    if (code == ACL_SUCCESS)
-        code = clear_board(c);
-    if (code == ACL_SUCCESS) {
-        call = "aclrtLaunchKernelWithHostArgs";
-        code = launch_cores(c);
-        if (code !=
-            ACL_SUCCESS) { /* 207001 says the same of a card that is down as of a full one */
-            lose_call(c, call, code,
-                      "for the cores: the card has no room for their program, or it is down");
-            return;
-        }
-    }
-    if (code != ACL_SUCCESS) {
-        fail_call(c, call, code, "before the run");
+        code = ready_record(c, r->request->options, call_out);
+    if (code != ACL_SUCCESS)
+        return code;
+    *call_out = "aclrtMemcpy";
+    return send_run(c, r);
+}
+
+/* Both programs, and what says that they have ended: a failure loses the card. */
+static void launch(struct cann *c, struct cann_run *r)
+{
+    static const char launching[] = "aclrtLaunchKernelWithHostArgs";
+    static const char recording[] = "aclrtRecordEvent";
+    static const char left_alone[] = "for the scheduler; the cores wait for it";
+    int code = launch_cores(c, r);
+
+    if (code != ACL_SUCCESS) { /* 207001 says the same of a card that is down as of a full one */
+        lose_call(c, r, launching, code,
+                  "for the cores: the card has no room for their program, or it is down");
         return;
     }
-    c->is_started = true;
-    code = cann_launch_call(c, BOARD_RUN, 0, c->message, MESSAGE_ENDED);
-    if (code != ACL_SUCCESS) { /* the cores wait for nobody */
-        lose_call(c, call, code, "for the scheduler; the cores wait for it");
-        c->is_started = false;
+    code = VENDOR_CALL(&c->vendor, aclrtRecordEvent, r->dismissed, c->core_stream);
+    if (code != ACL_SUCCESS) {
+        lose_call(c, r, recording, code, left_alone);
+        return;
     }
+    code = cann_launch_call(c, BOARD_RUN, 0, r->message, MESSAGE_ENDED);
+    r->sequence = c->sequence;
+    if (code != ACL_SUCCESS) {
+        lose_call(c, r, launching, code, left_alone);
+        return;
+    }
+    code = VENDOR_CALL(&c->vendor, aclrtRecordEvent, r->ended, c->stream);
+    if (code != ACL_SUCCESS)
+        lose_call(c, r, recording, code, "for the scheduler: nobody can wait for it");
+    r->is_launched = code == ACL_SUCCESS;
+}
+
+struct starting {
+    struct cann_run *run;
+    const struct cann_run *before; /* that it follows; NULL: none */
+};
+
+static void start_in_context(struct cann *c, struct cann_run *r, const struct cann_run *before)
+{
+    const char *call = "aclrtMemcpy";
+    int code = prepare(c, r, before != NULL, &call);
+
+    if (code == ACL_SUCCESS && before != NULL) {
+        call = "aclrtStreamWaitEvent";
+        code = VENDOR_CALL(&c->vendor, aclrtStreamWaitEvent, c->core_stream, before->ended);
+    }
+    if (code != ACL_SUCCESS) {
+        fail_call(c, r, call, code, "before the run");
+        return;
+    }
+    launch(c, r);
 }
 
 static void start_on_agent(struct cann *c, void *arg)
 {
-    start_in_context(c, arg);
+    const struct starting *s = arg;
+
+    start_in_context(c, s->run, s->before);
+}
+
+static void set_up(struct cann *c, struct cann_run *r, const struct chip_request *request)
+{
+    r->request = request;
+    r->begin_ns = os_now_ns();
+    r->is_launched = false;
+    r->result = (struct chip_result){ .failure.status = PTO_OK };
+    memset(&r->report, 0, sizeof(r->report));
+    r->report.workers = c->base.properties.workers;
+    r->report.core_count = c->base.properties.aic_count + c->base.properties.aiv_count;
 }
 
 static int cann_start(struct chip *chip, const struct chip_request *request)
 {
     struct cann *c = cann_of(chip);
-    uint64_t grace_ns =
-        request->options->grace_ns != 0 ? request->options->grace_ns : PTO_GRACE_DEFAULT_NS;
-    uint64_t deadline_ns = chip_time_of(request).deadline_ns;
+    uint32_t starts = a32_load_relaxed(&c->starts); /* the caller's own */
+    struct starting starting = { .run = &c->run[starts % BOARD_RUNS] };
     struct pto_error error;
+    int status = PTO_OK;
 
-    if (cann_is_lost(c) && c->is_trouble_told)
-        return PTO_ELOST;
     pto_error_init(&error);
-    c->request = request;
-    c->begin_ns = os_now_ns();
-    c->is_started = false;
-    c->result = (struct chip_result){ .failure.status = PTO_OK };
-    memset(&c->report, 0, sizeof(c->report));
-    c->report.workers = c->base.properties.workers;
-    c->report.core_count = c->base.properties.aic_count + c->base.properties.aiv_count;
-    c->patience_ns = request->stall_ns + grace_ns + LATE_NS;
-    c->deadline_ns = deadline_ns < UINT64_MAX - grace_ns - LATE_NS
-                         ? deadline_ns + grace_ns + LATE_NS
-                         : UINT64_MAX;
-    a32_store_relaxed(&c->has_ended, 0); /* the caller's own until it waits */
-    a64_store_relaxed(&c->number, request->number);
-    if (cann_is_lost(c)) { /* since the last run: this one tells how */
-        (void)cann_refuse(c, &error);
-        fail(c, PTO_ELOST, 0, error.text);
-        return PTO_OK;
-    }
+    if (cann_is_lost(c) && a32_load_relaxed(&c->is_trouble_told) != 0) /* a hint, as the first */
+        return PTO_ELOST;
     pthread_mutex_lock(&c->lock);
-    if (agent_do(c, start_on_agent, (void *)(uintptr_t)request, &error) < 0) {
-        fail(c, error.status, 0, error.text);
-        c->is_started = false;
+    starting.before = run_before(c);
+    if (starting.before != NULL && needs_rest(c)) {
+        status = PTO_EAGAIN;
+    } else {
+        set_up(c, starting.run, request);
+        a32_store_relaxed(&c->starts, starts + 1); /* whoever waits got the run from this thread */
+        a64_store_release(&c->number, request->number); /* N */
+        if (cann_is_lost(c)) {                          /* since the last run */
+            fail_lost(c, starting.run);
+        } else if (agent_do(c, start_on_agent, &starting, &error) < 0) {
+            fail(c, starting.run, error.status, 0, error.text);
+            starting.run->is_launched = false;
+        }
     }
     pthread_mutex_unlock(&c->lock);
-    return PTO_OK;
+    return status;
 }
 
 /* ---- wait ---- */
 
+/* From here on time counts: the run before it has ended. */
+static void begin_wait(struct cann_run *r)
+{
+    const struct pto_run_options *options = r->request->options;
+    uint64_t grace_ns = options->grace_ns != 0 ? options->grace_ns : PTO_GRACE_DEFAULT_NS;
+    uint64_t deadline_ns = chip_time_of(r->request).deadline_ns;
+
+    r->patience_ns = r->request->stall_ns + grace_ns + LATE_NS;
+    r->deadline_ns = deadline_ns < UINT64_MAX - grace_ns - LATE_NS
+                         ? deadline_ns + grace_ns + LATE_NS
+                         : UINT64_MAX;
+}
+
 /* Whether the scheduler has shown a sign of life in time. */
-static bool is_alive(struct cann *c, uint64_t *beats, uint64_t *since_ns)
+static bool is_alive(struct cann *c, const struct cann_run *r, uint64_t *beats, uint64_t *since_ns)
 {
     uint64_t now_ns = os_now_ns();
     struct board_live live;
@@ -345,58 +427,58 @@ static bool is_alive(struct cann *c, uint64_t *beats, uint64_t *since_ns)
         *beats = live.beats;
         *since_ns = now_ns;
     }
-    return now_ns - *since_ns < c->patience_ns && now_ns < c->deadline_ns;
+    return now_ns - *since_ns < r->patience_ns && now_ns < r->deadline_ns;
 }
 
-static int32_t slice_ms(const struct cann *c, uint64_t since_ns)
+static int32_t slice_ms(const struct cann_run *r, uint64_t since_ns)
 {
     uint64_t now_ns = os_now_ns();
     uint64_t until_ns =
-        since_ns + c->patience_ns < c->deadline_ns ? since_ns + c->patience_ns : c->deadline_ns;
+        since_ns + r->patience_ns < r->deadline_ns ? since_ns + r->patience_ns : r->deadline_ns;
     uint64_t ms = until_ns > now_ns ? (until_ns - now_ns) / 1000000 + 1 : 0;
 
     return ms > SLICE_MS ? SLICE_MS : ms < LAST_SLICE_MS ? LAST_SLICE_MS : (int32_t)ms;
 }
 
-/* A vendor's code; 507046: it was given up. */
-static int await_scheduler(struct cann *c)
+/* A vendor's code; 507047: it was given up. */
+static int await_scheduler(struct cann *c, const struct cann_run *r)
 {
     uint64_t beats = 0, since_ns = os_now_ns();
     int code;
 
     do {
-        int32_t ms = slice_ms(c, since_ns);
+        int32_t ms = slice_ms(r, since_ns);
 
         code =
-            VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeStreamWithTimeout, c->stream, ms);
-    } while (code == ACL_STREAM_NOT_DONE && is_alive(c, &beats, &since_ns));
+            VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeEventWithTimeout, r->ended, ms);
+    } while (code == ACL_EVENT_NOT_DONE && is_alive(c, r, &beats, &since_ns));
     return code;
 }
 
-static void take_ended(struct cann *c)
+static void take_ended(struct cann *c, struct cann_run *r)
 {
-    struct run_ended *ended = (struct run_ended *)(void *)(c->image + MESSAGE_ENDED);
+    struct run_ended *ended = (struct run_ended *)(void *)(r->image + MESSAGE_ENDED);
     char *names = (char *)(ended + 1);
 
     if (!run_ended_check(ended)) {
-        lose(c, "what the scheduler answered makes no sense");
+        lose(c, r, "what the scheduler answered makes no sense");
         return;
     }
-    memcpy(c->names, names, sizeof(c->names));
+    memcpy(r->names, names, sizeof(r->names));
     for (uint32_t i = 0; i <= STALL_TASKS; i++)
-        c->names[(i + 1) * MESSAGE_NAME - 1] = '\0';
-    c->result = (struct chip_result){ .failure = ended->failure,
+        r->names[(i + 1) * MESSAGE_NAME - 1] = '\0';
+    r->result = (struct chip_result){ .failure = ended->failure,
                                       .stall = ended->stall,
                                       .is_lost = ended->is_lost != 0,
                                       .is_builder_lost = ended->is_builder_lost != 0 };
-    c->result.failure.site.file = c->names[0] != '\0' ? c->names : NULL;
+    r->result.failure.site.file = r->names[0] != '\0' ? r->names : NULL;
     for (uint32_t i = 0; i < ended->stall.count; i++)
-        c->result.stall.task[i].site.file =
-            c->names[(i + 1) * MESSAGE_NAME] != '\0' ? &c->names[(i + 1) * MESSAGE_NAME] : NULL;
-    c->report = ended->report;
+        r->result.stall.task[i].site.file =
+            r->names[(i + 1) * MESSAGE_NAME] != '\0' ? &r->names[(i + 1) * MESSAGE_NAME] : NULL;
+    r->report = ended->report;
     if (ended->is_lost != 0) { /* the host has a sentence for that */
         (void)cann_lose(c, NULL, "card %u: a kernel or an orchestration never returned", c->card);
-        c->is_trouble_told = true;
+        a32_store_relaxed(&c->is_trouble_told, 1); /* a hint */
     }
 }
 
@@ -425,37 +507,42 @@ static int take_record(struct cann *c)
     return code;
 }
 
-static void take_answer(struct cann *c)
+static void take_answer(struct cann *c, struct cann_run *r)
 {
-    struct board_answer answer;
-    int code = cann_download(c, c->board + offsetof(struct board, answer), &answer, sizeof(answer));
-
-    if (code == ACL_SUCCESS && answer.status >= 0)
-        code = cann_download(c, c->message + MESSAGE_ENDED, c->image + MESSAGE_ENDED,
+    struct board_answer *answer = (struct board_answer *)(void *)(r->image + MESSAGE_ANSWER);
+    int code = cann_download(c, r->message + MESSAGE_ENDED, r->image + MESSAGE_ENDED,
                              MESSAGE_BYTES - MESSAGE_ENDED);
+
     if (code != ACL_SUCCESS) {
-        lose_call(c, "aclrtMemcpy", code, "for the answer of the scheduler");
-    } else if (answer.magic != BOARD_MAGIC || answer.sequence != c->sequence) {
-        lose(c, "the scheduler did not answer");
-    } else if (answer.status < 0) {
-        answer.text[BOARD_TEXT - 1] = '\0';
-        if (answer.status == PTO_ELOST)
-            lose(c, answer.text);
+        lose_call(c, r, "aclrtMemcpy", code, "for the answer of the scheduler");
+    } else if (answer->magic != BOARD_MAGIC || answer->sequence != r->sequence) {
+        lose(c, r, "the scheduler did not answer");
+    } else if (answer->status < 0) {
+        answer->text[BOARD_TEXT - 1] = '\0';
+        if (answer->status == PTO_ELOST)
+            lose(c, r, answer->text);
         else
-            fail(c, answer.status, 0, answer.text);
+            fail(c, r, answer->status, 0, answer->text);
     } else {
-        c->graph_bytes = answer.value;
-        take_ended(c);
-        if (c->request->options->trace != PTO_TRACE_OFF && !cann_is_lost(c))
+        r->graph_bytes = answer->value;
+        take_ended(c, r);
+        if (r->request->options->trace != PTO_TRACE_OFF && !cann_is_lost(c))
             code = take_record(c);
         if (code != ACL_SUCCESS)
-            lose_call(c, "aclrtMemcpy", code, "for what was recorded");
+            lose_call(c, r, "aclrtMemcpy", code, "for what was recorded");
     }
+}
+
+/* The run that has ended last. */
+static struct cann_run *last_run(struct cann *c)
+{
+    return &c->run[(a32_load_acquire(&c->ends) - 1) % BOARD_RUNS]; /* R */
 }
 
 static int cann_record(struct chip *chip, struct chip_record *out)
 {
     struct cann *c = cann_of(chip);
+    const struct cann_run *r = last_run(c);
     const struct board_record *head = (const struct board_record *)(const void *)c->recorded;
 
     if (head == NULL)
@@ -473,19 +560,19 @@ static int cann_record(struct chip *chip, struct chip_record *out)
         .edge = (const struct chip_edge *)(const void *)(c->ring[0].record + c->record_max),
         .edge_count = head->edge_count,
         .edges_lost = head->edges_lost,
-        .core_count = c->report.core_count,
+        .core_count = r->report.core_count,
         .aic_count = c->base.properties.aic_count,
         .begin_cycles = head->begin_cycles,
         .end_cycles = head->end_cycles,
-        .begin_ns = c->begin_ns,
+        .begin_ns = r->begin_ns,
         .end_ns = c->end_ns,
-        .tasks = c->report.tasks
+        .tasks = r->report.tasks
     };
     return PTO_OK;
 }
 
 /* A graph was built: it gets memory on the card, of its size. */
-static void keep_graph(struct cann *c)
+static void keep_graph(struct cann *c, struct cann_run *r)
 {
     struct chip_graph *graph = calloc(1, sizeof(*graph));
     struct board_answer answer;
@@ -494,19 +581,19 @@ static void keep_graph(struct cann *c)
 
     pto_error_init(&error);
     if (graph == NULL) {
-        fail(c, PTO_ENOMEM, 0, "there is no memory for a graph");
+        fail(c, r, PTO_ENOMEM, 0, "there is no memory for a graph");
         return;
     }
-    code = cann_take(c, c->graph_bytes + GRAPH_ALIGN, &graph->memory);
+    code = cann_take(c, r->graph_bytes + GRAPH_ALIGN, &graph->memory);
     if (code != ACL_SUCCESS)
-        fail_call(c, "aclrtMalloc", code, "for a graph that is kept");
+        fail_call(c, r, "aclrtMalloc", code, "for a graph that is kept");
     else if (cann_call(c, BOARD_KEEP, (graph->memory + GRAPH_ALIGN - 1) / GRAPH_ALIGN * GRAPH_ALIGN,
                        NULL, 0, &answer, &error) < 0)
-        fail(c, error.status, 0, error.text);
+        fail(c, r, error.status, 0, error.text);
     else
         graph->handle = answer.value;
     if (graph->handle != 0) {
-        c->result.graph = graph;
+        r->result.graph = graph;
         return;
     }
     if (!cann_is_lost(c))
@@ -546,75 +633,91 @@ void cann_drop_graphs(struct cann *c)
 }
 
 /* A scheduler that is waited for in vain may wait for cores: whether theirs is the fault. */
-static bool blame_cores(struct cann *c)
+static bool blame_cores(struct cann *c, struct cann_run *r)
 {
-    int code = VENDOR_WAIT(&c->vendor, LAST_SLICE_MS, aclrtSynchronizeStreamWithTimeout,
-                           c->core_stream, LAST_SLICE_MS);
+    int code = VENDOR_WAIT(&c->vendor, LAST_SLICE_MS, aclrtSynchronizeEventWithTimeout,
+                           r->dismissed, LAST_SLICE_MS);
 
-    if (code == ACL_SUCCESS || code == ACL_STREAM_NOT_DONE)
+    if (code == ACL_SUCCESS || code == ACL_EVENT_NOT_DONE)
         return false;
-    lose_call(c, "aclrtSynchronizeStreamWithTimeout", code, "for the cores");
+    lose_call(c, r, "aclrtSynchronizeEventWithTimeout", code, "for the cores");
     return true;
 }
 
-static void wait_in_context(struct cann *c)
+static void wait_in_context(struct cann *c, struct cann_run *r)
 {
-    int code = await_scheduler(c);
+    int code = await_scheduler(c, r);
 
-    if (code == ACL_STREAM_NOT_DONE && blame_cores(c))
+    if (code == ACL_EVENT_NOT_DONE && blame_cores(c, r))
         return;
     if (code != ACL_SUCCESS) { /* nothing of it is asked again: that may hang */
-        lose_call(c, "aclrtSynchronizeStreamWithTimeout", code,
-                  code == ACL_STREAM_NOT_DONE ? "and the scheduler shows no sign of life"
-                                              : "for the scheduler");
-        if (code == ACL_STREAM_NOT_DONE && c->deadline_ns != UINT64_MAX &&
-            os_now_ns() >= c->deadline_ns)
-            c->result.failure.status = PTO_ETIMEOUT;
+        lose_call(c, r, "aclrtSynchronizeEventWithTimeout", code,
+                  code == ACL_EVENT_NOT_DONE ? "and the scheduler shows no sign of life"
+                                             : "for the scheduler");
+        if (code == ACL_EVENT_NOT_DONE && r->deadline_ns != UINT64_MAX &&
+            os_now_ns() >= r->deadline_ns)
+            r->result.failure.status = PTO_ETIMEOUT;
         return;
     }
-    take_answer(c);
+    take_answer(c, r);
     if (cann_is_lost(c))
         return;
-    code = VENDOR_WAIT(&c->vendor, CORES_MS, aclrtSynchronizeStreamWithTimeout, c->core_stream,
-                       CORES_MS);
-    if (code != ACL_SUCCESS && c->result.failure.status >= 0) {
-        lose_call(c, "aclrtSynchronizeStreamWithTimeout", code, "for the cores");
+    code =
+        VENDOR_WAIT(&c->vendor, CORES_MS, aclrtSynchronizeEventWithTimeout, r->dismissed, CORES_MS);
+    if (code != ACL_SUCCESS && r->result.failure.status >= 0) {
+        lose_call(c, r, "aclrtSynchronizeEventWithTimeout", code, "for the cores");
     } else if (code != ACL_SUCCESS) { /* the run has failed before */
         (void)cann_lose(c, NULL, "card %u: the cores did not end: %d (%s)", c->card, code,
                         vendor_meaning(code));
-        c->result.is_lost = true;
-        c->is_trouble_told = true;
-    } else if (c->request->purpose == CHIP_BUILD && c->result.failure.status >= 0) {
-        keep_graph(c);
+        r->result.is_lost = true;
+        a32_store_relaxed(&c->is_trouble_told, 1); /* a hint */
     }
 }
 
 static void wait_on_agent(struct cann *c, void *arg)
 {
-    (void)arg;
-    wait_in_context(c);
+    wait_in_context(c, arg);
+}
+
+static void keep_on_agent(struct cann *c, void *arg)
+{
+    keep_graph(c, arg);
+}
+
+static void give_up(struct cann *c, struct cann_run *r, const struct pto_error *error)
+{
+    (void)cann_lose(c, NULL, "%s", error->text);
+    fail(c, r, PTO_ELOST, 0, error->text);
 }
 
 static void cann_wait(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
+    uint32_t ends = a32_load_relaxed(&c->ends); /* the caller's own */
+    struct cann_run *r = &c->run[ends % BOARD_RUNS];
     struct pto_error error;
 
     pto_error_init(&error);
-    if (c->is_started && agent_do(c, wait_on_agent, NULL, &error) < 0) {
-        (void)cann_lose(c, NULL, "%s", error.text);
-        fail(c, PTO_ELOST, 0, error.text);
+    begin_wait(r);
+    if (r->is_launched && cann_is_lost(c)) /* by others, the run before it among them */
+        fail_lost(c, r);
+    else if (r->is_launched && agent_do(c, wait_on_agent, r, &error) < 0)
+        give_up(c, r, &error);
+    a32_store_release(&c->ends, ends + 1); /* R */
+    if (r->is_launched && r->request->purpose == CHIP_BUILD && !cann_is_lost(c) &&
+        r->result.failure.status >= 0) {
+        pthread_mutex_lock(&c->lock);
+        if (agent_do(c, keep_on_agent, r, &error) < 0)
+            give_up(c, r, &error);
+        pthread_mutex_unlock(&c->lock);
     }
-    a32_store_release(&c->has_ended, 1); /* R */
 }
 
 /* ---- from any thread ---- */
 
 static int cann_poll(struct chip *chip)
 {
-    bool has_ended = a32_load_acquire(&cann_of(chip)->has_ended) != 0;
-
-    return has_ended ? PTO_RUN_ENDED : PTO_RUN_PENDING;
+    return cann_is_busy(cann_of(chip)) ? PTO_RUN_PENDING : PTO_RUN_ENDED;
 }
 
 static void send_wish(struct cann *c, void *arg)
@@ -625,14 +728,14 @@ static void send_wish(struct cann *c, void *arg)
 static void cann_cancel(struct chip *chip, uint64_t number)
 {
     struct cann *c = cann_of(chip);
-    struct board_wish wish = { .cancelled = number };
+    uint64_t *cancelled = &c->wish.cancelled[number % BOARD_RUNS];
 
-    pthread_mutex_lock(&c->lock);
-    if (number > a64_load_relaxed(&c->cancelled) && !cann_is_lost(c)) {
-        a64_store_relaxed(&c->cancelled, number); /* under the lock */
-        (void)agent_do(c, send_wish, &wish, NULL);
+    pthread_mutex_lock(&c->wish_lock);
+    if (number > *cancelled && !cann_is_lost(c)) {
+        *cancelled = number;
+        (void)agent_do(c, send_wish, &c->wish, NULL);
     }
-    pthread_mutex_unlock(&c->lock);
+    pthread_mutex_unlock(&c->wish_lock);
 }
 
 static void read_live(struct cann *c, void *arg)
@@ -647,18 +750,18 @@ static uint64_t cann_progress(struct chip *chip)
 
     if (!cann_is_lost(c))
         (void)agent_do(c, read_live, &live, NULL);
-    return (a64_load_relaxed(&c->number) << 32) + live.progress; /* only to be compared */
+    return (a64_load_acquire(&c->number) << 32) + live.progress; /* N; only to be compared */
 }
 
 /* ---- report ---- */
 
 static const struct chip_result *cann_report(struct chip *chip, struct pto_run_report *report)
 {
-    struct cann *c = cann_of(chip);
+    struct cann_run *r = last_run(cann_of(chip));
 
-    c->report.size = report->size; /* these are the host's */
-    c->report.warning = report->warning;
-    c->report.error = report->error;
-    *report = c->report;
-    return &c->result;
+    r->report.size = report->size; /* these are the host's */
+    r->report.warning = report->warning;
+    r->report.error = report->error;
+    *report = r->report;
+    return &r->result;
 }

@@ -39,6 +39,11 @@ enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
     X(ACL, int, aclrtCreateStream, (void **stream))                                             \
     X(ACL, int, aclrtDestroyStream, (void *stream))                                             \
     X(ACL, int, aclrtSynchronizeStreamWithTimeout, (void *stream, int32_t ms))                  \
+    X(ACL, int, aclrtCreateEventExWithFlag, (void **event, uint32_t flags))                     \
+    X(ACL, int, aclrtDestroyEvent, (void *event))                                               \
+    X(ACL, int, aclrtRecordEvent, (void *event, void *stream))                                  \
+    X(ACL, int, aclrtStreamWaitEvent, (void *stream, void *event))                              \
+    X(ACL, int, aclrtSynchronizeEventWithTimeout, (void *event, int32_t ms))                    \
     X(ACL, int, aclrtGetStreamResLimit, (void *stream, int kind, uint32_t *value))              \
     X(ACL, int, aclrtBinaryLoadFromFile,                                                        \
       (const char *path, struct vendor_options *options, void **binary))                        \
@@ -98,6 +103,9 @@ enum {
     ACL_SUCCESS = 0,
     ACL_REPEAT_INIT = 100002,
     ACL_STREAM_NOT_DONE = 507046, /* only the wait is over */
+    ACL_EVENT_NOT_DONE = 507047,  /* the same */
+    VENDOR_EVENT_SYNC = 1,        /* streams can wait for it */
+    VENDOR_EVENT_PROGRESS = 2,    /* so can the host */
     VENDOR_MALLOC_HUGE_FIRST = 0,
     VENDOR_HOST_TO_DEVICE = 1,
     VENDOR_DEVICE_TO_HOST = 2,

@@ -49,6 +49,7 @@ struct chip_properties {
     uint32_t workers;
     bool shares_memory;    /* addresses of this process can be arguments of tasks */
     bool runs_functions;   /* code can be functions of this process: chip_request.functions */
+    bool takes_next;       /* a run can be started while the one before it goes on */
     bool has_observers;    /* `edge` and `task` of the options are called */
     bool has_graphs;       /* CHIP_BUILD and CHIP_LAUNCH */
     bool has_recorder;     /* `trace` of the options */

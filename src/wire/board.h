@@ -5,7 +5,7 @@
  * the vendor fixes is in cann/vendor.h.
  *
  *     host       --- struct board_call, as arguments of a launch -->  scheduler
- *     host       <-- struct board_answer, read when the launch has ended --
+ *     host       <-- struct board_answer, read when the launch has ended; of a run, in its message --
  *     host       --- struct board_wish: cancellation, beside a run -->
  *     host       <-- struct board_live: progress, beside a run --
  *     scheduler  <-- struct board_hello: a core is there --------  core
@@ -23,14 +23,16 @@
 
 enum {
     BOARD_MAGIC = 0x70746f42,
-    BOARD_VERSION = 4,
+    BOARD_VERSION = 5,
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
     BOARD_SIZES = 7,      /* of what travels, compared at the first call */
     BOARD_TEXT = 256,     /* of an answer */
+    BOARD_RUNS = 2,       /* that can be in flight; numbers of such runs follow each other */
     BOARD_BLOCK_DIES = 2, /* unused bits of a core's number are masked with */
-    BOARD_NUMBER_MASK = 0xfff
+    BOARD_NUMBER_MASK = 0xfff,
+    BOARD_TAG_SHIFT = 16
 };
 
 /* Values of a doorbell that are no job: as the vendor's own programs have them. */
@@ -86,20 +88,27 @@ struct board_live {
 
 /* Written by the host. */
 struct board_wish {
-    uint64_t cancelled; /* the highest number of a run */
-    uint64_t pad[7];
+    uint64_t cancelled[BOARD_RUNS]; /* number of a run, by what is left of it when divided */
+    uint64_t pad[6];
+};
+
+/* What a launch of the cores gets, by its address: in the message of its run. */
+struct board_launch {
+    uint64_t board;
+    uint64_t tag; /* of this launch alone; below 2^32 */
+    uint64_t pad[6];
 };
 
 /*
- * Written by a core, once a launch: one word, which is there as a whole or not at all. In its lower
- * half 1 + its index, above that its number by nature: which register window is its own.
+ * Written by a core, once a launch: one word, which is there as a whole or not at all. Its number by
+ * nature, which says which register window is its own, and above that the tag of the launch.
  */
 struct board_hello {
-    uint32_t there; /* BOARD_HELLO; 0: it has not come yet */
-    uint32_t pad[15];
+    uint64_t there; /* BOARD_HELLO; that of another launch: it has not come yet */
+    uint64_t pad[7];
 };
 
-#define BOARD_HELLO(index, number) (((number)&BOARD_NUMBER_MASK) << 16 | ((index) + 1))
+#define BOARD_HELLO(tag, number) ((tag) << BOARD_TAG_SHIFT | ((number)&BOARD_NUMBER_MASK))
 
 /* Written by the scheduler before a doorbell. */
 struct board_job {
@@ -176,6 +185,7 @@ struct board_run {
     uint64_t edge_max;
     uint64_t
         graph_bytes; /* of a graph that the host has written since it ran last; 0: it has not */
+    uint64_t tag;    /* of the launch of its cores */
 };
 
 /* What was recorded of a run. Behind it: `record_max` records (port/trace.h), then edges. */
@@ -197,6 +207,7 @@ struct board_edge {
 static_assert(sizeof(struct board_answer) % BOARD_LINE == 0, "lines of its own");
 static_assert(sizeof(struct board_live) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_wish) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_launch) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_hello) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_job) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_record) == BOARD_LINE, "a line of its own");

@@ -63,7 +63,8 @@ static void launch(struct board_call *call, bool is_run)
         return;
     }
     for (uint32_t i = 0; i < DRIVE_CORES; i++)
-        memory->board.hello[i] = (struct board_hello){ .there = BOARD_HELLO(i, i) };
+        memory->board.hello[i] =
+            (struct board_hello){ .there = BOARD_HELLO(drive_launch(memory)->tag, i) };
     allocations = 0;
     (void)getppid();
     (void)pto_scheduler(call);

@@ -44,8 +44,8 @@ enum {
 
 #define CARD ((struct drive_memory *)0x120000000000ull)
 
-void pto_executor_0_mix_aic(struct board *board);
-void pto_executor_0_mix_aiv(struct board *board);
+void pto_executor_0_mix_aic(struct board_launch *launch);
+void pto_executor_0_mix_aiv(struct board_launch *launch);
 
 struct agent {
     struct fiber *fiber;
@@ -300,9 +300,9 @@ static void core_main(void *arg)
     struct agent *a = arg;
 
     if (core_index() < DRIVE_CLUSTERS)
-        pto_executor_0_mix_aic(&CARD->board);
+        pto_executor_0_mix_aic(drive_launch(CARD));
     else
-        pto_executor_0_mix_aiv(&CARD->board);
+        pto_executor_0_mix_aiv(drive_launch(CARD));
     a->is_ended = true;
 }
 
@@ -326,7 +326,8 @@ static void launch(struct board_call *call, bool is_run)
             continue;
         take_turn(agent);
         if (turns == CANCEL_TURNS && is_run && cancel_number != 0)
-            ((struct drive_memory *)(void *)memory)->board.wish.cancelled = cancel_number;
+            ((struct drive_memory *)(void *)memory)
+                ->board.wish.cancelled[cancel_number % BOARD_RUNS] = cancel_number;
         left -= agents[agent].is_ended;
         if (turns > TURNS_MAX)
             drive_fail("%s, seed %llu: no end after %llu turns", scene_now,

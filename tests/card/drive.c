@@ -35,7 +35,9 @@ static const struct board_answer *ask(struct drive *d, enum board_op op, uint64_
                                .value = value,
                                .message = message != NULL ? on_card(d, message) : 0,
                                .message_bytes = bytes };
-    const struct board_answer *answer = &d->memory->board.answer;
+    const void *at = op == BOARD_RUN ? d->memory->message + MESSAGE_ANSWER
+                                     : (const char *)&d->memory->board.answer;
+    const struct board_answer *answer = at;
 
     d->launch(&call, op == BOARD_RUN);
     if (answer->magic != BOARD_MAGIC || answer->sequence != d->sequence)
@@ -171,7 +173,8 @@ const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32
                               .record = d->is_recorded ? on_card(d, &memory->recorded) : 0,
                               .record_max = DRIVE_RECORDS,
                               .edge_max = DRIVE_EDGES,
-                              .graph_bytes = d->sent != NULL ? d->sent_bytes : 0 };
+                              .graph_bytes = d->sent != NULL ? d->sent_bytes : 0,
+                              .tag = d->runs };
 
     memset(tensor, (int)(d->runs & 0x7f), PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
     pto_run_options_init(&run.options);
@@ -189,7 +192,8 @@ const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32
                                              on_card(d, memory->tensor + DRIVE_TENSORS) };
     if (d->sent != NULL)
         memcpy(graph_of(d), d->sent, d->sent_bytes);
-    memset(memory->board.hello, 0, sizeof(memory->board.hello));
+    *drive_launch(memory) =
+        (struct board_launch){ .board = on_card(d, &memory->board), .tag = d->runs };
     (void)ask(d, BOARD_RUN, 0, memory->message, MESSAGE_ENDED);
     return (const struct run_ended *)(const void *)(memory->message + MESSAGE_ENDED);
 }

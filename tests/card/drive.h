@@ -41,6 +41,12 @@ struct drive_memory {
     _Alignas(4096) char engine[]; /* the rest */
 };
 
+/* What the cores of a run get. */
+static inline struct board_launch *drive_launch(struct drive_memory *memory)
+{
+    return (struct board_launch *)(void *)(memory->message + MESSAGE_LAUNCH);
+}
+
 uint32_t pto_scheduler(void *args); /* the program */
 
 /* Host's side: what follows reads and writes `memory` as the host does, by copies. */

@@ -5,7 +5,7 @@
 STANDIN = $(B)/standin
 STANDIN_HOME = $(STANDIN)/home
 STANDIN_LIBS = $(STANDIN_HOME)/lib64/libascendcl.so $(STANDIN_HOME)/lib64/libascend_hal.so $(STANDIN_HOME)/lib64/libhcomm.so
-STANDIN_SRC = standin.c standin_card.c standin_cores.c standin_process.c standin_vmm.c cpu_programs.c
+STANDIN_SRC = standin.c standin_card.c standin_cores.c standin_events.c standin_process.c standin_vmm.c cpu_programs.c
 STANDIN_PROGRAMS = $(STANDIN)/programs/libpto_dispatcher.so $(STANDIN)/programs/libpto_scheduler.so \
 	$(STANDIN)/programs/executor-a2a3.o $(STANDIN)/programs/executor-a5.o
 STANDIN_OBJ = $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_SCHEDULER_SRC:.c=))

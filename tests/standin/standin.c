@@ -334,6 +334,8 @@ static uint64_t count_things(const char *what)
         return standin.acl_references;
     if (strcmp(what, "shared") == 0)
         return standin_count_shared();
+    if (strcmp(what, "events") == 0)
+        return standin_count_events();
     if (strcmp(what, "allocations") == 0 || strcmp(what, "modules") == 0) {
         for (const struct allocation *a = standin.allocations; a != NULL; a = a->next)
             count += a->is_module == (what[0] == 'm');
@@ -349,6 +351,9 @@ static uint64_t count_things(const char *what)
                  : strcmp(what, "used") == 0     ? standin.card[i].used
                  : strcmp(what, "peak") == 0     ? standin.card[i].peak
                  : strcmp(what, "launched") == 0 ? standin.card[i].launched
+                 : strcmp(what, "runs") == 0     ? standin.card[i].runs_ended
+                 : strcmp(what, "behind") == 0   ? standin.card[i].runs_behind
+                 : strcmp(what, "idle_us") == 0  ? standin.card[i].idle_ns / 1000
                                                  : 0;
     for (uint32_t i = 0; i < COUNTERS; i++)
         if (strcmp(counter[i].name, what) == 0)
@@ -383,7 +388,8 @@ __attribute__((destructor)) static void report(void)
 {
     static const char *const things[] = { "calls",       "violations", "streams",  "acl",
                                           "allocations", "modules",    "binaries", "references",
-                                          "used",        "peak",       "shared",   "launched" };
+                                          "used",        "peak",       "shared",   "launched",
+                                          "events",      "runs",       "behind",   "idle_us" };
     char path[512] = "";
     FILE *file;
 
@@ -1057,22 +1063,22 @@ EXPORT int aclrtBinaryUnLoad(void *binary)
 
 /* ---- the control processor ---- */
 
-static uint32_t run_program(struct binary *b, uint32_t card, void *args)
+static uint32_t run_program(struct binary *b, uint32_t card, struct task *t)
 {
     struct cpu_programs *programs = &standin.card[card].programs;
     struct cpu_request request = { .is_extend = b->kind == KIND_EXTEND };
 
     if (standin.cpu_command == NULL)
         return b->kind == KIND_EXTEND
-                   ? cpu_programs_extend(programs, standin.disk, args)
-                   : cpu_programs_run(programs, standin.disk, b->so, b->function, args);
+                   ? cpu_programs_extend(programs, standin.disk, t->args)
+                   : cpu_programs_run(programs, standin.disk, b->so, b->function, t->args);
     snprintf(request.so, sizeof(request.so), "%s", b->so);
     snprintf(request.function, sizeof(request.function), "%s", b->function);
-    memcpy(request.args, args, sizeof(request.args));
-    return standin_process_run(card, &request);
+    memcpy(request.args, t->args, sizeof(request.args));
+    return standin_process_run(card, &request, t->cores_due);
 }
 
-static int run_cpu(struct binary *b, uint32_t card, void *args)
+static int run_cpu(struct binary *b, uint32_t card, struct task *t)
 {
     int code;
 
@@ -1082,7 +1088,7 @@ static int run_cpu(struct binary *b, uint32_t card, void *args)
     pthread_mutex_lock(&standin.lock);
     code = take_plan("aicpu", false);
     pthread_mutex_unlock(&standin.lock);
-    return code == 0 && run_program(b, card, args) == 0 ? 0 : ERR_CPU;
+    return code == 0 && run_program(b, card, t) == 0 ? 0 : ERR_CPU;
 }
 
 /* ---- streams ---- */
@@ -1094,7 +1100,7 @@ static int run_task(struct stream *s, struct task *t)
     if (b == NULL)
         return t->work(t->arg);
     return b->kind == KIND_CORES ? standin_run_cores(b, s->context->card, t->blocks, t->args)
-                                 : run_cpu(b, s->context->card, t->args);
+                                 : run_cpu(b, s->context->card, t);
 }
 
 /* A forced reset ends it wherever it waits, as it would end the vendor's process. */
@@ -1110,31 +1116,46 @@ static int run_task_until_forced(struct stream *s, struct task *t)
     return code;
 }
 
+/* What it has to do next; NULL: nothing, or it waits for an event, or it ends. Under the lock. */
+static struct task *take_task(struct stream *s)
+{
+    struct card *c = &standin.card[s->context->card];
+    struct task *t = s->first;
+    bool is_ending = s->is_ending && __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) != 0;
+
+    if (t == NULL || (t->event != NULL && !standin_do_event(s, t) && !is_ending))
+        return NULL;
+    s->first = t->next;
+    if (s->first == NULL)
+        s->last = &s->first;
+    return t;
+}
+
 static void *stream_main(void *arg)
 {
     struct stream *s = arg;
+    struct card *c = &standin.card[s->context->card];
 
     standin_here = s->context; /* as if it were the card */
     pthread_mutex_lock(&standin.lock);
-    for (;;) {
-        struct task *t = s->first;
-        int code;
+    while (s->first != NULL || !s->is_ending) {
+        struct task *t = take_task(s);
+        int code = 0;
 
-        if (t == NULL && s->is_ending)
-            break;
         if (t == NULL) {
             pthread_cond_wait(&standin.changed, &standin.lock);
             continue;
         }
-        s->first = t->next;
-        if (s->first == NULL)
-            s->last = &s->first;
-        s->is_busy = true;
-        pthread_mutex_unlock(&standin.lock);
-        code = run_task_until_forced(s, t);
+        if (t->event == NULL) {
+            s->is_busy = true;
+            standin_note_begin(c, t);
+            pthread_mutex_unlock(&standin.lock);
+            code = run_task_until_forced(s, t);
+            pthread_mutex_lock(&standin.lock);
+            standin_note_end(c, t);
+            s->is_busy = false;
+        }
         free(t);
-        pthread_mutex_lock(&standin.lock);
-        s->is_busy = false;
         if (code != 0 && s->error == 0) {
             s->error = code;
             standin_worsen(s->context->card, POISONED);
@@ -1186,15 +1207,29 @@ static struct timespec deadline_after(int32_t ms)
     return at;
 }
 
-/* Until nothing is left to do, or it has failed. Under the lock. False: not in time. */
-static bool await_stream(struct stream *s, int32_t ms)
+bool standin_await(bool (*is_so)(const void *what), const void *what, int32_t ms)
 {
     struct timespec at = deadline_after(ms);
 
-    while ((s->first != NULL || s->is_busy) && s->error == 0)
+    while (!is_so(what))
         if (pthread_cond_timedwait(&standin.changed, &standin.lock, &at) == ETIMEDOUT)
-            return (s->first == NULL && !s->is_busy) || s->error != 0;
+            return is_so(what);
     return true;
+}
+
+/* Nothing is left to do, or it has failed. */
+static bool is_stream_done(const void *what)
+{
+    const struct stream *s = what;
+
+    return (s->first == NULL && !s->is_busy) || s->error != 0;
+}
+
+void standin_push(struct stream *s, struct task *t)
+{
+    *s->last = t;
+    s->last = &t->next;
+    pthread_cond_broadcast(&standin.changed);
 }
 
 /* Under the lock. False: it is still busy, and left alone. */
@@ -1213,7 +1248,14 @@ static bool end_stream(struct stream *s, int32_t ms)
         link = &(*link)->next;
     if (*link != NULL)
         *link = s->next;
+    standin_forget_stream(s);
     if (!s->has_ended) {
+        for (struct task *t = s->first, *next; t != NULL; t = next) {
+            next = t->next;
+            free(t);
+        }
+        s->first = NULL;
+        s->last = &s->first;
         pthread_detach(s->thread);
         return false;
     }
@@ -1250,7 +1292,7 @@ EXPORT int aclrtSynchronizeStreamWithTimeout(void *stream, int32_t ms)
     if (s->context != standin_here)
         return ERR_STREAM;
     pthread_mutex_lock(&standin.lock);
-    code = !await_stream(s, ms) ? ERR_LATE : s->error;
+    code = !standin_await(is_stream_done, s, ms) ? ERR_LATE : s->error;
     if (code == s->error && code != 0 && s->is_told)
         standin_violation("a second wait for a stream that failed: the vendor's never returns");
     if (code == s->error && code != 0)
@@ -1287,15 +1329,6 @@ static struct task *make_task(void)
     return t;
 }
 
-static void append(struct stream *s, struct task *t)
-{
-    pthread_mutex_lock(&standin.lock);
-    *s->last = t;
-    s->last = &t->next;
-    pthread_cond_broadcast(&standin.changed);
-    pthread_mutex_unlock(&standin.lock);
-}
-
 int standin_enqueue(void *stream, int (*work)(void *arg), void *arg)
 {
     struct stream *s = stream;
@@ -1306,7 +1339,9 @@ int standin_enqueue(void *stream, int (*work)(void *arg), void *arg)
     t = make_task();
     t->work = work;
     t->arg = arg;
-    append(s, t);
+    pthread_mutex_lock(&standin.lock);
+    standin_push(s, t);
+    pthread_mutex_unlock(&standin.lock);
     return 0;
 }
 
@@ -1338,12 +1373,14 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
 {
     struct function *f = function;
     struct stream *s = stream;
+    struct card *c;
     struct task *t;
     int code;
 
     (void)places;
     ENTER(aclrtLaunchKernelWithHostArgs);
     BOUND();
+    c = &standin.card[standin_here->card];
     if (s->context != standin_here)
         return ERR_STREAM;
     if ((config != NULL && config->attribute == NULL) || place_count != 0 || blocks == 0 ||
@@ -1375,14 +1412,17 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
     t->bytes = bytes;
     memcpy(t->args, args, bytes);
     memset(args, 0xdd, bytes); /* the caller's are nobody's any more */
+    pthread_mutex_lock(&standin.lock);
     if (f->binary->kind == KIND_CORES) {
-        standin.card[standin_here->card].stream_made = s->made;
-        standin.card[standin_here->card].launched = standin.card[standin_here->card].used;
-        __atomic_store_n(&standin.card[standin_here->card].cores_awaited, 3 * blocks,
-                         __ATOMIC_RELEASE);
+        c->stream_made = s->made;
+        c->launched = c->used;
+        c->cores_due += 3 * blocks;
+        c->runs_behind += c->runs_launched++ != c->runs_ended;
     }
+    t->cores_due = c->cores_due;
     s->kind = (int)f->binary->kind;
-    append(s, t);
+    standin_push(s, t);
+    pthread_mutex_unlock(&standin.lock);
     return 0;
 }
 
@@ -1391,7 +1431,7 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
 static void tear_down(uint32_t card, bool is_forced)
 {
     struct card *c = &standin.card[card];
-    uint32_t streams = 0, allocations = 0, binaries = 0, shared;
+    uint32_t streams = 0, allocations = 0, binaries = 0, events, shared;
 
     if (is_forced)
         __atomic_store_n(&c->is_aborting, 1, __ATOMIC_RELEASE);
@@ -1420,6 +1460,10 @@ static void tear_down(uint32_t card, bool is_forced)
         }
     }
     shared = standin_forget_shared(card);
+    events = standin_forget_events(c);
+    c->is_running = false;
+    c->runs_ended = c->runs_launched;
+    __atomic_store_n(&c->cores_come, c->cores_due, __ATOMIC_RELEASE);
     if (c->context != NULL)
         c->context->is_dead = true;
     c->context = NULL;
@@ -1427,8 +1471,8 @@ static void tear_down(uint32_t card, bool is_forced)
     if (is_forced)
         standin_process_end(c);
     __atomic_store_n(&c->is_aborting, 0, __ATOMIC_RELEASE);
-    if (!is_forced && streams + allocations + binaries + shared != 0)
+    if (!is_forced && streams + allocations + binaries + events + shared != 0)
         standin_violation("card %u was given back with %u streams, %u allocations, %u programs, "
-                          "%u pieces of shared memory",
-                          card, streams, allocations, binaries, shared);
+                          "%u events, %u pieces of shared memory",
+                          card, streams, allocations, binaries, events, shared);
 }

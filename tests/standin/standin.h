@@ -68,12 +68,27 @@ struct context {
     bool is_dead;
 };
 
+/* An event: how often it was recorded, and which of these its stream has come to. */
+struct event {
+    struct event *next;
+    struct context *context;
+    struct stream *stream; /* that it was recorded on last; NULL: none */
+    uint64_t recorded;
+    uint64_t reached;
+    int error; /* of the stream, when it came there */
+};
+
+/* What a stream does next: it runs a function, or records an event, or waits for one. */
 struct task {
     struct task *next;
-    struct function *function; /* NULL: of another library, which has work for the stream */
+    struct function *function; /* NULL: it is about an event, or another library has work */
     int (*work)(void *arg);
     void *arg;
+    struct event *event;
+    uint64_t number; /* which time that the event was recorded */
+    bool is_waiting; /* for the event; else it has come to it */
     uint32_t blocks;
+    uint32_t cores_due; /* that were launched before it */
     size_t bytes;
     _Alignas(16) char args[CPU_ARGS];
 };
@@ -130,7 +145,15 @@ struct card {
     uint64_t core_begin_ms; /* of the launch */
     uint32_t is_aborting;   /* cores and streams are to end; atomic */
     uint32_t event;         /* changes when a core answers; atomic */
-    uint32_t cores_awaited; /* that were launched and have not come to their bells yet; atomic */
+    uint32_t cores_due;     /* that were launched, all in all */
+    uint32_t cores_come;    /* to their bells; atomic */
+    struct event *events;
+    /* Runs: cores that were launched, and the program of the control processor that leads them. */
+    bool is_running;
+    uint64_t runs_launched, runs_ended;
+    uint64_t runs_behind; /* that were launched before the one before them had ended */
+    uint64_t run_ns;      /* when the last one ended */
+    uint64_t idle_ns;     /* from the end of one to the beginning of the next */
 };
 
 struct standin {
@@ -248,6 +271,22 @@ uint64_t standin_count_shared(void);
 /* Not under it: zeroes whole pages without touching them. False: they are not shared ones. */
 bool standin_clear_shared(void *at, size_t bytes);
 
+/* standin_events.c; all under the lock */
+/* Does what a stream has come to. False: the event that it waits for has not come. */
+bool standin_do_event(const struct stream *s, const struct task *t);
+/* A stream ends: nothing is asked of it any more. */
+void standin_forget_stream(const struct stream *s);
+/* What was not given back of a card. */
+uint32_t standin_forget_events(struct card *c);
+uint64_t standin_count_events(void);
+/* A stream of the card begins with something, or is done with it. */
+void standin_note_begin(struct card *c, const struct task *t);
+void standin_note_end(struct card *c, const struct task *t);
+/* standin.c: the stream gets one more thing to do; under the lock. */
+void standin_push(struct stream *s, struct task *t);
+/* Until it is so, or the time is over; under the lock. */
+bool standin_await(bool (*is_so)(const void *what), const void *what, int32_t ms);
+
 /* standin_cores.c */
 /* Register windows, made once. */
 EXPORT int standin_map_registers(uint32_t card);
@@ -262,8 +301,8 @@ uint32_t standin_list_windows(uint32_t card, struct cpu_range *range);
 
 /* standin_process.c */
 int standin_memory_file(void);
-/* Runs a program of the control processor's to its end. Not 0: it failed, or was ended. */
-uint32_t standin_process_run(uint32_t card, const struct cpu_request *wanted);
+/* Runs a program of the control processor's to its end, once so many cores have come. Not 0: it failed, or was ended. */
+uint32_t standin_process_run(uint32_t card, const struct cpu_request *wanted, uint32_t cores_due);
 void standin_process_end(struct card *c);
 
 #endif

@@ -219,7 +219,7 @@ uint32_t standin_core_bell(void)
 {
     if (!here->has_come) {
         here->has_come = true;
-        (void)__atomic_fetch_sub(&standin.card[here->card].cores_awaited, 1, __ATOMIC_ACQ_REL);
+        (void)__atomic_fetch_add(&standin.card[here->card].cores_come, 1, __ATOMIC_ACQ_REL);
     }
     here->seen = __atomic_load_n(word_at(here->window + bell_offset()), __ATOMIC_ACQUIRE);
     return here->seen;

@@ -122,17 +122,17 @@ static int look_for_answer(struct card *c, uint32_t *answer)
  * The programs as they are shipped give cores 2 s to come, which is long for a card and short for
  * threads of a machine that others use as well.
  */
-static void await_cores(const struct card *c)
+static void await_cores(const struct card *c, uint32_t due)
 {
-    for (uint32_t i = 0;
-         i < CORES_LOOKS && __atomic_load_n(&c->cores_awaited, __ATOMIC_ACQUIRE) != 0 &&
-         __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) == 0;
+    for (uint32_t i = 0; i < CORES_LOOKS &&
+                         (int32_t)(__atomic_load_n(&c->cores_come, __ATOMIC_ACQUIRE) - due) < 0 &&
+                         __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) == 0;
          i++)
         usleep(CORES_US);
 }
 
 /* Under the process's lock. */
-static uint32_t run(uint32_t card, const struct cpu_request *wanted)
+static uint32_t run(uint32_t card, const struct cpu_request *wanted, uint32_t cores_due)
 {
     struct card *c = &standin.card[card];
     struct cpu_request request = *wanted;
@@ -143,7 +143,7 @@ static uint32_t run(uint32_t card, const struct cpu_request *wanted)
 
     if (c->cpu == 0 && !start(c))
         return 1;
-    await_cores(c);
+    await_cores(c, cores_due);
     pthread_mutex_lock(&standin.lock);
     range = list_memory(card, &request.range_count);
     pthread_mutex_unlock(&standin.lock);
@@ -157,12 +157,12 @@ static uint32_t run(uint32_t card, const struct cpu_request *wanted)
     return got == 1 ? answer : 1;
 }
 
-uint32_t standin_process_run(uint32_t card, const struct cpu_request *wanted)
+uint32_t standin_process_run(uint32_t card, const struct cpu_request *wanted, uint32_t cores_due)
 {
     uint32_t answer;
 
     pthread_mutex_lock(&standin.card[card].cpu_lock);
-    answer = run(card, wanted);
+    answer = run(card, wanted, cores_due);
     pthread_mutex_unlock(&standin.card[card].cpu_lock);
     return answer;
 }

@@ -365,18 +365,18 @@ static void lose_cards(void)
           "answered 507018 (the scheduler crashed, or refused its call) for the dispatcher" },
         { "aicpu@4=1",
           "answered 507018 (the scheduler crashed, or refused its call) for the scheduler" },
-        { "aicpu@4=hang", "answered 507046 (the wait is over, the device goes on) and the "
-                          "scheduler shows no sign" },
+        { "aicpu@4=hang", "answered 507047 (the wait for an event is over) and the scheduler shows "
+                          "no sign" },
         { "aclrtLaunchKernelWithHostArgs@4=207001",
           "answered 207001 (no device memory, or a program could not" },
         { "aclrtLaunchKernelWithHostArgs@5=507899",
           "answered 507899 (the driver failed: the card is down" },
-        { "aclrtSynchronizeStreamWithTimeout@5=507014",
+        { "aclrtSynchronizeEventWithTimeout@2=507014",
           "answered 507014 (a core took too long) for the cores" },
         { "aclrtMemcpy@14=down", "the link to the card is closed" },
         { "core@2=1", "answered 507015 (a core had an exception) for the cores" },
-        { "core@2=hang", "answered 507046 (the wait is over, the device goes on) and the "
-                         "scheduler shows no sign" },
+        { "core@2=hang", "answered 507047 (the wait for an event is over) and the scheduler shows "
+                         "no sign" },
         { "aclrtMemcpy@2=flip(100000)", "the scheduler on the card's disk is not what was sent" },
     };
 

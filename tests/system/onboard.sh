@@ -557,7 +557,7 @@ run_selfcheck() {
         grep -q 'aclrtResetDeviceForce.0.' "$work/self.txt" || fail "the file does not tell how the card was brought back"
     done
     STANDIN_HEALS=9 expect_with 1 "recovery   FAILED  card 0: " "close      ok" -- selfcheck --runs 3 -o "$work/self.txt"
-    STANDIN_PLAN='aclrtMemcpy@40=507901' expect_with 1 "loop       FAILED  run 3: card 0: aclrtMemcpy answered 507901" -- selfcheck -o "$work/self.txt"
+    STANDIN_PLAN='aclrtMemcpy@36=507901' expect_with 1 "loop       FAILED  run 4: card 0: aclrtMemcpy answered 507901" -- selfcheck -o "$work/self.txt"
     grep -q '^loop.failed.*aclrtMemcpy answered 507901' "$work/self.txt" || fail "the file does not tell what failed"
     grep -q 'aclrtMemcpy.507901.' "$work/self.txt" || fail "the file does not have the call that failed"
     echo "  ok     pto selfcheck: each step on both generations, what fails, and the file with all calls"

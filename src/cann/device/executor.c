@@ -30,21 +30,24 @@ static inline CORE_FUNCTION uint32_t await_bell(uint32_t before)
     return bell;
 }
 
-CORE_ENTRY void CORE_NAME(CORE_SHARED struct board *board);
-CORE_ENTRY void CORE_NAME(CORE_SHARED struct board *board)
+CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch);
+CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
 {
+    CORE_SHARED struct board *board;
     CORE_SHARED struct board_hello *hello;
     CORE_SHARED struct board_job *job;
     uint32_t index = core_block();
     uint32_t bell;
 
-    core_fetch_line(board); /* of an earlier launch there may be something left */
+    core_fetch_line(launch); /* of an earlier launch there may be something left */
+    board = (CORE_SHARED struct board *)(uintptr_t)launch->board;
+    core_fetch_line(board);
     if (CORE_IS_AIV)
         index = board->blocks + 2 * index + core_sub_block();
     hello = &board->hello[index];
     job = &board->job[index];
-    core_fetch_line(hello); /* the host has cleared it */
-    hello->there = BOARD_HELLO(index, core_number());
+    core_fetch_line(hello); /* so there may of an earlier device */
+    hello->there = BOARD_HELLO(launch->tag, core_number());
     core_publish_line(hello);
     bell = await_bell(0); /* the scheduler has found the window */
     core_set_cond(BOARD_COND_FIN | BOARD_COND_IDLE);

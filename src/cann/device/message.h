@@ -14,8 +14,11 @@ enum {
     MESSAGE_TENSORS = MESSAGE_ALIGNED(sizeof(struct run_message)),
     MESSAGE_SCALARS = MESSAGE_TENSORS + PTO_ENTRY_TENSORS_MAX * sizeof(struct pto_tensor),
     MESSAGE_RUN = MESSAGE_SCALARS + PTO_ENTRY_SCALARS_MAX * sizeof(uint64_t),
-    MESSAGE_ENDED = MESSAGE_ALIGNED(MESSAGE_RUN + sizeof(struct board_run)),
-    MESSAGE_BYTES = MESSAGE_ENDED + sizeof(struct run_ended) + MESSAGE_NAMES * MESSAGE_NAME,
+    MESSAGE_LAUNCH = MESSAGE_ALIGNED(MESSAGE_RUN + sizeof(struct board_run)), /* for the cores */
+    MESSAGE_ENDED = MESSAGE_ALIGNED(MESSAGE_LAUNCH + sizeof(struct board_launch)),
+    MESSAGE_ANSWER =
+        MESSAGE_ALIGNED(MESSAGE_ENDED + sizeof(struct run_ended) + MESSAGE_NAMES * MESSAGE_NAME),
+    MESSAGE_BYTES = MESSAGE_ANSWER + sizeof(struct board_answer),
 };
 
 #endif

@@ -222,13 +222,14 @@ static bool find_window(struct machine *m, uint32_t index)
     const struct board_windows *windows = &m->board->windows;
     const struct board_hello *hello = &m->board->hello[index];
     struct unit *u = &m->unit[index];
-    uint32_t there, number;
+    uint64_t there;
+    uint32_t number;
 
     aicpu_fetch(hello, sizeof(*hello));
-    there = *(const volatile uint32_t *)&hello->there; /* once */
-    if ((there & 0xffff) != index + 1)
+    there = *(const volatile uint64_t *)&hello->there; /* once */
+    if (there >> BOARD_TAG_SHIFT != m->tag)
         return false;
-    number = there >> 16;
+    number = (uint32_t)there & BOARD_NUMBER_MASK;
     u->window = number < BOARD_WINDOWS ? windows->base[number] : 0;
     if (u->window == 0)
         return false;
@@ -238,11 +239,12 @@ static bool find_window(struct machine *m, uint32_t index)
     return true;
 }
 
-int port_meet_cores(struct machine *m, uint32_t *missing_out, uint32_t *seconds_out)
+int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint32_t *seconds_out)
 {
     uint64_t until_ns = aicpu_now_ns() + (uint64_t)MEET_S * AICPU_SLOWNESS * SECOND_NS;
     uint32_t idle = 0;
 
+    m->tag = tag;
     *seconds_out = MEET_S * AICPU_SLOWNESS;
     for (uint32_t i = 0; i < m->core_count; i++) {
         m->unit[i].window = 0;
@@ -632,7 +634,7 @@ static void look_around(struct machine *m)
     m->board->live.progress = m->progress;
     aicpu_publish(&m->board->live, sizeof(m->board->live));
     aicpu_fetch(&m->board->wish, sizeof(m->board->wish));
-    if (m->board->wish.cancelled >= m->number)
+    if (m->board->wish.cancelled[m->number % BOARD_RUNS] == m->number)
         sched_attend(&m->sched, ATTEND_CANCELLED, 0);
     if (m->progress != m->progress_seen || m->orch.is_listening) { /* to something outside */
         m->progress_seen = m->progress;

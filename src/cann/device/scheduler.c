@@ -393,8 +393,9 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->worker->core_mask = 0;
     seats_init(&m->seats, m->clusters);
     memset(m->core_tasks, 0, sizeof(m->core_tasks));
-    a32_store_relaxed(&m->sched.attention,
-                      m->board->wish.cancelled >= run->number ? ATTEND_CANCELLED : 0);
+    a32_store_relaxed(
+        &m->sched.attention,
+        m->board->wish.cancelled[run->number % BOARD_RUNS] == run->number ? ATTEND_CANCELLED : 0);
     sched_start(&m->sched, m->run.kernels, m->run.options->order_seed);
     orch_reset(&m->orch);
 }
@@ -519,11 +520,13 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
         tensor[i] = pto_tensor_absent(i); /* as the host marks them */
     /* The host writes the next message there: a line that is left in this cache would undo that. */
     aicpu_publish(tensor, PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
-    if (port_meet_cores(m, &missing, &seconds) < 0) {
+    if (port_meet_cores(m, (uint32_t)more->tag, &missing, &seconds) < 0) {
         (void)port_dismiss_cores(m);
         return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
                     m->core_count, seconds);
     }
+    if (m->is_dead)
+        status = tell(board, PTO_ELOST, "the run before it did not end");
     if (status < 0) { /* the cores were waiting */
         (void)port_dismiss_cores(m);
         return status;
@@ -534,6 +537,7 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     (void)orch_end(&m->orch, m->lane_executions + sched_executed(m->worker));
     if (port_dismiss_cores(m) < 0)
         m->is_lost = true;
+    m->is_dead = m->is_lost || m->is_builder_gone;
     end_record(m);
     if (more->graph_bytes != 0 && m->launched != NULL) /* the host may write another one there */
         (void)drop_graph(m->launched);
@@ -576,6 +580,15 @@ static int take_call(const struct board_call *call, struct board *board)
     }
 }
 
+/* The host may read it when the next run has begun. */
+static void keep_answer(const struct board_call *call, const struct board *board)
+{
+    char *answer = (char *)(uintptr_t)call->message + MESSAGE_ANSWER;
+
+    memcpy(answer, &board->answer, sizeof(board->answer));
+    aicpu_publish(answer, sizeof(board->answer));
+}
+
 uint32_t pto_scheduler(void *args)
 {
     const struct board_call *call = args;
@@ -597,5 +610,7 @@ uint32_t pto_scheduler(void *args)
     board->answer.magic = BOARD_MAGIC;
     board->answer.sequence = call->sequence;
     aicpu_publish(board, offsetof(struct board, live));
+    if (call->op == BOARD_RUN)
+        keep_answer(call, board);
     return 0;
 }

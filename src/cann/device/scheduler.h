@@ -52,6 +52,8 @@ struct machine {
     uint64_t busy[2];              /* of them, as bits */
     uint32_t core_count;
     uint32_t clusters;
+    uint32_t tag; /* of the launch of these cores */
+    bool is_dead; /* a run did not end: there is no other */
     struct team_line gangs;
     struct team_line mixes;
 
@@ -94,7 +96,7 @@ void port_begin(struct machine *m);
 /* Memory of the engine and of intermediate tensors, zero where it has to be. */
 int port_set_memory(struct machine *m, const struct board_open *open);
 /* Until every core of the launch has come, and their bells can be heard. PTO_ETIMEOUT. */
-int port_meet_cores(struct machine *m, uint32_t *missing_out, uint32_t *seconds_out);
+int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint32_t *seconds_out);
 /* All of them end. PTO_ETIMEOUT: some do not answer. */
 int port_dismiss_cores(struct machine *m);
 /* Of the run: the ring is told before jobs are given out. */
