@@ -89,16 +89,21 @@ static inline bool core_has_deferred(const struct core *core)
     return head != 0;
 }
 
+/* The conditions themselves; NULL: none. */
+static inline struct core_slab *core_deferred(struct core *core)
+{
+    return core_has_deferred(core) ? &core->slab : NULL;
+}
+
 /* The vector and the context of an invocation with these tensors and what is behind them. */
-static inline void core_set_args(struct core *core, struct slot *s, const struct pto_tensor *tensor,
+static inline void core_set_args(int64_t *args, struct pto_local_context *local,
+                                 const struct slot *s, const struct pto_tensor *tensor,
                                  uint32_t block, uint32_t block_count)
 {
-    int64_t *args = core->args;
     uint32_t count = s->tensor_count;
     uint64_t blocks = block | (uint64_t)block_count << 32;
 
     atomic_note_read(s);
-    core->slot = s;
     for (uint32_t i = 0; i != count; i++)
         args[i] = (int64_t)(uintptr_t)&tensor[i];
     if (s->scalar_count == 1)
@@ -106,8 +111,8 @@ static inline void core_set_args(struct core *core, struct slot *s, const struct
     else
         for (uint32_t i = 0; i < s->scalar_count; i++)
             args[count + i] = ((const int64_t *)(const void *)&tensor[count])[i];
-    memcpy(&core->local.block_index, &blocks, sizeof(blocks)); /* and block_count */
-    core->local.task = slot_id(s);
+    memcpy(&local->block_index, &blocks, sizeof(blocks)); /* and block_count */
+    local->task = slot_id(s);
 }
 
 /* Runs one kernel. Returns whether the thread may have lost its place meanwhile. */
@@ -116,7 +121,8 @@ static inline bool core_invoke(struct core *core, struct slot *s, const struct p
 {
     uint32_t exec = a32_load_relaxed(&core->exec); /* own word */
 
-    core_set_args(core, s, tensor, block, block_count);
+    core->slot = s;
+    core_set_args(core->args, &core->local, s, tensor, block, block_count);
     a32_store_release(&core->exec, exec + 1); /* R7 */
     fn(core->args);
     a32_store_relaxed(&core->exec, exec + 2); /* nothing is read by it */

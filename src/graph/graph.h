@@ -295,7 +295,7 @@ uint32_t graph_find_user(struct graph *g, const struct pto_tensor *element, bool
  */
 static inline void graph_share(struct graph *g)
 {
-    g->is_shared = true;
+    g->is_shared = !PORT_ONE_THREAD;
 }
 
 /* Submitter: one user more. False: the last one has gone already, and so has the buffer. */

@@ -12,7 +12,7 @@
 /* The task gets its turn if it is ready. */
 static inline int orch_hand_over(struct orch *o, struct slot *ready)
 {
-    return ready != NULL ? sched_push_line(o->submitter, graph_slot_line(o->graph, ready)) : PTO_OK;
+    return ready != NULL ? sched_hand_over(o->submitter, ready) : PTO_OK;
 }
 
 /* Whether the handle is that of a run whose tasks start at once and whose submits nobody watches. */

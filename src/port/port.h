@@ -85,12 +85,14 @@ bool port_is_queued(void *machine, const struct slot *s);
  * Starts one invocation of the task's kernel on a core; the engine itself has written memory that
  * kernels read, or reads what they have written.
  */
-#ifdef PTO_CORES_APART /* they are processors of their own, which a port rings for */
+#ifdef PTO_CORES_APART        /* they are processors of their own, which a port rings for */
+enum { PORT_ONE_THREAD = 1 }; /* no other thread knows of tasks */
 void port_filled(uint64_t addr, uint64_t bytes);
 void port_fetch(uint64_t addr, uint64_t bytes);
 enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,
                                 pto_kernel_fn fn, uint32_t block, uint32_t block_count);
 #else
+enum { PORT_ONE_THREAD = 0 };
 static inline void port_filled(uint64_t addr, uint64_t bytes)
 {
     (void)addr;

@@ -119,23 +119,15 @@ static inline struct slot *list_pop(const struct graph *g, uint32_t *list)
     return s;
 }
 
-/* Behind those that have waited for longer. */
-static inline void list_append(const struct graph *g, uint32_t *list, uint32_t *end, struct slot *s)
+static inline bool is_only_worker(const struct worker *w)
 {
-    uint32_t line = graph_slot_line(g, s);
-
-    if (*list == 0)
-        *list = line;
-    else
-        a32_store_relaxed(&graph_slot(g, *end)->pending, line); /* one thread's */
-    *end = line;
-    a32_store_relaxed(&s->pending, 0);
+    return PORT_ONE_THREAD || w->sched->worker_count == 1;
 }
 
 /* A ready task for which the deque has no room. */
 static inline void wait_in_list(struct worker *w, struct slot *s)
 {
-    list_append(w->graph, &w->list, &w->list_end, s);
+    sched_list_append(w->graph, &w->list, &w->list_end, s);
 }
 
 void sched_discard(struct worker *w)
@@ -175,8 +167,10 @@ static inline uint32_t core_number(const struct worker *w, const struct slot *s)
 /* Whether the worker has a core for the task; if not, somebody else will. */
 static inline bool has_core(struct worker *w, struct slot *s)
 {
-    if (__builtin_expect((w->core_mask & (1u << s->core_type)) != 0, 1) ||
-        port_core_acquire(w->sched->machine, w, s->core_type))
+    uint32_t type = 1u << s->core_type;
+
+    if (__builtin_expect((w->core_mask & type) != 0, 1) ||
+        ((w->core_none & type) == 0 && port_core_acquire(w->sched->machine, w, s->core_type)))
         return true;
     park_task(w, s);
     return false;
@@ -304,7 +298,7 @@ __attribute__((always_inline)) static inline enum sched_result run_private(struc
         if (step >= STEP_LOST)
             return step == STEP_HELD ? put_back(w, s) : SCHED_LOST;
         s = step == STEP_DONE ? complete_task(w, s, kind) : NULL;
-        if (kind_is_alone(kind) && step != STEP_DONE)
+        if (!PORT_ONE_THREAD && kind_is_alone(kind) && step != STEP_DONE)
             break; /* others know of it now: on in the loop for that */
         if (--left == 0) {
             if (s != NULL)
@@ -387,7 +381,8 @@ static inline bool is_alone(const struct worker *w)
 /* The same for a stream: nobody else knows of a live task, and there is no use in telling. */
 static inline bool is_streamed_alone(const struct worker *w)
 {
-    return (!w->is_shared || (w->index == 0 && !w->graph->is_shared && !w->is_offering)) &&
+    return (PORT_ONE_THREAD || !w->is_shared ||
+            (w->index == 0 && !w->graph->is_shared && !w->is_offering)) &&
            w->order == 0 && w->trace == NULL;
 }
 
@@ -605,7 +600,8 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
     struct graph *g = w->graph;
     bool is_alone = kind_is_alone(kind);
     bool is_submitter = is_alone || w->index == 0;
-    bool is_shared = !is_alone && w->is_shared; /* it may offer tasks before this one is complete */
+    /* It may offer tasks before this one is complete. */
+    bool is_shared = !PORT_ONE_THREAD && !is_alone && w->is_shared;
     struct slot *next = NULL;
     struct edge *e;
 
@@ -673,7 +669,8 @@ __attribute__((always_inline)) static inline struct slot *count_successors(struc
 {
     struct graph *g = w->graph;
     const uint32_t *end = line + count;
-    bool is_shared = kind != LAUNCHED_ALONE && w->is_shared; /* what goes on elsewhere, too */
+    /* What goes on elsewhere, too. */
+    bool is_shared = !PORT_ONE_THREAD && kind != LAUNCHED_ALONE && w->is_shared;
     struct slot *next = NULL;
 
     for (; line != end; line++) {
@@ -1067,27 +1064,94 @@ static void complete_elsewhere(struct worker *w, struct slot *s)
 }
 
 /* One of the task's kernels has returned. Whether it was the last, and there is no condition to wait for. */
-static inline bool is_task_over(struct sched *s, struct slot *slot, struct core *core)
+static inline bool is_task_over(struct sched *s, struct slot *slot, struct core_slab *slab)
 {
-    bool is_counted = (slot->flags & SLOT_IS_COUNTED) != 0;
     bool is_deferred;
 
+    if (slab == NULL && (slot->flags & SLOT_IS_SPECIAL) == 0)
+        return true;
     if ((slot->flags & SLOT_IS_TIMED) != 0)
         sched_time_end(s, slot);
-    is_deferred = core_has_deferred(core) && sched_defer(s, slot, &core->slab);
-    return is_counted ? count_down(slot, 1) : !is_deferred;
+    is_deferred = slab != NULL && sched_defer(s, slot, slab);
+    return (slot->flags & SLOT_IS_COUNTED) != 0 ? count_down(slot, 1) : !is_deferred;
 }
 
 void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core)
 {
-    if (is_task_over(s, slot, core))
+    if (is_task_over(s, slot, core_deferred(core)))
         sched_finished(s, g, slot);
 }
 
-void sched_returned_to(struct worker *w, struct slot *slot, struct core *core)
+/* Whether the task is one that a core of the type runs as any other. */
+static inline bool is_plain_for(const struct slot *s, uint32_t core_type, enum kind kind)
 {
-    if (is_task_over(w->sched, slot, core))
-        complete_elsewhere(w, slot);
+    uint32_t unusual = kind_is_image(kind) ? SLOT_IS_WHOLE | SLOT_IS_DUMMY : SLOT_IS_SPECIAL;
+
+    return s->core_type == core_type && (s->flags & unusual) == 0 && s->lanes != 0;
+}
+
+/*
+ * What the core goes on with: what has just become ready, else what has waited for
+ * longest. Whatever else there is sched_run finds.
+ */
+__attribute__((always_inline)) static inline struct slot *next_for(struct worker *w,
+                                                                   struct slot *next,
+                                                                   uint32_t core_type,
+                                                                   enum kind kind)
+{
+    bool is_free = core_type != PTO_CORE_TYPES && (kind_is_alone(kind) || w->order == 0) &&
+                   a32_load_relaxed(&w->sched->attention) == 0; /* soon enough */
+
+    if (next != NULL && (!is_free || !is_plain_for(next, core_type, kind))) {
+        sched_push(w, next);
+        next = NULL;
+    }
+    if (next == NULL) {
+        uint32_t line = is_free ? w->parked[core_type] : 0;
+
+        if (line == 0 || !is_plain_for(graph_slot(w->graph, line), core_type, kind))
+            return NULL;
+        next = list_pop(w->graph, &w->parked[core_type]);
+    }
+    w->executed[core_type]++;
+    return next;
+}
+
+__attribute__((always_inline)) static inline struct slot *take_back(
+    struct worker *w, struct slot *s, struct core_slab *slab, uint32_t core_type, enum kind kind)
+{
+    struct slot *next = NULL;
+
+    if (is_task_over(w->sched, s, slab)) {
+        if (kind_is_image(kind))
+            rewind_task(s);
+        next = complete_task(w, s, kind);
+    }
+    return next_for(w, next, core_type, kind);
+}
+
+__attribute__((noinline)) static struct slot *take_back_launched(struct worker *w, struct slot *s,
+                                                                 struct core_slab *slab,
+                                                                 uint32_t core_type)
+{
+    return take_back(w, s, slab, core_type, LAUNCHED);
+}
+
+__attribute__((noinline)) static struct slot *take_back_streamed(struct worker *w, struct slot *s,
+                                                                 struct core_slab *slab,
+                                                                 uint32_t core_type)
+{
+    return take_back(w, s, slab, core_type, STREAMED);
+}
+
+struct slot *sched_returned_to(struct worker *w, struct slot *s, struct core_slab *slab,
+                               uint32_t core_type)
+{
+    if (w->graph->successor != NULL)
+        return take_back_launched(w, s, slab, core_type);
+    if (!is_streamed_alone(w))
+        return take_back_streamed(w, s, slab, core_type);
+    return take_back(w, s, slab, core_type, STREAMED_ALONE);
 }
 
 void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count)
@@ -1115,8 +1179,8 @@ static bool complete_finished(struct worker *w)
 
 static void park_task(struct worker *w, struct slot *s)
 {
-    if (w->sched->worker_count == 1) {
-        list_append(w->graph, &w->parked[s->core_type], &w->parked_end[s->core_type], s);
+    if (is_only_worker(w)) {
+        sched_park(w, s);
         return;
     }
     sched_share(w);
@@ -1128,7 +1192,7 @@ static void park_task(struct worker *w, struct slot *s)
 static bool take_parked(struct worker *w)
 {
     struct sched *sched = w->sched;
-    bool is_only = sched->worker_count == 1, has_any = false;
+    bool is_only = is_only_worker(w), has_any = false;
 
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++) {
         uint32_t list = is_only ? w->parked[type] : a32_load_relaxed(&sched->parked[type]);
@@ -1136,7 +1200,8 @@ static bool take_parked(struct worker *w)
 
         if (list == 0) /* a glance, if it is not its own */
             continue;
-        if ((w->core_mask & (1u << type)) == 0 && !port_core_acquire(sched->machine, w, type))
+        if ((w->core_mask & (1u << type)) == 0 &&
+            ((w->core_none & (1u << type)) != 0 || !port_core_acquire(sched->machine, w, type)))
             continue;
         if (!is_only)
             list = a32_swap_acq_rel(&sched->parked[type], 0); /* A13 */

@@ -117,6 +117,7 @@ struct worker {
     bool is_hungry;    /* counted in sched->hungry */
     bool is_offering;  /* it offers ready tasks to others; the submitter: as sharing.h decides */
     uint8_t core_mask; /* core types this worker may use */
+    uint8_t core_none; /* of the others, those for which the port has no core: it takes that back */
     uint16_t core_index[PTO_CORE_TYPES];
     uint64_t order; /* state of the order that a seed determines; 0: newest first */
     uint64_t order_salt;
@@ -201,6 +202,36 @@ static inline int sched_push_line(struct worker *w, uint32_t line)
     return sched_put_line(w, line) ? sched_pushed(w) : 0;
 }
 
+/* Behind those that have waited for longer; `pending` of a ready task links it in lists. */
+static inline void sched_list_append(const struct graph *g, uint32_t *list, uint32_t *end,
+                                     struct slot *s)
+{
+    uint32_t line = graph_slot_line(g, s);
+
+    if (*list == 0)
+        *list = line;
+    else
+        a32_store_relaxed(&graph_slot(g, *end)->pending, line); /* one thread's */
+    *end = line;
+    a32_store_relaxed(&s->pending, 0);
+}
+
+/* A ready task waits for a core of its type; by the only worker. */
+static inline void sched_park(struct worker *w, struct slot *s)
+{
+    sched_list_append(w->graph, &w->parked[s->core_type], &w->parked_end[s->core_type], s);
+}
+
+/* A task with one kernel that runs once is ready at its submit. Returns 0. */
+static inline int sched_hand_over(struct worker *w, struct slot *s)
+{
+    if (PORT_ONE_THREAD && (w->core_none >> s->core_type & 1) != 0) {
+        sched_park(w, s);
+        return 0;
+    }
+    return sched_push_line(w, graph_slot_line(w->graph, s));
+}
+
 static inline void sched_push(struct worker *w, struct slot *s)
 {
     (void)sched_push_line(w, graph_slot_line(w->graph, s));
@@ -227,8 +258,14 @@ void sched_flush(struct worker *w);
 uint32_t sched_collect(struct sched *s, struct graph *g);
 /* Any thread: an invocation has returned, but not to the worker that started it. */
 void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core);
-/* The same by the worker's thread, outside of sched_run: what waited for the task is ready at once. */
-void sched_returned_to(struct worker *w, struct slot *slot, struct core *core);
+/*
+ * The same by the worker's thread, outside of sched_run, if it is the only worker: what waited for
+ * the task is ready at once. `slab` has what the kernel registered; NULL: nothing. Returns another
+ * task, with one kernel that runs once, which the caller starts on the core that has become free,
+ * of this type; PTO_CORE_TYPES: on none.
+ */
+struct slot *sched_returned_to(struct worker *w, struct slot *s, struct core_slab *slab,
+                               uint32_t core_type);
 /* Any thread: `count` invocations of a team will never be started. */
 void sched_skipped(struct sched *s, struct graph *g, struct slot *slot, uint32_t count);
 /* Any thread: the task is over, but for its completion. */

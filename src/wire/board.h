@@ -12,7 +12,8 @@
  *     scheduler  --- struct board_job, then the doorbell ------->  core
  *
  * Who writes a line writes all of it: each has lines of its own, since a core's cache is not
- * coherent with anybody's and writes whole lines back. Valid C and C++.
+ * coherent with anybody's and writes whole lines back. The first line of a job changes hands: it is
+ * the core's from the doorbell to the answer. Valid C and C++.
  */
 #ifndef PTO_BOARD_H
 #define PTO_BOARD_H
@@ -23,7 +24,7 @@
 
 enum {
     BOARD_MAGIC = 0x70746f42,
-    BOARD_VERSION = 5,
+    BOARD_VERSION = 6,
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
@@ -38,10 +39,14 @@ enum {
 /* Values of a doorbell that are no job: as the vendor's own programs have them. */
 #define BOARD_BELL_EXIT 0x7ffffff0u
 #define BOARD_BELL_OPEN 0x7ffffffdu /* the scheduler is there, and has no job yet */
-#define BOARD_JOB_MAX 0x7fffff00u   /* numbers of jobs, from 1 on */
+#define BOARD_JOB_MAX 0x3fffff00u   /* numbers of jobs, from 1 on */
 
-/* What a core answers: the number of the job, and this when it is over. */
+/*
+ * What a core answers: the number of the job, and this when it is over; the second bit if its
+ * kernel has registered conditions, or failed at it: else nobody looks for them.
+ */
 #define BOARD_COND_FIN 0x80000000u
+#define BOARD_COND_MORE 0x40000000u
 #define BOARD_COND_IDLE 0x7fffffffu
 #define BOARD_COND_EXIT 0x7ffffffeu
 
@@ -110,11 +115,15 @@ struct board_hello {
 
 #define BOARD_HELLO(tag, number) ((tag) << BOARD_TAG_SHIFT | ((number)&BOARD_NUMBER_MASK))
 
-/* Written by the scheduler before a doorbell. */
+/* Written by the scheduler before a doorbell: its first line, and of the vector what is used. */
 struct board_job {
     uint64_t function;
-    uint64_t args;
-    uint64_t pad[6];
+    uint32_t condition_count; /* 0 at the doorbell; written by the kernel */
+    int32_t condition_error;  /* the same */
+    uint64_t local[6];        /* struct pto_local_context */
+    int64_t args[50];         /* the vector */
+    uint64_t global[3]; /* struct pto_global_context; as the end of the vector, never changed */
+    uint64_t pad[3];
 };
 
 /* Memory that tasks may name, in order: what the host has allocated. */
@@ -209,7 +218,8 @@ static_assert(sizeof(struct board_live) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_wish) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_launch) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_hello) == BOARD_LINE, "a line of its own");
-static_assert(sizeof(struct board_job) == BOARD_LINE, "a line of its own");
+static_assert(offsetof(struct board_job, args) == BOARD_LINE, "one line without the vector");
+static_assert(sizeof(struct board_job) % BOARD_LINE == 0, "lines of its own");
 static_assert(sizeof(struct board_record) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_windows) % BOARD_LINE == 0, "lines of its own");
 static_assert(offsetof(struct board, answer) % BOARD_LINE == 0, "lines of its own");

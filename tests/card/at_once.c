@@ -139,7 +139,7 @@ int main(int argc, char **argv)
         ended = drive_run(&drive, DRIVE_TENSORS, 64, &tasks, 1);
     }
     if (ended->failure.status < 0 || ended->report.tasks < tasks ||
-        (argc < 6 && ended->report.executions != ended->report.tasks))
+        (argc < 6 && ended->report.executions < ended->report.tasks))
         drive_fail("the run ends with %d after %llu of %llu tasks", ended->failure.status,
                    (unsigned long long)ended->report.executions, (unsigned long long)tasks);
     printf("%llu tasks, %llu allocations\n", (unsigned long long)ended->report.tasks,

@@ -15,7 +15,7 @@ static struct pto_tensor_info like(const struct pto_tensor *t)
     return pto_tensor_info_make(t->shapes, t->ndims, (enum pto_dtype)t->dtype);
 }
 
-/* Tasks without dependencies; the same in pairs, each with an output that the next one reads. */
+/* Tasks without dependencies. */
 ORCH(apart)
 {
     uint64_t count = pto_scalar(o, 0);
@@ -25,6 +25,17 @@ ORCH(apart)
         pto_aiv(o, NOTHING, PTO_INT(3));
 }
 
+/* The same with two blocks each, which any core may run. */
+ORCH(blocks)
+{
+    uint64_t count = pto_scalar(o, 0);
+
+    (void)e;
+    for (uint64_t i = 0; i < count; i++)
+        pto_aiv(o, NOTHING, PTO_INT(3), PTO_BLOCKS(2));
+}
+
+/* In pairs, each with an output that the next one reads. */
 ORCH(pairs)
 {
     uint64_t count = pto_scalar(o, 0);

@@ -18,6 +18,11 @@ static inline uint32_t aicpu_register(uint64_t addr)
     return standin_register(addr);
 }
 
+/* It was read with an acquire. */
+static inline void aicpu_seen(void)
+{
+}
+
 static inline void aicpu_set_register(uint64_t addr, uint32_t value)
 {
     standin_set_register(addr, value);

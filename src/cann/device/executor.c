@@ -37,7 +37,7 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
     CORE_SHARED struct board_hello *hello;
     CORE_SHARED struct board_job *job;
     uint32_t index = core_block();
-    uint32_t bell;
+    uint32_t bell, answer;
 
     core_fetch_line(launch); /* of an earlier launch there may be something left */
     board = (CORE_SHARED struct board *)(uintptr_t)launch->board;
@@ -58,10 +58,12 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
             core_fetch_all(); /* the job, and what its tasks' predecessors wrote */
             core_set_cond(bell);
             core_before_call(job->function);
-            ((executor_kernel)(uintptr_t)job->function)(
-                (CORE_SHARED int64_t *)(uintptr_t)job->args);
+            ((executor_kernel)(uintptr_t)job->function)(job->args);
+            answer = BOARD_COND_FIN | bell;
+            if (job->condition_count != 0 || job->condition_error != 0)
+                answer |= BOARD_COND_MORE;
             core_publish_all();
-            core_set_cond(BOARD_COND_FIN | bell);
+            core_set_cond(answer);
         }
         bell = await_bell(bell);
     }

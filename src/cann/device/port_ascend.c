@@ -9,7 +9,8 @@
 #include "aicpu.h"
 
 enum {
-    LOOK_TURNS = 64, /* between two looks at the clock, when there is something to do */
+    LOOK_TURNS = 64, /* between two looks around, when there is something to do */
+    LOOK_NS = 10000, /* the same when there is nothing */
     MEET_S = 2,      /* for all cores together */
     DISMISS_S = 1,   /* the same */
     SECOND_NS = 1000000000,
@@ -55,29 +56,56 @@ static void each_pool(struct machine *m, void (*each)(struct pool *, uint64_t, v
     orch_each_pool(&m->orch, each, share);
 }
 
+static struct pto_local_context *local_of(struct board_job *job)
+{
+    return (struct pto_local_context *)(void *)job->local;
+}
+
+static_assert(sizeof(struct pto_local_context) == sizeof(((struct board_job *)0)->local) &&
+                  sizeof(struct pto_global_context) == sizeof(((struct board_job *)0)->global) &&
+                  sizeof(((struct board_job *)0)->args) == PTO_ARG_COUNT * sizeof(int64_t),
+              "a kernel finds them there");
+static_assert(sizeof(struct pto_completion[PTO_COMPLETIONS_MAX]) % BOARD_LINE == 0,
+              "each core has lines of its own");
+
+/* A core, and what jobs do not change of its line. */
+static void set_unit(struct machine *m, uint32_t at, struct pto_completion *condition)
+{
+    struct unit *u = &m->unit[at];
+    struct board_job *job = &m->board->job[at];
+    struct pto_local_context *local = local_of(job);
+    struct pto_global_context *global = (struct pto_global_context *)(void *)job->global;
+
+    u->job = job;
+    u->condition = condition;
+    u->at = (uint8_t)at;
+    u->type = at < m->clusters ? PTO_CORE_AIC : PTO_CORE_AIV;
+    u->index = (uint16_t)(u->type == PTO_CORE_AIC ? at : at - m->clusters);
+    memset(job, 0, sizeof(*job));
+    job->args[PTO_ARG_LOCAL] = (int64_t)(uintptr_t)local;
+    job->args[PTO_ARG_GLOBAL] = (int64_t)(uintptr_t)global;
+    local->completion_count_addr = (uint64_t)(uintptr_t)&job->condition_count;
+    local->completion_error_addr = (uint64_t)(uintptr_t)&job->condition_error;
+    local->completion_entries_addr = (uint64_t)(uintptr_t)condition;
+    local->completion_capacity = PTO_COMPLETIONS_MAX;
+    global->sub_block_id = u->type == PTO_CORE_AIV ? u->index % 2 : 0;
+}
+
 int port_set_memory(struct machine *m, const struct board_open *open)
 {
     enum { PAGE = 4096 };
-    struct core *core = (struct core *)(uintptr_t)open->engine;
+    struct pto_completion(*condition)[PTO_COMPLETIONS_MAX] = (void *)(uintptr_t)open->engine;
     struct share share = { .machine = m };
-    uint64_t cores = (sizeof(*core) * m->core_count + PAGE - 1) / PAGE * PAGE;
+    uint64_t own = (sizeof(*condition) * m->core_count + PAGE - 1) / PAGE * PAGE;
 
-    memset(core, 0, cores);
-    for (uint32_t i = 0; i < m->core_count; i++) {
-        struct unit *u = &m->unit[i];
-
-        u->core = &core[i];
-        core_init(u->core, m);
-        u->line = &m->board->job[i];
-        u->type = i < m->clusters ? PTO_CORE_AIC : PTO_CORE_AIV;
-        u->index = (uint16_t)(u->type == PTO_CORE_AIC ? i : i - m->clusters);
-        u->core->global.sub_block_id = u->type == PTO_CORE_AIV ? u->index % 2 : 0;
-    }
-    aicpu_publish(core, cores); /* what jobs do not change */
+    aicpu_fetch(m->board->job, m->core_count * sizeof(m->board->job[0])); /* the host made them */
+    for (uint32_t i = 0; i < m->core_count; i++)
+        set_unit(m, i, condition[i]);
+    aicpu_publish(m->board->job, m->core_count * sizeof(m->board->job[0]));
     each_pool(m, count_share, &share);
-    share.next = (char *)(uintptr_t)open->engine + cores;
+    share.next = (char *)(uintptr_t)open->engine + own;
     share.unit =
-        open->engine_bytes > cores ? (open->engine_bytes - cores) / share.total / PAGE * PAGE : 0;
+        open->engine_bytes > own ? (open->engine_bytes - own) / share.total / PAGE * PAGE : 0;
     if (share.unit == 0)
         return PTO_ENOMEM;
     each_pool(m, give_share, &share);
@@ -206,23 +234,13 @@ bool port_core_lost(struct core *core, struct slot *s)
 
 /* ---- cores come and go ---- */
 
-static void set_bell(const struct machine *m, const struct unit *u, uint32_t value)
-{
-    aicpu_set_register(u->window + m->board->windows.bell_offset, value);
-}
-
-static uint32_t cond_of(const struct machine *m, const struct unit *u)
-{
-    return aicpu_register(u->window + m->board->windows.cond_offset);
-}
-
 /* The core says which window is its own. */
 static bool find_window(struct machine *m, uint32_t index)
 {
     const struct board_windows *windows = &m->board->windows;
     const struct board_hello *hello = &m->board->hello[index];
     struct unit *u = &m->unit[index];
-    uint64_t there;
+    uint64_t there, window;
     uint32_t number;
 
     aicpu_fetch(hello, sizeof(*hello));
@@ -230,12 +248,14 @@ static bool find_window(struct machine *m, uint32_t index)
     if (there >> BOARD_TAG_SHIFT != m->tag)
         return false;
     number = (uint32_t)there & BOARD_NUMBER_MASK;
-    u->window = number < BOARD_WINDOWS ? windows->base[number] : 0;
-    if (u->window == 0)
+    window = number < BOARD_WINDOWS ? windows->base[number] : 0;
+    if (window == 0)
         return false;
+    u->bell = window + windows->bell_offset;
+    u->cond = window + windows->cond_offset;
     if (windows->fast_offset != 0)
-        aicpu_set_register(u->window + windows->fast_offset, windows->fast_open);
-    set_bell(m, u, BOARD_BELL_OPEN);
+        aicpu_set_register(window + windows->fast_offset, windows->fast_open);
+    aicpu_set_register(u->bell, BOARD_BELL_OPEN);
     return true;
 }
 
@@ -247,7 +267,7 @@ int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint
     m->tag = tag;
     *seconds_out = MEET_S * AICPU_SLOWNESS;
     for (uint32_t i = 0; i < m->core_count; i++) {
-        m->unit[i].window = 0;
+        m->unit[i].bell = 0;
         m->unit[i].slot = NULL;
         m->unit[i].number = 0;
     }
@@ -255,13 +275,15 @@ int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint
         uint32_t missing = 0;
 
         for (uint32_t i = 0; i < m->core_count; i++)
-            if (m->unit[i].window == 0
+            if (m->unit[i].bell == 0
                     ? !find_window(m, i)
-                    : cond_of(m, &m->unit[i]) != (BOARD_COND_FIN | BOARD_COND_IDLE))
+                    : aicpu_register(m->unit[i].cond) != (BOARD_COND_FIN | BOARD_COND_IDLE))
                 missing++;
         *missing_out = missing;
-        if (missing == 0)
+        if (missing == 0) {
+            aicpu_seen();
             return PTO_OK;
+        }
         if (aicpu_now_ns() >= until_ns)
             return PTO_ETIMEOUT;
         aicpu_idle(idle++);
@@ -275,27 +297,29 @@ int port_dismiss_cores(struct machine *m)
     uint32_t idle = 0, left = 1;
 
     for (uint32_t i = 0; i < m->core_count; i++)
-        if (m->unit[i].window != 0)
-            set_bell(m, &m->unit[i], BOARD_BELL_EXIT);
+        if (m->unit[i].bell != 0)
+            aicpu_set_register(m->unit[i].bell, BOARD_BELL_EXIT);
     while (left != 0 && aicpu_now_ns() < until_ns) {
         left = 0;
         for (uint32_t i = 0; i < m->core_count; i++) {
             struct unit *u = &m->unit[i];
 
-            if (u->window == 0)
+            if (u->bell == 0)
                 continue;
-            if (cond_of(m, u) != (BOARD_COND_FIN | BOARD_COND_EXIT)) {
+            if (aicpu_register(u->cond) != (BOARD_COND_FIN | BOARD_COND_EXIT)) {
                 left++;
                 continue;
             }
-            set_bell(m, u, BOARD_BELL_OPEN);
+            aicpu_set_register(u->bell, BOARD_BELL_OPEN);
             if (windows->fast_offset != 0)
-                aicpu_set_register(u->window + windows->fast_offset, windows->fast_close);
-            u->window = 0;
+                aicpu_set_register(u->bell - windows->bell_offset + windows->fast_offset,
+                                   windows->fast_close);
+            u->bell = 0;
         }
         if (left != 0)
             aicpu_idle(idle++);
     }
+    aicpu_seen();
     return left == 0 ? PTO_OK : PTO_ETIMEOUT;
 }
 
@@ -306,27 +330,37 @@ static struct unit *unit_of(struct machine *m, uint32_t type, uint32_t index)
     return &m->unit[index + (type == PTO_CORE_AIV ? m->clusters : 0)];
 }
 
-/* The core gets the vector first, then the job line, then its bell. */
-static void start_job(struct machine *m, struct unit *u, struct slot *s,
-                      const struct pto_tensor *tensor, pto_kernel_fn fn, uint32_t block,
-                      uint32_t block_count)
+/* The core gets the vector and the tensors it points at, and the line with all else; then its bell. */
+static inline void start_job(struct machine *m, struct unit *u, struct slot *s,
+                             const struct pto_tensor *tensor, pto_kernel_fn fn, uint32_t block,
+                             uint32_t block_count)
 {
-    uint32_t at = (uint32_t)(u - m->unit);
+    struct board_job *job = u->job;
+    uint32_t vector_bytes = (s->tensor_count + s->scalar_count) * (uint32_t)sizeof(job->args[0]);
 
-    core_set_args(u->core, s, tensor, block, block_count);
-    aicpu_send(u->core->args, (s->tensor_count + s->scalar_count) * sizeof(u->core->args[0]));
-    aicpu_send(&u->core->local, sizeof(u->core->local));
-    aicpu_send(tensor, s->tensor_count * sizeof(*tensor));
-    *u->line = (struct board_job){ .function = (uint64_t)(uintptr_t)fn,
-                                   .args = (uint64_t)(uintptr_t)u->core->args };
-    aicpu_send(u->line, sizeof(*u->line));
+    core_set_args(job->args, local_of(job), s, tensor, block, block_count);
+    job->function = (uint64_t)(uintptr_t)fn;
+    job->condition_count = 0;
+    job->condition_error = 0;
+    aicpu_send(job, offsetof(struct board_job, args) + vector_bytes);
+    if (block == 0) /* for all blocks, which start in order */
+        aicpu_send(tensor, s->tensor_count * sizeof(*tensor));
     u->slot = s;
     u->block = block;
     u->number = u->number == BOARD_JOB_MAX ? 1 : u->number + 1;
-    m->busy[at / 64] |= 1ull << at % 64;
-    m->core_tasks[at]++;
     m->progress++;
-    set_bell(m, u, u->number);
+    aicpu_set_register(u->bell, u->number);
+}
+
+/* The same on a core that had none. */
+static void start_on(struct machine *m, uint32_t type, uint32_t index, struct slot *s,
+                     const struct pto_tensor *tensor, pto_kernel_fn fn, uint32_t block,
+                     uint32_t block_count)
+{
+    struct unit *u = unit_of(m, type, index);
+
+    m->busy[u->at / 64] |= 1ull << u->at % 64;
+    start_job(m, u, s, tensor, fn, block, block_count);
 }
 
 /* ---- what is looked at around a job, if somebody records or there are guards ---- */
@@ -362,8 +396,8 @@ __attribute__((cold, noinline)) static void look_before(struct machine *m, struc
                                                         const struct slot *s, uint32_t lane,
                                                         uint32_t block)
 {
-    trace_put(m->worker->trace, port_cycles(), TRACE_BEGIN, s->seq, (uint32_t)(u - m->unit),
-              slot_kernel(s, lane), block);
+    trace_put(m->worker->trace, port_cycles(), TRACE_BEGIN, s->seq, u->at, slot_kernel(s, lane),
+              block);
     if (m->run.has_guards)
         u->was_broken = guarded_is_broken(s, tensors_of(m, s));
 }
@@ -373,8 +407,7 @@ __attribute__((cold, noinline)) static void look_after(struct machine *m, const 
     const struct slot *s = u->slot;
     uint32_t lane = u->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + u->index % 2;
 
-    trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, (uint32_t)(u - m->unit), 0,
-              u->block);
+    trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, u->at, 0, u->block);
     if (m->run.has_guards)
         guarded_end(&m->sched, s, tensors_of(m, s), slot_kernel(s, lane), u->was_broken);
 }
@@ -386,7 +419,7 @@ enum port_start port_core_start(struct core *core, struct slot *s, const struct 
     uint32_t type = s->core_type;
 
     m->worker->core_mask &= (uint8_t) ~(1u << type); /* it stays taken */
-    start_job(m, unit_of(m, type, m->worker->core_index[type]), s, tensor, fn, block, block_count);
+    start_on(m, type, m->worker->core_index[type], s, tensor, fn, block, block_count);
     return PORT_SENT;
 }
 
@@ -405,6 +438,8 @@ bool port_core_acquire(void *machine, struct worker *w, uint32_t core_type)
     struct machine *m = machine;
     uint32_t index = seats_next(&m->seats, core_type, 0);
 
+    if (index == m->seats.count[core_type])
+        w->core_none |= (uint8_t)(1u << core_type); /* until one comes back */
     if (index == m->seats.count[core_type] || is_kept_for_teams(m))
         return false;
     seats_take(&m->seats, core_type, index);
@@ -422,30 +457,66 @@ uint32_t port_core_room(void *machine, uint32_t core_type)
     return 1 + (is_kept_for_teams(m) ? 0 : seats_count(&m->seats, lanes));
 }
 
+static inline void free_core(struct machine *m, uint32_t type, uint32_t index)
+{
+    seats_free(&m->seats, type, index);
+    m->worker->core_none &= (uint8_t) ~(1u << type);
+}
+
+/* The worker's core of the type is free. */
+static inline void yield_core(struct machine *m, struct worker *w, uint32_t type)
+{
+    w->core_mask &= (uint8_t) ~(1u << type);
+    free_core(m, type, w->core_index[type]);
+}
+
 void port_cores_yield(void *machine, struct worker *w)
 {
     struct machine *m = machine;
 
     for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
-        if ((w->core_mask & (1u << type)) != 0) {
-            seats_free(&m->seats, type, w->core_index[type]);
-            w->core_mask &= (uint8_t) ~(1u << type);
-        }
+        if ((w->core_mask & (1u << type)) != 0)
+            yield_core(m, w, type);
     start_teams(m);
 }
 
-/* With the conditions that its kernel has registered; most have none. */
-static void take_back(struct machine *m, struct slot *s, struct core *core)
+/* What the kernel of a core has registered. The line is the scheduler's again, until the next job. */
+static struct core_slab *fetch_conditions(const struct unit *u, struct core_slab *slab)
 {
-    bool has_any;
+    const struct board_job *job = u->job;
+    uint32_t count;
 
-    aicpu_fetch(&core->slab, offsetof(struct core_slab, entry));
-    has_any = core_has_deferred(core);
-    if (has_any)
-        aicpu_fetch(&core->slab, sizeof(core->slab));
-    sched_returned_to(m->worker, s, core);
-    if (has_any) /* they are taken out of it */
-        aicpu_send(&core->slab, offsetof(struct core_slab, entry));
+    aicpu_fetch(job, BOARD_LINE);
+    slab->count = job->condition_count;
+    slab->error = job->condition_error;
+    count = slab->count < PTO_COMPLETIONS_MAX ? slab->count : PTO_COMPLETIONS_MAX;
+    aicpu_fetch(u->condition, count * sizeof(u->condition[0]));
+    memcpy(slab->entry, u->condition, count * sizeof(u->condition[0]));
+    return slab;
+}
+
+/* The core is done with its job, and gets another one at once, or is free. */
+static inline void take_back(struct machine *m, struct unit *u, bool has_more)
+{
+    struct worker *w = m->worker;
+    struct slot *s = u->slot, *next;
+    struct core_slab slab;
+    uint32_t type = is_kept_for_teams(m) ? PTO_CORE_TYPES : u->type;
+
+    if (w->trace != NULL) { /* the next one is looked at where all are */
+        look_after(m, u);
+        type = PTO_CORE_TYPES;
+    }
+    m->is_lapsed = false;
+    m->progress++;
+    next = sched_returned_to(w, s, has_more ? fetch_conditions(u, &slab) : NULL, type);
+    if (next == NULL) {
+        u->slot = NULL;
+        m->busy[u->at / 64] &= ~(1ull << u->at % 64);
+        free_core(m, u->type, u->index);
+        return;
+    }
+    start_job(m, u, next, tensors_of(m, next), m->sched.kernels[next->kernel[0]].fn, 0, 1);
 }
 
 /* Of the cores that have a job, those that are done with it. */
@@ -455,21 +526,15 @@ static uint32_t take_answers(struct machine *m)
 
     for (uint32_t word = 0; word < 2; word++)
         for (uint64_t busy = m->busy[word]; busy != 0; busy &= busy - 1) {
-            uint32_t at = 64 * word + (uint32_t)__builtin_ctzll(busy);
-            struct unit *u = &m->unit[at];
-            struct slot *s = u->slot;
+            uint32_t bit = (uint32_t)__builtin_ctzll(busy);
+            struct unit *u = &m->unit[64 * word + bit];
+            uint32_t cond = aicpu_register(u->cond);
 
-            if (cond_of(m, u) != (BOARD_COND_FIN | u->number))
+            if ((cond & ~BOARD_COND_MORE) != (BOARD_COND_FIN | u->number))
                 continue;
-            if (m->worker->trace != NULL)
-                look_after(m, u);
-            m->busy[word] &= ~(1ull << at % 64);
-            u->slot = NULL;
-            seats_free(&m->seats, u->type, u->index);
-            m->is_lapsed = false;
-            m->progress++;
+            aicpu_seen();
             count++;
-            take_back(m, s, u->core);
+            take_back(m, u, (cond & BOARD_COND_MORE) != 0);
         }
     return count;
 }
@@ -529,8 +594,8 @@ static bool start_unit(struct machine *m, struct slot *s)
                 sched_time_begin(&m->sched, s);
             if (m->worker->trace != NULL)
                 look_before(m, unit_of(m, type, core), s, lane, block);
-            start_job(m, unit_of(m, type, core), s, s->tensor,
-                      m->sched.kernels[slot_kernel(s, lane)].fn, block, s->block_count);
+            start_on(m, type, core, s, s->tensor, m->sched.kernels[slot_kernel(s, lane)].fn, block,
+                     s->block_count);
             m->lane_executions++;
         }
     }
@@ -625,11 +690,10 @@ static void stop_run(struct machine *m, bool is_stall, uint64_t now_ns)
         m->give_up_ns = now_ns + grace_of(m);
 }
 
-static void look_around(struct machine *m)
+static void look_around(struct machine *m, uint64_t now_ns)
 {
-    uint64_t now_ns = aicpu_now_ns();
-
     m->turns = 0;
+    m->looked_ns = now_ns;
     m->board->live.beats++;
     m->board->live.progress = m->progress;
     aicpu_publish(&m->board->live, sizeof(m->board->live));
@@ -669,8 +733,12 @@ bool port_turn(struct machine *m)
     if (sched_has_deferred(&m->sched))
         count += sched_poll(&m->sched, &m->graph);
     (void)sched_collect(&m->sched, &m->graph);
-    if (count == 0 || ++m->turns >= LOOK_TURNS)
-        look_around(m);
+    if (++m->turns >= LOOK_TURNS || count == 0) {
+        uint64_t now_ns = aicpu_now_ns();
+
+        if (count != 0 || now_ns - m->looked_ns >= LOOK_NS)
+            look_around(m, now_ns);
+    }
     if (count != 0) {
         m->idle = 0;
         return true;

@@ -378,7 +378,7 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->range_count = more->range_count;
     aicpu_fetch(m->ranges, m->range_count * sizeof(*m->ranges));
     m->number = run->number;
-    m->begin_ns = m->stall_since_ns = now_ns;
+    m->begin_ns = m->stall_since_ns = m->looked_ns = now_ns;
     m->begin_cycles = port_cycles();
     begin_record(m, more);
     if (m->run.has_guards)
@@ -390,9 +390,8 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->is_lapsed = m->is_lost = m->is_builder_gone = false;
     m->busy[0] = m->busy[1] = 0;
     m->gangs = m->mixes = (struct team_line){ 0 };
-    m->worker->core_mask = 0;
+    m->worker->core_mask = m->worker->core_none = 0;
     seats_init(&m->seats, m->clusters);
-    memset(m->core_tasks, 0, sizeof(m->core_tasks));
     a32_store_relaxed(
         &m->sched.attention,
         m->board->wish.cancelled[run->number % BOARD_RUNS] == run->number ? ATTEND_CANCELLED : 0);
@@ -407,8 +406,7 @@ static void lead_run(struct machine *m, struct board *board)
 
     if (orch_start(&m->orch, &m->run) < 0)
         return;
-    graph_share(&m->graph);
-    m->worker->is_shared = true; /* tasks come back through a shared list */
+    m->worker->is_shared = true; /* tasks come back outside of its loop */
     sharing_begin(
         &m->orch.sharing, m->worker,
         &(struct sharing_run){ .live_max = live_max != 0 ? live_max : 8 * m->core_count,
@@ -441,7 +439,8 @@ static void report_run(struct machine *m, struct pto_run_report *report)
                                        .dummies = w->nothing[TRACE_DUMMY],
                                        .skipped = w->nothing[TRACE_SKIPPED] };
     report->stopped = a32_load_relaxed(&m->sched.stopped) + w->nothing[TRACE_STOPPED];
-    memcpy(report->core_tasks, m->core_tasks, m->core_count * sizeof(m->core_tasks[0]));
+    for (uint32_t i = 0; i < m->core_count; i++)
+        report->core_tasks[i] = m->unit[i].number;
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
         uint64_t begin = a64_load_relaxed(&m->sched.timing[i].begin);
         uint64_t end = a64_load_relaxed(&m->sched.timing[i].end);
@@ -597,7 +596,7 @@ uint32_t pto_scheduler(void *args)
     if (call == NULL || call->magic != BOARD_MAGIC || call->board == 0)
         return 1;
     board = (struct board *)(uintptr_t)call->board;
-    aicpu_fetch(board, sizeof(*board));
+    aicpu_fetch(board, offsetof(struct board, job)); /* jobs are the scheduler's own */
     if (call->message != 0)
         aicpu_fetch((const void *)(uintptr_t)call->message, call->message_bytes);
     memset(&board->answer, 0, sizeof(board->answer));

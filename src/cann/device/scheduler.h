@@ -22,15 +22,16 @@
 
 /* A core, and what it was given to do. */
 struct unit {
-    struct core *core; /* in device memory: the vector and the contexts of its kernel */
-    struct board_job *line;
-    struct slot *slot; /* NULL: nothing */
-    uint64_t window;   /* its registers; 0: it has not come */
-    uint32_t number;   /* of the job */
+    struct board_job *job;
+    struct slot *slot;   /* NULL: nothing */
+    uint64_t bell, cond; /* addresses of its registers; 0: it has not come */
+    uint32_t number;     /* of the job, from 1 on in each run */
     uint32_t block;
     uint16_t index; /* of its type */
     uint8_t type;
     bool was_broken; /* with guards: something around its arguments, before the job */
+    uint8_t at;      /* its place among the units */
+    struct pto_completion *condition; /* what its kernel registers; in device memory */
 };
 
 struct team_line {
@@ -39,23 +40,27 @@ struct team_line {
 };
 
 struct machine {
+    /* First what every job needs. */
+    struct worker *worker;
+    uint64_t busy[2];  /* of the units, as bits */
+    uint64_t progress; /* kernels that started or returned */
+    struct team_line gangs;
+    struct team_line mixes;
+    bool is_lapsed; /* ordinary tasks may go before teams for once */
+    uint32_t core_count;
+    uint32_t clusters;
+    struct unit unit[BOARD_CORES]; /* AICs, then AIVs */
+    struct seats seats;
+
     struct board *board;
     struct orch orch;
     struct graph graph;
     struct ledger ledger;
     struct sched sched;
-    struct worker *worker;
     struct core builder_core; /* the worker's: it never runs a kernel */
     struct pool_budget budget;
-    struct seats seats;
-    struct unit unit[BOARD_CORES]; /* AICs, then AIVs */
-    uint64_t busy[2];              /* of them, as bits */
-    uint32_t core_count;
-    uint32_t clusters;
     uint32_t tag; /* of the launch of these cores */
     bool is_dead; /* a run did not end: there is no other */
-    struct team_line gangs;
-    struct team_line mixes;
 
     /* Of the run. */
     const struct board_range *ranges; /* memory that tasks may name, in order */
@@ -76,13 +81,11 @@ struct machine {
     uint64_t give_up_ns; /* 0: not yet */
     uint64_t linger_ns;  /* the same for an orchestration that goes on after a failure */
     uint64_t team_since_ns;
-    uint64_t progress; /* kernels that started or returned */
     uint64_t progress_seen;
     uint64_t lane_executions;
-    uint32_t core_tasks[BOARD_CORES];
-    uint32_t turns; /* until the next look at the clock */
-    uint32_t idle;  /* in a row */
-    bool is_lapsed; /* ordinary tasks may go before teams for once */
+    uint64_t looked_ns; /* when the clock was looked at */
+    uint32_t turns;     /* since then */
+    uint32_t idle;      /* in a row */
     bool is_building;
     bool is_lost;
     bool is_builder_gone;

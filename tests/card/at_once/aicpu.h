@@ -24,6 +24,10 @@ static inline uint32_t aicpu_register(uint64_t addr)
     return *(volatile uint32_t *)(uintptr_t)addr;
 }
 
+static inline void aicpu_seen(void)
+{
+}
+
 static inline void aicpu_set_only(uint64_t addr, uint32_t value)
 {
     *(volatile uint32_t *)(uintptr_t)addr = value;

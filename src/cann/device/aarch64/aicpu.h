@@ -14,20 +14,22 @@
 
 enum { AICPU_LINE = 64, AICPU_SLOWNESS = 1 /* times that cores get more time to come */ };
 
-/* Registers of a core, in its window. */
+/* Registers of a core, in its window: device memory, whose accesses stay in order among themselves. */
 static inline uint32_t aicpu_register(uint64_t addr)
 {
-    uint32_t value = *(volatile uint32_t *)(uintptr_t)addr;
+    return *(volatile uint32_t *)(uintptr_t)addr;
+}
 
+/* A register had the value that was waited for: what it stands for is read after it. */
+static inline void aicpu_seen(void)
+{
     __asm__ volatile("dsb ld" ::: "memory");
-    return value;
 }
 
 static inline void aicpu_set_register(uint64_t addr, uint32_t value)
 {
     __asm__ volatile("dsb sy" ::: "memory"); /* what it stands for is in memory */
     *(volatile uint32_t *)(uintptr_t)addr = value;
-    __asm__ volatile("dsb sy" ::: "memory");
 }
 
 /* What others wrote there is to be read from memory. */
