@@ -121,6 +121,7 @@ static int use_domain(struct pto_device *device, struct pto_comm *comm)
     come_to("alloc");
     if (pto_domain_open(comm, &params, &domain) < 0)
         return failed(STAGE_ALLOC, "windows");
+    pto_error_init(&error); /* what one way to share memory said, before another one did */
     pto_domain_info_init(&info);
     if (pto_domain_info(domain, &info) < 0 || info.window == 0)
         return failed(STAGE_BASE, "no base");

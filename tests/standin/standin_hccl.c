@@ -69,6 +69,7 @@ struct comm {
     void *at;      /* the struct on the card; NULL: none */
     char *mapped[RANKS];
     char name[128];
+    uint32_t queued; /* barriers, on streams; atomic */
 };
 
 static struct comm *comms;
@@ -173,6 +174,8 @@ static int join(struct comm *c, const struct root *root)
 
 static void destroy(struct comm *c)
 {
+    while (__atomic_load_n(&c->queued, __ATOMIC_ACQUIRE) != 0)
+        nanosleep(&(struct timespec){ 0, 1000000 }, NULL);
     for (uint32_t i = 0; i < RANKS; i++)
         if (c->mapped[i] != NULL) {
             standin_unregister_window(c->mapped[i]);
@@ -254,12 +257,10 @@ EXPORT int HcclCommDestroy(void *comm)
     return 0;
 }
 
-/* On the stream: until the others' streams have come there, too, or for so long. */
-static int meet(void *arg)
+/* Until the others' streams have come there, too, or for so long. */
+static int await_streams(struct comm *c, uint32_t number)
 {
     const char *text = getenv("STANDIN_BARRIER_MS");
-    struct comm *c = arg;
-    uint32_t number = __atomic_add_fetch(&c->table->slot[c->rank].barriers, 1, __ATOMIC_ACQ_REL);
     long left_ms = text != NULL ? atol(text) : 20000;
 
     for (uint32_t i = 0; i < c->count; i++)
@@ -271,13 +272,29 @@ static int meet(void *arg)
     return 0;
 }
 
+static int run_barrier(void *arg)
+{
+    struct comm *c = arg;
+    uint32_t number = __atomic_add_fetch(&c->table->slot[c->rank].barriers, 1, __ATOMIC_ACQ_REL);
+    int code = await_streams(c, number);
+
+    (void)__atomic_fetch_sub(&c->queued, 1, __ATOMIC_ACQ_REL);
+    return code;
+}
+
 /* Nobody waits here: what is enqueued does. */
 EXPORT int HcclBarrier(void *comm, void *stream)
 {
+    struct comm *c = comm;
+
     ENTER(HcclBarrier);
     if (standin_check_well() != 0 || *find(comm, NULL) == NULL)
         return E_PARA;
-    return standin_enqueue(stream, meet, comm) == 0 ? 0 : E_PARA;
+    (void)__atomic_fetch_add(&c->queued, 1, __ATOMIC_ACQ_REL);
+    if (standin_enqueue(stream, run_barrier, c) == 0)
+        return 0;
+    (void)__atomic_fetch_sub(&c->queued, 1, __ATOMIC_ACQ_REL);
+    return E_PARA;
 }
 
 EXPORT int HcclGetCommName(void *comm, char *name)

@@ -168,6 +168,7 @@ run_life() {
         grep -q "the process of rank 1 has ended" "$work/out" || fail "$(cat "$work/out")"
         live 70 137 "$2" die-destroy
     done
+    PLAN='aclrtMemcpy@10..99=delay(20)' live 0 0 a2a3 # by the communication library: a peer that comes late is waited for
     LIFECYCLE_MS=300 live 20 137 a2a3 die-init # they have not met yet, so that it only does not come
     # The communication library waits for two minutes and cannot be woken: the rank that lives is told at once.
     PLAN=HcclCommInitRootInfo@1=hang live 30 137 a2a3 die-alloc
@@ -529,7 +530,7 @@ run_rules() {
     ready_sweep
     mkdir -p "$work/programs"
     sweep a2a3 rules "$work/programs"
-    sweep a5 rules "$work/programs"
+    STANDIN_HEALS=3 STANDIN_GRACE=6 sweep a5 rules "$work/programs" # a card that has failed seems well at first, and two forced resets do not help
     refuse_dispatchers
     STANDIN_BUSY=2 sweep a2a3 few 507899 # the driver is busy at first
     STANDIN_PART=1 expect_with 0 "halMemCtl answered 65534 (not supported, as on a part of a card)" -- info
