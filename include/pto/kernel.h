@@ -110,7 +110,9 @@ static inline int32_t pto_sub_block(const int64_t *args)
 /* To be called in the loop of a kernel that waits for another one through memory. */
 static inline void pto_pause(void)
 {
-#ifdef PTO_ON_CORE
+#ifdef PTO_CORE_PAUSE /* its compiler knows better */
+    PTO_CORE_PAUSE();
+#elif defined(PTO_ON_CORE)
     __asm__ volatile("" ::: "memory");
 #else
     (void)sched_yield(); /* the one that it waits for may need this CPU */
