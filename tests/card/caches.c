@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Caches that are not coherent. The scheduler program and the executors of six cores run as they are,
+ * Caches that are not coherent. The dispatcher, the scheduler program and the executors of six cores run as they are,
  * each with a copy of the card's memory of its own, which is at the card's addresses while it runs: what it
  * reads and writes is that copy. Only a fetch brings a line of the memory into it, and only a publish brings
  * a line back, all of it. So whoever forgets one works with what was there before; and whoever writes to a line in
@@ -24,6 +24,9 @@
 
 #include "aicpu.h"
 #include "base/fiber.h"
+#include "cann/device/beside.h"
+#include "cann/device/dispatcher.h"
+#include "cann/device/fingerprint.h"
 #include "core/core.h"
 #include "core_port.h"
 #include "tests/card/drive.h"
@@ -44,6 +47,7 @@ enum {
 
 #define CARD ((struct drive_memory *)0x120000000000ull)
 
+uint32_t DynTileFwkBackendKernelServerInit(void *launch); /* the dispatcher */
 void pto_executor_0_mix_aic(struct board_launch *launch);
 void pto_executor_0_mix_aiv(struct board_launch *launch);
 
@@ -59,7 +63,8 @@ static struct agent agents[AGENTS];
 static char *memory;
 static uint32_t now; /* whose turn it is */
 static uint32_t window[BOARD_WINDOWS][WINDOW / 4];
-static struct board_call *call_now;
+static uint32_t (*program_now)(void *); /* the scheduler, or the dispatcher */
+static void *call_now;
 static uint64_t turns;
 static uint64_t random_state;
 static uint64_t fetched, published, undone;
@@ -229,8 +234,8 @@ uint64_t aicpu_now_ns(void)
 static void scheduler_main(void *none)
 {
     (void)none;
-    if (pto_scheduler(call_now) != 0)
-        drive_fail("%s: the scheduler refuses its call", scene_now);
+    if (program_now(call_now) != 0)
+        drive_fail("%s: the control processor refuses its call", scene_now);
     agents[0].is_ended = true;
 }
 
@@ -308,10 +313,11 @@ static void core_main(void *arg)
 
 /* ---- launches ---- */
 
-static void launch(struct board_call *call, bool is_run)
+static void launch_program(uint32_t (*program)(void *), void *call, bool is_run)
 {
     uint32_t count = is_run ? AGENTS : 1, left = count;
 
+    program_now = program;
     call_now = call;
     turns = 0;
     memset(window, 0, sizeof(window));
@@ -333,6 +339,11 @@ static void launch(struct board_call *call, bool is_run)
             drive_fail("%s, seed %llu: no end after %llu turns", scene_now,
                        (unsigned long long)seed_now, (unsigned long long)turns);
     }
+}
+
+static void launch(struct board_call *call, bool is_run)
+{
+    launch_program(pto_scheduler, call, is_run);
 }
 
 /* ---- kernels ---- */
@@ -581,6 +592,35 @@ static void play_kept(struct drive *d, const char *path, uint32_t scene, bool is
     drive_unload(d);
 }
 
+/* The dispatcher writes what it is sent to the disk. The second object lies where the first one did. */
+static void play_dispatcher(void)
+{
+    struct drive_memory *m = memory_of_card();
+    struct dispatcher_args *args = (struct dispatcher_args *)(void *)m->message;
+    struct dispatcher_launch call = { .args = (uint64_t)(uintptr_t)CARD->message };
+    char path[BESIDE_PATH];
+
+    scene_now = "dispatcher";
+    for (uint32_t round = 0; round < 2; round++) {
+        *args = (struct dispatcher_args){ .inner = (uint64_t)(uintptr_t)CARD->load,
+                                          .inner_bytes = 1000 + round,
+                                          .magic = DISPATCHER_MAGIC,
+                                          .version = DISPATCHER_VERSION };
+        snprintf(args->name, sizeof(args->name), "dispatched-%ld-%u", (long)getpid(), round);
+        memset(m->load, (int)(seed_now + round), args->inner_bytes);
+        if (beside_path(path, args->name) < 0)
+            drive_fail("%s: it is not known where this program lies", scene_now);
+        launch_program(DynTileFwkBackendKernelServerInit, &call, false);
+        (void)unlink(path);
+        if (args->answer_magic != DISPATCHER_MAGIC || args->step != DISPATCHER_DONE ||
+            args->bytes != args->inner_bytes ||
+            args->fingerprint != fingerprint_of(m->load, args->inner_bytes))
+            drive_fail("%s, seed %llu: what it answers is not what was sent: some line was not "
+                       "published, or not fetched",
+                       scene_now, (unsigned long long)seed_now);
+    }
+}
+
 static void *map_file(int file, void *at)
 {
     void *map = mmap(at, MEMORY_BYTES, PROT_READ | PROT_WRITE,
@@ -620,6 +660,7 @@ int main(int argc, char **argv)
         windows[i] = (uint64_t)(uintptr_t)window[i];
     for (seed_now = 1; seed_now <= seeds; seed_now++) {
         random_state = seed_now * 0x9e3779b97f4a7c15ull;
+        play_dispatcher();
         drive_open(&drive, windows, BELL, COND);
         for (uint32_t scene = 0; scene < sizeof(scenes) / sizeof(scenes[0]); scene++) {
             play(&drive, argv[1], scene);

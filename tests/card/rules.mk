@@ -13,7 +13,7 @@ $(CARD)/caches/executor-%.o: src/cann/device/executor.c tests/card/caches/core_p
 	$(call quiet,CC)$(CC) -Itests/card/caches $(CARD_FLAGS) -O1 $(if $(filter aiv,$*),-D__DAV_VEC__) -c -o $@ $<
 
 $(CARD)/caches.out: tests/card/caches.c tests/card/drive.c tests/card/drive.h $(call objects,base,fiber.c os.c) $(CANN_SCHEDULER_SRC:%.c=$(CARD)/caches/%.o) \
-		$(CARD)/caches/executor-aic.o $(CARD)/caches/executor-aiv.o
+		$(CARD)/caches/cann/device/dispatcher.o $(CARD)/caches/executor-aic.o $(CARD)/caches/executor-aiv.o
 	$(call quiet,LINK)$(CC) -Itests/card/caches $(CARD_FLAGS) -O1 -o $@ $(filter %.c %.o,$^) $(LDLIBS_ALL)
 
 $(CARD)/orchestration.so: tests/card/orchestration.c Makefile
