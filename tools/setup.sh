@@ -33,6 +33,7 @@ has make || need make
 if [ "$level" = test ]; then
     [ -e /usr/include/cmocka.h ] || need libcmocka-dev
     has aarch64-linux-gnu-gcc || need gcc-aarch64-linux-gnu
+    has aarch64-linux-gnu-g++ || need g++-aarch64-linux-gnu
     [ "$(uname -m)" = aarch64 ] || [ -e /usr/aarch64-linux-gnu/include/stdlib.h ] ||
         need libc6-dev-arm64-cross
     has qemu-aarch64 || has qemu-aarch64-static || need qemu-user
