@@ -20,6 +20,7 @@
 
 #include "cann/vendor.h"
 #include "tests/standin/standin.h"
+#include "wire/board.h"
 
 #define X(library, returns, name, parameters) extern returns name parameters;
 VENDOR_MAP(X)
@@ -33,7 +34,8 @@ extern int HcclBarrier(void *comm, void *stream);
 enum {
     EXECUTORS = 20,
     LOAD_MAX = 64,
-    BOARD_BYTES = 1 << 20, /* enough for what cores read of it */
+    BOARD_BYTES = 1 << 20, /* enough for what cores read of it, behind what a launch is given */
+    LAUNCH_ROOM = 4096,
     PAGE = 2 << 20,
     SMALL_PAGE = 64 << 10,
     FAILED = 1,
@@ -133,6 +135,7 @@ static int launch(void *function, uint32_t blocks, void *stream, bool is_cores)
     struct vendor_attribute together = { .id = VENDOR_ATTRIBUTE_SCHEM,
                                          .value = { VENDOR_SCHEM_BATCH } };
     struct vendor_config config = { &together, is_cores };
+    struct board_launch cores = { 0 };
     static void *board;
     uint64_t args[32] = { 0 };
     int code;
@@ -140,6 +143,8 @@ static int launch(void *function, uint32_t blocks, void *stream, bool is_cores)
     if (board == NULL) {
         EXPECT(0, aclrtMalloc(&board, BOARD_BYTES, 0));
         EXPECT(0, aclrtMemset(board, BOARD_BYTES, 0, BOARD_BYTES));
+        cores.board = (uint64_t)(uintptr_t)board + LAUNCH_ROOM;
+        EXPECT(0, aclrtMemcpy(board, sizeof(cores), &cores, sizeof(cores), VENDOR_HOST_TO_DEVICE));
     }
     args[0] = (uint64_t)(uintptr_t)board;
     code = aclrtLaunchKernelWithHostArgs(function, blocks, stream, &config, args,
