@@ -68,9 +68,9 @@ struct pto_build_event {
 /* What to build, and how. */
 struct pto_build_params {
     size_t size;
-    const char *name;                 /* of the callable; NULL: "callable" */
-    const char *platform;             /* pto_platform_at lists them */
-    enum pto_mode mode;               /* recorded as the default of its runs */
+    const char *name;     /* of the callable; NULL: "callable" */
+    const char *platform; /* pto_platform_at lists them */
+    enum pto_mode mode;   /* recorded as the default of its runs; for a card: where it is built */
     const struct pto_source *sources; /* one orchestration, and kernels */
     uint32_t source_count;
     const char *entry;  /* of the orchestration; NULL: "orchestrate", or simpler's usual name */

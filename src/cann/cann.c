@@ -25,10 +25,12 @@ enum {
 static int cann_open(const struct chip_params *params, struct chip **chip_out,
                      struct pto_error *error);
 static bool cann_close(struct chip *chip);
+static bool cann_is_builder(struct chip *chip);
 
 static const struct chip_device_ops device_ops = {
     .open = cann_open,
     .close = cann_close,
+    .is_builder = cann_is_builder,
 };
 
 const struct chip_backend cann_backend = {
@@ -420,12 +422,25 @@ static bool cann_close(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
 
+    cann_build_close(c);
     for (uint32_t i = 0; i < 2 && (c->has_device || c->has_acl); i++)
         if (agent_do(c, close_on_agent, NULL, NULL) >= 0)
             break;
     agent_end_all(c);
     cann_release(c);
     return true;
+}
+
+/* Only the builder itself finds that it is: the chip in which it is stays open meanwhile. */
+static bool cann_is_builder(struct chip *chip)
+{
+    struct cann *c = cann_of(chip);
+    bool is_builder;
+
+    pthread_mutex_lock(&c->wish_lock);
+    is_builder = c->build.builder != NULL && chip_is_builder(c->build.builder);
+    pthread_mutex_unlock(&c->wish_lock);
+    return is_builder;
 }
 
 void cann_release(struct cann *c)
@@ -446,6 +461,7 @@ void cann_release(struct cann *c)
     for (uint32_t i = 0; i < BOARD_RUNS; i++)
         free(c->run[i].image);
     pthread_mutex_destroy(&c->wish_lock);
+    free(c->build.stage);
     pthread_mutex_destroy(&c->agent_lock);
     pthread_mutex_destroy(&c->memory_lock);
     pthread_mutex_destroy(&c->guard_lock);

@@ -7,6 +7,7 @@
  *     cann.c       open and close: ACL, device, streams, memory of the engine
  *     boot.c       brings the scheduler program up: dispatcher, registration, register windows
  *     cann_memory.c, cann_code.c, cann_runs.c    the rest of the contract
+ *     cann_build.c    graphs that the host builds
  *     cann_window.c, cann_mc2.c    windows that other cards reach, in three ways
  *     device/      the programs that run on the card
  *
@@ -60,6 +61,25 @@ struct chip_graph {
     struct chip_graph *next; /* of those that were dropped */
     uint64_t handle;         /* the scheduler's */
     uint64_t memory;         /* on the card */
+    uint64_t outputs;        /* the same for outputs, of one that the host has built */
+    uint64_t sent_bytes;     /* the scheduler has not taken it over yet; 0: it has */
+};
+
+struct cann_host_code;
+
+/* A graph that the host builds, for one run at a time. */
+struct cann_build {
+    struct chip *builder; /* under the wishes' lock; NULL: not yet, or the last one was lost */
+    struct orch_elsewhere elsewhere;
+    struct pto_run_options options;
+    struct chip_request request;
+    struct built_graph *built; /* the builder's, which lies in the stage */
+    char *stage;               /* as it will be on the card */
+    uint64_t stage_max;
+    uint64_t used;
+    uint64_t addr;           /* on the card */
+    uint64_t ns;             /* what it took */
+    struct chip_graph *kept; /* NULL: it runs once */
 };
 
 /*
@@ -74,6 +94,8 @@ struct cann_run {
     void *dismissed;   /* event: so are the cores */
     uint32_t sequence; /* of its call */
     bool is_launched;
+    bool is_building; /* the host builds its graph, and launches it then; none is beside it */
+    struct chip_time time;
     uint64_t ranges; /* on the card: what tasks may name */
     uint64_t ranges_bytes;
     uint64_t ranges_version; /* of the allocations that were sent */
@@ -132,6 +154,7 @@ struct cann {
     const struct trace_ring *ring_list[2];
     uint64_t end_ns;            /* of the run that was recorded */
     struct chip_graph *dropped; /* under the memory's lock; given back by the next run */
+    struct cann_build build;
 
     pthread_mutex_t agent_lock; /* what follows */
     struct agent *idle;
@@ -140,7 +163,7 @@ struct cann {
 
     struct a32 users;          /* whoever opened it, and agents that were given up */
     pthread_mutex_t lock;      /* calls of the scheduler, and launches: one at a time */
-    pthread_mutex_t wish_lock; /* what follows */
+    pthread_mutex_t wish_lock; /* the builder, and what follows */
     struct board_wish wish;
     struct a64 number;    /* of the run that was started last; N: it is counted */
     struct a32 is_lost;   /* no more runs; the card is reset when it is closed */
@@ -230,5 +253,24 @@ void cann_unload(struct chip *chip, struct chip_code *code);
 /* On the agent: gives back what was dropped while runs went on. */
 void cann_drop_graphs(struct cann *c);
 uint64_t cann_code_handle(const struct chip_code *code);
+/* NULL: its orchestration runs on the card. */
+const struct cann_host_code *cann_code_host(const struct chip_code *code);
+
+/* cann_build.c */
+/* With kernels that are on the card. */
+int cann_host_load(const struct chip_program *program, const struct board_kernel *kernels,
+                   uint32_t kernel_count, struct cann_host_code **code_out,
+                   struct pto_error *error);
+/* Accepts NULL. */
+void cann_host_unload(struct cann_host_code *code);
+/* Hands the orchestration to the builder. */
+int cann_build_start(struct cann *c, const struct chip_request *request,
+                     const struct cann_host_code *code, struct pto_error *error);
+/*
+ * Lends the calling thread to it. True: there is a graph in the stage, and a place for it. Else the
+ * result tells what went wrong, or `error`, if that does not.
+ */
+bool cann_build_wait(struct cann *c, struct cann_run *r, struct pto_error *error);
+void cann_build_close(struct cann *c);
 
 #endif

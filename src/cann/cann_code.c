@@ -15,8 +15,9 @@
 enum { CODE_ALIGN = 512 };
 
 struct chip_code {
-    uint64_t kernels; /* on the card; 0: there are none */
-    uint64_t handle;  /* the scheduler's */
+    uint64_t kernels;            /* on the card; 0: there are none */
+    uint64_t handle;             /* the scheduler's */
+    struct cann_host_code *host; /* the orchestration; NULL: the scheduler has it */
 };
 
 /* Where a kernel lies in the piece. */
@@ -28,6 +29,11 @@ struct place {
 uint64_t cann_code_handle(const struct chip_code *code)
 {
     return code->handle;
+}
+
+const struct cann_host_code *cann_code_host(const struct chip_code *code)
+{
+    return code->host;
 }
 
 /* ---- kernels ---- */
@@ -143,10 +149,16 @@ static uint32_t padded(const char *text)
     return (uint32_t)(strlen(text) + 1 + 7) / 8 * 8;
 }
 
+static bool is_on_host(const struct chip_program *program)
+{
+    return program->mode == PTO_MODE_HOST;
+}
+
 static char *make_message(const struct chip_program *program, const struct place *place,
                           uint64_t kernels, uint64_t *bytes_out, char **object_out)
 {
-    struct board_load load = { .object_bytes = program->orchestration.size,
+    struct board_load load = { .object_bytes =
+                                   is_on_host(program) ? 0 : program->orchestration.size,
                                .entry_bytes = padded(program->entry),
                                .name_bytes = padded(program->name) };
     struct board_kernel *kernel;
@@ -157,7 +169,7 @@ static char *make_message(const struct chip_program *program, const struct place
         if (program->kernels[i].func_id >= load.kernel_count)
             load.kernel_count = program->kernels[i].func_id + 1;
     bytes = sizeof(load) + load.kernel_count * sizeof(*kernel) + load.entry_bytes +
-            load.name_bytes + program->orchestration.size;
+            load.name_bytes + load.object_bytes;
     message = calloc(1, bytes);
     if (message == NULL)
         return NULL;
@@ -169,7 +181,7 @@ static char *make_message(const struct chip_program *program, const struct place
     strcpy((char *)(kernel + load.kernel_count), program->entry);
     strcpy((char *)(kernel + load.kernel_count) + load.entry_bytes, program->name);
     memcpy((char *)(kernel + load.kernel_count) + load.entry_bytes + load.name_bytes,
-           program->orchestration.bytes, program->orchestration.size);
+           program->orchestration.bytes, load.object_bytes);
     *bytes_out = bytes;
     *object_out = (char *)(kernel + load.kernel_count) + load.entry_bytes + load.name_bytes;
     return message;
@@ -206,7 +218,12 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
     if (status >= 0 && message == NULL)
         status = error_tell(error, PTO_ENOMEM, "there is no memory for the code of \"%.100s\"",
                             program->name);
-    if (status >= 0)
+    if (status >= 0 && is_on_host(program))
+        status = cann_host_load(
+            program,
+            (const struct board_kernel *)(const void *)(message + sizeof(struct board_load)),
+            ((const struct board_load *)(const void *)message)->kernel_count, &code->host, error);
+    else if (status >= 0)
         status = check_object(c, program, object, error);
     if (status >= 0)
         status = cann_call(c, BOARD_LOAD, 0, message, bytes, &answer, error);
@@ -214,6 +231,8 @@ static int load_in_context(struct cann *c, const struct chip_program *program,
         code->handle = answer.value;
     else if (!cann_is_lost(c))
         (void)cann_give_back(c, code->kernels);
+    if (status < 0)
+        cann_host_unload(code->host);
     free(message);
     free(place);
     return status;
@@ -273,5 +292,6 @@ void cann_unload(struct chip *chip, struct chip_code *code)
     if (!cann_is_lost(c))
         (void)agent_do(c, unload_on_agent, code, NULL);
     pthread_mutex_unlock(&c->lock);
+    cann_host_unload(code->host);
     free(code);
 }

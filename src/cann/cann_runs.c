@@ -220,7 +220,7 @@ static int send_run(struct cann *c, struct cann_run *r)
 {
     const struct chip_request *request = r->request;
     struct run_message run = chip_message_of(request);
-    const struct chip_time time = chip_time_of(request);
+    const struct chip_time time = r->time;
     struct board_launch launch = { .board = c->board, .tag = ++c->launches };
     uint64_t now_ns = os_now_ns();
     struct board_run more = { .range_count = r->range_count,
@@ -238,6 +238,12 @@ static int send_run(struct cann *c, struct cann_run *r)
 
     run.code = cann_code_handle(request->code);
     run.graph = request->graph != NULL ? request->graph->handle : 0;
+    more.graph_bytes = request->graph != NULL ? request->graph->sent_bytes : 0;
+    if (r->is_building) { /* it is built */
+        run.purpose = CHIP_LAUNCH;
+        run.graph = c->build.addr;
+        more.graph_bytes = c->build.used;
+    }
     run.options.timeout_ns = time.ns;
     memcpy(r->image, &run, sizeof(run));
     memcpy(r->image + MESSAGE_TENSORS, request->entry->tensor,
@@ -297,7 +303,10 @@ static int prepare(struct cann *c, struct cann_run *r, bool is_behind, const cha
     if (code != ACL_SUCCESS)
         return code;
     *call_out = "aclrtMemcpy";
-    return send_run(c, r);
+    code = send_run(c, r);
+    if (code == ACL_SUCCESS && r->is_building)
+        code = cann_upload(c, c->build.addr, c->build.stage, c->build.used);
+    return code;
 }
 
 /* Both programs, and what says that they have ended: a failure loses the card. */
@@ -361,12 +370,53 @@ static void start_on_agent(struct cann *c, void *arg)
 static void set_up(struct cann *c, struct cann_run *r, const struct chip_request *request)
 {
     r->request = request;
+    r->time = chip_time_of(request);
     r->begin_ns = os_now_ns();
-    r->is_launched = false;
+    r->is_launched = r->is_building = false;
     r->result = (struct chip_result){ .failure.status = PTO_OK };
     memset(&r->report, 0, sizeof(r->report));
     r->report.workers = c->base.properties.workers;
     r->report.core_count = c->base.properties.aic_count + c->base.properties.aiv_count;
+}
+
+/* Under the lock. */
+static void start_run(struct cann *c, struct starting *s)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    if (agent_do(c, start_on_agent, s, &error) < 0) {
+        fail(c, s->run, error.status, 0, error.text);
+        s->run->is_launched = false;
+    }
+}
+
+/* Whoever says nothing of the mode gets that of the callable. */
+static bool is_for_host(const struct chip_request *request)
+{
+    return request->purpose != CHIP_LAUNCH && cann_code_host(request->code) != NULL;
+}
+
+static void start_building(struct cann *c, struct cann_run *r)
+{
+    const struct chip_request *request = r->request;
+    struct pto_error error;
+    int status;
+
+    pto_error_init(&error);
+    status = cann_build_start(c, request, cann_code_host(request->code), &error);
+    r->is_building = status >= 0;
+    if (status < 0)
+        fail(c, r, status, 0, error.text);
+}
+
+/* Whether a run has to end before this one is started. */
+static bool must_wait(struct cann *c, const struct chip_request *request)
+{
+    uint32_t starts = a32_load_relaxed(&c->starts); /* under the lock */
+
+    return cann_is_busy(c) &&
+           (is_for_host(request) || c->run[(starts - 1) % BOARD_RUNS].is_building);
 }
 
 static int cann_start(struct chip *chip, const struct chip_request *request)
@@ -374,26 +424,28 @@ static int cann_start(struct chip *chip, const struct chip_request *request)
     struct cann *c = cann_of(chip);
     uint32_t starts = a32_load_relaxed(&c->starts); /* the caller's own */
     struct starting starting = { .run = &c->run[starts % BOARD_RUNS] };
-    struct pto_error error;
     int status = PTO_OK;
 
-    pto_error_init(&error);
     if (cann_is_lost(c) && a32_load_relaxed(&c->is_trouble_told) != 0) /* a hint, as the first */
         return PTO_ELOST;
     pthread_mutex_lock(&c->lock);
     starting.before = run_before(c);
-    if (starting.before != NULL && needs_rest(c)) {
+    if (must_wait(c, request) || (starting.before != NULL && needs_rest(c))) {
         status = PTO_EAGAIN;
     } else {
         set_up(c, starting.run, request);
         a32_store_relaxed(&c->starts, starts + 1); /* whoever waits got the run from this thread */
         a64_store_release(&c->number, request->number); /* N */
-        if (cann_is_lost(c)) {                          /* since the last run */
+        if (cann_is_lost(c))                            /* since the last run */
             fail_lost(c, starting.run);
-        } else if (agent_do(c, start_on_agent, &starting, &error) < 0) {
-            fail(c, starting.run, error.status, 0, error.text);
-            starting.run->is_launched = false;
-        }
+        else if (is_for_host(request))
+            start_building(c, starting.run);
+        else if (request->purpose == CHIP_RUN && request->options->mode == PTO_MODE_HOST)
+            fail(c, starting.run, PTO_ENOSUP, 0,
+                 "its orchestration is for the card: build the callable for host_build_graph, or "
+                 "run it in the mode tensormap_and_ringbuffer");
+        else
+            start_run(c, &starting);
     }
     pthread_mutex_unlock(&c->lock);
     return status;
@@ -406,8 +458,10 @@ static void begin_wait(struct cann_run *r)
 {
     const struct pto_run_options *options = r->request->options;
     uint64_t grace_ns = options->grace_ns != 0 ? options->grace_ns : PTO_GRACE_DEFAULT_NS;
-    uint64_t deadline_ns = chip_time_of(r->request).deadline_ns;
+    uint64_t deadline_ns;
 
+    r->time = chip_time_of(r->request);
+    deadline_ns = r->time.deadline_ns;
     r->patience_ns = r->request->stall_ns + grace_ns + LATE_NS;
     r->deadline_ns = deadline_ns < UINT64_MAX - grace_ns - LATE_NS
                          ? deadline_ns + grace_ns + LATE_NS
@@ -526,6 +580,10 @@ static void take_answer(struct cann *c, struct cann_run *r)
     } else {
         r->graph_bytes = answer->value;
         take_ended(c, r);
+        if (r->request->graph != NULL)
+            r->request->graph->sent_bytes = 0;
+        if (r->is_building)
+            r->report.ns += c->build.ns;
         if (r->request->options->trace != PTO_TRACE_OFF && !cann_is_lost(c))
             code = take_record(c);
         if (code != ACL_SUCCESS)
@@ -623,10 +681,12 @@ void cann_drop_graphs(struct cann *c)
     while (graph != NULL) {
         struct chip_graph *next = graph->next;
 
-        if (!cann_is_lost(c) && c->function != NULL)
+        if (!cann_is_lost(c) && c->function != NULL && graph->handle != 0 && graph->sent_bytes == 0)
             (void)cann_call(c, BOARD_DROP, graph->handle, NULL, 0, NULL, NULL);
-        if (!cann_is_lost(c))
+        if (!cann_is_lost(c)) {
             (void)cann_give_back(c, graph->memory);
+            (void)cann_give_back(c, graph->outputs);
+        }
         free(graph);
         graph = next;
     }
@@ -690,6 +750,48 @@ static void give_up(struct cann *c, struct cann_run *r, const struct pto_error *
     fail(c, r, PTO_ELOST, 0, error->text);
 }
 
+/* A graph that is kept goes to the card at once; the scheduler takes it over at its first launch. */
+static void send_kept(struct cann *c, void *arg)
+{
+    struct cann_build *b = &c->build;
+    struct cann_run *r = arg;
+    int code = cann_upload(c, b->addr, b->stage, b->used);
+
+    if (code != ACL_SUCCESS) {
+        fail_call(c, r, "aclrtMemcpy", code, "for a graph that is kept");
+        return;
+    }
+    b->kept->handle = b->addr;
+    b->kept->sent_bytes = b->used;
+    r->result.graph = b->kept;
+}
+
+/* The orchestration runs on this thread; what it has built is launched, or kept. */
+static void wait_for_builder(struct cann *c, struct cann_run *r)
+{
+    struct chip_graph *kept = c->build.kept;
+    struct starting starting = { .run = r };
+    struct pto_error error;
+    bool is_built;
+
+    pto_error_init(&error);
+    is_built = cann_build_wait(c, r, &error);
+    if (cann_is_lost(c)) { /* while it read or wrote an element, or took memory */
+        fail_lost(c, r);
+    } else if (!is_built && r->result.failure.status >= 0) {
+        fail(c, r, error.status, 0, error.text);
+    } else if (is_built && kept == NULL) {
+        r->begin_ns = os_now_ns();
+        pthread_mutex_lock(&c->lock);
+        start_run(c, &starting);
+        pthread_mutex_unlock(&c->lock);
+    } else if (is_built && agent_do(c, send_kept, r, &error) < 0) {
+        give_up(c, r, &error);
+    }
+    if (kept != NULL && r->result.graph == NULL)
+        cann_drop(&c->base, kept);
+}
+
 static void cann_wait(struct chip *chip)
 {
     struct cann *c = cann_of(chip);
@@ -699,6 +801,8 @@ static void cann_wait(struct chip *chip)
 
     pto_error_init(&error);
     begin_wait(r);
+    if (r->is_building)
+        wait_for_builder(c, r);
     if (r->is_launched && cann_is_lost(c)) /* by others, the run before it among them */
         fail_lost(c, r);
     else if (r->is_launched && agent_do(c, wait_on_agent, r, &error) < 0)
@@ -731,6 +835,8 @@ static void cann_cancel(struct chip *chip, uint64_t number)
     uint64_t *cancelled = &c->wish.cancelled[number % BOARD_RUNS];
 
     pthread_mutex_lock(&c->wish_lock);
+    if (c->build.builder != NULL)
+        chip_cancel(c->build.builder, number);
     if (number > *cancelled && !cann_is_lost(c)) {
         *cancelled = number;
         (void)agent_do(c, send_wish, &c->wish, NULL);

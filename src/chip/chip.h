@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "base/guard.h"
+#include "orch/elsewhere.h"
 #include "orch/run_message.h"
 #include "port/trace.h"
 #include "pto/pto.h"
@@ -38,6 +39,9 @@ struct chip_params {
     uint32_t clusters;
     uint32_t workers; /* threads that run tasks; for chips that have cores it means nothing */
     uint64_t memory_max;
+    /* Of a chip that only builds what runs elsewhere: where the outputs are there. 0: it has them itself. */
+    uint64_t heap;
+    uint64_t heap_bytes;
 };
 
 /* What does not change while a chip is open. */
@@ -171,6 +175,8 @@ struct chip_kernel {
 /* The code of a callable, to be loaded. Nothing of it is needed afterwards. */
 struct chip_program {
     const char *name;
+    enum pto_mode
+        mode; /* on a real chip: whether the orchestration is for the host or for the chip */
     struct chip_object orchestration;
     const char *entry;  /* its function */
     const char *config; /* the one that tells what it expects; NULL or empty: none */
@@ -208,6 +214,7 @@ struct chip_request {
     const struct pto_entry *entry;          /* tensors in device memory */
     const struct pto_run_options *options;  /* `rings` as they count, the environment included */
     bool has_rings;                         /* one of them is set */
+    const struct orch_elsewhere *elsewhere; /* the graph is built only, for another chip; or NULL */
     uint64_t stall_ns;           /* without a kernel that starts or returns before the run fails */
     uint64_t launch_deadline_ns; /* of options->launch_timeout_ns, by os_now_ns; 0: none */
     /* In a child of fork: the run ends its process, and what it recorded can be had. May be NULL. */

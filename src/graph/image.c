@@ -360,6 +360,15 @@ void image_each_edge(const struct image *image,
     }
 }
 
+struct slot *image_next(const struct image *image, uint32_t *line)
+{
+    struct slot *s = *line < image->header_lines ? image_slot(image, *line) : NULL;
+
+    if (s != NULL)
+        *line += header_lines(s);
+    return s;
+}
+
 /* ---- an image that comes from elsewhere ---- */
 
 /* Set in a task's counter while the image is checked: edges lead to tasks only. */

@@ -66,6 +66,9 @@ void image_fill(struct image *image, const struct graph *g, const struct pto_ent
                 char *memory, uint64_t heap);
 /* Sets the pointers, which follow from the counts. Returns where it ends. */
 char *image_lay_out(struct image *image, char *memory, uint64_t heap);
+/* The task in *line, which becomes that of the next one; the first is in line 1. NULL: there is none. */
+struct slot *image_next(const struct image *image, uint32_t *line);
+
 /* What an image may name that was built elsewhere. */
 struct image_limits {
     const struct graph_kernel *kernels;

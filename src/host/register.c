@@ -284,6 +284,7 @@ static int load_code(struct registration *r, struct callable *c, struct pto_erro
     struct chip_kernel *kernels = calloc(a->kernel_count + 1, sizeof(*kernels));
     struct chip_program program = {
         .name = name_of(c),
+        .mode = c->mode,
         .orchestration = { a->name, a->orchestration, a->orchestration_size },
         .entry = packed->entry != NULL ? packed->entry : a->entry,
         .config = a->config,

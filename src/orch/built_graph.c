@@ -190,6 +190,11 @@ uint64_t built_graph_measure(struct built_graph *b, struct orch *o)
     return (uint64_t)(uintptr_t)lay_out(&empty, NULL, 0);
 }
 
+void built_graph_move(struct built_graph *b, char *memory)
+{
+    (void)lay_out(b, memory, b->image.heap);
+}
+
 /* Copies the entry. */
 static void keep_entry(struct built_graph *b, const struct pto_entry *entry)
 {

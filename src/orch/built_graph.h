@@ -65,6 +65,8 @@ uint64_t built_graph_measure(struct built_graph *b, struct orch *o);
  */
 void built_graph_fill(struct built_graph *b, struct orch *o, char *memory, uint64_t heap);
 
+/* What was filled was copied to `memory`, and lies there now. */
+void built_graph_move(struct built_graph *b, char *memory);
 /*
  * A graph that was filled elsewhere now lies in `memory`: its counts and b->image.heap are right, or
  * it says in a few words what is not, and everything else is set. NULL: it can be launched. Behind it,

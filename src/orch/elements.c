@@ -95,6 +95,27 @@ static int fail_unwritten(struct orch *o, const struct pto_tensor *element,
     return orch_fail(o, &why);
 }
 
+/* Both systems are little-endian. */
+static bool read_bits(struct orch *o, uint64_t addr, uint32_t bytes, uint64_t *bits_out)
+{
+    const struct orch_elsewhere *there = o->run->elsewhere;
+
+    if (there != NULL)
+        return there->read(there->context, addr, bytes, bits_out);
+    if (!port_can_read(addr, bytes))
+        return false;
+    memcpy(bits_out, (const void *)(uintptr_t)addr, bytes);
+    return true;
+}
+
+static bool write_bits(struct orch *o, uint64_t addr, uint32_t bytes, uint64_t bits)
+{
+    const struct orch_elsewhere *there = o->run->elsewhere;
+
+    return there != NULL ? there->write(there->context, addr, bytes, bits)
+                         : port_write(addr, bytes, bits);
+}
+
 int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint32_t ndims,
                   const uint32_t indices[], const struct pto_site *site, uint64_t *bits_out)
 {
@@ -111,12 +132,11 @@ int orch_get_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     *bits_out = 0;
     if (status < 0 || at == NULL)
         return status;
-    if (!port_can_read((uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype)))
+    if (!read_bits(o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype), bits_out))
         return refuse_unmapped(o, site);
     if (o->graph->guard_bytes != 0 && guards_is_element_unwritten(o->graph, &element))
         return fail_unwritten(o, &element, site);
-    memcpy(bits_out, at, pto_dtype_size(element.dtype)); /* both systems are little-endian */
-    if (o->run->graph != NULL)
+    if (orch_is_noted(o))
         built_graph_note_read(o->run->graph, o, (uint64_t)(uintptr_t)at,
                               pto_dtype_size(element.dtype), *bits_out);
     return PTO_OK;
@@ -135,11 +155,11 @@ int orch_set_data(struct pto_orch *handle, const struct pto_tensor *tensor, uint
     status = reach_element(o, tensor, ndims, indices, site, true, &element, &at);
     if (status < 0 || at == NULL)
         return status;
-    if (!port_write((uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype), bits))
+    if (!write_bits(o, (uint64_t)(uintptr_t)at, pto_dtype_size(element.dtype), bits))
         return refuse_unmapped(o, site);
     if (o->graph->guard_bytes != 0)
         guards_note_write(o->graph, &element);
-    if (o->run->graph != NULL)
+    if (orch_is_noted(o))
         built_graph_note_write(o->run->graph, o, (uint64_t)(uintptr_t)at,
                                pto_dtype_size(element.dtype), bits);
     return PTO_OK;

@@ -98,8 +98,7 @@ static int start_ledger(struct orch *o)
                                     .is_held = options->mode == PTO_MODE_HOST };
 
     limits.is_measured = o->run->recorder.scope != NULL && !limits.is_held;
-    if (o->run->graph != NULL ||
-        (!o->run->has_rings && !limits.is_reference && !limits.is_measured))
+    if (orch_is_noted(o) || (!o->run->has_rings && !limits.is_reference && !limits.is_measured))
         return PTO_OK;
     for (uint32_t ring = 0; ring < GRAPH_RINGS; ring++) {
         limits.window[ring] = (uint32_t)options->rings.task_window[ring];

@@ -25,6 +25,7 @@
 
 #include "base/guard.h"
 #include "graph/ledger.h"
+#include "orch/elsewhere.h"
 #include "orch/written.h"
 #include "pto/run.h"
 #include "sched/sharing.h"
@@ -83,6 +84,7 @@ struct orch_run {
     bool is_from_launch;       /* the same: the time in the queue is included */
     bool is_built_only;        /* nothing runs: the graph is kept */
     struct built_graph *graph; /* that is built to be kept, or launched; NULL: neither */
+    const struct orch_elsewhere *elsewhere; /* built only, and run there; NULL: here */
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
     void *wired_context;
     struct orch_recorder recorder;
@@ -225,6 +227,12 @@ static inline int orch_polled(struct orch *o, uint32_t times)
         return o->status;
     o->polls = 0;
     return orch_run_some(o);
+}
+
+/* Whether what it reads and writes itself is noted. */
+static inline bool orch_is_noted(const struct orch *o)
+{
+    return o->run->graph != NULL && (o->run->elsewhere == NULL || !o->run->elsewhere->is_once);
 }
 
 /* submission.c: what runs whose tasks start at once use, and the others. */

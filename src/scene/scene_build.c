@@ -244,12 +244,13 @@ void scene_plan_free(struct scene_plan *plan)
     plan->flags = NULL;
 }
 
-bool scene_differs_by_mode(const struct scene *scene)
+bool scene_differs_by_mode(const struct scene *scene, const char *platform)
 {
+    const struct pto_platform *on = pto_platform_find(platform);
     const char *dot =
         scene->orchestration.path != NULL ? strrchr(scene->orchestration.path, '.') : NULL;
 
-    return dot != NULL && strcmp(dot, ".c") != 0;
+    return dot != NULL && (strcmp(dot, ".c") != 0 || (on != NULL && !on->is_simulated));
 }
 
 int scene_build_bytes(const struct scene *scene, const char *platform, enum pto_mode mode,

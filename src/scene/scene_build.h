@@ -29,8 +29,11 @@ int scene_plan(const struct scene *scene, const char *const *flags, uint32_t fla
                struct pto_build_params *params, struct scene_plan *plan);
 void scene_plan_free(struct scene_plan *plan);
 
-/* Whether the modes need callables of their own: only C++ is compiled for a mode. */
-bool scene_differs_by_mode(const struct scene *scene);
+/*
+ * Whether the modes need callables of their own: C++ is compiled for a mode, and orchestrations of
+ * real chips run on the host or on the chip.
+ */
+bool scene_differs_by_mode(const struct scene *scene, const char *platform);
 /* Compiler errors go to stderr. */
 int scene_build(const struct scene *scene, const char *platform, enum pto_mode mode,
                 const struct scene_build_options *options, struct pto_callable **callable_out,

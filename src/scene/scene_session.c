@@ -39,7 +39,8 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
 /* Where modes have callables of their own, that of a mode is built for its first run. */
 static int build_for(struct session *s, enum pto_mode mode, struct fault *fault)
 {
-    struct pto_callable **callable = &s->callable[scene_differs_by_mode(s->scene) ? mode : 0];
+    struct pto_callable **callable =
+        &s->callable[scene_differs_by_mode(s->scene, s->platform) ? mode : 0];
 
     if (scene_is_level(s->scene))
         return scene_level_build(s, mode, fault);
@@ -461,8 +462,9 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
     if (status == PTO_OK) {
         pto_run_report_init(&s->report);
         set_place(s, s->order_seed != 0 ? place : " in the run");
-        status = pto_run(s->device, s->callable[scene_differs_by_mode(s->scene) ? mode : 0],
-                         &e->entry, &options, &s->report);
+        status =
+            pto_run(s->device, s->callable[scene_differs_by_mode(s->scene, s->platform) ? mode : 0],
+                    &e->entry, &options, &s->report);
         set_place(s, "");
         if (status < 0)
             (void)fault_tell(

@@ -177,6 +177,7 @@ struct sim {
     uint32_t awaited_seq;
     uint64_t awaited_until_ns;
     bool has_fence_all;
+    bool is_heap_elsewhere;   /* the chip only builds graphs */
     bool is_seeded;           /* the roots of the image that is launched are ready */
     bool is_serial;           /* one kernel at a time where possible: the order can be repeated */
     struct thread caller;     /* whoever is in sim_wait */

@@ -57,6 +57,8 @@ static void reserve_pool(struct pool *pool, uint64_t share, void *context)
 
     uint64_t bytes = share << POOL_UNIT_LOG;
 
+    if (pool == &m->graph.heap_pool && m->is_heap_elsewhere)
+        return;
     if (pool == &m->graph.heap_pool || bytes > m->budget.max) /* outputs may take all there is */
         bytes = (m->budget.max + POOL_ALIGN - 1) / POOL_ALIGN * POOL_ALIGN;
     (void)sim_pool_reserve(pool, bytes, &m->budget); /* checked afterwards, all at once */
@@ -64,16 +66,20 @@ static void reserve_pool(struct pool *pool, uint64_t share, void *context)
 
 static void release_pool(struct pool *pool, uint64_t share, void *context)
 {
+    const struct sim *m = context;
+
     (void)share;
-    (void)context;
-    sim_pool_release(pool);
+    if (pool != &m->graph.heap_pool || !m->is_heap_elsewhere)
+        sim_pool_release(pool);
 }
 
 static void trim_pool(struct pool *pool, uint64_t share, void *context)
 {
+    const struct sim *m = context;
+
     (void)share;
-    (void)context;
-    sim_pool_trim(pool, POOL_KEEP);
+    if (pool != &m->graph.heap_pool || !m->is_heap_elsewhere)
+        sim_pool_trim(pool, POOL_KEEP);
 }
 
 static void find_missing(struct pool *pool, uint64_t share, void *context)
@@ -104,7 +110,7 @@ static void each_pool(struct sim *m, void (*each)(struct pool *pool, uint64_t sh
 
 void sim_trim_pools(struct sim *m)
 {
-    each_pool(m, trim_pool, NULL);
+    each_pool(m, trim_pool, m);
 }
 
 /* ---- open, close ---- */
@@ -133,6 +139,12 @@ static void set_up(struct sim *m, const struct chip_params *params)
     m->orch.clusters = params->clusters;
     orch_open(&m->orch);
     m->budget.max = params->memory_max;
+    m->is_heap_elsewhere = params->heap != 0;
+    if (m->is_heap_elsewhere) /* addresses only: nobody looks there */
+        m->graph.heap_pool = (struct pool){ .base = (char *)(uintptr_t)params->heap,
+                                            .limit = params->heap_bytes,
+                                            .max = params->heap_bytes,
+                                            .owner = &m->budget };
     m->thread_max = PTO_CLUSTER_CORES * params->clusters + params->workers;
     m->spins = params->workers <= os_cpu_count() ? SPINS : 0;
     m->has_fence_all = os_fence_all_init();

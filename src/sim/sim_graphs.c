@@ -24,11 +24,20 @@ struct chip_graph *sim_graph_create(void)
 int sim_graph_keep(struct sim *m, struct chip_graph *graph)
 {
     struct built_graph *b = &graph->built;
+    const struct orch_elsewhere *there = m->run.elsewhere;
     uint64_t behind = built_graph_measure(b, &m->orch);
     uint64_t heap =
         (b->image.heap_bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
     uint64_t bytes = heap + behind;
 
+    if (there != NULL) {
+        char *memory = b->has_lost_fact ? NULL : there->take(there->context, b, behind, &heap);
+
+        if (memory == NULL)
+            return refuse(m, bytes);
+        built_graph_fill(b, &m->orch, memory, heap);
+        return PTO_OK;
+    }
     if (b->has_lost_fact || !reserve_bytes(m, graph, bytes))
         return refuse(m, bytes);
     graph->memory = allocate_image(bytes);

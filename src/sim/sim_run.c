@@ -26,7 +26,7 @@ int sim_start(struct chip *chip, const struct chip_request *request)
     if (m->is_lost)
         return PTO_ELOST;
     m->building = NULL;
-    if (request->purpose == CHIP_BUILD) {
+    if (request->purpose == CHIP_BUILD || request->elsewhere != NULL) {
         m->building = sim_graph_create();
         if (m->building == NULL)
             return PTO_ENOMEM;
@@ -77,7 +77,8 @@ static void set_run(struct sim *m, const struct chip_request *request)
         .stall_ns = request->stall_ns,
         .time_ns = time.ns,
         .is_from_launch = time.is_from_launch,
-        .is_built_only = request->purpose == CHIP_BUILD,
+        .is_built_only = m->building != NULL,
+        .elsewhere = request->elsewhere,
         .graph = is_launch             ? &request->graph->built
                  : m->building != NULL ? &m->building->built
                                        : NULL,

@@ -214,7 +214,8 @@ static int check_parts(const struct pto_build_params *params, struct pto_error *
 
         if (source->path == NULL || !has_lists(source) || source->kind != PTO_SOURCE_PART ||
             (uint32_t)source->core > PTO_CORE_TYPES ||
-            command_target(source, platform) != command_target(&params->sources[0], platform))
+            command_target(source, platform, params->mode) !=
+                command_target(&params->sources[0], platform, params->mode))
             return error_tell(error, PTO_EINVAL,
                               "%s is no part of a program for the same processor as the first one",
                               source->path != NULL ? source->path : "a source without a path");
@@ -497,7 +498,7 @@ static int make_overlay(struct build *build, const struct compiler *compiler,
 static int find_compiler(struct build *build, const struct pto_source *source,
                          const struct compiler **compiler_out, struct pto_error *error)
 {
-    enum compiler_target target = command_target(source, build->platform);
+    enum compiler_target target = command_target(source, build->platform, build->params->mode);
     enum compiler_language language;
     struct compiler *compiler;
     struct text text = { 0 };
@@ -554,10 +555,10 @@ static void tell_also(const struct build *build, const struct pto_source *source
                       struct pto_error *error)
 {
     const struct platform *platform = build->platform;
-    enum compiler_target target = command_target(&sources[0], platform);
+    enum compiler_target target = command_target(&sources[0], platform, build->params->mode);
 
     for (uint32_t i = 1; i < count; i++) {
-        enum compiler_target other = command_target(&sources[i], platform);
+        enum compiler_target other = command_target(&sources[i], platform, build->params->mode);
         enum compiler_language language;
         struct compiler compiler;
         struct pto_error more;

@@ -46,12 +46,14 @@ int command_language(const char *path, enum compiler_language *language_out,
 }
 
 enum compiler_target command_target(const struct pto_source *source,
-                                    const struct platform *platform)
+                                    const struct platform *platform, enum pto_mode mode)
 {
+    bool is_on_host = source->kind == PTO_SOURCE_HOST ||
+                      (source->kind == PTO_SOURCE_ORCHESTRATION && mode == PTO_MODE_HOST);
     bool is_for_core = source->kind == PTO_SOURCE_KERNEL ||
                        (source->kind == PTO_SOURCE_PART && source->core != PTO_CORE_TYPES);
 
-    if (source->kind == PTO_SOURCE_HOST || platform->view.is_simulated)
+    if (is_on_host || platform->view.is_simulated)
         return COMPILER_HOST;
     return is_for_core ? COMPILER_CORE : COMPILER_DEVICE;
 }

@@ -41,7 +41,7 @@ struct compile_command {
 int command_language(const char *path, enum compiler_language *language_out,
                      struct pto_error *error);
 enum compiler_target command_target(const struct pto_source *source,
-                                    const struct platform *platform);
+                                    const struct platform *platform, enum pto_mode mode);
 
 int command_make(const struct command_params *params, struct compile_command *out,
                  struct pto_error *error);

@@ -62,6 +62,8 @@ int suite_free_objects(void **state);
 struct chip_object suite_compile_object(const char *name, const char *text, const char *flags);
 /* The function of suite_orchestration that has this name, with all kernels. */
 struct chip_code *suite_load(const char *entry);
+/* For runs in this mode. */
+struct chip_code *suite_load_for(const char *entry, enum pto_mode mode);
 
 /* ---- runs ---- */
 

@@ -8,6 +8,8 @@
 struct chip_object suite_orchestration;
 struct chip_kernel suite_kernels[KERNELS];
 
+static struct chip_object host_orchestration; /* the same, for this machine */
+
 static struct chip_object other_orchestration; /* the same names, and another result */
 
 /* ---- what is compiled ---- */
@@ -185,6 +187,7 @@ int suite_compile(void **state)
 {
     (void)state;
     suite_orchestration = suite_compile_object("suite", orchestration_text, "-DTAG=1");
+    host_orchestration = compile("suite", orchestration_text, "${CC:-gcc}", "-shared", "-DTAG=1");
     other_orchestration = suite_compile_object("other", orchestration_text, "-DTAG=2");
     for (uint32_t i = 0; i < KERNELS; i++)
         suite_kernels[i] = (struct chip_kernel){ compile_kernel(i, 0), i, PTO_CORE_AIV };
@@ -195,6 +198,7 @@ int suite_free_objects(void **state)
 {
     (void)state;
     free((void *)(uintptr_t)suite_orchestration.bytes);
+    free((void *)(uintptr_t)host_orchestration.bytes);
     free((void *)(uintptr_t)other_orchestration.bytes);
     for (uint32_t i = 0; i < KERNELS; i++)
         free((void *)(uintptr_t)suite_kernels[i].object.bytes);
@@ -221,11 +225,19 @@ static struct chip_code *load(const struct chip_program *program)
     return code;
 }
 
-struct chip_code *suite_load(const char *entry)
+struct chip_code *suite_load_for(const char *entry, enum pto_mode mode)
 {
     struct chip_program program = program_of(entry);
 
+    program.mode = mode;
+    if (mode == PTO_MODE_HOST)
+        program.orchestration = host_orchestration;
     return load(&program);
+}
+
+struct chip_code *suite_load(const char *entry)
+{
+    return suite_load_for(entry, PTO_MODE_STREAM);
 }
 
 /* ---- tests ---- */

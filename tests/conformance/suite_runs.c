@@ -29,12 +29,13 @@ static void tasks_run_in_the_order_of_their_data(void **state)
 
 static void both_modes_have_the_same_results(void **state)
 {
-    struct chip_code *code = suite_load("vector");
     uint64_t a = suite_buffer(8), c = suite_buffer(8);
 
     (void)state;
     suite_set_word(a, 3, 4);
-    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++)
+    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct chip_code *code = suite_load_for("vector", (enum pto_mode)mode);
+
         for (int deps = PTO_DEPS_SAFE; deps <= PTO_DEPS_SIMPLER; deps++) {
             struct suite_run run;
 
@@ -49,7 +50,8 @@ static void both_modes_have_the_same_results(void **state)
             assert_int_equal(suite_execute(&run), PTO_OK);
             assert_int_equal(suite_word(c, 3), 44);
         }
-    chip_unload(suite_chip, code);
+        chip_unload(suite_chip, code);
+    }
 }
 
 static void every_block_runs_once(void **state)

@@ -65,7 +65,7 @@ $(STANDIN)/homes: $(STANDIN_LIBS) $(STANDIN_HOME)/stamp
 $(STANDIN)/with: tests/standin/with $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp $(STANDIN)/homes
 	@cp $< $@
 
-$(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level: $(STANDIN)/%: tests/standin/%.c $(LIB) Makefile
+$(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level $(STANDIN)/built: $(STANDIN)/%: tests/standin/%.c $(LIB) Makefile
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -I. -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl -pthread
 
 $(STANDIN)/strict: tests/standin/strict.c tests/standin/standin.h $(STANDIN_LIBS) Makefile

@@ -100,6 +100,27 @@ run_qemu() {
     echo "  ok     the aarch64 scheduler runs scenes on both generations in both modes and keeps the contract; nothing is left on the card"
 }
 
+# ---- graphs that the host builds ----
+
+run_built_on() { # chip platform, and whether its control processor is another kind of machine
+    rm -f "$work/log"
+    STANDIN_SOC=$1 STANDIN_REPORT=$work/report STANDIN_DISK=$work/disk PTO_CANN_LOG=$work/log \
+        "$with" build/standin/built "$2" tests/standin/built ${3-} >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+    ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
+    for thing in violations streams allocations modules binaries references used acl; do
+        [ "$(account $thing "$work/report")" = 0 ] || fail "it leaves $(account $thing "$work/report") $thing: $(cat "$work/report")"
+    done
+}
+run_built() {
+    make -s --no-print-directory build/standin/built build/standin/arm/with
+    run_built_on Ascend910B3 a2a3
+    run_built_on Ascend950DT a5
+    local with
+    with=$(realpath build/standin/arm/with)
+    run_built_on Ascend910B3 a2a3 emulated
+    echo "  ok     the host builds graphs for both generations, and for a control processor that is an aarch64: elements, kept graphs, failures, no allocation"
+}
+
 # ---- ranks ----
 
 # No process has left anything on its card, or broken a rule.
@@ -711,6 +732,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths 
     scenes) run_scenes ;;
     guards) run_guards ;;
     qemu) run_qemu ;;
+    built) run_built ;;
     ranks) run_ranks ;;
     comm) run_comm ;;
     life) run_life ;;

@@ -291,8 +291,6 @@ static void run_to_end(struct machine *m)
 {
     if (m->launched != NULL)
         sched_launch(m->worker, &m->launched->built.image, false);
-    else if (m->orch.is_held && !m->is_builder_gone)
-        sched_settle_all(m->worker);
     sharing_builder_is_done(&m->orch.sharing, m->worker);
     while (m->graph.live != 0) {
         (void)port_turn(m);
