@@ -107,7 +107,7 @@ EXPORT int HcclGetRootInfo(void *root)
     if (table == MAP_FAILED)
         abort();
     mine.key = table->key = (uint32_t)getpid() * 2654435761u + ++keys;
-    mine.file = (uint32_t)file; /* it stays open: others may come until the process ends */
+    mine.file = (uint32_t)file; /* until all have come, or this rank did in vain */
     table->magic = MAGIC;
     munmap(table, sizeof(*table));
     memset(root, 0xee, ROOT_BYTES);
@@ -219,6 +219,8 @@ EXPORT int HcclCommInitRootInfo(uint32_t count, const void *root, uint32_t rank,
     (void)!pwrite(c->file, "dirt", 4, 0);
     snprintf(c->name, sizeof(c->name), "standin_%08x", found.key);
     code = join(c, &found);
+    if (found.pid == (uint32_t)getpid() && c->table != NULL)
+        close((int)found.file);
     if (code != 0) {
         destroy(c);
         return code;
