@@ -27,9 +27,9 @@ uint64_t buffers_output_bytes(const struct pto_tensor_info *info)
         if (info->shapes[d] == 0)
             return 0;
     for (uint32_t d = 0; d < info->ndims; d++) {
-        if (bytes > GRAPH_OUTPUT_BYTES_MAX / info->shapes[d])
+        if (__builtin_mul_overflow(bytes, info->shapes[d], &bytes) ||
+            bytes > GRAPH_OUTPUT_BYTES_MAX)
             return GRAPH_OUTPUT_BYTES_MAX + GRAPH_OUTPUT_ALIGN;
-        bytes *= info->shapes[d];
     }
     return (bytes + GRAPH_OUTPUT_ALIGN - 1) / GRAPH_OUTPUT_ALIGN * GRAPH_OUTPUT_ALIGN;
 }

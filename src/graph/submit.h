@@ -323,7 +323,10 @@ __attribute__((always_inline)) static inline struct slot *graph_submit_as(
     }
     id = ids_next(g);
     info = &g->info[g->free_slot[class_for(args, form)]];
-    if (id->seq >= g->dead_before || id->buffer != 0) /* a task that lives long may be there */
+    if (id->seq >= g->dead_before) /* a task that lives long may be there */
+        return SUBMIT_STOPPED;
+    if (id->buffer != 0 && /* so may its outputs; tasks with some often meet one with some */
+        (form != FORM_PLAIN || graph_buffer(g, id->buffer)->seq == id->seq))
         return SUBMIT_STOPPED;
     if (info->is_spilled && (form == FORM_BARE || !submit_clean_slot(g, info)))
         return SUBMIT_STOPPED;

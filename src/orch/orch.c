@@ -156,10 +156,11 @@ static void call_orchestration(struct orch *o)
 static void tell_scope(struct orch *o, bool is_end)
 {
     struct graph *g = o->graph;
-    struct orch_scope told = { .depth = g->scope_count - 1, .ring = g->ring, .is_end = is_end };
+    struct orch_scope told;
 
     if (o->run->recorder.scope == NULL || o->ledger == NULL || o->is_held)
         return;
+    told = (struct orch_scope){ .depth = g->scope_count - 1, .ring = g->ring, .is_end = is_end };
     if (o->is_shared)
         sched_collect(o->sched, g);
     told.site = g->scope[g->scope_count - 1].site;

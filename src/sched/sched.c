@@ -164,16 +164,20 @@ static inline uint32_t core_number(const struct worker *w, const struct slot *s)
     return w->core_index[s->core_type] + (s->core_type == PTO_CORE_AIV ? w->sched->aic_count : 0);
 }
 
-/* Whether the worker has a core for the task; if not, somebody else will. */
-static inline bool has_core(struct worker *w, struct slot *s)
+/* One that the worker does not have yet. */
+__attribute__((noinline)) static bool find_core(struct worker *w, struct slot *s)
 {
-    uint32_t type = 1u << s->core_type;
-
-    if (__builtin_expect((w->core_mask & type) != 0, 1) ||
-        ((w->core_none & type) == 0 && port_core_acquire(w->sched->machine, w, s->core_type)))
+    if ((w->core_none >> s->core_type & 1) == 0 &&
+        port_core_acquire(w->sched->machine, w, s->core_type))
         return true;
     park_task(w, s);
     return false;
+}
+
+/* Whether the worker has a core for the task; if not, somebody else will. */
+static inline bool has_core(struct worker *w, struct slot *s)
+{
+    return __builtin_expect((w->core_mask & (1u << s->core_type)) != 0, 1) || find_core(w, s);
 }
 
 /* One invocation on the worker's core. If the task waits for conditions, it is not this thread's any more. */
