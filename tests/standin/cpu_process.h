@@ -9,7 +9,11 @@
 #include "tests/standin/cpu_programs.h"
 
 /* Host addresses and those of cards never meet. The file of the memory begins here. */
+#ifdef __SANITIZE_THREAD__ /* which leaves a program few addresses */
+#define CARD_MEMORY 0x7e8000000000ull
+#else
 #define CARD_MEMORY 0x120000000000ull
+#endif
 
 enum { CPU_SOCKET = 3, CPU_MEMORY = 4, CPU_ARGS = 512 };
 

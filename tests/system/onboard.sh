@@ -4,7 +4,7 @@
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
 # runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, deaths, steady, cards, sweep, hang, killed, rules, strict, selfcheck, profiles, hardware, programs, rebuild, recorded,
-# all of these by default; whole-sweep.
+# all of these by default; whole-sweep, asan, tsan.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath build/bin/pto)
@@ -288,11 +288,12 @@ build_worker() { # platform, file
         --kernel 2:aiv:tests/standin/level/pass.c --kernel 3:aiv:tests/standin/level/tell.c --signature "inout$(printf ',scalar%.0s' {1..13})" \
         --platform "$1" -I "$PWD" -o "$2" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
 }
+variant= checked= # of the library, and what such a program is started with
 play() { # chip, platform, artefact, parts
     local soc=$1
     shift
-    STANDIN_CARDS=2 STANDIN_SOC=$soc STANDIN_REPORT=$work/report.%p "$with" build/standin/level "$@" >"$work/out" 2>&1 || fail "$*: $(cat "$work/out")"
-    ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
+    STANDIN_CARDS=2 STANDIN_SOC=$soc STANDIN_REPORT=$work/report.%p $checked "$with" "build/${variant:-.}/standin/level" "$@" >"$work/out" 2>&1 || fail "$*: $(cat "$work/out")"
+    ! grep -E '^standin:|Sanitizer|runtime error' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
 }
 ready_worker() { # platforms
     make -s --no-print-directory build/standin/level
@@ -319,6 +320,25 @@ run_worker() {
     play Ascend910B3 a2a3 "$work/arm.ptoc" talk
     check_reports "conversations with the aarch64 scheduler"
     echo "  ok     regions, queues, windows as tensors and in copies, domains without bytes and children that are killed, on cards and on simulated chips"
+}
+# The same where every access is checked, and whether threads race: of the worker and of its children, not of the programs for
+# the card, whose order is that of registers and fences, which a sanitizer does not see.
+run_worker_checked() { # variant
+    local variant=$1 checked=
+    ready_worker a2a3
+    make -s --no-print-directory VARIANT=$1 all "build/$1/standin/with" "build/$1/standin/level"
+    local with
+    with=$(realpath "build/$1/standin/with")
+    if [ $1 = tsan ]; then
+        checked='setarch -R'
+        printf 'race:libpto_scheduler\nrace:/executor\n' >"$work/suppressed"
+        export TSAN_OPTIONS=suppressions=$work/suppressed:print_suppressions=0
+    fi
+    play Ascend910B3 a2a3 "$work/a2a3.ptoc" talk windows beside kill
+    check_reports "a worker of level 3 on cards, $1"
+    [ $1 = tsan ] || STANDIN_SHARE=none HCCL_BUFFSIZE=4 play Ascend910B3 a2a3 "$work/a2a3.ptoc" windows beside kill sweep
+    rm -f "$work"/report.*
+    echo "  ok     $1: nothing is said of a worker on cards and its children"
 }
 # A child is killed at the first call of each name that it makes, over the same cards each time.
 run_deaths() {
@@ -738,6 +758,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths 
     life) run_life ;;
     level) run_level ;;
     worker) run_worker ;;
+    asan | tsan) run_worker_checked $part ;;
     deaths) run_deaths ;;
     steady) run_steady ;;
     cards) run_cards ;;
