@@ -30,6 +30,7 @@
 #ifndef PTO_API_REGION_H
 #define PTO_API_REGION_H
 
+#include "pto/cache_lines.h"
 #include "pto/orch.h"
 #include "pto/window.h"
 
@@ -71,38 +72,6 @@ struct pto_region_head {
     uint32_t reserved[9];
 };
 
-/* ---- caches ---- */
-
-/* A line that is fetched is written back first, if it was changed: host and chip share none. */
-static inline void pto_lines_fetch(const void *at, uint64_t bytes)
-{
-#if defined(PTO_ON_CARD) && defined(__aarch64__)
-    uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(PTO_REGION_LINE - 1);
-
-    for (; line < (uint64_t)(uintptr_t)at + bytes; line += PTO_REGION_LINE)
-        __asm__ volatile("dc civac, %0" ::"r"(line) : "memory");
-    __asm__ volatile("dsb sy\n\tisb" ::: "memory");
-#else
-    (void)at;
-    (void)bytes;
-#endif
-}
-
-/* What was written there is in memory when it returns. */
-static inline void pto_lines_publish(const void *at, uint64_t bytes)
-{
-#if defined(PTO_ON_CARD) && defined(__aarch64__)
-    uint64_t line = (uint64_t)(uintptr_t)at & ~(uint64_t)(PTO_REGION_LINE - 1);
-
-    for (; line < (uint64_t)(uintptr_t)at + bytes; line += PTO_REGION_LINE)
-        __asm__ volatile("dc cvac, %0" ::"r"(line) : "memory");
-    __asm__ volatile("dsb sy" ::: "memory");
-#else
-    (void)at;
-    (void)bytes;
-#endif
-}
-
 /* ---- regions ---- */
 
 /* Reads the scalars of a task. PTO_EINVAL: they are no region. */
@@ -116,7 +85,10 @@ static inline int pto_region_init(struct pto_region *r, const uint64_t *scalars)
         __builtin_add_overflow(r->counters, r->counter_bytes, &end) || r->counters == 0 ||
         r->counters % PTO_REGION_LINE != 0 || r->counter_bytes == 0 || r->counter_bytes % 4 != 0)
         return PTO_EINVAL;
-    return r->payload < end && r->counters < r->payload + r->payload_bytes ? PTO_EINVAL : PTO_OK;
+    if (r->payload < end && r->counters < r->payload + r->payload_bytes)
+        return PTO_EINVAL;
+    pto_lines_fetch((const void *)(uintptr_t)r->counters, r->counter_bytes); /* of an earlier one */
+    return PTO_OK;
 }
 
 /* The head of a region; NULL: it has none. */
@@ -150,7 +122,10 @@ static inline int32_t pto_region_value(const int32_t *counter)
     return __atomic_load_n(counter, __ATOMIC_ACQUIRE);
 }
 
-/* Before an orchestration reads bytes of the payload, behind a wait; nothing to do but on cards. */
+/*
+ * Before an orchestration reads bytes of the payload, behind a wait, and before it writes to a line of them for the
+ * first time; nothing to do but on cards.
+ */
 static inline void pto_region_fetch(const struct pto_region *r, uint64_t offset, uint64_t bytes)
 {
     const void *at = pto_region_payload(r, offset, bytes);
@@ -340,6 +315,7 @@ static inline int pto_queue_init(struct pto_queue *q, const uint64_t *scalars, b
     q->out = is_chip ? output : input;
     q->own_end_at = is_chip ? 320 : 256;
     q->other_end_at = is_chip ? 256 : 320;
+    pto_lines_fetch((const void *)(uintptr_t)q->region.payload, input.arena); /* slots */
     return PTO_OK;
 }
 

@@ -29,6 +29,7 @@
 #include "cann/device/fingerprint.h"
 #include "core/core.h"
 #include "core_port.h"
+#include "pto/region.h"
 #include "tests/card/drive.h"
 
 enum {
@@ -71,6 +72,7 @@ static uint64_t fetched, published, undone;
 static uint64_t seed_now;
 static const char *scene_now = "";
 static uint64_t cancel_number; /* of the run that the host ends after some turns; 0: none */
+static bool is_talking;        /* the host, with the run */
 
 static uint32_t random_below(uint32_t count)
 {
@@ -311,6 +313,128 @@ static void core_main(void *arg)
     a->is_ended = true;
 }
 
+/* ---- the host talks ---- */
+
+enum {
+    TALKS = 24, /* messages */
+    NUMBERS = 4,
+    DEPTH = 4,
+    ARENA = 640,
+    QUEUE_BYTES = 2 * DEPTH * PTO_QUEUE_SLOT_BYTES + 2 * ARENA,
+    COUNTERS = sizeof(struct pto_region_head), /* where they are in a region */
+    REGION = 4096,                             /* where the second region is */
+    PAYLOAD = COUNTERS + PTO_QUEUE_COUNTER_BYTES,
+    TALK_SCALARS = 1 + PTO_QUEUE_SCALARS + PTO_REGION_SCALARS,
+};
+
+static struct pto_queue talk_queue; /* this and the next: the host's ends */
+static struct pto_region talk_region;
+static uint64_t talk_sent, talk_received;
+static int32_t talk_turn;
+
+static struct drive_memory *memory_of_card(void)
+{
+    return (struct drive_memory *)(void *)memory;
+}
+
+/* As somebody has it for whom the regions are there. */
+static void put_talk_scalars(uint64_t at, uint64_t *scalar)
+{
+    const uint64_t queue[] = {
+        PTO_REGION_MAGIC, at,    at + PAYLOAD, QUEUE_BYTES, at + COUNTERS, PTO_QUEUE_COUNTER_BYTES,
+        PTO_QUEUE_MAGIC,  DEPTH, ARENA,        ARENA,       QUEUE_BYTES,   PTO_QUEUE_COUNTER_BYTES
+    };
+    const uint64_t region[] = { PTO_REGION_MAGIC,       at + REGION, at + REGION + PAYLOAD, 256,
+                                at + REGION + COUNTERS, 128 };
+
+    memcpy(scalar, queue, sizeof(queue));
+    memcpy(scalar + PTO_QUEUE_SCALARS, region, sizeof(region));
+}
+
+static void begin_talk(uint64_t *scalar)
+{
+    uint64_t own[TALK_SCALARS - 1];
+
+    memset(memory_of_card()->talk, 0, sizeof(memory_of_card()->talk));
+    put_talk_scalars((uint64_t)(uintptr_t)CARD->talk, scalar);
+    put_talk_scalars((uint64_t)(uintptr_t)memory_of_card()->talk, own);
+    if (pto_queue_init(&talk_queue, own, false) < 0 ||
+        pto_region_init(&talk_region, own + PTO_QUEUE_SCALARS) < 0)
+        drive_fail("%s: there is no queue", scene_now);
+    talk_queue.region.id = 1; /* it wakes nobody */
+    talk_sent = talk_received = 0;
+    talk_turn = 0;
+}
+
+/* Every other message is for the orchestration itself. */
+static uint32_t elements_of(uint64_t number)
+{
+    return number % 2 == 0 ? ELEMENTS : 9;
+}
+
+static void send_one(void)
+{
+    struct pto_message m = { 0 };
+
+    if (pto_queue_reserve(&talk_queue, talk_sent < TALKS ? 4 * elements_of(talk_sent) : 0, &m) < 0)
+        return;
+    for (uint32_t i = 0; i < m.bytes / 4; i++)
+        ((int32_t *)m.data)[i] = (int32_t)(1000 * talk_sent + i);
+    (void)pto_queue_publish(&talk_queue, &m,
+                            talk_sent < TALKS ? PTO_MESSAGE_DATA : PTO_MESSAGE_STOP);
+    talk_sent++;
+}
+
+static void receive_one(void)
+{
+    struct pto_message m = { 0 };
+    int status = pto_queue_peek(&talk_queue, &m);
+    bool is_right = status >= 0 && m.bytes == 4 * elements_of(talk_received);
+
+    if (status == PTO_EAGAIN)
+        return;
+    for (uint32_t i = 0; is_right && i < m.bytes / 4; i++)
+        is_right =
+            ((const int32_t *)m.data)[i] ==
+            (int32_t)(1000 * talk_received + i) + (m.bytes == 4 * ELEMENTS ? 2 * (int32_t)i : 0);
+    if (!is_right)
+        drive_fail("%s, seed %llu: answer %llu is wrong, or none (%d)", scene_now,
+                   (unsigned long long)seed_now, (unsigned long long)talk_received, status);
+    (void)pto_queue_release(&talk_queue, &m);
+    talk_received++;
+}
+
+/* When an answer is there, the next number; at the end it goes. */
+static void say_number(void)
+{
+    int32_t answer, number = 7 * talk_turn;
+
+    if (pto_region_value(pto_region_counter(&talk_region, 64)) != talk_turn)
+        return;
+    memcpy(&answer, pto_region_payload(&talk_region, 64, sizeof(answer)), sizeof(answer));
+    if (talk_turn != 0 && answer != 7 * (talk_turn - 1) + 1)
+        drive_fail("%s, seed %llu: the answer to number %d is %d", scene_now,
+                   (unsigned long long)seed_now, talk_turn, answer);
+    if (talk_turn++ == NUMBERS) {
+        pto_region_head_of(&talk_region)->is_closed = 1;
+        return;
+    }
+    memcpy(pto_region_payload(&talk_region, 0, sizeof(number)), &number, sizeof(number));
+    *pto_region_counter(&talk_region, 0) = talk_turn;
+}
+
+static void talk(void)
+{
+    if (random_below(4) != 0)
+        return;
+    if (talk_received == TALKS && talk_sent == TALKS + 1 && talk_turn <= NUMBERS)
+        say_number();
+    else if (talk_sent <= TALKS && random_below(2) == 0)
+        send_one();
+    else if (talk_received < TALKS)
+        receive_one();
+}
+
 /* ---- launches ---- */
 
 static void launch_program(uint32_t (*program)(void *), void *call, bool is_run)
@@ -331,6 +455,8 @@ static void launch_program(uint32_t (*program)(void *), void *call, bool is_run)
         if (agents[agent].is_ended)
             continue;
         take_turn(agent);
+        if (is_run && is_talking)
+            talk();
         if (turns == CANCEL_TURNS && is_run && cancel_number != 0)
             ((struct drive_memory *)(void *)memory)
                 ->board.wish.cancelled[cancel_number % BOARD_RUNS] = cancel_number;
@@ -412,11 +538,6 @@ static const uint32_t core_types[] = { PTO_CORE_TYPES, PTO_CORE_AIV, PTO_CORE_AI
 
 /* ---- scenes ---- */
 
-static struct drive_memory *memory_of_card(void)
-{
-    return (struct drive_memory *)(void *)memory;
-}
-
 static int32_t *tensor(uint32_t index)
 {
     return memory_of_card()->tensor[index];
@@ -483,6 +604,13 @@ static void check_nothing(void)
 {
 }
 
+static void check_talk(void)
+{
+    if (talk_turn <= NUMBERS)
+        drive_fail("%s, seed %llu: the host has said %d numbers only", scene_now,
+                   (unsigned long long)seed_now, talk_turn);
+}
+
 static const struct {
     const char *name;
     void (*check)(void);
@@ -497,6 +625,7 @@ static const struct {
     { "filled", check_filled, 1, PTO_OK, false },
     { "elements", check_elements, 8, PTO_OK, true },
     { "teams", check_teams, 3, PTO_OK, false },
+    { "talk", check_talk, 8, PTO_OK, true },
     { "endless", check_nothing, 1, PTO_ECANCELED, true },
     { "overrun", check_nothing, 2, PTO_EOVERRUN, false },
     { "unwritten", check_nothing, 2, PTO_EUNWRITTEN, false },
@@ -526,15 +655,17 @@ static bool is_for_guards(uint32_t scene)
 
 static void run_once(struct drive *d, uint32_t scene)
 {
-    const uint64_t times = TIMES;
+    uint64_t scalar[TALK_SCALARS] = { TIMES };
     const struct run_ended *ended;
 
+    is_talking = scenes[scene].check == check_talk;
+    begin_talk(scalar + 1);
     for (uint32_t k = 0; k < DRIVE_TENSORS; k++)
         for (int32_t i = 0; i < 1024; i++)
             tensor(k)[i] = (int32_t)(k + 1) * i;
     cancel_number = scenes[scene].status == PTO_ECANCELED ? d->runs + 1 : 0;
     d->has_guards = seed_now % 2 == 0 || is_for_guards(scene);
-    ended = drive_run(d, scenes[scene].tensors, ELEMENTS, &times, 1);
+    ended = drive_run(d, scenes[scene].tensors, ELEMENTS, scalar, TALK_SCALARS);
     if (memory_of_card()->board.live.beats == 0)
         drive_fail("%s, seed %llu: there was no sign of life", scene_now,
                    (unsigned long long)seed_now);
@@ -642,7 +773,7 @@ int main(int argc, char **argv)
 
     if (argc < 2)
         drive_fail("usage: caches ORCHESTRATION [SEEDS]");
-    memory = malloc(MEMORY_BYTES);
+    memory = aligned_alloc(4096, MEMORY_BYTES);
     memset(memory, 0xa5, MEMORY_BYTES); /* nobody gets zeros */
     drive.memory = memory_of_card();
     for (uint32_t i = 0; i < AGENTS; i++) {

@@ -188,8 +188,7 @@ const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32
     }
     memcpy(memory->message + MESSAGE_SCALARS, scalar, scalar_count * sizeof(*scalar));
     memcpy(memory->message + MESSAGE_RUN, &more, sizeof(more));
-    memory->range[0] = (struct board_range){ on_card(d, memory->tensor),
-                                             on_card(d, memory->tensor + DRIVE_TENSORS) };
+    memory->range[0] = (struct board_range){ on_card(d, memory->tensor), on_card(d, memory->kept) };
     if (d->sent != NULL)
         memcpy(graph_of(d), d->sent, d->sent_bytes);
     *drive_launch(memory) =

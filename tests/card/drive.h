@@ -36,6 +36,7 @@ struct drive_memory {
     } recorded;
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
     _Alignas(4096) char load[1 << 17];    /* a callable, to be loaded */
+    _Alignas(4096) char talk[8192];       /* regions, through which the host talks with a run */
     _Alignas(4096) char kept[DRIVE_HEAP]; /* a graph */
     _Alignas(4096) char heap[DRIVE_HEAP];
     _Alignas(4096) char engine[]; /* the rest */

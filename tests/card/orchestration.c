@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the scheduler program is driven with: kernels are those of caches.c; at_once.c runs none. */
 #include <pto/orch.h>
+#include <pto/region.h>
 
 enum { ADD, SCALE, BLOCK, LANE, DEFER, RAISE, NOTHING, OVERRUN };
 
@@ -157,4 +158,61 @@ ORCH(endless)
 {
     while (pto_orch_status(o) >= 0)
         pto_aiv(o, SCALE, PTO_INOUT(T(0)), PTO_INT(1));
+}
+
+/*
+ * Answers messages of the host: those with as many elements as a tensor by a kernel, others itself. Then numbers, each by
+ * one more, until the host has gone. Scalars: a queue, a region.
+ */
+static int answer_all(struct pto_orch *o, const struct pto_entry *e)
+{
+    struct pto_queue q;
+    struct pto_message m = { 0 }, out = { 0 };
+    int status = pto_queue_init(&q, e->scalar + 1, true);
+
+    while (status >= 0 && !pto_queue_is_drained(&q)) {
+        status = pto_queue_receive(o, &q, UINT64_MAX, &m);
+        if (status >= 0 && m.kind == PTO_MESSAGE_DATA)
+            status = pto_queue_await_room(o, &q, m.bytes, UINT64_MAX, &out);
+        if (status >= 0 && m.kind == PTO_MESSAGE_DATA) {
+            if (m.bytes == 4 * (uint64_t)T(0)->shapes[0]) {
+                struct pto_tensor from = pto_tensor_external(m.data, T(0)->shapes, 1, PTO_INT32);
+                struct pto_tensor to = pto_tensor_external(out.data, T(0)->shapes, 1, PTO_INT32);
+
+                pto_aiv(o, ADD, PTO_IN(&from), PTO_IN(T(1)), PTO_WRITE(&to));
+                (void)PTO_GET(o, &to, 0);
+            } else {
+                memcpy(out.data, m.data, m.bytes);
+            }
+            status = pto_queue_publish(&q, &out, PTO_MESSAGE_DATA);
+        }
+        if (status >= 0)
+            status = pto_queue_release(&q, &m);
+    }
+    return status;
+}
+
+ORCH(talk)
+{
+    struct pto_region r;
+    int32_t number, turn = 1;
+    int status = answer_all(o, e);
+
+    if (status >= 0)
+        status = pto_region_init(&r, e->scalar + 1 + PTO_QUEUE_SCALARS);
+    if (status >= 0)
+        pto_region_fetch(&r, 64, sizeof(number));
+    for (; status >= 0; turn++) {
+        status = pto_region_wait(o, &r, 0, PTO_COMPARE_GE, turn, UINT64_MAX, NULL);
+        if (status < 0)
+            break;
+        pto_region_fetch(&r, 0, sizeof(number));
+        memcpy(&number, pto_region_payload(&r, 0, sizeof(number)), sizeof(number));
+        number++;
+        memcpy(pto_region_payload(&r, 64, sizeof(number)), &number, sizeof(number));
+        pto_region_publish(&r, 64, sizeof(number));
+        (void)pto_region_notify(&r, 64, PTO_SIGNAL_ADD, 1);
+    }
+    if (status != PTO_EPEER || turn == 1)
+        (void)pto_orch_fail(o, PTO_EFORMAT, "the host has not gone");
 }

@@ -14,11 +14,11 @@ $(CARD)/caches/executor-%.o: src/cann/device/executor.c tests/card/caches/core_p
 
 $(CARD)/caches.out: tests/card/caches.c tests/card/drive.c tests/card/drive.h $(call objects,base,fiber.c os.c) $(CANN_SCHEDULER_SRC:%.c=$(CARD)/caches/%.o) \
 		$(CARD)/caches/cann/device/dispatcher.o $(CARD)/caches/executor-aic.o $(CARD)/caches/executor-aiv.o
-	$(call quiet,LINK)$(CC) -Itests/card/caches $(CARD_FLAGS) -O1 -o $@ $(filter %.c %.o,$^) $(LDLIBS_ALL)
+	$(call quiet,LINK)$(CC) -Itests/card/caches $(CARD_FLAGS) -O1 -rdynamic -o $@ $(filter %.c %.o,$^) $(LDLIBS_ALL)
 
-$(CARD)/orchestration.so: tests/card/orchestration.c Makefile
+$(CARD)/orchestration.so: tests/card/orchestration.c tests/card/lines/pto/cache_lines.h include/pto/region.h Makefile
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) -Iinclude -std=gnu11 -Wall -Wextra $(WERROR) -O2 -fPIC -fvisibility=hidden -shared -o $@ $<
+	$(call quiet,LINK)$(CC) -Itests/card/lines -Iinclude -std=gnu11 -Wall -Wextra $(WERROR) -O2 -fPIC -fvisibility=hidden -shared -o $@ $<
 
 -include $(CANN_SCHEDULER_SRC:%.c=$(CARD)/caches/%.d)
 

@@ -115,6 +115,7 @@ class WorkerChipOrchEndpoint
 
         if (at == nullptr || src == nullptr)
             return false;
+        pto_region_fetch(&region_, offset, nbytes);
         std::memcpy(at, src, nbytes);
         pto_region_publish(&region_, offset, nbytes);
         return true;

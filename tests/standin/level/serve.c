@@ -46,6 +46,8 @@ static int talk(struct pto_orch *o, const uint64_t *scalar)
     int32_t number = 1;
     int status = pto_region_init(&r, scalar);
 
+    if (status >= 0)
+        pto_region_fetch(&r, 64, sizeof(number));
     for (int32_t i = 1; status >= 0 && number != 0; i++) {
         status = pto_region_wait(o, &r, 0, PTO_COMPARE_GE, i, MINUTE, NULL);
         if (status < 0)
@@ -73,6 +75,7 @@ static int hold(struct pto_orch *o, const uint64_t *scalar)
         status = pto_region_wait(o, &r, 0, PTO_COMPARE_EQ, 12345, MINUTE, NULL);
     if (status != PTO_EPEER)
         return status < 0 ? status : PTO_EFORMAT;
+    pto_region_fetch(&r, 64, sizeof(told));
     memcpy(pto_region_payload(&r, 64, sizeof(told)), &told, sizeof(told));
     pto_region_publish(&r, 64, sizeof(told));
     return PTO_OK;
