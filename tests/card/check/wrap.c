@@ -67,10 +67,12 @@ static void run_orchestration(void *orch, const void *entry)
     check_orchestrate(orch, entry);
 }
 
+static struct pto_callable *of_mode[PTO_MODE_COUNT];
+
+/* One for each mode: on a card they have orchestrations for different processors. */
 int __wrap_check_make_callable(struct pto_callable **callable_out)
 {
     struct pto_error error;
-    int status;
 
     pto_error_init(&error);
     if (mmap(CHECK_PAGE, 4096, PROT_READ | PROT_WRITE,
@@ -78,10 +80,15 @@ int __wrap_check_make_callable(struct pto_callable **callable_out)
         fail("the page is taken");
     CHECK_PAGE->kernel = run_kernel;
     CHECK_PAGE->orchestrate = run_orchestration;
-    status = pto_callable_load_file(getenv("CHECK_CALLABLE"), NULL, callable_out, &error);
-    if (status < 0)
-        fail(error.text);
-    return status;
+    for (uint32_t mode = 0; mode < PTO_MODE_COUNT; mode++) {
+        char path[1024];
+
+        snprintf(path, sizeof(path), "%s-%s.ptoc", getenv("CHECK_CALLABLE"), pto_mode_name(mode));
+        if (pto_callable_load_file(path, NULL, &of_mode[mode], &error) < 0)
+            fail(error.text);
+    }
+    *callable_out = of_mode[PTO_MODE_STREAM];
+    return PTO_OK;
 }
 
 void __wrap_check_compare_edges(const struct check_run *run)
@@ -157,8 +164,9 @@ int __wrap_pto_run(struct pto_device *device, struct pto_callable *callable,
     struct pto_run_options unwatched = *options;
     int status;
 
+    (void)callable;
     unwatched.edge = NULL;
-    status = __real_pto_run(device, callable, entry, &unwatched, report);
+    status = __real_pto_run(device, of_mode[options->mode], entry, &unwatched, report);
     move_back(device, run, here, report);
     drop_tasks(device, tasks);
     return status;
@@ -182,6 +190,8 @@ int __wrap_pto_graph_build(struct pto_device *device, struct pto_callable *calla
     graph_tasks = put_tasks(device, run);
     here = move_to_card(device, run, graph_tasks);
     arena.addr = (uint64_t)(uintptr_t)run->arena;
+    if (getenv("CHECK_HOST_GRAPHS") != NULL)
+        callable = of_mode[PTO_MODE_HOST];
     status = __real_pto_graph_build(device, callable, &moved, options, report, graph_out);
     move_back(device, run, here, report);
     if (status < 0)
