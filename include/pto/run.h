@@ -242,7 +242,10 @@ int pto_run_prepare(struct pto_device *device, const struct pto_callable *callab
                     const struct pto_entry *entry, const struct pto_run_options *options,
                     struct pto_run **run_out);
 
-/* Returns at once; a thread of the device runs it after those launched before it. */
+/*
+ * Returns at once; a thread of the device runs it after those launched before it. Its tensors in host
+ * memory may be read from then on: a real chip gets the next run while one goes on.
+ */
 int pto_run_launch(struct pto_run *run);
 
 /*

@@ -49,7 +49,10 @@ struct chip_run_ops {
                 struct pto_error *error);
     void (*unload)(struct chip *chip, struct chip_code *code);
 
-    /* start, wait, report: one thread, in this order; the next start comes after the report. */
+    /*
+     * start, wait, report: one thread, in this order; the next start comes after the report, or,
+     * where the chip takes_next, beside the wait, from another thread.
+     */
     int (*start)(struct chip *chip, const struct chip_request *request);
     void (*wait)(struct chip *chip);
     const struct chip_result *(*report)(struct chip *chip, struct pto_run_report *report);

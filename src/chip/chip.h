@@ -11,7 +11,9 @@
  * Threads: alloc, free, write, read, contains, check, adopt, disown, cancel, poll, progress and drop may
  * be called from any thread at any time; load and unload from any thread while no run
  * uses the code. start, wait, report and record belong to one run at a time:
- * whoever calls them sees to that.
+ * whoever calls them sees to that. Where the chip takes_next, another thread may start one more
+ * run between the start and the report of one, unless either is recorded or builds a graph; wait and report
+ * then come in the order of the starts, the next wait after the report of the run before.
  */
 #ifndef PTO_CHIP_H
 #define PTO_CHIP_H
@@ -245,7 +247,10 @@ struct chip_result {
     struct chip_graph *graph; /* CHIP_BUILD; NULL after a failure */
 };
 
-/* Hands the run over. PTO_OK, or a status: there is no run then. PTO_ELOST. */
+/*
+ * Hands the run over. PTO_OK, or a status: there is no run then. PTO_ELOST. PTO_EAGAIN: not beside the
+ * run that goes on; after its report.
+ */
 int chip_start(struct chip *chip, const struct chip_request *request);
 /*
  * Lends the calling thread to the run, and returns when it has ended: of its own, by
@@ -254,13 +259,19 @@ int chip_start(struct chip *chip, const struct chip_request *request);
  * do not come back in time are given up, and the chip is lost.
  */
 void chip_wait(struct chip *chip);
-/* PTO_RUN_ENDED or PTO_RUN_PENDING. */
+/* PTO_RUN_ENDED: of all runs that were started; or PTO_RUN_PENDING. */
 int chip_poll(struct chip *chip);
-/* Ends the run with this number, and any with a lower one, early; also before it is started. */
+/*
+ * Ends the run with this number early, also before it is started. Numbers of runs that go on at the
+ * same time follow each other.
+ */
 void chip_cancel(struct chip *chip, uint64_t number);
 /* A number that changes whenever a kernel starts or returns: only to be compared. */
 uint64_t chip_progress(struct chip *chip);
-/* After the end: fills the counts, and says what came of it. Valid until the next start. */
+/*
+ * After the end: fills the counts, and says what came of it. Valid until the next start; where the chip
+ * takes_next, until the one after that.
+ */
 const struct chip_result *chip_report(struct chip *chip, struct pto_run_report *report);
 /* A built graph is not needed any more. Accepts NULL. */
 void chip_drop(struct chip *chip, struct chip_graph *graph);

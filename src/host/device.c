@@ -198,7 +198,7 @@ int pto_device_close(struct pto_device *handle)
     if (device == NULL)
         return status;
     pthread_mutex_lock(&device->lock);
-    if (device->run_count != 0 || device->lender_count != 0 || device->is_running ||
+    if (device->run_count != 0 || device->lender_count != 0 || device->running != 0 ||
         device->is_closing)
         status = PTO_EBUSY;
     else
@@ -214,8 +214,8 @@ int pto_device_close(struct pto_device *handle)
 
 static void destroy_device(struct device *device)
 {
-    if (device->has_runner)
-        pthread_join(device->runner, NULL);
+    for (uint32_t i = 0; i < device->runner_count; i++)
+        pthread_join(device->runner[i], NULL);
     if (device->has_watcher)
         pthread_join(device->watcher, NULL);
     register_forget_device(device);

@@ -3,7 +3,9 @@
  * What the files of this folder share: the objects behind the public handles.
  *
  * A device has a queue of runs. Whoever is at its head runs: the thread that
- * called pto_run, or the device's own runner thread for launched ones.
+ * called pto_run, or one of the device's own runner threads for launched ones. Where the
+ * chip takes the next run while one goes on, the second one is staged and started
+ * meanwhile, and waits for the end of the first: runs end in the order of the queue.
  */
 #ifndef PTO_HOST_H
 #define PTO_HOST_H
@@ -48,6 +50,15 @@ struct registration {
     struct registration *next; /* of the same callable; under the registry's lock */
 };
 
+/* Runs of a device that go on at a time, where the chip takes the next one; numbers of such runs follow each other. */
+enum { RUNS_MAX = 2 };
+
+/* Device memory that is kept from run to run. */
+struct staging {
+    uint64_t addr;
+    uint64_t bytes;
+};
+
 struct device {
     const struct pto_platform *platform;
     struct chip *chip;
@@ -56,12 +67,13 @@ struct device {
     pthread_cond_t changed;
     struct run *head; /* runs in the order of their turns */
     struct run *tail;
-    bool is_running; /* the head has started */
+    uint32_t running; /* of them, how many have begun: the first ones */
     bool is_closing;
-    const char *loss;  /* why there are no more runs; NULL: there are */
-    uint64_t stall_ns; /* by default */
-    bool has_runner;
-    pthread_t runner;
+    const char *loss;                   /* why there are no more runs; NULL: there are */
+    char loss_text[PTO_ERROR_TEXT_MAX]; /* the same, if the chip says it */
+    uint64_t stall_ns;                  /* by default */
+    uint32_t runner_count;
+    pthread_t runner[RUNS_MAX]; /* as many as there can be runs at a time */
     bool has_watcher;
     pthread_t watcher;        /* of launched runs that wait for their turn and may be late for it */
     uint32_t run_count;       /* prepared and not finished */
@@ -75,8 +87,7 @@ struct device {
 
     struct pto_error memory_error; /* of the last call for memory that failed; its own size */
 
-    uint64_t staging; /* what entries are copied to; used by the run that is going on */
-    uint64_t staging_bytes;
+    struct staging staging[RUNS_MAX]; /* what entries are copied to, of the runs that go on */
 };
 
 /* What a callable has that comes from an artefact. */
@@ -119,11 +130,13 @@ struct run {
     bool is_staged;   /* tensors are copies of those at host_addr */
     const char *loss; /* of the device, by this run or before; NULL: none */
     uint64_t number;  /* which run of the device it is */
+    uint32_t place;   /* of the runs that go on at a time; below RUNS_MAX */
     int status;
 
     struct run *next;            /* in the device's queue */
     enum run_state state;        /* under the device's lock */
     bool is_launched;            /* for the runner, not for a caller */
+    bool is_on_chip;             /* the next one may be started */
     uint64_t launch_deadline_ns; /* by os_now_ns, the time in the queue included; 0: none */
     int descriptor;              /* -1: nobody asked */
     char *folder;                /* of diagnostics; NULL: none are asked for */
@@ -168,6 +181,8 @@ void register_forget_callable(struct callable *callable);
 void staging_begin(struct run *run);
 /* Copies the results back unless the run failed. */
 void staging_end(struct run *run);
+/* Whether a run that goes on will copy to where this one copies from. */
+bool staging_reads_from(const struct run *run, const struct run *going_on);
 
 /* run.c, for built_graphs.c */
 /* On failure the error, which may be NULL, says why. */

@@ -25,6 +25,9 @@ static void give_run(struct device *device, struct run *run);
 static void release_run(struct run *run);
 static int see_through(struct run *run);
 static enum turn take_turn(struct run *run);
+static int start_runners(struct device *device);
+static bool may_begin(const struct run *run);
+static void await_turn_to_end(struct run *run);
 static void execute_run(struct run *run);
 static void end_run(struct run *run);
 static void enqueue_run(struct run *run);
@@ -145,10 +148,8 @@ int pto_run_launch(struct pto_run *handle)
     pthread_mutex_lock(&device->lock);
     if (run->state != RUN_PREPARED)
         status = PTO_EINVAL;
-    else if (!device->has_runner) {
-        status = os_thread_start(&device->runner, runner_main, device);
-        device->has_runner = status == PTO_OK;
-    }
+    else
+        status = start_runners(device);
     if (status == PTO_OK && run->options.launch_timeout_ns != 0 && !device->has_watcher) {
         status = os_thread_start(&device->watcher, watcher_main, device);
         device->has_watcher = status == PTO_OK;
@@ -536,7 +537,9 @@ static void begin_run(struct run *run)
 
     run->state = RUN_RUNNING;
     run->number = ++device->run_number;
-    device->is_running = true;
+    run->place = chip_properties(device->chip)->takes_next ? run->number % RUNS_MAX : 0;
+    run->loss = device->loss;
+    device->running++;
 }
 
 /* Sees a prepared run through, on this thread. Returns its status. */
@@ -555,7 +558,65 @@ static int see_through(struct run *run)
     return run->status;
 }
 
-/* Waits until the run is at the head of the queue, and begins it, unless it ends before. */
+/*
+ * A run that has the chip for itself: what it recorded is read until the next one starts, and the
+ * graph that it built is fetched after its end.
+ */
+static bool is_alone(const struct run *run)
+{
+    return run->options.trace != PTO_TRACE_OFF || run->purpose == CHIP_BUILD;
+}
+
+/*
+ * Whether the run may be started behind one that goes on. Its time from the launch is measured on the
+ * host, and the chip does not know when the other one ends.
+ */
+static bool may_follow(const struct run *run, const struct run *going_on)
+{
+    return going_on->state == RUN_RUNNING && going_on->is_on_chip && !is_alone(going_on) &&
+           !is_alone(run) && run->launch_deadline_ns == 0 && !staging_reads_from(run, going_on);
+}
+
+/* Under the device's lock. */
+static bool may_begin(const struct run *run)
+{
+    const struct device *device = run->device;
+
+    if (device->head == run)
+        return true;
+    return chip_properties(device->chip)->takes_next && device->head->next == run &&
+           may_follow(run, device->head);
+}
+
+/* Runs end in the order of the queue; the device may be lost by the one before. */
+static void await_turn_to_end(struct run *run)
+{
+    struct device *device = run->device;
+
+    if (!chip_properties(device->chip)->takes_next)
+        return;
+    pthread_mutex_lock(&device->lock);
+    while (device->head != run)
+        (void)os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
+    if (device->loss != NULL)
+        run->loss = device->loss;
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* One for each run that can go on at a time. Under the device's lock. */
+static int start_runners(struct device *device)
+{
+    uint32_t wanted = chip_properties(device->chip)->takes_next ? RUNS_MAX : 1;
+    int status = PTO_OK;
+
+    while (status == PTO_OK && device->runner_count < wanted) {
+        status = os_thread_start(&device->runner[device->runner_count], runner_main, device);
+        device->runner_count += status == PTO_OK;
+    }
+    return device->runner_count != 0 ? PTO_OK : status;
+}
+
+/* Waits until the run may begin, and begins it, unless it ends before. */
 static enum turn take_turn(struct run *run)
 {
     struct device *device = run->device;
@@ -571,10 +632,10 @@ static enum turn take_turn(struct run *run)
         return TURN_REFUSED;
     }
     enqueue_run(run);
-    while (is_there && run->state == RUN_QUEUED && (device->head != run || device->is_running))
+    while (is_there && run->state == RUN_QUEUED && !may_begin(run))
         is_there = os_cond_wait(&device->changed, &device->lock,
                                 is_own ? run->launch_deadline_ns : deadline_ns);
-    if (run->state == RUN_QUEUED && device->head == run && !device->is_running) {
+    if (run->state == RUN_QUEUED && may_begin(run)) {
         begin_run(run); /* even if that was at the last moment */
         turn = TURN_BEGUN;
     } else if (run->state == RUN_QUEUED) { /* else it was cancelled meanwhile */
@@ -646,6 +707,14 @@ static void take_result(struct run *run, const struct chip_result *result)
     if (result->is_lost && chip_properties(run->device->chip)->shares_memory)
         a32_store_relaxed(&run->callable->is_pinned, 1); /* before its last user has gone */
     run->loss = result->is_lost ? sentence_of_loss(result) : NULL;
+    if (result->is_lost && result->failure.fault == FAULT_CARD) { /* the chip knows more */
+        static const char lost[] = "the device is lost: ";
+        const char *text = result->failure.text;
+
+        snprintf(run->device->loss_text, sizeof(run->device->loss_text), "%s%s",
+                 strncmp(text, lost, strlen(lost)) == 0 ? "" : lost, text);
+        run->loss = run->device->loss_text;
+    }
     if (run->options.trace != PTO_TRACE_OFF)
         keep_names(run);
 }
@@ -678,7 +747,38 @@ static void write_diagnostics(struct run *run)
                  error.text);
 }
 
-/* Everything is in place: starts the run and sees it through. NULL: the chip did not take it. */
+/* The run is on the chip, or will not be. */
+static void tell_started(struct run *run)
+{
+    struct device *device = run->device;
+
+    pthread_mutex_lock(&device->lock);
+    run->is_on_chip = true;
+    pthread_cond_broadcast(&device->changed);
+    pthread_mutex_unlock(&device->lock);
+}
+
+/* Starts the run. Where the one before it may go on meanwhile, that one has ended afterwards. */
+static int start_on_chip(struct run *run, const struct chip_request *request)
+{
+    struct chip *chip = run->device->chip;
+    int status = chip_start(chip, request);
+
+    if (!chip_properties(chip)->takes_next)
+        return status;
+    if (status == PTO_EAGAIN) { /* not beside the other one */
+        await_turn_to_end(run);
+        status = chip_start(chip, request);
+    }
+    tell_started(run);
+    await_turn_to_end(run);
+    return status;
+}
+
+/*
+ * Everything is in place: starts the run and sees it through. NULL: the chip did not take it, or was
+ * lost by the run before.
+ */
 static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
 {
     struct chip *chip = run->device->chip;
@@ -696,14 +796,20 @@ static const struct chip_result *run_on_chip(struct run *run, bool has_rings)
         .last_will = run->options.trace_path != NULL ? leave_timeline : NULL,
         .last_will_context = run,
     };
-    int status = chip_start(chip, &request);
+    const struct chip_result *result = NULL;
+    int status = start_on_chip(run, &request);
 
-    if (status < 0) {
-        run_fail(run, status, "%s", pto_strerror(status));
+    if (status >= 0) {
+        chip_wait(chip);
+        result = chip_report(chip, &run->report);
+    }
+    if (run->loss != NULL) {
+        run_fail(run, PTO_ELOST, "%s", run->loss);
         return NULL;
     }
-    chip_wait(chip);
-    return chip_report(chip, &run->report);
+    if (status < 0)
+        run_fail(run, status, "%s", pto_strerror(status));
+    return result;
 }
 
 static void execute_run(struct run *run)
@@ -712,7 +818,6 @@ static void execute_run(struct run *run)
     const struct chip_result *result = NULL;
     bool has_rings;
 
-    run->loss = run->device->loss;
     if (run->loss != NULL) { /* by a run that was before it in the queue, whose story is kept */
         run_fail(run, PTO_ELOST, "%s", run->loss);
         return;
@@ -727,6 +832,8 @@ static void execute_run(struct run *run)
         staging_begin(run);
     if (run->status >= 0)
         result = run_on_chip(run, has_rings);
+    if (run->loss != NULL)
+        return;
     if (result != NULL)
         take_result(run, result);
     if (run->status >= 0)
@@ -772,9 +879,10 @@ static void end_run(struct run *run)
     uint64_t one = 1;
 
     if (has_begun) {
+        await_turn_to_end(run);
         pthread_mutex_lock(&device->lock);
         dequeue_run(run);
-        device->is_running = false;
+        device->running--;
         device->loss = run->loss;
     }
     run->state = RUN_ENDED;
@@ -867,7 +975,16 @@ static void *watcher_main(void *arg)
     return NULL;
 }
 
-/* Runs what was launched, one after the other, until the device is closed. */
+static struct run *first_queued(const struct device *device)
+{
+    struct run *run = device->head;
+
+    while (run != NULL && run->state != RUN_QUEUED)
+        run = run->next;
+    return run;
+}
+
+/* Runs what was launched, in the order of the queue, until the device is closed. */
 static void *runner_main(void *arg)
 {
     struct device *device = arg;
@@ -877,8 +994,8 @@ static void *runner_main(void *arg)
         struct run *run;
 
         (void)end_late_runs(device);
-        run = device->head;
-        if (run == NULL || !run->is_launched || device->is_running) {
+        run = first_queued(device);
+        if (run == NULL || !run->is_launched || !may_begin(run)) {
             os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
             continue;
         }
@@ -916,7 +1033,7 @@ int pto_device_story(struct pto_device *handle, char *text, size_t size)
     if (device == NULL)
         return status;
     pthread_mutex_lock(&device->lock);
-    if (device->is_running)
+    if (device->running != 0)
         status = PTO_EBUSY;
     else if (text != NULL && size != 0)
         snprintf(text, size, "%s", device->story.text);

@@ -34,7 +34,8 @@ struct plan {
 
 static int plan_tensors(struct run *run, struct plan *plan);
 static void plan_slices(const struct run *run, struct plan *plan);
-static int reserve(struct device *device, uint64_t bytes, struct pto_error *error);
+static int reserve(struct chip *chip, struct staging *staging, uint64_t bytes,
+                   struct pto_error *error);
 
 static uint32_t direction_of(const struct run *run, uint32_t index)
 {
@@ -72,7 +73,8 @@ static bool needs_staging(const struct run *run)
 
 void staging_begin(struct run *run)
 {
-    struct device *device = run->device;
+    struct staging *staging = &run->device->staging[run->place];
+    struct chip *chip = run->device->chip;
     struct pto_error error;
     struct plan plan;
     int status;
@@ -83,7 +85,7 @@ void staging_begin(struct run *run)
     if (plan_tensors(run, &plan) < 0)
         return;
     plan_slices(run, &plan);
-    status = reserve(device, plan.bytes, &error);
+    status = reserve(chip, staging, plan.bytes, &error);
     if (status == PTO_ELOST) /* here and below: the chip says why when it is to start */
         return;
     if (status < 0) {
@@ -96,18 +98,36 @@ void staging_begin(struct run *run)
     for (uint32_t i = 0; i < plan.count; i++) {
         uint32_t index = plan.tensor[i];
         struct pto_tensor *t = &run->tensor[index];
-        uint64_t slice = device->staging + plan.offset[i];
+        uint64_t slice = staging->addr + plan.offset[i];
         const void *from = (const void *)(uintptr_t)t->addr;
 
         run->host_addr[index] = t->addr;
         if (direction_of(run, index) != PTO_DIR_OUT || !is_whole(t))
-            status = chip_write(device->chip, slice, from, t->size, &error);
+            status = chip_write(chip, slice, from, t->size, &error);
         if (status == PTO_ELOST || fail_copy(run, status, &error, index) < 0)
             return;
         t->addr = slice;
         t->space = PTO_SPACE_DEVICE;
     }
     run->is_staged = true;
+}
+
+bool staging_reads_from(const struct run *run, const struct run *going_on)
+{
+    for (uint32_t i = 0; i < run->entry.tensor_count; i++) {
+        const struct pto_tensor *t = &run->tensor[i];
+
+        if (t->space == PTO_SPACE_DEVICE || (direction_of(run, i) == PTO_DIR_OUT && is_whole(t)))
+            continue;
+        for (uint32_t k = 0; k < going_on->entry.tensor_count; k++) {
+            uint64_t addr = going_on->host_addr[k], end = addr + going_on->tensor[k].size;
+
+            if (going_on->is_staged && addr != 0 && direction_of(going_on, k) != PTO_DIR_IN &&
+                t->addr < end && addr < t->addr + t->size)
+                return true;
+        }
+    }
+    return false;
 }
 
 /* From its first element to its last: others may write to the rest of its buffer meanwhile. */
@@ -243,18 +263,19 @@ static void plan_slices(const struct run *run, struct plan *plan)
 }
 
 /* What was there before is of no use to anybody. PTO_ENOMEM, PTO_ELOST. */
-static int reserve(struct device *device, uint64_t bytes, struct pto_error *error)
+static int reserve(struct chip *chip, struct staging *staging, uint64_t bytes,
+                   struct pto_error *error)
 {
     int status;
 
-    if (bytes <= device->staging_bytes)
+    if (bytes <= staging->bytes)
         return PTO_OK;
-    if (device->staging != 0)
-        (void)chip_free(device->chip, device->staging, NULL);
-    device->staging = device->staging_bytes = 0;
+    if (staging->addr != 0)
+        (void)chip_free(chip, staging->addr, NULL);
+    *staging = (struct staging){ 0 };
     bytes = (bytes + SLICE_ALIGN - 1) / SLICE_ALIGN * SLICE_ALIGN;
-    status = chip_alloc(device->chip, bytes, &device->staging, error);
+    status = chip_alloc(chip, bytes, &staging->addr, error);
     if (status >= 0)
-        device->staging_bytes = bytes;
+        staging->bytes = bytes;
     return status;
 }

@@ -24,7 +24,7 @@ int pto_trace_write(struct pto_device *handle, const char *path, struct pto_erro
         return error_tell(error, device == NULL ? status : PTO_EINVAL,
                           "no such device, or no path");
     pthread_mutex_lock(&device->lock);
-    status = device->is_running
+    status = device->running != 0
                  ? error_tell(error, PTO_EBUSY, "a run is going on; write the timeline after it")
                  : timeline_write(device, path, error);
     pthread_mutex_unlock(&device->lock);

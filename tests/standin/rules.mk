@@ -78,6 +78,9 @@ $(STANDIN)/each-run/libpto.so.$(SOVERSION): tests/mutations/registers-every-run.
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--version-script,pto.map $(SHARED_FLAGS) -o $@ \
 		$(@D)/cann_runs.c $(filter-out %/cann_runs.o,$(LIB_OBJ)) $(HOOKS) -Wl,-rpath,$(abspath $(B)/lib) $(LIB_LIBS) $(LDLIBS_ALL)
 
+$(STANDIN)/flight: tests/standin/flight.c $(LIB) $(LIB_LINK) Makefile
+	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl
+
 # The same with a control processor that is a process: the aarch64 programs themselves, under an emulator.
 STANDIN_ARM = $(STANDIN)/arm
 STANDIN_QEMU = $(shell command -v qemu-aarch64 || command -v qemu-aarch64-static)

@@ -1417,7 +1417,7 @@ EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *
         c->stream_made = s->made;
         c->launched = c->used;
         c->cores_due += 3 * blocks;
-        c->runs_behind += c->runs_launched++ != c->runs_ended;
+        standin_note_launch(c);
     }
     t->cores_due = c->cores_due;
     s->kind = (int)f->binary->kind;

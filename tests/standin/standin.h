@@ -153,7 +153,7 @@ struct card {
     uint64_t runs_launched, runs_ended;
     uint64_t runs_behind; /* that were launched before the one before them had ended */
     uint64_t run_ns;      /* when the last one ended */
-    uint64_t idle_ns;     /* from the end of one to the beginning of the next */
+    uint64_t idle_ns;     /* from the end of one to the launch of the next */
 };
 
 struct standin {
@@ -279,6 +279,8 @@ void standin_forget_stream(const struct stream *s);
 /* What was not given back of a card. */
 uint32_t standin_forget_events(struct card *c);
 uint64_t standin_count_events(void);
+/* A run is launched, by its cores. */
+void standin_note_launch(struct card *c);
 /* A stream of the card begins with something, or is done with it. */
 void standin_note_begin(struct card *c, const struct task *t);
 void standin_note_end(struct card *c, const struct task *t);

@@ -40,18 +40,23 @@ static bool is_of(const struct task *t, enum kind kind)
     return t->function != NULL && t->function->binary->kind == kind;
 }
 
+void standin_note_launch(struct card *c)
+{
+    if (c->runs_launched != c->runs_ended)
+        c->runs_behind++;
+    else if (c->runs_ended != 0)
+        c->idle_ns += now_ns() - c->run_ns;
+    c->runs_launched++;
+}
+
 void standin_note_begin(struct card *c, const struct task *t)
 {
-    uint64_t now = now_ns();
-
     if (!is_of(t, KIND_CORES))
         return;
     if (c->is_running)
         standin_violation(
             "cores start while the program that led those before them goes on: it may "
             "not have seen yet that they ended");
-    else if (c->runs_ended != 0)
-        c->idle_ns += now - c->run_ns;
     c->is_running = true;
 }
 

@@ -547,6 +547,22 @@ run_whole_sweep() {
     done
 }
 
+# ---- two runs in flight ----
+
+# tests/standin/flight.c, and how long the card waits for the host.
+run_flight() {
+    make -s --no-print-directory build/standin/flight
+    local soc
+    for soc in "Ascend910B3 a2a3" "Ascend950DT a5"; do
+        set -- $soc
+        "$with" "$pto" build tests/standin/flight --platform "$2" -o "$work/$2.ptoc" >"$work/out" 2>&1 || fail "$(cat "$work/out")"
+        STANDIN_SOC=$1 SWEEP_PLATFORM=$2 timeout -k 5 120 "$with" build/standin/flight "$work/$2.ptoc" >"$work/out" 2>&1 || fail "$2: $(tail -n 5 "$work/out")"
+        echo "  ok     $2: $(tail -1 "$work/out")"
+    done
+    timeout -k 5 120 "$with" build/standin/flight "$work/a2a3.ptoc" idle >"$work/out" 2>&1 || fail "$(tail -n 5 "$work/out")"
+    echo "  ok     $(tail -1 "$work/out")"
+}
+
 # ---- rules of the vendor's ----
 
 # An older dispatcher that was first in the process, and one that is not ours at all: what they did counts for nothing.
@@ -767,6 +783,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths 
     killed) run_killed ;;
     whole-sweep) run_whole_sweep ;;
     rules) run_rules ;;
+    flight) run_flight ;;
     strict) run_strict ;;
     selfcheck) run_selfcheck ;;
     profiles) run_profiles ;;
