@@ -4,7 +4,7 @@
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
 # runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, deaths, steady, cards, sweep, hang, killed, rules, strict, selfcheck, profiles, hardware, programs, rebuild, recorded,
-# all of these by default; whole-sweep, asan, tsan.
+# all of these by default; whole-sweep, comm-asan, asan, tsan.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath build/bin/pto)
@@ -161,6 +161,18 @@ run_comm() {
         ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
     done
     echo "  ok     the contract of communication is kept over windows of cards, in two ways"
+}
+
+# With every access checked, and by buffers of the communication library as well.
+run_comm_asan() {
+    make -s --no-print-directory VARIANT=asan build/asan/conformance/comm build/asan/standin/with
+    for ways in "vmm 3000000000" "none 80000000000"; do
+        set -- $ways
+        STANDIN_SHARE=$1 STANDIN_HBM=$2 HCCL_BUFFSIZE=64 STANDIN_CARDS=4 build/asan/standin/with build/asan/conformance/comm hccl >"$work/out" 2>&1 ||
+            fail "$1: $(grep -A5 '^ERROR\|Sanitizer' "$work/out")"
+        ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
+        echo "  ok     the contract of communication under ASan, windows by $1"
+    done
 }
 
 # Both ranks of tests/standin/lifecycle.c, and the stage at which each of them ended: 0 is none, 137 killed.
@@ -771,6 +783,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths 
     built) run_built ;;
     ranks) run_ranks ;;
     comm) run_comm ;;
+    comm-asan) run_comm_asan ;;
     life) run_life ;;
     level) run_level ;;
     worker) run_worker ;;
