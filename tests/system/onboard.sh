@@ -517,14 +517,15 @@ ready_sweep() {
     make -s --no-print-directory build/standin/sweep
     "$with" "$pto" build vector --platform a2a3 -o "$work/a2a3.ptoc" >"$work/out" || fail "$(cat "$work/out")"
     "$with" "$pto" build vector --platform a5 -o "$work/a5.ptoc" >"$work/out" || fail "$(cat "$work/out")"
+    "$with" "$pto" build vector --platform a2a3 --mode host -o "$work/a2a3-host.ptoc" >"$work/out" || fail "$(cat "$work/out")"
 }
-sweep() { # generation, what it is to do
+sweep() { # generation, what it is to do; MODE: -host
     local generation=$1 soc=Ascend910B3
     shift
     [ "$generation" = a2a3 ] || soc=Ascend950DT
-    STANDIN_SOC=$soc SWEEP_PLATFORM=$generation timeout -k 5 "${SWEEP_SECONDS:-120}" "$with" build/standin/sweep "$work/$generation.ptoc" "$@" \
+    STANDIN_SOC=$soc SWEEP_PLATFORM=$generation timeout -k 5 "${SWEEP_SECONDS:-120}" "$with" build/standin/sweep "$work/$generation${MODE-}.ptoc" "$@" \
         >"$work/out" 2>"$work/err" </dev/null || fail "$generation, $*: $(cat "$work/err" "$work/out" | tail -n 5)"
-    echo "  ok     $generation, $*: $(tail -1 "$work/out")"
+    echo "  ok     $generation${MODE-}, $*: $(tail -1 "$work/out")"
 }
 run_sweep() {
     ready_sweep
@@ -532,6 +533,8 @@ run_sweep() {
         sweep $generation 207001 507899
         sweep $generation down
     done
+    MODE=-host sweep a2a3 207001 507899
+    MODE=-host sweep a2a3 down
     STANDIN_HEALS=3 sweep a2a3 few down # two forced resets do not help, the third does
     STANDIN_HEALS=4 sweep a2a3 few down # more are not tried: the card stays down, which the next open is told
 }
@@ -734,11 +737,11 @@ check_rebuild() {
         done
     }
     set_channels 40
-    build_with 0 "31 compiled, 1 from the store" 40 # both programs have one part in common
+    build_with 0 "32 compiled, 1 from the store" 40 # both programs have one part in common
     build_with 0 "3 programs, 0 compiled" 40
     set_channels 48 "$header"
     build_with 0 "channels.hpp" 48
-    grep -q "3 programs, 31 compiled, 1 from the store" "$work/out" || fail "not all parts were compiled: $(tail -1 "$work/out")"
+    grep -q "3 programs, 32 compiled, 1 from the store" "$work/out" || fail "not all parts were compiled: $(tail -1 "$work/out")"
     build_with 0 "3 programs, 0 compiled" 48
     # What came of it runs; the stand-in's cores load an executor of their own kind.
     cp "$programs/executor-a2a3.o" "$work/programs"
