@@ -598,8 +598,22 @@ refuse_dispatchers() {
     sweep a2a3 first "the dispatcher did not answer: another one was first in this process" "$work/foreign" $programs
 }
 
+# The card's disk has no room for the scheduler; the dispatcher still fits.
+refuse_full_disk() {
+    local blocks=$(($(stat -c %s $programs/libpto_dispatcher.so) / 1024 + 16))
+    mkdir -p "$work/full"
+    STANDIN_DISK=$work/full expect_with 0 "result   ok" -- run vector --case odd --mode stream --platform a2a3
+    rm "$work/full/"*scheduler*
+    (trap '' XFSZ && ulimit -f $blocks && STANDIN_DISK=$work/full expect_with 1 "the scheduler cannot be written on the card: File too large" -- \
+        run vector --case odd --mode stream --platform a2a3)
+    [ "$(find "$work/full" -name '*scheduler*' | wc -l)" = 0 ] || fail "half of a scheduler is left: $(ls -a "$work/full")"
+    STANDIN_DISK=$work/full expect_with 0 "result   ok" -- run vector --case odd --mode stream --platform a2a3
+    echo "  ok     a scheduler for which the card's disk has no room is told, and nothing of it is left"
+}
+
 run_rules() {
     ready_sweep
+    refuse_full_disk
     mkdir -p "$work/programs"
     sweep a2a3 rules "$work/programs"
     STANDIN_HEALS=3 STANDIN_GRACE=6 sweep a5 rules "$work/programs" # a card that has failed seems well at first, and two forced resets do not help
