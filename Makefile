@@ -15,7 +15,7 @@ GRAPH_SRC = graph.c data.c image.c ledger.c slots.c regions.c region_index.c reg
 	region_tree.c overlap.c scope.c submit.c buffers.c guards.c
 SCHED_SRC = sched.c order.c deferred.c sharing.c guarded.c
 CORE_SRC =
-ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c
+ORCH_SRC = orch.c submission.c elements.c built_graph.c stall.c written.c telling.c dumps.c
 DOOR_SRC = door.c door_log.c door_source.c
 CHIP_SRC = chip.c local_code.c null.c null_orch.c
 SIM_SRC = far.c far_memory.c far_process.c far_runs.c far_record.c far_wire.c port_sim.c sim.c sim_crash.c \

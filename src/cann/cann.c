@@ -241,6 +241,7 @@ static void set_up(struct cann *c, const struct chip_params *params)
                                              .takes_next = true,
                                              .has_graphs = true,
                                              .has_recorder = true,
+                                             .records_tasks = true,
                                              .has_guards = true,
                                              .ends_stalls = true } };
     c->generation = cann_generation_find(params->generation);

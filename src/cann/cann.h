@@ -148,7 +148,7 @@ struct cann {
     uint32_t launches; /* of the cores: tags */
     uint64_t record;   /* on the card; 0: nothing was ever recorded */
     uint64_t record_bytes;
-    uint64_t record_max;
+    struct board_run room; /* what is in it, and where */
     char *recorded; /* the same on this side, of the last run that was recorded; NULL: none */
     struct trace_ring ring[2]; /* the scheduler's; that of kernels without one, which is empty */
     const struct trace_ring *ring_list[2];

@@ -37,6 +37,7 @@
 #include "base/os.h"
 #include "chip/local_code.h"
 #include "orch/built_graph.h"
+#include "orch/dumps.h"
 #include "pto/sim.h"
 #include "sched/seats.h"
 #include "base/arena.h"
@@ -108,18 +109,11 @@ struct chip_graph {
     bool is_pinned;      /* a kernel of it never returned, and may use it */
 };
 
-/* What is dumped of a task's arguments. */
-struct sim_mark {
-    uint32_t tensors; /* those whose bytes are wanted */
-    uint32_t is_begun : 1;
-    uint32_t is_wanted : 1;
-    uint32_t ended; /* invocations */
-};
-
+/* What is dumped of arguments of tasks. */
 struct sim_dump {
-    pthread_mutex_t lock;  /* what follows, and the dumps of the record */
-    uint32_t level;        /* `args` of struct pto_diagnostics */
-    struct sim_mark *mark; /* by index of the task */
+    pthread_mutex_t lock; /* what follows, and the dumps of the record */
+    struct dumps dumps;
+    struct dump_mark *mark; /* by index of the task */
     uint64_t mark_max;
 };
 

@@ -24,7 +24,7 @@
 
 enum {
     BOARD_MAGIC = 0x70746f42,
-    BOARD_VERSION = 6,
+    BOARD_VERSION = 7,
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
@@ -192,19 +192,29 @@ struct board_run {
     uint64_t record;       /* address of a struct board_record; 0: nothing is recorded */
     uint64_t record_max;   /* of records, a power of two */
     uint64_t edge_max;
+    uint64_t scope_max;
+    uint64_t mark_max; /* tasks whose arguments may be dumped */
+    uint64_t told_max; /* bytes that tasks and their arguments are told in */
+    uint64_t dump_max; /* bytes of dumps */
     uint64_t
         graph_bytes; /* of a graph that the host has written since it ran last; 0: it has not */
     uint64_t tag;    /* of the launch of its cores */
 };
 
-/* What was recorded of a run. Behind it: `record_max` records (port/trace.h), then edges. */
+/* What was recorded of a run. What is behind it: struct message_record. */
 struct board_record {
     uint64_t count; /* of records, also those that gave way to later ones */
     uint64_t edge_count;
     uint64_t edges_lost; /* for lack of room */
     uint64_t begin_cycles;
     uint64_t end_cycles;
-    uint64_t pad[3];
+    uint64_t scope_count;
+    uint64_t scopes_lost;
+    uint64_t told_bytes;
+    uint64_t told_lost;
+    uint64_t dumped_bytes;
+    uint64_t dumped_lost;
+    uint64_t pad[5];
 };
 
 /* By the submission indices of its tasks. */
@@ -220,7 +230,7 @@ static_assert(sizeof(struct board_launch) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_hello) == BOARD_LINE, "a line of its own");
 static_assert(offsetof(struct board_job, args) == BOARD_LINE, "one line without the vector");
 static_assert(sizeof(struct board_job) % BOARD_LINE == 0, "lines of its own");
-static_assert(sizeof(struct board_record) == BOARD_LINE, "a line of its own");
+static_assert(sizeof(struct board_record) == 2 * BOARD_LINE, "lines of its own");
 static_assert(sizeof(struct board_windows) % BOARD_LINE == 0, "lines of its own");
 static_assert(offsetof(struct board, answer) % BOARD_LINE == 0, "lines of its own");
 static_assert(offsetof(struct board, hello) % BOARD_LINE == 0, "lines of its own");

@@ -631,6 +631,38 @@ static const struct {
     { "unwritten", check_nothing, 2, PTO_EUNWRITTEN, false },
 };
 
+/* Tasks one behind the other, each with its arguments, to the last byte. */
+static bool is_told(uint64_t bytes)
+{
+    const char *told = memory_of_card()->recorded.told;
+    uint64_t at = 0;
+
+    while (at + sizeof(struct chip_task) <= bytes) {
+        const struct chip_task *task = (const struct chip_task *)(const void *)(told + at);
+
+        if (task->tensor_count > DRIVE_TENSORS || task->scalar_count > 2 || task->dep_count != 0)
+            return false;
+        at += sizeof(*task) + task->file_bytes + task->tensor_count * sizeof(struct chip_argument) +
+              task->scalar_count * sizeof(uint64_t);
+    }
+    return at == bytes;
+}
+
+static bool is_dumped(uint64_t bytes)
+{
+    const char *dumped = memory_of_card()->recorded.dumped;
+    uint64_t at = 0;
+
+    while (at + sizeof(struct chip_dump) <= bytes) {
+        const struct chip_dump *dump = (const struct chip_dump *)(const void *)(dumped + at);
+
+        if (dump->index > 100000 || dump->bytes > sizeof(tensor(0)[0]) * ELEMENTS)
+            return false;
+        at += sizeof(*dump) + (dump->bytes + 7) / 8 * 8;
+    }
+    return at == bytes;
+}
+
 static void check_record(void)
 {
     const struct board_record *head = &memory_of_card()->recorded.head;
@@ -643,6 +675,11 @@ static void check_record(void)
     for (uint64_t i = 0; is_right && i < head->edge_count; i++)
         is_right =
             memory_of_card()->recorded.edge[i].before < memory_of_card()->recorded.edge[i].after;
+    for (uint64_t i = 0; is_right && i < head->scope_count; i++)
+        is_right = strncmp(memory_of_card()->recorded.scope[i].site, "orchestration.c", 16) == 0 ||
+                   strncmp(memory_of_card()->recorded.scope[i].site, "(unknown)", 10) == 0;
+    is_right = is_right && head->told_bytes <= DRIVE_TOLD && head->dumped_bytes <= DRIVE_DUMPED &&
+               is_told(head->told_bytes) && is_dumped(head->dumped_bytes);
     if (!is_right)
         drive_fail("%s, seed %llu: what was recorded is not there", scene_now,
                    (unsigned long long)seed_now);

@@ -173,6 +173,10 @@ const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32
                               .record = d->is_recorded ? on_card(d, &memory->recorded) : 0,
                               .record_max = DRIVE_RECORDS,
                               .edge_max = DRIVE_EDGES,
+                              .scope_max = DRIVE_SCOPES,
+                              .mark_max = DRIVE_MARKS,
+                              .told_max = DRIVE_TOLD,
+                              .dump_max = DRIVE_DUMPED,
                               .graph_bytes = d->sent != NULL ? d->sent_bytes : 0,
                               .tag = d->runs };
 
@@ -180,6 +184,9 @@ const struct run_ended *drive_run(struct drive *d, uint32_t tensor_count, uint32
     pto_run_options_init(&run.options);
     run.options.deps = PTO_DEPS_SAFE;
     run.options.has_guards = d->has_guards;
+    run.options.trace = d->is_recorded ? PTO_TRACE_ARGUMENTS : PTO_TRACE_OFF;
+    run.options.diagnostics.has_scopes = d->is_recorded;
+    run.options.diagnostics.args = d->is_recorded ? 2 : 0;
     memcpy(memory->message, &run, sizeof(run));
     for (uint32_t i = 0; i < tensor_count; i++) {
         tensor[i] = pto_tensor_external((void *)(uintptr_t)on_card(d, memory->tensor[i]), &elements,

@@ -21,7 +21,8 @@
 #define DRIVE_HEAP (1 << 18)
 #endif
 
-enum { DRIVE_RECORDS = 256, DRIVE_EDGES = 64 };
+enum { DRIVE_RECORDS = 256, DRIVE_EDGES = 64, DRIVE_SCOPES = 32, DRIVE_MARKS = 256 };
+enum { DRIVE_TOLD = 1 << 15, DRIVE_DUMPED = 1 << 15 };
 enum { DRIVE_CORES = 3 * DRIVE_CLUSTERS, DRIVE_TENSORS = 8 };
 
 /* Memory of the card, at one address for everybody. Aligned to pages. */
@@ -33,6 +34,10 @@ struct drive_memory {
         _Alignas(4096) struct board_record head;
         struct trace_record record[DRIVE_RECORDS];
         struct board_edge edge[DRIVE_EDGES];
+        struct chip_scope scope[DRIVE_SCOPES];
+        struct dump_mark mark[DRIVE_MARKS];
+        char told[DRIVE_TOLD];
+        char dumped[DRIVE_DUMPED];
     } recorded;
     _Alignas(4096) int32_t tensor[DRIVE_TENSORS][1024];
     _Alignas(4096) char load[1 << 17];    /* a callable, to be loaded */

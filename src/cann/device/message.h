@@ -3,6 +3,7 @@
 #ifndef PTO_MESSAGE_H
 #define PTO_MESSAGE_H
 
+#include "orch/dumps.h"
 #include "orch/run_message.h"
 #include "wire/board.h"
 
@@ -20,5 +21,30 @@ enum {
         MESSAGE_ALIGNED(MESSAGE_ENDED + sizeof(struct run_ended) + MESSAGE_NAMES * MESSAGE_NAME),
     MESSAGE_BYTES = MESSAGE_ANSWER + sizeof(struct board_answer),
 };
+
+/* Where the parts of what a run records are, behind its head. */
+struct message_record {
+    uint64_t record; /* struct trace_record */
+    uint64_t edge;   /* struct board_edge */
+    uint64_t scope;  /* struct chip_scope */
+    uint64_t mark;   /* struct dump_mark: the scheduler's own */
+    uint64_t told;   /* struct chip_task, and what is behind each */
+    uint64_t dumped; /* struct chip_dump, the same */
+    uint64_t end;
+};
+
+static inline struct message_record message_record(const struct board_run *run)
+{
+    struct message_record at;
+
+    at.record = run->record + sizeof(struct board_record);
+    at.edge = at.record + run->record_max * sizeof(struct trace_record);
+    at.scope = at.edge + run->edge_max * sizeof(struct board_edge);
+    at.mark = at.scope + run->scope_max * sizeof(struct chip_scope);
+    at.told = at.mark + (run->mark_max * sizeof(struct dump_mark) + 7) / 8 * 8;
+    at.dumped = at.told + run->told_max;
+    at.end = at.dumped + run->dump_max;
+    return at;
+}
 
 #endif

@@ -370,22 +370,24 @@ static const struct pto_tensor *tensors_of(const struct machine *m, const struct
     return m->launched != NULL ? (const void *)graph_slot(&m->graph, s->payload) : s->tensor;
 }
 
-/* With guards: of a task that starts on the worker's core, or of a team that has none yet. */
+/* Of a task that starts on the worker's core, or of a team that has none yet. */
 static bool watch_start(void *context, const struct slot *s, enum trace_kind kind)
 {
     struct machine *m = context;
     const struct pto_tensor *tensor = tensors_of(m, s);
 
-    (void)kind; /* ends are seen by whoever takes answers */
-    if (!guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
+    if (m->run.has_guards &&
+        !guarded_begin(&m->sched, s, tensor, s->kernel[s->kernel[0] == SLOT_NO_KERNEL]))
         return false;
-    if ((s->flags & SLOT_IS_TEAM) == 0)
+    if (m->dumps.level != 0)
+        dumps_watch(&m->dumps, s, tensor, kind); /* ends are seen by whoever takes answers */
+    if (m->run.has_guards && (s->flags & SLOT_IS_TEAM) == 0)
         unit_of(m, s->core_type, m->worker->core_index[s->core_type])->was_broken =
             guarded_is_broken(s, tensor);
     return true;
 }
 
-void port_set_guards(struct machine *m)
+void port_set_watch(struct machine *m)
 {
     m->ring.watch_fn = watch_start;
     m->ring.watch_context = m;
@@ -410,6 +412,8 @@ __attribute__((cold, noinline)) static void look_after(struct machine *m, const 
     trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, u->at, 0, u->block);
     if (m->run.has_guards)
         guarded_end(&m->sched, s, tensors_of(m, s), slot_kernel(s, lane), u->was_broken);
+    if (m->dumps.level != 0)
+        dumps_watch(&m->dumps, s, tensors_of(m, s), TRACE_END);
 }
 
 enum port_start port_core_start(struct core *core, struct slot *s, const struct pto_tensor *tensor,

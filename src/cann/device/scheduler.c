@@ -16,6 +16,8 @@
 #include "aicpu.h"
 #include "base/object.h"
 #include "cann/device/beside.h"
+#include "cann/device/message.h"
+#include "orch/telling.h"
 
 /* A callable: kernels are addresses on the device. */
 struct code {
@@ -308,25 +310,101 @@ static void add_edge(void *context, uint32_t before, uint32_t after)
 {
     struct machine *m = context;
 
-    if (m->record->edge_count == m->edge_max)
+    if (m->record->edge_count == m->room.edge_max)
         m->record->edges_lost++;
     else
         m->edge[m->record->edge_count++] = (struct board_edge){ before, after };
 }
 
+static void add_scope(void *context, const struct orch_scope *scope)
+{
+    struct machine *m = context;
+
+    if (m->record->scope_count == m->room.scope_max)
+        m->record->scopes_lost++;
+    else
+        m->scope[m->record->scope_count++] = telling_scope(scope);
+}
+
+static char *take_told(void *context, uint64_t bytes)
+{
+    struct machine *m = context;
+
+    if (bytes > m->room.told_max - m->record->told_bytes) {
+        m->record->told_lost++;
+        return NULL;
+    }
+    m->record->told_bytes += bytes;
+    return m->told + (m->record->told_bytes - bytes);
+}
+
+static void add_task(void *context, const struct orch_told *told)
+{
+    telling_task(&(struct telling_tape){ take_told, context }, told);
+}
+
+static struct dump_mark *mark_of(void *context, uint64_t index)
+{
+    struct machine *m = context;
+
+    if (index < m->room.mark_max)
+        return &m->mark[index];
+    m->record->dumped_lost++;
+    return NULL;
+}
+
+static char *take_dump(void *context, uint64_t bytes)
+{
+    struct machine *m = context;
+
+    if (bytes > m->room.dump_max - m->record->dumped_bytes) {
+        m->record->dumped_lost++;
+        return NULL;
+    }
+    m->record->dumped_bytes += bytes;
+    return m->dumped + (m->record->dumped_bytes - bytes);
+}
+
+static void give_dump(void *context, uint64_t bytes)
+{
+    struct machine *m = context;
+
+    m->record->dumped_bytes -= bytes;
+}
+
+static void mark_task(void *context, uint32_t index, const struct pto_args *args)
+{
+    const struct machine *m = context;
+
+    dumps_submit(&m->dumps, index, args);
+}
+
+static void begin_dumps(struct machine *m)
+{
+    m->dumps = (struct dumps){ m->run.options->diagnostics.args, mark_of, take_dump, give_dump, m };
+    if (m->dumps.level == 0)
+        return;
+    memset(m->mark, 0, m->room.mark_max * sizeof(*m->mark));
+    m->run.recorder.mark = mark_task;
+}
+
 static void begin_record(struct machine *m, const struct board_run *more)
 {
-    struct trace_record *record;
+    const struct message_record at = message_record(more);
 
     m->record = (struct board_record *)(uintptr_t)more->record;
+    m->room = *more;
     m->ring = (struct trace_ring){ .record = &m->unrecorded };
+    m->dumps.level = 0;
     m->worker->trace = m->run.has_guards ? &m->ring : NULL;
     if (m->record == NULL)
         return;
-    record = (struct trace_record *)(void *)(m->record + 1);
-    m->edge = (struct board_edge *)(void *)(record + more->record_max);
-    m->edge_max = more->edge_max;
-    m->ring = (struct trace_ring){ .record = record,
+    m->edge = (struct board_edge *)(uintptr_t)at.edge;
+    m->scope = (struct chip_scope *)(uintptr_t)at.scope;
+    m->mark = (struct dump_mark *)(uintptr_t)at.mark;
+    m->told = (char *)(uintptr_t)at.told;
+    m->dumped = (char *)(uintptr_t)at.dumped;
+    m->ring = (struct trace_ring){ .record = (struct trace_record *)(uintptr_t)at.record,
                                    .mask = (uint32_t)more->record_max - 1,
                                    .has_each_time = true,
                                    .live = UINT32_MAX, /* unlike any */
@@ -334,19 +412,34 @@ static void begin_record(struct machine *m, const struct board_run *more)
     *m->record = (struct board_record){ .begin_cycles = m->begin_cycles };
     m->worker->trace = &m->ring;
     m->run.wired_fn = add_edge;
-    m->run.wired_context = m;
+    m->run.wired_context = m->run.recorder.context = m;
+    if (m->run.options->trace == PTO_TRACE_ARGUMENTS && m->launched != NULL)
+        telling_launched(&(struct telling_tape){ take_told, m }, &m->launched->built.image);
+    if (m->run.options->trace == PTO_TRACE_ARGUMENTS)
+        m->run.recorder.tell = add_task;
+    if (m->run.options->diagnostics.has_scopes)
+        m->run.recorder.scope = add_scope;
+    begin_dumps(m);
+}
+
+static uint64_t ring_lost(const struct machine *m)
+{
+    return m->ring.count > m->ring.mask + 1ull ? m->ring.count - m->ring.mask - 1 : 0;
 }
 
 static void end_record(struct machine *m)
 {
-    uint64_t count = m->ring.count <= m->ring.mask ? m->ring.count : (uint64_t)m->ring.mask + 1;
+    const struct board_record *head = m->record;
 
     if (m->record == NULL)
         return;
     m->record->count = m->ring.count;
     m->record->end_cycles = port_cycles();
-    aicpu_publish(m->edge, m->record->edge_count * sizeof(*m->edge));
-    aicpu_publish(m->ring.record, count * sizeof(*m->ring.record));
+    aicpu_publish(m->edge, head->edge_count * sizeof(*m->edge));
+    aicpu_publish(m->scope, head->scope_count * sizeof(*m->scope));
+    aicpu_publish(m->told, head->told_bytes);
+    aicpu_publish(m->dumped, head->dumped_bytes);
+    aicpu_publish(m->ring.record, (m->ring.count - ring_lost(m)) * sizeof(*m->ring.record));
     aicpu_publish(m->record, sizeof(*m->record));
 }
 
@@ -379,8 +472,8 @@ static void begin_run(struct machine *m, const struct run_message *run,
     m->begin_ns = m->stall_since_ns = m->looked_ns = now_ns;
     m->begin_cycles = port_cycles();
     begin_record(m, more);
-    if (m->run.has_guards)
-        port_set_guards(m);
+    if (m->run.has_guards || m->dumps.level != 0)
+        port_set_watch(m);
     m->deadline_ns = more->left_ns < UINT64_MAX - now_ns ? now_ns + more->left_ns : UINT64_MAX;
     m->give_up_ns = m->linger_ns = m->team_since_ns = 0;
     m->progress = m->progress_seen = m->lane_executions = 0;
@@ -439,6 +532,9 @@ static void report_run(struct machine *m, struct pto_run_report *report)
     report->stopped = a32_load_relaxed(&m->sched.stopped) + w->nothing[TRACE_STOPPED];
     for (uint32_t i = 0; i < m->core_count; i++)
         report->core_tasks[i] = m->unit[i].number;
+    if (m->record != NULL)
+        report->records_lost = m->record->edges_lost + m->record->scopes_lost +
+                               m->record->told_lost + m->record->dumped_lost + ring_lost(m);
     for (uint32_t i = 0; i < PTO_TIMING_SLOTS; i++) {
         uint64_t begin = a64_load_relaxed(&m->sched.timing[i].begin);
         uint64_t end = a64_load_relaxed(&m->sched.timing[i].end);

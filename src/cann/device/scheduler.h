@@ -16,6 +16,7 @@
 #include <setjmp.h>
 
 #include "cann/device/card_graph.h"
+#include "orch/dumps.h"
 #include "sched/guarded.h"
 #include "sched/seats.h"
 #include "wire/board.h"
@@ -72,8 +73,6 @@ struct machine {
     struct card_graph *launched; /* NULL: the run builds its graph */
     struct board_record *record; /* NULL: nobody records */
     struct trace_ring ring;      /* the worker's, or what guards need of it */
-    struct board_edge *edge;
-    uint64_t edge_max;
     uint64_t number;
     uint64_t begin_ns, begin_cycles;
     uint64_t deadline_ns; /* UINT64_MAX: none, or it has passed */
@@ -91,6 +90,13 @@ struct machine {
     bool is_builder_gone;
     jmp_buf back;                   /* from an orchestration that is given up */
     struct trace_record unrecorded; /* what the ring of a run is for that nobody records */
+    struct board_run room;          /* for what is recorded, and where it is */
+    struct board_edge *edge;
+    struct chip_scope *scope;
+    struct dump_mark *mark;
+    char *told;
+    char *dumped;
+    struct dumps dumps; /* level 0: there are none */
 };
 
 /* port_ascend.c */
@@ -102,8 +108,8 @@ int port_set_memory(struct machine *m, const struct board_open *open);
 int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint32_t *seconds_out);
 /* All of them end. PTO_ETIMEOUT: some do not answer. */
 int port_dismiss_cores(struct machine *m);
-/* Of the run: the ring is told before jobs are given out. */
-void port_set_guards(struct machine *m);
+/* Of a run with guards or dumps: the ring is told before jobs are given out. */
+void port_set_watch(struct machine *m);
 /* Takes what has come back, and gives out what can be given. False: there was nothing to do. */
 bool port_turn(struct machine *m);
 /* Whether the run is not waited for any longer. */
