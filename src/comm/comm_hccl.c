@@ -355,6 +355,8 @@ static int make_windows(struct opening *o)
 
     for (uint32_t way = 0; way < ways && status == PTO_ENOSUP; way++)
         status = try_way(o, way, offer);
+    if (status >= 0) /* what a way before it said does not count */
+        (void)error_tell(o->error, PTO_OK, "%s", "");
     free(offer);
     return status;
 }

@@ -121,7 +121,8 @@ static int use_domain(struct pto_device *device, struct pto_comm *comm)
     come_to("alloc");
     if (pto_domain_open(comm, &params, &domain) < 0)
         return failed(STAGE_ALLOC, "windows");
-    pto_error_init(&error); /* what one way to share memory said, before another one did */
+    if (error.text[0] != '\0')
+        return failed(STAGE_ALLOC, "an error is told of windows that are there");
     pto_domain_info_init(&info);
     if (pto_domain_info(domain, &info) < 0 || info.window == 0)
         return failed(STAGE_BASE, "no base");
