@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath build/bin/pto)
 . tests/system/expect.sh
-make -s --no-print-directory build/standin/with
+tools/make-alone build/standin/with
 with=$(realpath build/standin/with)
 home=$(realpath build/standin/home)
 export PTO_CACHE_DIR=$work/cache
@@ -86,14 +86,14 @@ run_guards() {
 
 # The control processor is a process that runs the aarch64 programs, and has nothing of the host's memory.
 run_qemu() {
-    make -s --no-print-directory build/standin/arm/with
+    tools/make-alone build/standin/arm/with
     local with
     with=$(realpath build/standin/arm/with)
     for scene in vector softmax gang predicate simpler; do # the last one is in C++
         run_scene Ascend910B3 a2a3 "$scene"
     done
     run_scene Ascend950DT a5 pipeline
-    make -s --no-print-directory build/conformance/chip
+    tools/make-alone build/conformance/chip
     ORCHESTRATION_CC=aarch64-linux-gnu-gcc "$with" build/conformance/chip cann >"$work/out" 2>&1 ||
         fail "the contract is not kept under the emulator: $(grep -E 'ERROR|FAILED' "$work/out")"
     ! pgrep -f "$(realpath build/standin/arm/aicpusd) $work" >/dev/null || fail "a control processor is left behind"
@@ -112,7 +112,7 @@ run_built_on() { # chip platform, and whether its control processor is another k
     done
 }
 run_built() {
-    make -s --no-print-directory build/standin/built build/standin/arm/with
+    tools/make-alone build/standin/built build/standin/arm/with
     run_built_on Ascend910B3 a2a3
     run_built_on Ascend950DT a5
     local with
@@ -155,7 +155,7 @@ run_ranks() {
 
 # The suite of the contract of communication. Memory goes by number between older cards, by fabric handles between newer ones.
 run_comm() {
-    make -s --no-print-directory build/conformance/comm
+    tools/make-alone build/conformance/comm
     for chip in Ascend910B3 Ascend910_9391; do
         STANDIN_CARDS=4 STANDIN_HBM=3000000000 STANDIN_SOC=$chip "$with" build/conformance/comm hccl >"$work/out" 2>&1 || fail "$(cat "$work/out")"
         ! grep '^standin:' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
@@ -165,7 +165,7 @@ run_comm() {
 
 # With every access checked, and by buffers of the communication library as well.
 run_comm_asan() {
-    make -s --no-print-directory VARIANT=asan build/asan/conformance/comm build/asan/standin/with
+    tools/make-alone VARIANT=asan build/asan/conformance/comm build/asan/standin/with
     for ways in "vmm 3000000000" "none 80000000000"; do
         set -- $ways
         STANDIN_SHARE=$1 STANDIN_HBM=$2 HCCL_BUFFSIZE=64 STANDIN_CARDS=4 build/asan/standin/with build/asan/conformance/comm hccl >"$work/out" 2>&1 ||
@@ -188,7 +188,7 @@ live() { # code of rank 0 or a pattern, code of rank 1, platform, what rank 1 is
     [ $((SECONDS - begin)) -lt 60 ] || fail "it took $((SECONDS - begin)) s"
 }
 run_life() {
-    make -s --no-print-directory build/standin/lifecycle
+    tools/make-alone build/standin/lifecycle
     local stage
     # In each way that there is, and its dead peers.
     export HCCL_BUFFSIZE=4
@@ -308,7 +308,7 @@ play() { # chip, platform, artefact, parts
     ! grep -E '^standin:|Sanitizer|runtime error' "$work/out" || fail "a rule was broken: $(cat "$work/out")"
 }
 ready_worker() { # platforms
-    make -s --no-print-directory build/standin/level
+    tools/make-alone build/standin/level
     for platform; do build_worker "$platform" "$work/$platform.ptoc"; done
 }
 run_worker() {
@@ -325,7 +325,7 @@ run_worker() {
     play Ascend950DT a5 "$work/a5.ptoc" talk windows beside kill
     check_reports "a worker of level 3 on cards of the other generation"
     STANDIN_CARDS=3 STANDIN_SOC=Ascend950DT STANDIN_SHARE=none expect_with 1 "there are no windows of MC2 on a5" -- run overlap --platform a5
-    make -s --no-print-directory build/standin/arm/with
+    tools/make-alone build/standin/arm/with
     local with
     with=$(realpath build/standin/arm/with)
     build_worker a2a3 "$work/arm.ptoc"
@@ -338,7 +338,7 @@ run_worker() {
 run_worker_checked() { # variant
     local variant=$1 checked=
     ready_worker a2a3
-    make -s --no-print-directory VARIANT=$1 all "build/$1/standin/with" "build/$1/standin/level"
+    tools/make-alone VARIANT=$1 all "build/$1/standin/with" "build/$1/standin/level"
     local with
     with=$(realpath "build/$1/standin/with")
     if [ $1 = tsan ]; then
@@ -400,7 +400,7 @@ run_steady_on() { # platform rounds
 # something else. Both are told by their codes, and that 207001 need not mean memory.
 lose_memory() { # platform
     local with=$with mutant=build/standin/each-run
-    make -s --no-print-directory $mutant/libpto.so.0
+    tools/make-alone $mutant/libpto.so.0
     printf '#!/bin/sh\nexec %s env LD_LIBRARY_PATH=%s:%s "$@"\n' "$with" "$(realpath $mutant)" "$home/lib64" >"$work/each-run"
     chmod +x "$work/each-run"
     export STANDIN_DISK=$work/lost-$1 STANDIN_HEALS=9
@@ -435,7 +435,7 @@ run_cards() {
     expect_with 1 "card 9: aclrtSetDevice answered 107001 (there is no such device)" -- run vector --platform a2a3 --cards 9
     expect_with 2 "cases on cards run one at a time" -- test examples/vector --platform a2a3 --jobs 2
     # The same from Python, by the number that simpler calls device_id, too.
-    make -s --no-print-directory python
+    tools/make-alone python
     "$with" "$pto" build vector --platform a2a3 -o "$work/a2a3.ptoc" >"$work/out" || fail "$(cat "$work/out")"
     PYTHONPATH=build/python:python/simpler PTO_CANN_LOG=$work/calls "$with" /usr/bin/python3 - "$work/a2a3.ptoc" >"$work/out" 2>&1 <<'PY' || fail "$(cat "$work/out")"
 import sys
@@ -514,7 +514,7 @@ run_hardware() {
 
 # A program of its own (tests/standin/sweep.c) plays its scenario with a callable for each generation.
 ready_sweep() {
-    make -s --no-print-directory build/standin/sweep
+    tools/make-alone build/standin/sweep
     "$with" "$pto" build vector --platform a2a3 -o "$work/a2a3.ptoc" >"$work/out" || fail "$(cat "$work/out")"
     "$with" "$pto" build vector --platform a5 -o "$work/a5.ptoc" >"$work/out" || fail "$(cat "$work/out")"
     "$with" "$pto" build vector --platform a2a3 --mode host -o "$work/a2a3-host.ptoc" >"$work/out" || fail "$(cat "$work/out")"
@@ -544,7 +544,7 @@ run_hang() {
 }
 # The control processor is a process, which is killed: before, in and between its programs.
 run_killed() {
-    make -s --no-print-directory build/standin/arm/with
+    tools/make-alone build/standin/arm/with
     local with
     with=$(realpath build/standin/arm/with)
     ready_sweep
@@ -566,7 +566,7 @@ run_whole_sweep() {
 
 # tests/standin/flight.c, and how long the card waits for the host.
 run_flight() {
-    make -s --no-print-directory build/standin/flight
+    tools/make-alone build/standin/flight
     local soc
     for soc in "Ascend910B3 a2a3" "Ascend950DT a5"; do
         set -- $soc
@@ -625,7 +625,7 @@ run_rules() {
 
 # The stand-in itself, by a client that breaks its rules.
 run_strict() {
-    make -s --no-print-directory build/standin/strict
+    tools/make-alone build/standin/strict
     "$with" build/standin/strict $programs >"$work/out" 2>&1 || fail "$(cat "$work/out")"
     echo "  ok     $(cat "$work/out")"
 }
@@ -668,7 +668,7 @@ check_program() { # file, functions
 }
 
 check_programs() {
-    make -s --no-print-directory cann
+    tools/make-alone cann
     check_program libpto_scheduler.so pto_scheduler
     check_program libpto_dispatcher.so DynTileFwkBackendKernelServer DynTileFwkBackendKernelServerInit \
         StaticTileFwkBackendKernelServer
