@@ -1070,6 +1070,7 @@ static void complete_elsewhere(struct worker *w, struct slot *s)
 /* One of the task's kernels has returned. Whether it was the last, and there is no condition to wait for. */
 static inline bool is_task_over(struct sched *s, struct slot *slot, struct core_slab *slab)
 {
+    bool is_counted = (slot->flags & SLOT_IS_COUNTED) != 0; /* while the task is this one's */
     bool is_deferred;
 
     if (slab == NULL && (slot->flags & SLOT_IS_SPECIAL) == 0)
@@ -1077,7 +1078,7 @@ static inline bool is_task_over(struct sched *s, struct slot *slot, struct core_
     if ((slot->flags & SLOT_IS_TIMED) != 0)
         sched_time_end(s, slot);
     is_deferred = slab != NULL && sched_defer(s, slot, slab);
-    return (slot->flags & SLOT_IS_COUNTED) != 0 ? count_down(slot, 1) : !is_deferred;
+    return is_counted ? count_down(slot, 1) : !is_deferred;
 }
 
 void sched_returned(struct sched *s, struct graph *g, struct slot *slot, struct core *core)
