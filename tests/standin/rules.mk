@@ -11,14 +11,14 @@ STANDIN_PROGRAMS = $(STANDIN)/programs/libpto_dispatcher.so $(STANDIN)/programs/
 STANDIN_OBJ = $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_SCHEDULER_SRC:.c=))
 STANDIN_FLAGS = $(CPPFLAGS_ALL) -Isrc -I. -Itests/standin $(CFLAGS_ALL)
 
-$(STANDIN_HOME)/lib64/libascendcl.so: $(STANDIN_SRC:%=tests/standin/%) tests/standin/standin.h tests/standin/cpu_process.h \
+$(STANDIN_HOME)/lib64/libascendcl.so: $(STANDIN_SRC:%=tests/standin/%) tests/standin/standin.h tests/standin/table.h tests/standin/cpu_process.h \
 		tests/standin/cpu_programs.h Makefile
 	@mkdir -p $(@D)
 	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) $(LDLIBS_ALL)
 
 $(STANDIN_HOME)/lib64/libascend_hal.so: tests/standin/standin_hal.c
 $(STANDIN_HOME)/lib64/libhcomm.so: tests/standin/standin_hccl.c
-$(STANDIN_HOME)/lib64/libascend_hal.so $(STANDIN_HOME)/lib64/libhcomm.so: tests/standin/standin.h $(STANDIN_HOME)/lib64/libascendcl.so
+$(STANDIN_HOME)/lib64/libascend_hal.so $(STANDIN_HOME)/lib64/libhcomm.so: tests/standin/standin.h tests/standin/table.h $(STANDIN_HOME)/lib64/libascendcl.so
 	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -o $@ $(filter %.c,$^) \
 		-L$(@D) -lascendcl -Wl,-rpath,'$$ORIGIN'
 
@@ -68,7 +68,7 @@ $(STANDIN)/with: tests/standin/with $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDI
 $(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level $(STANDIN)/built: $(STANDIN)/%: tests/standin/%.c $(LIB) Makefile
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -I. -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl -pthread
 
-$(STANDIN)/strict: tests/standin/strict.c tests/standin/standin.h $(STANDIN_LIBS) Makefile
+$(STANDIN)/strict: tests/standin/strict.c tests/standin/standin.h tests/standin/table.h $(STANDIN_LIBS) Makefile
 	$(call quiet,LINK)$(CC) $(STANDIN_FLAGS) $(LDFLAGS_ALL) -o $@ $< -L$(STANDIN_HOME)/lib64 -lhcomm -lascend_hal -lascendcl -pthread
 
 # The library as it would be if every run registered the executor: what comes of that is told as what it is.

@@ -273,8 +273,14 @@ enum core_plan standin_core_plan(void)
     return p == NULL ? CORE_RUNS : p->code == HANGS ? CORE_IS_SILENT : CORE_FAILS;
 }
 
-int standin_enter(const char *name)
+int standin_enter(enum standin_call call)
 {
+    static const char *const names[] = {
+#define X(library, returns, name, parameters) #name,
+        STANDIN_MAP(X)
+#undef X
+    };
+    const char *name = names[call];
     int code;
 
     pthread_mutex_lock(&standin.lock);
@@ -414,7 +420,7 @@ __attribute__((destructor)) static void report(void)
 
 /* ---- ACL, devices, contexts ---- */
 
-EXPORT int aclInit(const char *config)
+int aclInit(const char *config)
 {
     int code;
 
@@ -427,7 +433,7 @@ EXPORT int aclInit(const char *config)
     return code;
 }
 
-EXPORT int aclFinalizeReference(uint64_t *left)
+int aclFinalizeReference(uint64_t *left)
 {
     int code = 0;
 
@@ -444,7 +450,7 @@ EXPORT int aclFinalizeReference(uint64_t *left)
 }
 
 /* All references at once, whoever has them. */
-EXPORT int aclFinalize(void)
+int aclFinalize(void)
 {
     int code = 0;
 
@@ -458,9 +464,9 @@ EXPORT int aclFinalize(void)
     return code;
 }
 
-EXPORT const char *aclrtGetSocName(void)
+const char *aclrtGetSocName(void)
 {
-    (void)standin_enter("aclrtGetSocName");
+    (void)standin_enter(CALL_aclrtGetSocName);
     return standin.soc;
 }
 
@@ -469,7 +475,7 @@ static bool is_card(int32_t device)
     return device >= 0 && (uint32_t)device < standin.card_count && device < CARDS_MAX;
 }
 
-EXPORT int aclrtSetDevice(int32_t device)
+int aclrtSetDevice(int32_t device)
 {
     struct card *c;
 
@@ -497,7 +503,7 @@ EXPORT int aclrtSetDevice(int32_t device)
 /* Ends all that is left on the card; what was not given back is told, unless it was forced. */
 static void tear_down(uint32_t card, bool is_forced);
 
-EXPORT int aclrtResetDevice(int32_t device)
+int aclrtResetDevice(int32_t device)
 {
     struct card *c;
 
@@ -514,7 +520,7 @@ EXPORT int aclrtResetDevice(int32_t device)
     return 0;
 }
 
-EXPORT int aclrtResetDeviceForce(int32_t device)
+int aclrtResetDeviceForce(int32_t device)
 {
     struct card *c;
 
@@ -531,7 +537,7 @@ EXPORT int aclrtResetDeviceForce(int32_t device)
     return standin_heal((uint32_t)device) ? 0 : ERR_DRIVER;
 }
 
-EXPORT int aclrtGetCurrentContext(void **context)
+int aclrtGetCurrentContext(void **context)
 {
     ENTER(aclrtGetCurrentContext);
     if (standin_here == NULL || standin_here->is_dead)
@@ -540,7 +546,7 @@ EXPORT int aclrtGetCurrentContext(void **context)
     return 0;
 }
 
-EXPORT int aclrtSetCurrentContext(void *context)
+int aclrtSetCurrentContext(void *context)
 {
     ENTER(aclrtSetCurrentContext);
     if (context == NULL || ((struct context *)context)->is_dead)
@@ -750,7 +756,7 @@ void standin_check_code(uint64_t addr)
     pthread_mutex_unlock(&standin.lock);
 }
 
-EXPORT int aclrtMalloc(void **at, size_t bytes, int policy)
+int aclrtMalloc(void **at, size_t bytes, int policy)
 {
     struct allocation *a;
 
@@ -765,7 +771,7 @@ EXPORT int aclrtMalloc(void **at, size_t bytes, int policy)
     return 0;
 }
 
-EXPORT int aclrtFree(void *at)
+int aclrtFree(void *at)
 {
     struct allocation **link;
     int code = 0;
@@ -784,7 +790,7 @@ EXPORT int aclrtFree(void *at)
     return code;
 }
 
-EXPORT int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, int kind)
+int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, int kind)
 {
     const void *device = kind == 1 ? to : from;
     const void *host = kind == 1 ? from : to;
@@ -815,7 +821,7 @@ EXPORT int aclrtMemcpy(void *to, size_t room, const void *from, size_t bytes, in
     return 0;
 }
 
-EXPORT int aclrtMemset(void *at, size_t room, int32_t value, size_t bytes)
+int aclrtMemset(void *at, size_t room, int32_t value, size_t bytes)
 {
     ENTER(aclrtMemset);
     ON_WELL_CARD();
@@ -826,7 +832,7 @@ EXPORT int aclrtMemset(void *at, size_t room, int32_t value, size_t bytes)
     return 0;
 }
 
-EXPORT int aclrtGetMemInfo(int kind, size_t *left, size_t *total)
+int aclrtGetMemInfo(int kind, size_t *left, size_t *total)
 {
     ENTER(aclrtGetMemInfo);
     ON_WELL_CARD();
@@ -912,8 +918,8 @@ static struct binary *add_binary(enum kind kind)
     return b;
 }
 
-EXPORT int aclrtBinaryLoadFromData(const void *data, size_t bytes, const struct options *options,
-                                   void **binary)
+int aclrtBinaryLoadFromData(const void *data, size_t bytes, const struct options *options,
+                            void **binary)
 {
     struct binary *b;
 
@@ -956,7 +962,7 @@ static bool is_good_so(const char *so)
                strlen(so);
 }
 
-EXPORT int aclrtBinaryLoadFromFile(const char *path, struct options *options, void **binary)
+int aclrtBinaryLoadFromFile(const char *path, struct options *options, void **binary)
 {
     char text[4096] = "", library[32], user[16], so[128], function[NAME_MAX_BYTES];
     size_t length = strlen(path);
@@ -1001,7 +1007,7 @@ static int add_function(struct binary *b, void **function)
     return 0;
 }
 
-EXPORT int aclrtBinaryGetFunction(void *binary, const char *name, void **function)
+int aclrtBinaryGetFunction(void *binary, const char *name, void **function)
 {
     ENTER(aclrtBinaryGetFunction);
     BOUND();
@@ -1010,7 +1016,7 @@ EXPORT int aclrtBinaryGetFunction(void *binary, const char *name, void **functio
     return add_function(binary, function);
 }
 
-EXPORT int aclrtBinaryGetFunctionByEntry(void *binary, uint64_t entry, void **function)
+int aclrtBinaryGetFunctionByEntry(void *binary, uint64_t entry, void **function)
 {
     ENTER(aclrtBinaryGetFunctionByEntry);
     BOUND();
@@ -1043,7 +1049,7 @@ static void drop_binary(struct binary **link)
     free(b);
 }
 
-EXPORT int aclrtBinaryUnLoad(void *binary)
+int aclrtBinaryUnLoad(void *binary)
 {
     struct binary **link = &standin.binaries;
     int code = 0;
@@ -1168,7 +1174,7 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-EXPORT int aclrtCreateStream(void **stream)
+int aclrtCreateStream(void **stream)
 {
     struct stream *s;
     struct card *c;
@@ -1266,7 +1272,7 @@ static bool end_stream(struct stream *s, int32_t ms)
     return true;
 }
 
-EXPORT int aclrtDestroyStream(void *stream)
+int aclrtDestroyStream(void *stream)
 {
     struct stream *s = stream;
 
@@ -1282,7 +1288,7 @@ EXPORT int aclrtDestroyStream(void *stream)
     return 0;
 }
 
-EXPORT int aclrtSynchronizeStreamWithTimeout(void *stream, int32_t ms)
+int aclrtSynchronizeStreamWithTimeout(void *stream, int32_t ms)
 {
     struct stream *s = stream;
     int code;
@@ -1301,7 +1307,7 @@ EXPORT int aclrtSynchronizeStreamWithTimeout(void *stream, int32_t ms)
     return code;
 }
 
-EXPORT int aclrtSynchronizeDeviceWithTimeout(int32_t ms)
+int aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 {
     (void)ms;
     ENTER(aclrtSynchronizeDeviceWithTimeout);
@@ -1309,7 +1315,7 @@ EXPORT int aclrtSynchronizeDeviceWithTimeout(int32_t ms)
     return 0; /* also on a card that has failed */
 }
 
-EXPORT int aclrtGetStreamResLimit(void *stream, int kind, uint32_t *value)
+int aclrtGetStreamResLimit(void *stream, int kind, uint32_t *value)
 {
     (void)stream;
     ENTER(aclrtGetStreamResLimit);
@@ -1367,9 +1373,9 @@ static int ready_module(struct binary *b)
     return load_elf(b);
 }
 
-EXPORT int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
-                                         const struct config *config, void *args, size_t bytes,
-                                         void *places, size_t place_count)
+int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
+                                  const struct config *config, void *args, size_t bytes,
+                                  void *places, size_t place_count)
 {
     struct function *f = function;
     struct stream *s = stream;

@@ -45,8 +45,24 @@
 #include <sys/types.h>
 
 #include "tests/standin/cpu_process.h"
+#include "tests/standin/table.h"
 
 #define EXPORT __attribute__((visibility("default")))
+
+/* clang-format off */
+enum standin_call {
+#define X(library, returns, name, parameters) CALL_##name,
+    STANDIN_MAP(X)
+#undef X
+    STANDIN_CALLS
+};
+
+#ifndef STANDIN_CLIENT /* who calls them has prototypes of his own */
+#define X(library, returns, name, parameters) EXPORT returns name parameters;
+STANDIN_MAP(X)
+#undef X
+#endif
+/* clang-format on */
 
 enum { CARDS_MAX = 8, NAME_MAX_BYTES = 64 };
 
@@ -193,12 +209,12 @@ extern __thread struct context *standin_here;
 extern __thread jmp_buf *standin_escape;
 
 /* Counts the call. Not 0: it is planned to fail with this code. */
-EXPORT int standin_enter(const char *name);
-#define ENTER(name)                          \
-    do {                                     \
-        int planned_ = standin_enter(#name); \
-        if (planned_ != 0)                   \
-            return planned_;                 \
+EXPORT int standin_enter(enum standin_call call);
+#define ENTER(name)                                \
+    do {                                           \
+        int planned_ = standin_enter(CALL_##name); \
+        if (planned_ != 0)                         \
+            return planned_;                       \
     } while (0)
 
 /* A rule was broken that no code of the vendor's tells of. */

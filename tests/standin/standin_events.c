@@ -109,12 +109,6 @@ uint32_t standin_forget_events(struct card *c)
             return code_;    \
     } while (0)
 
-EXPORT int aclrtCreateEventExWithFlag(void **event, uint32_t flags);
-EXPORT int aclrtDestroyEvent(void *event);
-EXPORT int aclrtRecordEvent(void *event, void *stream);
-EXPORT int aclrtStreamWaitEvent(void *stream, void *event);
-EXPORT int aclrtSynchronizeEventWithTimeout(void *event, int32_t ms);
-
 int aclrtCreateEventExWithFlag(void **event, uint32_t flags)
 {
     struct event *e;

@@ -32,7 +32,7 @@ static int check(uint32_t device)
     return standin_health(card) != WELL ? NO_PROCESS : standin_map_registers(card);
 }
 
-EXPORT int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out_bytes)
+int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out_bytes)
 {
     uint32_t words[2];
     uint64_t answer[2];
@@ -60,8 +60,7 @@ EXPORT int halMemCtl(int type, void *in, size_t in_bytes, void *out, size_t *out
     return 0;
 }
 
-EXPORT int halGetDeviceInfoByBuff(uint32_t device, int32_t module, int32_t info, void *at,
-                                  int32_t *bytes)
+int halGetDeviceInfoByBuff(uint32_t device, int32_t module, int32_t info, void *at, int32_t *bytes)
 {
     uint64_t mask[2] = { 0, 0 };
     int code;
@@ -84,7 +83,7 @@ struct resource {
     uint32_t id, flag, reserved;
 };
 
-EXPORT int halResMap(unsigned device, struct resource *resource, unsigned long *at, unsigned *bytes)
+int halResMap(unsigned device, struct resource *resource, unsigned long *at, unsigned *bytes)
 {
     int code;
 
@@ -101,7 +100,7 @@ EXPORT int halResMap(unsigned device, struct resource *resource, unsigned long *
     return 0;
 }
 
-EXPORT int halResUnmap(unsigned device, struct resource *resource)
+int halResUnmap(unsigned device, struct resource *resource)
 {
     (void)device;
     (void)resource;

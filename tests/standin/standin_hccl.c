@@ -90,7 +90,7 @@ static int open_file(uint32_t pid, uint32_t file)
     return open(path, O_RDWR | O_CLOEXEC);
 }
 
-EXPORT int HcclGetRootInfo(void *root)
+int HcclGetRootInfo(void *root)
 {
     static uint32_t keys;
     struct root mine = { .magic = MAGIC, .pid = (uint32_t)getpid() };
@@ -190,7 +190,7 @@ static void destroy(struct comm *c)
     free(c);
 }
 
-EXPORT int HcclCommInitRootInfo(uint32_t count, const void *root, uint32_t rank, void **comm)
+int HcclCommInitRootInfo(uint32_t count, const void *root, uint32_t rank, void **comm)
 {
     struct root found;
     struct comm *c;
@@ -242,7 +242,7 @@ static struct comm **find(const void *comm, const char *name)
     return link;
 }
 
-EXPORT int HcclCommDestroy(void *comm)
+int HcclCommDestroy(void *comm)
 {
     struct comm **link, *c;
 
@@ -285,7 +285,7 @@ static int run_barrier(void *arg)
 }
 
 /* Nobody waits here: what is enqueued does. */
-EXPORT int HcclBarrier(void *comm, void *stream)
+int HcclBarrier(void *comm, void *stream)
 {
     struct comm *c = comm;
 
@@ -299,7 +299,7 @@ EXPORT int HcclBarrier(void *comm, void *stream)
     return E_PARA;
 }
 
-EXPORT int HcclGetCommName(void *comm, char *name)
+int HcclGetCommName(void *comm, char *name)
 {
     ENTER(HcclGetCommName);
     memset(name, 0, 128);
@@ -307,7 +307,7 @@ EXPORT int HcclGetCommName(void *comm, char *name)
     return 0;
 }
 
-EXPORT int HcomGetCommHandleByGroup(const char *name, void **comm)
+int HcomGetCommHandleByGroup(const char *name, void **comm)
 {
     ENTER(HcomGetCommHandleByGroup);
     pthread_mutex_lock(&lock);
@@ -323,7 +323,7 @@ static bool is_ring(void)
     return topology != NULL && strcmp(topology, "ring") == 0;
 }
 
-EXPORT int HcomGetL0TopoTypeEx(const char *name, uint32_t *topology, uint32_t is_set)
+int HcomGetL0TopoTypeEx(const char *name, uint32_t *topology, uint32_t is_set)
 {
     ENTER(HcomGetL0TopoTypeEx);
     if (is_set != 0 || *find(NULL, name) == NULL)
@@ -425,7 +425,7 @@ static bool is_known(const struct comm *c, const char *tiling)
            strcmp(tiling + 144, "BatchWrite=level0:fullmesh") == 0;
 }
 
-EXPORT int HcclAllocComResourceByTiling(void *comm, void *stream, void *tiling, void **context)
+int HcclAllocComResourceByTiling(void *comm, void *stream, void *tiling, void **context)
 {
     struct comm *c = comm;
 

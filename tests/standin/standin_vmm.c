@@ -111,7 +111,7 @@ static uint64_t page_of(int attribute)
     return attribute == HUGE ? PAGE_HUGE : PAGE_NORMAL;
 }
 
-EXPORT int aclrtMemGetAllocationGranularity(const struct memory *kind, int option, size_t *bytes)
+int aclrtMemGetAllocationGranularity(const struct memory *kind, int option, size_t *bytes)
 {
     ENTER(aclrtMemGetAllocationGranularity);
     if (option != 0 || (kind->attribute != HUGE && kind->attribute != NORMAL))
@@ -138,8 +138,7 @@ static struct physical *add_physical(int file, uint64_t bytes)
     return p;
 }
 
-EXPORT int aclrtMallocPhysical(void **physical, size_t bytes, const struct memory *kind,
-                               uint64_t flags)
+int aclrtMallocPhysical(void **physical, size_t bytes, const struct memory *kind, uint64_t flags)
 {
     static uint32_t keys;
     char dirt[PAGE_NORMAL];
@@ -210,7 +209,7 @@ static void drop_physical(struct physical **link)
     free(p);
 }
 
-EXPORT int aclrtFreePhysical(void *physical)
+int aclrtFreePhysical(void *physical)
 {
     struct physical **link;
     int code = 0;
@@ -233,7 +232,7 @@ EXPORT int aclrtFreePhysical(void *physical)
 
 /* ---- addresses ---- */
 
-EXPORT int aclrtReserveMemAddress(void **at, size_t bytes, size_t align, void *hint, uint64_t flags)
+int aclrtReserveMemAddress(void **at, size_t bytes, size_t align, void *hint, uint64_t flags)
 {
     struct reservation *r;
     int code;
@@ -282,7 +281,7 @@ static void drop_reservation(struct reservation **link)
     free(r);
 }
 
-EXPORT int aclrtReleaseMemAddress(void *at)
+int aclrtReleaseMemAddress(void *at)
 {
     struct reservation **link;
     int code;
@@ -303,7 +302,7 @@ EXPORT int aclrtReleaseMemAddress(void *at)
     return code;
 }
 
-EXPORT int aclrtMapMem(void *at, size_t bytes, size_t offset, void *physical, uint64_t flags)
+int aclrtMapMem(void *at, size_t bytes, size_t offset, void *physical, uint64_t flags)
 {
     struct reservation *r;
     struct physical *p;
@@ -329,7 +328,7 @@ EXPORT int aclrtMapMem(void *at, size_t bytes, size_t offset, void *physical, ui
     return code;
 }
 
-EXPORT int aclrtUnmapMem(void *at)
+int aclrtUnmapMem(void *at)
 {
     struct reservation *r;
     int code;
@@ -354,7 +353,7 @@ EXPORT int aclrtUnmapMem(void *at)
     return code;
 }
 
-EXPORT int aclrtMemSetAccess(void *at, size_t bytes, const struct access *access, size_t count)
+int aclrtMemSetAccess(void *at, size_t bytes, const struct access *access, size_t count)
 {
     struct reservation *r;
     int code;
@@ -531,8 +530,7 @@ static int import(uint64_t number, bool is_fabric, void **physical)
     return 0;
 }
 
-EXPORT int aclrtMemExportToShareableHandle(void *physical, int kind, uint64_t flags,
-                                           uint64_t *handle)
+int aclrtMemExportToShareableHandle(void *physical, int kind, uint64_t flags, uint64_t *handle)
 {
     ENTER(aclrtMemExportToShareableHandle);
     if (!has_vmm())
@@ -540,7 +538,7 @@ EXPORT int aclrtMemExportToShareableHandle(void *physical, int kind, uint64_t fl
     return kind == 0 ? export(physical, flags, false, handle) : ERR_PARAM;
 }
 
-EXPORT int aclrtMemImportFromShareableHandle(uint64_t handle, int32_t device, void **physical)
+int aclrtMemImportFromShareableHandle(uint64_t handle, int32_t device, void **physical)
 {
     ENTER(aclrtMemImportFromShareableHandle);
     if (standin_here == NULL || device != (int32_t)standin_here->card)
@@ -548,7 +546,7 @@ EXPORT int aclrtMemImportFromShareableHandle(uint64_t handle, int32_t device, vo
     return import(handle, false, physical);
 }
 
-EXPORT int aclrtMemExportToShareableHandleV2(void *physical, uint64_t flags, int kind, void *handle)
+int aclrtMemExportToShareableHandleV2(void *physical, uint64_t flags, int kind, void *handle)
 {
     uint64_t number = 0;
     int code;
@@ -562,8 +560,7 @@ EXPORT int aclrtMemExportToShareableHandleV2(void *physical, uint64_t flags, int
     return code;
 }
 
-EXPORT int aclrtMemImportFromShareableHandleV2(void *handle, int kind, uint64_t flags,
-                                               void **physical)
+int aclrtMemImportFromShareableHandleV2(void *handle, int kind, uint64_t flags, void **physical)
 {
     uint64_t number;
 
@@ -574,7 +571,7 @@ EXPORT int aclrtMemImportFromShareableHandleV2(void *handle, int kind, uint64_t 
 
 /* ---- links ---- */
 
-EXPORT int aclrtDeviceEnablePeerAccess(int32_t peer, uint32_t flags)
+int aclrtDeviceEnablePeerAccess(int32_t peer, uint32_t flags)
 {
     int code;
 
@@ -589,7 +586,7 @@ EXPORT int aclrtDeviceEnablePeerAccess(int32_t peer, uint32_t flags)
     return 0;
 }
 
-EXPORT int aclrtDevicePeerAccessStatus(int32_t device, int32_t peer, int32_t *status)
+int aclrtDevicePeerAccessStatus(int32_t device, int32_t peer, int32_t *status)
 {
     ENTER(aclrtDevicePeerAccessStatus);
     if (device < 0 || (uint32_t)device >= standin.card_count || peer < 0 ||

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "cann/vendor.h"
+#define STANDIN_CLIENT
 #include "tests/standin/standin.h"
 #include "wire/board.h"
 
