@@ -702,6 +702,8 @@ static void run_once(struct drive *d, uint32_t scene)
             tensor(k)[i] = (int32_t)(k + 1) * i;
     cancel_number = scenes[scene].status == PTO_ECANCELED ? d->runs + 1 : 0;
     d->has_guards = seed_now % 2 == 0 || is_for_guards(scene);
+    /* Who dumps a tensor fetches it, which sends what should have been published. */
+    d->is_recorded = seed_now % 3 != 1;
     ended = drive_run(d, scenes[scene].tensors, ELEMENTS, scalar, TALK_SCALARS);
     if (memory_of_card()->board.live.beats == 0)
         drive_fail("%s, seed %llu: there was no sign of life", scene_now,
@@ -711,7 +713,8 @@ static void run_once(struct drive *d, uint32_t scene)
                    (unsigned long long)seed_now, ended->failure.status, ended->failure.fault);
     if (d->purpose != CHIP_BUILD) {
         scenes[scene].check();
-        check_record();
+        if (d->is_recorded)
+            check_record();
     }
 }
 
