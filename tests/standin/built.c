@@ -10,13 +10,13 @@
 #include <pthread.h>
 #include <pto/build.h>
 #include <pto/pto.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tests/standin/built/built_tasks.h"
+#include "tests/standin/client.h"
 
 enum { COUNT = 16, ROUNDS = 50, SCALARS = 2 };
 #define MS 1000000ull
@@ -28,18 +28,6 @@ static struct pto_tensor tensor[2]; /* on the card */
 static int32_t data[2][COUNT];
 static uint64_t scalar[SCALARS];
 static const struct pto_entry entry = { 2, SCALARS, tensor, scalar };
-
-static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void fail(const char *format, ...)
-{
-    va_list values;
-
-    va_start(values, format);
-    vfprintf(stderr, format, values);
-    va_end(values);
-    fputc('\n', stderr);
-    exit(1);
-}
 
 #define EXPECT(what)                                                                           \
     do {                                                                                       \

@@ -8,14 +8,14 @@
  *     flight ARTEFACT idle     how long the card has nothing to do between two runs, queued and not
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <pto/pto.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/standin/client.h"
 
 enum { ELEMENTS = 64, CHAIN = 40, LATE_S = 60, MS = 1000000 };
 enum { PLAIN, GATED, GATED_FAILING, SLOW = 1000000 }; /* scalars of the scene */
@@ -31,17 +31,6 @@ struct job {
     struct pto_run_report report;
     struct pto_run *run;
 };
-
-static _Noreturn void fail(const char *format, ...)
-{
-    va_list values;
-
-    va_start(values, format);
-    vfprintf(stderr, format, values);
-    va_end(values);
-    fputc('\n', stderr);
-    exit(1);
-}
 
 #define CHECK(condition)                                               \
     do {                                                               \
@@ -394,16 +383,6 @@ static void close_all(void)
 {
     CHECK(pto_callable_destroy(callable) == PTO_OK);
     CHECK(pto_device_close(device) == PTO_OK);
-}
-
-static void *find(const char *name)
-{
-    void *library = dlopen("libascendcl.so", RTLD_NOW | RTLD_GLOBAL);
-    void *symbol = library != NULL ? dlsym(library, name) : NULL;
-
-    if (symbol == NULL)
-        fail("%s is not there: start it with build/standin/with", name);
-    return symbol;
 }
 
 int main(int argc, char **argv)

@@ -12,7 +12,6 @@
 #include <pto/worker_domain.h>
 #include <pto/worker_region.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/standin/level/level_tasks.h"
+#include "tests/standin/client.h"
 
 enum {
     CHIPS = 2,
@@ -52,18 +52,6 @@ static bool is_card;
             fail("%s:%d: %s is %d (%s): %s", __FILE__, __LINE__, #what, got_, pto_strerror(got_), \
                  error.text);                                                                     \
     } while (0)
-
-static _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static void fail(const char *format, ...)
-{
-    va_list values;
-
-    va_start(values, format);
-    vfprintf(stderr, format, values);
-    va_end(values);
-    fputc('\n', stderr);
-    exit(1);
-}
 
 static void nap_ns(uint64_t ns)
 {

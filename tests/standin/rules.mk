@@ -65,7 +65,7 @@ $(STANDIN)/homes: $(STANDIN_LIBS) $(STANDIN_HOME)/stamp
 $(STANDIN)/with: tests/standin/with $(STANDIN_LIBS) $(STANDIN_PROGRAMS) $(STANDIN_HOME)/stamp $(STANDIN)/homes
 	@cp $< $@
 
-$(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level $(STANDIN)/built: $(STANDIN)/%: tests/standin/%.c $(LIB) Makefile
+$(STANDIN)/lifecycle $(STANDIN)/sweep $(STANDIN)/level $(STANDIN)/built $(STANDIN)/flight: $(STANDIN)/%: tests/standin/%.c tests/standin/client.h $(LIB) $(LIB_LINK) Makefile
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -I. -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl -pthread
 
 $(STANDIN)/strict: tests/standin/strict.c tests/standin/standin.h tests/standin/table.h $(STANDIN_LIBS) Makefile
@@ -77,9 +77,6 @@ $(STANDIN)/each-run/libpto.so.$(SOVERSION): tests/mutations/registers-every-run.
 	@patch -s -o $(@D)/cann_runs.c src/cann/cann_runs.c $<
 	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,-soname,$(@F) -Wl,--version-script,pto.map $(SHARED_FLAGS) -o $@ \
 		$(@D)/cann_runs.c $(filter-out %/cann_runs.o,$(LIB_OBJ)) $(HOOKS) -Wl,-rpath,$(abspath $(B)/lib) $(LIB_LIBS) $(LDLIBS_ALL)
-
-$(STANDIN)/flight: tests/standin/flight.c $(LIB) $(LIB_LINK) Makefile
-	$(call quiet,LINK)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< -L$(B)/lib -lpto -Wl,-rpath,$(abspath $(B)/lib) -ldl
 
 # The same with a control processor that is a process: the aarch64 programs themselves, under an emulator.
 STANDIN_ARM = $(STANDIN)/arm

@@ -14,15 +14,15 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <dlfcn.h>
 #include <pto/pto.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "tests/standin/client.h"
 
 enum { ELEMENTS = 1001, QUEUED = 3, TEXT = 1024, NAMES = 64, LATE_MS = 60000 };
 
@@ -41,17 +41,6 @@ struct outcome {
     bool is_lost;  /* before it was closed */
     double ms;
 };
-
-static _Noreturn void fail(const char *format, ...)
-{
-    va_list values;
-
-    va_start(values, format);
-    vfprintf(stderr, format, values);
-    va_end(values);
-    fputc('\n', stderr);
-    exit(1);
-}
 
 static double now_ms(void)
 {
@@ -506,16 +495,6 @@ static void come_second(const char *text, char **folder)
         look_around(*folder, false, false);
     }
     puts("refused, and so are the right ones after it");
-}
-
-static void *find(const char *name)
-{
-    void *library = dlopen("libascendcl.so", RTLD_NOW | RTLD_GLOBAL);
-    void *symbol = library != NULL ? dlsym(library, name) : NULL;
-
-    if (symbol == NULL)
-        fail("%s is not there: start it with build/standin/with", name);
-    return symbol;
 }
 
 int main(int argc, char **argv)
