@@ -205,8 +205,10 @@ int agent_do_while(struct cann *c, agent_fn work, void *arg, const struct chip_p
         put_idle(c, a);
         return PTO_OK;
     }
-    a32_store_relaxed(&c->is_silent, 1); /* whoever is in a call will see for himself */
-    return cann_lose(c, error, "card %u: %s has not returned, and is given up", c->card, overdue);
+    (void)cann_lose(c, error, "card %u: %s has not returned, and is given up", c->card, overdue);
+    /* After the reason, which a thread gives that sees this. A thread in a call waits for its own. */
+    a32_store_relaxed(&c->is_silent, 1);
+    return PTO_ELOST;
 }
 
 void agent_end_all(struct cann *c)

@@ -98,7 +98,7 @@ static int describe(struct cann *c, const char *op, const char *function, const 
  * In slices, so that a wait that hangs is noticed soon. Whatever the code is: what was launched may
  * still run, and use what it was given.
  */
-static int await_call(struct cann *c, int32_t ms)
+static int await_call(struct cann *c, int32_t ms, const char *doing)
 {
     int code = ACL_STREAM_NOT_DONE;
 
@@ -107,7 +107,7 @@ static int await_call(struct cann *c, int32_t ms)
         code = VENDOR_WAIT(&c->vendor, SLICE_MS, aclrtSynchronizeStreamWithTimeout, c->stream,
                            SLICE_MS);
     if (code != ACL_SUCCESS)
-        a32_store_relaxed(&c->is_lost, 1);
+        (void)cann_lose_by(c, NULL, "aclrtSynchronizeStreamWithTimeout", code, doing);
     return code;
 }
 
@@ -191,7 +191,7 @@ static int install(struct cann *c, const struct cann_program *dispatcher,
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtSynchronizeStreamWithTimeout";
-        code = await_call(c, BOOT_MS);
+        code = await_call(c, BOOT_MS, "for the dispatcher");
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtMemcpy";
@@ -251,7 +251,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtSynchronizeStreamWithTimeout";
-        code = await_call(c, CALL_MS);
+        code = await_call(c, CALL_MS, "for a request to the scheduler");
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtMemcpy";

@@ -43,11 +43,16 @@ const struct chip_backend cann_backend = {
 
 /* ---- codes, and the end of a device ---- */
 
-static void keep_trouble(struct cann *c, const char *text)
+/*
+ * The only place where a device becomes lost. The reason is there before the flag is: a thread that
+ * sees the flag takes the lock after this one had it, so cann_refuse never finds an empty reason.
+ */
+static void set_lost(struct cann *c, const char *text)
 {
     pthread_mutex_lock(&c->agent_lock);
     if (c->trouble[0] == '\0')
         snprintf(c->trouble, sizeof(c->trouble), "%s", text);
+    a32_store_relaxed(&c->is_lost, 1);
     pthread_mutex_unlock(&c->agent_lock);
 }
 
@@ -59,8 +64,7 @@ int cann_lose(struct cann *c, struct pto_error *error, const char *format, ...)
     va_start(values, format);
     vsnprintf(text, sizeof(text), format, values);
     va_end(values);
-    keep_trouble(c, text);
-    a32_store_relaxed(&c->is_lost, 1);
+    set_lost(c, text);
     return error_tell(error, PTO_ELOST, "%s", text);
 }
 
@@ -74,19 +78,29 @@ int cann_refuse(struct cann *c, struct pto_error *error)
     return error_tell(error, PTO_ELOST, "the device is lost: %.400s", text);
 }
 
-int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
-              const char *doing)
+static int tell_code(struct cann *c, struct pto_error *error, const char *call, int code,
+                     const char *doing, bool is_lost)
 {
     int status = vendor_status(code);
     char text[PTO_ERROR_TEXT_MAX];
 
     snprintf(text, sizeof(text), "card %u: %s answered %d (%s) %s", c->card, call, code,
              vendor_meaning(code), doing);
-    if (status == PTO_ELOST || cann_is_lost(c)) {
-        keep_trouble(c, text);
-        a32_store_relaxed(&c->is_lost, 1);
-    }
+    if (is_lost || status == PTO_ELOST)
+        set_lost(c, text);
     return error_tell(error, status, "%s", text);
+}
+
+int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
+              const char *doing)
+{
+    return tell_code(c, error, call, code, doing, false);
+}
+
+int cann_lose_by(struct cann *c, struct pto_error *error, const char *call, int code,
+                 const char *doing)
+{
+    return tell_code(c, error, call, code, doing, true);
 }
 
 void cann_keep(struct cann *c)

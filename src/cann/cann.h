@@ -201,6 +201,9 @@ void cann_release(struct cann *c);
  */
 int cann_tell(struct cann *c, struct pto_error *error, const char *call, int code,
               const char *doing);
+/* The same, and the device is lost by it, whatever the code alone would mean. */
+int cann_lose_by(struct cann *c, struct pto_error *error, const char *call, int code,
+                 const char *doing);
 /* Device memory for ourselves, not in the table of allocations; a vendor's code. */
 int cann_take(struct cann *c, uint64_t bytes, uint64_t *addr_out);
 int cann_give_back(struct cann *c, uint64_t addr);

@@ -54,7 +54,17 @@ const struct chip_run_ops cann_run_ops = {
 
 /* ---- failures ---- */
 
-/* The run ends with this; whatever else is known of it does not count. */
+/* The run's text says how the device was lost: later runs get it from the host. */
+static void set_run_lost(struct cann *c, struct cann_run *r)
+{
+    r->result.is_lost = true;
+    a32_store_relaxed(&c->is_trouble_told, 1); /* a hint: the text is the run's */
+}
+
+/*
+ * The run ends with this; whatever else is known of it does not count. A device that another thread
+ * loses meanwhile is not lost by this run, whose text has another reason: the next run reports it.
+ */
 static void fail(struct cann *c, struct cann_run *r, int status, int code, const char *text)
 {
     r->result = (struct chip_result){ .failure = { .status = status,
@@ -64,9 +74,8 @@ static void fail(struct cann *c, struct cann_run *r, int status, int code, const
                                                    .task = pto_task_id_invalid() } };
     r->result.failure.value[0] = (uint64_t)(int64_t)code;
     snprintf(r->result.failure.text, FAILURE_TEXT, "%.255s", text);
-    r->result.is_lost = cann_is_lost(c);
-    if (r->result.is_lost)
-        a32_store_relaxed(&c->is_trouble_told, 1); /* a hint: the text is the run's */
+    if (status == PTO_ELOST && cann_is_lost(c))
+        set_run_lost(c, r);
 }
 
 static void fail_call(struct cann *c, struct cann_run *r, const char *call, int code,
@@ -93,8 +102,12 @@ static void lose(struct cann *c, struct cann_run *r, const char *why)
 static void lose_call(struct cann *c, struct cann_run *r, const char *call, int code,
                       const char *doing)
 {
-    a32_store_relaxed(&c->is_lost, 1); /* whatever the code alone would mean */
-    fail_call(c, r, call, code, doing);
+    struct pto_error error;
+
+    pto_error_init(&error);
+    (void)cann_lose_by(c, &error, call, code, doing);
+    fail(c, r, error.status, code, error.text);
+    set_run_lost(c, r);
 }
 
 /* The device was lost, by others: the run tells how. */
@@ -787,8 +800,7 @@ static void wait_in_context(struct cann *c, struct cann_run *r)
     } else if (code != ACL_SUCCESS) { /* the run has failed before */
         (void)cann_lose(c, NULL, "card %u: the cores did not end: %d (%s)", c->card, code,
                         vendor_meaning(code));
-        r->result.is_lost = true;
-        a32_store_relaxed(&c->is_trouble_told, 1); /* a hint */
+        set_run_lost(c, r);
     }
 }
 

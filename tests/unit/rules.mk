@@ -17,3 +17,6 @@ $(B)/test/test_hostlib_comm: private LDFLAGS_ALL += -Wl,--export-dynamic-symbol=
 # The function of its nested worker, in a shared object, submits.
 $(B)/test/test_tree_faults: tests/unit/rules.mk
 $(B)/test/test_tree_faults: private LDFLAGS_ALL += -Wl,--export-dynamic-symbol=pto_level_submit_at
+# It stands between the cards and their locks.
+$(B)/test/test_cann_loss: tests/unit/rules.mk
+$(B)/test/test_cann_loss: private LDFLAGS_ALL += -Wl,--wrap=pthread_mutex_lock
