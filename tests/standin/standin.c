@@ -1122,14 +1122,30 @@ static int run_task_until_forced(struct stream *s, struct task *t)
     return code;
 }
 
-/* What it has to do next; NULL: nothing, or it waits for an event, or it ends. Under the lock. */
+/* Nothing of it is begun any more. Under the lock. */
+static void empty_stream(struct stream *s)
+{
+    for (struct task *t = s->first, *next; t != NULL; t = next) {
+        next = t->next;
+        free(t);
+    }
+    s->first = NULL;
+    s->last = &s->first;
+}
+
+/*
+ * What it has to do next; NULL: nothing, or it waits for an event, or it ends. A forced reset begins
+ * nothing: cores would start while the program before them is still on its way out. Under the lock.
+ */
 static struct task *take_task(struct stream *s)
 {
     struct card *c = &standin.card[s->context->card];
-    struct task *t = s->first;
-    bool is_ending = s->is_ending && __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) != 0;
+    struct task *t;
 
-    if (t == NULL || (t->event != NULL && !standin_do_event(s, t) && !is_ending))
+    if (s->is_ending && __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) != 0)
+        empty_stream(s);
+    t = s->first;
+    if (t == NULL || (t->event != NULL && !standin_do_event(s, t)))
         return NULL;
     s->first = t->next;
     if (s->first == NULL)
@@ -1148,10 +1164,10 @@ static void *stream_main(void *arg)
         struct task *t = take_task(s);
         int code = 0;
 
-        if (t == NULL) {
+        if (t == NULL && (s->first != NULL || !s->is_ending))
             pthread_cond_wait(&standin.changed, &standin.lock);
+        if (t == NULL)
             continue;
-        }
         if (t->event == NULL) {
             s->is_busy = true;
             standin_note_begin(c, t);
@@ -1256,12 +1272,7 @@ static bool end_stream(struct stream *s, int32_t ms)
         *link = s->next;
     standin_forget_stream(s);
     if (!s->has_ended) {
-        for (struct task *t = s->first, *next; t != NULL; t = next) {
-            next = t->next;
-            free(t);
-        }
-        s->first = NULL;
-        s->last = &s->first;
+        empty_stream(s);
         pthread_detach(s->thread);
         return false;
     }

@@ -345,6 +345,25 @@ static void second_wait(void)
     EXPECT(507018, aclrtSynchronizeStreamWithTimeout(poison(), 10));
 }
 
+/* Cores that wait for an event behind others, which never end, are not started by a forced reset. */
+static void forced_in_flight(void)
+{
+    void *first, *second, *event = NULL, *function;
+
+    (void)open_card(0);
+    first = make_stream();
+    second = make_stream();
+    function = load_executor();
+    EXPECT(0, aclrtCreateEventExWithFlag(&event, VENDOR_EVENT_SYNC | VENDOR_EVENT_PROGRESS));
+    EXPECT(0, launch(function, 1, first, true));
+    EXPECT(0, aclrtRecordEvent(event, first));
+    EXPECT(0, aclrtStreamWaitEvent(second, event));
+    EXPECT(0, launch(function, 1, second, true));
+    EXPECT(507047, aclrtSynchronizeEventWithTimeout(event, 10));
+    EXPECT(0, aclrtResetDeviceForce(0));
+    EXPECT(0, aclrtSetDevice(0));
+}
+
 /* ---- a card that has failed ---- */
 
 static void cascade(void)
@@ -710,6 +729,7 @@ static const struct breach {
     { "too many blocks", many_blocks, "7 blocks for 6 threads", { 0 } },
     { "cores not together", not_together, "not launched together", { 0 } },
     { "a second wait", second_wait, "a second wait for a stream that failed", { 0 } },
+    { "a forced reset with two launches in flight", forced_in_flight, NULL, { 0 } },
     { "what follows a failure", cascade, "libmissing.so: cannot open", { "STANDIN_GRACE", "6" } },
     { "a plain reset heals nothing",
       plain_reset,

@@ -524,7 +524,7 @@ sweep() { # generation, what it is to do; MODE: -host
     shift
     [ "$generation" = a2a3 ] || soc=Ascend950DT
     STANDIN_SOC=$soc SWEEP_PLATFORM=$generation timeout -k 5 "${SWEEP_SECONDS:-120}" "$with" build/standin/sweep "$work/$generation${MODE-}.ptoc" "$@" \
-        >"$work/out" 2>"$work/err" </dev/null || fail "$generation, $*: $(cat "$work/err" "$work/out" | tail -n 5)"
+        >"$work/out" 2>"$work/err" </dev/null || fail "$generation, $*: $(tail -n 2 "$work/err")" # before it are rules that the plan has broken
     echo "  ok     $generation${MODE-}, $*: $(tail -1 "$work/out")"
 }
 run_sweep() {
