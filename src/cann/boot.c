@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -19,7 +20,13 @@
 #include "cann/device/dispatcher.h"
 #include "cann/device/fingerprint.h"
 
-enum { PROGRAM_MAX = 64 << 20, BOOT_MS = 20000, CALL_MS = 20000, SLICE_MS = 1000 };
+enum {
+    PROGRAM_MAX = 64 << 20,
+    DESCRIPTION_MAX = 1024,
+    BOOT_MS = 20000,
+    CALL_MS = 20000,
+    SLICE_MS = 1000,
+};
 
 /* ---- programs ---- */
 
@@ -44,13 +51,82 @@ int cann_program_read(const char *name, struct cann_program *out, struct pto_err
 
 /* ---- registration by description ---- */
 
-/* What the vendor reads of it; `so` is looked for on the card at the first launch only. */
-static int write_description(const char *op, const char *function, const char *so,
-                             const char *library, char path[PATH_MAX])
+/*
+ * The vendor reads a description from a file whose name ends in .json, and may hang or crash in that
+ * call: a file that is removed afterwards would be left. So descriptions are kept, below the user's
+ * cache, under names made of their content. There are few: one for the dispatcher, one for each
+ * scheduler and card.
+ */
+static bool find_folder(char folder[PATH_MAX])
+{
+    const char *store = getenv("PTO_STORE"), *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    struct stat about;
+
+    if (store != NULL && store[0] == '/')
+        snprintf(folder, PATH_MAX, "%.3900s/cards", store);
+    else if (cache != NULL && cache[0] == '/') /* the standard ignores others */
+        snprintf(folder, PATH_MAX, "%.3900s/pto/cards", cache);
+    else if (home != NULL && home[0] == '/')
+        snprintf(folder, PATH_MAX, "%.3900s/.cache/pto/cards", home);
+    else
+        return false;
+    return file_make_folder(folder) >= 0 && stat(folder, &about) == 0 &&
+           about.st_uid == geteuid() && (about.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* False: it cannot be kept. */
+static bool keep_description(const char *text, size_t length, char path[PATH_MAX])
+{
+    char folder[PATH_MAX], *bytes = NULL;
+    size_t size = 0;
+    bool is_there;
+
+    if (!find_folder(folder))
+        return false;
+    snprintf(path, PATH_MAX, "%.4000s/%016llx.json", folder,
+             (unsigned long long)fingerprint_of(text, length));
+    is_there = file_read(path, DESCRIPTION_MAX, &bytes, &size) >= 0 && size == length &&
+               memcmp(bytes, text, length) == 0;
+    free(bytes);
+    return is_there || file_write_private(path, text, length) >= 0;
+}
+
+/* For a user without a cache. cann_close removes it if the call never returns. */
+static int write_for_now(struct cann *c, const char *text, size_t length)
 {
     const char *folder = getenv("TMPDIR");
-    int file, length;
-    char text[1024];
+    int file;
+
+    snprintf(c->description, sizeof(c->description), "%.3900s/pto-%ld-XXXXXX.json",
+             folder != NULL && folder[0] != '\0' ? folder : "/tmp", (long)getpid());
+    file = mkstemps(c->description, 5);
+    if (file < 0) {
+        c->description[0] = '\0';
+        return PTO_ESYSTEM;
+    }
+    if (!file_put(file, text, length)) {
+        close(file);
+        cann_drop_description(c);
+        return PTO_ESYSTEM;
+    }
+    close(file);
+    return PTO_OK;
+}
+
+void cann_drop_description(struct cann *c)
+{
+    if (c->description[0] != '\0')
+        (void)unlink(c->description);
+    c->description[0] = '\0';
+}
+
+/* What the vendor reads of it; `so` is looked for on the card at the first launch only. */
+static int write_description(struct cann *c, const char *op, const char *function, const char *so,
+                             const char *library, char path[PATH_MAX])
+{
+    char text[DESCRIPTION_MAX];
+    int length, status;
 
     length = snprintf(text, sizeof(text),
                       "{\"%s\": {\"opInfo\": {\"computeCost\": \"100\", \"engine\": "
@@ -58,18 +134,11 @@ static int write_description(const char *op, const char *function, const char *s
                       "\"functionName\": \"%s\", \"kernelSo\": \"%s\", \"opKernelLib\": \"%s\", "
                       "\"userDefined\": \"False\"}}}\n",
                       op, function, so, library);
-    snprintf(path, PATH_MAX, "%.3900s/pto-%ld-XXXXXX.json",
-             folder != NULL && folder[0] != '\0' ? folder : "/tmp", (long)getpid());
-    file = mkstemps(path, 5);
-    if (file < 0)
-        return PTO_ESYSTEM;
-    if (!file_put(file, text, (size_t)length)) {
-        close(file);
-        (void)unlink(path);
-        return PTO_ESYSTEM;
-    }
-    close(file);
-    return PTO_OK;
+    if (keep_description(text, (size_t)length, path))
+        return PTO_OK;
+    status = write_for_now(c, text, (size_t)length);
+    snprintf(path, PATH_MAX, "%s", c->description);
+    return status;
 }
 
 static int describe(struct cann *c, const char *op, const char *function, const char *so,
@@ -81,11 +150,13 @@ static int describe(struct cann *c, const char *op, const char *function, const 
     char path[PATH_MAX];
     int code;
 
-    if (write_description(op, function, so, library, path) < 0)
-        return error_tell(error, PTO_ESYSTEM, "%.300s cannot be written: %s", path,
+    if (write_description(c, op, function, so, library, path) < 0)
+        return error_tell(error, PTO_ESYSTEM,
+                          "a description for the card cannot be written, neither below the user's "
+                          "cache nor in TMPDIR: %s",
                           strerror(errno));
     code = VENDOR_CALL(&c->vendor, aclrtBinaryLoadFromFile, path, &options, binary_out);
-    (void)unlink(path);
+    cann_drop_description(c);
     if (code != ACL_SUCCESS)
         return cann_tell(c, error, "aclrtBinaryLoadFromFile", code, "for a program of the card");
     code = VENDOR_CALL(&c->vendor, aclrtBinaryGetFunction, *binary_out, op, function_out);

@@ -442,6 +442,7 @@ static bool cann_close(struct chip *chip)
         if (agent_do(c, close_on_agent, NULL, NULL) >= 0)
             break;
     agent_end_all(c);
+    cann_drop_description(c);
     cann_release(c);
     return true;
 }

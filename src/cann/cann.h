@@ -17,6 +17,7 @@
 #ifndef PTO_CANN_H
 #define PTO_CANN_H
 
+#include <limits.h>
 #include <pthread.h>
 
 #include "base/atomic.h"
@@ -134,6 +135,8 @@ struct cann {
     uint64_t memory_max;
     uint32_t sequence; /* of calls */
     uint32_t machine;  /* of the control processor, by its number in ELF */
+    /* A file that is removed after the call that reads it; "": there is none. */
+    char description[PATH_MAX];
 
     pthread_mutex_t guard_lock;         /* an allocation is not given back while it is looked at */
     pthread_mutex_t memory_lock;        /* what follows */
@@ -214,6 +217,8 @@ int cann_download(struct cann *c, uint64_t addr, void *to, uint64_t bytes);
 /* A program of this name in PTO_CANN_PROGRAMS, or beside the library. */
 int cann_program_read(const char *name, struct cann_program *out, struct pto_error *error);
 int cann_boot(struct cann *c, struct pto_error *error);
+/* The agent that opens the device, or when it was given up or has ended. */
+void cann_drop_description(struct cann *c);
 /*
  * Asks the scheduler, and waits for its answer. PTO_OK, its status with its sentence, or that of a
  * vendor's code.

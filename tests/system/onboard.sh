@@ -3,7 +3,7 @@
 #
 # Real chips against the stand-in for the vendor's libraries (tests/standin): what is missing is told in a sentence;
 # example scenes run on both generations in both modes, with the results that they expect; nothing is left behind on the card;
-# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, deaths, steady, cards, sweep, hang, killed, rules, strict, selfcheck, profiles, hardware, programs, rebuild, recorded,
+# runs after the second one register and allocate nothing. Arguments say which parts: missing, scenes, guards, qemu, ranks, comm, life, level, worker, deaths, steady, cards, sweep, hang, files, killed, rules, strict, selfcheck, profiles, hardware, programs, rebuild, recorded,
 # all of these by default; whole-sweep, comm-asan, asan, tsan.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -12,7 +12,7 @@ pto=$(realpath build/bin/pto)
 tools/make-alone build/standin/with
 with=$(realpath build/standin/with)
 home=$(realpath build/standin/home)
-export PTO_CACHE_DIR=$PWD/build/onboard-cache # of all parts: each would compile the same scenes
+export PTO_STORE=$PWD/build/onboard-store # of all parts: each would compile the same scenes
 mkdir -p "$work/disk"
 
 # With the stand-in: exit code, phrases.
@@ -538,6 +538,26 @@ run_sweep() {
     STANDIN_HEALS=3 sweep a2a3 few down # two forced resets do not help, the third does
     STANDIN_HEALS=4 sweep a2a3 few down # more are not tried: the card stays down, which the next open is told
 }
+# A call that loads a program and hangs, or in which the process is killed: nothing is left in the temporary folder, with a cache
+# and, where the call hangs, also without.
+leave_no_file() {
+    local plan code phrase
+    mkdir -p "$work/temporary"
+    for plan in aclrtBinaryLoadFromFile@1=die aclrtBinaryLoadFromFile@2=die aclrtBinaryLoadFromFile@1=hang aclrtBinaryLoadFromFile@2=hang \
+        aclrtBinaryLoadFromFile@1=507899 cacheless,aclrtBinaryLoadFromFile@1=hang cacheless,aclrtBinaryLoadFromFile@2=hang cacheless,; do
+        phrase="a device of a2a3 cannot be opened: card 0: aclrtBinaryLoadFromFile" code=1
+        case $plan in
+        *=die) phrase= ;;
+        *,) phrase="result   ok" code=0 ;;
+        esac
+        (
+            [ "${plan#cacheless,}" = "$plan" ] || unset HOME XDG_CACHE_HOME PTO_STORE
+            TMPDIR=$work/temporary PTO_CANN_CALL_MS=500 STANDIN_PLAN=${plan#*,} expect_with $code "$phrase" -- run vector --case odd --mode stream --platform a2a3
+        )
+        [ -z "$(ls -A "$work/temporary")" ] || fail "$plan leaves $(ls -A "$work/temporary")"
+    done
+    echo "  ok     a vendor's call that hangs or dies while it loads a program leaves no file in the temporary folder"
+}
 run_hang() {
     ready_sweep
     sweep a2a3 few hang
@@ -818,7 +838,7 @@ SH
     echo "  ok     a header that changes from 40 to 48 is in all programs of the card at the next build, and nothing is compiled without a change"
 }
 
-for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths steady cards sweep hang killed rules strict selfcheck profiles hardware programs rebuild recorded}; do
+for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths steady cards sweep hang files killed rules strict selfcheck profiles hardware programs rebuild recorded}; do
     case $part in
     missing) tell_missing ;;
     scenes) run_scenes ;;
@@ -837,6 +857,7 @@ for part in ${*:-missing scenes guards qemu ranks comm life level worker deaths 
     cards) run_cards ;;
     sweep) run_sweep ;;
     hang) run_hang ;;
+    files) leave_no_file ;;
     killed) run_killed ;;
     whole-sweep) run_whole_sweep ;;
     rules) run_rules ;;
