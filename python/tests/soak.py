@@ -15,6 +15,7 @@ import sys
 import threading
 
 import pto
+from thread_count import count_threads
 
 ORCHESTRATION = """
 #include <pto/orch.h>
@@ -54,7 +55,7 @@ def measured():
         "references": sys.gettotalrefcount() if hasattr(sys, "gettotalrefcount") else 0,
         "objects": len(gc.get_objects()),
         "descriptors": len(os.listdir("/proc/self/fd")),
-        "threads": len(os.listdir("/proc/self/task")),
+        "threads": count_threads(),
         "KiB": pages * 4,
     }
 

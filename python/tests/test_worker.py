@@ -17,6 +17,7 @@ import torch
 
 import pto
 from sub_functions import nothing, total
+from thread_count import count_threads
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "examples")
 REDUCE = os.path.join(EXAMPLES, "reduce")
@@ -297,7 +298,7 @@ def test_many_workers_leave_nothing():
     def look():
         gc.collect()
         with open("/proc/self/statm") as file:
-            return len(os.listdir("/proc/self/fd")), len(os.listdir("/proc/self/task")), int(file.read().split()[1])
+            return len(os.listdir("/proc/self/fd")), count_threads(), int(file.read().split()[1])
 
     def once():
         with pto.Worker(level=3, chips=0, subs=1, memory_max=1 << 28) as worker:

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "tests/standin/client.h"
+#include "tests/threads_test.h"
 
 enum { ELEMENTS = 1001, QUEUED = 3, TEXT = 1024, NAMES = 64, LATE_MS = 60000 };
 
@@ -244,7 +245,7 @@ static uint64_t threads_before, files_before, violations_before, acl_before;
 /* Once the stand-in has all threads that it will ever have. */
 static void remember_around(void)
 {
-    threads_before = count_entries("/proc/self/task");
+    threads_before = count_threads();
     files_before = count_entries("/proc/self/fd");
 }
 
@@ -263,7 +264,7 @@ static void look_around(const char *doing, bool gives_back, bool keeps_acl)
     if (count("violations") != violations_before && !gives_back)
         fail("%s breaks a rule", doing);
     violations_before = count("violations");
-    while (count_entries("/proc/self/task") > threads_before) { /* those that end by themselves */
+    while (count_threads() > threads_before) { /* those that end by themselves */
         if (now_ms() - begin > 30000)
             fail("%s leaves a thread", doing);
         usleep(1000);

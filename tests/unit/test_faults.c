@@ -12,7 +12,6 @@
 #define _GNU_SOURCE
 #endif
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -21,6 +20,7 @@
 #include <sys/wait.h>
 
 #include "gate_test.h"
+#include "tests/threads_test.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 enum { CRASHES = 0, ROUNDS = 20 };
@@ -293,18 +293,6 @@ static void assert_nobody_is_stuck(void)
     while (pto_stuck_threads() != 0 && now_ns() < deadline)
         rest();
     assert_int_equal(pto_stuck_threads(), 0);
-}
-
-static uint32_t count_threads(void)
-{
-    DIR *dir = opendir("/proc/self/task");
-    uint32_t count = 0;
-
-    assert_non_null(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    closedir(dir);
-    return count;
 }
 
 static void need_handler(void)

@@ -40,6 +40,7 @@
 #include <unistd.h>
 
 #include "pto/pto.h"
+#include "tests/threads_test.h"
 
 /* Last: its macro fail() would rewrite a member of that name in pto.h. */
 #include <stdarg.h>
@@ -533,7 +534,7 @@ static uint32_t count_entries(const char *path)
 /* From the page tables: the counters of /proc/self/status are late by some pages per CPU. */
 static struct footprint footprint_now(void)
 {
-    struct footprint f = { 0, count_entries("/proc/self/fd"), count_entries("/proc/self/task") };
+    struct footprint f = { 0, count_entries("/proc/self/fd"), count_threads() };
     FILE *file = fopen("/proc/self/smaps_rollup", "r");
     unsigned long long kib;
     char line[256];
@@ -550,11 +551,6 @@ static void assert_flat(const struct footprint *before, const char *what)
 {
     struct footprint after = footprint_now();
 
-    /* A thread that was joined may be listed for a moment. */
-    for (int i = 0; i < 1000 && after.threads > before->threads; i++) {
-        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-        after = footprint_now();
-    }
     print_message("%s: %llu KiB, %u descriptors, %u threads; before %llu KiB, %u, %u\n", what,
                   (unsigned long long)after.rss_kib, after.descriptors, after.threads,
                   (unsigned long long)before->rss_kib, before->descriptors, before->threads);

@@ -17,6 +17,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
+#include "tests/threads_test.h"
 #include "tests/unit/tree_test.h"
 
 static int count_entries(const char *path)
@@ -605,7 +606,7 @@ static struct size measure(void)
         snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
         size.descriptors[i] = count_entries(path);
         snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-        size.threads[i] = count_entries(path);
+        size.threads[i] = (int)count_threads_in(path);
     }
     return size;
 }

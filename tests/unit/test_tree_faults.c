@@ -25,6 +25,7 @@
 
 #include "tree/child.h"
 
+#include "tests/threads_test.h"
 #include "tests/unit/tree_test.h"
 
 enum {
@@ -363,7 +364,7 @@ static void unregister_rest(const struct stage *s)
 static void perform(struct play *p)
 {
     struct stage s = { .play = p };
-    uint32_t files = count_entries("/proc/self/fd"), threads = count_entries("/proc/self/task");
+    uint32_t files = count_entries("/proc/self/fd"), threads = count_threads();
     bool is_open;
 
     p->status = open_play(p);
@@ -388,7 +389,7 @@ static void perform(struct play *p)
     MUST(p, act(p, &s) == PTO_OK);
     MUST(p, pto_worker_close(worker) == PTO_OK);
     MUST(p, count_entries("/proc/self/fd") == files);
-    MUST(p, count_entries("/proc/self/task") == threads);
+    MUST(p, count_threads() == threads);
     MUST(p, !proc_has("/proc/self/maps", "pto-worker", 10));
     MUST(p, waitpid(-1, NULL, WNOHANG) == -1 && errno == ECHILD);
 }
