@@ -312,7 +312,7 @@ static void the_next_one_is_told_of_a_loss(void)
     job_init(&a, 10);
     job_init(&b, 20);
     job_init(&c, 30);
-    a.options.stall_timeout_ns = 200ull * MS;
+    a.options.stall_timeout_ns = 1500ull * MS; /* the others are launched meanwhile */
     launch_gated(&a, GATED);
     launch(&b, b.in, PLAIN);
     launch(&c, c.in, PLAIN);

@@ -249,12 +249,12 @@ static void converse(uint32_t chip)
 
     EXPECT_STATUS(pto_worker_region_read(region, 128, &value, sizeof(value)), PTO_OK);
     EXPECT(value == 0); /* memory of a card is not */
-    call.stall_ns = 300 * MS;
+    call.stall_ns = 1000 * MS;
     handle = launch(&call);
     for (int32_t turn = 1; turn <= 10; turn++) {
         say(region, turn, 1000 - turn);
         if (turn == 5)
-            nap_ns(700 * MS);
+            nap_ns(1700 * MS);
     }
     EXPECT_STATUS(pto_worker_region_counter(region, 0, &value), PTO_OK);
     EXPECT(value == 10);

@@ -41,7 +41,10 @@ enum {
     FLIPS = -5,
     WAITS = -6,
     CPU_THREADS = 6,
-    HEADROOM = 4096, /* beside a program's copy on the card */
+    HEADROOM = 4096,   /* beside a program's copy on the card */
+    STUCK_MS = 2000,   /* for a kernel that is still there when its card is forced */
+    FORCED_MS = 60000, /* for all else, on a machine that others use as well */
+    DESTROYED_MS = 5000,
 };
 
 struct standin standin = { .lock = PTHREAD_MUTEX_INITIALIZER,
@@ -754,6 +757,7 @@ void standin_check_code(uint64_t addr)
     else if (a->written > standin.card[a->card].stream_made)
         standin_violation("a core runs code that was written since its stream was made");
     pthread_mutex_unlock(&standin.lock);
+    standin_core_enter_kernel();
 }
 
 int aclrtMalloc(void **at, size_t bytes, int policy)
@@ -1254,18 +1258,25 @@ void standin_push(struct stream *s, struct task *t)
     pthread_cond_broadcast(&standin.changed);
 }
 
-/* Under the lock. False: it is still busy, and left alone. */
-static bool end_stream(struct stream *s, int32_t ms)
+static bool has_stream_ended(const void *what)
 {
-    struct timespec at = deadline_after(ms);
-    struct stream **link = &standin.card[s->context->card].streams;
+    return ((const struct stream *)what)->has_ended;
+}
+
+/*
+ * Under the lock. False: it is still busy, and left alone. Kernels cannot be ended, and are not waited
+ * for much longer; all else ends by itself, however long the machine takes.
+ */
+static bool end_stream(struct stream *s, int32_t ms, int32_t most_ms)
+{
+    struct card *c = &standin.card[s->context->card];
+    struct stream **link = &c->streams;
 
     s->is_ending = true;
     pthread_cond_broadcast(&standin.changed);
-    while (!s->has_ended)
-        if (pthread_cond_timedwait(&standin.changed, &standin.lock, &at) == ETIMEDOUT &&
-            !s->has_ended)
-            break;
+    while (!standin_await(has_stream_ended, s, ms) && (most_ms -= ms) > 0 &&
+           __atomic_load_n(&c->in_kernels, __ATOMIC_ACQUIRE) == 0) {
+    }
     while (*link != NULL && *link != s)
         link = &(*link)->next;
     if (*link != NULL)
@@ -1292,7 +1303,7 @@ int aclrtDestroyStream(void *stream)
     if (s->context != standin_here)
         return ERR_STREAM;
     pthread_mutex_lock(&standin.lock);
-    if (!end_stream(s, 5000))
+    if (!end_stream(s, DESTROYED_MS, DESTROYED_MS))
         standin_violation(
             "aclrtDestroyStream of a stream that is busy: the vendor's never returns");
     pthread_mutex_unlock(&standin.lock);
@@ -1455,7 +1466,7 @@ static void tear_down(uint32_t card, bool is_forced)
     pthread_mutex_lock(&standin.lock);
     while (c->streams != NULL) {
         streams++;
-        if (!end_stream(c->streams, 2000)) {
+        if (!end_stream(c->streams, STUCK_MS, FORCED_MS)) {
             c->is_haunted = true;
             standin_worsen(card, POISONED);
         }

@@ -161,6 +161,7 @@ struct card {
     uint64_t core_begin_ms; /* of the launch */
     uint32_t is_aborting;   /* cores and streams are to end; atomic */
     uint32_t event;         /* changes when a core answers; atomic */
+    uint32_t in_kernels;    /* cores that are inside of one; atomic */
     uint32_t cores_due;     /* that were launched, all in all */
     uint32_t cores_come;    /* to their bells; atomic */
     struct event *events;
@@ -314,6 +315,8 @@ EXPORT bool standin_has_core(uint32_t index);
 /* Runs the executor on so many clusters, to its end. */
 int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, void *args);
 void standin_wake(uint32_t card);
+/* The calling core enters a kernel; it has left it when it says anything else. */
+void standin_core_enter_kernel(void);
 /* The register windows of a card's cores, as far as there are any; how many. */
 uint32_t standin_list_windows(uint32_t card, struct cpu_range *range);
 

@@ -46,6 +46,7 @@ struct core_here {
     void *args;
     pthread_t thread;
     bool has_come;
+    bool is_in_kernel;
     enum core_plan plan;
     uint32_t bell_told; /* to the core, if the control processor is a process */
 };
@@ -215,8 +216,22 @@ uint32_t standin_core_number(void)
     return here->number;
 }
 
+void standin_core_enter_kernel(void)
+{
+    here->is_in_kernel = true;
+    (void)__atomic_fetch_add(&standin.card[here->card].in_kernels, 1, __ATOMIC_ACQ_REL);
+}
+
+static void leave_kernel(void)
+{
+    if (here->is_in_kernel)
+        (void)__atomic_fetch_sub(&standin.card[here->card].in_kernels, 1, __ATOMIC_ACQ_REL);
+    here->is_in_kernel = false;
+}
+
 uint32_t standin_core_bell(void)
 {
+    leave_kernel();
     if (!here->has_come) {
         here->has_come = true;
         (void)__atomic_fetch_add(&standin.card[here->card].cores_come, 1, __ATOMIC_ACQ_REL);
@@ -227,12 +242,14 @@ uint32_t standin_core_bell(void)
 
 void standin_core_set_cond(uint32_t value)
 {
+    leave_kernel();
     __atomic_store_n(word_at(here->window + cond_offset()), value, __ATOMIC_RELEASE);
     standin_wake(here->card);
 }
 
 void standin_core_idle(uint32_t times)
 {
+    leave_kernel();
     if (is_ending(&standin.card[here->card]))
         pthread_exit(NULL);
     if (times > SPINS)
