@@ -567,7 +567,8 @@ static void take_ended(struct cann *c, struct cann_run *r)
     r->result = (struct chip_result){ .failure = ended->failure,
                                       .stall = ended->stall,
                                       .is_lost = ended->is_lost != 0,
-                                      .is_builder_lost = ended->is_builder_lost != 0 };
+                                      .is_builder_lost = ended->is_builder_lost != 0,
+                                      .is_kernel_lost = ended->is_kernel_lost != 0 };
     r->result.failure.site.file = r->names[0] != '\0' ? r->names : NULL;
     for (uint32_t i = 0; i < ended->stall.count; i++)
         r->result.stall.task[i].site.file =

@@ -245,6 +245,7 @@ struct chip_result {
     struct backtrace trace;   /* FAULT_CRASH */
     bool is_lost;             /* no further runs: a kernel never returned, or FAULT_PEER */
     bool is_builder_lost;     /* the same: the orchestration was left in the middle */
+    bool is_kernel_lost;      /* the same: kernels were given up */
     struct chip_graph *graph; /* CHIP_BUILD; NULL after a failure */
 };
 

@@ -332,6 +332,20 @@ void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_beh
     sched_attend(o->sched, ATTEND_FAILED, 0);
 }
 
+/*
+ * By the builder: the time of the run is over. That the graph is still being built is no reason if
+ * kernels have made no room for it for long. This thread leads the run, and nothing is being linked.
+ */
+static void late_in_builder(struct orch *o)
+{
+    if (o->status < 0 || o->is_held || !sharing_waits_in_vain(&o->sharing)) {
+        orch_late_building(o);
+        return;
+    }
+    orch_describe_stall(o, false);
+    sched_attend(o->sched, ATTEND_FAILED, 0);
+}
+
 void orch_attend(struct orch *o)
 {
     uint32_t attention = a32_load_relaxed(&o->sched->attention); /* being late is harmless */
@@ -344,7 +358,7 @@ void orch_attend(struct orch *o)
     if ((attention & ATTEND_FAILED) != 0)
         orch_take_fault(o);
     if ((attention & ATTEND_LATE) != 0)
-        orch_late_building(o);
+        late_in_builder(o);
     if ((attention & ATTEND_TEAMS) != 0 && o->submitter->core_mask != 0)
         port_cores_yield(o->machine, o->submitter);
     if (o->status < 0)

@@ -38,6 +38,7 @@ struct run_ended {
     uint64_t graph;
     uint32_t is_lost;
     uint32_t is_builder_lost;
+    uint32_t is_kernel_lost;
     struct pto_run_report report;
 };
 

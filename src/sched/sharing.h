@@ -78,6 +78,7 @@ enum {
 
     SHARING_PATIENCE_NS = 1000000, /* without a slot coming back before more are built anyway */
     SHARING_PATIENCE_NS_MAX = 1 << 30,
+    SHARING_VAIN_NS = 64 * SHARING_PATIENCE_NS, /* of patience: room was waited for in vain */
 };
 
 #define SHARING_NS_UNKNOWN UINT32_MAX /* what a task takes, where too few were timed */
@@ -182,6 +183,12 @@ static inline uint32_t sharing_quota(const struct sharing *sh, const struct work
 
     return sh->has_others && quota > SCHED_BATCH && (g->is_shared || w->is_offering) ? SCHED_BATCH
                                                                                      : quota;
+}
+
+/* The builder has waited for room again and again since some was made the last time. */
+static inline bool sharing_waits_in_vain(const struct sharing *sh)
+{
+    return sh->patience_ns >= SHARING_VAIN_NS;
 }
 
 void sharing_builder_stops(struct sharing *sh, struct worker *w);

@@ -246,6 +246,7 @@ static void put_ended(struct far_bytes *out, const struct chip_result *result,
                                .graph = (uint64_t)(uintptr_t)result->graph,
                                .is_lost = result->is_lost,
                                .is_builder_lost = result->is_builder_lost,
+                               .is_kernel_lost = result->is_kernel_lost,
                                .report = *report };
     bool has_failed = result->failure.status < 0;
 

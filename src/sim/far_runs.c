@@ -232,6 +232,7 @@ static bool take_answer(struct far *f)
                                       .trace = ended.trace,
                                       .is_lost = ended.is_lost != 0,
                                       .is_builder_lost = ended.is_builder_lost != 0,
+                                      .is_kernel_lost = ended.is_kernel_lost != 0,
                                       .graph = (struct chip_graph *)(uintptr_t)ended.graph };
     f->report = ended.report;
     f->result.failure.site.file = sim_far_intern(f, sim_bytes_take_text(&c->in));

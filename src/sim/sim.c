@@ -13,7 +13,6 @@ enum {
     HOME_POLL_NS = 500000, /* the same, for one that polls */
     HOME_LOOK_NS = 500000, /* between two looks at whether its thread is back */
     HELD_NS = 100000,      /* between two looks at whether the run is late for good */
-    PAUSE_NS_MAX = 64 * SHARING_PATIENCE_NS, /* of an orchestration for want of room */
 };
 
 static void serve_at_place(void *arg);
@@ -21,6 +20,7 @@ static void serve(struct sim *m, struct worker *w);
 static uint32_t spin_for_offer(struct sim *m, const struct worker *w);
 static void lead_at_place(void *arg);
 static bool lead(struct sim *m, struct thread *th);
+static void renew_grace(struct sim *m);
 static bool run_for_home(struct sim *m, struct thread *th);
 static void answer_alarm(struct sim *m);
 static bool give_up_when_due(struct sim *m);
@@ -217,6 +217,22 @@ static void lead_at_place(void *arg)
     th->has_led = lead(th->sim, th);
 }
 
+/*
+ * An orchestration that was paused while its run ended, for room that a kernel did not make say,
+ * could not return meanwhile. Its grace begins when it resumes. Once: after that it gets nothing but
+ * errors, for which no operation waits.
+ */
+static void renew_grace(struct sim *m)
+{
+    if (m->is_grace_renewed)
+        return;
+    m->is_grace_renewed = true;
+    pthread_mutex_lock(&m->lock); /* the monitor reads it */
+    if (m->leave_ns != UINT64_MAX)
+        m->leave_ns = sim_grace_end(m, os_now_ns());
+    pthread_mutex_unlock(&m->lock);
+}
+
 static bool lead(struct sim *m, struct thread *th)
 {
     struct worker *w = th->place;
@@ -229,6 +245,8 @@ static bool lead(struct sim *m, struct thread *th)
                 return false;
             if (m->is_builder_gone)
                 break;
+            if (sched_is_ending(&m->sched))
+                renew_grace(m);
             m->home = th;
             m->is_builder_polling = false;
             sched_look_away(w);
@@ -485,7 +503,7 @@ static bool has_paused_building(const struct sim *m)
         return false;
     if (m->is_builder_waiting ? m->awaited_slot != 0 : m->run.options->keeps_thread)
         return false;
-    return m->orch.sharing.patience_ns < PAUSE_NS_MAX;
+    return !sharing_waits_in_vain(&m->orch.sharing);
 }
 
 /* The run is stopped; kernels that do not return soon after that are given up. */

@@ -166,6 +166,8 @@ struct sim {
     struct thread
         *home; /* place 0's: the thread on which the orchestration is; NULL: it has not begun */
     bool is_builder_gone;  /* the orchestration was left, and is not gone on with */
+    bool is_kernel_lost;   /* kernels were given up; place 0's */
+    bool is_grace_renewed; /* an orchestration that resumed after the end of its run has time */
     bool is_forked;        /* this process is a child: the run and its threads are the parent's */
     uint32_t awaited_slot; /* the builder waits for this task; 0: for room */
     uint32_t awaited_seq;

@@ -107,6 +107,8 @@ static void begin_run(struct sim *m, uint64_t number)
     m->leave_ns = UINT64_MAX;
     m->leave_tries = 0;
     m->is_builder_gone = false;
+    m->is_kernel_lost = false;
+    m->is_grace_renewed = false;
     m->is_torn = false;
     m->home = NULL;
     a32_store_relaxed(&m->is_leaving, 0);
@@ -250,6 +252,7 @@ const struct chip_result *sim_report(struct chip *chip, struct pto_run_report *r
         sim_tell_crash(m);
     m->result.is_lost = m->is_lost;
     m->result.is_builder_lost = m->is_builder_gone;
+    m->result.is_kernel_lost = m->is_kernel_lost;
     if (o->stall.count != 0)
         m->result.stall = o->stall;
     else

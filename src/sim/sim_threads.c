@@ -101,8 +101,10 @@ void sim_abandon_kernels(struct sim *m)
         if (th->lane.slot != NULL ||                     /* it may not have got so far yet */
             a32_load_relaxed(&th->core.exec) % 2 != 0) { /* F3 */
             th->is_stuck = true;
+            m->is_kernel_lost = true;
             chip_count_stuck(1);
         }
+    m->is_kernel_lost = m->is_kernel_lost || m->caller.is_lost;
     is_recalled = m->has_handler && m->caller.is_lost;
     if (is_recalled) {
         a32_store_release(&m->caller.crash.is_recalled, 1);

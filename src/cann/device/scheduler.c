@@ -572,6 +572,7 @@ static void put_ended(struct machine *m, struct run_ended *ended)
     ended->stall = o->stall;
     ended->is_lost = m->is_lost || m->is_builder_gone;
     ended->is_builder_lost = m->is_builder_gone;
+    ended->is_kernel_lost = m->is_lost;
     report_run(m, &ended->report);
     put_name(names, o->status < 0 ? o->failure.site.file : NULL);
     ended->failure.site.file = NULL;
