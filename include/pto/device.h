@@ -83,9 +83,9 @@ static inline void pto_device_info_init(struct pto_device_info *info)
 int pto_device_info(struct pto_device *device, struct pto_device_info *info);
 
 /*
- * Explains the last failed run of the device, line by line: for a stall every
- * stuck task, what it waits for, and the likely cause. Writes at most `size`
- * bytes, including the final zero. Returns the length of the whole text, or 0 if
+ * Explains the last failed run of the device, line by line: first what went wrong,
+ * the likely cause included, then details, for a stall stuck tasks and what each
+ * waits for. Writes at most `size` bytes, including the final zero. Returns the length of the whole text, or 0 if
  * no run has failed.
  */
 int pto_device_story(struct pto_device *device, char *text, size_t size);

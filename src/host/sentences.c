@@ -26,18 +26,37 @@ static const char *kernel_name(const struct callable *c, int32_t kernel)
     return kernel >= 0 && (uint32_t)kernel < c->kernel_count ? c->kernel_name[kernel] : "none";
 }
 
+/* The place in the source in at most `room` bytes; a longer path loses its beginning. */
+static void write_place(const struct pto_site *site, char *text, size_t room)
+{
+    static const char gap[] = "...";
+    size_t length = strlen(site->file);
+    int line = snprintf(NULL, 0, ":%d: ", site->line);
+    size_t most = room > (size_t)line ? room - (size_t)line : 0;
+
+    if (length <= most)
+        snprintf(text, room + 1, "%s:%d: ", site->file, site->line);
+    else if (most > sizeof(gap))
+        snprintf(text, room + 1, "%s%s:%d: ", gap, site->file + length - (most - strlen(gap)),
+                 site->line);
+}
+
+/* The sentence always fits: where there is too little room, the path before it is shortened. */
 void sentence_say(struct pto_error *error, const char *format, ...)
 {
-    int used = 0;
+    size_t most = sizeof(error->text) - 1, used;
     va_list args;
+    int length;
 
-    if (error->site.file != NULL)
-        used = snprintf(error->text, sizeof(error->text), "%s:%d: ", error->site.file,
-                        error->site.line);
-    if (used < 0 || (size_t)used >= sizeof(error->text))
-        used = 0;
+    error->text[0] = '\0';
     va_start(args, format);
-    vsnprintf(error->text + used, sizeof(error->text) - (size_t)used, format, args);
+    length = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    if (error->site.file != NULL && length >= 0 && (size_t)length < most)
+        write_place(&error->site, error->text, most - (size_t)length);
+    used = strlen(error->text);
+    va_start(args, format);
+    vsnprintf(error->text + used, sizeof(error->text) - used, format, args);
     va_end(args);
     pto_text_clean(error->text, false);
 }
@@ -670,6 +689,8 @@ static void say_peer(const struct failure *f, const struct callable *c, struct p
 
 /* ---- tasks that do not move, a line each ---- */
 
+enum { STORY_TAIL = 40 }; /* bytes that are kept for the number of tasks left out */
+
 void story_tell(struct story *story, const char *format, ...)
 {
     size_t left = sizeof(story->text) - story->length;
@@ -721,9 +742,32 @@ const char *sentence_of_loss(const struct chip_result *result)
 {
     return result->failure.fault == FAULT_PEER   ? "the device is lost: its process has ended"
            : result->failure.fault == FAULT_CARD ? "the device is lost: the card failed"
+           : result->is_builder_lost && result->is_kernel_lost
+               ? "the device is lost: a kernel never returned, and an orchestration did not end "
+                 "when its run was to"
            : result->is_builder_lost
                ? "the device is lost: an orchestration did not end when its run was to"
                : "the device is lost: a kernel never returned";
+}
+
+/* As many tasks as fit, each with a whole line. */
+static void tell_tasks(struct story *story, const struct stall *stall, const struct callable *c)
+{
+    uint32_t told = 0;
+
+    for (; told < stall->count; told++) {
+        uint32_t before = story->length;
+
+        tell_task(story, &stall->task[told], c);
+        if (story->length + STORY_TAIL < sizeof(story->text))
+            continue;
+        story->length = before;
+        story->text[before] = '\0';
+        break;
+    }
+    if (stall->count != 0 && (stall->live > told || stall->count > told))
+        story_tell(story, "... and %u more\n",
+                   (stall->live > stall->count ? stall->live : stall->count) - told);
 }
 
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
@@ -733,13 +777,12 @@ void story_write(struct story *story, const struct chip_result *result, const st
     story->text[0] = '\0';
     if (error->status >= 0)
         return;
-    if (result != NULL && result->failure.fault == FAULT_CRASH)
-        story_crash(story, &result->trace);
-    for (uint32_t i = 0; result != NULL && i < result->stall.count; i++)
-        tell_task(story, &result->stall.task[i], c);
-    if (result != NULL && result->stall.count != 0 && result->stall.live > result->stall.count)
-        story_tell(story, "... and %u more\n", result->stall.live - result->stall.count);
     story_tell(story, "%s (%d)\n%s\n", pto_strerror(error->status), error->status, error->text);
-    if (result != NULL && result->is_lost)
+    if (result == NULL)
+        return;
+    if (result->is_lost)
         story_tell(story, "%s; close it and open another one\n", sentence_of_loss(result));
+    if (result->failure.fault == FAULT_CRASH)
+        story_crash(story, &result->trace);
+    tell_tasks(story, &result->stall, c);
 }

@@ -9,7 +9,7 @@
 void sentence_write(const struct chip_result *result, const struct callable *c,
                     struct pto_error *error);
 
-/* The story of a run with this error: tasks that did not move, then the sentence. */
+/* The story of a run with this error: the sentence, then details and tasks that did not move. */
 void story_write(struct story *story, const struct chip_result *result, const struct callable *c,
                  const struct pto_error *error);
 

@@ -12,12 +12,14 @@ struct teller {
     uint32_t slot_count;
     uint32_t count[STALL_CAUSES];
     const struct slot *first[STALL_CAUSES]; /* NULL: none */
-    int32_t running_kernel;                 /* of the first one that runs */
+    uint32_t first_block, first_core;       /* of the first one that runs */
+    int32_t running_kernel;                 /* the same */
     const struct slot *about;               /* whose predecessors are being told */
     struct stall_task *told;                /* where; NULL: enough were told of */
 };
 
 static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t block);
+static void sort_running(struct stall *stall);
 static void tell_deferred(void *context, struct slot *s, uint64_t addr, uint32_t value,
                           uint32_t expected);
 static void each_edge(struct teller *t,
@@ -33,6 +35,7 @@ void orch_describe_running(struct orch *o)
     o->stall.count = 0;
     o->stall.live = 0;
     port_each_running(o->machine, tell_running, &t);
+    sort_running(&o->stall);
     o->stall.live = o->stall.count;
 }
 
@@ -48,6 +51,7 @@ void orch_describe_stall(struct orch *o, bool is_stall)
     o->stall.count = 0;
     o->stall.live = g->live;
     port_each_running(o->machine, tell_running, &t);
+    sort_running(&o->stall);
     sched_each_deferred(o->sched, tell_deferred, &t);
     each_edge(&t, note_waiting);
     for (uint32_t number = 1; number < t.slot_count; number++)
@@ -88,6 +92,40 @@ static struct stall_task *tell_task(struct teller *t, const struct slot *s, enum
     return task;
 }
 
+/*
+ * The machine names kernels in the order of its threads, which is chance. The one that was submitted
+ * first is the first one; of its invocations, that of the lowest block and core.
+ */
+static bool is_before(const struct slot *s, uint32_t block, uint32_t core, const struct teller *t)
+{
+    uint32_t seq = t->first[STALL_RUNS]->seq;
+
+    if (s->seq != seq)
+        return s->seq < seq;
+    return block != t->first_block ? block < t->first_block : core < t->first_core;
+}
+
+static bool is_task_before(const struct stall_task *a, const struct stall_task *b)
+{
+    if (a->index != b->index)
+        return a->index < b->index;
+    if (a->block != b->block)
+        return a->block < b->block;
+    return a->is_aiv != b->is_aiv ? a->is_aiv < b->is_aiv : a->core < b->core;
+}
+
+/* Nothing but kernels that run is there yet. */
+static void sort_running(struct stall *stall)
+{
+    for (uint32_t i = 1; i < stall->count; i++)
+        for (uint32_t k = i; k > 0 && is_task_before(&stall->task[k], &stall->task[k - 1]); k--) {
+            struct stall_task task = stall->task[k];
+
+            stall->task[k] = stall->task[k - 1];
+            stall->task[k - 1] = task;
+        }
+}
+
 static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t block)
 {
     struct teller *t = context;
@@ -97,9 +135,13 @@ static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t 
         (int32_t)slot_kernel(s, is_aiv ? LANE_AIV0 + (core - aic_count) % 2 : LANE_AIC);
     struct stall_task *task;
 
-    if (t->first[STALL_RUNS] == NULL)
-        t->running_kernel = kernel;
     note_cause(t, s, STALL_RUNS);
+    if (t->count[STALL_RUNS] == 1 || is_before(s, block, core, t)) {
+        t->first[STALL_RUNS] = s;
+        t->first_block = block;
+        t->first_core = core;
+        t->running_kernel = kernel;
+    }
     task = tell_task(t, s, STALL_RUNS);
     if (task == NULL)
         return;

@@ -166,6 +166,28 @@ static void orchestrate_behind_gate(struct pto_orch *o, const struct pto_entry *
         submit(o, entry, KERNEL_NOTHING, 1);
 }
 
+/* The same; what it does when it gets the error takes a while. */
+static void orchestrate_behind_gate_slowly(struct pto_orch *o, const struct pto_entry *entry)
+{
+    orchestrate_behind_gate(o, entry);
+    pass_time(50 * MS);
+}
+
+#define LONG_NAME "a-folder-with-a-long-name/a-folder-with-a-long-name/a-folder-with-a-long-name/"
+static const char long_path[] =
+    "/" LONG_NAME LONG_NAME LONG_NAME LONG_NAME LONG_NAME LONG_NAME "orch.c";
+
+/* As sources are that lie deep in a tree. */
+static void orchestrate_gate_far_away(struct pto_orch *o, const struct pto_entry *entry)
+{
+    static const struct pto_site site = { long_path, 7 };
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_inout(&args, entry->tensor);
+    (void)pto_submit_at(o, PTO_LANES(-1, KERNEL_GATE, -1), &args, &site);
+}
+
 static void orchestrate_ignore_refusal(struct pto_orch *o, const struct pto_entry *entry)
 {
     pto_aiv(o, 99, PTO_INOUT(entry->tensor));
@@ -311,6 +333,17 @@ static void assert_lost(struct pto_device *device, const char *says)
     assert_true(info.is_lost);
     assert_true(pto_device_story(device, story, sizeof(story)) > 0);
     assert_in(story, says);
+}
+
+/* A story begins with what went wrong: whoever has room for no more gets that. */
+static void assert_decided_first(struct pto_device *device, const struct pto_error *error)
+{
+    char begin[2 * PTO_ERROR_TEXT_MAX], story[sizeof(begin)];
+
+    snprintf(begin, sizeof(begin), "%s (%d)\n%s\nthe device is lost: a kernel never returned",
+             pto_strerror(error->status), error->status, error->text);
+    assert_true(pto_device_story(device, story, sizeof(story)) > 0);
+    assert_int_equal(strncmp(story, begin, strlen(begin)), 0);
 }
 
 static void close_device(struct pto_device *device)
@@ -512,6 +545,45 @@ static void a_kernel_that_holds_all_up_is_named(void **state)
     assert_int_equal(call(device, orchestrate_behind_gate, times, &report), PTO_ETIMEOUT);
     assert_in(report.error.text, "kernel \"gate\" of task 0 is still running");
     assert_lost(device, "a kernel never returned");
+    assert_decided_first(device, &report.error);
+    close_device(device);
+}
+
+/*
+ * The time in which kernels had to return is over while it waits for room, which it does from second
+ * 1.0 to 2.0; so it has a time of its own after that.
+ */
+static void an_orchestration_that_is_held_up_has_time_afterwards(void **state)
+{
+    struct times times = { .timeout_ns = 1100 * MS, .grace_ns = 700 * MS, .live_max = 2 };
+    struct pto_device *device = open_device(2);
+    struct pto_run_report report;
+    char story[8192];
+
+    (void)state;
+    assert_int_equal(call(device, orchestrate_behind_gate_slowly, times, &report), PTO_ETIMEOUT);
+    assert_lost(device, "a kernel never returned");
+    assert_true(pto_device_story(device, story, sizeof(story)) > 0);
+    assert_null(strstr(story, "an orchestration did not end"));
+    close_device(device);
+}
+
+/* However long the path of its source is, and whatever else there is to say. */
+static void the_sentence_is_never_cut(void **state)
+{
+    struct times times = { .timeout_ns = 20 * MS, .grace_ns = 20 * MS };
+    struct pto_device *device = open_device(2);
+    struct pto_run_report report;
+
+    (void)state;
+    assert_true(strlen(long_path) < PTO_ERROR_TEXT_MAX);
+    assert_int_equal(call(device, orchestrate_gate_far_away, times, &report), PTO_ETIMEOUT);
+    assert_string_equal(report.error.site.file, long_path);
+    assert_int_equal(strncmp(report.error.text, "...", 3), 0);
+    assert_in(report.error.text, "/orch.c:7: the run has not ended after 20 ms: kernel \"gate\" of "
+                                 "task 0 is still running");
+    assert_in(report.error.text, "look in a timeline for where the time went");
+    assert_decided_first(device, &report.error);
     close_device(device);
 }
 
@@ -632,6 +704,8 @@ int main(void)
         cmocka_unit_test(an_orchestration_that_loops_is_given_up),
         cmocka_unit_test(an_orchestration_that_ignores_errors_is_given_up),
         cmocka_unit_test(a_kernel_that_holds_all_up_is_named),
+        cmocka_unit_test(an_orchestration_that_is_held_up_has_time_afterwards),
+        cmocka_unit_test(the_sentence_is_never_cut),
         cmocka_unit_test(the_same_after_a_cancellation),
         cmocka_unit_test(time_in_the_queue_counts),
         cmocka_unit_test(an_orchestration_stays_on_its_thread),
