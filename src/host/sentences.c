@@ -432,6 +432,8 @@ static void say_overrun(const struct failure *f, const char *name, struct pto_er
             f->argument, f->value[2], f->value[1],
             (flags & OVERRUN_UNSURE) != 0
                 ? " of which it was given another part, unless it was a task that ran beside it"
+            : (flags & OVERRUN_BESIDE) != 0
+                ? ", unless it was another task that has this tensor and ran at the same time"
                 : "");
 }
 

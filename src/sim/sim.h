@@ -39,6 +39,7 @@
 #include "orch/built_graph.h"
 #include "orch/dumps.h"
 #include "pto/sim.h"
+#include "sched/guarded.h"
 #include "sched/seats.h"
 #include "base/arena.h"
 #include "sim/sim_record.h"
@@ -57,9 +58,10 @@ struct lane {
 };
 
 struct thread {
-    struct core core;         /* first: aligned */
-    struct pto_sim_core hook; /* what kernels ask */
-    struct crash crash;       /* what it does when a kernel crashes */
+    struct core core;           /* first: aligned */
+    struct pto_sim_core hook;   /* what kernels ask */
+    struct crash crash;         /* what it does when a kernel crashes */
+    struct guarded_watch watch; /* in runs with guards */
     struct sim *sim;
     struct worker *place;     /* whose turn it is to be served by this thread; under the lock */
     struct lane lane;         /* written while the thread is idle */
@@ -137,6 +139,7 @@ struct sim {
     struct orch_run run;                        /* that is going on */
     const struct graph_kernel *guarded_kernels; /* the real ones of a run with guards */
     struct graph_kernel *guards;                /* what is called in their place */
+    struct aptr watches;                        /* struct guarded_watch of all threads */
     char *fence; /* with guards: a page at whose end the entry's scalars are, and none */
     struct pto_entry fenced;   /* that has these */
     const struct image *image; /* that it launches; NULL: it builds a graph */
@@ -283,6 +286,8 @@ int sim_guard_kernels(struct sim *m, struct orch_run *run);
 /* Has the scalars of its entry end where memory does, so that reading on is a crash. */
 void sim_guard_scalars(struct sim *m, struct orch_run *run);
 void sim_guard_free(struct sim *m);
+/* Under the lock, before the thread runs its first kernel. */
+void sim_add_watch(struct sim *m, struct thread *th);
 /* Which one behind the last, from 1 on, an orchestration crashed at; 0: it was something else. */
 uint32_t sim_scalar_behind(const struct sim *m, uint64_t addr);
 

@@ -154,6 +154,7 @@ static void set_up(struct sim *m, const struct chip_params *params)
     sched_init(&m->sched, m);
     sim_init_cores(m, params->clusters);
     sim_init_thread(m, &m->caller);
+    sim_add_watch(m, &m->caller);
 }
 
 int sim_open_in(const struct chip_params *params, struct arena *arena, struct chip **chip_out)

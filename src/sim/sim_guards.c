@@ -19,6 +19,7 @@ int sim_guard_kernels(struct sim *m, struct orch_run *run)
     m->guarded_kernels = run->kernels;
     if (!run->has_guards)
         return PTO_OK;
+    guarded_withdraw(aptr_load_relaxed(&m->watches)); /* threads have come and gone by the lock */
     guarded = realloc(m->guards, (run->kernel_count + 1) * sizeof(*guarded));
     if (guarded == NULL)
         return PTO_ENOMEM;
@@ -79,11 +80,23 @@ static void run_guarded(int64_t *args)
     struct thread *th = core->owner;
     struct slot *s = core->slot;
     uint32_t kernel = (s->flags & SLOT_IS_TEAM) != 0 ? th->lane.kernel : s->kernel[0];
-    bool was_broken;
+    struct sim *m = th->sim;
+    const struct guarded_watch *first;
+    uint32_t found;
 
-    if (!guarded_begin(&th->sim->sched, s, tensor, kernel))
+    if (!guarded_begin(&m->sched, s, tensor, kernel))
         return;
-    was_broken = guarded_is_broken(s, tensor);
-    th->sim->guarded_kernels[kernel].fn(args);
-    guarded_end(&th->sim->sched, s, tensor, kernel, was_broken);
+    first =
+        aptr_load_acquire(&m->watches); /* of sim_add_watch: threads that run kernels are there */
+    found = guarded_enter(first, &th->watch, s, tensor);
+    m->guarded_kernels[kernel].fn(args);
+    first = aptr_load_acquire(&m->watches); /* the same; there may be more of them */
+    guarded_leave(first, &th->watch, &m->sched, s, tensor, kernel, found);
+}
+
+/* Under the lock, before the thread is given anything. */
+void sim_add_watch(struct sim *m, struct thread *th)
+{
+    th->watch.next = aptr_load_relaxed(&m->watches);  /* written under the lock */
+    (void)aptr_swap_acq_rel(&m->watches, &th->watch); /* for run_guarded */
 }

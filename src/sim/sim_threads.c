@@ -225,6 +225,7 @@ static struct thread *start_thread(struct sim *m)
         free(th);
         return NULL;
     }
+    sim_add_watch(m, th);
     th->next = m->all;
     m->all = th;
     m->thread_count++;

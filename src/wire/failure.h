@@ -112,7 +112,8 @@ enum overrun {
     OVERRUN_FAR = 2,    /* maybe further than that */
     OVERRUN_UNSURE = 4, /* the argument does not reach to that end: it may have been another task */
     OVERRUN_EARLIER = 8, /* before the kernel started */
-    OVERRUN_LANES = 16   /* or by another lane of the task */
+    OVERRUN_LANES = 16,  /* or by another lane of the task */
+    OVERRUN_BESIDE = 32  /* or by another task that has it and has not returned */
 };
 
 /* What reads that which nobody wrote. */

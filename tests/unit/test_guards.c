@@ -4,10 +4,7 @@
  * tensors, tasks that read what nobody wrote, and correct programs, which must not be
  * suspected. In both modes, and as graphs that are built and launched.
  */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-
+#include "sched/guarded.h"
 #include "tests/unit/device_test.h"
 
 enum {
@@ -16,6 +13,11 @@ enum {
     KERNEL_READ,      /* tensor: nothing */
     KERNEL_PEEK,      /* tensor: notes the bits of the first element and of the last one */
     KERNEL_BEYOND,    /* the same of those before and behind them */
+    KERNEL_STRAY,     /* tensor: writes behind the last element, and stays until it may return */
+    KERNEL_STRAY_AIC, /* the same, until the other lanes have begun */
+    KERNEL_BEGIN,     /* says that it has begun */
+    KERNEL_ATTEND,    /* returns when something was written behind the last element */
+    KERNEL_BY_HAND,   /* tensor: two invocations of one task, step by step */
     KERNELS
 };
 
@@ -63,12 +65,76 @@ static void kernel_beyond(int64_t *args)
     bump(&seen.peeks);
 }
 
+/* ---- two at a time ---- */
+
+static struct {
+    uint32_t has_strayed;
+    uint32_t may_return;
+    uint32_t begun;
+    uint32_t steps; /* by hand */
+} beside;
+
+static void kernel_stray(int64_t *args)
+{
+    const struct pto_tensor *t = pto_arg_tensor(args, 0);
+
+    ((float *)(uintptr_t)t->addr)[FLOATS] = 1.0f; /* of a view, too: behind the whole tensor */
+    bump(&beside.has_strayed);
+    wait_until(&beside.may_return, 1, true);
+}
+
+static void kernel_stray_aic(int64_t *args)
+{
+    const struct pto_tensor *t = pto_arg_tensor(args, 0);
+
+    ((float *)(uintptr_t)t->addr)[FLOATS] = 1.0f;
+    wait_until(&beside.begun, 2, true);
+}
+
+static void kernel_begin(int64_t *args)
+{
+    (void)args;
+    bump(&beside.begun);
+}
+
+static void kernel_attend(int64_t *args)
+{
+    (void)args;
+    bump(&beside.begun);
+    wait_until(&beside.has_strayed, 1, true);
+}
+
+/* Two lanes of a task and one of another one; each step has one outcome, whatever the timing. */
+static void kernel_by_hand(int64_t *args)
+{
+    const struct pto_tensor *t = pto_arg_tensor(args, 0);
+    struct guarded_watch watch[2] = { { .next = &watch[1] }, { .next = NULL } };
+    const struct slot lane = { .seq = 7, .tensor_count = 1, .lanes = 7 };
+    uint32_t *behind = (uint32_t *)(uintptr_t)t->addr + FLOATS, before = *behind;
+
+    EXPECT(guarded_enter(watch, &watch[0], &lane, t) == 0);
+    EXPECT(guarded_enter(watch, &watch[1], &lane, t) == 0);
+    guarded_withdraw(&watch[1]); /* it has returned */
+    *behind = 1;                 /* by the first lane */
+    EXPECT(guarded_enter(watch, &watch[1], &lane, t) == GUARDED_LEFT);
+    guarded_withdraw(&watch[0]); /* it has returned, and reported that */
+    EXPECT(guarded_enter(watch, &watch[1], &lane, t) == GUARDED_EARLIER);
+    *behind = before;
+    EXPECT(guarded_enter(watch, &watch[1], &lane, t) == 0);
+    bump(&beside.steps);
+}
+
 static const struct pto_kernel kernels[KERNELS] = {
     [KERNEL_WRITE] = { "write", kernel_write, PTO_CORE_AIV },
     [KERNEL_WRITE_AIC] = { "write-aic", kernel_write, PTO_CORE_AIC },
     [KERNEL_READ] = { "read", kernel_read, PTO_CORE_AIV },
     [KERNEL_PEEK] = { "peek", kernel_peek, PTO_CORE_AIV },
     [KERNEL_BEYOND] = { "beyond", kernel_beyond, PTO_CORE_AIV },
+    [KERNEL_STRAY] = { "stray", kernel_stray, PTO_CORE_AIV },
+    [KERNEL_STRAY_AIC] = { "stray-aic", kernel_stray_aic, PTO_CORE_AIC },
+    [KERNEL_BEGIN] = { "begin", kernel_begin, PTO_CORE_AIV },
+    [KERNEL_ATTEND] = { "attend", kernel_attend, PTO_CORE_AIV },
+    [KERNEL_BY_HAND] = { "by-hand", kernel_by_hand, PTO_CORE_AIV },
 };
 
 static struct pto_tensor_info floats(uint32_t count)
@@ -171,6 +237,108 @@ static void so_is_a_lane_of_a_team(void **state)
 {
     (void)state;
     each_setting(2, check_team);
+}
+
+/* The others begin while the first lane, which has left its tensor, is still in its kernel. */
+static void orchestrate_team_at_once(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = floats(FLOATS);
+
+    (void)entry;
+    pto_mix(o, PTO_LANES(KERNEL_STRAY_AIC, KERNEL_BEGIN, KERNEL_BEGIN), PTO_OUT(&info));
+}
+
+static void orchestrate_by_hand(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor_info info = floats(FLOATS);
+
+    (void)entry;
+    pto_aiv(o, KERNEL_BY_HAND, PTO_OUT(&info));
+}
+
+static void check_team_at_once(const struct setting *at)
+{
+    struct pto_run_options options = guarded();
+
+    for (uint32_t i = 0; i < 8; i++) {
+        memset(&beside, 0, sizeof(beside));
+        assert_refused(run_with(at, kernels, KERNELS, orchestrate_team_at_once, &options),
+                       PTO_EOVERRUN,
+                       "or another lane wrote up to 4 bytes beyond the end of argument 0");
+    }
+    memset(&beside, 0, sizeof(beside));
+    assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_by_hand, &options), PTO_OK);
+    assert_int_equal(beside.steps, 1);
+    assert_nothing_unexpected();
+}
+
+static void a_lane_that_begins_later_is_not_blamed(void **state)
+{
+    (void)state;
+    each_setting(2, check_team_at_once);
+}
+
+/*
+ * Two tasks with disjoint halves of a tensor. The first leaves the tensor, and returns when the second
+ * one has completed. That begins afterwards, or before it if `is_first`.
+ */
+static void submit_halves(struct pto_orch *o, bool is_first)
+{
+    struct pto_tensor_info info = floats(FLOATS);
+    struct pto_outputs out = pto_alloc(o, PTO_OUT(&info));
+    struct pto_tensor lower, upper;
+
+    if (pto_output(out, 0) == NULL)
+        return;
+    lower = pto_tensor_slice(pto_output(out, 0), 0, 0, FLOATS / 2, 1);
+    upper = pto_tensor_slice(pto_output(out, 0), 0, FLOATS / 2, FLOATS, 1);
+    if (is_first) {
+        pto_aiv(o, KERNEL_ATTEND, PTO_WRITE(&upper));
+        while (load(&beside.begun) == 0 && pto_orch_status(o) == PTO_OK)
+            nap_ns(10000);
+    }
+    pto_aiv(o, KERNEL_STRAY, PTO_WRITE(&lower));
+    while (load(&beside.has_strayed) == 0 && pto_orch_status(o) == PTO_OK)
+        nap_ns(10000);
+    if (!is_first)
+        pto_aiv(o, KERNEL_BEGIN, PTO_WRITE(&upper));
+    (void)pto_get_data(o, &upper, 1, (const uint32_t[]){ 0 });
+    bump(&beside.may_return);
+}
+
+static void orchestrate_beside(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    submit_halves(o, false);
+}
+
+static void orchestrate_beside_first(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    submit_halves(o, true);
+}
+
+static void check_beside(const struct setting *at)
+{
+    struct pto_run_options options = guarded();
+
+    if (at->mode != PTO_MODE_STREAM)
+        return; /* nothing runs while the graph is built */
+    memset(&beside, 0, sizeof(beside));
+    assert_refused(run_with(at, kernels, KERNELS, orchestrate_beside, &options), PTO_EOVERRUN,
+                   "kernel \"stray\" wrote up to 4 bytes beyond the end of argument 0 of task 1");
+    memset(&beside, 0, sizeof(beside));
+    assert_refused(run_with(at, kernels, KERNELS, orchestrate_beside_first, &options), PTO_EOVERRUN,
+                   "kernel \"attend\" wrote up to 4 bytes beyond the end of argument 0 of task 1, "
+                   "an intermediate tensor of 400 bytes, unless it was another task that has this "
+                   "tensor and ran at the same time");
+    assert_nothing_unexpected();
+}
+
+static void a_task_beside_the_culprit_is_not_blamed_for_certain(void **state)
+{
+    (void)state;
+    each_setting(2, check_beside);
 }
 
 /* ---- reading what nobody wrote ---- */
@@ -455,6 +623,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(whoever_writes_beyond_a_tensor_is_named),
         TEST(so_is_a_lane_of_a_team),
+        TEST(a_lane_that_begins_later_is_not_blamed),
+        TEST(a_task_beside_the_culprit_is_not_blamed_for_certain),
         TEST(a_task_that_reads_what_nobody_wrote_is_named),
         TEST(what_is_read_beyond_a_tensor_is_no_number),
         TEST(correct_programs_are_not_suspected),

@@ -78,6 +78,7 @@ static void set_unit(struct machine *m, uint32_t at, struct pto_completion *cond
 
     u->job = job;
     u->condition = condition;
+    u->watch.next = at + 1 < m->core_count ? &m->unit[at + 1].watch : NULL;
     u->at = (uint8_t)at;
     u->type = at < m->clusters ? PTO_CORE_AIC : PTO_CORE_AIV;
     u->index = (uint16_t)(u->type == PTO_CORE_AIC ? at : at - m->clusters);
@@ -370,6 +371,11 @@ static const struct pto_tensor *tensors_of(const struct machine *m, const struct
     return m->launched != NULL ? (const void *)graph_slot(&m->graph, s->payload) : s->tensor;
 }
 
+static void enter_guarded(struct machine *m, struct unit *u, const struct slot *s)
+{
+    u->found = (uint8_t)guarded_enter(&m->unit[0].watch, &u->watch, s, tensors_of(m, s));
+}
+
 /* Of a task that starts on the worker's core, or of a team that has none yet. */
 static bool watch_start(void *context, const struct slot *s, enum trace_kind kind)
 {
@@ -382,13 +388,13 @@ static bool watch_start(void *context, const struct slot *s, enum trace_kind kin
     if (m->dumps.level != 0)
         dumps_watch(&m->dumps, s, tensor, kind); /* ends are seen by whoever takes answers */
     if (m->run.has_guards && (s->flags & SLOT_IS_TEAM) == 0)
-        unit_of(m, s->core_type, m->worker->core_index[s->core_type])->was_broken =
-            guarded_is_broken(s, tensor);
+        enter_guarded(m, unit_of(m, s->core_type, m->worker->core_index[s->core_type]), s);
     return true;
 }
 
 void port_set_watch(struct machine *m)
 {
+    guarded_withdraw(&m->unit[0].watch); /* of cores that did not come back */
     m->ring.watch_fn = watch_start;
     m->ring.watch_context = m;
 }
@@ -401,17 +407,18 @@ __attribute__((cold, noinline)) static void look_before(struct machine *m, struc
     trace_put(m->worker->trace, port_cycles(), TRACE_BEGIN, s->seq, u->at, slot_kernel(s, lane),
               block);
     if (m->run.has_guards)
-        u->was_broken = guarded_is_broken(s, tensors_of(m, s));
+        enter_guarded(m, u, s);
 }
 
-__attribute__((cold, noinline)) static void look_after(struct machine *m, const struct unit *u)
+__attribute__((cold, noinline)) static void look_after(struct machine *m, struct unit *u)
 {
     const struct slot *s = u->slot;
     uint32_t lane = u->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + u->index % 2;
 
     trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, u->at, 0, u->block);
     if (m->run.has_guards)
-        guarded_end(&m->sched, s, tensors_of(m, s), slot_kernel(s, lane), u->was_broken);
+        guarded_leave(&m->unit[0].watch, &u->watch, &m->sched, s, tensors_of(m, s),
+                      slot_kernel(s, lane), u->found);
     if (m->dumps.level != 0)
         dumps_watch(&m->dumps, s, tensors_of(m, s), TRACE_END);
 }

@@ -30,9 +30,10 @@ struct unit {
     uint32_t block;
     uint16_t index; /* of its type */
     uint8_t type;
-    bool was_broken; /* with guards: something around its arguments, before the job */
-    uint8_t at;      /* its place among the units */
+    uint8_t found; /* enum guarded_found: with guards, of its arguments, before the job */
+    uint8_t at;    /* its place among the units */
     struct pto_completion *condition; /* what its kernel registers; in device memory */
+    struct guarded_watch watch;       /* in a run with guards */
 };
 
 struct team_line {
