@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/limit.h"
 #include "pto/status.h"
 
 enum {
@@ -236,7 +237,7 @@ int code_file_create_in(enum code_kind kind, const void *bytes, size_t size, con
         return errno == ENOMEM ? PTO_ENOMEM : PTO_ESYSTEM;
     plain_name(name, plain);
     file = open_new(f, plain, path);
-    is_written = file >= 0 && file_put(file, bytes, size);
+    is_written = file >= 0 && limit_allows_file(size) && file_put(file, bytes, size);
     number = errno;
     if (file >= 0)
         close(file);

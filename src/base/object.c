@@ -22,6 +22,7 @@
 #include "base/elf.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/limit.h"
 #include "pto/sim.h"
 
 enum { BUCKETS = 1024, PATH_BYTES = 192, LABEL_MAX = 200 };
@@ -248,6 +249,7 @@ static void load_from_file(struct object *object, const void *bytes, const char 
 static int refuse_copy(const char *label, int number, struct pto_error *error)
 {
     struct rlimit limit = { 0, 0 };
+    char why[LIMIT_TEXT];
 
     if (number == EMFILE || number == ENFILE) {
         (void)getrlimit(RLIMIT_NOFILE, &limit);
@@ -258,7 +260,7 @@ static int refuse_copy(const char *label, int number, struct pto_error *error)
     }
     return error_tell(error, number == ENOMEM || number == ENOSPC ? PTO_ENOMEM : PTO_ELOAD,
                       "%s cannot be loaded: the system gives no memory for it (memfd): %s", label,
-                      strerror(number));
+                      limit_explain(number, why));
 }
 
 /*
@@ -285,7 +287,7 @@ static int load_from_memory(struct object *object, const void *bytes, const char
 
     snprintf(name, sizeof(name), "pto %s", label);
     file = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (file < 0 || !file_put(file, bytes, object->size) ||
+    if (file < 0 || !limit_allows_file(object->size) || !file_put(file, bytes, object->size) ||
         fcntl(file, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
         status = refuse_copy(label, errno, error);
     } else {

@@ -21,6 +21,8 @@ int spawn_lift(int fd)
 {
     int high = fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, SPAWN_FD_MAX) : -1;
 
+    if (high < 0 && fd >= 0 && errno == EINVAL)
+        errno = EMFILE; /* no number from there on is within the limit */
     if (fd >= 0)
         close(fd);
     return high;

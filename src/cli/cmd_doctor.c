@@ -35,8 +35,10 @@ enum {
     MEMORY_MIB_GOOD = 1024,
     CLOCK_READS = 20000,
     CLOCK_NS_GOOD = 500,
-    GCC_BFLOAT16 = 14 /* the first GCC with std::bfloat16_t */
+    GCC_BFLOAT16 = 14, /* the first GCC with std::bfloat16_t */
+    DESCRIPTORS_GOOD = 256
 };
+#define FILE_BYTES_GOOD (32ull << 30) /* the memory of an isolated device, or of a worker */
 
 enum state { STATE_OK, STATE_INFO, STATE_WARN, STATE_FAIL, STATES };
 
@@ -62,6 +64,7 @@ static void check_bfloat16(struct doctor *d);
 static void check_platforms(struct doctor *d);
 static void check_cpus(struct doctor *d);
 static void check_address_space(struct doctor *d);
+static void check_files(struct doctor *d);
 static void check_memory(struct doctor *d);
 static void check_threads(struct doctor *d);
 static void check_membarrier(struct doctor *d);
@@ -102,6 +105,7 @@ static int do_doctor(void *context, int count, char **operands)
     check_platforms(d);
     check_cpus(d);
     check_address_space(d);
+    check_files(d);
     check_memory(d);
     check_threads(d);
     check_membarrier(d);
@@ -344,6 +348,31 @@ static void check_address_space(struct doctor *d)
                   m->overcommit);
 }
 
+/* Memory that processes share is a file, and each connection to one of them a descriptor. */
+static void check_files(struct doctor *d)
+{
+    const struct machine *m = &d->machine;
+
+    if (m->file_bytes < FILE_BYTES_GOOD)
+        add_check(d, STATE_FAIL, "file sizes",
+                  "ulimit -f unlimited; a hard limit is in /etc/security/limits.conf (`fsize`)",
+                  "limited to %.3g GiB (ulimit -f): isolated devices and workers share files of "
+                  "%.0f GiB and cannot be opened",
+                  gib(m->file_bytes), gib(FILE_BYTES_GOOD));
+    else if (m->file_bytes != MACHINE_UNLIMITED)
+        add_check(d, STATE_OK, "file sizes", NULL, "limited to %.0f GiB", gib(m->file_bytes));
+    else
+        add_check(d, STATE_OK, "file sizes", NULL, "unlimited");
+    if (m->descriptors_max < DESCRIPTORS_GOOD)
+        add_check(d, STATE_WARN, "descriptors",
+                  "ulimit -n 1024; a hard limit is in /etc/security/limits.conf (`nofile`)",
+                  "limited to %" PRIu64 " (ulimit -n): isolated devices, workers and ranks may "
+                  "need more",
+                  m->descriptors_max);
+    else
+        add_check(d, STATE_OK, "descriptors", NULL, "enough");
+}
+
 static void check_memory(struct doctor *d)
 {
     const struct machine *m = &d->machine;
@@ -567,7 +596,7 @@ static void check_code(struct doctor *d)
     file = mkstemp(path);
     if (file >= 0) {
         (void)unlink(path);
-        if (ftruncate(file, (off_t)page) == 0)
+        if (page <= d->machine.file_bytes && ftruncate(file, (off_t)page) == 0)
             at = mmap(NULL, page, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
         close(file);
     }

@@ -41,6 +41,8 @@ void cli_machine_read(struct machine *m)
     m->cpus_allowed = count_allowed();
     m->cpus_online = online > 0 ? (uint32_t)online : m->cpus_allowed;
     m->address_bytes = read_limit(RLIMIT_AS);
+    m->file_bytes = read_limit(RLIMIT_FSIZE);
+    m->descriptors_max = read_limit(RLIMIT_NOFILE);
     m->threads_max = read_limit(RLIMIT_NPROC);
     m->has_membarrier = commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0;
     if (cli_machine_read_line("/proc/sys/vm/overcommit_memory", line))

@@ -22,6 +22,8 @@ struct machine {
     uint64_t memory_bytes;    /* of the machine */
     uint64_t available_bytes; /* without swapping, and within a cgroup's limit */
     uint64_t address_bytes;   /* address space a process may have, or MACHINE_UNLIMITED */
+    uint64_t file_bytes;      /* of a file that it writes (`ulimit -f`), or MACHINE_UNLIMITED */
+    uint64_t descriptors_max; /* of the process (`ulimit -n`), or MACHINE_UNLIMITED */
     uint64_t threads_max;     /* of this user (`ulimit -u`), or MACHINE_UNLIMITED */
     uint64_t group_threads;   /* what a cgroup's pids.max leaves, or MACHINE_UNLIMITED */
     uint32_t overcommit;      /* vm.overcommit_memory */

@@ -344,8 +344,11 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpgid(0, 0);
     if (getppid() != caller || (!has_input && dup2(null, STDIN_FILENO) < 0) ||
-        dup2(out[0], STDOUT_FILENO) < 0 || dup2(out[1], STDERR_FILENO) < 0)
+        dup2(out[0], STDOUT_FILENO) < 0 || dup2(out[1], STDERR_FILENO) < 0) {
+        dprintf(out[1], "the rank cannot be started: %s\n",
+                null < 0 ? "no descriptor is free; see ulimit -n" : strerror(errno));
         _exit(EXIT_FAILURE);
+    }
     for (uint32_t i = 0; i < index; i++) /* one that does not exec has all of them */
         close_streams(&r->rank[i]);
     close(r->keeper_pipe);

@@ -20,6 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/limit.h"
 #include "comm/direct.h"
 #include "comm/meet.h"
 
@@ -147,8 +148,8 @@ static int make_file(void)
 {
     int file = memfd_create("pto-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-    if (file >= 0 && (ftruncate(file, (off_t)head_bytes()) != 0 ||
-                      fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0)) {
+    if (file >= 0 &&
+        (limit_resize(file, head_bytes()) != 0 || fcntl(file, F_ADD_SEALS, F_SEAL_SHRINK) != 0)) {
         close(file);
         return -1;
     }
@@ -211,6 +212,7 @@ static int shm_open_comm(const struct comm_request *request, struct comm **comm_
                          struct pto_error *error)
 {
     struct shm *s = create(request);
+    char why[LIMIT_TEXT];
     int memory, process, status;
 
     if (s == NULL)
@@ -219,7 +221,8 @@ static int shm_open_comm(const struct comm_request *request, struct comm **comm_
     process = (int)syscall(SYS_pidfd_open, getpid(), 0);
     status = memory >= 0 && process >= 0
                  ? meet_others(s, request, memory, process, error)
-                 : error_tell(error, PTO_ESYSTEM, "no memory can be shared: %s", strerror(errno));
+                 : error_tell(error, PTO_ESYSTEM, "no memory can be shared: %s",
+                              limit_explain(errno, why));
     meet_close_fds(&memory, 1);
     meet_close_fds(&process, 1);
     if (status >= 0)
@@ -312,7 +315,7 @@ static int take(struct direct *d, uint64_t bytes, uint64_t *offset_out, char **a
     pthread_mutex_lock(&s->lock);
     if (s->extent_count < EXTENTS_MAX) {
         index = find_gap(s, bytes, &offset);
-        if (offset + bytes <= s->file_bytes || ftruncate(file, (off_t)(offset + bytes)) == 0) {
+        if (offset + bytes <= s->file_bytes || limit_resize(file, offset + bytes) == 0) {
             if (offset + bytes > s->file_bytes)
                 s->file_bytes = offset + bytes;
             at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)offset);

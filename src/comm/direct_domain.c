@@ -15,8 +15,10 @@
  * A rank does not use an id again that it could not open: whoever came to that
  * attempt late would take the next one for it.
  */
+#include <errno.h>
 #include <stdlib.h>
 
+#include "base/limit.h"
 #include "comm/direct.h"
 
 struct open_wait {
@@ -230,8 +232,9 @@ static int publish(struct open_wait *w)
     struct direct_domain *dd = w->domain;
     const struct domain_request *r = w->request;
     char *block = NULL;
+    char why[LIMIT_TEXT];
     bool is_filled;
-    int status;
+    int status, number;
 
     if (is_spent(d, r->id))
         return error_tell(w->error, PTO_EBUSY,
@@ -240,7 +243,9 @@ static int publish(struct open_wait *w)
                           (unsigned long long)r->id);
     dd->block_bytes = DIRECT_CONTROL_BYTES + DIRECT_SCRATCH_BYTES +
                       (r->parent == NULL ? page_up(r->window_bytes) : 0);
+    errno = 0;
     status = d->memory->take(d, dd->block_bytes, &dd->offset, &block);
+    number = status < 0 && errno != 0 ? errno : ENOMEM;
     dd->peer[r->rank].control = (struct direct_control *)(void *)block;
     pthread_mutex_lock(&d->base.lock);
     is_filled = fill_entry(w, status >= 0 ? ENTRY_PUBLISHED : ENTRY_REFUSED);
@@ -249,8 +254,8 @@ static int publish(struct open_wait *w)
         tell_members(d, &dd->base);
     if (status < 0) {
         direct_alarm(d, &dd->base);
-        return error_tell(w->error, status, "there is no memory for a window of %llu bytes",
-                          (unsigned long long)r->window_bytes);
+        return error_tell(w->error, status, "there is no memory for a window of %llu bytes: %s",
+                          (unsigned long long)r->window_bytes, limit_explain(number, why));
     }
     if (!is_filled) {
         d->memory->give(d, dd->offset, dd->block_bytes, block, true);

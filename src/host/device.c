@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/limit.h"
 #include "base/os.h"
 #include "base/sized.h"
 #include "host/host.h"
@@ -30,6 +31,7 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
     const struct pto_platform *platform = NULL;
     struct pto_error why;
     struct chip_params chip;
+    char words[LIMIT_TEXT];
     int status;
 
     pto_error_init(&why);
@@ -42,7 +44,7 @@ int pto_device_open(const struct pto_device_params *params, struct pto_device **
         status = open_device(platform, &chip, &why, device_out);
     if (status < 0 && has_error(params))
         (void)error_tell(params->error, status, "%s",
-                         why.text[0] != '\0' ? why.text : pto_strerror(status));
+                         why.text[0] != '\0' ? why.text : limit_strerror(status, words));
     return status;
 }
 

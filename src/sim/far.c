@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limit.h"
 #include "base/os.h"
 
 /* Address space for device memory, at least; memory is there for what is used. */
@@ -209,8 +210,9 @@ int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uin
 int sim_far_tell(struct far_channel *c, int status, struct pto_error *error)
 {
     const char *text = sim_bytes_take_text(&c->in);
+    char words[LIMIT_TEXT];
 
-    return error_tell(error, status, "%s", text != NULL ? text : pto_strerror(status));
+    return error_tell(error, status, "%s", text != NULL ? text : limit_strerror(status, words));
 }
 
 /* ---- its end ---- */

@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limit.h"
 #include "base/object.h"
 #include "sim/far_wire.h"
 #include "sim/sim.h"
@@ -152,6 +153,7 @@ static int take_hello(struct far_chip *p, struct far_bytes *in, struct far_bytes
 {
     struct far_hello hello;
     struct far_welcome welcome;
+    char words[LIMIT_TEXT];
     int status;
 
     sim_bytes_take_to(in, &hello, sizeof(hello));
@@ -168,7 +170,7 @@ static int take_hello(struct far_chip *p, struct far_bytes *in, struct far_bytes
     }
     status = open_chip(p, &hello);
     if (status < 0) {
-        sim_bytes_put_text(out, pto_strerror(status));
+        sim_bytes_put_text(out, limit_strerror(status, words));
         return status;
     }
     welcome = (struct far_welcome){ .properties = p->chip->properties,

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/limit.h"
 #include "base/program.h"
 #include "base/spawn.h"
 #include "sim/far.h"
@@ -46,7 +47,7 @@ static void close_all(const int fd[ENDS])
 
 int sim_process_start(uint64_t memory_bytes, struct far_process *out, struct pto_error *error)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], why[LIMIT_TEXT];
     struct ends ends;
     int status = find_program(path, error);
     int number;
@@ -55,15 +56,16 @@ int sim_process_start(uint64_t memory_bytes, struct far_process *out, struct pto
     if (status < 0)
         return status;
     if (!make_ends(memory_bytes, &ends)) {
-        number = errno;
-        status = error_tell(error, PTO_ESYSTEM, "an isolated device needs %s: %s",
-                            "sockets and a file in memory", strerror(number));
+        status = error_tell(error, PTO_ESYSTEM,
+                            "an isolated device needs sockets and a file of %llu GiB in memory: %s",
+                            (unsigned long long)(memory_bytes >> 30), limit_explain(errno, why));
         goto close_ours;
     }
     number = spawn_program(path, "pto-chip", ends.theirs, ENDS, FAR_RUN_FD, &pid);
     close_all(ends.theirs);
     if (number != 0) {
-        status = error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", path, strerror(number));
+        status = error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", path,
+                            limit_explain(number, why));
         goto close_ours;
     }
     *out = (struct far_process){ .pid = pid,
@@ -79,7 +81,7 @@ int sim_process_start(uint64_t memory_bytes, struct far_process *out, struct pto
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
     status = error_tell(error, PTO_ENOSUP, "the system has no descriptors of processes: %s",
-                        strerror(number));
+                        limit_explain(number, why));
 
 close_ours:
     close_all(ends.ours);
@@ -136,7 +138,7 @@ static bool make_ends(uint64_t memory_bytes, struct ends *ends)
         if (ends->ours[i] < 0 || ends->theirs[i] < 0)
             goto close_theirs;
     }
-    if (ftruncate(ends->ours[ENDS - 1], (off_t)memory_bytes) != 0)
+    if (limit_resize(ends->ours[ENDS - 1], memory_bytes) != 0)
         goto close_theirs;
     /* Nobody makes it smaller below the mapping; if the system cannot promise it, nobody does. */
     (void)fcntl(ends->ours[ENDS - 1], F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);

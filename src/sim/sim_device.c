@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/limit.h"
 #include "sim/sim.h"
 
 enum {
@@ -194,8 +195,9 @@ static int sim_open(const struct chip_params *params, struct chip **chip_out,
                     struct pto_error *error)
 {
     int status = sim_open_in(params, NULL, chip_out);
+    char why[LIMIT_TEXT];
 
-    return status < 0 ? error_tell(error, status, "%s", pto_strerror(status)) : PTO_OK;
+    return status < 0 ? error_tell(error, status, "%s", limit_strerror(status, why)) : PTO_OK;
 }
 
 static bool sim_close(struct chip *chip)

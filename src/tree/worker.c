@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/limit.h"
 #include "base/os.h"
 #include "base/sized.h"
 #include "base/spawn.h"
@@ -44,6 +45,7 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
     struct pto_error why;
     struct tree *t = NULL;
     void *handle = NULL;
+    char words[LIMIT_TEXT];
     int status;
 
     pto_error_init(&why);
@@ -74,7 +76,7 @@ int pto_worker_open(const struct pto_worker_params *given, struct pto_worker **w
     }
     if (params.error != NULL) {
         (void)error_tell(params.error, status, "%s",
-                         why.text[0] != '\0' ? why.text : pto_strerror(status));
+                         why.text[0] != '\0' ? why.text : limit_strerror(status, words));
         params.error->level = 3;
     }
     return status;
@@ -166,18 +168,18 @@ static int check_params(const struct pto_worker_params *given, struct pto_worker
 /* One file for all that the processes share, mapped where it can be mapped in all of them. */
 static int open_file(struct tree *t, uint32_t attempt, struct pto_error *error)
 {
-    char *range;
+    char *range, why[LIMIT_TEXT];
     int status;
 
     t->memory = spawn_lift(memfd_create(TREE_MEMORY_NAME, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (t->memory < 0 || ftruncate(t->memory, (off_t)t->bytes) != 0)
-        return error_tell(error, PTO_ESYSTEM, "a worker needs a file in memory: %s",
-                          strerror(errno));
+    if (t->memory < 0 || limit_resize(t->memory, t->bytes) != 0)
+        return error_tell(error, PTO_ESYSTEM, "a worker needs a file of %llu MiB in memory: %s",
+                          (unsigned long long)(t->bytes >> 20), limit_explain(errno, why));
     (void)fcntl(t->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
     range = arena_range_take(t->bytes, attempt);
     if (range == NULL)
-        return error_tell(error, PTO_ENOMEM, "there are no addresses for %llu bytes",
-                          (unsigned long long)t->bytes);
+        return error_tell(error, PTO_ENOMEM, "there are no addresses for %llu bytes: %s",
+                          (unsigned long long)t->bytes, limit_explain(ENOMEM, why));
     arena_range_give(range, t->bytes); /* who takes it now is noticed */
     status = arena_open(t->memory, range, t->bytes, &t->arena);
     if (status >= 0)
