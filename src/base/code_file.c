@@ -26,6 +26,7 @@
 
 enum {
     NAME_MAX_BYTES = 64,
+    ATTEMPTS = 64,        /* to enter the root while other processes remove it, empty */
     YOUNG_SECONDS = 60,   /* its process may not have locked it yet */
     CORE_SECONDS = 86400, /* for somebody to look at a core file */
 };
@@ -35,6 +36,7 @@ struct folder {
     char path[PATH_MAX]; /* empty: there is none */
     pid_t owner;         /* a child has a folder of its own */
     int lock;            /* the folder, locked while its process lives; -1: it is the user's */
+    bool is_in_root;     /* which goes with its last folder */
     uint32_t count;      /* files in it */
 };
 
@@ -49,6 +51,54 @@ static const char *temporary_folder(void)
     const char *path = secure_getenv("TMPDIR");
 
     return path != NULL && path[0] == '/' ? path : "/tmp";
+}
+
+/* ---- the root: a folder that only this user can fill ---- */
+
+static bool name_root(char root[PATH_MAX])
+{
+    return snprintf(root, PATH_MAX, "%s/pto-%ld", temporary_folder(), (long)geteuid()) < PATH_MAX;
+}
+
+/* -1: there is none, or another user has made it, or it is a link. */
+static int open_root(const char *root)
+{
+    int at = open(root, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    struct stat about;
+
+    if (at >= 0 && fstat(at, &about) == 0 && about.st_uid == geteuid() &&
+        (about.st_mode & 077) == 0)
+        return at;
+    if (at >= 0) {
+        close(at);
+        errno = EPERM;
+    }
+    return -1;
+}
+
+static bool is_private(const char *root)
+{
+    int at = open_root(root);
+
+    if (at >= 0)
+        close(at);
+    return at >= 0;
+}
+
+static bool enter_root(char root[PATH_MAX])
+{
+    bool is_there = false;
+
+    if (!name_root(root))
+        return false;
+    for (uint32_t i = 0; i < ATTEMPTS && !is_there; i++) {
+        if (mkdir(root, 0700) != 0 && errno != EEXIST)
+            return false;
+        is_there = is_private(root);
+        if (!is_there && errno != ENOENT)
+            return false;
+    }
+    return is_there;
 }
 
 /* ---- what others left ---- */
@@ -101,12 +151,18 @@ static void remove_left_one(int where, const char *name, time_t before)
     (void)unlinkat(where, name, AT_REMOVEDIR);
 }
 
-/* Those whose names begin so. */
-static void remove_left(const char *prefix, time_t before)
+/*
+ * Those whose names begin so. Only the root is read: the temporary folder may have any
+ * number of files of other users.
+ */
+static void remove_left(const char *root, const char *prefix, time_t before)
 {
-    DIR *list = opendir(temporary_folder());
+    int at = open_root(root);
+    DIR *list = at >= 0 ? fdopendir(at) : NULL;
     struct dirent *entry;
 
+    if (list == NULL && at >= 0)
+        close(at);
     while (list != NULL && (entry = readdir(list)) != NULL)
         if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0)
             remove_left_one(dirfd(list), entry->d_name, before);
@@ -116,12 +172,17 @@ static void remove_left(const char *prefix, time_t before)
 
 void code_file_sweep(pid_t process)
 {
+    char root[PATH_MAX];
+
+    if (!name_root(root))
+        return;
     for (int kind = 0; kind < CODE_KINDS; kind++) {
         char prefix[64];
 
         snprintf(prefix, sizeof(prefix), "%s%ld-", folders[kind].prefix, (long)process);
-        remove_left(prefix, INT64_MAX);
+        remove_left(root, prefix, INT64_MAX);
     }
+    (void)rmdir(root); /* unless others are in it */
 }
 
 /* ---- the folder ---- */
@@ -135,12 +196,48 @@ static bool use_chosen(struct folder *f, const char *chosen)
     return true;
 }
 
+/* Below the root; in the temporary folder itself if there is none. */
+static bool make_path(struct folder *f, const char *root)
+{
+    if (snprintf(f->path, sizeof(f->path), "%s/%s%ld-XXXXXX",
+                 f->is_in_root ? root : temporary_folder(), f->prefix,
+                 (long)getpid()) >= (int)sizeof(f->path)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    return mkdtemp(f->path) != NULL;
+}
+
+static void remove_folder(struct folder *f)
+{
+    (void)rmdir(f->path);
+    if (f->is_in_root) {
+        *strrchr(f->path, '/') = '\0';
+        (void)rmdir(f->path); /* unless others are in it */
+    }
+    f->path[0] = '\0';
+}
+
 static bool make_folder(struct folder *f)
 {
-    remove_left(f->prefix, time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS));
-    if (snprintf(f->path, sizeof(f->path), "%s/%s%ld-XXXXXX", temporary_folder(), f->prefix,
-                 (long)getpid()) >= (int)sizeof(f->path) ||
-        mkdtemp(f->path) == NULL) {
+    char root[PATH_MAX];
+    bool is_made = false;
+
+    for (uint32_t i = 0; i < ATTEMPTS && !is_made; i++) {
+        f->is_in_root = enter_root(root);
+        if (f->is_in_root && i == 0)
+            remove_left(root, f->prefix,
+                        time(NULL) - (may_dump_core() ? CORE_SECONDS : YOUNG_SECONDS));
+        is_made = make_path(f, root);
+        if (!is_made && (errno != ENOENT || !f->is_in_root))
+            break; /* otherwise a process that left last has removed the root */
+        /* From here on it is not empty, so it stays. Before, another user could replace it. */
+        if (is_made && f->is_in_root && !is_private(root)) {
+            (void)rmdir(f->path);
+            is_made = false;
+        }
+    }
+    if (!is_made) {
         f->path[0] = '\0';
         return false;
     }
@@ -148,8 +245,7 @@ static bool make_folder(struct folder *f)
     if (f->lock < 0) {
         int number = errno;
 
-        (void)rmdir(f->path);
-        f->path[0] = '\0';
+        remove_folder(f);
         errno = number;
         return false;
     }
@@ -179,10 +275,9 @@ static bool is_kept(const struct folder *f)
 
 static void leave_folder(struct folder *f)
 {
-    (void)rmdir(f->path);
+    remove_folder(f);
     close(f->lock);
     f->lock = -1;
-    f->path[0] = '\0';
 }
 
 static bool is_in(const struct folder *f, const char *path)

@@ -2,10 +2,15 @@
 /*
  * Files for code that is loaded, so that whoever looks at this process finds it:
  * debuggers, profilers and sanitizers open the path that the loader was given. The
- * files lie in a folder of this process below TMPDIR, which nobody else can enter,
- * and no path is used twice. The folder goes with its last file, or with the
- * process. One that was killed leaves it behind, so that a core file can be read:
- * that is removed by a later process, after a day if there may be a core file.
+ * files lie in a folder of this process, which nobody else can enter, and no path is
+ * used twice. The folder goes with its last file, or with the process. One that was
+ * killed leaves it behind, so that a core file can be read: that is removed by a later
+ * process, after a day if there may be a core file.
+ *
+ * The folders of a user lie in TMPDIR/pto-UID, of mode 700, which goes with the last of
+ * them: a look for what was left reads that one, and other users cannot make it long.
+ * Where another user has taken that name, a folder is made in TMPDIR itself, and what
+ * is left of it stays.
  *
  * PTO_CODE_DIR names another folder, in which the files stay: for tools that
  * look at them when the process has ended.

@@ -215,10 +215,9 @@ static void process_kill(struct tree_child *c)
 }
 
 /* It had no time to remove the code that it had loaded. */
-static void sweep_files(const struct tree_child *c)
+static pid_t process_leaves_files(const struct tree_child *c)
 {
-    if (WIFSIGNALED(c->end) && WTERMSIG(c->end) == SIGKILL)
-        code_file_sweep(c->pid);
+    return WIFSIGNALED(c->end) && WTERMSIG(c->end) == SIGKILL ? c->pid : 0;
 }
 
 static int process_watched(const struct tree_child *c)
@@ -231,7 +230,6 @@ static void collect(struct tree_child *c)
     if (!spawn_end(c->descriptor, false, 0, &c->end))
         c->end = 0; /* somebody else has collected it */
     c->is_collected = true;
-    sweep_files(c);
 }
 
 static bool is_over(const struct tree_child *c)
@@ -257,8 +255,9 @@ static void process_end(struct tree_child *c, uint64_t deadline_ns)
         return;
     if (!c->is_collected &&
         spawn_end(c->descriptor, is_late,
-                  is_late ? KILLED_WAIT_MS : (int)((deadline_ns - now) / 1000000) + 1, &c->end))
-        sweep_files(c);
+                  is_late ? KILLED_WAIT_MS : (int)((deadline_ns - now) / 1000000) + 1, &c->end) &&
+        process_leaves_files(c) != 0)
+        code_file_sweep(c->pid);
     close(c->descriptor);
     c->descriptor = -1;
 }
@@ -374,6 +373,7 @@ static const struct endpoint_life_ops process_life = { .start = process_start,
                                                        .kill = process_kill,
                                                        .watched = process_watched,
                                                        .has_ended = process_has_ended,
+                                                       .leaves_files = process_leaves_files,
                                                        .end = process_end,
                                                        .is_misplaced = process_is_misplaced,
                                                        .tell_end = process_tell_end };
@@ -382,6 +382,7 @@ static const struct endpoint_life_ops nested_life = { .start = nested_start,
                                                       .kill = process_kill,
                                                       .watched = nested_watched,
                                                       .has_ended = nested_has_ended,
+                                                      .leaves_files = process_leaves_files,
                                                       .end = nested_end,
                                                       .is_misplaced = process_is_misplaced,
                                                       .tell_end = process_tell_end };

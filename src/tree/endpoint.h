@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "tree/channel.h"
 
@@ -44,6 +45,8 @@ struct endpoint_life_ops {
     int (*watched)(const struct tree_child *c);
     /* The child has gone: nothing of it writes to any memory. `tell_end` can say how. */
     bool (*has_ended)(struct tree_child *c);
+    /* The process that had no time to remove its code, which is removed after the notice; 0: none. */
+    pid_t (*leaves_files)(const struct tree_child *c);
 
     /*
      * When the worker closes, without the lock, and nobody watches. The child was sent RECORD_END,

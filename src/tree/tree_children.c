@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/code_file.h"
 #include "base/os.h"
 #include "tree/tree.h"
 
@@ -168,9 +169,11 @@ static void *watch_main(void *context)
     struct tree *t = context;
     struct pollfd on[TREE_CHILDREN_MAX + 1];
     uint32_t which[TREE_CHILDREN_MAX];
+    pid_t killed[TREE_CHILDREN_MAX];
 
     while (a32_load_acquire(&t->is_closing) == 0) {
         uint32_t count = list_living(t, on, which);
+        uint32_t killed_count = 0;
         eventfd_t ignored;
 
         on[count] = (struct pollfd){ .fd = t->alarm, .events = POLLIN };
@@ -183,9 +186,14 @@ static void *watch_main(void *context)
 
             if (on[i].revents == 0 || !c->endpoint->life->has_ended(c))
                 continue;
+            killed[killed_count] = c->endpoint->life->leaves_files(c);
+            killed_count += killed[killed_count] != 0;
             a32_store_release(&c->has_ended, 1); /* with what `tell_end` says */
             bell_wake(&t->shared->bell);
         }
+        /* After the notices, and by number: a child may have another process by now. */
+        for (uint32_t i = 0; i < killed_count; i++)
+            code_file_sweep(killed[i]);
     }
     return NULL;
 }

@@ -123,5 +123,5 @@ PY
     kill -$signal $command
     until_true "their end after $signal" are_gone
 done
-find "$work/tmp" -mindepth 1 -newer "$scene" | grep -v '/pto-code' && fail "files are left" || true
+find "$work/tmp" -mindepth 1 -newer "$scene" | grep -v '/pto-[0-9]' && fail "files are left" || true
 echo "ok    interrupted and killed"

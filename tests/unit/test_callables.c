@@ -330,7 +330,7 @@ static void descriptors_are_used_again(void **state)
 /* A process that was killed leaves its folder; a child leaves that of its parent alone. */
 static void files_go_with_their_process(void **state)
 {
-    char own[] = "/tmp/pto-test-XXXXXX", left[64];
+    char own[] = "/tmp/pto-test-XXXXXX", root[64], left[128];
     struct timespec old[2] = { { .tv_sec = time(NULL) - 200000 },
                                { .tv_sec = time(NULL) - 200000 } };
     struct pto_device *device = open_device("a2a3sim", 0, 1);
@@ -341,26 +341,28 @@ static void files_go_with_their_process(void **state)
     (void)state;
     assert_non_null(mkdtemp(own));
     set_temporary(own);
-    snprintf(left, sizeof(left), "%s/pto-code-1-abcdef", own);
+    snprintf(root, sizeof(root), "%s/pto-%ld", own, (long)geteuid());
+    assert_int_equal(mkdir(root, 0700), 0);
+    snprintf(left, sizeof(left), "%s/pto-code-1-abcdef", root);
     assert_int_equal(mkdir(left, 0700), 0);
     strcat(left, "/1-1-kernel.so");
     assert_int_equal(file_write(left, "", 0), PTO_OK);
     *strrchr(left, '/') = '\0';
     assert_int_equal(utimensat(AT_FDCWD, left, old, 0), 0);
     must_register(device, add);
-    assert_int_equal(count_files(own), 1); /* what was left is gone, ours is there */
-    child = IS_SANITIZED ? -1 : fork();    /* they do not go on after that */
+    assert_int_equal(count_files(root), 1); /* what was left is gone, ours is there */
+    child = IS_SANITIZED ? -1 : fork();     /* they do not go on after that */
     if (child == 0) {
         struct pto_device *other = open_device("a2a3sim", 0, 1);
         struct pto_callable *subtract = load_subtract();
 
         must_register(other, subtract);
-        exit(count_files(own) == 2 ? 0 : 1); /* nothing is unregistered */
+        exit(count_files(root) == 2 ? 0 : 1); /* nothing is unregistered */
     }
     assert_true(IS_SANITIZED || (waitpid(child, &result, 0) == child && result == 0));
-    assert_int_equal(count_files(own), 1);
+    assert_int_equal(count_files(root), 1);
     close_all(device, add, NULL);
-    assert_int_equal(rmdir(own), 0);
+    assert_int_equal(rmdir(own), 0); /* the root has gone with its last folder */
     set_temporary(NULL);
 }
 

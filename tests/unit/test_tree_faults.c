@@ -485,10 +485,14 @@ static void check_orphans(struct play *was, struct play *p, int code)
  */
 static void remove_dead_code(const char *folder)
 {
-    DIR *list = opendir(folder);
+    char root[256];
     struct dirent *entry;
+    DIR *list;
 
-    assert_non_null(list);
+    snprintf(root, sizeof(root), "%s/pto-%ld", folder, (long)geteuid());
+    list = opendir(root);
+    if (list == NULL)
+        return;
     while ((entry = readdir(list)) != NULL) {
         int at = strncmp(entry->d_name, "pto-code-", 9) == 0
                      ? openat(dirfd(list), entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
@@ -506,6 +510,7 @@ static void remove_dead_code(const char *folder)
         }
     }
     closedir(list);
+    (void)rmdir(root);
 }
 
 static void end_play(struct play *p, char *text, size_t size)
