@@ -68,7 +68,7 @@ int spawn_arguments(const char *path, const char *const *argv, const int *fds, u
     return number;
 }
 
-static bool has_ended(int descriptor, int wait_ms)
+bool spawn_await(int descriptor, int wait_ms)
 {
     struct pollfd on = { .fd = descriptor, .events = POLLIN };
     int count;
@@ -83,9 +83,9 @@ bool spawn_end(int descriptor, bool is_killed, int wait_ms, int *status_out)
 {
     siginfo_t info = { .si_pid = 0 };
 
-    if (is_killed || !has_ended(descriptor, wait_ms))
+    if (is_killed || !spawn_await(descriptor, wait_ms))
         (void)syscall(SYS_pidfd_send_signal, descriptor, SIGKILL, NULL, 0);
-    if (!has_ended(descriptor, wait_ms))
+    if (!spawn_await(descriptor, wait_ms))
         return false; /* the kernel does not let it go; whoever inherits it collects it */
     /* Somebody else may have collected it, or wants no children to be collected. */
     if (waitid(P_PIDFD, (id_t)descriptor, &info, WEXITED | WNOHANG) != 0 || info.si_pid == 0)

@@ -28,6 +28,8 @@ int spawn_program(const char *path, const char *name, const int *fds, uint32_t c
 int spawn_arguments(const char *path, const char *const *argv, const int *fds, uint32_t count,
                     int first, bool leads, pid_t *pid_out);
 
+/* Waits so long for the end of a process; true: it has ended. */
+bool spawn_await(int descriptor, int wait_ms);
 /*
  * Waits so long for the end of a process that is ending, or kills it, and collects it. True:
  * *status_out is waitpid's. False: it does not end, or somebody else has collected it.

@@ -167,17 +167,32 @@ bool sim_far_is_ours(const struct far *f)
 
 /* ---- requests ---- */
 
+/* Constructors of code, and as much memory as there is, may take longer than others. */
 static uint32_t seconds_for(const struct far_channel *c, uint32_t kind)
 {
-    if (kind != FAR_PROGRESS)
+    switch (kind) {
+    case FAR_HELLO:
+    case FAR_LOAD:
+    case FAR_FREE:
+    case FAR_CHECK:
+        return FAR_WORK_SECONDS;
+    case FAR_PROGRESS:
+        return c->is_late ? FAR_LATE_SECONDS : FAR_ANSWER_SECONDS;
+    default:
         return FAR_ANSWER_SECONDS;
-    return c->is_late ? FAR_LATE_SECONDS : FAR_PING_SECONDS;
+    }
+}
+
+static uint32_t stopped_seconds(const struct far_patience *patience)
+{
+    return patience->seconds < FAR_ANSWER_SECONDS ? patience->seconds : FAR_ANSWER_SECONDS;
 }
 
 int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uint64_t *value_out)
 {
     const struct far_patience patience = { .process = f->process.descriptor,
                                            .seconds = seconds_for(c, head.kind),
+                                           .stopped_seconds = FAR_ANSWER_SECONDS,
                                            .pid = f->process.pid,
                                            .deadline_ns = c->deadline_ns };
     struct far_head answer;
@@ -195,11 +210,11 @@ int sim_far_call(struct far *f, struct far_channel *c, struct far_head head, uin
         status = PTO_EFORMAT;
     if (status < 0) {
         sim_far_bury(f,
-                     status == PTO_ETIMEOUT    ? PEER_SILENT
-                     : status == PTO_ECANCELED ? PEER_STOPPED
-                     : status == PTO_EPEER     ? PEER_UNKNOWN
-                                               : PEER_BROKEN,
-                     patience.seconds);
+                     status == PTO_ETIMEOUT || status == PTO_ESTALL ? PEER_SILENT
+                     : status == PTO_ECANCELED                      ? PEER_STOPPED
+                     : status == PTO_EPEER                          ? PEER_UNKNOWN
+                                                                    : PEER_BROKEN,
+                     status == PTO_ESTALL ? stopped_seconds(&patience) : patience.seconds);
         return PTO_EPEER;
     }
     if (value_out != NULL && answer.status >= 0)
@@ -302,6 +317,11 @@ int sim_far_tell_gone(struct far *f, struct pto_error *error)
                           "the device is lost: its process was ended by signal "
                           "%d (%s); close it and open another one",
                           (int)end->value[1], strsignal((int)end->value[1]));
+    case PEER_SILENT:
+        return error_tell(error, PTO_ELOST,
+                          "the device is lost: its process did not answer for %d s and was "
+                          "ended; close it and open another one",
+                          (int)end->value[1]);
     default:
         return error_tell(error, PTO_ELOST,
                           "the device is lost: its process has gone; close it "

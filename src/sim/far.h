@@ -28,9 +28,9 @@
 #include "sim/far_wire.h"
 
 enum {
-    FAR_ANSWER_SECONDS = 60, /* for anything but runs */
-    FAR_PING_SECONDS = 10,   /* while a run is going on */
-    FAR_LATE_SECONDS = 1,    /* the same, for a run whose time and grace are over */
+    FAR_ANSWER_SECONDS = 10, /* for anything but runs, also while a run is going on */
+    FAR_WORK_SECONDS = 60,   /* for what may take its time, unless the program is stopped */
+    FAR_LATE_SECONDS = 1,    /* for a run whose time and grace are over */
 };
 
 /* Both directions of a socket, for one request at a time: under the lock. */

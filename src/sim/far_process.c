@@ -23,9 +23,7 @@
 #include "base/spawn.h"
 #include "sim/far.h"
 
-enum {
-    END_WAIT_MS = 10000, /* for a process that ends by itself, and for one that was killed */
-};
+enum { KILLED_WAIT_MS = 10000 };
 
 /* What the program gets, and what stays here, in the order of FAR_RUN_FD and so on. */
 struct ends {
@@ -153,7 +151,11 @@ close_theirs:
 
 bool sim_process_end(struct far_process *process, bool is_killed, int *status_out)
 {
-    return spawn_end(process->descriptor, is_killed, END_WAIT_MS, status_out);
+    int wait_ms = FAR_ANSWER_SECONDS * (int)a32_load_relaxed(&sim_far_second_ms);
+
+    if (!is_killed)
+        is_killed = !spawn_await(process->descriptor, wait_ms);
+    return spawn_end(process->descriptor, is_killed, KILLED_WAIT_MS, status_out);
 }
 
 void sim_process_close(struct far_process *process)

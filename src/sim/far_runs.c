@@ -129,7 +129,7 @@ static int far_start(struct chip *chip, const struct chip_request *request)
                                            .seconds = FAR_ANSWER_SECONDS };
     struct far_channel *c = &f->run;
     struct run_message run = chip_message_of(request);
-    int status = PTO_OK;
+    int status = PTO_OK, sent = PTO_OK;
 
     if (f->is_lost || is_end_told(f))
         return PTO_ELOST;
@@ -149,9 +149,10 @@ static int far_start(struct chip *chip, const struct chip_request *request)
         a32_store_relaxed(&f->has_ended, 0); /* the caller's own until it waits */
     if (status >= 0 && request->options->trace != PTO_TRACE_OFF)
         f->traced = request->number;
-    if (status >= 0 && !far_is_gone(f) &&
-        sim_far_send(c->socket, &patience, (struct far_head){ .kind = FAR_RUN }, &c->out) < 0)
-        sim_far_bury(f, PEER_UNKNOWN, 0);
+    if (status >= 0 && !far_is_gone(f))
+        sent = sim_far_send(c->socket, &patience, (struct far_head){ .kind = FAR_RUN }, &c->out);
+    if (sent < 0)
+        sim_far_bury(f, sent == PTO_ETIMEOUT ? PEER_SILENT : PEER_UNKNOWN, patience.seconds);
     pthread_mutex_unlock(&c->lock);
     return status;
 }

@@ -16,7 +16,9 @@
 
 #define FOREVER UINT32_MAX
 #define MS_NS 1000000ull
-enum { SLICE_MS = 1000, LATE_MS = 20 };
+enum { LATE_MS = 20 };
+
+struct a32 sim_far_second_ms = { 1000 };
 
 static int wait_for(int socket, short events, const struct far_patience *patience);
 
@@ -143,13 +145,18 @@ static bool is_stopped(pid_t pid)
     return end != NULL && end[1] == ' ' && end[2] == 'T';
 }
 
+static uint64_t seconds_ms(uint32_t seconds)
+{
+    return (uint64_t)seconds * a32_load_relaxed(&sim_far_second_ms); /* nothing depends on it */
+}
+
 /* For how long to sleep; shorter around the deadline. */
 static int slice_ms(const struct far_patience *patience)
 {
-    uint64_t now_ns = os_now_ns();
+    uint64_t now_ns = os_now_ns(), slice = seconds_ms(1);
 
-    if (patience->deadline_ns == 0 || patience->deadline_ns > now_ns + SLICE_MS * MS_NS)
-        return SLICE_MS;
+    if (patience->deadline_ns == 0 || patience->deadline_ns > now_ns + slice * MS_NS)
+        return (int)slice;
     return patience->deadline_ns <= now_ns
                ? LATE_MS
                : (int)((patience->deadline_ns - now_ns) / MS_NS) + LATE_MS;
@@ -158,16 +165,16 @@ static int slice_ms(const struct far_patience *patience)
 /*
  * In slices of a second, so that one in which this process is stopped counts once. The
  * other one is stopped when it is found so twice in a row: whoever stops both lets this
- * one go on a moment earlier.
+ * one go on a moment earlier. A slice at whose end it is stopped counts as stopped.
  */
 static int wait_for(int socket, short events, const struct far_patience *patience)
 {
     struct pollfd on[2] = { { .fd = socket, .events = events },
                             { .fd = patience->process, .events = POLLIN } };
-    uint64_t most_ms = (uint64_t)patience->seconds * 1000, waited_ms = 0;
+    uint64_t waited_ms = 0, stopped_ms = 0;
     uint32_t stops = 0;
 
-    while (waited_ms < most_ms) {
+    while (waited_ms < seconds_ms(patience->seconds)) {
         int ms = slice_ms(patience);
         int count = poll(on, 2, ms);
 
@@ -175,10 +182,16 @@ static int wait_for(int socket, short events, const struct far_patience *patienc
             return PTO_EPEER;
         if (count == 0 && patience->seconds != FOREVER)
             waited_ms += (uint64_t)ms;
-        if (count == 0 && patience->deadline_ns != 0 && os_now_ns() >= patience->deadline_ns)
-            stops = is_stopped(patience->pid) ? stops + 1 : 0;
+        if (count == 0 && patience->pid != 0 && is_stopped(patience->pid)) {
+            stopped_ms += (uint64_t)ms;
+            stops += patience->deadline_ns != 0 && os_now_ns() >= patience->deadline_ns;
+        } else if (count == 0) {
+            stopped_ms = stops = 0;
+        }
         if (stops == 2)
             return PTO_ECANCELED;
+        if (patience->stopped_seconds != 0 && stopped_ms >= seconds_ms(patience->stopped_seconds))
+            return PTO_ESTALL;
         if (count <= 0)
             continue;
         if (on[0].revents != 0)

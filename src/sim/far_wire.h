@@ -16,6 +16,7 @@
 
 #include <sys/types.h>
 
+#include "base/atomic.h"
 #include "chip/chip.h"
 #include "orch/run_message.h"
 
@@ -114,14 +115,19 @@ const char *sim_bytes_take_text(struct far_bytes *b); /* NULL: none */
 struct far_patience {
     int process; /* of the other side: waiting ends with it; -1: it does not */
     uint32_t seconds;
-    pid_t pid;            /* the same process */
-    uint64_t deadline_ns; /* by os_now_ns: from then on it must not be stopped; 0: it may be */
+    uint32_t stopped_seconds; /* the same while it is stopped by a signal; 0: no less */
+    pid_t pid;                /* the same process */
+    uint64_t deadline_ns;     /* by os_now_ns: from then on it must not be stopped; 0: it may be */
 };
+
+/* Milliseconds of a second of patience; tests make it shorter, while others wait. */
+extern struct a32 sim_far_second_ms;
 
 void sim_far_sizes(uint32_t size[FAR_SIZES]);
 /*
  * Until something can be read, or the other side has gone. PTO_ETIMEOUT, PTO_EPEER,
- * PTO_ECANCELED: it was stopped, by a signal, when it must not be.
+ * PTO_ECANCELED: it was stopped, by a signal, when it must not be. PTO_ESTALL: it was
+ * stopped for stopped_seconds.
  */
 int sim_far_await(int socket, const struct far_patience *patience);
 /* The same. `payload` may be NULL. */

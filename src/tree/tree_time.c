@@ -67,6 +67,8 @@ static uint64_t look_at_child(struct tree *t, struct tree_child *c, uint64_t now
 int tree_tell_late(struct tree *t, struct tree_child *c, uint32_t number, char *text, size_t size)
 {
     struct tree_task *k = &t->task[number];
+    bool is_own = false; /* its time-out has ended it */
+    char grace[64] = "";
     const char *why = "its time-out";
 
     if (k->group != NULL && k->group->hurt_ns == 0)
@@ -77,8 +79,12 @@ int tree_tell_late(struct tree *t, struct tree_child *c, uint32_t number, char *
         why = "while the child of another member of its group was dead";
     else if (k->run->deadline_ns <= os_now_ns())
         why = "when the time of its run was over";
-    snprintf(text, size, "it had not ended after %.3f s, %s, and the child was killed",
-             (double)c->late_ns / 1e9, why);
+    else
+        is_own = true;
+    if (is_own && c->kind != PTO_CHILD_SUB)
+        snprintf(grace, sizeof(grace), " and %.0f s more to end by itself", CHIP_GRACE_NS / 1e9);
+    snprintf(text, size, "it had not ended after %.3f s, %s%s, and the child was killed",
+             (double)(is_own ? k->timeout_ns : c->late_ns) / 1e9, why, grace);
     return PTO_ETIMEOUT;
 }
 

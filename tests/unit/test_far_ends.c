@@ -13,7 +13,11 @@
 #include <spawn.h>
 #include <sys/wait.h>
 
+#include "base/os.h"
+#include "sim/far.h"
 #include "tests/unit/far_test.h"
+
+enum { SHORT_SECOND_MS = 30 };
 
 extern char **environ;
 
@@ -268,9 +272,69 @@ static void a_process_that_is_stopped_is_ended(void **state)
 
     (void)state;
     assert_int_equal(kill(only_child(), SIGSTOP), 0);
+    a32_store_relaxed(&sim_far_second_ms, 2 * SHORT_SECOND_MS); /* from the next look on */
     pto_run_report_init(&report);
     assert_int_equal(pto_run_wait(run, 0), PTO_EPEER);
+    a32_store_relaxed(&sim_far_second_ms, 1000);
     assert_gone(&r, pto_run_finish(run, &report), "did not answer for 10 s and was ended for it");
+}
+
+enum { CALL_FREE, CALL_ALLOC, CALL_LOAD, CALL_RUN, CALL_CLOSE, CALLS };
+
+/* The device does not know the callable yet if that is to be loaded. */
+static int call_stopped(struct rig *r, int call, struct pto_error *error)
+{
+    uint64_t addr;
+
+    pto_error_init(error);
+    switch (call) {
+    case CALL_FREE:
+        return pto_mem_free(r->device, r->addr, error);
+    case CALL_ALLOC:
+        return pto_mem_alloc(r->device, 64, &addr);
+    case CALL_LOAD:
+        return pto_register(r->device, wild, error);
+    case CALL_RUN:
+        (void)run_wild(r, NOTHING);
+        *error = report.error;
+        return report.error.status;
+    default:
+        return pto_device_close(r->device);
+    }
+}
+
+/* Ten seconds, which are shorter here; what may take its time otherwise is no exception. */
+static void no_call_waits_longer_for_a_stopped_process(void **state)
+{
+    (void)state;
+    for (int call = 0; call < CALLS; call++) {
+        struct rig r = set_rig(open_far(1));
+        struct pto_error error;
+        pid_t pid = only_child();
+        uint64_t begin_ns, took_ns;
+        int status;
+
+        if (call != CALL_LOAD)
+            assert_works(&r);
+        assert_int_equal(kill(pid, SIGSTOP), 0);
+        while (state_of(pid) != 'T')
+            nap_ns(MS);
+        a32_store_relaxed(&sim_far_second_ms, SHORT_SECOND_MS);
+        begin_ns = os_now_ns();
+        status = call_stopped(&r, call, &error);
+        took_ns = os_now_ns() - begin_ns;
+        a32_store_relaxed(&sim_far_second_ms, 1000);
+        assert_true(took_ns >= FAR_ANSWER_SECONDS * SHORT_SECOND_MS * MS);
+        assert_int_equal(state_of(pid), 0); /* it was killed, and collected */
+        if (call == CALL_CLOSE) {
+            assert_int_equal(status, PTO_OK);
+            continue;
+        }
+        assert_int_equal(status, call == CALL_RUN ? PTO_EPEER : PTO_ELOST);
+        if (call != CALL_ALLOC && strstr(error.text, "did not answer for 10 s") == NULL)
+            fail_msg("call %d: %s", call, error.text);
+        assert_int_equal(pto_device_close(r.device), PTO_OK);
+    }
 }
 
 static void a_process_that_is_stopped_does_not_hold_up_the_deadline(void **state)
@@ -363,6 +427,7 @@ int main(int argc, char **argv)
         TEST(kernels_beside_whoever_ends_the_process_are_named),
         TEST(a_process_that_is_killed_ends_its_run),
         TEST(a_process_that_is_stopped_is_ended),
+        TEST(no_call_waits_longer_for_a_stopped_process),
         TEST(a_process_that_is_stopped_does_not_hold_up_the_deadline),
         TEST(signals_of_a_terminal_are_the_hosts),
         TEST(the_process_ends_with_its_host),
@@ -371,5 +436,7 @@ int main(int argc, char **argv)
     alarm(HANG_SECONDS);
     if (argc > 1 && strcmp(argv[1], "victim") == 0)
         return be_killed();
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

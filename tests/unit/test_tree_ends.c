@@ -408,6 +408,13 @@ static void a_kernel_that_does_not_end_is_ended(void **state)
     await_death(0);
     reopen(0);
     assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
+    await_death(0);
+    reopen(0);
+    assert_int_equal(kill(child(0).pid, SIGSTOP), 0); /* it cannot end anything by itself */
+    assert_int_equal(run(submit_late, &x), PTO_ETIMEOUT);
+    if (strstr(run_report.error.text, "it had not ended after 0.050 s, its time-out and 1 s more "
+                                      "to end by itself, and the child was killed") == NULL)
+        fail_msg("%s", run_report.error.text);
     close_worker();
     assert_nothing_left(descriptors);
     free(spinner.at);
@@ -692,6 +699,8 @@ int main(int argc, char **argv)
         alarm(3600);
         return cmocka_run_group_tests(alone, set_up, tear_down);
     }
+    if (argc == 2)
+        cmocka_set_test_filter(argv[1]);
     alarm(HANG_SECONDS);
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
