@@ -52,8 +52,9 @@ const struct cli_command cmd_launch = {
         "environment (PTO_RANK, PTO_RANKS), and where to meet the others (PTO_MEET, PTO_TOKEN): "
         "pto_comm_open of pto/comm.h reads them. What they print is passed on line by line, with "
         "the rank before it. Rank 0 has the standard input, unless that is a terminal; the "
-        "others have none. When a rank fails, all others are ended; nothing that a rank "
-        "started, and no file, is left behind, even if this command is killed.",
+        "others have none. When a rank fails, all others are ended. No process that a rank "
+        "started, whatever its group or session, and no file is left, even if this command is "
+        "killed.",
     .notes = "The exit code is that of the first rank that failed, or 128 and the number of the "
              "signal that ended it; 124 when time was over. Ctrl-C is passed on to the ranks, a "
              "second one kills them.",
@@ -87,6 +88,7 @@ static int tell(const struct request *request, const struct ranks_result *result
     case RANKS_DONE:
         break;
     case RANKS_NOT_STARTED:
+    case RANKS_UNKEPT:
         fprintf(stderr, "pto launch: %s\n", cli_ranks_tell(result, text));
         return EXIT_FAILED;
     case RANKS_LATE:

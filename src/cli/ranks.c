@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Signals are blocked but for two places, before a look around and in ppoll, so that
- * none is missed between the look and the sleep. Handlers only leave a note. A rank is waited for only after the rest of its group was killed: until then
- * the number is not given to anybody else.
+ * The caller forks the keeper and waits for it; all else happens in the keeper, which forks
+ * the ranks. The keeper is a subreaper: a process that a rank started and whose own parent
+ * has ended becomes the keeper's child, whatever its process group or session. So the
+ * keeper has killed all of them when it has no child left.
+ *
+ * In the keeper signals are blocked but for two places, before a look around and in ppoll, so
+ * that none is missed between the look and the sleep. Handlers only leave a note. A rank is
+ * reaped only after the rest of its group was killed: until then the kernel does not reuse its
+ * number.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -10,6 +16,7 @@
 
 #include "cli/ranks.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -18,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/resource.h>
@@ -29,8 +37,9 @@
 #include "scene/now.h"
 
 enum { LINE_BYTES = 16 << 10, WRITE_BYTES = 4096, TOKEN_BYTES = 16, PATH_BYTES = 200 };
-enum { DROP_NS = 1000000000 };
+enum { DROP_NS = 1000000000, SCAN_NS = 50000000 };
 #define PATIENCE_NS 5000000000ull /* for whoever is to blame to say so */
+#define REST_NS 10000000000ull    /* for processes that were killed to end */
 
 /* One of the two that a rank prints to. */
 struct stream {
@@ -48,7 +57,8 @@ enum ending { GOING_ON, ASKED, KILLED };
 
 struct ranks {
     const struct ranks_params *params;
-    struct ranks_result *result;
+    struct ranks_result *result; /* shared by the keeper and its caller */
+    pid_t caller;
     uint32_t living;
     bool is_echo; /* the failure in `result` is that of a rank that missed another one */
     bool is_calm; /* the others end by themselves: it is an echo, or a failure apart */
@@ -61,9 +71,7 @@ struct ranks {
     char folder[PATH_BYTES];
     char token[2 * TOKEN_BYTES + 1];
     int lost_output; /* an errno */
-    int keeper_pipe;
-    pid_t keeper;
-    sigset_t mask; /* of the signals, before */
+    sigset_t mask;   /* of the signals, before */
     struct rlimit files;
     struct rank *rank;
     struct pollfd *poll;
@@ -72,20 +80,23 @@ struct ranks {
 static const int watched[] = { SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 enum { WATCHED = sizeof(watched) / sizeof(watched[0]) };
 
-/* What the handlers leave. */
+/* What the handlers read and leave, in the keeper. */
+static const struct ranks *kept;
 static volatile sig_atomic_t interrupts;
 static volatile sig_atomic_t last_signal;
 static volatile sig_atomic_t first_to_fail; /* a process; 0: none yet */
 static volatile sig_atomic_t has_ended;     /* a process, since they were looked at last */
 
-static void prepare(struct ranks *r, struct sigaction old[WATCHED]);
-static void restore(struct ranks *r, const struct sigaction old[WATCHED]);
-static int start_keeper(struct ranks *r);
-static void end_keeper(struct ranks *r);
+static int make_meeting(struct ranks *r);
+static void remove_meeting(const struct ranks *r);
+static int wait_for_keeper(pid_t keeper, const sigset_t *set);
+_Noreturn static void keep(struct ranks *r);
 static int start_rank(struct ranks *r, uint32_t index);
 static void wait_for_event(struct ranks *r);
 static void end_all(struct ranks *r, int number);
 static void kill_all(struct ranks *r);
+static void kill_rest(struct ranks *r);
+static void emit(struct ranks *r, int file, const char *bytes, size_t size);
 
 const char *cli_ranks_binding_name(uint32_t binding)
 {
@@ -94,89 +105,75 @@ const char *cli_ranks_binding_name(uint32_t binding)
     return binding < RANKS_BINDINGS ? names[binding] : NULL;
 }
 
+/* The signals that the caller passes on, and the one that ends its wait. */
+static void find_signals(sigset_t *set)
+{
+    sigemptyset(set);
+    for (int i = 0; i < WATCHED; i++) {
+        struct sigaction now;
+
+        if (watched[i] == SIGCHLD ||
+            (sigaction(watched[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN))
+            sigaddset(set, watched[i]);
+    }
+}
+
 void cli_ranks_run(const struct ranks_params *params, struct ranks_result *result)
 {
-    struct sigaction old[WATCHED];
-    struct ranks r = { .params = params, .result = result, .keeper_pipe = -1 };
-    int status = 0;
-
-    *result = (struct ranks_result){ .end = RANKS_DONE };
-    r.rank = calloc(params->count, sizeof(*r.rank));
-    r.poll = calloc(2 * params->count + 1, sizeof(*r.poll));
-    if (r.rank == NULL || r.poll == NULL) {
-        *result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = ENOMEM };
-        free(r.rank);
-        free(r.poll);
-        return;
-    }
-    prepare(&r, old);
-    status = start_keeper(&r);
-    for (uint32_t i = 0; i < params->count && status == 0; i++)
-        status = start_rank(&r, i);
-    if (status != 0) {
-        *result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = status };
-        kill_all(&r);
-    }
-    if (params->timeout != 0)
-        r.end_ns = now_ns() + (uint64_t)(params->timeout * 1e9);
-    while (r.living != 0)
-        wait_for_event(&r);
-    end_keeper(&r);
-    result->lost_output = r.lost_output;
-    restore(&r, old);
-    free(r.rank);
-    free(r.poll);
-}
-
-/* ---- signals and limits ---- */
-
-static void note_signal(int number, siginfo_t *info, void *context)
-{
-    (void)context;
-    if (number == SIGCHLD) {
-        has_ended = 1;
-        if (first_to_fail == 0 && (info->si_code != CLD_EXITED || info->si_status != 0))
-            first_to_fail = info->si_pid;
-        return;
-    }
-    last_signal = number;
-    interrupts++;
-}
-
-static void prepare(struct ranks *r, struct sigaction old[WATCHED])
-{
-    struct sigaction action = { .sa_sigaction = note_signal,
-                                .sa_flags = SA_SIGINFO | SA_NOCLDSTOP };
-    struct rlimit more;
+    struct sigaction plain = { .sa_handler = SIG_DFL }, child;
+    struct ranks r = { .params = params, .caller = getpid() };
+    pid_t keeper = -1;
+    int state = 0, status;
     sigset_t set;
 
-    interrupts = last_signal = first_to_fail = has_ended = 0;
-    fflush(stdout); /* a rank must not inherit what is not yet written */
-    fflush(stderr);
-    sigemptyset(&set);
-    sigfillset(&action.sa_mask);
-    for (int i = 0; i < WATCHED; i++) {
-        sigaddset(&set, watched[i]);
-        (void)sigaction(watched[i], NULL, &old[i]);
-        if (watched[i] == SIGCHLD || old[i].sa_handler != SIG_IGN)
-            (void)sigaction(watched[i], &action, NULL);
+    r.result =
+        mmap(NULL, sizeof(*r.result), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (r.result == MAP_FAILED) {
+        *result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = errno };
+        return;
     }
-    sigprocmask(SIG_BLOCK, &set, &r->mask);
-    getrlimit(RLIMIT_NOFILE, &r->files);
-    more = r->files;
-    more.rlim_cur = more.rlim_max;
-    (void)setrlimit(RLIMIT_NOFILE, &more); /* two pipes for each rank */
+    fflush(stdout); /* the keeper must not inherit what is not yet written */
+    fflush(stderr);
+    find_signals(&set);
+    sigprocmask(SIG_BLOCK, &set, &r.mask);
+    (void)sigaction(SIGCHLD, &plain, &child);
+    status = make_meeting(&r);
+    if (status == 0) {
+        keeper = fork();
+        if (keeper == 0)
+            keep(&r);
+        status = keeper < 0 ? errno : 0;
+        if (keeper > 0)
+            state = wait_for_keeper(keeper, &set);
+        if (keeper < 0 || state != 0)
+            remove_meeting(&r);
+    }
+    *result = status != 0  ? (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = status }
+              : state != 0 ? (struct ranks_result){ .end = RANKS_UNKEPT, .state = state }
+                           : *r.result;
+    munmap(r.result, sizeof(*r.result));
+    (void)sigaction(SIGCHLD, &child, NULL);
+    sigprocmask(SIG_SETMASK, &r.mask, NULL);
 }
 
-static void restore(struct ranks *r, const struct sigaction old[WATCHED])
+/* Passes signals on until the keeper has ended. Returns its state, of waitpid. */
+static int wait_for_keeper(pid_t keeper, const sigset_t *set)
 {
-    for (int i = 0; i < WATCHED; i++)
-        (void)sigaction(watched[i], &old[i], NULL);
-    sigprocmask(SIG_SETMASK, &r->mask, NULL);
-    (void)setrlimit(RLIMIT_NOFILE, &r->files);
+    int state = 0;
+
+    for (;;) {
+        pid_t got = waitpid(keeper, &state, WNOHANG);
+        int number;
+
+        if (got == keeper || (got < 0 && errno != EINTR))
+            return state;
+        number = sigwaitinfo(set, NULL);
+        if (number > 0 && number != SIGCHLD)
+            (void)kill(keeper, number);
+    }
 }
 
-/* ---- the keeper ---- */
+/* ---- where ranks meet ---- */
 
 /* A folder that only this user can look into, and a token that nobody can guess. */
 static int make_meeting(struct ranks *r)
@@ -203,74 +200,161 @@ static void remove_meeting(const struct ranks *r)
     (void)rmdir(r->folder);
 }
 
-/*
- * Reads which ranks there are, until the pipe is closed because the caller has ended.
- * A zero instead: all have ended, and their numbers may be somebody else's by now.
- */
-_Noreturn static void keep(struct ranks *r, int pipe)
-{
-    pid_t *group = calloc(r->params->count + 1, sizeof(*group)), next;
-    uint32_t count = 0;
-    sigset_t all;
+/* ---- the keeper ---- */
 
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL);
+static bool is_rank(pid_t process)
+{
+    for (uint32_t i = 0; i < kept->params->count && process != 0; i++)
+        if (kept->rank[i].process == process)
+            return true;
+    return false;
+}
+
+static void note_signal(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if (number == SIGCHLD) { /* a child has ended, or the caller has */
+        has_ended = 1;
+        if (first_to_fail == 0 && (info->si_code != CLD_EXITED || info->si_status != 0) &&
+            is_rank(info->si_pid))
+            first_to_fail = info->si_pid;
+        return;
+    }
+    last_signal = number;
+    interrupts++;
+}
+
+/*
+ * A process group of its own, so that a signal to the caller's ends the caller only; SIGTTOU is
+ * blocked, so that it may write to the terminal all the same.
+ */
+static void prepare(struct ranks *r)
+{
+    struct sigaction action = { .sa_sigaction = note_signal,
+                                .sa_flags = SA_SIGINFO | SA_NOCLDSTOP };
+    struct rlimit more;
+    sigset_t set;
+
+    kept = r;
+    interrupts = last_signal = first_to_fail = has_ended = 0;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTTOU);
+    sigfillset(&action.sa_mask);
+    for (int i = 0; i < WATCHED; i++) {
+        struct sigaction old;
+
+        sigaddset(&set, watched[i]);
+        (void)sigaction(watched[i], NULL, &old);
+        if (watched[i] == SIGCHLD || old.sa_handler != SIG_IGN)
+            (void)sigaction(watched[i], &action, NULL);
+    }
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    (void)prctl(PR_SET_PDEATHSIG, SIGCHLD); /* look_around finds that the caller has ended */
     (void)setpgid(0, 0);
-    for (int file = 0; file <= STDERR_FILENO; file++) {
-        close(file);
-        (void)!open("/dev/null", O_RDWR);
+    getrlimit(RLIMIT_NOFILE, &r->files);
+    more = r->files;
+    more.rlim_cur = more.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &more); /* two pipes for each rank */
+}
+
+_Noreturn static void keep(struct ranks *r)
+{
+    int status = 0;
+
+    *r->result = (struct ranks_result){ .end = RANKS_DONE };
+    r->rank = calloc(r->params->count, sizeof(*r->rank));
+    r->poll = calloc(2 * r->params->count + 1, sizeof(*r->poll));
+    if (r->rank == NULL || r->poll == NULL) {
+        *r->result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = ENOMEM };
+        remove_meeting(r);
+        _exit(0);
     }
-    while (read(pipe, &next, sizeof(next)) == (ssize_t)sizeof(next)) {
-        if (next == 0)
-            count = 0;
-        else if (group != NULL && count < r->params->count)
-            group[count++] = next;
+    prepare(r);
+    for (uint32_t i = 0; i < r->params->count && status == 0; i++)
+        status = start_rank(r, i);
+    if (status != 0) {
+        *r->result = (struct ranks_result){ .end = RANKS_NOT_STARTED, .state = status };
+        kill_all(r);
     }
-    for (uint32_t i = 0; i < count; i++)
-        (void)kill(-group[i], SIGKILL);
+    if (r->params->timeout != 0)
+        r->end_ns = now_ns() + (uint64_t)(r->params->timeout * 1e9);
+    while (r->living != 0)
+        wait_for_event(r);
+    kill_rest(r);
+    r->result->lost_output = r->lost_output;
     remove_meeting(r);
     _exit(0);
 }
 
-static int start_keeper(struct ranks *r)
+/* The parent of a process; 0: unknown, or it has ended. */
+static pid_t parent_of(const char *process)
 {
-    int status = make_meeting(r);
-    int ends[2];
+    char path[64], text[512];
+    const char *end;
+    ssize_t size = -1;
+    int file, parent = 0;
 
-    if (status != 0)
-        return status;
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        status = errno;
-        remove_meeting(r);
-        return status;
+    snprintf(path, sizeof(path), "/proc/%.20s/stat", process);
+    file = open(path, O_RDONLY | O_CLOEXEC);
+    if (file >= 0) {
+        size = read(file, text, sizeof(text) - 1);
+        close(file);
     }
-    r->keeper = fork();
-    if (r->keeper == 0) {
-        close(ends[1]);
-        keep(r, ends[0]);
-    }
-    close(ends[0]);
-    r->keeper_pipe = ends[1];
-    if (r->keeper > 0)
+    if (size <= 0)
         return 0;
-    status = errno;
-    remove_meeting(r);
-    return status;
+    text[size] = '\0';
+    end = strrchr(text, ')'); /* the name of a program may contain anything */
+    return end != NULL && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
 }
 
-static void tell_keeper(struct ranks *r, pid_t process)
+/* A child's number stays its own until this process reaps it. Returns how many there are. */
+static uint32_t kill_children(void)
 {
-    (void)!write(r->keeper_pipe, &process, sizeof(process));
+    DIR *folder = opendir("/proc");
+    struct dirent *entry;
+    uint32_t count = 0;
+
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
+            parent_of(entry->d_name) == getpid()) {
+            (void)kill((pid_t)atol(entry->d_name), SIGKILL);
+            count++;
+        }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
 }
 
-static void end_keeper(struct ranks *r)
+/*
+ * Kills what ranks started and what left its group. The children of a process that is killed
+ * become this one's, so there are none left when this one has no child.
+ */
+static void kill_rest(struct ranks *r)
 {
-    if (r->keeper_pipe < 0)
-        return;
-    tell_keeper(r, 0);
-    close(r->keeper_pipe);
-    while (r->keeper > 0 && waitpid(r->keeper, NULL, 0) < 0 && errno == EINTR) {
+    uint64_t end_ns = now_ns() + REST_NS;
+    uint32_t count = 0;
+    char text[128];
+    sigset_t child;
+
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    for (;;) {
+        pid_t got = waitpid(-1, NULL, WNOHANG);
+
+        if (got < 0 && errno == ECHILD)
+            return;
+        if (got != 0)
+            continue;
+        if (now_ns() >= end_ns)
+            break;
+        count = kill_children();
+        (void)sigtimedwait(&child, NULL, &(struct timespec){ .tv_nsec = SCAN_NS });
     }
+    r->ending = KILLED;
+    r->drop_ns = now_ns() + DROP_NS;
+    snprintf(text, sizeof(text), "pto: processes that ranks started cannot be killed: %u\n", count);
+    emit(r, STDERR_FILENO, text, strlen(text));
 }
 
 /* ---- a rank ---- */
@@ -328,8 +412,8 @@ static void close_streams(struct rank *rank)
     }
 }
 
-/* In the rank. It ends when the caller does, also if that has ended meanwhile. */
-_Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[2], pid_t caller)
+/* In the rank. It ends when the keeper does, also if the keeper has ended already. */
+_Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[2], pid_t keeper)
 {
     bool has_input = r->params->has_input && index == 0 && !isatty(STDIN_FILENO);
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -343,7 +427,7 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
     }
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     (void)setpgid(0, 0);
-    if (getppid() != caller || (!has_input && dup2(null, STDIN_FILENO) < 0) ||
+    if (getppid() != keeper || (!has_input && dup2(null, STDIN_FILENO) < 0) ||
         dup2(out[0], STDOUT_FILENO) < 0 || dup2(out[1], STDERR_FILENO) < 0) {
         dprintf(out[1], "the rank cannot be started: %s\n",
                 null < 0 ? "no descriptor is free; see ulimit -n" : strerror(errno));
@@ -351,7 +435,6 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
     }
     for (uint32_t i = 0; i < index; i++) /* one that does not exec has all of them */
         close_streams(&r->rank[i]);
-    close(r->keeper_pipe);
     close(out[0]);
     close(out[1]);
     close(null);
@@ -369,7 +452,7 @@ _Noreturn static void enter_rank(struct ranks *r, uint32_t index, const int out[
 static int start_rank(struct ranks *r, uint32_t index)
 {
     struct rank *rank = &r->rank[index];
-    pid_t caller = getpid();
+    pid_t keeper = getpid();
     int out[2] = { -1, -1 };
     int status = 0;
 
@@ -387,7 +470,7 @@ static int start_rank(struct ranks *r, uint32_t index)
     if (status == 0) {
         rank->process = fork();
         if (rank->process == 0)
-            enter_rank(r, index, out, caller);
+            enter_rank(r, index, out, keeper);
         if (rank->process < 0)
             status = errno;
     }
@@ -400,7 +483,6 @@ static int start_rank(struct ranks *r, uint32_t index)
         return status;
     }
     (void)setpgid(rank->process, rank->process); /* whoever is first */
-    tell_keeper(r, rank->process);
     r->living++;
     return 0;
 }
@@ -447,7 +529,7 @@ static uint64_t look_around(struct ranks *r)
             *r->result = (struct ranks_result){ .end = RANKS_INTERRUPTED, .state = last_signal };
         end_all(r, last_signal);
     }
-    if (interrupts > 1 && r->ending != KILLED)
+    if ((interrupts > 1 || getppid() != r->caller) && r->ending != KILLED)
         kill_all(r);
     if (r->ending == GOING_ON && r->end_ns != 0 && now >= r->end_ns) {
         *r->result = (struct ranks_result){ .end = RANKS_LATE };
@@ -560,16 +642,12 @@ static void judge(struct ranks *r, uint32_t rank, int state)
     }
 }
 
-/* All of its group goes, then what it has printed is passed on. False: it has not ended. */
-static bool bury(struct ranks *r, uint32_t index)
+/* Of a rank that has ended, kills the rest of its group, then passes on what it has printed. */
+static void bury(struct ranks *r, uint32_t index)
 {
     struct rank *rank = &r->rank[index];
-    siginfo_t info = { .si_pid = 0 };
     int state = 0;
 
-    if (waitid(P_PID, (id_t)rank->process, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
-        info.si_pid == 0)
-        return false;
     (void)kill(-rank->process, SIGKILL);
     while (waitpid(rank->process, &state, 0) < 0 && errno == EINTR) {
     }
@@ -583,7 +661,21 @@ static bool bury(struct ranks *r, uint32_t index)
     }
     close_streams(rank);
     r->living--;
-    return true;
+}
+
+/* The index of a rank that has ended; `count`: none has. Reaps other processes that have ended. */
+static uint32_t find_ended(struct ranks *r)
+{
+    for (;;) {
+        siginfo_t info = { .si_pid = 0 };
+
+        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0)
+            return r->params->count;
+        for (uint32_t i = 0; i < r->params->count; i++)
+            if (r->rank[i].process == info.si_pid)
+                return i;
+        (void)waitpid(info.si_pid, NULL, 0);
+    }
 }
 
 static void wait_for_event(struct ranks *r)
@@ -617,13 +709,15 @@ static void wait_for_event(struct ranks *r)
             }
     }
     has_ended = 0; /* signals are blocked here */
-    for (uint32_t i = 0; i < r->params->count; i++)
-        if (r->rank[i].process != 0 && bury(r, i) && r->result->end != RANKS_DONE) {
-            if (!r->is_calm)
-                end_all(r, SIGTERM);
-            else if (r->ask_ns == 0)
-                r->ask_ns = now_ns() + PATIENCE_NS;
-        }
+    for (uint32_t i; (i = find_ended(r)) != r->params->count;) {
+        bury(r, i);
+        if (r->result->end == RANKS_DONE)
+            continue;
+        if (!r->is_calm)
+            end_all(r, SIGTERM);
+        else if (r->ask_ns == 0)
+            r->ask_ns = now_ns() + PATIENCE_NS;
+    }
 }
 
 const char *cli_ranks_tell(const struct ranks_result *result, char text[RANKS_TEXT_MAX])
@@ -636,6 +730,10 @@ const char *cli_ranks_tell(const struct ranks_result *result, char text[RANKS_TE
         snprintf(others, sizeof(others), "; the %u others were ended", result->ended_count);
     if (result->end == RANKS_NOT_STARTED)
         snprintf(text, RANKS_TEXT_MAX, "no process can be started: %s", strerror(result->state));
+    else if (result->end == RANKS_UNKEPT)
+        snprintf(text, RANKS_TEXT_MAX,
+                 "the process that started the ranks died (%s); what ranks started may be left",
+                 WIFSIGNALED(result->state) ? strsignal(WTERMSIG(result->state)) : "exit");
     else if (WIFSIGNALED(result->state))
         snprintf(text, RANKS_TEXT_MAX, "rank %u died: %s%s", result->rank,
                  strsignal(WTERMSIG(result->state)), others);

@@ -5,9 +5,10 @@
  * (PTO_MEET, PTO_TOKEN), as pto/comm.h says. What they print is passed on line by
  * line; when one fails the others are ended.
  *
- * Each has a process group of its own, so that whatever it starts ends with it. A
- * keeper, one more process, waits for the end of the caller, however that comes, and
- * then ends the groups and removes the folder in which the ranks meet.
+ * Each has a process group of its own, which ends with it. A keeper, one more process, is
+ * the parent of the ranks. When they have ended, or the caller has, however that comes, the
+ * keeper kills all that they started, groups and sessions apart, and removes the folder in
+ * which the ranks meet.
  *
  * One call at a time; the process has no other thread.
  */
@@ -48,6 +49,7 @@ enum ranks_end {
     RANKS_LATE,        /* the time was over */
     RANKS_INTERRUPTED, /* by `state`, a signal */
     RANKS_NOT_STARTED, /* `state` is an errno */
+    RANKS_UNKEPT,      /* the keeper was killed: `state` */
 };
 
 struct ranks_result {

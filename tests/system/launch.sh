@@ -3,15 +3,23 @@
 #
 # `pto launch`: what ranks find, what is passed on, how one that fails ends the others,
 # signals, time-outs, and that nothing is left behind, whoever is killed. PTO names the
-# command, PTO_LIB the folder of the library.
+# command, PTO_LIB the folder of the library. With the argument `sessions` it tests only that
+# processes which left the group and the session of their rank are ended.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=$(realpath "${PTO:-build/bin/pto}")
 lib=$(realpath "${PTO_LIB:-build/lib}")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp
+export nap=3217.$$ # seconds of a sleep that only this script starts
+tidy_up() {
+    local left
+    left=$(grep -ls "$nap" /proc/[0-9]*/cmdline | cut -d/ -f3) || true
+    [ -z "$left" ] || kill -KILL $left 2>/dev/null || true
+    rm -rf "$work"
+}
+trap tidy_up EXIT
 
 fail() {
     echo "FAIL  $1"
@@ -43,6 +51,61 @@ expect() {
     grep -qF -- "$phrase" "$work/out" || fail "pto launch $*: no '$phrase' in: $(cat "$work/out")"
     [ -z "$(ls "$TMPDIR")" ] || fail "pto launch $*: left $(ls "$TMPDIR")"
 }
+
+# Starts ranks that say so, in the background with signals as at a terminal.
+start() { # words of the launch
+    rm -f "$work"/up.*
+    python3 - "$pto" launch "$@" >"$work/out" 2>&1 <<'PY' &
+import os, signal, sys
+for number in (signal.SIGINT, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+PY
+    launcher=$!
+    until_true "the start of both ranks" ranks_are_up
+}
+ranks_are_up() { [ -e "$work/up.0" ] && [ -e "$work/up.1" ]; }
+ends_with() { # code
+    local got=0
+    wait "$launcher" || got=$?
+    [ "$got" = "$1" ] || fail "exit $got instead of $1: $(cat "$work/out")"
+    until_true "the end of everything" is_clean "$work/up"
+}
+
+# ---- processes that leave the group and the session of their rank ----
+
+# Each rank starts a session, a session whose parent has ended, and one inside of another that
+# ignores signals, and goes on when all of them are up.
+cat >"$work/away" <<'SH'
+up=$1.$PTO_RANK
+setsid sh -c "touch $up.1; exec sleep $nap" &
+(setsid sh -c "touch $up.2; exec sleep $nap" &)
+setsid sh -c "trap '' TERM INT HUP; setsid sh -c 'touch $up.3; sleep $nap & exec sleep $nap' & touch $up.4; exec sleep $nap" &
+while ! { [ -e $up.1 ] && [ -e $up.2 ] && [ -e $up.3 ] && [ -e $up.4 ]; }; do sleep 0.01; done
+SH
+# When the command has ended there is none; not a moment later.
+none_left() {
+    ! grep -lqs "$nap" /proc/[0-9]*/cmdline || fail "$1: left $(grep -ls "$nap" /proc/[0-9]*/cmdline)"
+    [ -z "$(ls "$TMPDIR")" ] || fail "$1: left $(ls "$TMPDIR")"
+    rm -f "$work"/up.*
+}
+away="sh $work/away $work/up"
+expect 0 "up" -n 2 -- sh -c "$away; echo up"
+none_left "ranks that end"
+expect 3 "rank 1 ended with code 3" -n 2 -- sh -c "$away; [ \$PTO_RANK = 0 ] || exit 3; exec sleep $nap"
+none_left "a rank that fails"
+expect 124 "seconds are over" -n 2 --timeout 0.5 --grace 0.05 -- sh -c "$away; exec sleep $nap"
+none_left "ranks that are late"
+start -n 2 -- sh -c "$away; touch $work/up.\$PTO_RANK; exec sleep $nap"
+kill -INT "$launcher"
+ends_with 130
+none_left "Ctrl-C"
+start -n 2 -- sh -c "$away; touch $work/up.\$PTO_RANK; exec sleep $nap"
+kill -KILL "$launcher"
+ends_with 137
+until_true "the end of all sessions" is_clean "$nap"
+echo "ok    sessions that ranks start"
+[ "${1:-all}" != sessions ] || exit 0
 
 # ---- ranks that end ----
 
@@ -94,47 +157,27 @@ echo "ok    CPUs"
 # ---- failures ----
 
 expect 3 "rank 2 ended with code 3; the 3 others were ended" -n 4 -- \
-    sh -c '[ $PTO_RANK = 2 ] || exec sleep 3217; exit 3'
+    sh -c '[ $PTO_RANK = 2 ] || exec sleep $nap; exit 3'
 expect 139 "rank 1 died: Segmentation fault; the other one was ended" -n 2 -- \
-    sh -c '[ $PTO_RANK = 1 ] || exec sleep 3217; kill -SEGV $$'
+    sh -c '[ $PTO_RANK = 1 ] || exec sleep $nap; kill -SEGV $$'
 expect 5 "rank 0 ended with code 5" -n 2 -- sh -c 'exit $((5 - 5 * PTO_RANK))'
 # Whoever does not listen is killed.
 expect 9 "rank 0 ended with code 9; the other one was ended" -n 2 --grace 0.05 -- \
-    sh -c 'trap "" TERM; [ $PTO_RANK = 1 ] || exit 9; while :; do sleep 3217; done'
-expect 124 "0.2 seconds are over; 3 ranks were ended" -n 3 --timeout 0.2 -- sleep 3217
+    sh -c 'trap "" TERM; [ $PTO_RANK = 1 ] || exit 9; while :; do sleep $nap; done'
+expect 124 "0.2 seconds are over; 3 ranks were ended" -n 3 --timeout 0.2 -- sleep $nap
 expect 124 "seconds are over" -n 1 --timeout 0.1 --grace 0.05 -- sh -c 'kill -STOP $$; echo never'
 # What a rank started ends with it.
-expect 0 "up" -n 2 -- sh -c 'sleep 3217 & echo up'
-is_clean 3217 || fail "a process is left: $(grep -ls 3217 /proc/[0-9]*/cmdline)"
+expect 0 "up" -n 2 -- sh -c 'sleep $nap & echo up'
+is_clean "$nap" || fail "a process is left: $(grep -ls "$nap" /proc/[0-9]*/cmdline)"
 : >"$work/broken"
 expect 126 "broken cannot be run" -n 2 -- "$work/broken"
 echo "ok    failures and time-outs"
 
 # ---- signals ----
 
-# Starts ranks that say so, in the background with signals as at a terminal.
-start() { # words of the launch
-    rm -f "$work"/up.*
-    python3 - "$pto" launch "$@" >"$work/out" 2>&1 <<'PY' &
-import os, signal, sys
-for number in (signal.SIGINT, signal.SIGQUIT):
-    signal.signal(number, signal.SIG_DFL)
-os.execv(sys.argv[1], sys.argv[1:])
-PY
-    launcher=$!
-    until_true "the start of both ranks" ranks_are_up
-}
-ranks_are_up() { [ -e "$work/up.0" ] && [ -e "$work/up.1" ]; }
-ends_with() { # code
-    local got=0
-    wait "$launcher" || got=$?
-    [ "$got" = "$1" ] || fail "exit $got instead of $1: $(cat "$work/out")"
-    until_true "the end of everything" is_clean "$work/up"
-}
-
 polite="trap 'echo bye; exit 0' INT; touch $work/up.\$PTO_RANK; while :; do sleep 0.05; done"
 deaf="trap '' INT TERM; touch $work/up.\$PTO_RANK; while :; do sleep 0.05; done"
-plain="touch $work/up.\$PTO_RANK; sleep 3217"
+plain="touch $work/up.\$PTO_RANK; sleep $nap"
 start -n 2 -- sh -c "$polite"
 kill -INT "$launcher"
 ends_with 130
@@ -147,15 +190,20 @@ start -n 2 -- sh -c "$plain"
 kill -TERM "$launcher"
 ends_with 143
 # The launcher has no time for anything.
-start -n 2 -- sh -c "sleep 3217 & $deaf"
+start -n 2 -- sh -c "sleep $nap & $deaf"
 kill -KILL "$launcher"
 ends_with 137
-until_true "the end of what ranks started" is_clean 3217
+until_true "the end of what ranks started" is_clean "$nap"
 # A rank is killed from outside.
 start -n 2 -- sh -c "echo \$\$ >$work/pid.\$PTO_RANK; $plain"
 kill -KILL "$(cat "$work/pid.1")"
 ends_with 137
 grep -q "rank 1 died: Killed" "$work/out" || fail "$(cat "$work/out")"
+# The process that started the ranks is killed.
+start -n 2 -- sh -c "echo \$PPID >$work/pid.\$PTO_RANK; $plain"
+kill -KILL "$(cat "$work/pid.1")"
+ends_with 1
+grep -q "the process that started the ranks died (Killed)" "$work/out" || fail "$(cat "$work/out")"
 # Ranks that print without end.
 start -n 2 --timeout 60 -- sh -c "touch $work/up.\$PTO_RANK; yes"
 kill -INT "$launcher"

@@ -81,10 +81,23 @@ expect 0 "orders   ok: 2" run moe --case two $one --orders 2
 ls "$work"/t-four-a2a3sim-stream-rank[0-3].json >/dev/null || fail "a rank has no timeline"
 echo "ok    options"
 
+# What a rank started in a session of its own ends with the command, however that ends.
+away() { # line of the golden after it
+    change moe golden.c 'return 0;' "if (rank == 1) (void)!system(\"setsid sh -c 'touch $work/up; exec sleep 3217.$$' & while ! [ -e $work/up ]; do sleep 0.01; done\"); $1"
+    sed -i '1a #include <stdlib.h>\n#include <unistd.h>' "$work/scene/golden.c"
+    rm -f "$work/up"
+}
+has_session() { [ -e "$work/up" ]; }
+no_session() { ! grep -qs "3217\.$$" /proc/[0-9]*/cmdline; }
+away ""
+expect 0 "ok" run "$work/scene" $one --case two
+no_session || fail "pto run left a session of a rank"
+rm -f "$work/up"
+expect 0 "ok" test "$work/scene" --name 'moe/two' $one
+no_session || fail "pto test left a session of a rank"
+
 # ---- the command is interrupted or killed ----
 
-change moe golden.c 'return 0;' 'while (ranks == 4) usleep(1000);'
-sed -i '1a #include <unistd.h>' "$work/scene/golden.c"
 mark=$work/scene
 is_up() { [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -o "run $mark" | wc -l)" -ge 6 ]; }
 is_gone() { ! grep -qs "$mark" /proc/[0-9]*/cmdline && ! ls -d "$TMPDIR"/pto-ranks-* >/dev/null 2>&1; }
@@ -95,15 +108,19 @@ until_true() { # what command
     done
     fail "$1 did not happen: $(cat "$work/out")"
 }
+away 'while (ranks == 4) usleep(1000);'
 for signal in INT TERM KILL; do
+    rm -f "$work/up"
     python3 - "$pto" run "$mark" $one >"$work/out" 2>&1 <<'PY' &
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.execv(sys.argv[1], sys.argv[1:])
 PY
     until_true "the start of all ranks" is_up
+    until_true "the start of a session" has_session
     kill -$signal $!
     until_true "the end of all ranks after $signal" is_gone
+    until_true "the end of the session after $signal" no_session
     wait $! 2>/dev/null || true
 done
 echo "ok    interrupted and killed"
