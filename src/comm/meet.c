@@ -119,6 +119,7 @@ struct meeting {
     struct meet_result *result;
     struct meet_root root;
     int listener;
+    int lock;              /* the file, which is locked */
     struct caller *caller; /* by rank; those who have not said hello behind them */
     uint32_t known_count;
     bool has_fence;
@@ -130,35 +131,71 @@ static bool is_trusted(const struct stat *info)
     return info->st_uid == geteuid() || info->st_uid == 0;
 }
 
-/* What lies at the path; false: nothing that one of us has left. */
-static bool read_root(const char *path, struct meet_root *out)
+/* The file at the path, open, for writing if possible. -1: nothing that one of us has left. */
+static int open_root(const char *path, struct meet_root *out)
 {
     char bytes[sizeof(*out) + 1];
     struct stat info;
     ssize_t size;
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    int how = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+    int file = open(path, O_RDWR | how);
 
+    if (file < 0 && errno != ENOENT)
+        file = open(path, O_RDONLY | how);
     if (file < 0)
-        return false;
+        return -1;
     size = fstat(file, &info) == 0 && S_ISREG(info.st_mode) && is_trusted(&info)
                ? read(file, bytes, sizeof(bytes))
                : -1;
+    if (size > 0 && meet_is_root(bytes, (size_t)size, out))
+        return file;
     close(file);
-    return size > 0 && meet_is_root(bytes, (size_t)size, out);
+    return -1;
+}
+
+static bool read_root(const char *path, struct meet_root *out)
+{
+    int file = open_root(path, out);
+
+    if (file >= 0)
+        close(file);
+    return file >= 0;
+}
+
+/* The network namespace of this thread, inside of which names of sockets are known. 0: unknown. */
+static uint64_t find_network(void)
+{
+    struct stat info;
+
+    return stat("/proc/thread-self/ns/net", &info) == 0 ? (uint64_t)info.st_ino : 0;
+}
+
+/* Whether the file is that of a living rank 0 whose socket has no name here. */
+static bool is_elsewhere(int file, const struct meet_root *root)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    uint64_t network = find_network();
+
+    return root->network != 0 && network != 0 && root->network != network &&
+           fcntl(file, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 /* Another job meets there: a living rank 0, which is not told that somebody looked. */
 static bool is_in_use(const char *path)
 {
     struct meet_root root;
+    int file = open_root(path, &root);
     int socket;
+    bool is_used;
 
-    if (!read_root(path, &root))
+    if (file < 0)
         return false;
     socket = meet_connect(root.name);
+    is_used = socket >= 0 || is_elsewhere(file, &root);
     if (socket >= 0)
         close(socket);
-    return socket >= 0;
+    close(file);
+    return is_used;
 }
 
 /* Whether a file may lie there that is replaced: one of ours, an empty one, or none. */
@@ -178,12 +215,31 @@ static bool is_replaceable(const char *path)
     return size == 0 || (size == (ssize_t)sizeof(magic) && magic == MEET_MAGIC);
 }
 
+/*
+ * The file is locked before it is at its place. The lock goes with this process. Where there are
+ * no locks, ranks in other network namespaces wait until their deadline.
+ */
+static bool write_root(struct meeting *m)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct file_part part;
+    bool is_good;
+
+    if (file_part_open(m->request->comm->path, 0600, &part) < 0)
+        return false;
+    (void)fcntl(part.file, F_OFD_SETLK, &lock);
+    m->lock = fcntl(part.file, F_DUPFD_CLOEXEC, 3);
+    is_good = m->lock >= 0 && file_put(part.file, &m->root, sizeof(m->root));
+    return file_part_close(&part, is_good) >= 0;
+}
+
 static int announce(struct meeting *m)
 {
     const char *path = m->request->comm->path;
 
     m->root.magic = MEET_MAGIC;
     m->root.version = MEET_VERSION;
+    m->root.network = find_network();
     snprintf(m->root.token, sizeof(m->root.token), "%s", m->request->comm->token);
     if (!is_replaceable(path))
         return error_tell(m->error, PTO_EINVAL,
@@ -198,18 +254,34 @@ static int announce(struct meeting *m)
     m->listener = meet_listen(m->root.name);
     if (m->listener < 0)
         return error_tell(m->error, PTO_ESYSTEM, "rank 0 cannot listen: %s", strerror(errno));
-    if (file_write_private(path, &m->root, sizeof(m->root)) < 0)
+    if (!write_root(m))
         return error_tell(m->error, PTO_ESYSTEM, "rank 0 cannot write %s: %s", path,
                           strerror(errno));
     return PTO_OK;
 }
 
-static bool is_own_file(const struct meeting *m)
+static bool read_own_file(const struct meeting *m, struct meet_root *root)
 {
+    return read_root(m->request->comm->path, root) &&
+           memcmp(root->name, m->root.name, sizeof(root->name)) == 0;
+}
+
+/* Whether the file is still the own one, and what a rank that could not connect has left there. */
+static int check_own_file(const struct meeting *m)
+{
+    const struct comm_request *c = m->request->comm;
     struct meet_root root;
 
-    return read_root(m->request->comm->path, &root) &&
-           memcmp(root.name, m->root.name, sizeof(root.name)) == 0;
+    if (!read_own_file(m, &root))
+        return error_tell(m->error, PTO_EBUSY,
+                          "another job has taken %s; give each job a path of its own", c->path);
+    if (root.stray.rank == 0 || root.stray.rank > c->rank_count)
+        return PTO_OK;
+    return comm_tell(m->error, PTO_ENOSUP, root.stray.rank - 1,
+                     "rank %u (process %u) cannot reach rank 0 from network namespace %llu: "
+                     "rank 0 is in %llu; start all ranks in one network namespace",
+                     root.stray.rank - 1, root.stray.pid, (unsigned long long)root.stray.network,
+                     (unsigned long long)m->root.network);
 }
 
 static void answer(const struct meeting *m, int socket, int status, const struct pto_error *why)
@@ -362,10 +434,8 @@ static int gather(struct meeting *m)
         for (uint32_t i = 0; i < total; i++)
             look[i] = (struct pollfd){ .fd = m->caller[i].socket, .events = POLLIN };
         look[total] = (struct pollfd){ .fd = has_room(m) ? m->listener : -1, .events = POLLIN };
-        if (poll(look, total + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0 && !is_own_file(m))
-            status =
-                error_tell(m->error, PTO_EBUSY,
-                           "another job has taken %s; give each job a path of its own", c->path);
+        if (poll(look, total + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0)
+            status = check_own_file(m);
         for (uint32_t i = 0; i < total && status >= 0; i++)
             if (look[i].revents != 0 && m->caller[i].socket == look[i].fd)
                 status = hear(m, &m->caller[i]);
@@ -444,8 +514,10 @@ static int host_meeting(const struct meet_request *request, struct meet_result *
     struct meeting m = { .request = request,
                          .result = result,
                          .listener = -1,
+                         .lock = -1,
                          .known_count = 1,
                          .has_fence = request->has_fence };
+    struct meet_root left;
     struct pto_error why;
     int status;
 
@@ -461,7 +533,7 @@ static int host_meeting(const struct meet_request *request, struct meet_result *
         status = announce(&m);
     if (status >= 0)
         status = gather(&m);
-    if (m.listener >= 0 && is_own_file(&m))
+    if (m.listener >= 0 && read_own_file(&m, &left))
         (void)unlink(request->comm->path);
     if (status >= 0)
         status = hand_out(&m);
@@ -473,6 +545,7 @@ static int host_meeting(const struct meet_request *request, struct meet_result *
         meet_close_fds(&m.caller[i].socket, 1);
     }
     meet_close_fds(&m.listener, 1);
+    meet_close_fds(&m.lock, 1);
     free(m.caller);
     result->has_fence = m.has_fence;
     return status < 0 ? comm_tell(error, status, why.rank < 0 ? UINT32_MAX : (uint32_t)why.rank,
@@ -482,30 +555,69 @@ static int host_meeting(const struct meet_request *request, struct meet_result *
 
 /* ---- the others ---- */
 
+/* Rank 0 lives in another network namespace: it finds a note in its file, and all get an error. */
+static int leave_note(const struct comm_request *c, int file, const struct meet_root *root,
+                      struct pto_error *error)
+{
+    struct meet_stray note = { c->rank + 1, (uint32_t)getpid(), find_network() };
+
+    (void)!pwrite(file, &note, sizeof(note), offsetof(struct meet_root, stray));
+    return comm_tell(error, PTO_ENOSUP, 0,
+                     "rank 0 cannot be reached from here: it is in network namespace %llu, and "
+                     "this process (rank %u) in %llu; start all ranks in one network namespace",
+                     (unsigned long long)root->network, c->rank, (unsigned long long)note.network);
+}
+
+/* What a rank that looks for rank 0 has found so far. */
+struct search {
+    bool is_stale, is_other, is_strange;
+};
+
+/* One look at the file: a socket, PTO_EAGAIN to look again, or why there is no use in that. */
+static int look_for_host(const struct comm_request *c, struct search *found,
+                         struct pto_error *error)
+{
+    struct meet_root root;
+    int file = open_root(c->path, &root);
+    int status = PTO_EAGAIN;
+
+    if (file < 0)
+        return status;
+    found->is_other = strcmp(root.token, c->token) != 0;
+    if (!found->is_other) {
+        int socket = meet_connect(root.name);
+
+        if (socket >= 0 && meet_is_trusted(socket)) {
+            status = socket;
+        } else {
+            meet_close_fds(&socket, 1);
+            found->is_stale = true;
+            found->is_strange = root.network != 0 && root.network != find_network();
+            if (is_elsewhere(file, &root))
+                status = leave_note(c, file, &root, error);
+        }
+    }
+    close(file);
+    return status;
+}
+
 /* A socket to the living rank 0 of this job. */
 static int find_host(const struct comm_request *c, struct pto_error *error)
 {
-    struct meet_root root = { 0 };
-    bool is_stale = false, is_other = false;
+    struct search found = { 0 };
 
     for (;;) {
-        if (read_root(c->path, &root)) {
-            is_other = strcmp(root.token, c->token) != 0;
-            if (!is_other) {
-                int socket = meet_connect(root.name);
+        int status = look_for_host(c, &found, error);
 
-                if (socket >= 0 && meet_is_trusted(socket))
-                    return socket;
-                if (socket >= 0)
-                    close(socket);
-                is_stale = true;
-            }
-        }
+        if (status != PTO_EAGAIN)
+            return status;
         if (os_now_ns() >= c->deadline_ns)
             return comm_tell(error, PTO_ETIMEOUT, 0, "rank 0 did not come to %s in time%s", c->path,
-                             is_other   ? ": what is there is of a job with another token"
-                             : is_stale ? ": what is there was left by a job that has ended"
-                                        : "");
+                             found.is_other     ? ": what is there is of a job with another token"
+                             : found.is_strange ? ": what is there was left by a rank 0 in another "
+                                                  "network namespace"
+                             : found.is_stale   ? ": what is there was left by a job that has ended"
+                                                : "");
         (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){ 0, LOOK_MS * 1000000 }, NULL);
     }
 }

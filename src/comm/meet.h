@@ -24,14 +24,24 @@
 
 #include "comm/comm.h"
 
-enum { MEET_MAGIC = 0x70746f4d, MEET_VERSION = 1, MEET_NAME_BYTES = 16, MEET_TOKEN_BYTES = 64 };
+enum { MEET_MAGIC = 0x70746f4d, MEET_VERSION = 2, MEET_NAME_BYTES = 16, MEET_TOKEN_BYTES = 64 };
 
-/* The file. */
+/*
+ * The file. Rank 0 holds a lock on it for as long as it listens, so that a rank which cannot
+ * reach the socket knows whether rank 0 lives: names of sockets are those of a network
+ * namespace. Such a rank leaves a note in the file, and rank 0 finds it.
+ */
 struct meet_root {
     uint32_t magic;
     uint32_t version;
     uint8_t name[MEET_NAME_BYTES];
     char token[MEET_TOKEN_BYTES];
+    uint64_t network; /* the namespace of rank 0; 0: unknown */
+    struct meet_stray {
+        uint32_t rank; /* plus 1; 0: none */
+        uint32_t pid;
+        uint64_t network;
+    } stray;
 };
 
 struct meet_hello {
