@@ -67,7 +67,7 @@ EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=exampl
 # Unit tests that start threads, without their folder and suffix.
 TSAN_TESTS = test_deadlines test_faults test_fiber test_os test_api test_sim test_runs test_memory \
 	test_lanes test_gangs test_predicate test_deferred test_scan test_build test_callables test_door \
-	test_graph_launch test_joins test_collective test_dispatch test_channel test_tree test_tree_region
+	test_graph_launch test_joins test_collective test_dispatch test_mismatch test_channel test_tree test_tree_region
 
 PREFIX ?= /usr/local
 DESTDIR ?=

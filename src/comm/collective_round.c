@@ -147,7 +147,8 @@ static uint64_t time_left(struct collective *c)
 /* Those who wait for this rank look, and see that it comes no more. */
 static int tear(const struct collective *c, int status)
 {
-    a32_store_release(&collective_control(c, c->rank)->torn, 1); /* R32 */
+    a32_store_release(&collective_control(c, c->rank)->torn,
+                      status == PTO_EINVAL ? TORN_DIFFERS : TORN_FAILED); /* R32 */
     direct_alarm(direct_of(c->domain->comm), c->domain);
     return status;
 }
@@ -220,15 +221,20 @@ int collective_agree(struct collective *c)
 
 /* ---- agreement ---- */
 
-/* "all-reduce of 12 float32 (sum, auto)" */
-static void describe(const struct direct_call *call, char *text, size_t size)
+/* The call lies in memory of a peer, which may hold anything. */
+void collective_describe(const struct direct_call *call, char *text, size_t size)
 {
     enum collective_kind kind = call->args[1] & 0xf;
+    uint32_t reduce = (uint32_t)(call->args[1] >> 12 & 3);
     const char *dtype = pto_dtype_text((uint32_t)(call->args[1] >> 4 & 0xff));
     unsigned root = (unsigned)(call->args[1] >> 16 & 0xffffff);
     unsigned long long count = (unsigned long long)call->args[0];
     int used;
 
+    if (kind > COLLECTIVE_COMBINE || reduce > PTO_REDUCE_MIN) {
+        snprintf(text, size, "an unknown collective");
+        return;
+    }
     if (kind >= COLLECTIVE_DISPATCH) {
         snprintf(text, size, "%s of rows of %llu %s to %u of %u experts", kind_names[kind], count,
                  dtype, (unsigned)(call->args[1] >> 40), root);
@@ -236,8 +242,8 @@ static void describe(const struct direct_call *call, char *text, size_t size)
     }
     used = snprintf(text, size, "%s of %llu %s", kind_names[kind], count, dtype);
     if (has_reduction(kind))
-        snprintf(text + used, size - (size_t)used, " (%s, %s)",
-                 reduce_names[call->args[1] >> 12 & 3], algorithm_names[call->args[1] >> 14 & 3]);
+        snprintf(text + used, size - (size_t)used, " (%s, %s)", reduce_names[reduce],
+                 algorithm_names[call->args[1] >> 14 & 3]);
     if (kind == COLLECTIVE_BROADCAST)
         snprintf(text + used, size - (size_t)used, " from rank %u", root);
 }
@@ -254,8 +260,8 @@ static int tell_difference(struct collective *c, uint32_t rank)
     uint32_t slot = direct_domain_of(c->domain)->number % 2;
     char first[128], other[128];
 
-    describe(&collective_control(c, 0)->call[slot], first, sizeof(first));
-    describe(&collective_control(c, rank)->call[slot], other, sizeof(other));
+    collective_describe(&collective_control(c, 0)->call[slot], first, sizeof(first));
+    collective_describe(&collective_control(c, rank)->call[slot], other, sizeof(other));
     return comm_tell(c->how.error, PTO_EINVAL, c->domain->ranks[rank],
                      "ranks do different things: rank %u calls %s, rank %u %s", c->domain->ranks[0],
                      first, c->domain->ranks[rank], other);

@@ -72,21 +72,30 @@ static uint64_t next_look(const struct direct_wait *wait, uint64_t begin_ns, uin
     return now + pause_ns < deadline_ns ? now + pause_ns : deadline_ns;
 }
 
-/* Until the bell rings, or it is time to look. */
-static void sleep_once(struct direct *d, const struct direct_wait *wait, uint32_t trouble,
-                       uint64_t until_ns)
+/*
+ * Until the bell rings, or it is time to look. What `doubt` looks at is stored before a ring, so
+ * it is asked where `holds` is. Returns what it says.
+ */
+static int sleep_once(struct direct *d, const struct direct_wait *wait, uint32_t trouble,
+                      uint64_t until_ns)
 {
     struct direct_head *own = d->own;
     uint32_t bell = a32_load_relaxed(&own->bell); /* F31 follows */
+    int status = PTO_OK;
 
     (void)a32_add_acq_rel(&own->asleep, 1);
     if (d->has_fence)
         d->memory->fence(); /* F31 */
     else
         fence_full(); /* F31 */
-    if (!wait->holds(wait->context) && a32_load_relaxed(&own->trouble) == trouble)
-        (void)os_wait_shared(&own->bell, bell, until_ns);
+    if (!wait->holds(wait->context) && a32_load_relaxed(&own->trouble) == trouble) {
+        if (wait->doubt != NULL)
+            status = wait->doubt(wait->context);
+        if (status >= 0)
+            (void)os_wait_shared(&own->bell, bell, until_ns);
+    }
     (void)a32_sub_relaxed(&own->asleep, 1);
+    return status;
 }
 
 static bool look(const struct direct_wait *wait, uint32_t times)
@@ -122,6 +131,7 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
 {
     uint32_t trouble = 0;
     uint64_t begin_ns, deadline_ns, now;
+    int status = PTO_OK;
 
     for (uint32_t i = 0; i < d->looks; i++) {
         if (wait->holds(wait->context))
@@ -135,8 +145,7 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
         uint32_t count = a32_load_acquire(&d->own->trouble); /* A36 */
 
         if (count != trouble) {
-            int status = wait->judge(wait->context);
-
+            status = wait->judge(wait->context);
             if (status >= 0)
                 status = check_aborted(d, wait);
             trouble = count;
@@ -147,9 +156,11 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
         if (now - begin_ns < d->spin_ns + (uint64_t)d->yield_ns)
             look_or_yield(d, wait, now - begin_ns);
         else
-            sleep_once(d, wait, trouble, next_look(wait, begin_ns, now, deadline_ns));
+            status = sleep_once(d, wait, trouble, next_look(wait, begin_ns, now, deadline_ns));
         if (wait->holds(wait->context))
             return PTO_OK;
+        if (status < 0)
+            return status;
         now = os_now_ns();
         if (now >= deadline_ns)
             return PTO_ETIMEOUT;
@@ -363,11 +374,68 @@ static bool is_arrival_near(void *context, uint32_t cpu)
     return false;
 }
 
+/*
+ * Whether a rank that has not come made a call that this one has not: a barrier while this one is
+ * in a collective, or the other way round. Ranks make the same calls in the same order, so neither
+ * will come. A call that was given up may have been followed by the right one, and is not counted
+ * before the time of this one is over. A rank that is in no more collectives is not compared.
+ */
+static bool is_astray(const struct arrival_wait *w, uint32_t rank, bool is_over)
+{
+    const struct direct_domain *dd = w->domain;
+    const struct direct_control *peer = dd->peer[rank].control;
+    uint32_t next = dd->number + 1, arrived, number;
+
+    if (w->arrival->is_round) {
+        arrived = a32_load_relaxed(&peer->arrived); /* numbers decide, and nothing else is read */
+        return (int32_t)(arrived - dd->barriers) > 0 && a32_load_relaxed(&peer->torn) == 0 &&
+               (is_over || a32_load_relaxed(&peer->given_up) != arrived);
+    }
+    number = a32_load_acquire(&peer->note[next % 2].number); /* with R35: its call is read */
+    return number == next &&
+           a32_load_relaxed(&dd->peer[dd->base.rank].control->torn) == 0 && /* own */
+           (is_over || a32_load_relaxed(&peer->torn) != TORN_FAILED);
+}
+
+/* What a rank that is astray has called, and what this one has. */
+static void describe_calls(const struct arrival_wait *w, uint32_t rank, char theirs[128],
+                           char own[128])
+{
+    const struct direct_domain *dd = w->domain;
+    uint32_t number = w->arrival->is_round ? dd->number : dd->number + 1;
+    uint32_t who = w->arrival->is_round ? dd->base.rank : rank;
+    char *collective = w->arrival->is_round ? own : theirs;
+
+    snprintf(theirs, 128, "pto_comm_barrier");
+    snprintf(own, 128, "pto_comm_barrier");
+    collective_describe(&dd->peer[who].control->call[number % 2], collective, 128);
+}
+
+static int find_astray(void *context)
+{
+    const struct arrival_wait *w = context;
+    const struct domain *domain = &w->domain->base;
+    char theirs[128], own[128];
+
+    for (uint32_t i = w->next; i < domain->rank_count; i++) {
+        if (has_come(w, i) || !is_astray(w, i, false))
+            continue;
+        describe_calls(w, i, theirs, own);
+        return comm_tell(w->arrival->error, PTO_EINVAL, domain->ranks[i],
+                         "rank %u called %s while this rank (%u) called %s: all ranks of a domain "
+                         "have to make the same calls in the same order",
+                         domain->ranks[i], theirs, domain->ranks[domain->rank], own);
+    }
+    return PTO_OK;
+}
+
 static int judge_arrival(void *context)
 {
     struct arrival_wait *w = context;
     struct domain *domain = &w->domain->base;
 
+    if (find_astray(w) < 0)
+        return PTO_EINVAL;
     snprintf(w->what, sizeof(w->what), "the %s cannot be complete", w->arrival->what);
     for (uint32_t i = w->next; i < domain->rank_count; i++) {
         if (has_come(w, i))
@@ -383,20 +451,28 @@ static int judge_arrival(void *context)
     return PTO_OK;
 }
 
-/* Who has not come in time. */
+/* Who has not come in time, and what the first of them that went astray called instead. */
 static int tell_missing(const struct arrival_wait *w)
 {
     struct comm_names names = { 0 };
+    char theirs[128], own[128], instead[192] = "";
 
-    for (uint32_t i = w->next; i < w->domain->base.rank_count; i++)
-        if (!has_come(w, i))
-            comm_names_add(&names, w->domain->base.ranks[i]);
+    for (uint32_t i = w->next; i < w->domain->base.rank_count; i++) {
+        if (has_come(w, i))
+            continue;
+        comm_names_add(&names, w->domain->base.ranks[i]);
+        if (instead[0] == '\0' && is_astray(w, i, true)) {
+            describe_calls(w, i, theirs, own);
+            snprintf(instead, sizeof(instead), "; rank %u called %s instead",
+                     w->domain->base.ranks[i], theirs);
+        }
+    }
     if (names.count == 0)
         return PTO_OK; /* the last one came meanwhile */
     return comm_tell(w->arrival->error, PTO_ETIMEOUT, names.first,
-                     "rank%s %s did not come to the %s within %llu ms", names.count == 1 ? "" : "s",
-                     names.text, w->arrival->what,
-                     (unsigned long long)(w->arrival->timeout_ns / 1000000));
+                     "rank%s %s did not come to the %s within %llu ms%s",
+                     names.count == 1 ? "" : "s", names.text, w->arrival->what,
+                     (unsigned long long)(w->arrival->timeout_ns / 1000000), instead);
 }
 
 int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival)
@@ -414,6 +490,7 @@ int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival
             direct_ring(d, dd->base.ranks[i]);
     status = direct_await(d, &(struct direct_wait){ .holds = have_all_come,
                                                     .judge = judge_arrival,
+                                                    .doubt = find_astray,
                                                     .is_near = is_arrival_near,
                                                     .context = &w,
                                                     .timeout_ns = arrival->timeout_ns,
@@ -425,13 +502,18 @@ int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival
 int direct_barrier(struct domain *domain, uint64_t timeout_ns, struct pto_error *error)
 {
     struct direct_domain *dd = direct_domain_of(domain);
+    struct direct_control *own = dd->peer[domain->rank].control;
     uint32_t number = ++dd->barriers;
+    int status;
 
-    a32_store_release(&dd->peer[domain->rank].control->arrived, number); /* R32 */
-    return direct_arrive(dd,
-                         &(struct direct_arrival){ .word = offsetof(struct direct_control, arrived),
-                                                   .number = number,
-                                                   .what = "barrier",
-                                                   .timeout_ns = timeout_ns,
-                                                   .error = error });
+    a32_store_release(&own->arrived, number); /* R32 */
+    status = direct_arrive(
+        dd, &(struct direct_arrival){ .word = offsetof(struct direct_control, arrived),
+                                      .number = number,
+                                      .what = "barrier",
+                                      .timeout_ns = timeout_ns,
+                                      .error = error });
+    if (status < 0 && status != PTO_EINVAL)
+        a32_store_relaxed(&own->given_up, number); /* for an error of a rank that may come */
+    return status;
 }

@@ -92,11 +92,15 @@ struct direct_call {
     uint64_t args[2];
 };
 
+/* Why a rank takes part in no more collectives. */
+enum { TORN_FAILED = 1, TORN_DIFFERS };
+
 struct direct_control {
     alignas(DIRECT_LINE) struct a32 arrived; /* barriers that the rank has come to */
+    struct a32 given_up;                     /* the last of them that failed, other ranks missing */
     struct direct_note note[2];              /* of even and odd rounds */
     struct direct_call call[2];              /* the same */
-    alignas(DIRECT_LINE) struct a32 torn;    /* not 0: it takes part in no more collectives */
+    alignas(DIRECT_LINE) struct a32 torn;    /* TORN_...; 0: it takes part in collectives */
     /* Of windows that hosts cannot store to (comm_hccl.c). Written by all ranks. */
     alignas(DIRECT_LINE) struct a32 rung; /* counts signals of hosts to this rank's window */
     struct a32 adder; /* the rank that is adding to a word of it, plus 1; 0: none */
@@ -210,6 +214,8 @@ struct direct_arrival {
     struct pto_error *error;
 };
 int direct_arrive(struct direct_domain *dd, const struct direct_arrival *arrival);
+/* collective_round.c: "all-reduce of 12 float32 (sum, auto)". */
+void collective_describe(const struct direct_call *call, char *text, size_t size);
 
 /* direct_domain.c */
 int direct_open_domain(struct comm *comm, const struct domain_request *request,
@@ -226,6 +232,7 @@ bool direct_has_left(const struct direct_domain *d, uint32_t rank);
 struct direct_wait {
     bool (*holds)(void *context);
     int (*judge)(void *context); /* PTO_OK: go on waiting */
+    int (*doubt)(void *context); /* the same, called before each sleep; NULL: none */
     bool (*is_near)(void *context,
                     uint32_t cpu); /* one who is missing waited on it; NULL: unknown */
     void *context;
