@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # `make help` lists the targets. Everything is built below build/; a variant
-# (VARIANT=asan, tsan or arm) has the same rules in a folder of its own.
+# (VARIANT=asan, tsan or arm) has the same rules in a folder of its own. VARIANT=arm
+# is the pure folders and their unit programs only (docs/dependencies.md).
 
 VERSION = 0.1.0
 SOVERSION = 0
@@ -198,7 +199,15 @@ ifeq ($(V),)
 quiet = @printf '  %-7s %s\n' $(1) $@;
 endif
 
+ifeq ($(VARIANT),arm)
+ifneq ($(filter lib cli run install uninstall python,$(MAKECMDGOALS)),)
+$(error VARIANT=arm is the pure folders and their unit programs, without a library: make VARIANT=arm, or tools/unit arm, which \
+	also runs them. The library for aarch64 is built on an aarch64 machine, by plain make; see docs/dependencies.md)
+endif
+all: pure units
+else
 all: lib cli ## build the library and the command (default)
+endif
 	@:
 lib: $(LIB) $(LIB_LINK) $(GUARD) $(CHIP) $(CHILD) $(LINES) $(DOOR_LIBS)
 cli: $(CLI)
@@ -210,7 +219,16 @@ $(call objects,door,$(DOOR_SRC)): CFLAGS_ALL += -fno-tree-slp-vectorize
 # Loops become vectors; a product and a sum are rounded apart, on every machine.
 $(call objects,comm,reduce.c): CFLAGS_ALL += -O3 -ffp-contract=off
 
-$(B)/obj/%.o: src/%.c Makefile
+# Headers of other packages are looked for once, before anything is compiled: what is missing is named with the
+# command that installs it.
+ifneq ($(VARIANT),arm)
+HEADERS = $(B)/headers
+$(HEADERS): tools/setup.sh
+	@CC='$(CC)' CPPFLAGS='$(CPPFLAGS)' tools/setup.sh --look base
+	@mkdir -p $(@D) && touch $@
+endif
+
+$(B)/obj/%.o: src/%.c Makefile | $(HEADERS)
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
 
@@ -219,7 +237,7 @@ $(HOOKS): $(HOOKS_OBJ)
 	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared \
 		-Wl,-soname,libptosim.so.$(SOVERSION) $(SHARED_FLAGS) -o $@ $(HOOKS_OBJ)
 
-$(B)/lib/libptoguard.so.$(SOVERSION): src/base/guard.cc
+$(B)/lib/libptoguard.so.$(SOVERSION): src/base/guard.cc | $(HEADERS)
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -std=c++17 -Wall -Wextra $(WERROR) $(OPT) -g -fPIC -fvisibility=hidden \
 		-Iinclude $(ARCH_FLAGS) $(VARIANT_FLAGS) $(LDFLAGS_ALL) -shared \

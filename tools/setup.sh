@@ -6,29 +6,57 @@
 #   test   to test as well
 #   bench  to measure beside other task systems; does not need `test`
 # Says nothing and changes nothing when everything is there.
+#
+# With --look before the level it installs nothing: it asks the compiler that CC names, with CPPFLAGS, for each header,
+# and says what is missing and which command installs it. Plain `make` does so once.
 set -u
 
 has() { command -v "$1" >/dev/null 2>&1; }
 need() { missing="$missing $1"; }
 
+is_look=
+if [ "${1:-}" = --look ]; then
+    is_look=yes
+    shift
+fi
 level=${1:-}
 missing=
+lacking=
+cc=${CC:-gcc}
+
+# A header of a package. Elsewhere than in Debian it may lie anywhere that the compiler looks.
+need_header() { # header package
+    [ -z "$is_look" ] && [ -e "/usr/include/$1" ] && return
+    # shellcheck disable=SC2086 # lists of words
+    echo "#include <$1>" | $cc ${CPPFLAGS:-} -E - >/dev/null 2>&1 && return
+    need "$2"
+    lacking="$lacking $1"
+}
 
 case $level in
 base | test | bench) ;;
 *)
-    echo "usage: tools/setup.sh base|test|bench" >&2
+    echo "usage: tools/setup.sh [--look] base|test|bench" >&2
     exit 2
     ;;
 esac
 
-has gcc || need gcc
-has make || need make
-[ -e /usr/include/stdlib.h ] || need libc6-dev
-[ -e /usr/include/nettle/eddsa.h ] || need nettle-dev
-[ -e /usr/include/libelf.h ] || need libelf-dev
-[ -e /usr/include/elfutils/libdwfl.h ] || need libdw-dev
-[ -e /usr/include/yaml.h ] || need libyaml-dev
+if [ -n "$is_look" ]; then
+    has "${cc%% *}" || {
+        need gcc
+        lacking=" the compiler ${cc%% *}"
+    }
+else
+    has gcc || need gcc
+    has make || need make
+fi
+if [ -z "$missing" ] || [ -z "$is_look" ]; then # without a compiler there is no more to find out
+    need_header stdlib.h libc6-dev
+    need_header nettle/eddsa.h nettle-dev
+    need_header libelf.h libelf-dev
+    need_header elfutils/libdwfl.h libdw-dev
+    need_header yaml.h libyaml-dev
+fi
 
 if [ "$level" = test ]; then
     [ -e /usr/include/cmocka.h ] || need libcmocka-dev
@@ -72,6 +100,15 @@ fi
 
 [ -n "$missing" ] || exit 0
 
+if [ -n "$is_look" ]; then
+    echo "setup: not found:$lacking" >&2
+    if has apt-get; then
+        echo "setup: please run: apt-get update && apt-get install -y$missing (as root; so does: tools/setup.sh $level)" >&2
+    else
+        echo "setup: please install what these Debian packages hold:$missing" >&2
+    fi
+    exit 1
+fi
 if ! has apt-get; then
     echo "setup: please install what these Debian packages hold:$missing" >&2
     exit 1
