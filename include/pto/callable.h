@@ -268,11 +268,11 @@ int pto_callable_file(const struct pto_callable *callable, uint32_t index,
  * until the callable is unregistered everywhere, so runs load nothing. Objects
  * with the same content are loaded once for the whole process; others share
  * nothing. A callable made from functions needs no registration, and nothing
- * happens.
+ * happens, unless the device cannot call functions of this program.
  *
  * PTO_ESTALE: the device has a callable that was made with other headers of the
- * tile library. PTO_ENOSUP: it was made for another platform. PTO_EAGAIN: the
- * device has 64. PTO_ELOAD: its code cannot be loaded. `error` may be NULL.
+ * tile library. PTO_ENOSUP: it was made for another platform, or from functions,
+ * which an isolated device or a card cannot call. PTO_EAGAIN: the device has 64. PTO_ELOAD: its code cannot be loaded. `error` may be NULL.
  */
 int pto_register(struct pto_device *device, struct pto_callable *callable, struct pto_error *error);
 

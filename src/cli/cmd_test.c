@@ -106,7 +106,7 @@ const struct cli_command cmd_test = {
     .synopsis = "[PATH...] [OPTION...]",
     .description = "Runs the cases of all scenes at or below each PATH (default: here), and of all "
                    "folders with a kernel_config.py, and compares their results with what is "
-                   "expected.",
+                   "expected. A PATH may also be the name of an example, as in `pto run`.",
     .notes = "Ctrl-C stops it; what was found so far is printed (exit code 130).",
     .options = options,
     .operands_max = CLI_OPERANDS_ANY,
@@ -169,7 +169,7 @@ static int find_scenes(int count, char **paths, struct suite *suite)
     for (int i = 0; i < count; i++) {
         struct fault fault = { .status = 0 };
 
-        if (scene_find_below(paths[i], &suite->paths, &fault) < 0) {
+        if (scene_find_all(paths[i], &suite->paths, &fault) < 0) {
             fprintf(stderr, "pto test: %s\n", fault.text);
             return EXIT_USAGE;
         }

@@ -164,6 +164,8 @@ void callable_free(struct callable *c);
 void packed_free(struct packed *packed);
 
 /* register.c */
+/* Why the device can never run the callable; NULL if it can: not every device calls functions. */
+const char *register_unsupported(const struct device *device, const struct callable *callable);
 /*
  * Registers the callable if it is not, and keeps it from being unregistered until
  * it is released. *out is NULL for a callable that needs no registration.

@@ -71,7 +71,25 @@ int pto_register(struct pto_device *device_handle, struct pto_callable *callable
         status = PTO_EINVAL;
     if (status < 0)
         return error_tell(error, status, "%s", pto_strerror(status));
-    return c->packed != NULL ? register_callable(device, c, error) : PTO_OK;
+    if (c->packed != NULL)
+        return register_callable(device, c, error);
+    if (register_unsupported(device, c) != NULL)
+        return error_tell(error, PTO_ENOSUP, "callable \"%.100s\" cannot run here: %s", name_of(c),
+                          register_unsupported(device, c));
+    return PTO_OK;
+}
+
+const char *register_unsupported(const struct device *device, const struct callable *c)
+{
+    const struct chip_properties *can = chip_properties(device->chip);
+
+    if (c->packed != NULL || can->runs_functions)
+        return NULL;
+    return can->shares_memory ? "its code is functions of this program, which the device cannot "
+                                "call; load an artefact"
+                              : "its code is functions of this program, which the device, in a "
+                                "process of its own or on a chip, cannot call; load an "
+                                "artefact, or open the device without is_isolated";
 }
 
 /* Under the device's lock. */

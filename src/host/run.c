@@ -673,14 +673,10 @@ static const char *find_unsupported(const struct run *run)
 {
     const struct chip_properties *can = chip_properties(run->device->chip);
     const struct pto_run_options *options = &run->options;
+    const char *uncallable = register_unsupported(run->device, run->callable);
 
-    if (run->callable->packed == NULL && !can->runs_functions)
-        return can->shares_memory
-                   ? "its code is functions of this program, which the device cannot "
-                     "call; load an artefact"
-                   : "its code is functions of this program, which the device, in a "
-                     "process of its own or on a chip, cannot call; load an "
-                     "artefact, or open the device without is_isolated";
+    if (uncallable != NULL)
+        return uncallable;
     if ((options->edge != NULL || options->task != NULL) && !can->has_observers)
         return "the device cannot call `edge` and `task` of the options; leave them NULL";
     if (run->purpose != CHIP_RUN && !can->has_graphs)

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,11 +41,34 @@ static void show_text(const char *before, const char *text)
     terminal_print(stderr, text, false);
 }
 
+/*
+ * Every build of a process opens the store, and finds the same wrong with it: a note is printed the
+ * first time. The texts that were printed are kept until the process ends.
+ */
+static bool is_new_note(const char *text)
+{
+    enum { NOTES_MAX = 16 };
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static char *known[NOTES_MAX];
+    static uint32_t count;
+    bool is_new = true;
+
+    pthread_mutex_lock(&lock);
+    for (uint32_t i = 0; i < count; i++)
+        is_new &= strcmp(known[i], text) != 0;
+    if (is_new && count < NOTES_MAX && (known[count] = strdup(text)) != NULL)
+        count++;
+    pthread_mutex_unlock(&lock);
+    return is_new;
+}
+
 static void show_build_event(void *context, const struct pto_build_event *event)
 {
     const struct scene_build_options *options = context;
     bool is_line = options->is_terminal && !options->is_verbose;
 
+    if (event->kind == PTO_BUILD_NOTE && !is_new_note(event->text))
+        return;
     if (is_line && (event->kind == PTO_BUILD_COMPILING || event->kind == PTO_BUILD_COMPILED))
         fprintf(stderr, TERMINAL_CLEAR "compiling %u/%u  %s", event->done, event->total,
                 event->source != NULL ? event->source : "");

@@ -187,6 +187,28 @@ static int add_below(const char *path, uint32_t depth, struct scene_paths *paths
     return status;
 }
 
+/*
+ * What is in the working directory wins. A folder there without a scene does not, as in `pto run`:
+ * few have a folder of their own in mind that has the name of an example, and no scene.
+ */
+int scene_find_all(const char *name, struct scene_paths *paths, struct fault *fault)
+{
+    struct fault elsewhere = { .status = 0 };
+    char example[PATH_MAX];
+    uint32_t before = paths->count;
+    int status = scene_find_below(name, paths, fault);
+
+    if (status >= 0 || paths->count != before || strchr(name, '/') != NULL)
+        return status;
+    if (scene_find_one(name, example, &elsewhere) >= 0) {
+        fault->status = 0;
+        return scene_find_below(example, paths, fault);
+    }
+    if (access(name, F_OK) < 0)
+        *fault = elsewhere;
+    return fault->status;
+}
+
 int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault)
 {
     char folder[PATH_MAX];

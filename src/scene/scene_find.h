@@ -23,6 +23,8 @@ bool scene_find_root(char path[PATH_MAX]);
 bool scene_find_examples(char path[PATH_MAX]);
 /* All scenes at or below a folder, or the one whose file it is. They are added to `paths`. */
 int scene_find_below(const char *path, struct scene_paths *paths, struct fault *fault);
+/* The same, or the example of that name if there is no such folder. */
+int scene_find_all(const char *name, struct scene_paths *paths, struct fault *fault);
 /* A folder with a scene, its file, or the name of an example. */
 int scene_find_one(const char *name, char path[PATH_MAX], struct fault *fault);
 /* Whether there is a scene.yaml in the folder, or a kernel_config.py. */

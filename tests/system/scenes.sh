@@ -137,7 +137,8 @@ expect_all 0 "$platforms passed, 0 failed" -- test . --name 'new/o*' --mode host
 expect_all 0 "1 passed, 0 failed" -- test new --name new/odd --mode stream --platform a5sim --rounds 20
 expect_all 0 "$runs passed" -- test new new/scene.yaml ./new/
 expect_all 2 "no case matches" -- test new --name nothing
-expect_all 2 "'nowhere' does not exist" -- test nowhere
+expect_all 2 "unknown scene 'nowhere': neither a folder nor an example" -- test nowhere
+expect_all 2 "'no/where' does not exist" -- test no/where
 expect_all 2 "no scene.yaml or kernel_config.py in or below 'cache'" -- test cache
 expect_all 2 "--rounds must be a number from 1 to 1000000, not '0'" -- test new --rounds 0
 expect_all 2 "--mode must be stream, host or all" -- test new --mode fast
