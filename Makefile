@@ -7,7 +7,7 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h cache_lines.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h kernel.h level.h memory.h orch.h platform.h \
+PUBLIC_HEADERS = build.h cache_lines.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h half.h kernel.h level.h memory.h orch.h platform.h \
 	pto.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h watch.h window.h worker.h worker_domain.h worker_region.h worker_trace.h
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c peek.c platforms.c \

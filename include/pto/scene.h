@@ -26,6 +26,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "pto/half.h"
 #include "pto/tensor.h"
 
 #ifdef __cplusplus
@@ -207,42 +208,28 @@ static inline uint64_t pto_scene_to_bits(enum pto_dtype dtype, double value)
     return sign | whole;
 }
 
-/* float16 and bfloat16 as their bits. */
+/* float16 and bfloat16 as their bits; these are the functions of pto/half.h, which kernels have, too. */
 static inline uint16_t pto_scene_to_bfloat16(float value)
 {
-    return (uint16_t)pto_scene_to_bits(PTO_BFLOAT16, (double)value);
+    return pto_bfloat16_from_float(value);
 }
 
 /* Returns the bits of a float16, rounded to nearest even. */
 static inline uint16_t pto_scene_to_float16(float value)
 {
-    return (uint16_t)pto_scene_to_bits(PTO_FLOAT16, (double)value);
+    return pto_float16_from_float(value);
 }
 
 /* Returns the value of a bfloat16. */
 static inline float pto_scene_from_bfloat16(uint16_t half)
 {
-    uint32_t bits = (uint32_t)half << 16;
-    float value;
-
-    memcpy(&value, &bits, sizeof(value));
-    return value;
+    return pto_bfloat16_to_float(half);
 }
 
 /* Returns the value of a float16. */
 static inline float pto_scene_from_float16(uint16_t half)
 {
-    uint32_t exponent = (half >> 10) & 31, fraction = half & 1023;
-    uint32_t bits = (uint32_t)(half & 0x8000) << 16;
-    float value;
-
-    if (exponent == 0) { /* a multiple of 2^-24 */
-        value = (float)fraction * (1.0f / 16777216.0f);
-        return bits != 0 ? -value : value;
-    }
-    bits |= (exponent == 31 ? 255 : exponent + 112) << 23 | fraction << 13;
-    memcpy(&value, &bits, sizeof(value));
-    return value;
+    return pto_float16_to_float(half);
 }
 
 /*

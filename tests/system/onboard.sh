@@ -791,7 +791,7 @@ run_recorded() {
         done
     done
     expect_with 0 "result   ok" -- run softmax --platform a2a3 --mode stream --trace "$work/t" --trace-args
-    grep -q 'softmax/orch.c","line":39,"arguments":\["in float32' "$work"/t-*-stream.json || fail "slices lack the lines of their submits: $(head -c 2000 "$work"/t-*-stream.json)"
+    grep -q 'softmax/orch.c","line":39,"arguments":\["in bfloat16' "$work"/t-*-stream.json || fail "slices lack the lines of their submits: $(head -c 2000 "$work"/t-*-stream.json)"
     # What tasks were given and made, what orders them, and how full the rings were, is what a simulated chip tells.
     for scene in vector softmax gang predicate pipeline; do
         expect_all 0 -- run $scene --platform a2a3sim --diagnostics "$work/sim" --no-guards
