@@ -17,16 +17,18 @@ PyObject *ext_comm_finish(PyObject *module, int status, const struct pto_error *
 void ext_comm_give_up(void *comm);
 
 /* A statement that waits for other ranks, without the interpreter's lock; Ctrl-C gives up. */
-#define EXT_TOGETHER(comm, statement)                                           \
-    do {                                                                        \
-        bool ext_is_watched;                                                    \
-                                                                                \
-        Py_BEGIN_ALLOW_THREADS                                                  \
-        ext_is_watched = ext_interrupt_begin(ext_comm_give_up, EXT_COMM(comm)); \
-        statement;                                                              \
-        if (ext_is_watched)                                                     \
-            ext_interrupt_end();                                                \
-        Py_END_ALLOW_THREADS                                                    \
+#define EXT_TOGETHER(comm, statement)                                      \
+    do {                                                                   \
+        const struct ext_waiting ext_call = { .cancel = ext_comm_give_up,  \
+                                              .context = EXT_COMM(comm) }; \
+        bool ext_is_watched;                                               \
+                                                                           \
+        Py_BEGIN_ALLOW_THREADS                                             \
+        ext_is_watched = ext_interrupt_begin(&ext_call);                   \
+        statement;                                                         \
+        if (ext_is_watched)                                                \
+            ext_interrupt_end();                                           \
+        Py_END_ALLOW_THREADS                                               \
     } while (0)
 
 int ext_collective_init(PyObject *module);

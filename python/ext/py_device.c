@@ -6,6 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+/* A run that has not ended so long after it was cancelled is explained. */
+enum { PATIENCE_NS = 500000000 };
+
 static int end_runs(struct ext_device *device);
 
 static struct ext_device *device_of(PyObject *self)
@@ -99,8 +102,15 @@ static int end_runs(struct ext_device *device)
             (void)pto_run_cancel(run->run);
     while (device->first != NULL) {
         struct ext_run *run = (struct ext_run *)Py_NewRef((PyObject *)device->first);
-        int status = ext_run_wait(run, UINT64_MAX);
+        int status = ext_run_wait(run, PATIENCE_NS);
 
+        if (status == 0 && run->target != NULL) {
+            char text[EXT_WAITING_TEXT];
+
+            ext_run_describe(device->state, run->target, run->stall_timeout_ns, text);
+            ext_interrupt_say(text);
+            status = ext_run_wait(run, UINT64_MAX);
+        }
         Py_DECREF((PyObject *)run);
         if (status < 0)
             return -1;

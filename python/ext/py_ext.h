@@ -302,6 +302,27 @@ PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObjec
 /* Destroys it, as when its device is closed. */
 int ext_graph_close(struct ext_graph *graph);
 
+/* ---- py_interrupt.c ---- */
+
+enum { EXT_WAITING_TEXT = 512 };
+
+/* A call that waits, and how it is ended early. Another thread calls both, while the call lasts. */
+struct ext_waiting {
+    void (*cancel)(void *context);
+    /* Says what is waited for although it was cancelled. NULL: it returns at once. */
+    void (*describe)(void *context, char text[EXT_WAITING_TEXT]);
+    void *context;
+};
+
+/*
+ * Has Ctrl-C cancel what follows, from another thread, if this is the main thread. True: to be
+ * ended. Without the interpreter's lock.
+ */
+bool ext_interrupt_begin(const struct ext_waiting *call);
+void ext_interrupt_end(void);
+/* Writes a line to Python's error output, from any thread, with the interpreter's lock or without. */
+void ext_interrupt_say(const char *text);
+
 /* ---- py_run.c ---- */
 
 /* A run on its way: arguments, options, and the run once it is prepared. */
@@ -339,6 +360,7 @@ struct ext_run {
     PyObject *failure; /* the exception; made at its end, because its texts may lie in its code */
     struct ext_args *args;
     PyObject *options; /* a tuple: what texts and observers are in */
+    uint64_t stall_timeout_ns;
 };
 
 int ext_run_init(PyObject *module, struct ext_state *state);
@@ -348,6 +370,9 @@ PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *
 int ext_run_wait(struct ext_run *run, uint64_t timeout_ns);
 /* Frees what runs that have ended have kept. */
 void ext_run_sweep(struct ext_device *device);
+/* Says what a run that was cancelled waits for. */
+void ext_run_describe(const struct ext_state *state, PyObject *target, uint64_t stall_timeout_ns,
+                      char text[EXT_WAITING_TEXT]);
 
 /* ---- py_report.c ---- */
 
@@ -372,16 +397,6 @@ void ext_observe_edges(PyObject *function, pto_edge_fn *edge_out, void **context
 void ext_observe_tasks(PyObject *function, pto_task_fn *task_out, void **context_out);
 /* Lines of log go where they went in the beginning. */
 void ext_log_end(void);
-
-/* ---- py_interrupt.c ---- */
-
-typedef void (*ext_cancel_fn)(void *context);
-/*
- * Has Ctrl-C cancel what follows, from another thread, if this is the main thread. True: to be
- * ended. Without the interpreter's lock.
- */
-bool ext_interrupt_begin(ext_cancel_fn cancel, void *context);
-void ext_interrupt_end(void);
 
 /* A method with keywords, as its table wants it. */
 #define EXT_WITH_KEYWORDS(function) ((PyCFunction)(void (*)(void))(function))

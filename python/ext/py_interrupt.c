@@ -3,7 +3,25 @@
  * Ctrl-C while the main thread is inside a call that waits: a run, or something that ranks do together.
  * Python's handler only notes the signal; the thread that would act on it is busy. So during such a
  * call the handler of SIGINT is one that also wakes a thread of this file, which ends the
- * call, if that is what Ctrl-C means: where a program has a handler of its own, it goes on.
+ * call, if that is what Ctrl-C means: where a program has a handler of its own, the call continues.
+ *
+ * An interrupt belongs to the call that it interrupted. The watching thread may get to it late, when
+ * that call has returned and another one has begun, which must not be cancelled in its place. So calls
+ * have numbers, the handler notes the number of the call that it finds, and the watching thread cancels
+ * a call only if its number was noted.
+ *
+ * The handler reads the number before it calls Python's: afterwards the main thread may raise
+ * KeyboardInterrupt, which the program handles, and begin another call. It wakes the watching thread after
+ * Python's: a call that is cancelled finds the signal that Python noted, and raises KeyboardInterrupt
+ * instead of pto.Canceled. The kernel prefers the main thread for a signal to the process. There the
+ * handler runs inside the call, between begin and end. On another thread it may be overtaken by
+ * the end of the call and by the begin of the next one. If that is before it reads the number, it finds
+ * the next call or none, and Python notes the signal during that one, too: they agree. If it is after, the
+ * number is that of a call that has returned, and nothing is cancelled.
+ *
+ * Ordering
+ *   R1 ext_interrupt_begin -> A1 note_signal    the handler of before is known when its call's number is
+ *   R2 note_signal -> A2 watch_main             Python has noted the signal before the call is cancelled
  */
 #include "py_ext.h"
 
@@ -12,25 +30,39 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+/* A call that has not returned so long after it was cancelled is explained. */
+enum { PATIENCE_NS = 100000000 };
 
 /* Signals are a process's, and so is this. */
 static struct {
     pthread_mutex_t lock;
-    ext_cancel_fn cancel; /* what Ctrl-C would do; NULL: nothing. Under the lock */
-    void *context;
-    sem_t pressed;
+    pthread_cond_t ended;    /* a call has returned */
+    struct ext_waiting call; /* what Ctrl-C would end; without `cancel`: nothing. Under the lock */
+    uint64_t calls;          /* begun so far; the main thread's */
+    uint64_t current;        /* number of the call that is not over; 0: none. Atomic */
+    uint64_t pressed;        /* the highest number that the handler has found. Atomic */
+    sem_t woken;
     struct sigaction before;
     pid_t owner; /* the process that has the thread; 0: none */
 } watch = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 static void note_signal(int number, siginfo_t *info, void *context)
 {
-    (void)sem_post(&watch.pressed);
+    uint64_t call = __atomic_load_n(&watch.current, __ATOMIC_ACQUIRE); /* A1 */
+    uint64_t pressed = __atomic_load_n(&watch.pressed, __ATOMIC_RELAXED);
+
     if ((watch.before.sa_flags & SA_SIGINFO) != 0)
         watch.before.sa_sigaction(number, info, context);
     else
         watch.before.sa_handler(number);
+    /* A handler on another thread that is late must not hide the number of a later call. */
+    while (pressed < call && !__atomic_compare_exchange_n(&watch.pressed, &pressed, call, false,
+                                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+    } /* R2; of a second press in the same call the post is enough */
+    (void)sem_post(&watch.woken);
 }
 
 /* Whether Ctrl-C raises KeyboardInterrupt. */
@@ -51,23 +83,60 @@ static bool is_interrupting(void)
     return is_usual;
 }
 
+/* Under the lock: whether the call that the handler found is not over. */
+static bool is_pressed(void)
+{
+    return watch.call.cancel != NULL &&
+           __atomic_load_n(&watch.pressed, __ATOMIC_ACQUIRE) == watch.calls; /* A2 */
+}
+
+/* Under the lock, which is released meanwhile: cancels the call, and says whether it returns at once. */
+static bool end_call(void)
+{
+    uint64_t call = watch.calls;
+    struct timespec until;
+
+    watch.call.cancel(watch.call.context);
+    (void)clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += PATIENCE_NS;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (watch.call.cancel != NULL && watch.calls == call)
+        if (pthread_cond_timedwait(&watch.ended, &watch.lock, &until) == ETIMEDOUT)
+            return watch.call.cancel == NULL || watch.calls != call;
+    return true;
+}
+
+void ext_interrupt_say(const char *text)
+{
+    PyGILState_STATE lock = PyGILState_Ensure();
+
+    PySys_WriteStderr("pto: %.900s\n", text);
+    PyGILState_Release(lock);
+}
+
 static void *watch_main(void *ignored)
 {
     (void)ignored;
     for (;;) {
+        char text[EXT_WAITING_TEXT] = "";
         bool is_running;
 
-        while (sem_wait(&watch.pressed) != 0 && errno == EINTR) {
+        while (sem_wait(&watch.woken) != 0 && errno == EINTR) {
         }
         pthread_mutex_lock(&watch.lock);
-        is_running = watch.cancel != NULL;
+        is_running = is_pressed();
         pthread_mutex_unlock(&watch.lock);
         if (!is_running || !is_interrupting())
             continue;
         pthread_mutex_lock(&watch.lock);
-        if (watch.cancel != NULL)
-            watch.cancel(watch.context);
+        if (is_pressed() && !end_call() && watch.call.describe != NULL)
+            watch.call.describe(watch.call.context, text);
         pthread_mutex_unlock(&watch.lock);
+        if (text[0] != '\0')
+            ext_interrupt_say(text);
     }
     return NULL;
 }
@@ -76,14 +145,20 @@ static void *watch_main(void *ignored)
 static bool has_thread(pid_t process)
 {
     sigset_t all, before;
+    pthread_condattr_t clock;
     pthread_t thread;
 
     if (watch.owner == process)
         return true;
-    if (sem_init(&watch.pressed, 0, 0) != 0)
+    if (sem_init(&watch.woken, 0, 0) != 0)
         return false;
     (void)pthread_mutex_init(&watch.lock, NULL);
-    (void)sigfillset(&all); /* signals are for others */
+    (void)pthread_condattr_init(&clock);
+    (void)pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    (void)pthread_cond_init(&watch.ended, &clock);
+    (void)pthread_condattr_destroy(&clock);
+    watch.call.cancel = NULL; /* of the parent's */
+    (void)sigfillset(&all);   /* signals are for others */
     (void)pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&thread, NULL, watch_main, NULL) == 0) {
         (void)pthread_detach(thread);
@@ -93,12 +168,15 @@ static bool has_thread(pid_t process)
     return watch.owner == process;
 }
 
-bool ext_interrupt_begin(ext_cancel_fn cancel, void *context)
+bool ext_interrupt_begin(const struct ext_waiting *call)
 {
     struct sigaction action = { .sa_flags = SA_SIGINFO | SA_ONSTACK };
     pid_t process = getpid();
 
     if (syscall(SYS_gettid) != process || !has_thread(process))
+        return false;
+    if (watch.call.cancel !=
+        NULL) /* this thread's own: a call inside of one, which is ended first */
         return false;
     (void)sigemptyset(&action.sa_mask);
     action.sa_sigaction = note_signal;
@@ -106,9 +184,10 @@ bool ext_interrupt_begin(ext_cancel_fn cancel, void *context)
         watch.before.sa_handler == SIG_IGN)
         return false;
     pthread_mutex_lock(&watch.lock);
-    watch.cancel = cancel;
-    watch.context = context;
+    watch.call = *call;
+    watch.calls++;
     pthread_mutex_unlock(&watch.lock);
+    __atomic_store_n(&watch.current, watch.calls, __ATOMIC_RELEASE); /* R1 */
     (void)sigaction(SIGINT, &action, NULL);
     return true;
 }
@@ -116,7 +195,9 @@ bool ext_interrupt_begin(ext_cancel_fn cancel, void *context)
 void ext_interrupt_end(void)
 {
     (void)sigaction(SIGINT, &watch.before, NULL);
+    __atomic_store_n(&watch.current, 0, __ATOMIC_RELAXED); /* nothing is read by it */
     pthread_mutex_lock(&watch.lock);
-    watch.cancel = NULL;
+    watch.call.cancel = NULL;
+    pthread_cond_signal(&watch.ended);
     pthread_mutex_unlock(&watch.lock);
 }

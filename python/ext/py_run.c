@@ -6,6 +6,7 @@
 #include "py_ext.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -88,9 +89,81 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
     return status < 0 ? -1 : 0;
 }
 
-static void cancel_run(void *run)
+/* The callable of a pto.Callable or a pto.Graph. */
+static struct ext_callable *callable_of(const struct ext_state *state, PyObject *target)
 {
-    (void)pto_run_cancel(run);
+    return Py_IS_TYPE(target, state->graph_type) ? ((struct ext_graph *)target)->callable
+                                                 : (struct ext_callable *)target;
+}
+
+/* How long a run that was cancelled waits for its kernels, in milliseconds. */
+static uint64_t patience_ms(uint64_t stall_timeout_ns)
+{
+    const char *set = getenv("SIMPLER_SCHEDULER_TIMEOUT_MS");
+    uint64_t ms = set != NULL ? strtoull(set, NULL, 10) : 0;
+
+    return stall_timeout_ns != 0 ? stall_timeout_ns / 1000000 : ms != 0 ? ms : 10000;
+}
+
+/* The names of its first kernels. */
+static void list_kernels(const struct pto_callable *callable, char *text, size_t size)
+{
+    struct pto_kernel_info kernel;
+    size_t used = 0;
+
+    text[0] = '\0';
+    pto_kernel_info_init(&kernel);
+    for (uint32_t i = 0; i < 4 && pto_callable_kernel(callable, i, &kernel) >= 0; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%.30s", i == 0 ? "" : ", ",
+                                 kernel.name != NULL ? kernel.name : "unnamed");
+    if (pto_callable_kernel(callable, 4, &kernel) >= 0)
+        snprintf(text + used, size - used, ", ...");
+}
+
+void ext_run_describe(const struct ext_state *state, PyObject *target, uint64_t stall_timeout_ns,
+                      char text[EXT_WAITING_TEXT])
+{
+    const struct pto_callable *callable = callable_of(state, target)->callable;
+    uint64_t ms = patience_ms(stall_timeout_ns);
+    struct pto_callable_info info;
+    char names[160];
+
+    pto_callable_info_init(&info);
+    (void)pto_callable_info(callable, &info);
+    list_kernels(callable, names, sizeof(names));
+    snprintf(
+        text, EXT_WAITING_TEXT,
+        "the run of '%.60s' is cancelled; it waits at most %llu.%llu s for those of its kernels "
+        "(%s) that are running; after that they are given up, and the device is lost",
+        info.name != NULL ? info.name : "a callable", (unsigned long long)ms / 1000,
+        (unsigned long long)ms % 1000 / 100, names);
+}
+
+static void cancel_launch(void *context)
+{
+    (void)pto_run_cancel(((struct ext_launch *)context)->run);
+}
+
+static void describe_launch(void *context, char text[EXT_WAITING_TEXT])
+{
+    const struct ext_launch *launch = context;
+
+    ext_run_describe(launch->device->state, launch->target, launch->options.stall_timeout_ns, text);
+}
+
+/* KeyboardInterrupt says what became of the run, if that is not all: its device is lost. */
+static void explain_interrupt(struct ext_device *device)
+{
+    struct pto_device_info info;
+
+    pto_device_info_init(&info);
+    if (!PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) ||
+        pto_device_info(device->device, &info) < 0 || !info.is_lost)
+        return;
+    PyErr_Clear();
+    PyErr_SetString(PyExc_KeyboardInterrupt,
+                    "the run was cancelled, but a kernel never returned: the device is lost; "
+                    "close it and open another one");
 }
 
 static PyObject *execute(struct ext_launch *launch)
@@ -111,7 +184,8 @@ static PyObject *execute(struct ext_launch *launch)
     Py_INCREF((PyObject *)device);
     Py_BEGIN_ALLOW_THREADS
     {
-        bool is_watched = ext_interrupt_begin(cancel_run, launch->run);
+        const struct ext_waiting call = { cancel_launch, describe_launch, launch };
+        bool is_watched = ext_interrupt_begin(&call);
 
         status = pto_run_execute(launch->run);
         if (is_watched)
@@ -124,6 +198,8 @@ static PyObject *execute(struct ext_launch *launch)
     (void)pto_run_finish(launch->run, ext_report_of(report));
     if (status == PTO_EFORKED || (status < 0 && PyErr_CheckSignals() == 0))
         (void)ext_raise(device->state, status, &ext_report_of(report)->error);
+    else if (status < 0)
+        explain_interrupt(device);
     if (status < 0)
         Py_CLEAR(report);
     Py_DECREF((PyObject *)device);
@@ -254,6 +330,7 @@ PyObject *ext_run_submit(struct ext_device *device, PyObject *target, PyObject *
         return NULL;
     }
     run->run = launch.run;
+    run->stall_timeout_ns = launch.options.stall_timeout_ns;
     status = pto_run_launch(run->run);
     if (status < 0) {
         Py_DECREF((PyObject *)run);

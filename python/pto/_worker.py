@@ -16,6 +16,7 @@ from pto import _pto
 
 _KINDS = {"chip": 0, "sub": 1, "worker": 2}
 _BELOW = {"platform": None, "chips": 1, "subs": 0, "clusters": 0, "chip_workers": 0, "memory_max": 0}
+_PATIENCE = 0.1  # seconds until a run that was cancelled says what it waits for
 _open = weakref.WeakSet()
 
 
@@ -328,8 +329,16 @@ class Worker:
         except BaseException:
             if not run.done:
                 run.cancel()
+                if not run.wait(_PATIENCE):
+                    self._say_what_runs()
                 run.wait()
             raise
+
+    def _say_what_runs(self):
+        busy = [f"child {i} ({child['kind']}, process {child['pid']})" for i, child in enumerate(self.children)
+                if child["in_flight"] and child["alive"]]
+        print("pto: the run is cancelled; it waits for the tasks that are running, on "
+              f"{', '.join(busy) or 'a child'}; a second Ctrl-C ends the wait", file=sys.stderr, flush=True)
 
     # ---- timelines ----
 

@@ -3,12 +3,14 @@
 
 import asyncio
 import gc
+import io
 import os
 import select
 import signal
 import subprocess
 import sys
 import threading
+import time
 import weakref
 
 import numpy as np
@@ -141,12 +143,13 @@ def test_a_cancelled_task_cancels_its_run(device, at_gate, gate):
         asyncio.run(main()).result(60)
 
 
-def press_ctrl_c(gate):
+def press_ctrl_c(gate, opens=True):
     """In another thread, once a kernel has come to the gate, which opens later."""
     def press():
         gate.wait_for_kernel()
         os.kill(os.getpid(), signal.SIGINT)
-        opener.start()
+        if opens:
+            opener.start()
 
     opener = threading.Timer(0.2, gate.open)
     threading.Thread(target=press).start()
@@ -162,6 +165,69 @@ def test_ctrl_c_cancels_the_run_of_the_main_thread(long_path, add, isolated):
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         device.run(add, a, a, c)
     assert list(c) == [2] * 4
+
+
+def test_an_interrupt_belongs_to_the_call_that_it_interrupted(device, at_gate, gate, monkeypatch):
+    """The thread that cancels is held up until the interrupted call is over and another one runs."""
+    second, is_late, goes_on = Gate(device), threading.Event(), threading.Event()
+    getsignal = signal.getsignal
+
+    def late(number):
+        is_late.set()
+        goes_on.wait(60)
+        return getsignal(number)
+
+    def press():
+        gate.wait_for_kernel()
+        os.kill(os.getpid(), signal.SIGINT)
+        is_late.wait(60)
+        gate.open()
+
+    def let_go():
+        second.wait_for_kernel()
+        goes_on.set()
+        threading.Timer(0.05, second.open).start()  # a wrong cancellation takes less
+
+    monkeypatch.setattr(signal, "getsignal", late)
+    data = np.zeros(3, dtype=np.int32)
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        device.run(at_gate, gate.tensor, data)
+        time.sleep(60)  # the run may end well; the interrupt comes with the next line
+    threading.Thread(target=let_go).start()
+    assert device.run(at_gate, second.tensor, data).executions == 1
+    assert is_late.is_set()
+
+
+def test_ctrl_c_in_a_hanging_kernel_says_what_it_waits_for(device, at_gate, gate, monkeypatch):
+    said = threading.Event()
+
+    class Lines(io.StringIO):
+        def write(self, text):
+            super().write(text)
+            said.set()
+
+    def press():
+        gate.wait_for_kernel()
+        os.kill(os.getpid(), signal.SIGINT)
+        said.wait(30)
+        gate.open()
+
+    monkeypatch.setattr(sys, "stderr", Lines())
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        device.run(at_gate, gate.tensor, np.zeros(3, dtype=np.int32), stall_timeout=60)
+    assert "the run of 'orch' is cancelled; it waits at most 60.0 s" in sys.stderr.getvalue()
+    assert "kernels (kernel) that are running" in sys.stderr.getvalue()
+
+
+def test_ctrl_c_in_a_kernel_that_never_returns_says_that_the_device_is_lost(at_gate):
+    with pto.Device(workers=1) as device:
+        gate = Gate(device)
+        press_ctrl_c(gate, opens=False)
+        with pytest.raises(KeyboardInterrupt, match="a kernel never returned: the device is lost"):
+            device.run(at_gate, gate.tensor, np.zeros(3, dtype=np.int32), stall_timeout=0.3)
+        gate.open()
 
 
 def test_ctrl_c_of_a_program_with_a_handler_is_left_to_it(device, at_gate, gate):
