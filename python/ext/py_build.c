@@ -212,9 +212,9 @@ static int take_sources(struct build *build, PyObject *sources)
         int kind, core;
 
         memset(source, 0, sizeof(*source));
-        if (!PyArg_ParseTuple(PyTuple_GetItem(sources, i), "siIizO!O!", &source->path, &kind,
-                              &source->func_id, &core, &source->name, &PyTuple_Type, &folders,
-                              &PyTuple_Type, &flags))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(sources, i), "siO&izO!O!", &source->path, &kind,
+                              ext_take_u32, &source->func_id, &core, &source->name, &PyTuple_Type,
+                              &folders, &PyTuple_Type, &flags))
             return -1;
         source->kind = (enum pto_source_kind)kind;
         source->core = (enum pto_core_type)core;
@@ -318,9 +318,9 @@ static PyObject *module_build(PyObject *module, PyObject *args, PyObject *keywor
 
     pto_build_params_init(p);
     if (!PyArg_ParseTupleAndKeywords(
-            args, keywords, "O!|zzOzzOzzzIppzOp:_build", names, &PyTuple_Type, &sources, &p->name,
+            args, keywords, "O!|zzOzzOzzzO&ppzOp:_build", names, &PyTuple_Type, &sources, &p->name,
             &platform, &mode, &p->entry, &p->config, &signature, &p->isa, &p->isa_pin, &p->store,
-            &p->jobs, &forced, &explained, &p->arguments, &event, &is_object) ||
+            ext_take_u32, &p->jobs, &forced, &explained, &p->arguments, &event, &is_object) ||
         (mode != Py_None && (chosen = ext_mode(state, mode)) < 0))
         return NULL;
     if (platform != NULL)

@@ -69,8 +69,9 @@ static PyObject *comm_collective(PyObject *module, PyObject *args)
     int which, reduce, algorithm;
 
     pto_collective_init(&how);
-    if (!PyArg_ParseTuple(args, "KKiOOiiIK", &comm, &domain, &which, &from_object, &to_object,
-                          &reduce, &algorithm, &how.root, &timeout) ||
+    if (!PyArg_ParseTuple(args, "O&O&iOOiiO&O&", ext_take_u64, &comm, ext_take_u64, &domain, &which,
+                          &from_object, &to_object, &reduce, &algorithm, ext_take_u32, &how.root,
+                          ext_take_u64, &timeout) ||
         ext_tensor_take(state, from_object, -1, &from) < 0)
         return NULL;
     how.reduce = (enum pto_reduce)reduce;
@@ -177,8 +178,9 @@ static PyObject *comm_dispatch(PyObject *module, PyObject *args)
     int status;
 
     pto_domain_info_init(&info);
-    if (!PyArg_ParseTuple(args, "KKOOOIK", &comm, &domain, &objects[TOKENS], &objects[ROWS],
-                          &objects[EXPERTS], &expert_count, &timeout))
+    if (!PyArg_ParseTuple(args, "O&O&OOOO&O&", ext_take_u64, &comm, ext_take_u64, &domain,
+                          &objects[TOKENS], &objects[ROWS], &objects[EXPERTS], ext_take_u32,
+                          &expert_count, ext_take_u64, &timeout))
         return NULL;
     status = pto_domain_info(EXT_DOMAIN(domain), &info);
     if (status < 0)
@@ -217,8 +219,9 @@ static PyObject *comm_combine(PyObject *module, PyObject *args)
     unsigned int expert_count;
     int status;
 
-    if (!PyArg_ParseTuple(args, "KKOOOOIK", &comm, &domain, &objects[TOKENS], &objects[ROWS],
-                          &objects[EXPERTS], &objects[WEIGHTS], &expert_count, &timeout))
+    if (!PyArg_ParseTuple(args, "O&O&OOOOO&O&", ext_take_u64, &comm, ext_take_u64, &domain,
+                          &objects[TOKENS], &objects[ROWS], &objects[EXPERTS], &objects[WEIGHTS],
+                          ext_take_u32, &expert_count, ext_take_u64, &timeout))
         return NULL;
     if (take_exchange(state, objects, expert_count, TOKENS, &e) == 0) {
         e.routing.timeout_ns = timeout;

@@ -138,8 +138,9 @@ static PyObject *comm_open(PyObject *module, PyObject *args)
     int has_canary;
 
     pto_comm_params_init(&params);
-    if (!PyArg_ParseTuple(args, "ziIzzKOp", &params.backend, &params.rank, &params.rank_count,
-                          &params.path, &params.token, &timeout, &device, &has_canary))
+    if (!PyArg_ParseTuple(args, "ziO&zzO&Op", &params.backend, &params.rank, ext_take_u32,
+                          &params.rank_count, &params.path, &params.token, ext_take_u64, &timeout,
+                          &device, &has_canary))
         return NULL;
     params.timeout_ns = timeout;
     params.has_canary = has_canary != 0;
@@ -188,7 +189,7 @@ static PyObject *comm_open_team(PyObject *module, PyObject *args)
 
     pto_comm_params_init(&params);
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "IK", &count, &timeout))
+    if (!PyArg_ParseTuple(args, "O&O&", ext_take_u32, &count, ext_take_u64, &timeout))
         return NULL;
     params.timeout_ns = timeout;
     params.error = &error;
@@ -231,7 +232,7 @@ static PyObject *comm_abort(PyObject *module, PyObject *args)
     unsigned long long comm;
     int status;
 
-    if (!PyArg_ParseTuple(args, "Ki", &comm, &status))
+    if (!PyArg_ParseTuple(args, "O&i", ext_take_u64, &comm, &status))
         return NULL;
     return ext_comm_finish(module, pto_comm_abort(EXT_COMM(comm), status), NULL);
 }
@@ -270,8 +271,9 @@ static PyObject *domain_open(PyObject *module, PyObject *args)
     pto_domain_params_init(&params);
     pto_domain_info_init(&info);
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "KKOKKKK", &comm, &id, &list, &bytes, &parent, &parent_offset,
-                          &timeout))
+    if (!PyArg_ParseTuple(args, "O&O&OO&O&O&O&", ext_take_u64, &comm, ext_take_u64, &id, &list,
+                          ext_take_u64, &bytes, ext_take_u64, &parent, ext_take_u64, &parent_offset,
+                          ext_take_u64, &timeout))
         return NULL;
     params.id = id;
     params.window_bytes = bytes;
@@ -285,16 +287,13 @@ static PyObject *domain_open(PyObject *module, PyObject *args)
         ranks = count < 0 ? NULL : calloc((size_t)count + 1, sizeof(*ranks));
         for (Py_ssize_t i = 0; ranks != NULL && i < count; i++) {
             PyObject *item = PySequence_GetItem(list, i);
-            unsigned long rank = item == NULL ? 0 : PyLong_AsUnsignedLong(item);
+            bool is_rank = item != NULL && ext_take_u32(item, &ranks[i]);
 
             Py_XDECREF(item);
-            if (!PyErr_Occurred() && rank > UINT32_MAX)
-                PyErr_SetString(PyExc_OverflowError, "no rank has such a number");
-            if (PyErr_Occurred()) {
+            if (!is_rank) {
                 free(ranks);
                 return NULL;
             }
-            ranks[i] = (uint32_t)rank;
         }
         if (ranks == NULL)
             return PyErr_Occurred() ? NULL : PyErr_NoMemory();
@@ -321,7 +320,8 @@ static PyObject *call_together(PyObject *module, PyObject *args,
     int status;
 
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "KKK", &comm, &domain, &timeout))
+    if (!PyArg_ParseTuple(args, "O&O&O&", ext_take_u64, &comm, ext_take_u64, &domain, ext_take_u64,
+                          &timeout))
         return NULL;
     EXT_TOGETHER(comm, status = call(EXT_DOMAIN(domain), timeout, &error));
     return ext_comm_finish(module, status, &error);
@@ -356,7 +356,8 @@ static PyObject *domain_tensor(PyObject *module, PyObject *args)
     unsigned int rank;
     int code, ndims, status;
 
-    if (!PyArg_ParseTuple(args, "KIKOO", &domain, &rank, &offset, &shape, &dtype) ||
+    if (!PyArg_ParseTuple(args, "O&O&O&OO", ext_take_u64, &domain, ext_take_u32, &rank,
+                          ext_take_u64, &offset, &shape, &dtype) ||
         (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
         return NULL;
     status = pto_domain_tensor(EXT_DOMAIN(domain), rank, offset, shapes, (uint32_t)ndims,
@@ -389,7 +390,8 @@ static PyObject *comm_put(PyObject *module, PyObject *args)
     unsigned int rank;
     Py_buffer from;
 
-    if (!PyArg_ParseTuple(args, "KIKy*|Kii", &domain, &rank, &offset, &from, &at, &how, &value))
+    if (!PyArg_ParseTuple(args, "O&O&O&y*|O&ii", ext_take_u64, &domain, ext_take_u32, &rank,
+                          ext_take_u64, &offset, &from, ext_take_u64, &at, &how, &value))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     if (how >= 0) {
@@ -412,7 +414,8 @@ static PyObject *comm_get(PyObject *module, PyObject *args)
     Py_buffer to;
     int status;
 
-    if (!PyArg_ParseTuple(args, "KIKw*", &domain, &rank, &offset, &to))
+    if (!PyArg_ParseTuple(args, "O&O&O&w*", ext_take_u64, &domain, ext_take_u32, &rank,
+                          ext_take_u64, &offset, &to))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     status = pto_comm_get(EXT_DOMAIN(domain), rank, offset, to.buf, (uint64_t)to.len);
@@ -427,7 +430,8 @@ static PyObject *comm_signal(PyObject *module, PyObject *args)
     int how, value;
     unsigned int rank;
 
-    if (!PyArg_ParseTuple(args, "KIKii", &domain, &rank, &offset, &how, &value))
+    if (!PyArg_ParseTuple(args, "O&O&O&ii", ext_take_u64, &domain, ext_take_u32, &rank,
+                          ext_take_u64, &offset, &how, &value))
         return NULL;
     return ext_comm_finish(
         module,
@@ -443,7 +447,8 @@ static PyObject *comm_fetch_add(PyObject *module, PyObject *args)
     unsigned int rank;
     int value, status;
 
-    if (!PyArg_ParseTuple(args, "KIKi", &domain, &rank, &offset, &value))
+    if (!PyArg_ParseTuple(args, "O&O&O&i", ext_take_u64, &domain, ext_take_u32, &rank, ext_take_u64,
+                          &offset, &value))
         return NULL;
     status = pto_comm_fetch_add(EXT_DOMAIN(domain), rank, offset, value, &before);
     return status < 0 ? ext_comm_finish(module, status, NULL) : PyLong_FromLong(before);
@@ -456,7 +461,8 @@ static PyObject *comm_wait(PyObject *module, PyObject *args)
     int how, value, status;
     uint64_t slice;
 
-    if (!PyArg_ParseTuple(args, "KKiiK", &domain, &offset, &how, &value, &left))
+    if (!PyArg_ParseTuple(args, "O&O&iiO&", ext_take_u64, &domain, ext_take_u64, &offset, &how,
+                          &value, ext_take_u64, &left))
         return NULL;
     do {
         slice = left < SLICE_NS ? left : SLICE_NS;

@@ -31,9 +31,10 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     int isolated = 0, status;
 
     pto_device_params_init(&params);
-    if (state == NULL || !PyArg_ParseTupleAndKeywords(args, keywords, "|z$IIKpI:Device", names,
-                                                      &platform, &params.clusters, &params.workers,
-                                                      &memory_max, &isolated, &params.card))
+    if (state == NULL || !PyArg_ParseTupleAndKeywords(
+                             args, keywords, "|z$O&O&O&pO&:Device", names, &platform, ext_take_u32,
+                             &params.clusters, ext_take_u32, &params.workers, ext_take_u64,
+                             &memory_max, &isolated, ext_take_u32, &params.card))
         return NULL;
     self = (struct ext_device *)PyType_GenericAlloc(type, 0);
     if (self == NULL)
@@ -358,7 +359,7 @@ static PyObject *device_write(PyObject *self, PyObject *args)
     Py_buffer from;
     int status;
 
-    if (handle == NULL || !PyArg_ParseTuple(args, "Ky*:write", &address, &from))
+    if (handle == NULL || !PyArg_ParseTuple(args, "O&y*:write", ext_take_u64, &address, &from))
         return NULL;
     Py_BEGIN_ALLOW_THREADS
     status = pto_mem_write(handle, address, from.buf, (uint64_t)from.len);
@@ -378,7 +379,8 @@ static PyObject *device_read(PyObject *self, PyObject *args)
     PyObject *result;
     int status;
 
-    if (handle == NULL || !PyArg_ParseTuple(args, "Kn:read", &address, &bytes))
+    if (handle == NULL ||
+        !PyArg_ParseTuple(args, "O&O&:read", ext_take_u64, &address, ext_take_size, &bytes))
         return NULL;
     result = PyBytes_FromStringAndSize(NULL, bytes);
     if (result == NULL)

@@ -237,6 +237,13 @@ int ext_seconds(struct ext_state *state, const char *name, PyObject *value, uint
 /* One of several texts, by its index; -1 with an exception. */
 int ext_choice(struct ext_state *state, const char *name, PyObject *value,
                const char *const *choices);
+/*
+ * Counts, sizes, offsets and addresses, for the format O& of PyArg_ParseTuple: a number that does not fit is
+ * refused with ValueError, where the formats I and K take its last bits. 1, or 0 with an exception.
+ */
+int ext_take_u32(PyObject *number, void *u32_out);
+int ext_take_u64(PyObject *number, void *u64_out);
+int ext_take_size(PyObject *number, void *py_ssize_out);
 int ext_mode(struct ext_state *state, PyObject *value);
 int ext_deps(struct ext_state *state, PyObject *value);
 

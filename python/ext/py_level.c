@@ -678,10 +678,11 @@ static PyObject *level_call(PyObject *self, PyObject *args)
     struct load load;
     int status = 0;
 
-    if (!PyArg_ParseTuple(args, "KIIO!O!O!O!O!O!:_call", &address, &entry.chip_count,
-                          &entry.sub_count, &PyTuple_Type, &tuple[0], &PyTuple_Type, &tuple[1],
-                          &PyTuple_Type, &tuple[2], &PyTuple_Type, &tuple[3], &PyTuple_Type,
-                          &tuple[4], &PyTuple_Type, &tuple[5]) ||
+    if (!PyArg_ParseTuple(args, "O&O&O&O!O!O!O!O!O!:_call", ext_take_u64, &address, ext_take_u32,
+                          &entry.chip_count, ext_take_u32, &entry.sub_count, &PyTuple_Type,
+                          &tuple[0], &PyTuple_Type, &tuple[1], &PyTuple_Type, &tuple[2],
+                          &PyTuple_Type, &tuple[3], &PyTuple_Type, &tuple[4], &PyTuple_Type,
+                          &tuple[5]) ||
         open_level(level) == NULL)
         return NULL;
     for (int i = 0; i < 6; i += 2)

@@ -71,7 +71,8 @@ static void memory_free(PyObject *self)
 
         pto_error_init(&error);
         status = pto_mem_free(device->device, memory->addr, &error);
-        if (status < 0 && status != PTO_EFORKED)
+        /* The memory of a device that is lost went with it: nothing is left to free. */
+        if (status < 0 && status != PTO_EFORKED && status != PTO_ELOST && status != PTO_EPEER)
             tell(device->state, status, &error, self);
         device->memory_count--;
         ext_device_forget(device);

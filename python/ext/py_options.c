@@ -63,6 +63,64 @@ static int set_bool(struct ext_state *state, const struct option *option, PyObje
     return 0;
 }
 
+/* ---- numbers ---- */
+
+enum { EXT_BYTES_OVERHEAD = 64 }; /* that bytes have beside their size */
+
+/* Raises ValueError, or TypeError for what is no number. */
+static bool take_number(PyObject *number, unsigned long long max, unsigned long long *value_out)
+{
+    PyObject *index = PyNumber_Index(number);
+
+    if (index == NULL)
+        return false;
+    *value_out = PyLong_AsUnsignedLongLong(index);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError)) {
+        PyErr_Clear();
+        *value_out = max;
+        max = 0; /* below 0, or above 64 bits */
+    }
+    if (!PyErr_Occurred() && *value_out > max)
+        PyErr_Format(
+            PyExc_ValueError,
+            "%R is out of range: a count, a size, an offset or an address is a whole number "
+            "from 0 to "
+            "%llu",
+            number, max == 0 ? *value_out : max);
+    Py_DECREF(index);
+    return !PyErr_Occurred();
+}
+
+int ext_take_u32(PyObject *number, void *u32_out)
+{
+    unsigned long long value;
+
+    if (!take_number(number, UINT32_MAX, &value))
+        return 0;
+    *(uint32_t *)u32_out = (uint32_t)value;
+    return 1;
+}
+
+int ext_take_u64(PyObject *number, void *u64_out)
+{
+    unsigned long long value;
+
+    if (!take_number(number, UINT64_MAX, &value))
+        return 0;
+    *(uint64_t *)u64_out = value;
+    return 1;
+}
+
+int ext_take_size(PyObject *number, void *py_ssize_out)
+{
+    unsigned long long value;
+
+    if (!take_number(number, PY_SSIZE_T_MAX - EXT_BYTES_OVERHEAD, &value))
+        return 0;
+    *(Py_ssize_t *)py_ssize_out = (Py_ssize_t)value;
+    return 1;
+}
+
 static int set_u32(struct ext_state *state, const struct option *option, PyObject *value,
                    struct pto_run_options *options)
 {

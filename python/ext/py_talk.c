@@ -56,8 +56,8 @@ static PyObject *domain_open(PyObject *module, PyObject *args)
 
     pto_worker_domain_params_init(&params);
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "OOsOKp", &worker, &level, &params.name, &list, &bytes,
-                          &retained) ||
+    if (!PyArg_ParseTuple(args, "OOsOO&p", &worker, &level, &params.name, &list, ext_take_u64,
+                          &bytes, &retained) ||
         !find_place(module, worker, level, &handle, &place))
         return NULL;
     params.window_bytes = bytes;
@@ -86,7 +86,7 @@ static PyObject *domain_release(PyObject *module, PyObject *args)
     struct pto_level *place;
     unsigned long long domain;
 
-    if (!PyArg_ParseTuple(args, "OOK", &worker, &level, &domain) ||
+    if (!PyArg_ParseTuple(args, "OOO&", &worker, &level, ext_take_u64, &domain) ||
         !find_place(module, worker, level, &handle, &place))
         return NULL;
     return finish(module,
@@ -107,7 +107,8 @@ static PyObject *domain_member(PyObject *module, PyObject *args)
     int status;
 
     pto_worker_member_init(&member);
-    if (!PyArg_ParseTuple(args, "OOKI", &worker, &level, &domain, &rank) ||
+    if (!PyArg_ParseTuple(args, "OOO&O&", &worker, &level, ext_take_u64, &domain, ext_take_u32,
+                          &rank) ||
         !find_place(module, worker, level, &handle, &place))
         return NULL;
     status = place != NULL ? pto_level_domain_member(place, domain, rank, &member)
@@ -180,7 +181,8 @@ static PyObject *tensor_at(PyObject *module, PyObject *args)
     struct pto_tensor tensor;
     int code, ndims;
 
-    if (!PyArg_ParseTuple(args, "OKKOO|O", &owner, &addr, &room, &shape, &dtype, &strides) ||
+    if (!PyArg_ParseTuple(args, "OO&O&OO|O", &owner, ext_take_u64, &addr, ext_take_u64, &room,
+                          &shape, &dtype, &strides) ||
         (code = ext_dtype_code(state, dtype)) < 0 || (ndims = ext_shape(state, shape, shapes)) < 0)
         return NULL;
     tensor = (pto_tensor_external)((void *)(uintptr_t)addr, shapes, (uint32_t)ndims,
@@ -205,7 +207,7 @@ static PyObject *domain_info(PyObject *module, PyObject *args)
     int status;
 
     pto_worker_domain_info_init(&info);
-    if (!PyArg_ParseTuple(args, "OK", &worker, &domain) ||
+    if (!PyArg_ParseTuple(args, "OO&", &worker, ext_take_u64, &domain) ||
         !find_place(module, worker, Py_None, &handle, &place))
         return NULL;
     status = pto_worker_domain_info(handle, domain, &info);
@@ -246,7 +248,8 @@ static PyObject *region_open(PyObject *module, PyObject *args)
 
     pto_worker_region_params_init(&params);
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "OIKK", &worker, &params.chip, &payload, &counters) ||
+    if (!PyArg_ParseTuple(args, "OO&O&O&", &worker, ext_take_u32, &params.chip, ext_take_u64,
+                          &payload, ext_take_u64, &counters) ||
         !find_place(module, worker, Py_None, &handle, &place))
         return NULL;
     params.payload_bytes = payload;
@@ -274,7 +277,8 @@ static PyObject *queue_open(PyObject *module, PyObject *args)
 
     pto_worker_queue_params_init(&params);
     pto_error_init(&error);
-    if (!PyArg_ParseTuple(args, "OIKKK", &worker, &params.chip, &depth, &input, &output) ||
+    if (!PyArg_ParseTuple(args, "OO&O&O&O&", &worker, ext_take_u32, &params.chip, ext_take_u64,
+                          &depth, ext_take_u64, &input, ext_take_u64, &output) ||
         !find_place(module, worker, Py_None, &handle, &place))
         return NULL;
     params.depth = depth;
@@ -306,7 +310,7 @@ static PyObject *region_write(PyObject *module, PyObject *args)
     Py_buffer from;
     int status;
 
-    if (!PyArg_ParseTuple(args, "KKy*", &region, &offset, &from))
+    if (!PyArg_ParseTuple(args, "O&O&y*", ext_take_u64, &region, ext_take_u64, &offset, &from))
         return NULL;
     status = pto_worker_region_write(REGION(region), offset, from.buf, (uint64_t)from.len);
     PyBuffer_Release(&from);
@@ -320,7 +324,8 @@ static PyObject *region_read(PyObject *module, PyObject *args)
     PyObject *made;
     int status;
 
-    if (!PyArg_ParseTuple(args, "KKn", &region, &offset, &bytes))
+    if (!PyArg_ParseTuple(args, "O&O&O&", ext_take_u64, &region, ext_take_u64, &offset,
+                          ext_take_size, &bytes))
         return NULL;
     made = PyBytes_FromStringAndSize(NULL, bytes);
     if (made == NULL)
@@ -338,7 +343,8 @@ static PyObject *region_notify(PyObject *module, PyObject *args)
     unsigned long long region, offset;
     int adds, value;
 
-    if (!PyArg_ParseTuple(args, "KKpi", &region, &offset, &adds, &value))
+    if (!PyArg_ParseTuple(args, "O&O&pi", ext_take_u64, &region, ext_take_u64, &offset, &adds,
+                          &value))
         return NULL;
     return finish(
         module,
@@ -354,7 +360,7 @@ static PyObject *region_counter(PyObject *module, PyObject *args)
     int32_t value = 0;
     int status;
 
-    if (!PyArg_ParseTuple(args, "KK", &region, &offset))
+    if (!PyArg_ParseTuple(args, "O&O&", ext_take_u64, &region, ext_take_u64, &offset))
         return NULL;
     status = pto_worker_region_counter(REGION(region), offset, &value);
     return status < 0 ? ext_raise(state_of(module), status, NULL) : PyLong_FromLong(value);
@@ -376,7 +382,8 @@ static PyObject *region_wait(PyObject *module, PyObject *args)
     uint64_t left, slice;
     int how, value, status;
 
-    if (!PyArg_ParseTuple(args, "KKiiK", &region, &offset, &how, &value, &timeout))
+    if (!PyArg_ParseTuple(args, "O&O&iiO&", ext_take_u64, &region, ext_take_u64, &offset, &how,
+                          &value, ext_take_u64, &timeout))
         return NULL;
     left = timeout;
     do {
@@ -413,7 +420,8 @@ static PyObject *queue_send(PyObject *module, PyObject *args)
     Py_buffer from;
     int kind, status;
 
-    if (!PyArg_ParseTuple(args, "Kiy*K", &queue, &kind, &from, &timeout))
+    if (!PyArg_ParseTuple(args, "O&iy*O&", ext_take_u64, &queue, &kind, &from, ext_take_u64,
+                          &timeout))
         return NULL;
     left = timeout;
     do {
@@ -439,7 +447,8 @@ static PyObject *queue_receive(PyObject *module, PyObject *args)
     PyObject *bytes, *result;
     int status;
 
-    if (!PyArg_ParseTuple(args, "KnK", &queue, &room, &timeout))
+    if (!PyArg_ParseTuple(args, "O&O&O&", ext_take_u64, &queue, ext_take_size, &room, ext_take_u64,
+                          &timeout))
         return NULL;
     bytes = PyBytes_FromStringAndSize(NULL, room);
     if (bytes == NULL)

@@ -269,7 +269,8 @@ static Py_ssize_t tensor_length(PyObject *self)
 
 int ext_shape(struct ext_state *state, PyObject *object, uint32_t shapes[PTO_MAX_DIMS])
 {
-    PyObject *items = PyLong_Check(object) ? PyTuple_Pack(1, object) : PySequence_Tuple(object);
+    bool is_number = PyIndex_Check(object) && !PySequence_Check(object);
+    PyObject *items = is_number ? PyTuple_Pack(1, object) : PySequence_Tuple(object);
     Py_ssize_t count = items == NULL ? -1 : PyTuple_Size(items);
 
     if (count == 0 || count > PTO_MAX_DIMS) {
@@ -278,18 +279,14 @@ int ext_shape(struct ext_state *state, PyObject *object, uint32_t shapes[PTO_MAX
         count = -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        unsigned long long value = PyLong_AsUnsignedLongLong(PyTuple_GetItem(items, i));
-
-        if (value > UINT32_MAX) {
-            if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_OverflowError)) {
-                PyErr_Clear();
-                (void)ext_raise_text(state, PTO_EINVAL,
-                                     "dimension %zd of a shape is not between 0 and 4294967295", i);
-            }
-            count = -1;
-        } else {
-            shapes[i] = (uint32_t)value;
+        if (ext_take_u32(PyTuple_GetItem(items, i), &shapes[i]))
+            continue;
+        if (PyErr_ExceptionMatches(PyExc_ValueError)) {
+            PyErr_Clear();
+            (void)ext_raise_text(state, PTO_EINVAL,
+                                 "dimension %zd of a shape is not between 0 and 4294967295", i);
         }
+        count = -1;
     }
     Py_XDECREF(items);
     return (int)count;

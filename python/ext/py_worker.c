@@ -76,12 +76,10 @@ int ext_worker_numbers(struct ext_state *state, PyObject *list, uint32_t number[
                              PTO_CHILDREN_MAX);
     for (Py_ssize_t i = 0; i < count && !PyErr_Occurred(); i++) {
         PyObject *item = PySequence_GetItem(list, i);
-        unsigned long value = item == NULL ? 0 : PyLong_AsUnsignedLong(item);
 
+        if (item != NULL)
+            (void)ext_take_u32(item, &number[i]);
         Py_XDECREF(item);
-        number[i] = (uint32_t)value;
-        if (value > UINT32_MAX && !PyErr_Occurred())
-            (void)ext_raise_text(state, PTO_EINVAL, "%lu is no number of a chip", value);
     }
     return PyErr_Occurred() ? -1 : (int)count;
 }
@@ -132,8 +130,9 @@ static int take_nested(struct ext_state *state, PyObject *tuples, struct nested 
         const char *platform;
 
         pto_worker_params_init(p);
-        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "zIIIIK", &platform, &p->chip_count,
-                              &p->sub_count, &p->clusters, &p->chip_workers, &bytes))
+        if (!PyArg_ParseTuple(PyTuple_GetItem(tuples, i), "zO&O&O&O&O&", &platform, ext_take_u32,
+                              &p->chip_count, ext_take_u32, &p->sub_count, ext_take_u32,
+                              &p->clusters, ext_take_u32, &p->chip_workers, ext_take_u64, &bytes))
             return -1;
         if (platform != NULL)
             p->platform = platform;
@@ -165,10 +164,12 @@ static PyObject *worker_new(PyTypeObject *type, PyObject *args, PyObject *keywor
     pto_worker_params_init(&params);
     if (state == NULL ||
         !PyArg_ParseTupleAndKeywords(
-            args, keywords, "|$zIIIIKKKKKpiOOOOO:_Worker", names, &platform, &params.chip_count,
-            &params.sub_count, &params.clusters, &params.chip_workers, &params.memory_max,
-            &params.startup_timeout_ns, &params.task_timeout_ns, &params.run_timeout_ns,
-            &params.control_timeout_ns, &guards, &deps, &child, &sub, &devices, &below, &edge) ||
+            args, keywords, "|$zO&O&O&O&O&O&O&O&O&piOOOOO:_Worker", names, &platform, ext_take_u32,
+            &params.chip_count, ext_take_u32, &params.sub_count, ext_take_u32, &params.clusters,
+            ext_take_u32, &params.chip_workers, ext_take_u64, &params.memory_max, ext_take_u64,
+            &params.startup_timeout_ns, ext_take_u64, &params.task_timeout_ns, ext_take_u64,
+            &params.run_timeout_ns, ext_take_u64, &params.control_timeout_ns, &guards, &deps,
+            &child, &sub, &devices, &below, &edge) ||
         (below != Py_None && (nested_count = take_nested(state, below, &nested)) < 0) ||
         (devices != Py_None && (count = ext_worker_numbers(state, devices, device)) < 0) ||
         (child != Py_None && (child_program = program_of(child)) == NULL))
@@ -271,14 +272,14 @@ static PyObject *worker_child(PyObject *self, PyObject *number)
 {
     static const char *const kinds[] = { "chip", "sub", "worker" };
     struct ext_worker *worker = worker_of(self);
-    unsigned long child = PyLong_AsUnsignedLong(number);
     struct pto_child_info info;
+    uint32_t child;
     int status;
 
     pto_child_info_init(&info);
-    if (PyErr_Occurred() || ext_worker_handle(worker) == NULL)
+    if (!ext_take_u32(number, &child) || ext_worker_handle(worker) == NULL)
         return NULL;
-    status = pto_worker_child(worker->worker, (uint32_t)child, &info);
+    status = pto_worker_child(worker->worker, child, &info);
     if (status < 0)
         return ext_raise(worker->state, status, NULL);
     return Py_BuildValue("{s:s,s:N,s:i,s:I,s:I,s:K,s:I}", "kind", kinds[info.kind], "alive",
@@ -290,15 +291,15 @@ static PyObject *worker_child(PyObject *self, PyObject *number)
 static PyObject *worker_reopen(PyObject *self, PyObject *number)
 {
     struct ext_worker *worker = worker_of(self);
-    unsigned long child = PyLong_AsUnsignedLong(number);
     struct pto_error error;
+    uint32_t child;
     int status;
 
     pto_error_init(&error);
-    if (PyErr_Occurred() || ext_worker_handle(worker) == NULL)
+    if (!ext_take_u32(number, &child) || ext_worker_handle(worker) == NULL)
         return NULL;
     Py_BEGIN_ALLOW_THREADS
-    status = pto_worker_reopen(worker->worker, (uint32_t)child, &error);
+    status = pto_worker_reopen(worker->worker, child, &error);
     Py_END_ALLOW_THREADS
     return status < 0 ? ext_raise(worker->state, status, &error) : Py_NewRef(Py_None);
 }
@@ -676,7 +677,8 @@ static PyObject *worker_copy(PyObject *self, PyObject *args)
     struct ext_tensor to, from;
     unsigned long long timeout_ns = 0;
 
-    if (!PyArg_ParseTuple(args, "OO|K:copy", &to_object, &from_object, &timeout_ns) ||
+    if (!PyArg_ParseTuple(args, "OO|O&:copy", &to_object, &from_object, ext_take_u64,
+                          &timeout_ns) ||
         ext_worker_handle(worker) == NULL || ext_tensor_take(worker->state, to_object, -1, &to) < 0)
         return NULL;
     if (ext_tensor_take(worker->state, from_object, -1, &from) == 0) {

@@ -511,3 +511,41 @@ def test_lines_of_log_go_to_a_function(device):
     assert [(level, text) for level, _, text in lines] == [(20, "4 rows in tiles of 2")]
     with pytest.raises(pto.InvalidArgument, match="go to a function"):
         pto.set_log(3)
+
+
+@pytest.mark.parametrize("wrong", [-1, 1 << 70])
+def test_numbers_that_are_out_of_range_are_refused(device, wrong):
+    """Sizes, counts and offsets: the last bits of such a number are none."""
+    tensor = device.empty(4)
+    for attempt in (lambda: device.read(tensor.address, wrong), lambda: device.read(wrong, 4),
+                    lambda: device.write(wrong, b"abcd"), lambda: device.empty(wrong), lambda: tensor.view(wrong),
+                    lambda: pto.Device(clusters=wrong), lambda: pto.Device(workers=wrong),
+                    lambda: pto.Device(memory_max=wrong), lambda: pto.Worker(level=3, chips=wrong).init(),
+                    lambda: pto.Worker(level=3, devices=[wrong]).init(),
+                    lambda: pto.compile("int x;\n", jobs=wrong)):
+        with pytest.raises(ValueError, match="out of range|not between 0 and|numbers from 0"):
+            attempt()
+    assert device.empty(np.int64(3)).shape == device.empty((np.int16(3),)).shape == (3,)
+
+
+KILL = pto.Kernel("""
+#include <pto/kernel.h>
+#include <signal.h>
+#include <unistd.h>
+void kernel_entry(int64_t *args) { (void)args; kill(getpid(), SIGKILL); }
+""", name="kill")
+
+
+def test_memory_of_a_lost_device_is_freed_in_silence():
+    seen = []
+    before, sys.unraisablehook = sys.unraisablehook, lambda what: seen.append(what.exc_value)
+    try:
+        with pto.Device(workers=1, isolated=True) as device:
+            tensors = [device.empty(4) for _ in range(3)]
+            with pytest.raises(pto.PeerGone):
+                device.run(pto.orchestration(lambda o, x: o.submit(KILL, pto.InOut(x)), name="kill"), tensors[0])
+            del tensors
+            gc.collect()
+    finally:
+        sys.unraisablehook = before
+    assert seen == []
