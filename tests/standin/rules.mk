@@ -5,7 +5,7 @@
 STANDIN = $(B)/standin
 STANDIN_HOME = $(STANDIN)/home
 STANDIN_LIBS = $(STANDIN_HOME)/lib64/libascendcl.so $(STANDIN_HOME)/lib64/libascend_hal.so $(STANDIN_HOME)/lib64/libhcomm.so
-STANDIN_SRC = standin.c standin_card.c standin_cores.c standin_events.c standin_process.c standin_vmm.c cpu_programs.c
+STANDIN_SRC = standin.c standin_card.c standin_cores.c standin_events.c standin_heap.c standin_process.c standin_vmm.c cpu_programs.c
 STANDIN_PROGRAMS = $(STANDIN)/programs/libpto_dispatcher.so $(STANDIN)/programs/libpto_scheduler.so \
 	$(STANDIN)/programs/executor-a2a3.o $(STANDIN)/programs/executor-a5.o
 STANDIN_OBJ = $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_SCHEDULER_SRC:.c=))
@@ -26,9 +26,12 @@ $(STANDIN)/obj/%.o: src/%.c tests/standin/aicpu.h Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(STANDIN_FLAGS) $(PURE_FLAGS) -DPTO_CORES_APART -MMD -MP -c -o $@ $<
 
-$(STANDIN)/programs/libpto_scheduler.so: $(STANDIN_OBJ)
+# Its heap is in the account of the stand-in.
+STANDIN_HEAP = malloc calloc aligned_alloc free
+$(STANDIN)/programs/libpto_scheduler.so: $(STANDIN_OBJ) tests/standin/program_heap.c
 	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -Wl,-S -o $@ $^ $(LDLIBS_ALL)
+	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -shared -Wl,--build-id=sha1 -Wl,-S \
+		$(STANDIN_HEAP:%=-Wl,--wrap=%) -o $@ $^ $(LDLIBS_ALL)
 
 $(STANDIN)/programs/libpto_dispatcher.so: $(patsubst %,$(STANDIN)/obj/%.o,$(CANN_DISPATCHER_SRC:.c=))
 	@mkdir -p $(@D)

@@ -491,11 +491,13 @@ int aclrtSetDevice(int32_t device)
         pthread_mutex_unlock(&standin.lock);
         return 507033;
     }
-    if (c->context == NULL) { /* objects of the past stay: who still has one is told */
+    if (c->context == NULL) {
         c->context = calloc(1, sizeof(*c->context));
         if (c->context == NULL)
             abort();
         c->context->card = (uint32_t)device;
+        c->context->next = standin.contexts;
+        standin.contexts = c->context;
     }
     c->references++;
     standin_here = c->context;
@@ -1459,7 +1461,7 @@ int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
 static void tear_down(uint32_t card, bool is_forced)
 {
     struct card *c = &standin.card[card];
-    uint32_t streams = 0, allocations = 0, binaries = 0, events, shared;
+    uint32_t streams = 0, allocations = 0, binaries = 0, events, shared, blocks;
 
     if (is_forced)
         __atomic_store_n(&c->is_aborting, 1, __ATOMIC_RELEASE);
@@ -1489,6 +1491,7 @@ static void tear_down(uint32_t card, bool is_forced)
     }
     shared = standin_forget_shared(card);
     events = standin_forget_events(c);
+    blocks = standin_forget_heap(card);
     c->is_running = false;
     c->runs_ended = c->runs_launched;
     __atomic_store_n(&c->cores_come, c->cores_due, __ATOMIC_RELEASE);
@@ -1503,4 +1506,7 @@ static void tear_down(uint32_t card, bool is_forced)
         standin_violation("card %u was given back with %u streams, %u allocations, %u programs, "
                           "%u events, %u pieces of shared memory",
                           card, streams, allocations, binaries, events, shared);
+    if (!is_forced && blocks != 0)
+        standin_violation("card %u was given back while its programs had %u blocks of memory", card,
+                          blocks);
 }

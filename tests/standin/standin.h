@@ -80,6 +80,7 @@ struct allocation {
 };
 
 struct context {
+    struct context *next; /* of all that there ever were: who still has one is told */
     uint32_t card;
     bool is_dead;
 };
@@ -190,6 +191,7 @@ struct standin {
     uint64_t acl_references;
     bool is_over; /* the last reference to ACL is gone */
     struct card card[CARDS_MAX];
+    struct context *contexts;
     struct allocation *allocations;
     struct binary *binaries;
     struct function *functions;
@@ -319,6 +321,13 @@ void standin_wake(uint32_t card);
 void standin_core_enter_kernel(void);
 /* The register windows of a card's cores, as far as there are any; how many. */
 uint32_t standin_list_windows(uint32_t card, struct cpu_range *range);
+
+/* standin_heap.c: of programs, where threads run them */
+/* It is in the account from now on; NULL stays NULL. */
+EXPORT void *standin_heap_keep(void *at);
+EXPORT void standin_heap_free(void *at);
+/* What the programs of a card did not free. Under the lock. */
+uint32_t standin_forget_heap(uint32_t card);
 
 /* standin_process.c */
 int standin_memory_file(void);
