@@ -28,7 +28,7 @@ CANN_SRC = agent.c boot.c cann.c cann_build.c cann_code.c cann_mc2.c cann_memory
 CANN_SCHEDULER_SRC = $(GRAPH_SRC:%=graph/%) $(SCHED_SRC:%=sched/%) $(ORCH_SRC:%=orch/%) cann/device/beside.c \
 	cann/device/port_ascend.c cann/device/scheduler.c
 CANN_DISPATCHER_SRC = cann/device/beside.c cann/device/dispatcher.c
-HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c handle.c limits.c \
+HOST_SRC = artefact.c artefact_make.c built_graphs.c callable.c callable_load.c device.c diagnostics.c due.c handle.c limits.c \
 	memory.c register.c run.c sentences.c sentences_crash.c signature.c staging.c timeline.c
 # Ranks.
 COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c collective_round.c comm.c comm_device.c comm_env.c comm_hccl.c comm_keep.c comm_null.c \

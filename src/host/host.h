@@ -15,6 +15,7 @@
 #include "base/atomic.h"
 #include "base/error.h"
 #include "chip/chip.h"
+#include "host/due.h"
 #include "host/handle.h"
 #include "pto/sign.h"
 
@@ -67,6 +68,7 @@ struct device {
     pthread_cond_t changed;
     struct run *head; /* runs in the order of their turns */
     struct run *tail;
+    struct run *due;  /* of those that were launched and wait, the one with the earliest deadline */
     uint32_t running; /* of them, how many have begun: the first ones */
     bool is_closing;
     const char *loss;                   /* why there are no more runs; NULL: there are */
@@ -134,6 +136,9 @@ struct run {
     int status;
 
     struct run *next;            /* in the device's queue */
+    struct run *before;          /* the same */
+    struct due_link due;         /* with is_due */
+    bool is_due;                 /* it was launched, waits, and has a deadline */
     enum run_state state;        /* under the device's lock */
     bool is_launched;            /* for the runner, not for a caller */
     bool is_on_chip;             /* the next one may be started */

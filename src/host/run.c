@@ -32,6 +32,7 @@ static void execute_run(struct run *run);
 static void end_run(struct run *run);
 static void enqueue_run(struct run *run);
 static void dequeue_run(struct run *run);
+static void forget_due(struct run *run);
 static void *runner_main(void *arg);
 static void *watcher_main(void *arg);
 static void set_launch_deadline(struct run *run);
@@ -536,6 +537,7 @@ static void begin_run(struct run *run)
     struct device *device = run->device;
 
     run->state = RUN_RUNNING;
+    forget_due(run);
     run->number = ++device->run_number;
     run->place = chip_properties(device->chip)->takes_next ? run->number % RUNS_MAX : 0;
     run->loss = device->loss;
@@ -890,33 +892,45 @@ static void end_run(struct run *run)
         pthread_mutex_unlock(&device->lock);
 }
 
-/* Both under the device's lock. */
+/* All under the device's lock. */
 static void enqueue_run(struct run *run)
 {
     struct device *device = run->device;
 
     run->state = RUN_QUEUED;
     run->next = NULL;
+    run->before = device->tail;
     if (device->head == NULL)
         device->head = run;
     else
         device->tail->next = run;
     device->tail = run;
+    run->is_due = run->is_launched && run->launch_deadline_ns != 0;
+    if (run->is_due)
+        due_add(&device->due, run);
+}
+
+/* It begins, or leaves the queue. */
+static void forget_due(struct run *run)
+{
+    if (run->is_due)
+        due_remove(&run->device->due, run);
+    run->is_due = false;
 }
 
 static void dequeue_run(struct run *run)
 {
     struct device *device = run->device;
-    struct run *before = NULL;
 
-    for (struct run *r = device->head; r != run; r = r->next)
-        before = r;
-    if (before == NULL)
+    if (run->before == NULL)
         device->head = run->next;
     else
-        before->next = run->next;
-    if (device->tail == run)
-        device->tail = before;
+        run->before->next = run->next;
+    if (run->next == NULL)
+        device->tail = run->before;
+    else
+        run->next->before = run->before;
+    forget_due(run);
 }
 
 /* ---- a deadline from the launch ---- */
@@ -942,21 +956,14 @@ static void fail_in_queue(struct run *run)
 /* Ends what is late in the queue. Returns the next deadline. Under the device's lock. */
 static uint64_t end_late_runs(struct device *device)
 {
-    uint64_t next_ns = UINT64_MAX;
+    while (device->due != NULL && os_now_ns() >= device->due->launch_deadline_ns) {
+        struct run *run = device->due;
 
-    for (struct run *run = device->head, *after; run != NULL; run = after) {
-        after = run->next;
-        if (run->state != RUN_QUEUED || !run->is_launched || run->launch_deadline_ns == 0)
-            continue;
-        if (os_now_ns() >= run->launch_deadline_ns) {
-            dequeue_run(run);
-            fail_in_queue(run);
-            end_run(run);
-        } else if (run->launch_deadline_ns < next_ns) {
-            next_ns = run->launch_deadline_ns;
-        }
+        dequeue_run(run);
+        fail_in_queue(run);
+        end_run(run);
     }
-    return next_ns;
+    return device->due != NULL ? device->due->launch_deadline_ns : UINT64_MAX;
 }
 
 /* Beside the runner, which is in a run while others wait for their turn. */
