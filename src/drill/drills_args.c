@@ -919,7 +919,7 @@ const struct drill drills_args[] = {
       .flags = DRILL_SITE | DRILL_STREAM, .data_ms = 20 },
     { PTO_ETIMEOUT, "deadline-in-get", "the time of a run is over while pto_get_data waits",
       .orchestration = get_in_vain, .says = "\"slow\" of task 0 is still running",
-      .flags = DRILL_SITE | DRILL_TASK | DRILL_STREAM, .kernel = KERNEL_SLOW, .timeout_ms = 100 },
+      .flags = DRILL_SITE | DRILL_TASK | DRILL_STREAM, .kernel = KERNEL_SLOW, .timeout_ms = 400 },
 
     { PTO_ETIMEOUT, "deadline-building", "the time of a run is over while its graph is built",
       .orchestration = build_slowly, .says = "after 20 ms: the graph is still being built",

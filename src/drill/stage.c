@@ -27,7 +27,9 @@ enum { HAS_SIGNALS = 1, HAS_LIMITS = 1 };
 enum {
     NS_PER_MS = 1000000,
     STACK_BYTES = 8 << 20, /* of the thread that recurses, should there be no limit */
-    SLOW_MS = 250,
+    SLOW_RESTS = 250,      /* of a slow kernel, after the time of its run is over */
+    GRACE_MS = 60000,      /* of a drill whose device stays: no machine is so busy */
+    LOST_MS = 100,         /* of one whose device is lost: it is used up */
     PATIENCE_MS = 10000,
     REST_NS = 200000
 };
@@ -41,6 +43,7 @@ static uint32_t is_gate_open;
 static uint32_t standing;    /* kernels that have come to the gate, or never return */
 static uint32_t has_crashed; /* or is about to */
 static uint32_t counter;     /* that nobody raises */
+static uint32_t slow_ms;     /* that a slow kernel takes at least, the time of its run included */
 static pthread_t caller;
 
 static void begin_stage(struct stage *s);
@@ -98,8 +101,8 @@ static void begin_stage(struct stage *s)
     s->options.limits = d->limits;
     s->options.rings = d->rings;
     s->options.stall_timeout_ns = (uint64_t)d->stall_ms * NS_PER_MS;
-    if ((d->flags & DRILL_LOST) != 0)
-        s->options.grace_ns = 100 * NS_PER_MS; /* it is used up */
+    s->options.grace_ns = (uint64_t)((d->flags & DRILL_LOST) != 0 ? LOST_MS : GRACE_MS) * NS_PER_MS;
+    slow_ms = d->timeout_ms;
     s->options.data_timeout_ns = (uint64_t)d->data_ms * NS_PER_MS;
     s->options.has_guards = (d->flags & DRILL_GUARDS) != 0;
     pto_run_report_init(&s->report);
@@ -495,12 +498,18 @@ static void kernel_elsewhere(int64_t *args)
         drill_rest();
 }
 
+/*
+ * Longer than its run may take. What counts then is how often it rested, not for how long: the monitor
+ * has had as many occasions to notice the deadline, also if the process was stopped meanwhile.
+ */
 static void kernel_slow(int64_t *args)
 {
-    uint64_t deadline = now_ms() + SLOW_MS;
+    uint64_t deadline = now_ms() + slow_ms;
 
     (void)args;
     while (now_ms() < deadline)
+        drill_rest();
+    for (uint32_t i = 0; i < SLOW_RESTS; i++)
         drill_rest();
 }
 

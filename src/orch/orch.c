@@ -338,7 +338,7 @@ void orch_crashed(struct orch *o, int signal, uint64_t addr, uint32_t scalar_beh
  */
 static void late_in_builder(struct orch *o)
 {
-    if (o->status < 0 || o->is_held || !sharing_waits_in_vain(&o->sharing)) {
+    if (o->status < 0 || o->is_held || !sharing_waits_in_vain(&o->sharing, port_now_ns())) {
         orch_late_building(o);
         return;
     }

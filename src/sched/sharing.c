@@ -79,6 +79,8 @@ void sharing_builder_goes_on(struct sharing *sh, struct worker *w, uint64_t now_
     bool was_check = sh->is_check;
 
     sh->is_check = false;
+    if (sharing_has_room(sh, w))
+        sh->vain_since_ns = 0;
     if (sh->has_others) {
         const struct graph *g = w->graph;
 

@@ -78,7 +78,8 @@ enum {
 
     SHARING_PATIENCE_NS = 1000000, /* without a slot coming back before more are built anyway */
     SHARING_PATIENCE_NS_MAX = 1 << 30,
-    SHARING_VAIN_NS = 64 * SHARING_PATIENCE_NS, /* of patience: room was waited for in vain */
+    SHARING_VAIN_NS =
+        64 * SHARING_PATIENCE_NS, /* without room, waits and what is built in between */
 };
 
 #define SHARING_NS_UNKNOWN UINT32_MAX /* what a task takes, where too few were timed */
@@ -144,6 +145,7 @@ struct sharing {
     uint32_t live_max;
     uint32_t stepwise_until; /* before this task, few are built at a time */
     uint64_t patience_ns;    /* how long the builder waits for room before it goes on anyway */
+    uint64_t vain_since_ns;  /* when it began to wait for room that has not come; 0: it has */
     uint64_t task_ns;        /* what one took the submitter, when that was last measured */
     struct sharing_run run;
     struct sharing_choice choice;
@@ -185,10 +187,17 @@ static inline uint32_t sharing_quota(const struct sharing *sh, const struct work
                                                                                      : quota;
 }
 
-/* The builder has waited for room again and again since some was made the last time. */
-static inline bool sharing_waits_in_vain(const struct sharing *sh)
+/* The builder waits for room, which no task makes. */
+static inline void sharing_builder_pauses(struct sharing *sh, uint64_t now_ns)
 {
-    return sh->patience_ns >= SHARING_VAIN_NS;
+    if (sh->vain_since_ns == 0)
+        sh->vain_since_ns = now_ns;
+}
+
+/* The builder has had no room for long, although it waited for some. */
+static inline bool sharing_waits_in_vain(const struct sharing *sh, uint64_t now_ns)
+{
+    return sh->vain_since_ns != 0 && now_ns - sh->vain_since_ns >= SHARING_VAIN_NS;
 }
 
 void sharing_builder_stops(struct sharing *sh, struct worker *w);

@@ -417,9 +417,13 @@ static bool run_for_room(struct sim *m, struct worker *w)
             return false;
         if (give_up_when_due(m))
             return true;
-        if (result == SCHED_IDLE && !sharing_has_room(sharing, w) &&
-            !sleep_at(m, w, os_now_ns() + sharing->patience_ns))
-            break;
+        if (result == SCHED_IDLE && !sharing_has_room(sharing, w)) {
+            uint64_t now_ns = os_now_ns();
+
+            sharing_builder_pauses(sharing, now_ns);
+            if (!sleep_at(m, w, now_ns + sharing->patience_ns))
+                break;
+        }
     }
     if (g->live == 0)
         g->is_shared = false; /* nobody else has a task any more */
@@ -503,7 +507,7 @@ static bool has_paused_building(const struct sim *m)
         return false;
     if (m->is_builder_waiting ? m->awaited_slot != 0 : m->run.options->keeps_thread)
         return false;
-    return !sharing_waits_in_vain(&m->orch.sharing);
+    return !sharing_waits_in_vain(&m->orch.sharing, os_now_ns());
 }
 
 /* The run is stopped; kernels that do not return soon after that are given up. */

@@ -386,7 +386,9 @@ static void kernels_that_have_not_begun_do_not_begin(void **state)
         struct pto_device *device = open_device(workers);
 
         for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
-            struct times times = { .timeout_ns = 5 * MS, .mode = (enum pto_mode)mode };
+            struct times times = { .timeout_ns = 5 * MS,
+                                   .grace_ns = NEVER_NS,
+                                   .mode = (enum pto_mode)mode };
             struct pto_run_report report;
             uint64_t least = UINT64_MAX;
 
@@ -406,7 +408,7 @@ static void kernels_that_have_not_begun_do_not_begin(void **state)
 
 static void a_run_ends_within_two_milliseconds_and_a_kernel(void **state)
 {
-    struct times times = { .timeout_ns = 20 * MS };
+    struct times times = { .timeout_ns = 20 * MS, .grace_ns = NEVER_NS };
     struct pto_device *device = open_device(0);
     uint64_t best = UINT64_MAX, noise = 0;
     struct pto_run_report report;
@@ -438,7 +440,9 @@ static void a_deadline_may_be_over_at_once(void **state)
 
     (void)state;
     for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
-        struct times times = { .timeout_ns = 1000, .mode = (enum pto_mode)mode };
+        struct times times = { .timeout_ns = 1000,
+                               .grace_ns = NEVER_NS,
+                               .mode = (enum pto_mode)mode };
 
         assert_int_equal(call(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
         assert_in(report.error.text, "after 1 us");
@@ -537,7 +541,7 @@ static void an_orchestration_that_ignores_errors_is_given_up(void **state)
 /* That it was still submitting is not the reason then. */
 static void a_kernel_that_holds_all_up_is_named(void **state)
 {
-    struct times times = { .timeout_ns = 500 * MS, .grace_ns = 20 * MS, .live_max = 2 };
+    struct times times = { .timeout_ns = 1500 * MS, .grace_ns = 20 * MS, .live_max = 2 };
     struct pto_device *device = open_device(2);
     struct pto_run_report report;
 
@@ -617,7 +621,7 @@ static void await_kernel(void)
 static void time_in_the_queue_counts(void **state)
 {
     struct pto_device *device = open_device(0);
-    struct times times = { .launch_ns = 5 * MS };
+    struct times times = { .launch_ns = 5 * MS, .grace_ns = NEVER_NS };
     struct pto_run_report report;
     struct pto_run *first, *behind;
 
