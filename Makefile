@@ -56,7 +56,7 @@ BENCH_SRC = bench_bare.c bench_comm.c bench_link.c bench_measure.c bench_object.
 BENCH_CHILD_SRC = bench_child.c
 CLI_SRC = main.c bench_report.c programs.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
 	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_selfcheck.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
-	run_diagnose.c run_gdb.c run_print.c run_ranks.c test_child.c test_jobs.c usage.c
+	run_diagnose.c run_gdb.c run_print.c run_alarm.c run_ranks.c test_child.c test_jobs.c usage.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
 HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_comm.c hostlib_device.c hostlib_failure.c hostlib_global.c \
 	hostlib_log.c hostlib_runs.c hostlib_staging.c hostlib_windows.c

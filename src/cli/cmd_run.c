@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "cli/commands.h"
+#include "cli/run_alarm.h"
 #include "cli/run_request.h"
 #include "scene/scene_config.h"
 #include "scene/scene_find.h"
@@ -246,6 +247,7 @@ static int wait_for_child(const char *place)
 {
     pid_t parent = getpid();
     pid_t child = fork();
+    char text[512];
     int state = 0;
 
     if (child == 0) {
@@ -276,10 +278,12 @@ static int wait_for_child(const char *place)
         signal(WTERMSIG(state), SIG_DFL);
         raise(WTERMSIG(state));
     }
-    if (WTERMSIG(state) == SIGKILL)
-        fprintf(stderr, "pto run: it did not finish in time%s and was killed\n", place);
-    else
+    if (WTERMSIG(state) == SIGKILL) {
+        cli_alarm_explain(0, "it", place, text, sizeof(text));
+        fprintf(stderr, "pto run: %s\n", text);
+    } else {
         fprintf(stderr, "pto run: the process died%s: %s\n", place, strsignal(WTERMSIG(state)));
+    }
     return EXIT_FAILED;
 }
 
@@ -403,6 +407,7 @@ static int do_run(void *context, int count, char **operands)
         perror("pto run");
         return EXIT_FAILED;
     }
+    cli_alarm_share();
     code = wait_for_child(request->session.place);
     return code >= 0 ? code : run_target(request);
 }
@@ -476,24 +481,6 @@ static bool read_given(const struct scene *scene, const struct run_request *requ
     return true;
 }
 
-/*
- * The golden has as long as a run: then the process is killed, which its parent
- * tells. So it is if a kernel has ended the thread that was to end the run; the
- * others take no signals, but for this one. 0: no more.
- */
-static void set_alarm(double seconds)
-{
-    static timer_t timer;
-    static bool has_timer;
-    struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
-    struct itimerspec when = { .it_value.tv_sec = (time_t)seconds };
-
-    when.it_value.tv_nsec = (long)((seconds - (double)when.it_value.tv_sec) * 1e9);
-    has_timer = has_timer || timer_create(CLOCK_MONOTONIC, &event, &timer) == 0;
-    if (has_timer)
-        (void)timer_settime(timer, 0, &when, NULL);
-}
-
 /* One result is enough, and one look. */
 static bool is_once(const struct run_request *request)
 {
@@ -515,10 +502,10 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
         modes = 1u << PTO_MODE_STREAM;
     if (request->session.is_debugged)
         seconds = 0;
-    /* The other ranks say who is missing, if this one is not late itself. */
-    set_alarm(kase->ranks > 1 && seconds != 0 ? 2 * seconds + 1 : seconds);
+    /* The golden has as long as a run. The other ranks name a missing one, if not late themselves. */
+    cli_alarm_set(s->rank, kase->ranks > 1 && seconds != 0 ? 2 * seconds + 1 : seconds);
     status = scene_session_prepare(s, kase, &fault);
-    set_alarm(0);
+    cli_alarm_set(s->rank, 0);
     if (status < 0) {
         printf("\n%s\n  result   FAILED: %s\n", s->platform, fault.text);
         return EXIT_FAILED;
@@ -527,16 +514,16 @@ static int run_case_here(struct session *s, const struct scene_case *kase,
         if ((modes & (1u << mode)) == 0)
             continue;
         if (seconds != 0)
-            set_alarm(((double)request->rounds + request->session.orders +
-                       request->session.has_lines + 1) *
-                          each +
-                      GRACE_SECONDS); /* a failure is run again */
+            cli_alarm_set(s->rank, ((double)request->rounds + request->session.orders +
+                                    request->session.has_lines + 1) *
+                                           each +
+                                       GRACE_SECONDS); /* a failure is run again */
         if (cli_run_and_print(s, request, (enum pto_mode)mode) != EXIT_OK)
             code = EXIT_FAILED;
         if (s->ranks.status != 0)
             break;
     }
-    set_alarm(0);
+    cli_alarm_set(s->rank, 0);
     return code;
 }
 

@@ -176,6 +176,48 @@ static void read_group(struct machine *m)
     }
 }
 
+/* ---- killed for lack of memory ---- */
+
+/* The number after the word in a file of such lines; 0: there is none. */
+static uint64_t read_counter(const char *path, const char *word)
+{
+    FILE *file = fopen(path, "re");
+    char line[MACHINE_LINE_MAX];
+    uint64_t count = 0;
+    size_t length = strlen(word);
+
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+        if (strncmp(line, word, length) == 0 && line[length] == ' ')
+            count = strtoull(line + length, NULL, 10);
+    if (file != NULL)
+        fclose(file);
+    return count;
+}
+
+/* Version 2, or version 1 with the memory controller, whose line has its name in the middle. */
+void cli_machine_count_kills(struct machine_kills *kills)
+{
+    FILE *file = fopen("/proc/self/cgroup", "re");
+    char line[PATH_MAX], path[2 * PATH_MAX];
+
+    kills->group = 0;
+    kills->machine = read_counter("/proc/vmstat", "oom_kill");
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
+        const char *memory = strstr(line, ":memory:");
+
+        line[strcspn(line, "\n")] = '\0';
+        if (memory != NULL)
+            snprintf(path, sizeof(path), "/sys/fs/cgroup/memory%s/memory.oom_control", memory + 8);
+        else if (strncmp(line, "0::", 3) == 0)
+            snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.events", line + 3);
+        else
+            continue;
+        kills->group += read_counter(path, "oom_kill");
+    }
+    if (file != NULL)
+        fclose(file);
+}
+
 /* ---- files and programs ---- */
 
 bool cli_machine_read_line(const char *path, char line[MACHINE_LINE_MAX])

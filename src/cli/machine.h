@@ -34,6 +34,14 @@ struct machine {
 
 void cli_machine_read(struct machine *m);
 
+/* Processes that the kernel has killed since it started because memory ran out. */
+struct machine_kills {
+    uint64_t group;   /* in the control group of this process; 0 if that is not known */
+    uint64_t machine; /* anywhere */
+};
+
+void cli_machine_count_kills(struct machine_kills *kills);
+
 /* The first executable file of that name in PATH. */
 bool cli_machine_find_program(const char *name, char path[PATH_MAX]);
 /* The first line that `path --version` prints; false if there is none within seconds. */

@@ -5,6 +5,7 @@
 
 #include "cli/commands.h"
 #include "cli/ranks.h"
+#include "cli/run_alarm.h"
 #include "cli/run_request.h"
 
 struct rank_work {
@@ -46,7 +47,7 @@ int cli_run_ranks(struct session *s, const struct scene_case *kase,
                                          .apart_code = EXIT_APART,
                                          .enter = run_rank,
                                          .context = &work };
-    char text[RANKS_TEXT_MAX];
+    char text[RANKS_TEXT_MAX], who[32], why[512];
     struct ranks_result result;
 
     if (request->in.count != 0 || request->out.count != 0 || request->session.is_debugged) {
@@ -68,10 +69,12 @@ int cli_run_ranks(struct session *s, const struct scene_case *kase,
         (void)raise(result.state);
     }
     if (result.end == RANKS_FAILED && WIFSIGNALED(result.state) &&
-        WTERMSIG(result.state) == SIGKILL)
-        printf("  ranks    FAILED: rank %u did not finish in time and was killed\n", result.rank);
-    else if (result.end == RANKS_FAILED && WIFEXITED(result.state) &&
-             WEXITSTATUS(result.state) == EXIT_APART)
+        WTERMSIG(result.state) == SIGKILL) {
+        snprintf(who, sizeof(who), "rank %u", result.rank);
+        cli_alarm_explain(result.rank, who, "", why, sizeof(why));
+        printf("  ranks    FAILED: %s\n", why);
+    } else if (result.end == RANKS_FAILED && WIFEXITED(result.state) &&
+               WEXITSTATUS(result.state) == EXIT_APART)
         printf("  ranks    FAILED: %u of %u\n", result.apart_count, kase->ranks);
     else if (result.end != RANKS_DONE)
         printf("  ranks    FAILED: %s\n", cli_ranks_tell(&result, text));
