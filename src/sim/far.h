@@ -60,6 +60,12 @@ struct far_process {
     int side;
     int will; /* pipe */
     int memory;
+    /*
+     * Copies of the program's ends of both sockets: a socket whose other end has gone would
+     * wake its reader a moment before the process has ended, and once more when it has.
+     */
+    int peer_run;
+    int peer_side;
 };
 
 struct far {

@@ -60,8 +60,11 @@ int sim_process_start(uint64_t memory_bytes, struct far_process *out, struct pto
         goto close_ours;
     }
     number = spawn_program(path, "pto-chip", ends.theirs, ENDS, FAR_RUN_FD, &pid);
-    close_all(ends.theirs);
+    close(ends.theirs[FAR_WILL_FD - FAR_RUN_FD]);
+    close(ends.theirs[FAR_MEMORY_FD - FAR_RUN_FD]);
+    ends.theirs[FAR_WILL_FD - FAR_RUN_FD] = ends.theirs[FAR_MEMORY_FD - FAR_RUN_FD] = -1;
     if (number != 0) {
+        close_all(ends.theirs);
         status = error_tell(error, PTO_ESYSTEM, "%s cannot be started: %s", path,
                             limit_explain(number, why));
         goto close_ours;
@@ -71,10 +74,13 @@ int sim_process_start(uint64_t memory_bytes, struct far_process *out, struct pto
                                  .run = ends.ours[FAR_RUN_FD - FAR_RUN_FD],
                                  .side = ends.ours[FAR_SIDE_FD - FAR_RUN_FD],
                                  .will = ends.ours[FAR_WILL_FD - FAR_RUN_FD],
-                                 .memory = ends.ours[FAR_MEMORY_FD - FAR_RUN_FD] };
+                                 .memory = ends.ours[FAR_MEMORY_FD - FAR_RUN_FD],
+                                 .peer_run = ends.theirs[FAR_RUN_FD - FAR_RUN_FD],
+                                 .peer_side = ends.theirs[FAR_SIDE_FD - FAR_RUN_FD] };
     if (out->descriptor >= 0)
         return PTO_OK;
     number = errno;
+    close_all(ends.theirs);
     (void)kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) {
     }
@@ -160,8 +166,8 @@ bool sim_process_end(struct far_process *process, bool is_killed, int *status_ou
 
 void sim_process_close(struct far_process *process)
 {
-    const int fd[] = { process->descriptor, process->run, process->side, process->will,
-                       process->memory };
+    const int fd[] = { process->descriptor, process->run,      process->side,     process->will,
+                       process->memory,     process->peer_run, process->peer_side };
 
     for (uint32_t i = 0; i < sizeof(fd) / sizeof(fd[0]); i++)
         close(fd[i]);
