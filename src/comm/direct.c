@@ -9,10 +9,11 @@
 enum {
     SPIN_NS = 50000,        /* looks without a pause, if each rank can have a CPU */
     YIELD_NS = 50000,       /* then lets others run */
-    CROWD_YIELD_NS = 60000, /* the latter, where CPUs are shared */
+    CROWD_YIELD_NS = 25000, /* the latter, where CPUs are shared */
     LOOKS_A_PAUSE = 8,      /* at first: a pause is as long as what is waited for */
     LOOKS = 64,             /* between two looks at the clock */
     CROWD_LOOKS = 32,       /* before others may run, where CPUs are shared: less than that costs */
+    CROWD_KNOWN = 64,       /* ranks that are looked at one by one, to see who needs a CPU */
     POLL_NS = 20000,        /* of what nobody rings for, at first */
     POLL_NS_MAX = 10000000,
     POLL_PART = 8, /* of the time waited so far */
@@ -109,6 +110,24 @@ static bool look(const struct direct_wait *wait, uint32_t times)
 }
 
 /*
+ * Whether another rank may need this CPU: it waited here last, or nowhere yet, and does not sleep.
+ * One that sleeps is woken when there is something for it to do. Of many ranks some will.
+ */
+static bool is_cpu_wanted(const struct direct *d, uint32_t cpu)
+{
+    if (d->base.rank_count > CROWD_KNOWN)
+        return true;
+    for (uint32_t i = 0; i < d->base.rank_count; i++) {
+        uint32_t last = a32_load_relaxed(&d->head[i]->cpu); /* a hint, as is the next one */
+
+        if (i != d->base.rank && (last == cpu || last == 0) &&
+            a32_load_relaxed(&d->head[i]->asleep) == 0)
+            return true;
+    }
+    return false;
+}
+
+/*
  * Looks for a while, or lets others run: at once if one that is waited for may need this CPU. Where
  * CPUs are shared, and all who are missing are elsewhere, they are about to come: to look for a
  * moment is cheaper than to let others run who wait for the same.
@@ -120,7 +139,8 @@ static void look_or_yield(struct direct *d, const struct direct_wait *wait, uint
 
     if (a32_load_relaxed(&d->own->cpu) != cpu)
         a32_store_relaxed(&d->own->cpu, cpu); /* a hint */
-    is_near = wait->is_near != NULL ? wait->is_near(wait->context, cpu) : d->is_crowded;
+    is_near = wait->is_near != NULL ? wait->is_near(wait->context, cpu)
+                                    : d->is_crowded && is_cpu_wanted(d, cpu);
     if (!is_near && look(wait, d->is_crowded ? CROWD_LOOKS : LOOKS))
         return;
     if (is_near || waited_ns >= d->spin_ns)
@@ -140,7 +160,7 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
             os_pause();
     }
     begin_ns = now = os_now_ns();
-    deadline_ns = comm_deadline(wait->timeout_ns, 0);
+    deadline_ns = wait->timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + wait->timeout_ns;
     for (;;) {
         uint32_t count = a32_load_acquire(&d->own->trouble); /* A36 */
 
