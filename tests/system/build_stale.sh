@@ -271,6 +271,7 @@ echo "ok    what changes while it is compiled is compiled again, or refused"
 cat >slow <<'SH'
 #!/bin/sh
 case " $* " in *" -print-search-dirs "* | *" -E "*) exec gcc "$@" ;; esac
+[ -z "${BEGUN-}" ] || : >"$BEGUN"
 sleep ${DELAY:-0.4}
 exec gcc "$@"
 SH
@@ -285,20 +286,19 @@ many() { # options
     exec "$pto" build --orchestration orch.c $kernels -I second -o many.ptoc --jobs 2 "$@"
 }
 quiet() { # no process of the build is left
-    for _ in $(seq 300); do
+    for _ in $(seq 3000); do
         pgrep -f "$work/slow" >/dev/null || return 0
         sleep 0.1
     done
     fail "a compiler is left running"
 }
 
-(DELAY=60 CC=$work/slow many >out 2>&1) &
+(BEGUN=$work/begun DELAY=600 CC=$work/slow many >out 2>&1) &
 children=$!
-for _ in $(seq 1200); do # until a compiler is at work
-    [ -z "$(ls tmp)" ] || break
+until [ -e begun ]; do # until a compiler is at work
+    kill -0 "$children" || fail "the build has ended: $(cat out)"
     sleep 0.05
 done
-sleep 0.1
 kill -INT "$children"
 code=0
 wait "$children" || code=$?

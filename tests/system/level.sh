@@ -105,7 +105,7 @@ is_running() { # the SUB worker of the command is
 }
 are_gone() { for child in $children; do [ ! -e "/proc/$child" ] || return 1; done; }
 until_true() { # what command
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         if ${*:2}; then return; fi
         sleep 0.05
     done

@@ -102,7 +102,7 @@ mark=$work/scene
 is_up() { [ "$(cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' ' ' | grep -o "run $mark" | wc -l)" -ge 6 ]; }
 is_gone() { ! grep -qs "$mark" /proc/[0-9]*/cmdline && ! ls -d "$TMPDIR"/pto-ranks-* >/dev/null 2>&1; }
 until_true() { # what command
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         if "$2"; then return; fi
         sleep 0.05
     done

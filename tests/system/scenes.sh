@@ -211,14 +211,14 @@ interrupt() { # condition arguments
     shift
     env --default-signal=INT "$pto" "$@" >out 2>&1 </dev/null & # bash would have it ignore the signal
     pid=$!
-    wait_for "$condition" || fail "pto $*: not so in a minute: $condition: $(cat out)"
+    wait_for "$condition" || fail "pto $*: not so in five minutes: $condition: $(cat out)"
     kill -INT $pid
     code=0
     wait $pid || code=$?
 }
-wait_for() { # condition: for a minute at most
+wait_for() { # condition: for five minutes at most
     local i
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 3000; i++)); do
         ! eval "$1" || return 0
         sleep 0.1
     done

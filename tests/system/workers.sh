@@ -16,7 +16,7 @@ all() { cat "$work/out"; }
 # The lines of our worker: others of this user may be there.
 ours() { sed -n "/: .*run ${scene//\//\\/}/,/^process/p" "$work/out"; }
 until_shown() { # all|ours phrase
-    for ((i = 0; i < 600; i++)); do
+    for ((i = 0; i < 6000; i++)); do
         "$pto" info --workers >"$work/out" 2>&1 || fail "$(cat "$work/out")"
         if "$1" | grep -qE -- "$2"; then return; fi
         sleep 0.05
