@@ -10,6 +10,11 @@ writers=
 trap 'kill -9 $writers 2>/dev/null || true; rm -rf "$work"' EXIT
 unset PTO_STORE PTO_STORE_MAX
 
+fail() {
+    echo "FAIL  $*"
+    exit 1
+}
+
 # Runs pto cache, expects an exit code and a phrase in what it prints.
 expect() {
     local code=$1 phrase=$2 got=0
@@ -89,7 +94,8 @@ while [ $SECONDS -lt $end ]; do
     json 'd["damaged"] == 0' verify --store "$work/busy"
     "$pto" cache clear --store "$work/busy" >/dev/null || fail "clear beside writers"
 done
-until [ -n "$(find "$work/busy/entries" -type f 2>/dev/null)" ]; do
+# Until there is an entry that is complete: what is being written is a file, too, and is no entry yet.
+until [ -n "$(find "$work/busy/entries" -type f ! -name '*.part' 2>/dev/null)" ]; do
     kill -0 $writers || fail "a writer has ended"
 done
 kill -9 $writers
