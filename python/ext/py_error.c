@@ -4,9 +4,12 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char error_doc[] =
-    "What the runtime says when a call or a run fails. `str()` is its sentence, unchanged.\n\n"
+    "What the runtime says when a call or a run fails. `str()` is its sentence, with names of "
+    "Python.\n"
+    "Classes derived from it are for what a program can handle; docs/python.md lists them.\n\n"
     "status    the number, such as -204\n"
     "name      its name, such as 'ETIMEOUT'\n"
     "text      the sentence\n"
@@ -23,14 +26,103 @@ static const struct {
     int status;
     enum ext_error_class class;
 } classes[] = {
-    { PTO_EINVAL, EXT_InvalidArgument }, { PTO_EARGS, EXT_InvalidArgument },
-    { PTO_EGRAPH, EXT_InvalidArgument }, { PTO_ETIMEOUT, EXT_Timeout },
-    { PTO_ESTALL, EXT_Timeout },         { PTO_ETENSOR_WAIT, EXT_Timeout },
-    { PTO_ENOMEM, EXT_OutOfMemory },     { PTO_EHEAP, EXT_OutOfMemory },
-    { PTO_ECANCELED, EXT_Canceled },     { PTO_EPEER, EXT_PeerGone },
-    { PTO_EBUILD, EXT_BuildError },      { PTO_ECRASH, EXT_Crash },
+    { PTO_EINVAL, EXT_InvalidArgument },
+    { PTO_EARGS, EXT_InvalidArgument },
+    { PTO_ESYNC_START, EXT_InvalidArgument },
+    { PTO_EGRAPH, EXT_GraphMismatch },
+    { PTO_ETIMEOUT, EXT_Timeout },
+    { PTO_ETENSOR_WAIT, EXT_Timeout },
+    { PTO_ESTALL, EXT_Stalled },
+    { PTO_ENOMEM, EXT_OutOfMemory },
+    { PTO_EHEAP, EXT_OutOfMemory },
+    { PTO_ESCOPE_DEADLOCK, EXT_LimitReached },
+    { PTO_EWINDOW, EXT_LimitReached },
+    { PTO_EDEP_POOL, EXT_LimitReached },
+    { PTO_EREGIONS, EXT_LimitReached },
+    { PTO_EREADY, EXT_LimitReached },
+    { PTO_EWAIT_OVERFLOW, EXT_LimitReached },
+    { PTO_ECANCELED, EXT_Canceled },
+    { PTO_EPEER, EXT_PeerGone },
+    { PTO_ELOST, EXT_DeviceLost },
+    { PTO_EBUILD, EXT_BuildError },
+    { PTO_ELOAD, EXT_LoadError },
+    { PTO_EFORMAT, EXT_LoadError },
+    { PTO_ESTALE, EXT_Stale },
+    { PTO_ESIGNATURE, EXT_Untrusted },
+    { PTO_ECRASH, EXT_Crash },
+    { PTO_EKERNEL, EXT_KernelFailed },
+    { PTO_EORCH, EXT_OrchestrationFailed },
+    { PTO_EOVERRUN, EXT_Overrun },
+    { PTO_EUNWRITTEN, EXT_Unwritten },
+    { PTO_EMEMORY, EXT_MemoryMisuse },
+    { PTO_EBUSY, EXT_Busy },
+    { PTO_EAGAIN, EXT_Busy },
+    { PTO_EFORKED, EXT_Forked },
+    { PTO_ESYSTEM, EXT_SystemFailure },
     { PTO_ENOSUP, EXT_Unsupported },
 };
+
+/* What sentences of the runtime say in C, and what that is in Python. Longer ones come first. */
+struct word {
+    const char *in_c;
+    const char *in_python;
+};
+
+static const struct word words[] = {
+    { "declared to vary with pto_run_options_vary", "named in vary" },
+    { "declare it with pto_run_options_vary", "name it in vary" },
+    { "pto_run_options_vary", "vary" },
+    { "call pto_worker_trace_begin before the runs",
+      "have the runs inside of `with Worker.trace`" },
+    { "pto_worker_reopen starts it anew", "Worker.reopen starts it again" },
+    { "pto_worker_reopen", "Worker.reopen" },
+    { "pto_worker_alloc", "Worker.empty" },
+    { "pto_level_copy", "Level.copy" },
+    { "without is_isolated", "without isolated=True" },
+    { "`has_guards`", "guards=True" },
+    { "PTO_TRACE_ARGUMENTS", "trace='arguments'" },
+    { NULL, NULL },
+};
+
+/* The same where the line that it is about is one of Python. */
+static const struct word orchestration_words[] = {
+    { "(pto_tensor_info_fill, pto_set_data)", "(fill= of o.new and o.alloc)" },
+    { "(pto_tensor_info_fill)", "(fill= of o.new and o.alloc)" },
+    { "NO_DEP (PTO_AFTER)", "pto.After" },
+    { "submit it with pto_submit_aic", "say so in its pto.Kernel: core='aic'" },
+    { "submit it with pto_submit_aiv", "say so in its pto.Kernel: core='aiv'" },
+    { "; initialise arguments with pto_args_init", "" },
+    { "use pto_cluster_count or pto_aiv_count, or do without sync_start",
+      "Device.info has its clusters; use fewer blocks, or do without gang=True" },
+    { "pto_alloc_tensors takes", "o.alloc takes" },
+    { "an AUTO scope cannot be opened inside a MANUAL one; make the inner one MANUAL too",
+      "o.scope() cannot be opened inside of o.scope(manual=True); make the inner one manual, too" },
+    { "PTO_MODE_HOST", "mode='host'" },
+    { NULL, NULL },
+};
+
+/* Replaces words in a text of at most `size` bytes. */
+static void replace_words(char *text, size_t size, const struct word *list)
+{
+    for (const struct word *word = list; word->in_c != NULL; word++) {
+        size_t before = strlen(word->in_c), after = strlen(word->in_python);
+        char *at = strstr(text, word->in_c);
+
+        while (at != NULL && strlen(text) + after - before < size) {
+            memmove(at + after, at + before, strlen(at + before) + 1);
+            memcpy(at, word->in_python, after);
+            at = strstr(at + after, word->in_c);
+        }
+    }
+}
+
+/* Whether a submit is in Python: its file is none of C. */
+static bool is_python(const struct pto_site *site)
+{
+    const char *dot = site->file == NULL ? NULL : strrchr(site->file, '.');
+
+    return site->file != NULL && (dot == NULL || (dot[1] != 'c' && dot[1] != 'h' && dot[1] != 'C'));
+}
 
 static int add_class(PyObject *module, const char *name, const char *doc, PyObject *bases,
                      PyObject *fields, PyObject **class_out)
@@ -42,18 +134,23 @@ static int add_class(PyObject *module, const char *name, const char *doc, PyObje
     return *class_out == NULL ? -1 : PyModule_AddObjectRef(module, name, *class_out);
 }
 
+/* Its bases: pto.Error or a class derived from it, and one of Python's. */
+static PyObject *make_bases(const struct ext_state *state, int parent, PyObject *base)
+{
+    PyObject *first = parent == EXT_Error ? state->error : state->error_class[parent];
+
+    return base != NULL ? PyTuple_Pack(2, first, base) : PyTuple_Pack(1, first);
+}
+
 int ext_error_init(PyObject *module, struct ext_state *state)
 {
-    static const struct {
+    const struct {
         const char *name;
+        int parent; /* enum ext_error_class; it comes before */
+        PyObject *base;
         const char *doc;
     } row[] = {
-#define X(name, base, text) { #name, text },
-        EXT_ERROR_MAP(X)
-#undef X
-    };
-    PyObject *base[] = {
-#define X(name, base, text) base,
+#define X(name, parent, base, text) { #name, EXT_##parent, base, text },
         EXT_ERROR_MAP(X)
 #undef X
     };
@@ -66,8 +163,7 @@ int ext_error_init(PyObject *module, struct ext_state *state)
 
     Py_XDECREF(fields);
     for (int i = 0; status == 0 && i < EXT_ERROR_CLASSES; i++) {
-        PyObject *bases = base[i] != NULL ? PyTuple_Pack(2, state->error, base[i])
-                                          : PyTuple_Pack(1, state->error);
+        PyObject *bases = make_bases(state, row[i].parent, row[i].base);
 
         status = bases == NULL ? -1
                                : add_class(module, row[i].name, row[i].doc, bases, NULL,
@@ -141,9 +237,16 @@ static int set_fields(PyObject *exception, const struct pto_error *error)
 
 PyObject *ext_exception(struct ext_state *state, int status, const struct pto_error *error)
 {
-    PyObject *text =
-        text_of(error != NULL && error->text[0] != '\0' ? error->text : pto_strerror(status));
-    PyObject *exception =
+    char words_of[PTO_ERROR_TEXT_MAX + 128];
+    PyObject *text, *exception;
+
+    snprintf(words_of, sizeof(words_of), "%s",
+             error != NULL && error->text[0] != '\0' ? error->text : pto_strerror(status));
+    replace_words(words_of, sizeof(words_of), words);
+    if (error != NULL && is_python(&error->site))
+        replace_words(words_of, sizeof(words_of), orchestration_words);
+    text = text_of(words_of);
+    exception =
         text == NULL ? NULL : PyObject_CallFunctionObjArgs(class_of(state, status), text, NULL);
 
     if (exception != NULL &&

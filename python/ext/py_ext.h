@@ -20,19 +20,50 @@
 
 #include "py_dlpack.h"
 
-/* Classes of exceptions: X(name, base beside Error or NULL, documentation) */
-#define EXT_ERROR_MAP(X)                                                                          \
-    X(InvalidArgument, PyExc_ValueError, "A call was asked for something impossible.")            \
-    X(Timeout, PyExc_TimeoutError, "It was not over before its deadline, or came to a halt.")     \
-    X(OutOfMemory, PyExc_MemoryError, "There is no memory left, or none of that kind.")           \
-    X(Canceled, NULL, "The run or the build was ended early, on request.")                        \
-    X(PeerGone, PyExc_ConnectionError, "A process that takes part is gone.")                      \
-    X(BuildError, NULL, "The compiler refused a source; `output` is what it printed, unchanged.") \
-    X(Crash, NULL, "A kernel or an orchestration crashed.")                                       \
-    X(Unsupported, PyExc_NotImplementedError, "This backend cannot do it.")
+/* Classes of exceptions: X(name, class that it is derived from, base beside that or NULL, documentation) */
+#define EXT_ERROR_MAP(X)                                                                         \
+    X(InvalidArgument, Error, PyExc_ValueError, "A call was asked for something impossible.")    \
+    X(GraphMismatch, InvalidArgument, NULL,                                                      \
+      "A graph was launched with arguments that are not "                                        \
+      "like those it was built with.")                                                           \
+    X(Timeout, Error, PyExc_TimeoutError, "It was not over before its deadline.")                \
+    X(Stalled, Timeout, NULL,                                                                    \
+      "Nothing moved for the stall time-out: a kernel does not return, or "                      \
+      "tasks wait for each other.")                                                              \
+    X(OutOfMemory, Error, PyExc_MemoryError, "There is no memory left, or none of that kind.")   \
+    X(LimitReached, Error, NULL,                                                                 \
+      "A limit of simpler's that was asked for is reached: a ring, a "                           \
+      "pool or a table.")                                                                        \
+    X(Canceled, Error, NULL, "The run or the build was ended early, on request.")                \
+    X(PeerGone, Error, PyExc_ConnectionError,                                                    \
+      "A process that takes part has ended: a rank, a "                                          \
+      "child, or the process of an isolated device.")                                            \
+    X(DeviceLost, Error, NULL,                                                                   \
+      "The device is lost, because a kernel never returned or its "                              \
+      "process has ended: close it and open another one.")                                       \
+    X(BuildError, Error, NULL,                                                                   \
+      "The compiler refused a source; `output` is what it printed, unchanged.")                  \
+    X(LoadError, Error, NULL, "A file is no artefact, is damaged, or cannot be loaded.")         \
+    X(Stale, LoadError, NULL, "An artefact was made with other headers: build it again.")        \
+    X(Untrusted, LoadError, NULL, "An artefact is not signed by a trusted key.")                 \
+    X(Crash, Error, NULL, "A kernel or an orchestration crashed.")                               \
+    X(KernelFailed, Error, NULL, "A kernel reported a failure.")                                 \
+    X(OrchestrationFailed, Error, NULL,                                                          \
+      "An orchestration, or a function of a SUB worker, "                                        \
+      "reported a failure.")                                                                     \
+    X(Overrun, Error, NULL, "A kernel wrote beyond a tensor, which the guards noticed.")         \
+    X(Unwritten, Error, NULL, "A task reads what no task writes, which the guards noticed.")     \
+    X(MemoryMisuse, Error, NULL,                                                                 \
+      "An address is none of the device's memory, or was freed, or something wrote beyond it.")  \
+    X(Busy, Error, NULL,                                                                         \
+      "Something else uses it, or has no room now: try again when that is over.")                \
+    X(Forked, Error, NULL, "What is used belongs to the parent process: open one in the child.") \
+    X(SystemFailure, Error, NULL, "The operating system refused a request.")                     \
+    X(Unsupported, Error, PyExc_NotImplementedError, "This backend cannot do it.")
 
 enum ext_error_class {
-#define X(name, base, text) EXT_##name,
+    EXT_Error = -1, /* pto.Error itself */
+#define X(name, parent, base, text) EXT_##name,
     EXT_ERROR_MAP(X)
 #undef X
         EXT_ERROR_CLASSES

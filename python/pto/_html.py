@@ -53,7 +53,10 @@ class Timeline:
         device.run(callable, x, y, trace=True)
         pto.Timeline(device)           # in a notebook: a picture
 
-    slices  (core, name, begin and duration in microseconds, arguments) of each execution
+    slices  of each execution (core, name, begin and duration in microseconds, arguments), by their begin
+    cores   the names of cores by their numbers, in this order, which is that of the rows of the picture
+
+    device.write_trace(path) writes the same for ui.perfetto.dev.
     """
 
     def __init__(self, source):
@@ -68,9 +71,11 @@ class Timeline:
     def _read(self, path):
         with open(path, encoding="utf-8") as file:
             events = json.load(file)["traceEvents"]
-        self.cores = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
-        self.slices = [(self.cores.get(e["tid"], str(e["tid"])), e["name"], e["ts"], e["dur"], e.get("args", {}))
-                       for e in events if e["ph"] == "X"]
+        names = {e["tid"]: e["args"]["name"] for e in events if e["ph"] == "M" and e["name"] == "thread_name"}
+        names.update({e["tid"]: str(e["tid"]) for e in events if e["ph"] == "X" and e["tid"] not in names})
+        self.cores = dict(sorted(names.items()))
+        rows = sorted((e for e in events if e["ph"] == "X"), key=lambda e: (e["ts"], e["tid"]))
+        self.slices = [(names[e["tid"]], e["name"], e["ts"], e["dur"], e.get("args", {})) for e in rows]
 
     def __repr__(self):
         return f"<pto.Timeline: {len(self.slices)} slices on {len(self.cores)} cores>"
@@ -80,7 +85,8 @@ class Timeline:
             return "<p>nothing was recorded</p>"
         begin = min(s[2] for s in self.slices)
         width = max(s[2] + s[3] for s in self.slices) - begin or 1
-        cores = list(dict.fromkeys(s[0] for s in self.slices))
+        used = {s[0] for s in self.slices}
+        cores = [core for core in dict.fromkeys(self.cores.values()) if core in used]
         names = list(dict.fromkeys(s[1] for s in self.slices))
         parts = []
         for core, name, at, length, args in self.slices[:_SHOWN_MAX]:

@@ -19,6 +19,9 @@ class Member:
         self._tree = tree
         self.chip, self.context, self.window, self.window_bytes = chip, context, window, window_bytes
 
+    def __repr__(self):
+        return f"<pto.Member: chip {self.chip}, a window of {self.window_bytes} bytes>"
+
     def tensor(self, shape, dtype, offset=0):
         """A tensor in the window, for tasks on this chip."""
         if offset < 0 or offset > self.window_bytes:
@@ -58,6 +61,9 @@ class Domain:
         """What it is, as a dict: rank_count, window_bytes, users (tasks that use it and are not over), is_lost."""
         return _pto._domain_info(self._tree, self._number or 0)
 
+    def __repr__(self):
+        return f"<pto.Domain: {self.name!r}{', released' if self._number is None else ''}>"
+
     def release(self):
         """No further task can use it; its memory goes when those that do are over."""
         number, self._number = self._number, None
@@ -78,6 +84,10 @@ class Region:
     def __init__(self, tree, chip, payload_bytes, counter_bytes):
         self._tree = tree
         self._handle, self.scalars = _pto._region_open(tree, chip, payload_bytes, counter_bytes)
+        self._what = f"on chip {chip}, {payload_bytes} bytes and {counter_bytes} of counters"
+
+    def __repr__(self):
+        return f"<pto.Region: {self._what}>"
 
     def write(self, offset, data):
         _pto._region_write(self._handle, offset, data)
@@ -114,6 +124,10 @@ class Queue:
     def __init__(self, tree, chip, depth, input_bytes, output_bytes):
         self._tree, self._room = tree, output_bytes
         self._handle, self.scalars = _pto._queue_open(tree, chip, depth, input_bytes, output_bytes)
+        self._what = f"to chip {chip}, {depth} messages, {input_bytes} bytes there and {output_bytes} back"
+
+    def __repr__(self):
+        return f"<pto.Queue: {self._what}>"
 
     def send(self, data=b"", kind="data", timeout=None):
         """Sends bytes, or anything with a buffer, and waits for room. 'stop' is the last one."""
