@@ -2,6 +2,7 @@
 /* Arguments of runs: tensors and scalars as they come from Python, and pto.In, pto.Out and pto.InOut. */
 #include "py_ext.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,6 +10,8 @@ struct argument {
     PyObject_HEAD enum pto_direction direction;
     PyObject *value;
 };
+
+enum { EXT_LABEL = 64 }; /* of an argument, in messages */
 
 /* ---- pto.In and the like ---- */
 
@@ -189,51 +192,322 @@ static int add_scalar(struct ext_state *state, struct ext_args *args, uint64_t b
     return 0;
 }
 
+/* ---- what a callable expects ---- */
+
+/* A type by its name; EXT_TYPE_UNKNOWN: none. */
+static int find_type(const char *name, size_t length)
+{
+    for (uint32_t i = 0; i < PTO_DTYPE_COUNT; i++) {
+        const char *text = pto_dtype_text(i);
+
+        if (strlen(text) == length && memcmp(text, name, length) == 0)
+            return (int)i;
+    }
+    return length == 7 && memcmp(name, "float64", 7) == 0 ? EXT_TYPE_FLOAT64 : EXT_TYPE_UNKNOWN;
+}
+
+static const char *type_name(int type)
+{
+    return type == EXT_TYPE_FLOAT64 ? "float64" : pto_dtype_text((uint32_t)type);
+}
+
+struct ext_expected *ext_expected_parse(const char *arguments, uint32_t count)
+{
+    struct ext_expected *expected =
+        arguments == NULL || count == 0 ? NULL : calloc(count, sizeof(*expected));
+    const char *line = arguments;
+
+    for (uint32_t i = 0; expected != NULL && i < count; i++) {
+        size_t name = strcspn(line, " \n"), type = line[name] == ' ' ? name + 1 : name;
+        size_t end = type + strcspn(line + type, " \n");
+
+        snprintf(expected[i].name, sizeof(expected[i].name), "%.*s", (int)name, line);
+        expected[i].type = find_type(line + type, end - type);
+        line += strcspn(line, "\n");
+        if (*line == '\n')
+            line++;
+        else if (i + 1 < count) { /* it is about something else */
+            free(expected);
+            return NULL;
+        }
+    }
+    return expected;
+}
+
+/* An argument on its way. The entries of the signature are those that it has if it is one or the other. */
+struct place {
+    const struct ext_signature *signature;
+    Py_ssize_t at;
+    uint32_t tensor_entry; /* signature->count: there is none */
+    uint32_t scalar_entry;
+};
+
+/* The next entry of the signature for a tensor, or for a scalar. */
+static uint32_t next_entry(const struct ext_signature *signature, uint32_t from, bool is_scalar)
+{
+    while (from < signature->count && (signature->direction[from] == PTO_DIR_SCALAR) != is_scalar)
+        from++;
+    return from;
+}
+
+/* "argument 2", or "argument 2 (scale)". */
+static const char *label(const struct place *place, uint32_t entry, char text[EXT_LABEL])
+{
+    const struct ext_expected *expected = place->signature->expected;
+    const char *name =
+        expected != NULL && entry < place->signature->count ? expected[entry].name : "";
+
+    if (name[0] != '\0' && (name[0] < '0' || name[0] > '9'))
+        snprintf(text, EXT_LABEL, "argument %zd (%s)", place->at, name);
+    else
+        snprintf(text, EXT_LABEL, "argument %zd", place->at);
+    return text;
+}
+
+/* The type that an entry has to have; EXT_TYPE_UNKNOWN: any. */
+static int expected_type(const struct place *place, uint32_t entry)
+{
+    return place->signature->expected != NULL && entry < place->signature->count
+               ? place->signature->expected[entry].type
+               : EXT_TYPE_UNKNOWN;
+}
+
+/* A signature says how many tensors there are and, if it has scalars, how many of these. */
+static int check_surplus(struct ext_state *state, const struct place *place, bool is_scalar)
+{
+    const struct ext_signature *signature = place->signature;
+    uint32_t count = 0;
+
+    if (signature->count == 0 || signature->is_open ||
+        (is_scalar ? place->scalar_entry : place->tensor_entry) < signature->count)
+        return 0;
+    for (uint32_t i = 0; i < signature->count; i++)
+        count += (signature->direction[i] == PTO_DIR_SCALAR) == is_scalar;
+    if (is_scalar && count == 0)
+        return 0; /* it is about tensors only */
+    (void)ext_raise_text(
+        state, PTO_EINVAL, "argument %zd is one too many: the signature of '%.60s' has %u %s%s",
+        place->at, signature->name, count, is_scalar ? "scalar" : "tensor", count == 1 ? "" : "s");
+    return -1;
+}
+
+/* ---- numbers ---- */
+
+struct number {
+    bool is_float;
+    bool is_bits; /* of ctypes: as it is */
+    bool is_negative;
+    double value;  /* of a float */
+    uint64_t bits; /* of an int, or as it is */
+};
+
+static int refuse_number(struct ext_state *state, const struct place *place, PyObject *object,
+                         const char *why)
+{
+    PyObject *text = PyObject_Repr(object);
+    const char *words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
+    char name[EXT_LABEL];
+
+    if (words != NULL)
+        (void)ext_raise_text(state, PTO_EINVAL, "%s is %.60s, %s",
+                             label(place, place->scalar_entry, name), words, why);
+    Py_XDECREF(text);
+    return -1;
+}
+
 /* An int has 64 bits, with a sign or without. */
-static int add_int(struct ext_state *state, struct ext_args *args, PyObject *number, Py_ssize_t at)
+static int read_int(struct ext_state *state, const struct place *place, PyObject *object,
+                    struct number *number)
 {
     int overflow;
-    long long value = PyLong_AsLongLongAndOverflow(number, &overflow);
-    uint64_t bits = (uint64_t)value;
+    long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
 
+    number->bits = (uint64_t)value;
+    number->is_negative = value < 0;
     if (overflow > 0) {
-        bits = PyLong_AsUnsignedLongLong(number);
+        number->bits = PyLong_AsUnsignedLongLong(object);
         if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_OverflowError))
             PyErr_Clear();
         else
             overflow = 0;
+        number->is_negative = false;
     }
     if (PyErr_Occurred())
         return -1;
-    if (overflow != 0) {
-        (void)ext_raise_text(state, PTO_EINVAL, "argument %zd does not fit 64 bits", at);
-        return -1;
-    }
-    return add_scalar(state, args, bits);
+    return overflow == 0 ? 0 : refuse_number(state, place, object, "which does not fit 64 bits");
 }
 
-/* Numbers of ctypes and numpy: buffers of one element without a dimension. Returns 1: it is none. */
-static int add_bits(struct ext_state *state, struct ext_args *args, PyObject *object)
+/*
+ * Numbers of ctypes and numpy: buffers of one element without a dimension. Those of ctypes are their bits.
+ * Those of numpy, which know their type, are ints and floats like Python's. Returns 1: it is none.
+ */
+static int read_buffer(struct ext_state *state, PyObject *object, struct number *number)
 {
-    uint64_t bits = 0;
+    bool has_type = PyObject_HasAttrString(object, "dtype"), is_scalar, is_float, is_signed;
+    PyObject *value;
     Py_buffer view;
-    int status = 1;
+    char format;
 
     if (PyObject_GetBuffer(object, &view, PyBUF_RECORDS_RO) < 0) {
         PyErr_Clear();
         return 1;
     }
-    if (view.ndim == 0 && view.len <= (Py_ssize_t)sizeof(bits) &&
-        !PyObject_HasAttr(object, state->names.dlpack)) {
-        memcpy(&bits, view.buf, (size_t)view.len);
-        status = add_scalar(state, args, bits);
-    }
+    format =
+        view.format == NULL || view.format[0] == '\0' ? 'B' : view.format[strlen(view.format) - 1];
+    is_float = strchr("efdg", format) != NULL;
+    is_signed = strchr("bhilqn", format) != NULL;
+    is_scalar = view.ndim == 0 && !PyObject_HasAttr(object, state->names.dlpack) &&
+                (view.len <= (Py_ssize_t)sizeof(number->bits) || (has_type && is_float)) &&
+                strchr(view.format == NULL ? "" : view.format, 'Z') == NULL; /* complex */
+    if (is_scalar && view.len <= (Py_ssize_t)sizeof(number->bits))
+        memcpy(&number->bits, view.buf, (size_t)view.len);
+    if (is_scalar && has_type && is_signed && view.len < (Py_ssize_t)sizeof(number->bits) &&
+        (number->bits >> (8 * view.len - 1)) != 0)
+        number->bits |= UINT64_MAX << 8 * view.len;
     PyBuffer_Release(&view);
+    if (!is_scalar)
+        return 1;
+    number->is_bits = !has_type;
+    number->is_negative = has_type && is_signed && (int64_t)number->bits < 0;
+    number->is_float = has_type && is_float;
+    if (!number->is_float)
+        return 0;
+    value = PyNumber_Float(object);
+    number->value = value == NULL ? 0 : PyFloat_AsDouble(value);
+    Py_XDECREF(value);
+    return value == NULL ? -1 : 0;
+}
+
+/* Returns 1: it is no number. */
+static int read_number(struct ext_state *state, const struct place *place, PyObject *object,
+                       bool may_be_index, struct number *number)
+{
+    PyObject *index;
+    int status = 1;
+
+    *number = (struct number){ .is_float = false };
+    if (PyLong_Check(object))
+        return read_int(state, place, object, number);
+    if (PyFloat_Check(object)) {
+        number->is_float = true;
+        number->value = PyFloat_AsDouble(object);
+        return 0;
+    }
+    if (PyObject_CheckBuffer(object))
+        status = read_buffer(state, object, number);
+    if (status != 1)
+        return status;
+    if (!may_be_index || !PyIndex_Check(object) || PyObject_HasAttr(object, state->names.dlpack))
+        return 1;
+    index = PyNumber_Index(object);
+    status = index == NULL ? -1 : read_int(state, place, index, number);
+    Py_XDECREF(index);
     return status;
 }
 
-static int add_tensor(struct ext_state *state, struct ext_args *args, PyObject *object,
-                      Py_ssize_t at, enum pto_direction direction)
+/* Whether an int fits a type; those that are narrower keep their sign up to 64 bits. */
+static bool fits(const struct number *number, int type)
+{
+    uint32_t bits = 8 * pto_dtype_size((uint32_t)type);
+    uint64_t above = number->is_negative ? ~number->bits : number->bits;
+
+    if (type == PTO_BOOL)
+        return number->bits <= 1;
+    if (pto_dtype_info((uint32_t)type)->kind == PTO_KIND_SIGNED)
+        return above >> (bits - 1) == 0;
+    return !number->is_negative && (bits == 64 || above >> bits == 0);
+}
+
+/* What a kernel of a declared type finds: an int becomes a float, and nothing is reinterpreted. */
+static int convert(struct ext_state *state, const struct place *place, PyObject *object, int type,
+                   struct number *number)
+{
+    bool wants_float = type == EXT_TYPE_FLOAT64 ||
+                       (type >= 0 && pto_dtype_info((uint32_t)type)->kind == PTO_KIND_FLOAT);
+    char why[100];
+
+    if (number->is_bits)
+        return 0;
+    if (wants_float && !number->is_float) {
+        number->is_float = true;
+        number->value = number->is_negative ? (double)(int64_t)number->bits : (double)number->bits;
+    } else if (type >= 0 && !wants_float && (number->is_float || !fits(number, type))) {
+        snprintf(why, sizeof(why),
+                 number->is_float ? "and %s is expected" : "which does not fit %s",
+                 type_name(type));
+        return refuse_number(state, place, object, why);
+    }
+    if (number->is_float && type == EXT_TYPE_FLOAT64)
+        memcpy(&number->bits, &number->value, sizeof(number->bits));
+    else if (number->is_float)
+        number->bits = pto_float_bits((float)number->value);
+    return 0;
+}
+
+static int add_number(struct ext_state *state, struct ext_args *args, const struct place *place,
+                      PyObject *object, struct number *number)
+{
+    if (check_surplus(state, place, true) < 0 ||
+        convert(state, place, object, expected_type(place, place->scalar_entry), number) < 0)
+        return -1;
+    return add_scalar(state, args, number->bits);
+}
+
+/* ---- tensors ---- */
+
+/* Says which argument it is that cannot be a tensor. */
+static int blame(struct ext_state *state, const struct place *place)
+{
+    PyObject *type, *value, *traceback, *text;
+    const char *words;
+    char name[EXT_LABEL];
+
+    if (!PyErr_ExceptionMatches(state->error_class[EXT_InvalidArgument]))
+        return -1;
+    PyErr_Fetch(&type, &value, &traceback);
+    text = value == NULL ? NULL : PyObject_Str(value);
+    words = text == NULL ? NULL : PyUnicode_AsUTF8AndSize(text, NULL);
+    if (words != NULL) {
+        (void)ext_raise_text(state, PTO_EINVAL, "%s: %.400s",
+                             label(place, place->tensor_entry, name), words);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(traceback);
+    } else {
+        PyErr_Restore(type, value, traceback);
+    }
+    Py_XDECREF(text);
+    return -1;
+}
+
+/* Why a tensor cannot be what the callable has there; -1: raised. */
+static int check_tensor(struct ext_state *state, const struct place *place,
+                        const struct ext_tensor *taken, enum pto_direction direction)
+{
+    int type = expected_type(place, place->tensor_entry);
+    char name[EXT_LABEL];
+
+    (void)label(place, place->tensor_entry, name);
+    if (taken->is_readonly && direction != PTO_DIR_IN) {
+        (void)ext_raise_text(
+            state, PTO_EINVAL,
+            direction == PTO_DIR_SCALAR
+                ? "%s is read-only, and the callable does not say that it only reads it; if so, "
+                  "pass pto.In(...)"
+                : "%s is read-only, and the callable writes it; pass a copy",
+            name);
+        return -1;
+    }
+    if (type < 0 || type == (int)taken->tensor.dtype)
+        return 0;
+    (void)ext_raise_text(
+        state, PTO_EINVAL, "%s is a tensor of %s, and '%.60s' takes %s there; convert it", name,
+        pto_dtype_text(taken->tensor.dtype), place->signature->name, type_name(type));
+    return -1;
+}
+
+static int add_tensor(struct ext_state *state, struct ext_args *args, const struct place *place,
+                      PyObject *object, enum pto_direction direction)
 {
     struct ext_tensor taken;
 
@@ -242,20 +516,14 @@ static int add_tensor(struct ext_state *state, struct ext_args *args, PyObject *
                              PTO_ENTRY_TENSORS_MAX);
         return -1;
     }
-    if (args->tensor_count == args->tensor_room && grow(args) < 0)
+    if (check_surplus(state, place, false) < 0 ||
+        (args->tensor_count == args->tensor_room && grow(args) < 0))
         return -1;
     if ((args->is_brief ? ext_tensor_take_briefly(state, object, &taken)
                         : ext_tensor_take(state, object, -1, &taken)) < 0)
-        return -1;
-    if (taken.is_readonly && direction != PTO_DIR_IN) {
+        return blame(state, place);
+    if (check_tensor(state, place, &taken, direction) < 0) {
         ext_hold_release(&taken.hold);
-        (void)ext_raise_text(
-            state, PTO_EINVAL,
-            direction == PTO_DIR_SCALAR
-                ? "argument %zd is read-only, and the callable does not say that it only reads "
-                  "it; if so, pass pto.In(...)"
-                : "argument %zd is read-only, and the callable writes it; pass a copy",
-            at);
         return -1;
     }
     args->tensor[args->tensor_count] = taken.tensor;
@@ -264,53 +532,63 @@ static int add_tensor(struct ext_state *state, struct ext_args *args, PyObject *
     return 0;
 }
 
-static int take_one(struct ext_state *state, struct ext_args *args, PyObject *object, Py_ssize_t at,
-                    enum pto_direction direction)
+static int take_one(struct ext_state *state, struct ext_args *args, PyObject *object,
+                    const struct place *place)
 {
+    enum pto_direction direction = place->tensor_entry < place->signature->count
+                                       ? place->signature->direction[place->tensor_entry]
+                                       : PTO_DIR_SCALAR; /* not known */
+    struct number number;
+    int status = 1;
+
     if (Py_IS_TYPE(object, state->argument_type)) {
         direction = ((struct argument *)object)->direction;
         object = ((struct argument *)object)->value;
     }
-    if (PyLong_Check(object))
-        return add_int(state, args, object, at);
-    if (PyFloat_Check(object))
-        return add_scalar(state, args, pto_float_bits((float)PyFloat_AsDouble(object)));
-    if (Py_IS_TYPE(object, state->tensor_type) || (PyObject *)Py_TYPE(object) == state->torch.type)
-        return add_tensor(state, args, object, at, direction);
-    if (PyObject_CheckBuffer(object)) {
-        int status = add_bits(state, args, object);
+    if (!Py_IS_TYPE(object, state->tensor_type) && (PyObject *)Py_TYPE(object) != state->torch.type)
+        status = read_number(state, place, object, direction == PTO_DIR_SCALAR, &number);
+    return status < 0    ? -1
+           : status == 0 ? add_number(state, args, place, object, &number)
+                         : add_tensor(state, args, place, object, direction);
+}
 
-        if (status != 1)
-            return status;
-    }
-    if (direction == PTO_DIR_SCALAR && PyIndex_Check(object) &&
-        !PyObject_HasAttr(object, state->names.dlpack)) {
-        PyObject *number = PyNumber_Index(object);
-        int status = number == NULL ? -1 : add_int(state, args, number, at);
+int ext_args_add(struct ext_state *state, struct ext_args *args, PyObject *object,
+                 const struct ext_signature *signature, struct ext_place *at)
+{
+    struct place place = { signature, at->argument, next_entry(signature, at->tensor, false),
+                           next_entry(signature, at->scalar, true) };
+    uint32_t tensors = args->tensor_count, scalars = args->scalar_count;
 
-        Py_XDECREF(number);
-        return status;
-    }
-    return add_tensor(state, args, object, at, direction);
+    if (take_one(state, args, object, &place) < 0)
+        return -1;
+    at->argument++;
+    if (args->tensor_count != tensors)
+        at->tensor = place.tensor_entry + 1;
+    if (args->scalar_count != scalars)
+        at->scalar = place.scalar_entry + 1;
+    return 0;
+}
+
+int ext_args_skip_tensor(struct ext_state *state, const struct ext_signature *signature,
+                         struct ext_place *at)
+{
+    struct place place = { signature, at->argument, next_entry(signature, at->tensor, false), 0 };
+
+    if (check_surplus(state, &place, false) < 0)
+        return -1;
+    at->argument++;
+    at->tensor = place.tensor_entry + 1;
+    return 0;
 }
 
 int ext_args_take(struct ext_state *state, struct ext_args *args, PyObject *const *objects,
-                  Py_ssize_t count, const enum pto_direction *signature, uint32_t signature_count)
+                  Py_ssize_t count, const struct ext_signature *signature)
 {
-    uint32_t tensors = 0;
+    struct ext_place at = { 0, 0, 0 };
 
     args->scalar = args->scalars;
-    for (Py_ssize_t i = 0; i < count; i++) {
-        uint32_t before = args->tensor_count;
-        enum pto_direction direction = PTO_DIR_SCALAR; /* not known */
-
-        while (tensors < signature_count && signature[tensors] == PTO_DIR_SCALAR)
-            tensors++;
-        if (tensors < signature_count)
-            direction = signature[tensors];
-        if (take_one(state, args, objects[i], i, direction) < 0)
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (ext_args_add(state, args, objects[i], signature, &at) < 0)
             return -1;
-        tensors += args->tensor_count - before;
-    }
     return 0;
 }

@@ -25,8 +25,13 @@ static PyObject *make_callable(struct ext_state *state, struct pto_callable *cal
     self->state = state;
     self->callable = callable;
     if (pto_callable_info(callable, &info) >= 0) {
-        self->signature = info.signature;
-        self->signature_count = info.signature_count;
+        self->signature = (struct ext_signature){
+            .direction = info.signature,
+            .count = info.signature_count,
+            .is_open = info.is_from_reference,
+            .expected = ext_expected_parse(info.arguments, info.signature_count),
+            .name = info.name != NULL ? info.name : "the callable",
+        };
         self->mode = info.mode;
     }
     return (PyObject *)self;
@@ -179,6 +184,7 @@ static void callable_free(PyObject *self)
     PyTypeObject *type = Py_TYPE(self);
 
     (void)pto_callable_destroy(callable_of(self)->callable);
+    free(callable_of(self)->signature.expected);
     Py_XDECREF(callable_of(self)->source);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
@@ -245,11 +251,11 @@ static PyObject *get_arguments(PyObject *self, void *ignored)
 static PyObject *get_signature(PyObject *self, void *ignored)
 {
     struct ext_callable *callable = callable_of(self);
-    PyObject *tuple = PyTuple_New((Py_ssize_t)callable->signature_count);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)callable->signature.count);
 
     (void)ignored;
-    for (uint32_t i = 0; tuple != NULL && i < callable->signature_count; i++) {
-        PyObject *name = PyUnicode_FromString(pto_direction_name(callable->signature[i]));
+    for (uint32_t i = 0; tuple != NULL && i < callable->signature.count; i++) {
+        PyObject *name = PyUnicode_FromString(pto_direction_name(callable->signature.direction[i]));
 
         if (name == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, name) < 0)
             Py_CLEAR(tuple);

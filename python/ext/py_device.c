@@ -167,18 +167,29 @@ static void device_free(PyObject *self)
 
 /* ---- running ---- */
 
-PyObject *ext_device_resolve(struct ext_device *device, PyObject *const *objects, Py_ssize_t count,
-                             PyObject **arguments_out)
+/* What an object that is no callable makes of a call. */
+struct made {
+    PyObject *arguments; /* NULL: those of the call are it */
+    PyObject *bind;      /* of a graph: a function that makes them for each launch */
+};
+
+/*
+ * The callable that stands behind the first argument of a run, and the arguments that belong to it.
+ * `vary` is that of a graph; NULL: it is a run.
+ */
+static PyObject *resolve(struct ext_device *device, PyObject *const *objects, Py_ssize_t count,
+                         PyObject *vary, struct made *made_out)
 {
     struct ext_state *state = device->state;
     PyObject *method, *list, *made, *callable;
 
-    *arguments_out = NULL;
+    *made_out = (struct made){ NULL, NULL };
     if (count < 1)
         return ext_raise_text(state, PTO_EINVAL, "there is no callable to run");
     if (Py_IS_TYPE(objects[0], state->callable_type))
         return Py_NewRef(objects[0]);
-    method = PyObject_GetAttrString(objects[0], "__pto_callable__");
+    method =
+        PyObject_GetAttrString(objects[0], vary == NULL ? "__pto_callable__" : "__pto_graph__");
     if (method == NULL && PyErr_ExceptionMatches(PyExc_AttributeError)) {
         PyErr_Clear();
         return ext_raise_text(
@@ -189,33 +200,31 @@ PyObject *ext_device_resolve(struct ext_device *device, PyObject *const *objects
     list = method == NULL ? NULL : PyTuple_New(count - 1);
     for (Py_ssize_t i = 1; list != NULL && i < count; i++)
         (void)PyTuple_SetItem(list, i - 1, Py_NewRef(objects[i]));
-    made =
-        list == NULL ? NULL : PyObject_CallFunctionObjArgs(method, (PyObject *)device, list, NULL);
+    made = list == NULL ? NULL
+                        : PyObject_CallFunctionObjArgs(method, (PyObject *)device, list, vary,
+                                                       NULL); /* without `vary` it ends there */
     Py_XDECREF(list);
     Py_XDECREF(method);
     if (made == NULL)
         return NULL;
-    if (!PyTuple_Check(made) || PyTuple_Size(made) != 2 ||
+    if (!PyTuple_Check(made) || PyTuple_Size(made) != (vary == NULL ? 2 : 3) ||
         !PyTuple_Check(PyTuple_GetItem(made, 1)) ||
         !Py_IS_TYPE(PyTuple_GetItem(made, 0), state->callable_type)) {
         Py_DECREF(made);
         PyErr_SetString(PyExc_TypeError,
-                        "__pto_callable__ returns (pto.Callable, (argument, ...))");
+                        "__pto_callable__ returns (pto.Callable, (argument, ...)), and "
+                        "__pto_graph__ also a function that makes the arguments of a launch");
         return NULL;
     }
     callable = Py_NewRef(PyTuple_GetItem(made, 0));
-    *arguments_out = Py_NewRef(PyTuple_GetItem(made, 1));
+    made_out->arguments = Py_NewRef(PyTuple_GetItem(made, 1));
+    made_out->bind = vary == NULL ? NULL : Py_NewRef(PyTuple_GetItem(made, 2));
     Py_DECREF(made);
     return callable;
 }
 
-/* What is done with a callable and its arguments. */
-typedef PyObject *(*use_fn)(struct ext_device *device, PyObject *callable, PyObject *const *objects,
-                            Py_ssize_t count, PyObject *names);
-
-/* Arguments that another object made, followed by the keywords of the call. */
-static PyObject *use_made(use_fn use, struct ext_device *device, PyObject *callable,
-                          PyObject *arguments, PyObject *const *keywords, PyObject *names)
+PyObject *ext_use_made(ext_use_fn use, struct ext_device *device, PyObject *target,
+                       PyObject *arguments, PyObject *const *keywords, PyObject *names)
 {
     Py_ssize_t count = PyTuple_Size(arguments), extra = names == NULL ? 0 : PyTuple_Size(names);
     PyObject **objects = malloc(((size_t)(count + extra) + 1) * sizeof(*objects));
@@ -227,43 +236,53 @@ static PyObject *use_made(use_fn use, struct ext_device *device, PyObject *calla
         objects[i] = PyTuple_GetItem(arguments, i);
     for (Py_ssize_t i = 0; i < extra; i++)
         objects[count + i] = keywords[i];
-    result = use(device, callable, objects, count, names);
+    result = use(device, target, objects, count, names);
     free(objects);
     return result;
 }
 
-static PyObject *with_callable(use_fn use, PyObject *self, PyObject *const *objects,
-                               Py_ssize_t count, PyObject *names)
+static PyObject *with_callable(ext_use_fn use, PyObject *vary, PyObject *self,
+                               PyObject *const *objects, Py_ssize_t count, PyObject *names)
 {
     struct ext_device *device = device_of(self);
-    PyObject *arguments, *result;
-    PyObject *callable = ext_device_resolve(device, objects, count, &arguments);
+    PyObject *callable, *result;
+    struct made made;
 
+    callable = resolve(device, objects, count, vary, &made);
     if (callable == NULL)
         return NULL;
-    result = arguments == NULL ? use(device, callable, objects + 1, count - 1, names)
-                               : use_made(use, device, callable, arguments, objects + count, names);
+    result = made.arguments == NULL
+                 ? use(device, callable, objects + 1, count - 1, names)
+                 : ext_use_made(use, device, callable, made.arguments, objects + count, names);
+    if (result != NULL && made.bind != NULL)
+        ((struct ext_graph *)result)->bind = Py_NewRef(made.bind);
     Py_DECREF(callable);
-    Py_XDECREF(arguments);
+    Py_XDECREF(made.arguments);
+    Py_XDECREF(made.bind);
     return result;
 }
 
 static PyObject *device_run(PyObject *self, PyObject *const *objects, Py_ssize_t count,
                             PyObject *names)
 {
-    return with_callable(ext_launch_run, self, objects, count, names);
+    return with_callable(ext_launch_run, NULL, self, objects, count, names);
 }
 
 static PyObject *device_submit(PyObject *self, PyObject *const *objects, Py_ssize_t count,
                                PyObject *names)
 {
-    return with_callable(ext_run_submit, self, objects, count, names);
+    return with_callable(ext_run_submit, NULL, self, objects, count, names);
 }
 
 static PyObject *device_graph(PyObject *self, PyObject *const *objects, Py_ssize_t count,
                               PyObject *names)
 {
-    return with_callable(ext_graph_build, self, objects, count, names);
+    PyObject *vary = Py_None;
+
+    for (Py_ssize_t i = 0; names != NULL && i < PyTuple_Size(names); i++)
+        if (PyUnicode_CompareWithASCIIString(PyTuple_GetItem(names, i), "vary") == 0)
+            vary = objects[count + i];
+    return with_callable(ext_graph_build, vary, self, objects, count, names);
 }
 
 /* Its handle; NULL with an exception: it is closed. */

@@ -250,12 +250,43 @@ struct ext_args {
 
 int ext_args_init_types(PyObject *module, struct ext_state *state);
 void ext_args_init(struct ext_args *args);
+/* What is known of an entry of a signature: data types, and the type of a scalar that is none of them. */
+enum { EXT_TYPE_UNKNOWN = -1, EXT_TYPE_FLOAT64 = PTO_DTYPE_COUNT };
+struct ext_expected {
+    int type;
+    char name[32]; /* "": not known */
+};
+
+/* What a callable takes. */
+struct ext_signature {
+    const enum pto_direction *direction;
+    uint32_t count;                /* 0: not known */
+    bool is_open;                  /* it may have more tensors: made for the reference system */
+    struct ext_expected *expected; /* for each entry; NULL: not known */
+    const char *name;              /* of the callable */
+};
+
+/* Where the arguments of a call have come to: 0 in the beginning. */
+struct ext_place {
+    Py_ssize_t argument;
+    uint32_t tensor; /* entries of the signature before these were used */
+    uint32_t scalar;
+};
+
+/* What the `arguments` of an artefact say of its signature, to be freed; NULL: nothing. */
+struct ext_expected *ext_expected_parse(const char *arguments, uint32_t count);
 /*
- * Takes the arguments of a call, tensors and scalars in any order. `signature` may be NULL: directions
- * are not known. 0, or -1 with an exception; to be released in any case.
+ * Takes the arguments of a call, tensors and scalars in any order. 0, or -1 with an exception; to be
+ * released in any case.
  */
 int ext_args_take(struct ext_state *state, struct ext_args *args, PyObject *const *objects,
-                  Py_ssize_t count, const enum pto_direction *signature, uint32_t signature_count);
+                  Py_ssize_t count, const struct ext_signature *signature);
+/* The same for one of them. */
+int ext_args_add(struct ext_state *state, struct ext_args *args, PyObject *object,
+                 const struct ext_signature *signature, struct ext_place *at);
+/* An argument that is a tensor, but not taken from an object. */
+int ext_args_skip_tensor(struct ext_state *state, const struct ext_signature *signature,
+                         struct ext_place *at);
 void ext_args_release(struct ext_args *args);
 
 /* ---- py_options.c ---- */
@@ -283,8 +314,7 @@ int ext_deps(struct ext_state *state, PyObject *value);
 struct ext_callable {
     PyObject_HEAD struct ext_state *state;
     struct pto_callable *callable;
-    const enum pto_direction *signature;
-    uint32_t signature_count;
+    struct ext_signature signature;
     enum pto_mode mode;
     bool is_registered; /* a run has loaded its code */
     PyObject *source;   /* what it was loaded from: bytes, or a path */
@@ -310,9 +340,12 @@ struct ext_device {
 };
 
 int ext_device_init(PyObject *module, struct ext_state *state);
-/* The callable that stands behind the first argument of a run, and the arguments that belong to it. */
-PyObject *ext_device_resolve(struct ext_device *device, PyObject *const *objects, Py_ssize_t count,
-                             PyObject **arguments_out);
+/* What is done with a callable, or a graph, and its arguments; keywords follow these. */
+typedef PyObject *(*ext_use_fn)(struct ext_device *device, PyObject *target,
+                                PyObject *const *objects, Py_ssize_t count, PyObject *names);
+/* The same with arguments that another object made, followed by the keywords of the call. */
+PyObject *ext_use_made(ext_use_fn use, struct ext_device *device, PyObject *target,
+                       PyObject *arguments, PyObject *const *keywords, PyObject *names);
 /* Its memory is gone: closes it if that was the last. */
 void ext_device_forget(struct ext_device *device);
 
@@ -330,6 +363,9 @@ struct ext_graph {
     struct ext_device *device;
     struct ext_callable *callable;
     PyObject *report; /* of its building */
+    PyObject *bind;   /* makes the arguments of a launch of those of the call; NULL: they are it */
+    struct pto_tensor *built; /* the tensors that it was built with, for messages */
+    uint32_t built_count;
     struct ext_graph *next;
     struct ext_graph **before;
 };
@@ -337,6 +373,8 @@ struct ext_graph {
 int ext_graph_init(PyObject *module, struct ext_state *state);
 PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObject *const *objects,
                           Py_ssize_t count, PyObject *names);
+/* Whether tensors are as they were when it was built; -1: raised, with both. */
+int ext_graph_check(const struct ext_graph *graph, const struct ext_args *args);
 /* Destroys it, as when its device is closed. */
 int ext_graph_close(struct ext_graph *graph);
 

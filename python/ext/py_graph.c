@@ -2,9 +2,55 @@
 /* pto.Graph: built once, launched many times with other tensors and scalars. */
 #include "py_ext.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
 static struct ext_graph *graph_of(PyObject *self)
 {
     return (struct ext_graph *)self;
+}
+
+/* Without memory for them messages of launches say less. */
+static void keep_built(struct ext_graph *graph, const struct ext_args *args)
+{
+    size_t bytes = args->tensor_count * sizeof(*graph->built);
+
+    graph->built = bytes == 0 ? NULL : aligned_alloc(_Alignof(struct pto_tensor), bytes);
+    if (graph->built == NULL)
+        return;
+    memcpy(graph->built, args->tensor, bytes);
+    graph->built_count = args->tensor_count;
+}
+
+static void describe_tensor(const struct pto_tensor *t, char *text, size_t size)
+{
+    int used = snprintf(text, size, "%s[", pto_dtype_text(t->dtype));
+
+    for (uint32_t d = 0; d < t->ndims && (size_t)used < size; d++)
+        used += snprintf(text + used, size - (size_t)used, "%s%u", d == 0 ? "" : ",", t->shapes[d]);
+    if ((size_t)used < size)
+        snprintf(text + used, size - (size_t)used, "]");
+}
+
+int ext_graph_check(const struct ext_graph *graph, const struct ext_args *args)
+{
+    for (uint32_t i = 0; i < args->tensor_count && i < graph->built_count; i++) {
+        const struct pto_tensor *now = &args->tensor[i], *built = &graph->built[i];
+        char is[100], was[100];
+
+        if (now->dtype == built->dtype && now->ndims == built->ndims &&
+            memcmp(now->shapes, built->shapes, now->ndims * sizeof(now->shapes[0])) == 0)
+            continue;
+        describe_tensor(now, is, sizeof(is));
+        describe_tensor(built, was, sizeof(was));
+        (void)ext_raise_text(graph->state, PTO_EGRAPH,
+                             "tensor %u of the launch is %s, and the graph was built with %s; "
+                             "convert it, or build a graph for each",
+                             i, is, was);
+        return -1;
+    }
+    return 0;
 }
 
 PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObject *const *objects,
@@ -23,7 +69,7 @@ PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObjec
     self->state = state;
     self->report = ext_report_new(state);
     if (ext_launch_begin(&launch, device, callable, &args) == 0 && self->report != NULL &&
-        ext_args_take(state, &args, objects, count, c->signature, c->signature_count) == 0 &&
+        ext_args_take(state, &args, objects, count, &c->signature) == 0 &&
         ext_options_take(state, names, objects + count, &launch.options) == 0) {
         entry =
             (struct pto_entry){ args.tensor_count, args.scalar_count, args.tensor, args.scalar };
@@ -34,11 +80,13 @@ PyObject *ext_graph_build(struct ext_device *device, PyObject *callable, PyObjec
         if (status < 0)
             (void)ext_raise(state, status, &ext_report_of(self->report)->error);
     }
-    ext_args_release(&args);
     if (status < 0) {
+        ext_args_release(&args);
         Py_DECREF((PyObject *)self);
         return NULL;
     }
+    keep_built(self, &args);
+    ext_args_release(&args);
     self->device = (struct ext_device *)Py_NewRef((PyObject *)device);
     self->callable = (struct ext_callable *)Py_NewRef((PyObject *)callable);
     self->next = device->graphs;
@@ -62,16 +110,38 @@ int ext_graph_close(struct ext_graph *graph)
     return status;
 }
 
+/* One of a Python orchestration makes the arguments of its callable from those of the function. */
+static PyObject *launch(ext_use_fn use, PyObject *self, PyObject *const *objects, Py_ssize_t count,
+                        PyObject *names)
+{
+    struct ext_graph *graph = graph_of(self);
+    PyObject *list, *made, *result = NULL;
+
+    if (graph->bind == NULL)
+        return use(graph->device, self, objects, count, names);
+    list = PyTuple_New(count);
+    for (Py_ssize_t i = 0; list != NULL && i < count; i++)
+        (void)PyTuple_SetItem(list, i, Py_NewRef(objects[i]));
+    made = list == NULL ? NULL : PyObject_CallObject(graph->bind, list);
+    Py_XDECREF(list);
+    if (made != NULL && !PyTuple_Check(made))
+        PyErr_SetString(PyExc_TypeError, "the arguments of a launch are a tuple");
+    else if (made != NULL)
+        result = ext_use_made(use, graph->device, self, made, objects + count, names);
+    Py_XDECREF(made);
+    return result;
+}
+
 static PyObject *graph_run(PyObject *self, PyObject *const *objects, Py_ssize_t count,
                            PyObject *names)
 {
-    return ext_launch_run(graph_of(self)->device, self, objects, count, names);
+    return launch(ext_launch_run, self, objects, count, names);
 }
 
 static PyObject *graph_submit(PyObject *self, PyObject *const *objects, Py_ssize_t count,
                               PyObject *names)
 {
-    return ext_run_submit(graph_of(self)->device, self, objects, count, names);
+    return launch(ext_run_submit, self, objects, count, names);
 }
 
 static PyObject *graph_close(PyObject *self, PyObject *ignored)
@@ -107,6 +177,14 @@ static int graph_traverse(PyObject *self, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(self));
     Py_VISIT(graph_of(self)->device);
     Py_VISIT(graph_of(self)->callable);
+    Py_VISIT(graph_of(self)->bind);
+    return 0;
+}
+
+/* What an orchestration refers to may lead back to the graph. */
+static int graph_clear(PyObject *self)
+{
+    Py_CLEAR(graph_of(self)->bind);
     return 0;
 }
 
@@ -116,11 +194,26 @@ static void graph_free(PyObject *self)
 
     PyObject_GC_UnTrack(self);
     (void)ext_graph_close(graph_of(self));
+    free(graph_of(self)->built);
     Py_CLEAR(graph_of(self)->report);
+    Py_CLEAR(graph_of(self)->bind);
     Py_CLEAR(graph_of(self)->callable);
     Py_CLEAR(graph_of(self)->device);
     PyObject_GC_Del(self);
     Py_DECREF(type);
+}
+
+static PyObject *graph_repr(PyObject *self)
+{
+    struct ext_graph *graph = graph_of(self);
+    struct pto_callable_info info;
+
+    pto_callable_info_init(&info);
+    (void)pto_callable_info(graph->callable->callable, &info);
+    return PyUnicode_FromFormat("<pto.Graph: %s, %llu tasks%s>",
+                                info.name != NULL ? info.name : "of a callable",
+                                (unsigned long long)ext_report_of(graph->report)->tasks,
+                                graph->graph == NULL ? ", closed" : "");
 }
 
 static PyObject *graph_html(PyObject *self, PyObject *ignored)
@@ -155,6 +248,8 @@ static PyType_Slot graph_slots[] = {
     { Py_tp_doc, "A graph that is built once and launched many times: made by Device.graph." },
     { Py_tp_dealloc, graph_free },
     { Py_tp_traverse, graph_traverse },
+    { Py_tp_clear, graph_clear },
+    { Py_tp_repr, graph_repr },
     { Py_tp_getset, graph_fields },
     { Py_tp_methods, graph_methods },
     { 0, NULL },

@@ -7,6 +7,7 @@
 #include "py_worker.h"
 
 #include <pto/level.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -219,7 +220,7 @@ static enum pto_tag tag_of(enum pto_direction direction)
 }
 
 static int take_argument(struct ext_level *level, struct load *load, PyObject *object,
-                         enum pto_direction direction, Py_ssize_t at)
+                         const struct ext_signature *signature, struct ext_place *at)
 {
     struct ext_state *state = level->state;
     uint32_t before = load->taken.tensor_count;
@@ -232,9 +233,9 @@ static int take_argument(struct ext_level *level, struct load *load, PyObject *o
     if (Py_IS_TYPE(object, state->fresh_type)) {
         memcpy(&load->fresh[load->count], ((struct fresh *)object)->info, sizeof(load->fresh[0]));
         load->tag[load->count++] = PTO_TAG_OUTPUT;
-        return 0;
+        return ext_args_skip_tensor(state, signature, at);
     }
-    if (ext_args_take(state, &load->taken, &object, 1, &direction, 1) < 0)
+    if (ext_args_add(state, &load->taken, object, signature, at) < 0)
         return -1;
     if (load->taken.tensor_count != before) {
         struct pto_tensor *t = &load->taken.tensor[before];
@@ -242,7 +243,7 @@ static int take_argument(struct ext_level *level, struct load *load, PyObject *o
         enum pto_tag tag = tag_of(hold->direction);
 
         if (t->addr - level->worker->addr >= level->worker->bytes && t->size != 0 &&
-            stage_tensor(level, t, hold, tag != PTO_TAG_INPUT, at) < 0)
+            stage_tensor(level, t, hold, tag != PTO_TAG_INPUT, at->argument - 1) < 0)
             return -1;
         load->tag[load->count++] = (uint8_t)tag;
     }
@@ -282,25 +283,17 @@ static int fill_load(struct ext_level *level, struct load *load,
                      const struct ext_registered *target, PyObject *const *objects,
                      Py_ssize_t count, PyObject *deps)
 {
-    uint32_t position = 0, tensor = 0;
+    struct ext_place at = { 0, 0, 0 };
+    uint32_t tensor = 0;
 
     ext_args_init(&load->taken);
     load->count = 0;
     load->deps = NULL;
     load->taken.scalar = load->taken.scalars;
     pto_args_init(&load->args);
-    for (Py_ssize_t i = 0; i < count; i++) {
-        uint32_t before = load->count;
-        enum pto_direction direction = PTO_DIR_SCALAR; /* not known */
-
-        while (position < target->signature_count && target->signature[position] == PTO_DIR_SCALAR)
-            position++;
-        if (position < target->signature_count)
-            direction = target->signature[position];
-        if (take_argument(level, load, objects[i], direction, i) < 0)
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (take_argument(level, load, objects[i], &target->signature, &at) < 0)
             return -1;
-        position += load->count - before;
-    }
     for (uint32_t i = 0; i < load->count; i++)
         pto_args_add(&load->args,
                      load->tag[i] == PTO_TAG_OUTPUT ? (const void *)&load->fresh[i]
@@ -574,6 +567,8 @@ static PyObject *level_copy(PyObject *self, PyObject *args)
     struct ext_level *level = level_of(self);
     PyObject *objects[2];
     static const enum pto_direction directions[] = { PTO_DIR_OUT, PTO_DIR_IN };
+    const struct ext_signature signature = { .direction = directions, .count = 2, .name = "copy" };
+    struct ext_place at = { 0, 0, 0 };
     struct pto_outputs made = { .count = 0 };
     const struct pto_site *site;
     struct load load;
@@ -585,8 +580,8 @@ static PyObject *level_copy(PyObject *self, PyObject *args)
     load.count = 0;
     load.deps = NULL;
     load.taken.scalar = load.taken.scalars;
-    if (take_argument(level, &load, objects[0], directions[0], 0) == 0 &&
-        take_argument(level, &load, objects[1], directions[1], 1) == 0) {
+    if (take_argument(level, &load, objects[0], &signature, &at) == 0 &&
+        take_argument(level, &load, objects[1], &signature, &at) == 0) {
         if (load.taken.tensor_count != 2) {
             (void)ext_raise_text(level->state, PTO_EINVAL, "a copy is from a tensor to a tensor");
         } else {
@@ -675,6 +670,8 @@ static PyObject *level_call(PyObject *self, PyObject *args)
     unsigned long long address;
     struct pto_scene_param *params;
     uint64_t *callables;
+    const struct ext_signature unknown = { .count = 0, .name = "" };
+    struct ext_place at = { 0, 0, 0 };
     struct load load;
     int status = 0;
 
@@ -698,7 +695,7 @@ static PyObject *level_call(PyObject *self, PyObject *args)
     param_names = names == NULL ? NULL : take_names(tuple[4]);
     params = take_params(param_names, tuple[5]);
     for (Py_ssize_t i = 0; params != NULL && status == 0 && i < PyTuple_Size(tuple[3]); i++)
-        status = take_argument(level, &load, PyTuple_GetItem(tuple[3], i), PTO_DIR_INOUT, i);
+        status = take_argument(level, &load, PyTuple_GetItem(tuple[3], i), &unknown, &at);
     if (params != NULL && status == 0) {
         entry.level = level->level;
         entry.worker = level->worker->worker;
@@ -926,11 +923,21 @@ static PyGetSetDef task_fields[] = {
     { NULL, NULL, NULL, NULL, NULL },
 };
 
+static PyObject *task_repr(PyObject *self)
+{
+    struct task *task = (struct task *)self;
+
+    return PyUnicode_FromFormat("<pto.LevelTask: %llu, %zd outputs>",
+                                (unsigned long long)task->id.raw,
+                                task->outputs == NULL ? 0 : PyTuple_Size(task->outputs));
+}
+
 static PyType_Slot task_slots[] = {
     { Py_tp_doc, "A task of level 3 that was submitted; task[0] is its first output." },
     { Py_sq_length, task_length },
     { Py_sq_item, task_item },
     { Py_tp_dealloc, task_free },
+    { Py_tp_repr, task_repr },
     { Py_tp_getset, task_fields },
     { 0, NULL },
 };
@@ -964,12 +971,28 @@ static void fresh_free(PyObject *self)
     Py_DECREF(type);
 }
 
+static PyObject *fresh_repr(PyObject *self)
+{
+    struct pto_tensor_info info;
+    char shape[64] = "";
+    size_t used = 0;
+
+    memcpy(&info, ((struct fresh *)self)->info, sizeof(info));
+    for (uint32_t d = 0; d < info.ndims && d < PTO_MAX_DIMS; d++)
+        used += (size_t)snprintf(shape + used, sizeof(shape) - used, "%u%s", info.shapes[d],
+                                 d + 1 < info.ndims ? ", "
+                                 : info.ndims == 1  ? ","
+                                                    : "");
+    return PyUnicode_FromFormat("pto.New((%s), pto.%s)", shape, pto_dtype_text(info.dtype));
+}
+
 static PyType_Slot fresh_slots[] = {
     { Py_tp_doc,
       "New(shape, dtype, fill=None)\n--\n\nAn argument of a submit: an output that the runtime "
       "allocates. It is\nin `outputs` of the pto.LevelTask. `fill`: every element before." },
     { Py_tp_new, fresh_new },
     { Py_tp_dealloc, fresh_free },
+    { Py_tp_repr, fresh_repr },
     { 0, NULL },
 };
 

@@ -64,9 +64,10 @@ int ext_launch_prepare(struct ext_launch *launch, PyObject *const *objects, Py_s
         callable = (struct ext_callable *)launch->target;
         launch->options.mode = callable->mode;
     }
-    if (ext_args_take(state, args, objects, count, callable->signature, callable->signature_count) <
-            0 ||
+    if (ext_args_take(state, args, objects, count, &callable->signature) < 0 ||
         ext_options_take(state, names, objects + count, &launch->options) < 0)
+        return -1;
+    if (graph != NULL && ext_graph_check(graph, args) < 0)
         return -1;
     entry =
         (struct pto_entry){ args->tensor_count, args->scalar_count, args->tensor, args->scalar };

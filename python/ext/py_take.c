@@ -5,6 +5,7 @@
  */
 #include "py_ext.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* A tensor on its way in, in whatever form it comes. */
@@ -18,6 +19,11 @@ struct form {
     Py_ssize_t unit;
 };
 
+/* Reasons that are about data types, which the sentence names, too. */
+static const char unknown_type[] = "the runtime has no such data type; convert it, or give `dtype` "
+                                   "to use its bits";
+static const char other_size[] = "whose elements are not as large";
+
 static int refuse(struct ext_state *state, PyObject *object, const char *why)
 {
     PyObject *name = PyObject_GetAttr((PyObject *)Py_TYPE(object), state->names.type_name);
@@ -27,6 +33,44 @@ static int refuse(struct ext_state *state, PyObject *object, const char *why)
         (void)ext_raise_text(state, PTO_EINVAL, "%.100s cannot be a tensor: %s", text, why);
     Py_XDECREF(name);
     return -1;
+}
+
+/* What the object calls the type of its elements; of a buffer without a name, its letter. */
+static void name_type(PyObject *object, char *text, size_t size)
+{
+    PyObject *type = PyObject_GetAttrString(object, "dtype"), *words;
+    const char *found = NULL;
+
+    if (type == NULL) {
+        PyErr_Clear();
+        type = PyObject_GetAttrString(object, "format"); /* memoryview */
+    }
+    if (type == NULL) {
+        PyErr_Clear();
+        type = PyObject_GetAttrString(object, "typecode"); /* array */
+    }
+    words = type == NULL ? NULL : PyObject_Str(type);
+    found = words == NULL ? NULL : PyUnicode_AsUTF8AndSize(words, NULL);
+    PyErr_Clear();
+    snprintf(text, size, "%.60s", found != NULL ? found : "of no known type");
+    Py_XDECREF(words);
+    Py_XDECREF(type);
+}
+
+/* The same for reasons that choose_dtype gives: with the types of both sides. */
+static int refuse_form(struct ext_state *state, PyObject *object, const char *why, int asked)
+{
+    char type[64], text[300];
+
+    if (why != unknown_type && why != other_size)
+        return refuse(state, object, why);
+    name_type(object, type, sizeof(type));
+    if (why == unknown_type)
+        snprintf(text, sizeof(text), "its elements are %s, and %s", type, why);
+    else
+        snprintf(text, sizeof(text), "its elements are %s, and %s was asked for, %s", type,
+                 pto_dtype_text((uint32_t)asked), why);
+    return refuse(state, object, text);
 }
 
 /* The reason why a form is no tensor; NULL: it is one. */
@@ -75,13 +119,10 @@ static const char *describe(const struct form *form, struct pto_tensor *out)
 static const char *choose_dtype(struct form *form, int asked)
 {
     if (asked >= 0 && pto_dtype_size((uint32_t)asked) != (uint32_t)form->itemsize)
-        return "its elements are not as large as those of the data type that was asked for";
+        return other_size;
     if (asked >= 0)
         form->dtype = asked;
-    return form->dtype < 0
-               ? "the runtime has no data type like that of its elements; convert it, or give "
-                 "`dtype` to use its bits"
-               : NULL;
+    return form->dtype < 0 ? unknown_type : NULL;
 }
 
 static const char *take_dlpack(const struct dlpack_tensor *from, int asked, struct pto_tensor *out)
@@ -122,7 +163,7 @@ static int take_versioned(struct ext_state *state, PyObject *object, struct dlpa
     if (why == NULL)
         return 0;
     ext_hold_release(&out->hold);
-    return refuse(state, object, why);
+    return refuse_form(state, object, why, dtype);
 }
 
 static int take_capsule(struct ext_state *state, PyObject *object, PyObject *capsule, int dtype,
@@ -146,7 +187,7 @@ static int take_capsule(struct ext_state *state, PyObject *object, PyObject *cap
     if (why == NULL)
         return 0;
     ext_hold_release(&out->hold);
-    return refuse(state, object, why);
+    return refuse_form(state, object, why, dtype);
 }
 
 /* What is known of a type: a capsule with its functions; True: __dlpack__ takes a version; False: it does not. */
@@ -217,7 +258,7 @@ static int take_buffer(struct ext_state *state, PyObject *object, int dtype, str
     if (why == NULL)
         return 0;
     ext_hold_release(&out->hold);
-    return refuse(state, object, why);
+    return refuse_form(state, object, why, dtype);
 }
 
 /* What __dlpack__ returns, asked for the newest version that the type knows. */
@@ -295,9 +336,7 @@ int ext_tensor_take(struct ext_state *state, PyObject *object, int dtype, struct
         PyType_IsSubtype(Py_TYPE(object), state->tensor_type)) {
         memcpy(&out->tensor, ((struct ext_tensor_object *)object)->bytes, sizeof(out->tensor));
         if (dtype >= 0 && pto_dtype_size((uint32_t)dtype) != pto_dtype_size(out->tensor.dtype))
-            return refuse(
-                state, object,
-                "its elements are not as large as those of the data type that was asked for");
+            return refuse_form(state, object, other_size, dtype);
         if (dtype >= 0)
             out->tensor.dtype = (uint8_t)dtype;
         out->hold.kind = EXT_HOLD_OBJECT;

@@ -310,7 +310,7 @@ static bool take_signature(struct ext_state *state, PyObject *names, struct ext_
 {
     Py_ssize_t count = PySequence_Size(names);
 
-    if (count < 0 || count > (Py_ssize_t)(sizeof(made->signature) / sizeof(made->signature[0]))) {
+    if (count < 0 || count > (Py_ssize_t)(sizeof(made->direction) / sizeof(made->direction[0]))) {
         if (count >= 0)
             (void)ext_raise_text(state, PTO_EINVAL, "a signature of %zd arguments is too long",
                                  count);
@@ -332,16 +332,17 @@ static bool take_signature(struct ext_state *state, PyObject *names, struct ext_
                                  text);
             return false;
         }
-        made->signature[i] = (enum pto_direction)direction;
+        made->direction[i] = (enum pto_direction)direction;
     }
-    made->signature_count = (uint32_t)count;
+    made->signature.direction = made->direction;
+    made->signature.count = (uint32_t)count;
     return true;
 }
 
 static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywords)
 {
-    static char *names[] = { "kind",     "bytes",     "path",  "name", "symbol",
-                             "children", "signature", "below", NULL };
+    static char *names[] = { "kind",     "bytes",     "path",  "name",      "symbol",
+                             "children", "signature", "below", "arguments", NULL };
     struct ext_worker *worker = worker_of(self);
     struct ext_state *state = worker->state;
     struct pto_worker_callable params;
@@ -349,13 +350,14 @@ static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywo
     struct pto_error error;
     PyObject *children = Py_None, *signature = NULL;
     Py_buffer bytes = { .buf = NULL };
+    const char *arguments = NULL;
     int kind = 0, below = 0, status;
 
     pto_worker_callable_init(&params);
     pto_error_init(&error);
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$iz*yszOOp:register", names, &kind, &bytes,
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$iz*yszOOpz:register", names, &kind, &bytes,
                                      &params.path, &params.name, &params.symbol, &children,
-                                     &signature, &below))
+                                     &signature, &below, &arguments))
         return NULL;
     params.is_below = below != 0;
     params.kind = (enum pto_child_kind)kind;
@@ -369,7 +371,9 @@ static PyObject *worker_register(PyObject *self, PyObject *args, PyObject *keywo
         goto fail;
     made->name = PyUnicode_FromString(params.name != NULL ? params.name : "callable");
     made->kind = params.kind;
-    if (made->name == NULL)
+    made->signature.name = made->name == NULL ? NULL : PyUnicode_AsUTF8AndSize(made->name, NULL);
+    made->signature.expected = ext_expected_parse(arguments, made->signature.count);
+    if (made->signature.name == NULL)
         goto fail;
     Py_BEGIN_ALLOW_THREADS
     status = pto_worker_register(worker->worker, &params, &made->number);
@@ -418,6 +422,7 @@ static void registered_free(PyObject *self)
     struct ext_registered *registered = (struct ext_registered *)self;
     PyTypeObject *type = Py_TYPE(self);
 
+    free(registered->signature.expected);
     Py_XDECREF((PyObject *)registered->worker);
     Py_XDECREF(registered->name);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -457,11 +462,11 @@ static PyObject *get_registered_number(PyObject *self, void *ignored)
 static PyObject *get_registered_signature(PyObject *self, void *ignored)
 {
     struct ext_registered *registered = (struct ext_registered *)self;
-    PyObject *tuple = PyTuple_New((Py_ssize_t)registered->signature_count);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)registered->signature.count);
 
     (void)ignored;
-    for (uint32_t i = 0; tuple != NULL && i < registered->signature_count; i++) {
-        PyObject *name = PyUnicode_FromString(pto_direction_name(registered->signature[i]));
+    for (uint32_t i = 0; tuple != NULL && i < registered->signature.count; i++) {
+        PyObject *name = PyUnicode_FromString(pto_direction_name(registered->direction[i]));
 
         if (name == NULL || PyTuple_SetItem(tuple, (Py_ssize_t)i, name) < 0)
             Py_CLEAR(tuple);

@@ -35,8 +35,8 @@ struct ext_registered {
     uint64_t number; /* 0: unregistered */
     PyObject *name;
     enum pto_child_kind kind;
-    uint32_t signature_count;
-    enum pto_direction signature[PTO_TASK_TENSORS_MAX + PTO_TASK_SCALARS_MAX];
+    struct ext_signature signature;
+    enum pto_direction direction[PTO_TASK_TENSORS_MAX + PTO_TASK_SCALARS_MAX]; /* its entries */
 };
 
 /* Ordinary memory of the program, and its copy in the worker's. */

@@ -385,12 +385,13 @@ class Kernel:
     flags: tuple[str, ...]
     include_dirs: tuple[str, ...]
     language: Literal["c", "c++"]
+    scalars: tuple[str, ...] | None
     def __init__(self, source: _Path, func_id: int | None = None, core: Literal["aiv", "aic"] = "aiv",
                  name: str | None = None, flags: Iterable[str] = (), include_dirs: Iterable[_Path] = (),
-                 language: Literal["c", "c++"] = "c") -> None: ...
+                 language: Literal["c", "c++"] = "c", scalars: Iterable[str] | None = None) -> None: ...
 
 def compile(orchestration: _Path, kernels: Iterable[Kernel | _Path] = (), **settings: Any) -> Callable: ...
-def build(orchestration: _Path, kernels: Iterable[Kernel | _Path] = (), *, signature: Sequence[_Direction] | None = None,
+def build(orchestration: _Path, kernels: Iterable[Kernel | _Path] = (), *, signature: Sequence[str] | None = None,
           platform: str | None = None, mode: _Mode | None = None, entry: str | None = None, name: str | None = None,
           config: str | None = None, language: Literal["c", "c++"] = "c", flags: Iterable[str] = (),
           include_dirs: Iterable[_Path] = (), isa: _Path | None = None, isa_pin: str | None = None,

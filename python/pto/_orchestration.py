@@ -2,19 +2,18 @@
 """Orchestrations in Python, for quick work. The function is called once for each run, before it; what it
 submits is written down, and done by replay.c in the run: same rules, same errors, with lines of Python."""
 
-import ctypes
 import functools
 import os
 import struct
 import sys
 
 from pto import _pto
-from pto._bits import element_bits, scalar_bits
+from pto._bits import element_bits, is_scalar, scalar_bits, scalar_type
 from pto._toolchain import Kernel, compile as _compile
 
 _SUBMIT, _ALLOC, _SCOPE_BEGIN, _SCOPE_END = range(4)
 _TAGS = {"in": 0, "inout": 2, "out": 3, "nodep": 4}
-_OUTPUT, _SCALAR = 1, 5
+_OUTPUT, _SCALAR, _PASSED = 1, 5, 6
 _OPERATORS = {"==": 1, "!=": 2, ">": 3, "<": 4, ">=": 5, "<=": 6}
 # The layouts of replay.c.
 _HEAD = struct.Struct("<8I")
@@ -62,11 +61,17 @@ class Orchestration:
         """Calls the function and returns what it submitted, without running anything."""
         return Recording(self, args)
 
+    def _argument_name(self, at):
+        """What messages call an argument of the function."""
+        code = getattr(self._function, "__code__", None)
+        names = code.co_varnames[1:code.co_argcount] if code is not None else ()
+        return f"argument {at} ({names[at]})" if at < len(names) else f"argument {at}"
+
     def callable(self, platform=None):
         """The pto.Callable of the kernels that were used so far."""
         key = (platform or self._platform, len(self._kernels))
         if key not in self._callables:
-            kernels = [Kernel(k.source, i, k.core, k.name, k.flags, k.include_dirs, k.language)
+            kernels = [Kernel(k.source, i, k.core, k.name, k.flags, k.include_dirs, k.language, k.scalars)
                        for i, k in enumerate(self._kernels)]
             path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "replay.c")
             self._callables[key] = _compile(path, kernels, mode=self._mode, platform=key[0], name=self.name,
@@ -77,6 +82,11 @@ class Orchestration:
         recording = self.record(*args)
         self._last = recording
         return self.callable(device.info["platform"]), recording.arguments()
+
+    def __pto_graph__(self, device, args, vary):
+        recording = Recording(self, args, _indices(vary))
+        self._last = recording
+        return self.callable(device.info["platform"]), recording.arguments(), recording._bind
 
     def __repr__(self):
         return f"<pto.Orchestration: {self.name}>"
@@ -104,6 +114,9 @@ class Task:
     def __iter__(self):
         return iter(self.outputs)
 
+    def __repr__(self):
+        return f"<pto.Task: {self.index}, {len(self.outputs)} outputs>"
+
 
 class New:
     """An output that the runtime allocates; made by o.new."""
@@ -112,6 +125,31 @@ class New:
 
     def __init__(self, shape, dtype, fill):
         self.shape, self.dtype, self.fill = shape, _pto.dtype(dtype), fill
+
+    def __repr__(self):
+        return f"o.new({self.shape!r}, {self.dtype!r}{'' if self.fill is None else f', fill={self.fill!r}'})"
+
+
+class Varying:
+    """A scalar that launches of a graph may change (`vary` of Device.graph): it can be passed on to tasks, and
+    has no value that the function could look at."""
+
+    __slots__ = ("index", "what", "type")
+
+    def __init__(self, index, what, type):
+        self.index, self.what, self.type = index, what, type
+
+    def __repr__(self):
+        return f"<{self.what}, which varies>"
+
+    def _refuse(self, *_):
+        raise _pto._exception(-201, f"{self.what} varies between launches of the graph: it can only be passed on to "
+                                    "tasks; to use its value here, leave it out of vary")
+
+    __bool__ = __int__ = __float__ = __index__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
+    __truediv__ = __rtruediv__ = __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __neg__ = __abs__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _refuse
+    __hash__ = None
 
 
 class _Source:
@@ -125,22 +163,76 @@ class _Source:
 
 
 class Recording:
-    """What a Python orchestration submitted for one run."""
+    """What a Python orchestration submitted for one run, or for a graph."""
 
-    def __init__(self, owner, args):
+    def __init__(self, owner, args, vary=None):
         self._owner = owner
+        self._vary = vary  # None: for one run
+        self._places = []  # of each argument: (True, number of the scalar) or (False, of the tensor)
+        self._scalars, self._varying = [], {}
         self._ops, self._args, self._tensors, self._infos, self._deps = [], [], {}, [], []
         self._files = {}
         self._given, self._sources, self._known, self._kept = [], [], {}, []
         self.tasks = []  # (kernel names, arguments) for people
-        owner._function(Orchestrator(self), *map(self._describe, args))
+        described = [self._describe(value) for value in args]
+        self._check_vary()
+        owner._function(Orchestrator(self), *described)
         self._bytes = self._pack()
 
     def arguments(self):
-        """The arguments of the run."""
-        given = (value if source.is_written else _pto.In(value)
-                 for value, source in zip(self._given, self._sources))
-        return (_pto.Tensor(self._bytes), *given)
+        """The arguments of the run; those of a graph include the scalars, of which some vary."""
+        return self._arguments(self._given, self._scalars)
+
+    def _bind(self, *args):
+        """The arguments of a launch of the graph that was built from this, for these of the function."""
+        if len(args) != len(self._places):
+            raise _pto._exception(-216, f"the graph of {self._owner.name} was built with {len(self._places)} arguments; "
+                                        f"the launch has {len(args)}")
+        given, scalars = list(self._given), list(self._scalars)
+        changed = {}
+        for at, (value, (is_number, index)) in enumerate(zip(args, self._places)):
+            value = value.value if isinstance(value, _pto.Argument) else value
+            what = self._owner._argument_name(at)
+            if is_scalar(value) != is_number:
+                raise _pto._exception(-216, f"{what} was a {'scalar' if is_number else 'tensor'} when the graph was "
+                                            f"built; now it is {type(value).__name__}")
+            if is_number:
+                scalars[index] = self._bind_scalar(value, index, what)
+                continue
+            tensor = given[index] = self._bind_tensor(value, index, what)
+            if changed.setdefault(index, tensor).address != tensor.address:
+                raise _pto._exception(-216, f"{what} was the same tensor as another argument when the graph was built")
+        return self._arguments(given, scalars)
+
+    def _arguments(self, given, scalars):
+        tensors = (value if source.is_written else _pto.In(value) for value, source in zip(given, self._sources))
+        if self._vary is None:
+            return (_pto.Tensor(self._bytes), *tensors)
+        numbers = (scalar_bits(value, self._varying[i].type, self._varying[i].what) if i in self._varying
+                   else scalar_bits(value) for i, value in enumerate(scalars))
+        return (_pto.Tensor(self._bytes), *tensors, *numbers)
+
+    def _bind_scalar(self, value, index, what):
+        built = self._scalars[index]
+        if index not in self._varying and scalar_bits(value) != scalar_bits(built):
+            raise _pto._exception(-216, f"{what} was {built!r} when the graph was built, and is {value!r} now: name "
+                                        f"scalar {index} in vary when it is built, if the function only passes it on "
+                                        "to tasks, or build another graph")
+        return value
+
+    def _bind_tensor(self, value, index, what):
+        built, tensor = self._given[index], value if isinstance(value, _pto.Tensor) else _pto.Tensor(value)
+        if (tensor.dtype, tensor.shape, tensor.strides) != (built.dtype, built.shape, built.strides):
+            strided = f", strides {tensor.strides} and {built.strides}" if tensor.strides != built.strides else ""
+            raise _pto._exception(-216, f"{what} is {tensor.dtype.name}{list(tensor.shape)}, and the graph was built with "
+                                        f"{built.dtype.name}{list(built.shape)}{strided}; convert it, or build a graph "
+                                        "for each")
+        if tensor.is_readonly and self._sources[index].is_written:
+            raise _pto._exception(-201, f"{what} is read-only, and the graph writes it; pass a copy")
+        return tensor
+
+    def __repr__(self):
+        return f"<pto.Recording: {self._owner.name}, {len(self.tasks)} tasks>"
 
     def _repr_html_(self):
         from pto import _html
@@ -151,9 +243,27 @@ class Recording:
         """An argument of the call: a tensor becomes a description, a scalar stays."""
         if isinstance(value, _pto.Argument):
             value = value.value
-        if isinstance(value, (int, float)) or _is_scalar(value):
+        at = len(self._places)
+        if not is_scalar(value):
+            try:
+                symbol = self._capture(value)
+            except _pto.InvalidArgument as error:
+                raise _pto._exception(-201, f"{self._owner._argument_name(at)}: {error}") from None
+            self._places.append((False, symbol._origin.index - 1))
+            return symbol
+        index = len(self._scalars)
+        self._places.append((True, index))
+        self._scalars.append(value)
+        if index not in (self._vary or ()):
             return value
-        return self._capture(value)
+        self._varying[index] = Varying(index, self._owner._argument_name(at), None)
+        return self._varying[index]
+
+    def _check_vary(self):
+        for index in self._vary or ():
+            if index not in self._varying:
+                raise _pto._exception(-201, f"vary has scalar {index}, but the call has {len(self._scalars)}, which are "
+                                            "numbered from 0")
 
     def _capture(self, value):
         """A tensor that exists outside of the run."""
@@ -182,15 +292,18 @@ class Recording:
         return self._tensors.setdefault(row, len(self._tensors))
 
     def _add(self, kind, lanes=(-1, -1, -1), args=(), deps=(), blocks=1, gang=False, timing=None, manual=False,
-             when=None, depth=2):
+             when=None, depth=2, kernels=()):
         frame = sys._getframe(depth)
         file, line = frame.f_code.co_filename, frame.f_lineno
         index = len(self._ops)
         first, first_dep = len(self._args), len(self._deps)
         task = Task(index)
         outputs = []
+        tensors = sum(isinstance(value, (New, _pto.Argument)) for value in args)
+        scalars = iter(range(len(args)))
+        self._check_scalars(kernels, len(args) - tensors, line)
         for value in args:
-            self._args.append(self._argument(value, index, outputs, line))
+            self._args.append(self._argument(value, index, outputs, line, kernels, tensors, scalars))
         task.outputs = tuple(outputs)
         self._deps += [_task_of(d).index for d in deps]
         operator, tensor, target = 0, 0, 0
@@ -204,7 +317,28 @@ class Recording:
                           self._files.setdefault(file, len(self._files)), line))
         return task
 
-    def _argument(self, value, op, outputs, line):
+    @staticmethod
+    def _check_scalars(kernels, count, line):
+        for kernel in kernels:
+            if kernel.scalars is not None and count != len(kernel.scalars):
+                raise _pto._exception(-201, f"line {line}: kernel {kernel.name or 'without a name'} takes "
+                                            f"{len(kernel.scalars)} scalars ({', '.join(kernel.scalars) or 'none'}), "
+                                            f"and the submit has {count}")
+
+    @staticmethod
+    def _scalar_type(value, kernels, at, slot, line):
+        """What the kernels of a task read in an argument, as far as that is known."""
+        types = {kernel._scalar_type(at, slot) for kernel in kernels} - {None}
+        if types == {"unclear"} and not isinstance(value, (Varying, float)) and isinstance(value, int):
+            raise _pto._exception(-201, f"line {line}: the kernel reads floats, and its source does not say at which "
+                                        f"places, so {value!r} may be one; pass {value!r}.0 or, for an int, a number of "
+                                        "ctypes, or declare the types: pto.Kernel(..., scalars=[...])")
+        types -= {"unclear"}
+        if len(types) > 1:
+            raise _pto._exception(-201, f"line {line}: scalar {at} is {' and '.join(sorted(types))} for kernels of one task")
+        return types.pop() if types else None
+
+    def _argument(self, value, op, outputs, line, kernels, tensors, scalars):
         if isinstance(value, New):
             source = _Source(1, op, len(outputs))
             outputs.append(_pto._symbol(source, value.shape, None, value.dtype))
@@ -216,10 +350,23 @@ class Recording:
         if isinstance(value, _pto.Argument):
             is_written = value.direction in ("out", "inout")
             return _TAGS[value.direction], self._tensor(value.value, is_written, line), 0
-        if isinstance(value, (bool, int, float)) or _is_scalar(value):
-            return _SCALAR, 0, scalar_bits(value)
+        if isinstance(value, Varying) or is_scalar(value):
+            at = next(scalars)
+            read_as = self._scalar_type(value, kernels, at, tensors + at, line)
+            if not isinstance(value, Varying):
+                return _SCALAR, 0, scalar_bits(value, read_as, f"line {line}: scalar {at} of the task")
+            self._set_type(value, read_as, line)
+            return _PASSED, value.index, 0
         raise _pto._exception(-201, f"line {line}: a tensor of a task is given as pto.In, pto.Out or pto.InOut, or o.new; "
                                     f"{type(value).__name__} is none of them, and no scalar")
+
+    def _set_type(self, varying, read_as, line):
+        """A scalar that varies is passed on as it is: all tasks that get it read the same type."""
+        read_as = read_as or scalar_type(self._scalars[varying.index])
+        if varying.type not in (None, read_as):
+            raise _pto._exception(-201, f"line {line}: {varying.what} is passed on as {read_as}, and before as "
+                                        f"{varying.type}; give it twice")
+        varying.type = read_as
 
     def _pack(self):
         tables = [b"".join(_ARG.pack(*a) for a in self._args), b"".join(_TENSOR.pack(*t) for t in self._tensors),
@@ -253,6 +400,9 @@ class Orchestrator:
 
     def __init__(self, recording):
         self._recording = recording
+
+    def __repr__(self):
+        return f"<pto.Orchestrator: {self._recording._owner.name}, {len(self._recording.tasks)} tasks so far>"
 
     def submit(self, kernel, *args, blocks=1, gang=False, deps=(), timing=None, when=None):
         """Submits a task: a kernel with tensors, as pto.In(t), pto.Out(t), pto.InOut(t), pto.After(t) or
@@ -295,7 +445,7 @@ class Orchestrator:
                 raise _pto._exception(-201, f"what is submitted is a pto.Kernel, not {type(kernel).__name__}")
             lane = place if len(kernels) == 3 else 0 if kernel.core == "aic" else 1
             lanes[lane] = recording._owner._kernel_id(kernel)
-        task = recording._add(_SUBMIT, lanes, args, depth=3, **how)
+        task = recording._add(_SUBMIT, lanes, args, depth=3, kernels=[k for k in kernels if k is not None], **how)
         recording.tasks.append((task.index, tuple(k.name or repr(k) for k in kernels if k is not None), args))
         return task
 
@@ -317,6 +467,9 @@ def _task_of(value):
     raise _pto._exception(-201, f"deps has tasks, as submit returns them, not {type(value).__name__}")
 
 
-def _is_scalar(value):
-    return isinstance(value, ctypes._SimpleCData) or (
-        hasattr(value, "item") and hasattr(value, "__index__") and not hasattr(value, "__dlpack__"))
+def _indices(vary):
+    """Which scalars vary, as a tuple of their numbers."""
+    try:
+        return () if vary is None else tuple(int(index) for index in vary)
+    except TypeError:
+        raise _pto._exception(-201, "vary has to be a list of indices of scalars") from None

@@ -7,6 +7,7 @@ import re
 import tempfile
 
 from pto import _pto
+from pto._bits import check_types
 
 _KERNEL, _ORCHESTRATION, _HOST = 0, 1, 2
 _CORES = {"aic": 0, "aiv": 1}
@@ -23,11 +24,15 @@ class Kernel:
     flags         for the compiler, unchanged
     include_dirs  folders with headers
     language      of a text: 'c' or 'c++'
+    scalars       types of its scalars, in their order: 'float32', 'int32' and so on. A submit of a Python
+                  orchestration converts an int to a float, and refuses what does not fit, and other numbers of
+                  scalars. None: not known; what the source reads with pto_arg_float is a float
     """
 
-    __slots__ = ("source", "func_id", "core", "name", "flags", "include_dirs", "language")
+    __slots__ = ("source", "func_id", "core", "name", "flags", "include_dirs", "language", "scalars", "_floats")
 
-    def __init__(self, source, func_id=None, core="aiv", name=None, flags=(), include_dirs=(), language="c"):
+    def __init__(self, source, func_id=None, core="aiv", name=None, flags=(), include_dirs=(), language="c",
+                 scalars=None):
         if core not in _CORES:
             raise _error(f"a kernel's core is 'aiv' or 'aic', not {core!r}")
         self.source = source
@@ -37,6 +42,16 @@ class Kernel:
         self.flags = _words(flags)
         self.include_dirs = _words(include_dirs)
         self.language = language
+        self.scalars = None if scalars is None else check_types(scalars)
+        self._floats = None
+
+    def _scalar_type(self, at, slot):
+        """The type of scalar `at`, which is argument `slot` of the kernel; None: not known."""
+        if self.scalars is not None:
+            return self.scalars[at] if at < len(self.scalars) else None
+        if self._floats is None:
+            self._floats = _floats_of(self.source)
+        return "float32" if slot in self._floats else "unclear" if None in self._floats else None
 
     def __repr__(self):
         what = self.name or ("text" if _is_text(self.source) else os.fspath(self.source))
@@ -48,8 +63,11 @@ def compile(orchestration, kernels=(), **settings):
 
     orchestration  a path, or the text itself: whatever has a line break is text
     kernels        pto.Kernel, or sources alone; their ids are their places in the list
-    signature      for each argument 'in', 'out', 'inout' or 'scalar'; with one, tensors of the host
-                   are copied to the device and back, without one they are used where they are
+    signature      for each argument 'in', 'out', 'inout' or 'scalar'; more tensors than it has are refused and,
+                   if it has scalars, more of these. 'in:float32' and 'scalar:float32' say the type, too: a tensor
+                   of another one is refused, and an int becomes a float. With a signature tensors of the host are
+                   copied to the device and, all but those that are 'in', back. Without one a simulated device that
+                   is not isolated uses them where they are, and any other copies them both ways
     platform       what it is for (default: the first of pto.platforms())
     mode           'stream' or 'host': of its runs unless they say otherwise
     entry          the orchestration's function (default: orchestrate)
@@ -73,12 +91,13 @@ def build(orchestration, kernels=(), *, signature=None, platform=None, mode=None
     path = _path(orchestration, name or "orchestration", language)
     sources = [(path, _ORCHESTRATION, 0, 0, None, _words(include_dirs), _words(flags))]
     sources += _kernel_sources(kernels)
+    signature, types = (None, None) if signature is None else _signature(signature)
     if name is None and not _is_text(orchestration):
         name = os.path.splitext(os.path.basename(path))[0]
     return _pto._build(tuple(sources), name=name, platform=platform, mode=mode, entry=entry, config=config,
-                       signature=None if signature is None else _words(signature), isa=_optional(isa),
+                       signature=signature, isa=_optional(isa),
                        isa_pin=isa_pin, store=_optional(store), jobs=jobs, forced=forced, explained=explained,
-                       arguments=arguments, event=event)
+                       arguments=arguments or types, event=event)
 
 
 def build_object(source, *, kind="host", core="aiv", name=None, language="c", flags=(), include_dirs=(),
@@ -109,6 +128,19 @@ def store_clear(folder=None):
     return _pto._store("clear", _optional(folder))
 
 
+def _signature(entries):
+    """Directions, and a line for each with its type, if one has any: 'in:float32'."""
+    entries = [entry.partition(":")[::2] for entry in _words(entries)]
+    for direction, name in entries:
+        if direction == "scalar" and name:
+            check_types([name])
+        elif name:
+            _pto.dtype(name)
+    named = {"float": "float32", "double": "float64", "int": "int64"}
+    lines = [f"{at} {named.get(name, name) or 'any'}" for at, (_, name) in enumerate(entries)]
+    return tuple(direction for direction, _ in entries), "\n".join(lines) if any(name for _, name in entries) else None
+
+
 def _kernel_sources(kernels):
     sources = []
     for place, kernel in enumerate(kernels):
@@ -118,6 +150,26 @@ def _kernel_sources(kernels):
         sources.append((path, _KERNEL, place if kernel.func_id is None else kernel.func_id,
                         _CORES[kernel.core], kernel.name, kernel.include_dirs, kernel.flags))
     return sources
+
+
+def _floats_of(source):
+    """Which arguments a source reads with pto_arg_float; None among them: some whose index is no number there."""
+    try:
+        text = source if _is_text(source) else open(source, encoding="utf-8", errors="replace").read()
+    except OSError:  # the compiler says what is wrong
+        return frozenset()
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", " ", text, flags=re.S)
+    indices = re.findall(r"\bpto_arg_float\s*\)?\s*\(\s*\w+\s*,\s*([^();]*?)\s*\)", text)
+    indices += re.findall(r"<\s*float\s*>\s*\(\s*args\s*\[\s*([^\]]*?)\s*\]", text)
+    return frozenset(int(i, 0) if re.fullmatch(r"\d+|0x[\da-fA-F]+", i) else _constant(i, text) for i in indices)
+
+
+def _constant(name, text):
+    """What a name stands for, if the source says so in a number."""
+    if not re.fullmatch(r"\w+", name):
+        return None
+    found = re.findall(rf"#\s*define\s+{name}\s+(\d+)\s*$|\b{name}\s*=\s*(\d+)\s*[,;}}]", text, flags=re.M)
+    return int("".join(found[0])) if len(found) == 1 else None
 
 
 def _is_text(source):

@@ -38,6 +38,9 @@ class Level(_pto._Level):
 
     sub = _pto._Level.submit
 
+    def __repr__(self):
+        return f"<pto.Level: of {self.worker!r}>"
+
     def new(self, shape, dtype=_pto.float32, fill=None):
         """An output of a submit that the runtime allocates; task[0] is the first one. `fill`: every
         element before the task."""
@@ -237,7 +240,7 @@ class Worker:
         its code, with copies of the variables that it uses. What an exception says is in the error.
         """
         tree = self._opened()
-        bytes_, path = None, None
+        bytes_, path, arguments = None, None, None
         if callable(target) and not isinstance(target, (_pto.Callable, str, bytes, os.PathLike)):
             from pto import _function
             kind = kind or "sub"
@@ -245,6 +248,7 @@ class Worker:
             bytes_ = _function.dump(target, wrap)
         elif isinstance(target, _pto.Callable):
             bytes_, name = _bytes_of(target), name or target.name
+            arguments = target.arguments if signature is None else None
             signature = target.signature if signature is None else signature
         elif isinstance(target, (str, os.PathLike)):
             path = os.fspath(target)
@@ -257,7 +261,7 @@ class Worker:
         if signature is None and kind == "chip" and symbol is None:
             signature = _signature_of(path if bytes_ is None else bytes_)
         keywords = {"kind": _KINDS[kind], "name": name or "callable", "children": children,
-                    "signature": tuple(signature or ()), "below": below}
+                    "signature": tuple(signature or ()), "below": below, "arguments": arguments}
         if symbol is not None:
             keywords["symbol"] = symbol
         if bytes_ is not None:

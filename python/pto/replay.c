@@ -8,7 +8,7 @@
 #include <pto/orch.h>
 
 enum { OP_SUBMIT, OP_ALLOC, OP_SCOPE_BEGIN, OP_SCOPE_END };
-enum { ARG_SCALAR = PTO_TAG_COUNT };
+enum { ARG_SCALAR = PTO_TAG_COUNT, ARG_PASSED };
 enum { FROM_ENTRY, FROM_OUTPUT };
 
 struct head {
@@ -41,8 +41,8 @@ struct op {
 };
 
 struct arg {
-    uint32_t tag;   /* enum pto_tag, or ARG_SCALAR */
-    uint32_t index; /* of a tensor or, for an output, of an info */
+    uint32_t tag;   /* enum pto_tag, ARG_SCALAR or ARG_PASSED */
+    uint32_t index; /* of a tensor, for an output of an info, for a scalar passed on in the entry */
     uint64_t scalar;
 };
 
@@ -120,6 +120,8 @@ static void do_task(struct pto_orch *o, const struct replay *r, uint32_t at, con
 
         if (arg->tag == ARG_SCALAR) {
             (pto_add_scalar)(&args, arg->scalar);
+        } else if (arg->tag == ARG_PASSED) {
+            (pto_pass_scalar)(&args, arg->index);
         } else if (arg->tag == PTO_TAG_OUTPUT) {
             infos[place] = find_info(r, arg->index);
             pto_args_add(&args, &infos[place], PTO_TAG_OUTPUT);

@@ -100,6 +100,63 @@ def test_importing_loads_next_to_nothing():
     assert set(text.split()) <= {"pto", "pto._pto", "atexit"}
 
 
+def test_every_class_has_a_representation():
+    from pto import _talk, comm
+
+    classes = [getattr(pto, name) for name in PUBLIC] + [*vars(_talk).values(), comm.Comm, comm.Domain]
+    for own in classes:
+        if inspect.isclass(own):
+            assert own.__repr__ is not object.__repr__, own
+
+
+ERRORS = {"EINVAL": pto.InvalidArgument, "EGRAPH": pto.GraphMismatch, "ETIMEOUT": pto.Timeout, "ESTALL": pto.Stalled,
+          "ENOMEM": pto.OutOfMemory, "EWINDOW": pto.LimitReached, "ECANCELED": pto.Canceled, "EPEER": pto.PeerGone,
+          "ELOST": pto.DeviceLost, "EBUILD": pto.BuildError, "EFORMAT": pto.LoadError, "ESTALE": pto.Stale,
+          "ESIGNATURE": pto.Untrusted, "ECRASH": pto.Crash, "EKERNEL": pto.KernelFailed, "EORCH": pto.OrchestrationFailed,
+          "EOVERRUN": pto.Overrun, "EUNWRITTEN": pto.Unwritten, "EMEMORY": pto.MemoryMisuse, "EBUSY": pto.Busy,
+          "EFORKED": pto.Forked, "ESYSTEM": pto.SystemFailure, "ENOSUP": pto.Unsupported}
+
+
+def test_every_status_that_can_be_handled_has_a_class():
+    with open(os.path.join(ROOT, "include", "pto", "status.h"), encoding="utf-8") as file:
+        numbers = {name: int(value) for name, value in re.findall(r"X\((\w+), (-\d+),", file.read())}
+    with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
+        documented = file.read()
+    classes = {own for own in vars(pto).values() if inspect.isclass(own) and issubclass(own, pto.Error)}
+    assert {*ERRORS.values(), pto.Error} == classes
+    for name, own in ERRORS.items():
+        error = pto._pto._exception(numbers[name], "why")
+        assert (type(error), error.name, error.status) == (own, name, numbers[name])
+        assert f"`{own.__name__}`" in documented
+
+
+def test_messages_have_names_of_python():
+    """Sentences of the runtime that name functions of C: those that Python programs get do not."""
+    texts = []
+    for folder in ("tree", "host"):
+        for path in os.listdir(os.path.join(ROOT, "src", folder)):
+            with open(os.path.join(ROOT, "src", folder, path), encoding="utf-8") as file:
+                source = re.sub(r'"\s*"', "", file.read())
+            texts += re.findall(r'"[^"\n]*\b(?:pto_worker_(?!params)|pto_level_|pto_run_options_vary)[^"\n]*"', source)
+    assert len(texts) >= 6
+    for text in texts:
+        if "_init" not in text:  # structs, which Python initialises itself
+            said = str(pto._pto._exception(-201, text.strip('"')))
+            assert not re.search(r"pto_(worker|level|run)_", said), said
+
+
+def test_rows_of_timelines_are_sorted(tmp_path):
+    import json
+
+    path = tmp_path / "timeline.json"
+    names = [{"ph": "M", "name": "thread_name", "tid": tid, "args": {"name": f"core {tid}"}} for tid in (10, 2, 1)]
+    path.write_text(json.dumps({"traceEvents": names + [
+        {"ph": "X", "tid": tid, "name": "k", "ts": ts, "dur": 1} for tid, ts in ((10, 5), (2, 7), (1, 9), (10, 1))]}))
+    timeline = pto.Timeline(path)
+    assert list(timeline.cores) == [1, 2, 10] and [s[2] for s in timeline.slices] == [1, 5, 7, 9]
+    assert re.findall(r">(core \d+)<", timeline._repr_html_()) == ["core 1", "core 2", "core 10"]
+
+
 def test_notebooks_show_reports_graphs_and_timelines(device, add):
     a, c = bytearray(16), bytearray(16)
     x, y, z = (pto.Tensor(memoryview(b).cast("f")) for b in (a, bytearray(16), c))

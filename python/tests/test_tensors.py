@@ -88,7 +88,7 @@ def test_what_torch_cannot_give_is_refused_by_runs_and_submits(device, copy):
     for call in (device.run, device.submit):
         with pytest.raises(Exception, match="gradient|grad"):
             call(copy, torch.zeros(3, requires_grad=True), y)
-        with pytest.raises(pto.InvalidArgument, match="no data type"):
+        with pytest.raises(pto.InvalidArgument, match="no such data type"):
             call(copy, torch.zeros(3, dtype=torch.complex64), y)
         with pytest.raises(pto.InvalidArgument, match="more than 5 dimensions"):
             call(copy, torch.zeros((1,) * 6), y)
@@ -167,8 +167,11 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *e)
     device.run(show, 1, bits, -1, 2 ** 64 - 1, 0.5, ctypes.c_int16(-2), ctypes.c_float(0.5), ctypes.c_double(0.5),
                np.float32(0.5), np.int8(-1))
     assert [int(b) for b in bits] == [1, 2 ** 64 - 1, 2 ** 64 - 1, half, 2 ** 16 - 2, half,
-                                      int(np.float64(0.5).view(np.uint64)), half, 255]
-    with pytest.raises(pto.InvalidArgument, match="argument 1 does not fit 64 bits"):
+                                      int(np.float64(0.5).view(np.uint64)), half, 2 ** 64 - 1]
+    device.run(show, bits, np.float16(0.5), np.float64(0.5), np.longdouble(0.5), np.bool_(True), np.uint8(255),
+               np.int64(-3))
+    assert [int(b) for b in bits[:6]] == [half, half, half, 1, 255, 2 ** 64 - 3]
+    with pytest.raises(pto.InvalidArgument, match="argument 1 is 18446744073709551616, which does not fit 64 bits"):
         device.run(show, bits, 2 ** 64)
 
 
@@ -213,10 +216,10 @@ def test_memory_lives_as_long_as_somebody_has_it():
     (np.arange(5, dtype=np.int32)[::-1], "a stride is negative"),
     (np.broadcast_to(np.float32(3), (4,)), "a stride is 0"),
     (np.zeros((1,) * 6, dtype=np.int8), "more than 5 dimensions"),
-    (np.zeros(3, dtype=np.float64), "no data type like that"),
-    (np.zeros(3, dtype=">i4"), "no data type like that"),
+    (np.zeros(3, dtype=np.float64), "no such data type"),
+    (np.zeros(3, dtype=">i4"), "no such data type"),
     (np.zeros(3, dtype="i4,i2")["f0"], "no multiple"),
-    (torch.zeros(3, dtype=torch.complex64), "no data type like that"),
+    (torch.zeros(3, dtype=torch.complex64), "no such data type"),
     (object(), "neither DLPack"),
 ])
 def test_what_cannot_be_a_tensor_is_refused(source, words):
