@@ -216,9 +216,15 @@ second.start()
 domain = comm.domain(window_bytes=64)
 second.join()
 x = array.array("f", [1])
-threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+waits = threading.Event()
+def press():
+    waits.wait()
+    time.sleep(0.2)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=press).start()
 begin = time.monotonic()
 try:
+    waits.set()
     {WAITS[what]}
 except KeyboardInterrupt:
     print("interrupted", time.monotonic() - begin < 60, other.info["lost_count"])

@@ -143,13 +143,12 @@ def test_a_cancelled_task_cancels_its_run(device, at_gate, gate):
         asyncio.run(main()).result(60)
 
 
-def press_ctrl_c(gate, opens=True):
+def press_ctrl_c(gate):
     """In another thread, once a kernel has come to the gate, which opens later."""
     def press():
         gate.wait_for_kernel()
         os.kill(os.getpid(), signal.SIGINT)
-        if opens:
-            opener.start()
+        opener.start()
 
     opener = threading.Timer(0.2, gate.open)
     threading.Thread(target=press).start()
@@ -159,22 +158,33 @@ def press_ctrl_c(gate, opens=True):
 def test_ctrl_c_cancels_the_run_of_the_main_thread(long_path, add, isolated):
     a, c = np.ones(4, dtype=np.float32), np.zeros(4, dtype=np.float32)
     with pto.Device(workers=1, isolated=isolated) as device:
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        long = pto.load(long_path)
         with pytest.raises(KeyboardInterrupt):
-            device.run(pto.load(long_path), np.zeros(1, dtype=np.int32))
+            threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+            device.run(long, np.zeros(1, dtype=np.int32))
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
         device.run(add, a, a, c)
     assert list(c) == [2] * 4
 
 
+def wait_until_asleep(thread):
+    """Until a thread sleeps, and does so three times in a row; what it needs is free."""
+    seen = []
+    while len(seen) < 3 or len({*seen[-3:]}) > 1 or "S (sleeping)" not in seen[-1]:
+        time.sleep(0.01)
+        with open(f"/proc/self/task/{thread}/status", encoding="utf-8") as file:
+            seen.append("".join(line for line in file if line.startswith(("State", "voluntary"))))
+
+
 def test_an_interrupt_belongs_to_the_call_that_it_interrupted(device, at_gate, gate, monkeypatch):
     """The thread that cancels is held up until the interrupted call is over and another one runs."""
     second, is_late, goes_on = Gate(device), threading.Event(), threading.Event()
-    getsignal = signal.getsignal
+    getsignal, returned = signal.getsignal, []
 
     def late(number):
         is_late.set()
         goes_on.wait(60)
+        returned.append(threading.get_native_id())
         return getsignal(number)
 
     def press():
@@ -186,7 +196,10 @@ def test_an_interrupt_belongs_to_the_call_that_it_interrupted(device, at_gate, g
     def let_go():
         second.wait_for_kernel()
         goes_on.set()
-        threading.Timer(0.05, second.open).start()  # a wrong cancellation takes less
+        while not returned:
+            time.sleep(0.001)
+        wait_until_asleep(returned[0])  # it has cancelled what it was to cancel
+        second.open()
 
     monkeypatch.setattr(signal, "getsignal", late)
     data = np.zeros(3, dtype=np.int32)
@@ -221,12 +234,29 @@ def test_ctrl_c_in_a_hanging_kernel_says_what_it_waits_for(device, at_gate, gate
     assert "kernels (kernel) that are running" in sys.stderr.getvalue()
 
 
-def test_ctrl_c_in_a_kernel_that_never_returns_says_that_the_device_is_lost(at_gate):
+PRESS = pto.Kernel("""
+#include <pto/kernel.h>
+#include <signal.h>
+#include <unistd.h>
+void kernel_entry(int64_t *args) /* Ctrl-C, and then it hangs until word 0 is not 0 */
+{
+    int32_t *word = pto_tensor_data(pto_arg_tensor(args, 0));
+
+    kill(getpid(), SIGINT);
+    while (__atomic_load_n(&word[0], __ATOMIC_ACQUIRE) == 0)
+        pto_pause();
+}
+""", name="press")
+
+
+def test_ctrl_c_in_a_kernel_that_never_returns_says_that_the_device_is_lost():
+    hang = pto.orchestration(lambda o, x: o.submit(PRESS, pto.InOut(x)), name="hang")
     with pto.Device(workers=1) as device:
         gate = Gate(device)
-        press_ctrl_c(gate, opens=False)
         with pytest.raises(KeyboardInterrupt, match="a kernel never returned: the device is lost"):
-            device.run(at_gate, gate.tensor, np.zeros(3, dtype=np.int32), stall_timeout=0.3)
+            device.run(hang, gate.tensor, stall_timeout=0.3)
+        with pytest.raises(pto.DeviceLost):
+            device.run(hang, gate.tensor)
         gate.open()
 
 
@@ -244,8 +274,8 @@ def test_ctrl_c_of_a_program_with_a_handler_is_left_to_it(device, at_gate, gate)
 def test_ctrl_c_ends_a_wait_and_not_the_run(device, at_gate, gate):
     run = device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32))
     gate.wait_for_kernel()
-    threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
     with pytest.raises(KeyboardInterrupt):
+        threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT)).start()
         run.wait()
     gate.open()
     assert run.result(60).executions == 1
@@ -255,7 +285,14 @@ def test_a_device_that_is_closed_ends_its_runs(at_gate):
     device = pto.Device(workers=1)
     gate = Gate(device)
     runs = [device.submit(at_gate, gate.tensor, np.zeros(3, dtype=np.int32)) for _ in range(3)]
-    threading.Timer(0.1, gate.open).start()
+
+    def open_later():
+        while not runs[1].done:  # it never began, so it is over when all are cancelled
+            time.sleep(0.001)
+        gate.open()
+
+    gate.wait_for_kernel()
+    threading.Thread(target=open_later).start()
     device.close()
     device.close()
     for run in runs:
