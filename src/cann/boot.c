@@ -277,8 +277,9 @@ static int install(struct cann *c, const struct cann_program *dispatcher,
     }
 
 unload:
-    if (binary != NULL && !cann_is_lost(c))
-        (void)VENDOR_CALL(&c->vendor, aclrtBinaryUnLoad, binary);
+    if (binary != NULL && !cann_is_lost(c) &&
+        VENDOR_CALL(&c->vendor, aclrtBinaryUnLoad, binary) != ACL_SUCCESS)
+        a32_store_relaxed(&c->is_untidy, 1); /* close reads it */
     return status;
 }
 
@@ -309,6 +310,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
     const char *call = "aclrtMalloc";
     uint64_t at = c->message;
     int code = ACL_SUCCESS, status;
+    bool is_launched = false;
 
     if (bytes > MESSAGE_BYTES)
         code = cann_take(c, bytes, &at);
@@ -319,6 +321,7 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
     if (code == ACL_SUCCESS) {
         call = "aclrtLaunchKernelWithHostArgs";
         code = cann_launch_call(c, op, value, at, bytes);
+        is_launched = code == ACL_SUCCESS;
     }
     if (code == ACL_SUCCESS) {
         call = "aclrtSynchronizeStreamWithTimeout";
@@ -328,7 +331,9 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
         call = "aclrtMemcpy";
         code = cann_download(c, c->board + offsetof(struct board, answer), &answer, sizeof(answer));
     }
-    if (code != ACL_SUCCESS) {
+    if (code != ACL_SUCCESS && is_launched) { /* it may have done what it was asked, and holds it */
+        status = cann_lose_by(c, error, call, code, "for a request to the scheduler");
+    } else if (code != ACL_SUCCESS) {
         status = cann_tell(c, error, call, code, "for a request to the scheduler");
     } else if (answer.magic != BOARD_MAGIC || answer.sequence != c->sequence) {
         status = cann_lose(c, error, "card %u: the scheduler did not answer", c->card);

@@ -122,7 +122,12 @@ int cann_take(struct cann *c, uint64_t bytes, uint64_t *addr_out)
 
 int cann_give_back(struct cann *c, uint64_t addr)
 {
-    return addr != 0 ? VENDOR_CALL(&c->vendor, aclrtFree, (void *)(uintptr_t)addr) : ACL_SUCCESS;
+    int code =
+        addr != 0 ? VENDOR_CALL(&c->vendor, aclrtFree, (void *)(uintptr_t)addr) : ACL_SUCCESS;
+
+    if (code != ACL_SUCCESS)
+        a32_store_relaxed(&c->is_untidy, 1); /* close reads it when no agent has work */
+    return code;
 }
 
 int cann_upload(struct cann *c, uint64_t addr, const void *from, uint64_t bytes)
@@ -373,7 +378,8 @@ static bool close_healthy(struct cann *c)
     failed |= cann_give_back(c, c->board);
     failed |= cann_give_back(c, c->heap);
     failed |= cann_give_back(c, c->engine);
-    return failed == 0 && VENDOR_CALL(v, aclrtResetDevice, (int32_t)c->card) == ACL_SUCCESS;
+    return failed == 0 && a32_load_relaxed(&c->is_untidy) == 0 && /* no agent has work any more */
+           VENDOR_CALL(v, aclrtResetDevice, (int32_t)c->card) == ACL_SUCCESS;
 }
 
 /* Whether the card can be used again: the smallest things that fail on one that cannot. */

@@ -171,6 +171,7 @@ struct cann {
     struct a64 number;    /* of the run that was started last; N: it is counted */
     struct a32 is_lost;   /* no more runs; the card is reset when it is closed */
     struct a32 is_silent; /* a call has not returned: no more calls, either */
+    struct a32 is_untidy; /* something did not go back: close forces the card */
 };
 
 static inline struct cann *cann_of(struct chip *chip)

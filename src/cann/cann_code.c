@@ -279,7 +279,8 @@ static void unload_on_agent(struct cann *c, void *arg)
 {
     const struct chip_code *code = arg;
 
-    (void)cann_call(c, BOARD_UNLOAD, code->handle, NULL, 0, NULL, NULL);
+    if (cann_call(c, BOARD_UNLOAD, code->handle, NULL, 0, NULL, NULL) < 0)
+        a32_store_relaxed(&c->is_untidy, 1); /* the scheduler still has it */
     if (!cann_is_lost(c))
         (void)cann_give_back(c, code->kernels);
 }

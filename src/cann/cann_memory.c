@@ -143,7 +143,7 @@ static void free_block(struct cann *c, void *arg)
 {
     struct errand *e = arg;
 
-    e->code = VENDOR_CALL(&c->vendor, aclrtFree, e->block);
+    e->code = cann_give_back(c, (uint64_t)(uintptr_t)e->block);
 }
 
 static void copy_bytes(struct cann *c, void *arg)

@@ -249,7 +249,7 @@ static void remember_around(void)
     files_before = count_entries("/proc/self/fd");
 }
 
-static void look_around(const char *doing, bool gives_back, bool keeps_acl)
+static void look_around(const char *doing, bool keeps_acl)
 {
     static const char *const things[] = { "streams",  "allocations", "modules",
                                           "binaries", "references",  "events" };
@@ -261,7 +261,7 @@ static void look_around(const char *doing, bool gives_back, bool keeps_acl)
     if (count("acl") != acl_before && !keeps_acl)
         fail("%s leaves a reference to ACL", doing);
     acl_before = count("acl");
-    if (count("violations") != violations_before && !gives_back)
+    if (count("violations") != violations_before)
         fail("%s breaks a rule", doing);
     violations_before = count("violations");
     while (count_threads() > threads_before) { /* those that end by themselves */
@@ -342,8 +342,7 @@ static void try_call(uint64_t number, const char *what)
     told += o.status < 0;
     longest = o.ms > longest ? o.ms : longest;
     plan(NULL);
-    look_around(doing, gives_back || strcmp(what, "down") == 0,
-                strcmp(name, "aclFinalizeReference") == 0 || strcmp(what, "down") == 0);
+    look_around(doing, strcmp(name, "aclFinalizeReference") == 0 || strcmp(what, "down") == 0);
 }
 
 /* SWEEP_PART=K/N: of the chosen calls every Nth, from the Kth on, so that several processes share them. */
@@ -410,11 +409,11 @@ static void follow_rules(const char *folder)
 
     if (o.status < 0 || !o.is_right)
         fail("two cards: %s", o.text);
-    look_around("a play with two cards", false, false);
+    look_around("a play with two cards", false);
     o = play_both();
     if (o.status < 0 || !o.is_right)
         fail("two cards at a time: %s", o.text);
-    look_around("a play with two cards at a time", false, false);
+    look_around("a play with two cards at a time", false);
     copy_program(programs, folder, "libpto_dispatcher.so", false);
     copy_program(programs, folder, "libpto_scheduler.so", true);
     copy_program(programs, folder, "executor-a2a3.o", false);
@@ -423,7 +422,7 @@ static void follow_rules(const char *folder)
     o = play(2);
     if (o.status < 0 || !o.is_right)
         fail("another scheduler: %s", o.text);
-    look_around("a play with another scheduler", false, false);
+    look_around("a play with another scheduler", false);
     puts(
         "two cards, two callables each, another scheduler in the same process: every rule is kept");
 }
@@ -484,7 +483,7 @@ static void lose_cards(void)
         if (!o.is_lost && o.is_open)
             fail("%s: the device is not lost: %s", loss[i].plan, o.text);
         plan(NULL);
-        look_around(loss[i].plan, false, false);
+        look_around(loss[i].plan, false);
         o = play(1);
         if (o.status < 0 || !o.is_right)
             fail("after %s: %s", loss[i].plan, o.text);
@@ -505,7 +504,7 @@ static void come_second(const char *text, char **folder)
             fail("programs of %s: %d, %s", *folder, o.status, o.text);
         if (threads_before == 0)
             remember_around();
-        look_around(*folder, false, false);
+        look_around(*folder, false);
     }
     puts("refused, and so are the right ones after it");
 }

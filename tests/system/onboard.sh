@@ -538,7 +538,7 @@ run_sweep_program() { # generation, file for what it prints, what it is to do
 sweep() { # generation, what it is to do; MODE: -host
     local generation=$1
     shift
-    run_sweep_program "$generation" "$work/out" "$@" || fail "$generation, $*: $(tail -n 2 "$work/out.err")" # before it are rules that the plan has broken
+    run_sweep_program "$generation" "$work/out" "$@" || fail "$generation, $*: $(tail -n 2 "$work/out.err")"
     echo "  ok     $generation${MODE-}, $*: $(tail -1 "$work/out")"
 }
 run_sweep() {
