@@ -308,6 +308,8 @@ static bool is_told(const struct outcome *o, const char *what, const char *name)
         return strstr(o->text, name) != NULL && strstr(o->text, "has not returned") != NULL;
     if (strcmp(what, "down") == 0)
         return strstr(o->text, "answered") != NULL;
+    if (strcmp(what, "kill") == 0 && strstr(o->text, "aclrtMemcpy answered 507899") != NULL)
+        return true; /* the run before it has ended, and its results are fetched too late */
     if (strcmp(name, "aclrtSetCurrentContext") == 0 && strstr(o->text, "answered 107002") != NULL)
         return true; /* the calls of a thread that could not be bound */
     snprintf(answered, sizeof(answered), "answered %s",
