@@ -68,7 +68,8 @@ struct pto_callable_params {
     /*
      * None of the functions changes which signals its thread blocks. Otherwise each run
      * saves and restores that for its caller, which takes two system calls. Of loaded
-     * code it is known.
+     * code it is known, and of functions of a program that names nothing that could do it,
+     * loads nothing by itself, and needs no library but those of C, C++ and this one.
      */
     bool keeps_signals;
     void *context;      /* for the orchestration: pto_orch_context */

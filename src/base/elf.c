@@ -40,6 +40,7 @@ static int count_symbols(struct object_view *v, struct pto_error *error);
 static void isolate_symbols(struct object_view *v, struct elf_changes *changes);
 static void isolate_dynamic(struct object_view *v, struct elf_changes *changes);
 static bool keeps_signals(const struct object_view *v);
+static bool program_keeps_signals(const struct object_view *v);
 static bool find_address(const struct object_view *v, uint64_t address, uint64_t bytes,
                          uint64_t *at_out);
 static bool find_dynamic(const struct object_view *v, int64_t tag, uint64_t *value_out);
@@ -69,6 +70,14 @@ int elf_isolate_for(uint32_t machine, void *bytes, size_t size, struct elf_chang
     isolate_symbols(&v, changes);
     isolate_dynamic(&v, changes);
     return PTO_OK;
+}
+
+bool elf_program_keeps_signals(const void *bytes, size_t size)
+{
+    struct object_view v = { .bytes = (uint8_t *)(uintptr_t)bytes, .size = size }; /* only read */
+
+    return read_segments(&v, NULL) >= 0 && read_dynamic(&v, NULL) >= 0 &&
+           count_symbols(&v, NULL) >= 0 && program_keeps_signals(&v);
 }
 
 bool elf_exports(const void *bytes, size_t size, const char *symbol)
@@ -377,8 +386,8 @@ static bool has_prefix(const char *text, const char *const *prefixes)
     return false;
 }
 
-/* It needs no library but those of the compiler and of the runtime. */
-static bool needs_known_libraries(const struct object_view *v)
+/* It needs no library but those of the compiler and of the runtime; a program also needs `more`. */
+static bool needs_known_libraries(const struct object_view *v, const char *const *more)
 {
     static const char *const known[] = { "libc.so.",      "libm.so.",       "libgcc_s.so.",
                                          "libstdc++.so.", "libpthread.so.", "libdl.so.",
@@ -388,14 +397,14 @@ static bool needs_known_libraries(const struct object_view *v)
         Elf64_Dyn entry = dynamic_at(v, i);
         const char *name = entry.d_tag == DT_NEEDED ? text_at(v, entry.d_un.d_val) : "libc.so.";
 
-        if (name == NULL || !has_prefix(name, known))
+        if (name == NULL || (!has_prefix(name, known) && !has_prefix(name, more)))
             return false;
     }
     return true;
 }
 
 /* Symbols of those libraries have versions; one without comes from whoever has it, the program say. */
-static bool imports_known_symbols(const struct object_view *v)
+static bool imports_known_symbols(const struct object_view *v, const char *const *more)
 {
     static const char *const known[] = { "__gmon_start__", "_ITM_", "__cxa_finalize", "pto_sim_",
                                          NULL };
@@ -414,25 +423,31 @@ static bool imports_known_symbols(const struct object_view *v)
         if (has_versions)
             memcpy(&version, v->bytes + at + 2 * i, sizeof(version));
         name = text_at(v, symbol.st_name);
-        if (name == NULL || (version <= VER_NDX_GLOBAL && !has_prefix(name, known)))
+        if (name == NULL ||
+            (version <= VER_NDX_GLOBAL && !has_prefix(name, known) && !has_prefix(name, more)))
             return false;
     }
     return true;
 }
 
-/* Names of functions that change the mask, imported or to be looked up. */
-static bool names_signals(const struct object_view *v)
+static bool has_word(const struct object_view *v, const char *const *words)
 {
-    static const char *const words[] = { "sigmask", "sigprocmask", "sigsetmask", "sigblock",
-                                         "sighold", "sigrelse",    "setcontext", "swapcontext",
-                                         "longjmp", "syscall",     NULL };
-
     for (uint32_t i = 0; i < v->load_count; i++)
         for (const char *const *word = words; *word != NULL; word++)
             if (memmem(v->bytes + v->load[i].p_offset, v->load[i].p_filesz, *word, strlen(*word)) !=
                 NULL)
                 return true;
     return false;
+}
+
+/* Names of functions that change the mask, imported or to be looked up. */
+static bool names_signals(const struct object_view *v)
+{
+    static const char *const words[] = { "sigmask", "sigprocmask", "sigset",     "sigblock",
+                                         "sighold", "sigrelse",    "setcontext", "swapcontext",
+                                         "longjmp", "syscall",     NULL };
+
+    return has_word(v, words);
 }
 
 /* Bytes that look like a system call; what only looks like one costs its runs two of them. */
@@ -453,6 +468,19 @@ static bool calls_system(const struct object_view *v)
 
 static bool keeps_signals(const struct object_view *v)
 {
-    return needs_known_libraries(v) && imports_known_symbols(v) && !names_signals(v) &&
+    static const char *const none[] = { NULL };
+
+    return needs_known_libraries(v, none) && imports_known_symbols(v, none) && !names_signals(v) &&
            !calls_system(v);
+}
+
+/* A program calls the runtime, too. What it loads by itself could do anything. */
+static bool program_keeps_signals(const struct object_view *v)
+{
+    static const char *const libraries[] = { "libpto.so.", NULL };
+    static const char *const symbols[] = { "pto_", NULL };
+    static const char *const loads[] = { "dlopen", "dlmopen", "dlsym", "dlvsym", NULL };
+
+    return needs_known_libraries(v, libraries) && imports_known_symbols(v, symbols) &&
+           !names_signals(v) && !has_word(v, loads) && !calls_system(v);
 }

@@ -34,6 +34,9 @@ int elf_isolate(void *bytes, size_t size, struct elf_changes *changes, struct pt
 int elf_isolate_for(uint32_t machine, void *bytes, size_t size, struct elf_changes *changes,
                     struct pto_error *error);
 
+/* Whether the code of a program that uses the runtime cannot change which signals its thread blocks. */
+bool elf_program_keeps_signals(const void *bytes, size_t size);
+
 /* Whether the object has a symbol that others can look up. False for what is no object. */
 bool elf_exports(const void *bytes, size_t size, const char *symbol);
 

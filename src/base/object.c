@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/limit.h"
+#include "base/os.h"
 #include "pto/sim.h"
 
 enum { BUCKETS = 1024, PATH_BYTES = 192, LABEL_MAX = 200 };
@@ -138,6 +140,32 @@ void *object_symbol(const struct object *object, const char *name)
 bool object_keeps_signals(const struct object *object)
 {
     return object->keeps_signals;
+}
+
+static struct {
+    struct os_range code;
+    bool keeps_signals;
+} program; /* written once */
+
+/* The file that was started, whatever has its name now. A very large one is not looked at. */
+static void look_at_program(void)
+{
+    enum { PROGRAM_BYTES_MAX = 16 << 20 };
+    char *bytes = NULL;
+    size_t size;
+
+    program.code = os_find_code(getauxval(AT_ENTRY));
+    if (file_read("/proc/self/exe", PROGRAM_BYTES_MAX, &bytes, &size) >= 0)
+        program.keeps_signals = elf_program_keeps_signals(bytes, size);
+    free(bytes);
+}
+
+bool object_program_keeps_signals(const void *function)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+    pthread_once(&once, look_at_program);
+    return program.keeps_signals && os_is_in(program.code, (uintptr_t)function);
 }
 
 bool object_is_own(const struct object *object)

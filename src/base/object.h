@@ -35,6 +35,8 @@ int object_acquire(const void *bytes, size_t size, const char *label, struct obj
 void *object_symbol(const struct object *object, const char *name);
 /* Whether its code cannot change which signals its thread blocks. */
 bool object_keeps_signals(const struct object *object);
+/* Whether the function is the program's own, and its code cannot change that, either. */
+bool object_program_keeps_signals(const void *function);
 /* Whether it has OBJECT_OWN_SYMBOL. */
 bool object_is_own(const struct object *object);
 /* Unloads it with its last holder. Accepts NULL. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/object.h"
 #include "base/sized.h"
 #include "host/artefact.h"
 #include "host/host.h"
@@ -65,6 +66,20 @@ void callable_free(struct callable *c)
     free(c);
 }
 
+/* Whether none of the functions can change which signals its thread blocks, or so it is said. */
+static bool keeps_signals(const struct pto_callable_params *params)
+{
+    if (params->keeps_signals)
+        return true;
+    if (!object_program_keeps_signals((const void *)(uintptr_t)params->orchestration))
+        return false;
+    for (uint32_t i = 0; i < params->kernel_count; i++)
+        if (params->kernels[i].fn != NULL &&
+            !object_program_keeps_signals((const void *)(uintptr_t)params->kernels[i].fn))
+            return false;
+    return true;
+}
+
 /* Names are copied: the kernels' in their order, then the callable's own. */
 struct callable *callable_make(const struct pto_callable_params *params)
 {
@@ -89,7 +104,7 @@ struct callable *callable_make(const struct pto_callable_params *params)
                                             .context = params->context,
                                             .kernels = c->kernel,
                                             .kernel_count = params->kernel_count,
-                                            .keeps_signals = params->keeps_signals };
+                                            .keeps_signals = keeps_signals(params) };
     for (uint32_t i = 0; i <= params->kernel_count; i++) {
         const char *name = i < params->kernel_count ? params->kernels[i].name : params->name;
         size_t length = strlen(name != NULL ? name : "") + 1;

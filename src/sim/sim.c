@@ -79,7 +79,7 @@ static void serve(struct sim *m, struct worker *w)
             spins += spin_for_offer(m, w);
             continue;
         }
-        thread_state_restore(&((const struct thread *)w->core->owner)->state);
+        sim_restore_thread(m, w->core->owner);
         (void)sleep_at(m, w, UINT64_MAX);
         spins = 0;
     }

@@ -148,11 +148,12 @@ struct sim {
     uint64_t deadline_ns;             /* UINT64_MAX: none */
     void (*last_will)(void *context); /* chip_request; so is its argument */
     void *last_will_context;
-    bool keeps_signals; /* its code does not change which ones its thread blocks */
-    bool is_torn;       /* its orchestration crashed in the middle of an operation */
-    bool is_refused;    /* it was started, but there is nothing to run */
-    bool is_lost;       /* a run ended without some of its kernels: no more runs */
-    bool has_handler;   /* crashes are caught */
+    bool keeps_signals;         /* its code does not change which ones its thread blocks */
+    struct a32 changes_signals; /* the code of a run could, since the device was opened */
+    bool is_torn;               /* its orchestration crashed in the middle of an operation */
+    bool is_refused;            /* it was started, but there is nothing to run */
+    bool is_lost;               /* a run ended without some of its kernels: no more runs */
+    bool has_handler;           /* crashes are caught */
     uint64_t begin_ns, begin_cycles;
     uint64_t run_ns, run_cycles;
     uint64_t executions;
@@ -321,6 +322,8 @@ uint64_t sim_count_kernels(const struct sim *m);
 /* Under the lock: the thread is back from its kernel. */
 void sim_thread_returned(struct thread *th);
 void sim_init_thread(struct sim *m, struct thread *th);
+/* By a thread of the device, before it sleeps: puts back what kernels left on it. */
+void sim_restore_thread(const struct sim *m, const struct thread *th);
 /* The rest under the lock. */
 void sim_bind_thread(struct sim *m, struct thread *th, struct worker *w);
 void sim_put_idle(struct sim *m, struct thread *th);

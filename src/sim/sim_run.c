@@ -86,6 +86,8 @@ static void set_run(struct sim *m, const struct chip_request *request)
     m->image = is_launch ? &request->graph->built.image : NULL;
     m->deadline_ns = time.deadline_ns;
     m->keeps_signals = f->keeps_signals;
+    if (!m->keeps_signals)
+        a32_store_relaxed(&m->changes_signals, 1); /* published with the tasks */
     m->last_will = request->options->trace != PTO_TRACE_OFF ? request->last_will : NULL;
     m->last_will_context = request->last_will_context;
 }

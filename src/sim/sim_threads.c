@@ -209,6 +209,15 @@ void sim_init_thread(struct sim *m, struct thread *th)
         (struct a32){ m->has_fence_all ? 0 : CORE_UNFENCED }; /* nobody knows of it yet */
 }
 
+/* The mask takes a system call, which runs that cannot change it do without. */
+void sim_restore_thread(const struct sim *m, const struct thread *th)
+{
+    if (a32_load_relaxed(&m->changes_signals) != 0) /* its own tasks came with that */
+        thread_state_restore(&th->state);
+    else
+        thread_state_restore_floats(th->state.floats);
+}
+
 /* NULL if the system refuses, or if every core has its thread. Under the lock. */
 static struct thread *start_thread(struct sim *m)
 {
@@ -252,7 +261,7 @@ static void *thread_main(void *arg)
             return NULL;
         }
         if (go == done) {
-            thread_state_restore(&th->state); /* whatever a kernel left there */
+            sim_restore_thread(m, th);
             os_wait(&th->go, go, UINT64_MAX);
             continue;
         }
