@@ -38,14 +38,16 @@ chips_of() { # process
         chips_of "$child"
     done
 }
-# In the background, as a foreground job would be: with SIGINT; until its kernel runs.
+# In the background, as a foreground job would be: with SIGINT; until its kernel runs. No time-out ends it: on a busy
+# machine seconds pass until the test goes on.
+export SIMPLER_SCHEDULER_TIMEOUT_MS=600000
 start() { # scene
     : >"$work/printed"
     python3 - "$pto" "$work/$1" >"$work/printed" 2>&1 <<'PY' &
 import os, signal, sys
 signal.signal(signal.SIGINT, signal.SIG_DFL)
 os.setpgid(0, 0)
-os.execv(sys.argv[1], [sys.argv[1], "run", sys.argv[2], "--isolated", "--platform", "a2a3sim", "--mode", "stream"])
+os.execv(sys.argv[1], [sys.argv[1], "run", sys.argv[2], "--isolated", "--platform", "a2a3sim", "--mode", "stream", "--timeout", "600"])
 PY
     command=$!
     while ! grep -q "the kernel runs" "$work/printed"; do
