@@ -178,7 +178,7 @@ echo "ok    failures and time-outs"
 polite="trap 'echo bye; exit 0' INT; touch $work/up.\$PTO_RANK; while :; do sleep 0.05; done"
 deaf="trap '' INT TERM; touch $work/up.\$PTO_RANK; while :; do sleep 0.05; done"
 plain="touch $work/up.\$PTO_RANK; sleep $nap"
-start -n 2 -- sh -c "$polite"
+start -n 2 --grace 60 -- sh -c "$polite"
 kill -INT "$launcher"
 ends_with 130
 [ "$(grep -c bye "$work/out")" = 2 ] || fail "Ctrl-C did not reach both: $(cat "$work/out")"

@@ -298,7 +298,7 @@ static void a_rank_that_is_missing_is_named(void **state)
 {
     (void)state;
     start(1, (struct caller){ .rank = 1, .rank_count = 3, .token = "x", .timeout_ms = LONG_MS });
-    start(0, (struct caller){ .rank = 0, .rank_count = 3, .token = "x", .timeout_ms = 2000 });
+    start(0, (struct caller){ .rank = 0, .rank_count = 3, .token = "x", .timeout_ms = 5000 });
     finish(0, PTO_ETIMEOUT);
     assert_told(0, "rank 2 of 3 did not come to ", 2);
     finish(1, PTO_ETIMEOUT); /* rank 0 tells it */
