@@ -32,7 +32,6 @@ static void execute_run(struct run *run);
 static void end_run(struct run *run);
 static void enqueue_run(struct run *run);
 static void dequeue_run(struct run *run);
-static void forget_due(struct run *run);
 static void *runner_main(void *arg);
 static void *watcher_main(void *arg);
 static void set_launch_deadline(struct run *run);
@@ -537,7 +536,6 @@ static void begin_run(struct run *run)
     struct device *device = run->device;
 
     run->state = RUN_RUNNING;
-    forget_due(run);
     run->number = ++device->run_number;
     run->place = chip_properties(device->chip)->takes_next ? run->number % RUNS_MAX : 0;
     run->loss = device->loss;
@@ -1002,6 +1000,7 @@ static void *runner_main(void *arg)
             os_cond_wait(&device->changed, &device->lock, UINT64_MAX);
             continue;
         }
+        forget_due(run);
         begin_run(run);
         pthread_mutex_unlock(&device->lock);
         execute_run(run);
