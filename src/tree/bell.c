@@ -31,6 +31,14 @@ void bell_wake(struct bell *b)
     os_wake_shared(&b->count, UINT32_MAX);
 }
 
+void bell_restore(struct bell *b)
+{
+    a32_store_relaxed(&b->luck, 0); /* this and the next: guesses */
+    a32_store_relaxed(&b->wait_ns, 0);
+    a32_store_relaxed(&b->answered, a32_load_relaxed(&b->asleep) - 1); /* as bell_ring does */
+    bell_wake(b);
+}
+
 struct patience bell_patience(uint32_t processes)
 {
     bool is_crowded = processes > os_machine_cpu_count();

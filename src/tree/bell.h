@@ -29,6 +29,8 @@ struct bell {
 void bell_ring(struct bell *b);
 /* The same for whoever did not see to F41: wakes in any case. */
 void bell_wake(struct bell *b);
+/* Whatever was written to it: everybody who sleeps is woken, and the next ring wakes. */
+void bell_restore(struct bell *b);
 
 /* How long to look before sleeping. */
 struct patience {

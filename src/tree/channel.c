@@ -36,10 +36,15 @@ bool channel_has_room(struct channel *c, uint32_t body_bytes)
     uint32_t rest = until_end(c->position);
     uint64_t need = bytes <= rest ? bytes : (uint64_t)rest + bytes;
 
-    if (CHANNEL_BYTES - (c->position - c->other) < need)
-        c->other = a64_load_acquire(&c->stream->head); /* A42 */
-    return c->position - c->other <= CHANNEL_BYTES &&
-           CHANNEL_BYTES - (c->position - c->other) >= need;
+    if (CHANNEL_BYTES - (c->position - c->other) < need) {
+        uint64_t head = a64_load_acquire(&c->stream->head); /* A42 */
+
+        if (head < c->other || head > c->position)
+            c->is_broken = true; /* it has read what was not written, or less than it had */
+        else
+            c->other = head;
+    }
+    return !c->is_broken && CHANNEL_BYTES - (c->position - c->other) >= need;
 }
 
 static void put_head(struct channel *c, const struct record_head *head)

@@ -104,6 +104,7 @@ struct channel {
     uint64_t number;   /* of the last record */
     uint64_t last;     /* where that is, of a writer */
     uint32_t generation;
+    bool is_broken;  /* of a writer: what the reader says that it has read cannot be */
     bool has_claims; /* of a reader */
     bool
         has_passed; /* the same: over a record that the writer took back, since it read another one */

@@ -274,8 +274,13 @@ static bool can_write(void *context)
 
 static void send_answer(struct child *c, const struct record_head *head, struct record_part part)
 {
-    while (!can_write(c)) /* there is always room unless the worker is stopped */
+    while (!can_write(c)) { /* there is always room unless the worker is stopped */
+        if (c->out.is_broken) {
+            object_leave();
+            _exit(CHILD_EXIT_BROKEN);
+        }
         (void)bell_await(&c->line->bell, can_write, c, c->patience, os_now_ns() + 1000000);
+    }
     (void)channel_write(&c->out, head, &part, part.size != 0);
     bell_ring(&c->shared->bell);
 }

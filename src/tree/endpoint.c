@@ -31,19 +31,26 @@ enum {
 
 /* ---- start ---- */
 
-static void set_up(struct tree_child *c)
+/*
+ * Everything that a child could have written to, but for tensors, is as the worker wants it: the one before may
+ * have written anything anywhere. Bytes in streams have no meaning to a new generation.
+ */
+static void set_up(struct tree *t, struct tree_child *c)
 {
     struct tree_line *line = c->line;
+    uint64_t trace_bytes = a64_load_relaxed(&line->trace_bytes); /* nobody has the line now */
 
-    memset(&line->bell, 0, sizeof(line->bell)); /* nobody else has it now */
-    memset(&line->status, 0, sizeof(line->status));
-    memset(&line->errand, 0, sizeof(line->errand));
+    memset(line, 0, offsetof(struct tree_line, to_child));
+    tree_show(t);
+    tree_trace_restore(t, c->index, trace_bytes);
+    bell_restore(&t->shared->bell);
     a64_store_relaxed(&line->to_child.head, 0);
     a64_store_relaxed(&line->to_child.tail, 0);
     a64_store_relaxed(&line->to_worker.head, 0);
     a64_store_relaxed(&line->to_worker.tail, 0);
     channel_init(&c->out, &line->to_child, c->generation);
     channel_init(&c->in, &line->to_worker, c->generation);
+    a64_store_relaxed(&c->read, 0);
 }
 
 static void close_one(int fd)
@@ -155,7 +162,7 @@ static int start_with(struct tree *t, struct tree_child *c, uint64_t deadline_ns
     if (status < 0)
         return status;
     pthread_mutex_lock(&t->lock);
-    set_up(c);
+    set_up(t, c);
     pthread_mutex_unlock(&t->lock);
     number = spawn(t, c, path, deadline_ns, life, leads, &pid);
     if (number != 0)
@@ -175,6 +182,12 @@ static int nested_start(struct tree *t, struct tree_child *c, uint64_t deadline_
     int life[2];
     int status;
 
+    /* All of its old processes have gone; what they left in its part of the memory goes, too. */
+    if (fallocate(t->memory, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)(c->nested.addr - (uint64_t)(uintptr_t)t->base),
+                  (off_t)c->nested.bytes) != 0)
+        return error_tell(error, PTO_ESYSTEM, "the memory of child %u cannot be cleared: %s",
+                          c->index, strerror(errno));
     if (pipe2(life, O_CLOEXEC) != 0)
         return error_tell(error, PTO_ESYSTEM, "there is no pipe for child %u: %s", c->index,
                           strerror(errno));
@@ -335,21 +348,31 @@ static bool line_take_back(struct tree_child *c, uint64_t sent)
     return channel_take_back(&c->out, sent);
 }
 
-static enum channel_result line_receive(struct tree_child *c, struct record *out)
+static bool line_is_broken(const struct tree_child *c)
 {
-    return channel_read(&c->in, out);
+    return c->out.is_broken;
 }
 
+static enum channel_result line_receive(struct tree_child *c, struct record *out)
+{
+    enum channel_result result = channel_read(&c->in, out);
+
+    a64_store_relaxed(&c->read, c->in.position); /* for looks without the lock */
+    return result;
+}
+
+/* By what was read as this process knows it: the child can write the other position, too. */
 static bool line_has_news(const struct tree_child *c)
 {
-    const struct stream *in = &c->line->to_worker;
-
-    return a64_load_acquire(&in->tail) != a64_load_relaxed(&in->head); /* a look */
+    return a64_load_acquire(&c->line->to_worker.tail) != a64_load_relaxed(&c->read); /* a look */
 }
 
 static void line_discard(struct tree_child *c)
 {
-    a64_store_release(&c->line->to_worker.head, a64_load_acquire(&c->line->to_worker.tail));
+    uint64_t tail = a64_load_acquire(&c->line->to_worker.tail);
+
+    a64_store_release(&c->line->to_worker.head, tail);
+    a64_store_relaxed(&c->read, tail); /* for looks without the lock */
 }
 
 static bool line_is_asleep(const struct tree_child *c)
@@ -364,6 +387,7 @@ static bool line_is_asleep(const struct tree_child *c)
 static const struct endpoint_record_ops line_records = { .has_room = line_has_room,
                                                          .send = line_send,
                                                          .take_back = line_take_back,
+                                                         .is_broken = line_is_broken,
                                                          .receive = line_receive,
                                                          .has_news = line_has_news,
                                                          .discard = line_discard,

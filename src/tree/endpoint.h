@@ -70,6 +70,9 @@ struct endpoint_record_ops {
     /* The child will never see the record that was sent there. False: it has it, or may have. */
     bool (*take_back)(struct tree_child *c, uint64_t sent);
 
+    /* There is no room, and never will be: what the child says that it has read makes no sense. */
+    bool (*is_broken)(const struct tree_child *c);
+
     enum channel_result (*receive)(struct tree_child *c, struct record *out);
     /* Without the lock, a look: whether `receive` would have something. Then `bell` of the tree rings. */
     bool (*has_news)(const struct tree_child *c);

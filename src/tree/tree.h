@@ -139,9 +139,11 @@ struct tree_child {
     int descriptor;    /* -1: none */
     int end;           /* waitpid's status, once it has ended */
     bool is_collected; /* the watcher's: its process has gone, those of its children may not have */
-    int life;          /* of a nested worker: a pipe that ends with its last process; -1: none */
+    uint64_t notice_ns; /* the same: when these are killed; 0: its process has not gone */
+    int life;           /* of a nested worker: a pipe that ends with its last process; -1: none */
     struct tree_line *line;
     struct channel out, in;
+    struct a64 read; /* as in.position, for looks without the lock */
     struct wire_nested nested;
 };
 
@@ -433,6 +435,8 @@ void tree_trace_close(struct tree *t);
 /* Begins and ends a recording; `pid` is where it is in the timeline. PTO_EBUSY, PTO_ENOMEM. */
 int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_t base_ns);
 void tree_trace_end(struct tree *t);
+/* What is shared of it is as it was, whatever children wrote there; of one, `bytes` were whole. */
+void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes);
 /* Writes the events, each behind a comma, the first behind `before`. Nothing runs. */
 void tree_trace_put(const struct tree *t, const char *before, FILE *out);
 

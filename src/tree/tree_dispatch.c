@@ -341,11 +341,24 @@ void tree_ready(struct tree *t, struct slot *s)
 
 /* ---- giving tasks to children ---- */
 
+/* A child that does not keep to the rules is ended; the watcher then tells of its death. */
+static void condemn(struct tree_child *c)
+{
+    c->state = CHILD_BROKEN;
+    c->endpoint->records->discard(c);
+    tree_child_kill(c);
+}
+
 /* For the task, and a request behind it. */
 bool tree_has_room(struct tree_child *c)
 {
-    return child_is_ready(c) && c->held == 0 && c->in_flight < TREE_CREDITS &&
-           c->endpoint->records->has_room(c, 2 * RECORD_BODY_MAX);
+    if (!child_is_ready(c) || c->held != 0 || c->in_flight >= TREE_CREDITS)
+        return false;
+    if (c->endpoint->records->has_room(c, 2 * RECORD_BODY_MAX))
+        return true;
+    if (c->endpoint->records->is_broken(c))
+        condemn(c);
+    return false;
 }
 
 void tree_give(struct tree *t, struct tree_child *c, uint32_t number)
@@ -454,14 +467,6 @@ void tree_withdraw(struct tree *t, const struct tree_run *run)
 }
 
 /* ---- what children say ---- */
-
-/* A child that does not keep to the rules is ended; the watcher then tells of its death. */
-static void condemn(struct tree_child *c)
-{
-    c->state = CHILD_BROKEN;
-    c->endpoint->records->discard(c);
-    tree_child_kill(c);
-}
 
 /* It runs them in the order in which it got them. */
 static uint32_t oldest_in_flight(struct tree *t, struct tree_child *c)
@@ -632,8 +637,9 @@ bool tree_has_news(struct tree *t)
     for (uint32_t i = 0; i < t->child_count; i++) {
         const struct tree_child *c = &t->child[i];
 
-        if (c->endpoint->records->has_news(c) ||
-            a32_load_acquire(&c->has_ended) != a32_load_relaxed(&c->is_buried))
+        if (a32_load_acquire(&c->has_ended) != a32_load_relaxed(&c->is_buried) ||
+            (a32_load_relaxed(&c->is_buried) == 0 && /* of a dead one nothing counts: a look */
+             c->endpoint->records->has_news(c)))
             return true;
     }
     return false;

@@ -42,6 +42,8 @@ static bool await_news(struct tree *t, uint32_t calls, uint64_t deadline_ns)
     is_there = bell_await(&t->shared->bell, has_news, &l, t->patience,
                           late_ns < deadline_ns ? late_ns : deadline_ns);
     pthread_mutex_lock(&t->lock);
+    if (deadline_ns != UINT64_MAX && os_now_ns() >= deadline_ns)
+        return false; /* however much news there is: a child could make any number of it */
     return is_there || late_ns < deadline_ns;
 }
 

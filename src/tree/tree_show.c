@@ -39,6 +39,9 @@ void tree_show(struct tree *t)
                                           .pid = (int32_t)getpid() };
     memcpy(t->shared->head.platform, t->platform, sizeof(t->platform));
     snprintf(t->shared->name[TREE_COPY], TREE_NAME, "copy");
+    for (uint32_t i = 0; i < TREE_CALLABLES; i++)
+        if (t->callable[i].users != 0)
+            tree_show_name(t, &t->callable[i]);
 }
 
 void tree_show_child(struct tree *t, struct tree_child *c)

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/os.h"
@@ -49,6 +50,7 @@ struct traced_run {
 struct tree_trace {
     uint64_t base_ns;
     uint32_t pid; /* of the orchestrations; the children's come behind */
+    enum pto_trace chips;
     struct traced_task *task;
     uint64_t task_count, task_room;
     struct traced_run *run;
@@ -167,6 +169,7 @@ int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_
     } else {
         t->trace->base_ns = base_ns;
         t->trace->pid = pid;
+        t->trace->chips = chips;
         a32_store_relaxed(&t->shared->tracing.chips, (uint32_t)chips); /* as above */
         a32_store_relaxed(&t->shared->tracing.pid, pid);
         a64_store_relaxed(&t->shared->tracing.base_ns, base_ns);
@@ -174,6 +177,25 @@ int tree_trace_begin(struct tree *t, enum pto_trace chips, uint32_t pid, uint64_
     }
     pthread_mutex_unlock(&t->lock);
     return status;
+}
+
+void tree_trace_restore(struct tree *t, uint32_t child, uint64_t bytes)
+{
+    struct tree_tracing *shared = &t->shared->tracing;
+    struct tree_line *line = &t->shared->line[child];
+    const struct tree_trace *trace = t->trace;
+    int file = trace != NULL ? trace->file[child] : -1;
+    struct stat found;
+
+    a32_store_relaxed(&shared->is_on,
+                      t->is_traced); /* here and below: struct tree_tracing says why */
+    a32_store_relaxed(&shared->chips, trace != NULL ? (uint32_t)trace->chips : 0);
+    a32_store_relaxed(&shared->pid, trace != NULL ? trace->pid : 0);
+    a64_store_relaxed(&shared->base_ns, trace != NULL ? trace->base_ns : 0);
+    a32_store_relaxed(&line->trace_file, file > 0 ? (uint32_t)file : 0);
+    if (file < 0 || fstat(file, &found) != 0 || bytes > (uint64_t)found.st_size)
+        bytes = 0; /* nobody knows which of them are whole */
+    a64_store_relaxed(&line->trace_bytes, bytes);
 }
 
 void tree_trace_end(struct tree *t)

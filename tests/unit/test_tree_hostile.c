@@ -3,9 +3,10 @@
  * Neither side of a stream believes the other. Records that a child could write, right in form or
  * with bytes turned over, are put into the stream of one that is stopped: the worker ignores them, or
  * ends the child, which can be opened anew. The same towards a child: it refuses, or ends with an exit
- * code of its own, never by a signal. The sanitizers look on, in both processes.
+ * code of its own, never by a signal. The sanitizers look on, in both processes. A child that writes
+ * anything at all to what the processes share leaves nothing that its successors suffer from.
  *
- * With an argument, so many times as long.
+ * With a number, so many times as long; `scribbled` is a part of its own.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -234,6 +235,114 @@ static void a_child_believes_no_worker(void **state)
     close_worker();
 }
 
+/* ---- a child that writes anywhere ---- */
+
+/* Scalars: where, how many bytes, a seed; every fourth seed leaves most of it alone. */
+static const char scribble_text[] =
+    "#include <pto/worker.h>\n"
+    "#include <signal.h>\n"
+    "#include <stdlib.h>\n"
+    "#include <string.h>\n"
+    "int scribble(const struct pto_sub_call *c)\n"
+    "{\n"
+    "    unsigned char *at = (unsigned char *)c->scalar[0];\n"
+    "    unsigned seed = (unsigned)c->scalar[2];\n"
+    "    if (seed % 8 == 1) memset(at, 0xff, c->scalar[1]);\n"
+    "    else for (uint64_t i = 0; i < c->scalar[1]; i++)\n"
+    "        if (seed % 4 != 0 || rand_r(&seed) % 64 == 0) at[i] = (unsigned char)rand_r(&seed);\n"
+    "    if (seed % 2 == 0) raise(SIGKILL);\n"
+    "    return 0;\n"
+    "}\n";
+
+/* An orchestration without tasks: whether the run is accepted. */
+static const char chip_text[] =
+    "#include <pto/pto.h>\n"
+    "static void nothing(struct pto_orch *o, const struct pto_entry *e) { (void)o; (void)e; }\n"
+    "__attribute__((visibility(\"default\")))\n"
+    "const struct pto_callable_params runs = { .size = sizeof(runs), .name = \"runs\",\n"
+    "                                          .orchestration = nothing };\n";
+
+struct scribble {
+    uint64_t callable;
+    uint64_t scalar[3];
+};
+
+static void submit_scribble(struct pto_level *level, void *context)
+{
+    const struct scribble *x = context;
+    struct pto_args args;
+
+    (void)pto_level_set_task_timeout(level, 500 * MS); /* the answer may be lost */
+    pto_args_init(&args);
+    for (int i = 0; i < 3; i++)
+        pto_add_scalar(&args, x->scalar[i]);
+    (void)pto_level_submit(level, x->callable, PTO_ON(1), &args);
+}
+
+static void what_a_child_scribbled_does_not_outlive_it(void **state)
+{
+    struct bytes scribble = compile(scribble_text, ""), chip = compile(chip_text, "");
+    struct one on_chip = { .children = PTO_ON(0) }, on_sub = { .children = PTO_ON(1) };
+    struct scribble x;
+    struct tree_head head;
+
+    (void)state;
+    open_worker(1, 1);
+    x.callable = register_bytes(scribble, PTO_CHILD_SUB, "scribble");
+    on_sub.callable = register_sub("empty");
+    on_chip.callable = register_bytes(chip, PTO_CHILD_CHIP, "runs");
+    x.scalar[0] = (uint64_t)(uintptr_t)tree()->shared;
+    x.scalar[1] = sizeof(struct tree_shared) + 2 * sizeof(struct tree_line);
+    head = tree()->shared->head;
+    for (int round = 0; round < rounds / 10; round++) {
+        x.scalar[2] = (uint64_t)round;
+        (void)run(submit_scribble, &x);
+        for (uint32_t i = 0; i < 2; i++) {
+            (void)kill(child(i).pid, SIGKILL);
+            (void)end_of(i, true);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            reopen(i);
+        run_well(submit_one, &on_chip);
+        run_well(submit_one, &on_sub);
+        assert_memory_equal(&tree()->shared->head, &head, sizeof(head));
+        assert_string_equal(tree()->shared->name[1], "empty");
+    }
+    close_worker();
+    free(scribble.at);
+    free(chip.at);
+}
+
+/* The position up to which it has read is its own to write: without room nothing is in flight that could be late. */
+static void a_child_that_lies_about_what_it_read_is_ended(void **state)
+{
+    struct one one = { .children = PTO_ON(0) };
+    struct pto_worker_run *handle;
+
+    (void)state;
+    open_worker(0, 1);
+    one.callable = register_sub("empty");
+    for (int i = 0; i < 3; i++) {
+        struct stream *out = tree()->child[0].out.stream;
+
+        assert_int_equal(kill(child(0).pid, SIGSTOP), 0);
+        for (uint32_t k = 0; k < CHANNEL_BYTES / CHANNEL_UNIT; k++) { /* until there is no room */
+            pthread_mutex_lock(&tree()->lock);
+            (void)channel_write(&tree()->child[0].out,
+                                &(struct record_head){ .kind = RECORD_UNLOAD }, NULL, 0);
+            pthread_mutex_unlock(&tree()->lock);
+        }
+        a64_store_release(&out->head, i == 0 ? UINT64_MAX : i == 1 ? 1ull << 63 : 1ull << 40);
+        assert_int_equal(pto_worker_launch(worker, submit_one, &one, &handle), PTO_OK);
+        assert_int_equal(pto_worker_run_wait(handle, 60000 * MS), PTO_EPEER);
+        assert_int_equal(pto_worker_run_finish(handle, NULL), PTO_EPEER);
+        (void)end_of(0, true);
+        reopen(0);
+        run_well(submit_one, &one);
+    }
+    close_worker();
+}
+
 static int set_up(void **state)
 {
     if (make_folder(state) != 0)
@@ -253,8 +362,19 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         TEST(a_worker_believes_no_child),
         TEST(a_child_believes_no_worker),
+        TEST(a_child_that_lies_about_what_it_read_is_ended),
     };
+    const struct CMUnitTest scribbled[] = { TEST(what_a_child_scribbled_does_not_outlive_it) };
+    bool is_part = argc == 2 && strcmp(argv[1], "scribbled") == 0;
 
+    if (is_part || IS_SANITIZED) {
+        int failed;
+
+        alarm(HANG_SECONDS);
+        failed = cmocka_run_group_tests_name("scribbled", scribbled, set_up, tear_down);
+        if (is_part || failed != 0)
+            return failed;
+    }
     if (argc == 2)
         rounds *= atoi(argv[1]);
     alarm(argc == 2 ? 3600 : HANG_SECONDS);
