@@ -147,6 +147,7 @@ static int adopt(struct tree *t, struct tree_child *c, pid_t pid, struct pto_err
     close_one(c->descriptor);
     c->descriptor = descriptor;
     c->is_collected = false;
+    c->notice_ns = 0;
     pthread_mutex_unlock(&t->lock);
     return PTO_OK;
 }
@@ -296,16 +297,32 @@ static void end_group(const struct tree_child *c)
 
 static int nested_watched(const struct tree_child *c)
 {
-    return c->is_collected ? c->life : c->descriptor;
+    return c->notice_ns != 0 ? c->life : c->descriptor;
 }
 
+/* As end_group, but the watcher does not wait here: other children may die meanwhile. */
 static bool nested_has_ended(struct tree_child *c)
 {
-    if (!c->is_collected && is_over(c)) {
-        end_group(c);
+    uint64_t now = os_now_ns();
+
+    if (!c->is_collected) {
+        if (!is_over(c))
+            return false;
+        if (c->notice_ns == 0)
+            c->notice_ns = now + NOTICE_MS * 1000000ull;
+        if (!has_life_ended(c, 0)) {
+            if (now < c->notice_ns)
+                return false;
+            (void)kill(-c->pid, SIGKILL);
+        }
         collect(c);
     }
-    return c->is_collected && has_life_ended(c, 0);
+    return has_life_ended(c, 0);
+}
+
+static uint64_t nested_due_ns(const struct tree_child *c)
+{
+    return c->notice_ns != 0 && !c->is_collected ? c->notice_ns : UINT64_MAX;
 }
 
 static void nested_end(struct tree_child *c, uint64_t deadline_ns)
@@ -407,6 +424,7 @@ static const struct endpoint_life_ops nested_life = { .start = nested_start,
                                                       .watched = nested_watched,
                                                       .has_ended = nested_has_ended,
                                                       .leaves_files = process_leaves_files,
+                                                      .due_ns = nested_due_ns,
                                                       .end = nested_end,
                                                       .is_misplaced = process_is_misplaced,
                                                       .tell_end = process_tell_end };

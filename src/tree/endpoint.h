@@ -47,6 +47,8 @@ struct endpoint_life_ops {
     bool (*has_ended)(struct tree_child *c);
     /* The process that had no time to remove its code, which is removed after the notice; 0: none. */
     pid_t (*leaves_files)(const struct tree_child *c);
+    /* When to ask again although nothing can be read; UINT64_MAX: never. NULL: the same. */
+    uint64_t (*due_ns)(const struct tree_child *c);
 
     /*
      * When the worker closes, without the lock, and nobody watches. The child was sent RECORD_END,

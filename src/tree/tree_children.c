@@ -164,6 +164,24 @@ static uint32_t list_living(struct tree *t, struct pollfd on[], uint32_t which[]
     return count;
 }
 
+static uint64_t due_ns(const struct tree_child *c)
+{
+    return c->endpoint->life->due_ns != NULL ? c->endpoint->life->due_ns(c) : UINT64_MAX;
+}
+
+/* For poll: until one of them is to be asked again. */
+static int wait_ms(const struct tree *t, const uint32_t which[], uint32_t count)
+{
+    uint64_t first = UINT64_MAX, now;
+
+    for (uint32_t i = 0; i < count; i++)
+        first = due_ns(&t->child[which[i]]) < first ? due_ns(&t->child[which[i]]) : first;
+    if (first == UINT64_MAX)
+        return -1;
+    now = os_now_ns();
+    return first > now ? (int)((first - now) / 1000000) + 1 : 0;
+}
+
 static void *watch_main(void *context)
 {
     struct tree *t = context;
@@ -177,14 +195,14 @@ static void *watch_main(void *context)
         eventfd_t ignored;
 
         on[count] = (struct pollfd){ .fd = t->alarm, .events = POLLIN };
-        if (poll(on, count + 1, -1) < 0)
+        if (poll(on, count + 1, wait_ms(t, which, count)) < 0)
             continue;
         if (on[count].revents != 0)
             (void)eventfd_read(t->alarm, &ignored);
         for (uint32_t i = 0; i < count; i++) {
             struct tree_child *c = &t->child[which[i]];
 
-            if (on[i].revents == 0 || !c->endpoint->life->has_ended(c))
+            if ((on[i].revents == 0 && due_ns(c) > os_now_ns()) || !c->endpoint->life->has_ended(c))
                 continue;
             killed[killed_count] = c->endpoint->life->leaves_files(c);
             killed_count += killed[killed_count] != 0;
