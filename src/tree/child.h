@@ -17,6 +17,7 @@ enum {
     CHILD_EXIT_BROKEN = 77,  /* what the worker said made no sense */
     CHILD_EXIT_LOST = 78,    /* its device is lost */
     CHILD_EXIT_HOOKS = 79,   /* its program has no proper hooks */
+    CHILD_EXIT_THREAD = 80,  /* a function ended the thread that serves */
 };
 
 /* Who wants to know what a child does; for tests of what happens when it ends in the middle. */

@@ -55,13 +55,17 @@ struct child {
     struct child_domains *domains; /* this and the next: of a card; NULL: it is none */
     struct child_regions *regions;
     struct child_tracer tracer;
+    bool has_task; /* this and the next: the task that runs */
+    uint64_t key;
     struct loaded loaded[TREE_CALLABLES + 1]; /* nothing is loaded for the copy */
 };
 
 static int meet(struct child *c);
 static int open_child(struct child *c, struct pto_error *error);
 static int open_device(struct child *c, struct pto_error *error);
+static int serve_records(struct child *c);
 static void answer(struct child *c, uint32_t kind, uint64_t key, int status, const char *text);
+static void send_answer(struct child *c, const struct record_head *head, struct record_part part);
 static bool has_record(void *context);
 static bool handle(struct child *c, struct record *r);
 static void forget(struct loaded *l);
@@ -96,8 +100,36 @@ static void tell_passed(struct child *c)
     answer(c, RECORD_PASSED, 0, PTO_OK, "");
 }
 
+/*
+ * Whatever it called has ended this thread, by pthread_exit. The process would live on, with its other threads,
+ * and the worker would wait for the task's time-out.
+ */
+static void leave_with_thread(void *context)
+{
+    struct child *c = context;
+    const struct record_head head = { .kind = RECORD_DONE, .key = c->key, .status = PTO_EPEER };
+    struct wire_failure failure = { .text =
+                                        "it ended the thread that called it, with pthread_exit, "
+                                        "and with it the child; a function has to return" };
+
+    if (c->has_task)
+        send_answer(c, &head, (struct record_part){ &failure, sizeof(failure) });
+    object_leave();
+    _exit(CHILD_EXIT_THREAD);
+}
+
 /* Returns the exit code. */
 static int serve(struct child *c)
+{
+    int code;
+
+    pthread_cleanup_push(leave_with_thread, c);
+    code = serve_records(c);
+    pthread_cleanup_pop(0);
+    return code;
+}
+
+static int serve_records(struct child *c)
 {
     struct record r;
 
@@ -586,7 +618,10 @@ static void run_task(struct child *c, const struct record *r)
     failure.text[0] = '\0';
     if (c->worker != NULL && is_traced(c))
         child_trace_below(c->worker, c->shared, &c->hello);
+    c->key = r->head.key;
+    c->has_task = true;
     head.status = run_loaded(c, r, &failure);
+    c->has_task = false;
     if (is_traced(c)) {
         head.begin_ns = begin_ns;
         head.value = os_now_ns();

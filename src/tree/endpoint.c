@@ -213,6 +213,8 @@ static void process_tell_end(const struct tree_child *c, char *text, size_t size
                  strsignal(WTERMSIG(c->end)));
     else if (WEXITSTATUS(c->end) == CHILD_EXIT_LOST)
         snprintf(text, size, "has ended, because its device is lost");
+    else if (WEXITSTATUS(c->end) == CHILD_EXIT_THREAD)
+        snprintf(text, size, "has ended, because a function called pthread_exit");
     else
         snprintf(text, size, "has ended with exit code %d", WEXITSTATUS(c->end));
 }
