@@ -321,7 +321,9 @@ struct pto_outputs pto_level_submit_at(struct pto_level *level, uint64_t callabl
 /*
  * Submits a group: `count` tasks that start together, each on a child of its own, when all of
  * them are ready; so they may wait for each other. `children` has their numbers; NULL: any. None
- * may use what another one writes. `outputs`, an array of `count`, may be NULL.
+ * may use what another one writes. `outputs`, an array of `count`, may be NULL. Returns PTO_OK if the
+ * group was accepted, even if the run fails during the call; a negative status if it was refused: then
+ * none of its tasks runs.
  */
 int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const uint32_t *children,
                               const struct pto_args *args, uint32_t count,

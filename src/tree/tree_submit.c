@@ -398,27 +398,28 @@ static int check_group(struct tree *t, const struct tree_callable *k, const uint
     return PTO_OK;
 }
 
-/* Submits the members. Returns how many; fewer than there are: it was refused. */
-static uint32_t submit_members(struct tree_run *run, struct tree_callable *k,
-                               const uint32_t *children, const struct pto_args *args,
-                               struct tree_group *g, uint32_t count, const struct pto_site *site,
-                               struct pto_outputs *outputs)
+/* Submits the members. A negative status: the group was refused; some of its members may exist. */
+static int submit_members(struct tree_run *run, struct tree_callable *k, const uint32_t *children,
+                          const struct pto_args *args, struct tree_group *g, uint32_t count,
+                          const struct pto_site *site, struct pto_outputs *outputs)
 {
     struct tree *t = run->tree;
 
     for (uint32_t i = 0; i < count; i++) {
         struct pto_outputs out = { pto_task_id_invalid(), 0, NULL };
         struct pto_error error;
+        int status;
 
         g->count++;
         g->left++;
         g->waiting++;
-        if (submit_one(run, k, children != NULL ? 1ull << children[i] : 0, &args[i], site, g, &out,
-                       &g->member[i]) < 0) {
+        status = submit_one(run, k, children != NULL ? 1ull << children[i] : 0, &args[i], site, g,
+                            &out, &g->member[i]);
+        if (status < 0) {
             g->count--;
             g->left--;
             g->waiting--;
-            return i;
+            return status;
         }
         if (outputs != NULL)
             outputs[i] = out;
@@ -436,10 +437,10 @@ static uint32_t submit_members(struct tree_run *run, struct tree_callable *k,
                 g->count--;
                 g->left--;
                 g->waiting--;
-                return i;
+                return PTO_EINVAL;
             }
     }
-    return count;
+    return PTO_OK;
 }
 
 int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const uint32_t *children,
@@ -458,25 +459,26 @@ int pto_level_submit_group_at(struct pto_level *level, uint64_t callable, const 
     t = run->tree;
     if (run->report.error.status < 0)
         return tree_level_leave(run, run->report.error.status);
+    status = await_room(run, site);
+    if (status < 0)
+        return tree_level_leave(run, status);
     pto_error_init(&error);
     k = tree_find_callable(t, callable);
     status = args == NULL ? error_tell(&error, PTO_EINVAL, "there are no arguments")
                           : check_group(t, k, children, count, &error);
     if (status < 0)
         return tree_level_leave(run, tree_refuse(run, &error, site));
-    if (await_room(run, site) < 0)
-        return tree_level_leave(run, run->report.error.status);
     g = calloc(1, sizeof(*g) + count * sizeof(g->member[0]));
     if (g == NULL) {
         (void)error_tell(&error, PTO_ENOMEM, "there is no memory for a group");
         return tree_level_leave(run, tree_refuse(run, &error, site));
     }
     g->waiting = g->left = 1; /* this call */
-    if (submit_members(run, k, children, args, g, count, site, outputs) < count)
-        g->is_skipped = true;
+    status = submit_members(run, k, children, args, g, count, site, outputs);
+    g->is_skipped = g->is_skipped || status < 0;
     tree_group_submitted(t, g);
-    move_on(t);
-    return tree_level_leave(run, run->report.error.status);
+    move_on(t); /* the run may fail here, of another task: the group was accepted all the same */
+    return tree_level_leave(run, status);
 }
 
 /* ---- scopes and buffers ---- */
