@@ -35,7 +35,7 @@ COMM_SRC = card_context.c collective.c collective_move.c collective_reduce.c col
 	comm_shm.c comm_thread.c direct.c direct_domain.c dispatch.c meet.c meet_socket.c reduce.c
 # Workers of level 3.
 TREE_SRC = bell.c channel.c child_copy.c child_domain.c child_nested.c child_region.c child_serve.c child_trace.c endpoint.c tree_children.c tree_copy.c tree_dispatch.c \
-	tree_cards.c tree_domain.c tree_flexible.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \
+	tree_cards.c tree_domain.c tree_failed.c tree_flexible.c tree_memory.c tree_mirror.c tree_nested.c tree_options.c tree_region.c tree_register.c tree_run.c tree_show.c tree_submit.c \
 	tree_time.c tree_trace.c worker.c
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c
@@ -46,7 +46,7 @@ TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c scope_stats.c slices.
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
 	scene_config.c scene_fields.c scene_find.c scene_level.c scene_level_fields.c scene_lines.c scene_manifest.c scene_meta.c scene_rank_fields.c scene_ranks.c scene_session.c scene_sources.c \
 	scene_writer.c
-CHECK_SRC = check_compare.c check_effect.c check_graph.c check_helper.c check_kernel.c check_model.c check_object.c \
+CHECK_SRC = check_compare.c check_effect.c check_failed.c check_graph.c check_helper.c check_kernel.c check_model.c check_object.c \
 	check_oracle.c check_orch.c check_place.c check_print.c check_race.c check_region.c check_run.c check_shrink.c check_tree.c \
 	check_view.c
 # What children of level 3 run: a shared object that is a part of the command; the same for bench.

@@ -280,9 +280,10 @@ int pto_worker_alloc(struct pto_worker *worker, uint64_t bytes, void **addr_out)
 int pto_worker_alloc_on(struct pto_worker *worker, uint32_t child, uint64_t bytes, void **addr_out);
 
 /*
- * Frees either. PTO_EBUSY: a task that is not over uses it. PTO_EMEMORY: the address was
- * freed before, lies inside an allocation, or is none of this worker; or something wrote up to 1024 bytes
- * before or behind the allocation, which is freed all the same. `error`, which may be NULL, says which.
+ * Frees either. PTO_EBUSY: a task uses it that is not over, or that failed or was skipped in a run whose status
+ * the program was not told. PTO_EMEMORY: the address was freed before, lies inside an allocation, or is none
+ * of this worker; or something wrote up to 1024 bytes before or behind the allocation, which is freed all the
+ * same. `error`, which may be NULL, says which.
  */
 int pto_worker_free(struct pto_worker *worker, void *addr, struct pto_error *error);
 
@@ -308,6 +309,9 @@ typedef void (*pto_level_fn)(struct pto_level *level, void *context);
  * first that is free. 0: any that has the callable. The arguments are as on a
  * chip, but without blocks, predicates and timing. Those of a SUB function, and of an
  * orchestration, are the tensors in their order, then the scalars.
+ *
+ * A task that comes after one that failed or was skipped, of any run, is skipped if it is submitted before
+ * pto_worker_run, pto_worker_run_wait or pto_worker_run_finish has returned the status of that one's run.
  */
 struct pto_outputs pto_level_submit_at(struct pto_level *level, uint64_t callable,
                                        uint64_t children, const struct pto_args *args,
@@ -401,7 +405,7 @@ struct pto_worker_report {
     uint64_t tasks;   /* submitted; allocations are none */
     uint64_t done;    /* that ran and succeeded */
     uint64_t failed;  /* that ran and failed, or whose child died */
-    uint64_t skipped; /* that never ran: what they depend on failed, or the run was cancelled */
+    uint64_t skipped; /* that never ran: what they come after failed, or the run was cancelled */
     uint64_t ns;      /* from the beginning of the run to its end */
     int32_t child;    /* where the first error happened; -1: no child */
     struct pto_error error; /* the first one */

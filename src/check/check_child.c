@@ -107,7 +107,7 @@ static void work(struct check_run_task *t, const struct pto_tensor *const tensor
         delay(t);
         for (uint32_t k = 0; k < tensor_count; k++)
             regions[k] = check_region_from_tensor(tensor[k]);
-        if (run->g->is_compared) {
+        if (run->g->is_compared && !t->fails) {
             call->hash = check_effect_read(t, 0, regions);
             check_effect_write(t, 0, regions, call->hash);
         }
@@ -131,7 +131,7 @@ int check_call(const struct pto_sub_call *call)
         t->strays = fault;
     else
         work(t, tensor, call->tensor_count);
-    return PTO_OK;
+    return t->fails ? PTO_EFORMAT : PTO_OK;
 }
 
 /* Until the graph is complete. */
@@ -174,6 +174,15 @@ static void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 
     if (fault != CHECK_CHILD_OK || entry->tensor_count != t->run->g->tasks[t->index].arg_count) {
         t->strays = fault != CHECK_CHILD_OK ? fault : CHECK_CHILD_ARGS;
+        return;
+    }
+    if (t->fails) {
+        const struct pto_tensor *tensor[PTO_TASK_TENSORS_MAX] = { NULL };
+
+        for (uint32_t k = 0; k < entry->tensor_count; k++)
+            tensor[k] = &entry->tensor[k];
+        work(t, tensor, entry->tensor_count);
+        (void)pto_orch_fail(o, PTO_EFORMAT, "as it was told to");
         return;
     }
     pto_args_init(&args);

@@ -104,6 +104,7 @@ void check_take_outputs(const struct check_run *run, struct check_run_task *t,
     const char *fault;
 
     t->id = out->task.raw;
+    t->is_submitted = true;
     for (uint32_t k = 0; k < task->arg_count; k++) {
         struct pto_tensor *given = &run->given[t->first_arg + k];
 
@@ -160,6 +161,7 @@ void check_submit_init(struct check_submit *s, const struct check_run *run,
                        const struct check_run_task *t)
 {
     const struct check_task *task = &run->g->tasks[t->index];
+    uint32_t count = 0;
 
     s->deps = check_alloc(NULL, task->dep_count, sizeof(*s->deps));
     s->kinds = check_alloc(NULL, task->dep_count, sizeof(*s->kinds));
@@ -185,11 +187,13 @@ void check_submit_init(struct check_submit *s, const struct check_run *run,
     for (uint32_t i = 0; i < task->scalar_count; i++)
         pto_add_scalar(&s->args, check_task_scalar(t, i));
     for (uint32_t i = 0; i < task->dep_count; i++) {
-        s->deps[i].raw = run->tasks[task->deps[i].task].id;
-        s->kinds[i] = task->deps[i].kind;
+        if (!run->tasks[task->deps[i].task].is_submitted)
+            continue; /* its run had failed */
+        s->deps[count].raw = run->tasks[task->deps[i].task].id;
+        s->kinds[count++] = task->deps[i].kind;
     }
-    if (task->dep_count != 0)
-        pto_set_deps(&s->args, s->deps, task->has_kinds ? s->kinds : NULL, task->dep_count);
+    if (count != 0)
+        pto_set_deps(&s->args, s->deps, task->has_kinds ? s->kinds : NULL, count);
 }
 
 void check_submit_fini(struct check_submit *s)

@@ -7,22 +7,11 @@
 #include <stdlib.h>
 
 #include "check/check_child.h"
-#include "pto/worker.h"
+#include "check/check_tree.h"
 
-enum { KINDS = 2, GROUP_MAX = 64 };
+enum { GROUP_MAX = 64 };
 #define TREE_MEMORY (2ull << 30)
 #define RUN_NS 50000000000ull /* before the command itself gives up */
-
-struct check_tree {
-    struct check_runner_params params;
-    struct pto_worker *worker;
-    uint64_t call[KINDS]; /* by enum pto_child_kind */
-    uint64_t hold[KINDS];
-    uint64_t submits;      /* so far */
-    uint64_t first;        /* the position of the current run's first task */
-    struct check_run *run; /* that is being built; NULL: none */
-    void *shared;
-};
 
 static bool note_edge(void *context, uint64_t before, uint64_t after);
 static int register_all(struct check_tree *tree, struct pto_error *error);
@@ -66,12 +55,13 @@ void check_tree_close(struct check_tree *tree)
 
 static int register_all(struct check_tree *tree, struct pto_error *error)
 {
-    static const char *const symbol[KINDS][2] = { { "check_chip_call", "check_chip_hold" },
-                                                  { "check_call", "check_hold" } };
-    const uint32_t count[KINDS] = { tree->params.chips, tree->params.subs };
+    static const char *const symbol[CHECK_TREE_KINDS][2] = {
+        { "check_chip_call", "check_chip_hold" }, { "check_call", "check_hold" }
+    };
+    const uint32_t count[CHECK_TREE_KINDS] = { tree->params.chips, tree->params.subs };
     int status = PTO_OK;
 
-    for (uint32_t kind = 0; kind < KINDS; kind++)
+    for (uint32_t kind = 0; kind < CHECK_TREE_KINDS; kind++)
         for (uint32_t i = 0; i < 2 && status >= 0 && count[kind] != 0; i++) {
             struct pto_worker_callable callable;
 
@@ -138,8 +128,7 @@ static struct check_graph *share_graph(const struct check_graph *g, char **at)
     return shared;
 }
 
-/* Moves what children use to memory that they have. Returns the run as they see it; NULL: no memory. */
-static struct check_run *share_run(struct check_tree *tree, struct check_run *run)
+struct check_run *check_tree_share(struct check_tree *tree, struct check_run *run)
 {
     const struct check_graph *g = run->g;
     struct check_counts n = check_count(g);
@@ -175,7 +164,7 @@ static struct check_run *share_run(struct check_tree *tree, struct check_run *ru
     return shared;
 }
 
-static void unshare_run(struct check_tree *tree, struct check_run *run)
+void check_tree_unshare(struct check_tree *tree, struct check_run *run)
 {
     struct pto_error error;
 
@@ -191,14 +180,6 @@ static void unshare_run(struct check_tree *tree, struct check_run *run)
 
 /* ---- orchestrations ---- */
 
-/* The tasks of one run of the worker. */
-struct part {
-    struct check_tree *tree;
-    struct check_run *run;
-    uint32_t first;
-    uint32_t count;
-};
-
 static void begin_scope(void *context, enum pto_scope_mode mode)
 {
     (void)pto_level_scope_begin(context, mode);
@@ -209,7 +190,7 @@ static void end_scope(void *context)
     (void)pto_level_scope_end(context);
 }
 
-static void submit_group(struct pto_level *level, const struct part *part, uint32_t first)
+static void submit_group(struct pto_level *level, const struct check_part *part, uint32_t first)
 {
     const struct check_task *task = &part->run->g->tasks[first];
     uint32_t count = task->place.group_count;
@@ -234,7 +215,7 @@ static void submit_group(struct pto_level *level, const struct part *part, uint3
     free(args);
 }
 
-static void submit_task(struct pto_level *level, const struct part *part, uint32_t index)
+static void submit_task(struct pto_level *level, const struct check_part *part, uint32_t index)
 {
     const struct check_task *task = &part->run->g->tasks[index];
     struct check_run_task *t = &part->run->tasks[index];
@@ -246,13 +227,13 @@ static void submit_task(struct pto_level *level, const struct part *part, uint32
                                     : pto_level_submit(level, part->tree->call[task->place.is_sub],
                                                        task->place.children, &s.args);
     check_submit_fini(&s);
-    if (pto_level_status(level) >= 0)
+    if (pto_task_id_is_valid(out.task))
         check_take_outputs(part->run, t, &out);
 }
 
-static void orchestrate(struct pto_level *level, void *context)
+void check_tree_orchestrate(struct pto_level *level, void *context)
 {
-    const struct part *part = context;
+    const struct check_part *part = context;
     const struct check_scoping scoping = { begin_scope, end_scope, level };
     const struct check_graph *g = part->run->g;
     uint32_t scope = 0;
@@ -273,7 +254,7 @@ static void orchestrate(struct pto_level *level, void *context)
 /* Each child has something to do until the graph is complete. */
 static void submit_holds(struct pto_level *level, void *context)
 {
-    const struct part *part = context;
+    const struct check_part *part = context;
     const struct check_tree *tree = part->tree;
 
     for (uint32_t i = 0; i < tree->params.chips + tree->params.subs; i++) {
@@ -294,7 +275,7 @@ struct flight {
 };
 
 static bool launch(struct check_tree *tree, struct flight *flight, pto_level_fn fn,
-                   struct part *part)
+                   struct check_part *part)
 {
     struct pto_worker_run *handle;
     int status = pto_worker_launch(tree->worker, fn, part, &handle);
@@ -342,7 +323,7 @@ static bool run_go(struct check_tree *tree, struct check_run *run)
     struct flight flight = { 0, 0, NULL };
     uint32_t holds = run->is_held ? tree->params.chips + tree->params.subs : 0;
     uint64_t tasks = 0, expected = holds;
-    struct part part = { tree, run, 0, 0 };
+    struct check_part part = { tree, run, 0, 0 };
     bool is_well = !run->is_held || launch(tree, &flight, submit_holds, &part);
 
     tree->submits += holds;
@@ -353,7 +334,7 @@ static bool run_go(struct check_tree *tree, struct check_run *run)
         for (part.count = 0; i + part.count < g->task_count &&
                              g->tasks[i + part.count].place.run == g->tasks[i].place.run;)
             expected += g->tasks[i + part.count++].kind != CHECK_ALLOC;
-        is_well = launch(tree, &flight, orchestrate, &part);
+        is_well = launch(tree, &flight, check_tree_orchestrate, &part);
     }
     tree->submits += g->task_count;
     tree->run = NULL;
@@ -430,7 +411,7 @@ static void check_once(struct check_tree *tree, const struct check_graph *g,
 
     check_run_init(&run, g, oracle, findings);
     run.is_held = is_held;
-    if (share_run(tree, &run) == NULL) {
+    if (check_tree_share(tree, &run) == NULL) {
         check_find(findings, -1, -1, "the worker has no memory for the graph");
         check_run_fini(&run);
         return;
@@ -445,7 +426,7 @@ static void check_once(struct check_tree *tree, const struct check_graph *g,
         if (g->is_compared && findings->count == 0)
             check_compare_bytes(&run, oracle);
     }
-    unshare_run(tree, &run);
+    check_tree_unshare(tree, &run);
 }
 
 void check_tree_check(struct check_tree *tree, const struct check_graph *g,
@@ -459,6 +440,8 @@ void check_tree_check(struct check_tree *tree, const struct check_graph *g,
     check_once(tree, g, &oracle, true, findings);
     if (findings->count == 0)
         check_once(tree, g, &oracle, false, findings);
+    if (findings->count == 0)
+        check_tree_fail(tree, g, findings);
     check_oracle_fini(&oracle);
 }
 
@@ -479,14 +462,14 @@ bool check_tree_check_without(struct check_tree *tree, const struct check_graph 
         run.is_dropping = true;
         run.drop_before = edge_out[0];
         run.drop_after = edge_out[1];
-        if (share_run(tree, &run) == NULL) {
+        if (check_tree_share(tree, &run) == NULL) {
             check_run_fini(&run);
             is_there = false;
         } else {
             run.tasks[edge_out[0]].gate = &run.tasks[edge_out[1]];
             if (run_go(tree, &run) && run.is_dropped)
                 check_compare_order(&run);
-            unshare_run(tree, &run);
+            check_tree_unshare(tree, &run);
         }
     }
     check_oracle_fini(&oracle);

@@ -84,6 +84,8 @@ struct check_run_task {
     uint64_t notified[CHECK_NOTIFIERS_MAX]; /* clock of the notifications; mail, too */
     const struct check_run_task *gate;      /* not NULL: first wait until that one has started */
     int32_t process;                        /* of level 3: where it ran */
+    bool is_submitted;                      /* this and the next: of level 3, too */
+    bool fails;                             /* its child says so, and does nothing */
 };
 
 struct check_run {

@@ -40,7 +40,9 @@ int graph_start(struct graph *g, const struct graph_params *params)
     g->edge_context = params->edge_context;
     g->wired_fn = params->wired_fn;
     g->wired_context = params->wired_context;
-    g->edges_plain = params->edge_fn != NULL || params->wired_fn != NULL ? 0 : SLOT_EDGES_INLINE;
+    graph_allow_joins(g, true);
+    g->ended_fn = params->ended_fn;
+    g->ended_context = params->ended_context;
     g->clusters = params->clusters;
     g->entry = params->entry;
     g->is_recorded = params->is_recorded;

@@ -158,11 +158,14 @@ struct graph {
     void *edge_context;
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* NULL: nobody records */
     void *wired_context;
+    void (*ended_fn)(void *context, const struct slot *before, const struct slot *after);
+    void *ended_context;
     uint32_t clusters;
     const uint32_t *successor; /* of the image that is being launched; NULL: a graph is built */
     struct a32 *counter;       /* of that: predecessors left, by line */
     uint32_t guard_bytes;      /* around each output; 0: it has no guards */
-    uint32_t edges_plain; /* of a slot, after which one is unusual; 0: an edge_fn or wired_fn */
+    uint32_t
+        edges_plain; /* of a slot, after which one is unusual; 0: all are, and there are no joins */
 
     /* The submitter's. */
     _Alignas(128) uint32_t live;
@@ -234,6 +237,9 @@ struct graph_params {
     void *edge_context;
     void (*wired_fn)(void *context, uint32_t before, uint32_t after); /* each edge, once linked */
     void *wired_context;
+    /* Called for each predecessor of a submit that is sealed but not retired: there is no edge to it. NULL: not. */
+    void (*ended_fn)(void *context, const struct slot *before, const struct slot *after);
+    void *ended_context;
     const struct pto_entry *entry; /* scalars to be passed on */
     bool is_recorded;              /* the graph becomes an image */
     /* Outputs that start with a value, each once filled; NULL: nobody records. */
@@ -324,6 +330,8 @@ __attribute__((cold)) int submit_refuse_quick(struct graph *g, const struct slot
 struct slot *graph_join_begin(struct graph *g, struct slot *t, uint32_t seq);
 /* It is complete; slot 0: all that it stood for has gone, and so has it. */
 struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join);
+/* Whether submits may make joins from now on; those that exist stay. At first they may. */
+void graph_allow_joins(struct graph *g, bool may);
 /* How many edges a task has that is being submitted, or a join. */
 uint32_t graph_count_edges(const struct graph *g, const struct slot *t);
 

@@ -50,6 +50,10 @@ void region_query_joined(struct probe *p, struct region_shape *shape)
     struct ref join = { shape->join, shape->floor - 1 };
     uint32_t size;
 
+    if (shape->join == REGION_JOIN_WANTED && p->g->edges_plain == 0) { /* none is made now */
+        region_query(p);
+        return;
+    }
     if (shape->join != REGION_JOIN_WANTED) {
         region_query(p);
     } else {
@@ -100,7 +104,8 @@ void region_query_unrecorded(struct probe *p, struct region *e)
     uint32_t before = graph_count_edges(p->g, t), added;
     struct region_join *join = place_of(x, p->geom);
 
-    if (x->has_joins && join->size != 0 && geom_equal(&join->geom, p->geom)) {
+    if (x->has_joins && join->size != 0 && geom_equal(&join->geom, p->geom) &&
+        (p->g->edges_plain != 0 || join->extra < join->size)) {
         query_like_before(p, e, join);
         return;
     }

@@ -141,6 +141,11 @@ struct ref graph_join_end(struct graph *g, struct slot *t, struct slot *join)
     return (struct ref){ 0, 0 };
 }
 
+void graph_allow_joins(struct graph *g, bool may)
+{
+    g->edges_plain = !may || g->edge_fn != NULL || g->wired_fn != NULL ? 0 : SLOT_EDGES_INLINE;
+}
+
 uint32_t graph_count_edges(const struct graph *g, const struct slot *t)
 {
     return t->edge_count + ((t->flags & SLOT_HAS_SPILL) != 0 ? submit_count_spilled(g, t) : 0);
@@ -290,8 +295,11 @@ int graph_link(struct graph *g, struct slot *t, struct ref r)
     struct slot *p = graph_slot(g, g->info[r.slot].line);
     void *head = aptr_load_acquire(&p->successors); /* A2 */
 
-    if (head == SLOT_SEALED || p == t || (uintptr_t)head - (uintptr_t)t < sizeof(struct slot))
+    if (head == SLOT_SEALED || p == t || (uintptr_t)head - (uintptr_t)t < sizeof(struct slot)) {
+        if (head == SLOT_SEALED && g->ended_fn != NULL)
+            g->ended_fn(g->ended_context, p, t);
         return PTO_OK;
+    }
     if (t->edge_count >= g->edges_plain) {
         struct edge_chunk *chunk = (struct edge_chunk *)(void *)g->edge_pool.base + t->edge_chunk;
 

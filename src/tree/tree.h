@@ -14,6 +14,7 @@
  *     tree_mirror.c     those of chips that are cards: what is copied
  *     tree_submit.c     the graph: one for all runs, built by one orchestration at a time
  *     tree_dispatch.c   ready tasks, who gets which, and what follows from their end
+ *     tree_failed.c     tasks that failed, and what comes after them
  *     tree_flexible.c   those that several children could have, and what is in flight
  *     tree_run.c        runs as callers see them; who waits drives
  *     tree_time.c       tasks and runs that take too long
@@ -54,7 +55,16 @@ enum {
 
 struct tree;
 
-enum task_state { TASK_WAITING, TASK_READY, TASK_IN_FLIGHT, TASK_OVER };
+enum task_state {
+    TASK_WAITING,
+    TASK_READY,
+    TASK_IN_FLIGHT,
+    TASK_OVER,
+    TASK_KEPT, /* it has failed, and stays in the graph (tree_failed.c) */
+};
+
+/* A task that comes after one that is kept. */
+struct tree_hold;
 
 /* A group waits until all its members are ready. */
 struct tree_group {
@@ -76,11 +86,16 @@ struct tree_task {
     uint64_t children;
     uint64_t order; /* counts tasks as they become ready */
     uint64_t timeout_ns;
-    uint32_t next;      /* of a queue, by number; 0: the last one */
-    uint8_t state;      /* enum task_state */
-    uint8_t list;       /* of tree->flexible, if it is queued there */
-    bool is_poisoned;   /* it depends on something that failed */
-    int status;         /* TASK_OVER */
+    uint32_t next;    /* of a queue, by number; 0: the last one */
+    uint8_t state;    /* enum task_state */
+    uint8_t list;     /* of tree->flexible, if it is queued there */
+    bool is_poisoned; /* it depends on something that failed */
+    int status;       /* TASK_OVER */
+    uint32_t held;    /* tasks that it comes after and that are kept */
+    uint32_t until;   /* this and the rest of a line of failures: tree_failed.c */
+    struct tree_hold *holds;
+    uint64_t cause;     /* the callable that failed first, by its number */
+    uint64_t cause_run; /* of which run; 0: it does not come after a failed one */
     uint32_t options;   /* of a callable on a chip: struct record_head */
     uint64_t submit_ns; /* this and the next two: if it is recorded */
     uint64_t begin_ns;  /* 0: it never ran, or nobody knows */
@@ -202,6 +217,8 @@ struct tree_run {
     uint64_t task_timeout_ns;     /* of what is submitted next */
     uint32_t task_options;        /* the same; struct record_head */
     struct tree_options *options; /* that tasks of it have */
+    uint32_t kept;                /* tasks of it that are kept, by slot and their `next` */
+    uint32_t told_seq;            /* of the next submit when the program was told; 0: not yet */
     pthread_t builder;
     struct pto_worker_report report;
 };
@@ -264,6 +281,9 @@ struct tree {
     struct tree_task *task;     /* by slot */
     uint32_t task_room;
     struct tree_run *building;
+    uint32_t kept_count; /* tasks, and joins, of state TASK_KEPT */
+    struct tree_task
+        next;         /* what is known of a task before it is submitted: the line of failures */
     uint32_t submits; /* counts some, to look for answers between them */
 
     struct tree_trace *trace; /* NULL: nothing was recorded */
@@ -326,8 +346,10 @@ static inline bool child_is_ready(const struct tree_child *c)
 /* The tensors of a task are the worker's; counts it in. PTO_EMEMORY with a sentence. */
 int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *children,
                      struct pto_error *error);
-/* The same for a task that has ended, well or not. */
-void tree_unuse_tensors(struct tree *t, struct slot *s, int status);
+/* The same for a task that has ended; one that failed had tree_lose_tensors before. */
+void tree_unuse_tensors(struct tree *t, struct slot *s);
+/* It failed: others may wait for it in vain. Regions are given back, all else is not. */
+void tree_lose_tensors(struct tree *t, struct slot *s, int status);
 void tree_undo_tensors(struct tree *t, const struct pto_args *args);
 
 /* As pto_worker_alloc and pto_worker_free, with the lock held. child -1: everybody's. */
@@ -365,8 +387,10 @@ bool tree_cards_has_left(const struct wire_domain *w, uint32_t rank);
 /* tree_domain.c */
 /* A task has `what`, "argument 3", of the domain. */
 int tree_domain_use(struct tree_domain *d, const char *what, struct pto_error *error);
-/* It is over. status < 0: others may wait in vain. The domain may be gone then. */
-void tree_domain_unuse(struct tree *t, struct tree_domain *d, int status);
+/* It is over; the domain may be gone then. */
+void tree_domain_unuse(struct tree *t, struct tree_domain *d);
+/* It has failed: others may wait in vain. */
+void tree_domain_lose(struct tree *t, struct tree_domain *d);
 /* The run has ended. */
 void tree_domains_of_run(struct tree *t, const struct tree_run *run);
 /* A child has died. */
@@ -471,6 +495,8 @@ int tree_reopen_below(struct tree *t, uint32_t child, struct pto_error *error);
 void tree_ready(struct tree *t, struct slot *s);
 /* The call that submitted the group is done with it. */
 void tree_group_submitted(struct tree *t, struct tree_group *g);
+/* The slot of a task that is over, and not kept, is free. */
+void tree_retire(struct tree *t, struct slot *s);
 /* The task is over: what waits for it goes on. status < 0: what depends on it is skipped. */
 void tree_complete(struct tree *t, struct slot *s, int status);
 /* It never ran and never will: told as the run's error, if that is the first. */
@@ -496,6 +522,22 @@ void tree_queue_remove(struct tree *t, struct tree_queue *q, uint32_t number, ui
 bool tree_has_room(struct tree_child *c);
 /* Writes a task, which is in no list any more, to the child's stream. */
 void tree_give(struct tree *t, struct tree_child *c, uint32_t number);
+
+/* tree_failed.c */
+/* The graph's ended_fn: a submit found that it comes after a task that is kept. */
+void tree_follows(void *context, const struct slot *before, const struct slot *after);
+/* The task was submitted; NULL: it was refused. */
+void tree_submitted(struct tree *t, const struct slot *s);
+/* A task, of which k is a copy, has failed or was skipped. */
+void tree_blame(struct tree *t, struct tree_task *k);
+/* `next` waited for a task that failed or was skipped, of which k is a copy: it is not to run. */
+void tree_poison(struct tree *t, struct tree_task *k, const struct slot *next);
+/* The successors of that task were released. False: it need not be kept. */
+bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k);
+/* The program was told how the run ended, or never will be: what failed is not kept for it. */
+void tree_run_told(struct tree_run *run);
+/* Why a task is skipped that comes after a failed one. */
+int tree_tell_cause(struct tree *t, const struct tree_task *k, struct pto_error *error);
 
 /* tree_flexible.c */
 /* The oldest task that the child has is at 0. */

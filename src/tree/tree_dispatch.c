@@ -140,8 +140,8 @@ void tree_fail_below(struct tree *t, struct slot *s, int child, int status,
     fail_task(t, s, child, status, why->text, why);
 }
 
-/* What waits for it is counted down; with `is_bad`, it is not to run. */
-static void release_successors(struct tree *t, struct slot *s, bool is_bad)
+/* What waits for it is counted down; if it failed, that is not to run. */
+static void release_successors(struct tree *t, struct slot *s, struct tree_task *k)
 {
     struct edge *e = aptr_load_relaxed(&s->successors); /* the graph is under the lock */
 
@@ -152,11 +152,18 @@ static void release_successors(struct tree *t, struct slot *s, bool is_bad)
 
         e = e->next;
         a32_store_relaxed(&next->pending, left);
-        if (is_bad)
-            tree_task_of(t, next)->is_poisoned = true;
+        if (k->status < 0)
+            tree_poison(t, k, next);
         if (left == 0)
             tree_ready(t, next);
     }
+}
+
+void tree_retire(struct tree *t, struct slot *s)
+{
+    if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
+        graph_release_task(&t->graph, s, true);
+    graph_retire(&t->graph, s->number);
 }
 
 static void leave_group(struct tree_group *g)
@@ -169,20 +176,27 @@ static void settle_one(struct tree *t, struct slot *s)
 {
     struct tree_task k = t->task[s->number];
 
+    bool is_kept;
+
     t->task[s->number] = (struct tree_task){ 0 };
-    release_successors(t, s, k.status < 0);
+    if (k.status < 0)
+        tree_blame(t, &k);
+    release_successors(t, s, &k);
+    is_kept = k.status < 0 && tree_keep(t, s, &k);
     if (k.run != NULL) {
         if (t->is_traced)
             tree_trace_task(t, s, &k);
-        tree_unuse_tensors(t, s, k.status);
+        if (k.status < 0)
+            tree_lose_tensors(t, s, k.status);
+        if (!is_kept)
+            tree_unuse_tensors(t, s);
         t->callable[k.callable].tasks--;
         leave_group(k.group);
         if (--k.run->live == 0 && !k.run->is_building)
             tree_run_ended(k.run);
     }
-    if ((s->flags & (SLOT_HAS_BUFFER | SLOT_HAS_RETAINED)) != 0)
-        graph_release_task(&t->graph, s, true);
-    graph_retire(&t->graph, s->number);
+    if (!is_kept)
+        tree_retire(t, s);
 }
 
 /* One after the other: what is skipped has successors of its own, and so on. */
@@ -315,9 +329,7 @@ void tree_ready(struct tree *t, struct slot *s)
             pto_error_init(&error);
             error.level = 3;
             error.task = slot_id(s);
-            (void)error_tell(&error, PTO_EPEER,
-                             "a task was skipped: one of another run that it "
-                             "depends on has failed");
+            (void)tree_tell_cause(t, k, &error);
             tree_run_fail(k->run, -1, &error); /* unless it has an error, as its own has */
         }
         if (k->group == NULL) {

@@ -414,10 +414,13 @@ static void lose(struct tree *t, struct tree_domain *d)
         a32_store_release(&d->member[i].context->lost, 1); /* kernels that wait look at it */
 }
 
-void tree_domain_unuse(struct tree *t, struct tree_domain *d, int status)
+void tree_domain_lose(struct tree *t, struct tree_domain *d)
 {
-    if (status < 0)
-        lose(t, d);
+    lose(t, d);
+}
+
+void tree_domain_unuse(struct tree *t, struct tree_domain *d)
+{
     if (--d->users == 0 && d->is_released)
         free_domain(t, d);
 }

@@ -279,7 +279,9 @@ int tree_free(struct tree *t, uint64_t addr, struct pto_error *error)
             "%#llx belongs to a domain, a region or the worker above, and is freed with it",
             (unsigned long long)addr);
     if (a->users != 0)
-        return error_tell(error, PTO_EBUSY, "%u tasks that are not over use the allocation",
+        return error_tell(error, PTO_EBUSY,
+                          "tasks use the allocation, as %u arguments: they are not over, or the "
+                          "program has not waited for their run, which failed",
                           a->users);
     if (!is_whole(a, text, sizeof(text)))
         status = error_tell(error, PTO_EMEMORY, "%s", text);
@@ -338,13 +340,26 @@ static int use(struct tree_allocation *a, const char *what, uint64_t *children,
     return PTO_OK;
 }
 
-static void unuse(struct tree *t, struct tree_allocation *a, int status)
+static void unuse(struct tree *t, struct tree_allocation *a)
 {
     a->users--;
     if (a->kind == MEMORY_REGION)
-        tree_region_unuse(t, a->owner, status);
+        tree_region_unuse(t, a->owner, PTO_OK);
     else if (a->owner != NULL)
-        tree_domain_unuse(t, a->owner, status);
+        tree_domain_unuse(t, a->owner);
+}
+
+/* Of a task that failed. True: it has no use for it any more. */
+static bool lose(struct tree *t, struct tree_allocation *a, int status)
+{
+    if (a->kind == MEMORY_REGION) {
+        a->users--;
+        tree_region_unuse(t, a->owner, status);
+        return true;
+    }
+    if (a->owner != NULL)
+        tree_domain_lose(t, a->owner);
+    return false;
 }
 
 static int use_tensor(struct tree *t, const struct pto_tensor *x, uint32_t argument,
@@ -398,13 +413,13 @@ static void undo(struct tree *t, const struct pto_args *args, uint32_t tensor_co
         const struct pto_tensor *x = args->tensor[i];
 
         if (args->tag[i] != PTO_TAG_OUTPUT && is_allocated(x))
-            unuse(t, find_allocation(t, x->addr), PTO_OK);
+            unuse(t, find_allocation(t, x->addr));
     }
     for (uint32_t i = 0; i < scalar_count; i++) {
         struct tree_allocation *a = find_scalar(t, args->scalar[i]);
 
         if (a != NULL)
-            unuse(t, a, PTO_OK);
+            unuse(t, a);
     }
 }
 
@@ -439,17 +454,32 @@ int tree_use_tensors(struct tree *t, const struct pto_args *args, uint64_t *chil
     return PTO_OK;
 }
 
-void tree_unuse_tensors(struct tree *t, struct slot *s, int status)
+void tree_unuse_tensors(struct tree *t, struct slot *s)
 {
     const uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
 
     for (uint32_t i = 0; i < s->tensor_count; i++)
         if (is_allocated(&s->tensor[i]))
-            unuse(t, find_allocation(t, s->tensor[i].addr), status);
+            unuse(t, find_allocation(t, s->tensor[i].addr));
     for (uint32_t i = 0; i < s->scalar_count; i++) {
         struct tree_allocation *a = find_scalar(t, scalar[i]);
 
         if (a != NULL)
-            unuse(t, a, status);
+            unuse(t, a);
+    }
+}
+
+void tree_lose_tensors(struct tree *t, struct slot *s, int status)
+{
+    uint64_t *scalar = s->scalar_count == 1 ? &s->scalar : slot_scalars(s);
+
+    for (uint32_t i = 0; i < s->tensor_count; i++)
+        if (is_allocated(&s->tensor[i]) && lose(t, find_allocation(t, s->tensor[i].addr), status))
+            s->tensor[i].size = 0; /* tree_unuse_tensors passes over it */
+    for (uint32_t i = 0; i < s->scalar_count; i++) {
+        struct tree_allocation *a = find_scalar(t, scalar[i]);
+
+        if (a != NULL && lose(t, a, status))
+            scalar[i] = 0; /* as above */
     }
 }

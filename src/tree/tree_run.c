@@ -249,6 +249,7 @@ static int dispose(struct tree_run *run, struct pto_worker_report *report)
 
     sized_write(report, &run->report, sizeof(run->report));
     pthread_mutex_lock(&t->lock);
+    tree_run_told(run);
     t->run_count--;
     pthread_mutex_unlock(&t->lock);
     if (run->event >= 0)
@@ -353,6 +354,8 @@ int pto_worker_run_wait(struct pto_worker_run *handle, uint64_t timeout_ns)
     pthread_mutex_lock(&run->tree->lock);
     status = tree_await(run->tree, has_ended, run,
                         timeout_ns > UINT64_MAX - now ? UINT64_MAX : now + timeout_ns);
+    if (status >= 0)
+        tree_run_told(run);
     pthread_mutex_unlock(&run->tree->lock);
     return status < 0 ? status : run->report.error.status;
 }
@@ -410,6 +413,7 @@ void tree_run_abandon(struct pto_worker_run *handle, void *staging)
     struct tree *t = run->tree;
 
     pthread_mutex_lock(&t->lock);
+    tree_run_told(run);
     t->run_count--;
     run->is_abandoned = true;
     run->staging = staging;

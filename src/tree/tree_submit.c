@@ -63,6 +63,8 @@ static int start_graph(struct tree *t)
                                          .deps = t->params.deps,
                                          .edge_fn = t->params.edge,
                                          .edge_context = t->params.edge_context,
+                                         .ended_fn = tree_follows,
+                                         .ended_context = t,
                                          .clusters = 1 };
 
     t->is_graph_broken = false;
@@ -200,21 +202,22 @@ static bool has_room(void *context)
 {
     const struct tree *t = context;
 
-    return t->graph.live < TREE_LIVE_MAX - TREE_LIVE_MAX / 4;
+    return t->graph.live - t->kept_count < TREE_LIVE_MAX - TREE_LIVE_MAX / 4;
 }
 
-/* Waits until there is room for another task. */
+/* Waits until there is room for another task. The run may fail meanwhile: then nothing more is submitted. */
 static int await_room(struct tree_run *run, const struct pto_site *site)
 {
     struct tree *t = run->tree;
     struct pto_error error;
 
-    if (t->graph.live < TREE_LIVE_MAX || tree_await(t, has_room, t, os_now_ns() + ROOM_NS) >= 0)
-        return PTO_OK;
+    if (t->graph.live - t->kept_count < TREE_LIVE_MAX ||
+        tree_await(t, has_room, t, os_now_ns() + ROOM_NS) >= 0)
+        return run->report.error.status;
     pto_error_init(&error);
     (void)error_tell(&error, PTO_ETIMEOUT,
                      "there are %u tasks, and for 10 minutes there was no room for another one",
-                     t->graph.live);
+                     t->graph.live - t->kept_count);
     return tree_refuse(run, &error, site);
 }
 
@@ -304,6 +307,7 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
         status = graph_submit(&t->graph, &kernels, args, site, out, &ready);
     port_assert(t->graph.info_count <= t->task_room);
     if (status < 0) {
+        tree_submitted(t, NULL);
         if (args->error == NULL)
             tree_undo_tensors(t, args);
         status = refuse_of_graph(t, run, status, args, site);
@@ -320,6 +324,7 @@ static int submit_one(struct tree_run *run, struct tree_callable *k, uint64_t ch
                                                .timeout_ns = run->task_timeout_ns,
                                                .options = run->task_options,
                                                .submit_ns = t->is_traced ? os_now_ns() : 0 };
+    tree_submitted(t, tree_slot(t, *number_out));
     k->tasks++;
     run->live++;
     run->report.tasks++;
