@@ -9,7 +9,8 @@
 enum {
     SPIN_NS = 50000,        /* looks without a pause, if each rank can have a CPU */
     YIELD_NS = 50000,       /* then lets others run */
-    CROWD_YIELD_NS = 25000, /* the latter, where CPUs are shared */
+    CROWD_YIELD_NS = 60000, /* the latter, where CPUs are shared */
+    CROWD_MEET_NS = 25000,  /* and in barriers and collectives, so that others have the CPU */
     LOOKS_A_PAUSE = 8,      /* at first: a pause is as long as what is waited for */
     LOOKS = 64,             /* between two looks at the clock */
     CROWD_LOOKS = 32,       /* before others may run, where CPUs are shared: less than that costs */
@@ -147,6 +148,14 @@ static void look_or_yield(struct direct *d, const struct direct_wait *wait, uint
         os_yield();
 }
 
+/* How long a wait looks and yields before it sleeps. */
+static uint64_t awake_ns(const struct direct *d, const struct direct_wait *wait)
+{
+    if (d->is_crowded && wait->is_near != NULL && d->yield_ns > CROWD_MEET_NS)
+        return CROWD_MEET_NS;
+    return d->spin_ns + (uint64_t)d->yield_ns;
+}
+
 int direct_await(struct direct *d, const struct direct_wait *wait)
 {
     uint32_t trouble = 0;
@@ -173,7 +182,7 @@ int direct_await(struct direct *d, const struct direct_wait *wait)
             if (status < 0)
                 return wait->holds(wait->context) ? PTO_OK : status;
         }
-        if (now - begin_ns < d->spin_ns + (uint64_t)d->yield_ns)
+        if (now - begin_ns < awake_ns(d, wait))
             look_or_yield(d, wait, now - begin_ns);
         else
             status = sleep_once(d, wait, trouble, next_look(wait, begin_ns, now, deadline_ns));
