@@ -225,6 +225,12 @@ void sim_guard_free(struct sim *m)
     (void)m;
 }
 
+void sim_add_watch(struct sim *m, struct thread *th)
+{
+    (void)m;
+    (void)th;
+}
+
 void sim_keep_crash(struct sim *m, const struct thread *th, struct slot *s, uint32_t kernel)
 {
     (void)m;
