@@ -4,19 +4,30 @@
 # The aims of `pto bench tree`, by the medians of some runs, five unless told: round trips of empty tasks at
 # p50, hot and after a rest, with as many children as CPUs and with four times as many; a task among a
 # million at most 1.2 times of one among ten thousand; start and idleness of eight children.
-# After 2 ms, when CPUs sleep, a round trip is judged by what two bare processes take in the same run.
+# After 2 ms, when CPUs sleep, a round trip is judged by what two bare processes take in the same run. The other
+# limits are for a machine that gives us its CPUs: on a busy one they are as much longer as a loop that only computes
+# takes there; so is that of the streams, of which only the short one fits between two others' turns.
 set -eu
 cd "$(dirname "$0")/../.."
 pto=${PTO:-build/bin/pto}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for i in $(seq "${1:-5}"); do
+    python3 - >"$work/$i.busy" <<'END'
+import time
+wall, cpu = time.monotonic(), time.process_time()
+while time.process_time() - cpu < 0.1:
+    pass
+print((time.monotonic() - wall) / (time.process_time() - cpu))
+END
     $pto bench tree --json "$work/$i.json" >/dev/null
 done
 python3 - "$work"/*.json <<'END'
 import json, statistics, sys
 
 runs = [json.load(open(path)) for path in sys.argv[1:]]
+busy = statistics.median(float(open(path[:-4] + "busy").read()) for path in sys.argv[1:])
+busy = busy if busy > 1.2 else 1
 failed = False
 
 def judge(name, values, most):
@@ -30,15 +41,17 @@ for i, run in enumerate(runs[0]["runs"]):
     for k, trip in enumerate(run["trips"]):
         judge(f"{run['chips'] + run['subs']} children, {trip['name']}, us",
               [r["runs"][i]["trips"][k]["p50_us"] for r in runs],
-              statistics.median(r["runs"][i]["trips"][k]["aim_us"] for r in runs))
+              (1 if "2 ms" in trip["name"] else busy) * statistics.median(r["runs"][i]["trips"][k]["aim_us"] for r in runs))
 for i, bare in enumerate(runs[0]["bare"]):
     values = [r["bare"][i]["p50_us"] for r in runs]
     print(f"      two bare processes, {bare['name']}, us {statistics.median(values):22.2f}"
           f" ({min(values):.2f} to {max(values):.2f})")
 judge("a million tasks, times ten thousand",
-      [r["streams"][1]["ns"] / r["streams"][0]["ns"] for r in runs], 1.2)
-judge("start of 8 children, ms", [r["start_ms"] for r in runs], 100)
+      [r["streams"][1]["ns"] / r["streams"][0]["ns"] for r in runs], 1.2 * busy)
+judge("start of 8 children, ms", [r["start_ms"] for r in runs], 100 * busy)
 judge("CPU time of 8 idle children, ms each second",
       [r["idle_cpu_ms"] / r["idle_s"] for r in runs], 1)
+if busy > 1:
+    print(f"      the machine is busy: limits are {busy:.1f} times as long")
 sys.exit(failed)
 END
