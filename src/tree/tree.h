@@ -574,6 +574,9 @@ void tree_run_set_time(struct tree_run *run, uint64_t timeout_ns);
  */
 int tree_await(struct tree *t, bool (*holds)(void *context), void *context, uint64_t deadline_ns);
 void tree_run_ended(struct tree_run *run);
+/* As pto_worker_launch; waits until the deadline for the turn of its orchestration. */
+int tree_launch(struct pto_worker *worker, pto_level_fn orchestration, void *context,
+                uint64_t deadline_ns, struct pto_worker_run **run_out);
 /* Nobody waits for a run that was launched any more: when it has ended it goes, and the memory with it. */
 void tree_run_abandon(struct pto_worker_run *run, void *staging);
 /* When the worker closes: those that have not ended. */

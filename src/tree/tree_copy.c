@@ -122,13 +122,6 @@ static void transfer_bytes(struct pto_level *level, void *context)
     (void)pto_level_copy_at(level, &to, &from, NULL);
 }
 
-static bool is_free(void *context)
-{
-    const struct tree *t = context;
-
-    return t->building == NULL || pthread_equal(t->building->builder, pthread_self());
-}
-
 /* One piece. *staging_io becomes NULL if the run, which did not end in time, has to keep it. */
 static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_t deadline_ns,
                           void **staging_io, struct pto_error *error)
@@ -136,17 +129,10 @@ static int transfer_piece(struct pto_worker *worker, struct transfer *x, uint64_
     struct pto_worker_report report;
     struct pto_worker_run *run;
     uint64_t now;
-    int status;
-    struct tree *t = worker_get(worker, &status);
+    int status = tree_launch(worker, transfer_bytes, x, deadline_ns, &run);
 
-    if (status < 0)
-        return status;
-    pthread_mutex_lock(&t->lock); /* a launch would wait for its turn with a time-out of its own */
-    status = tree_await(t, is_free, t, deadline_ns);
-    pthread_mutex_unlock(&t->lock);
-    if (status < 0)
+    if (status == PTO_ETIMEOUT)
         return error_tell(error, status, "an orchestration was submitting all the time");
-    status = pto_worker_launch(worker, transfer_bytes, x, &run);
     if (status < 0)
         return error_tell(error, status,
                           status == PTO_EBUSY ? "an orchestration copies with pto_level_copy"

@@ -180,8 +180,9 @@ static void end_scopes(struct tree *t, struct tree_run *run)
         (void)graph_scope_end(&t->graph);
 }
 
-/* Calls the orchestration, one at a time, and submits its tasks. The lock is not held. */
-static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *context)
+/* Calls the orchestration, one at a time, and submits its tasks. The lock is not held. PTO_ETIMEOUT: its turn did not come. */
+static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *context,
+                 uint64_t deadline_ns)
 {
     struct pto_level *level = handle_create(HANDLE_LEVEL, run);
     int status;
@@ -193,7 +194,7 @@ static int build(struct tree *t, struct tree_run *run, pto_level_fn fn, void *co
         status = PTO_EBUSY;
         goto unlock;
     }
-    status = tree_await(t, is_free, t, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS);
+    status = tree_await(t, is_free, t, deadline_ns);
     if (status >= 0)
         status = tree_graph_refresh(t);
     if (status >= 0)
@@ -277,7 +278,7 @@ int pto_worker_run(struct pto_worker *worker, pto_level_fn orchestration, void *
     run = make_run(t);
     if (run == NULL)
         return PTO_ENOMEM;
-    status = build(t, run, orchestration, context);
+    status = build(t, run, orchestration, context, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS);
     if (status < 0) {
         free(run);
         return status;
@@ -290,6 +291,13 @@ int pto_worker_run(struct pto_worker *worker, pto_level_fn orchestration, void *
 
 int pto_worker_launch(struct pto_worker *worker, pto_level_fn orchestration, void *context,
                       struct pto_worker_run **run_out)
+{
+    return tree_launch(worker, orchestration, context, os_now_ns() + PTO_TIMEOUT_DEFAULT_NS,
+                       run_out);
+}
+
+int tree_launch(struct pto_worker *worker, pto_level_fn orchestration, void *context,
+                uint64_t deadline_ns, struct pto_worker_run **run_out)
 {
     struct tree_run *run;
     struct pto_worker_run *handle;
@@ -307,7 +315,7 @@ int pto_worker_launch(struct pto_worker *worker, pto_level_fn orchestration, voi
         return PTO_ENOMEM;
     }
     run->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    status = run->event >= 0 ? build(t, run, orchestration, context) : PTO_ESYSTEM;
+    status = run->event >= 0 ? build(t, run, orchestration, context, deadline_ns) : PTO_ESYSTEM;
     if (status < 0) {
         (void)handle_destroy(HANDLE_WORKER_RUN, handle);
         if (run->event >= 0)
