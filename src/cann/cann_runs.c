@@ -289,9 +289,12 @@ static int send_run(struct cann *c, struct cann_run *r)
     }
     run.options.timeout_ns = time.ns;
     memcpy(r->image, &run, sizeof(run));
-    memcpy(r->image + MESSAGE_TENSORS, request->entry->tensor,
-           run.tensor_count * sizeof(struct pto_tensor));
-    memcpy(r->image + MESSAGE_SCALARS, request->entry->scalar, run.scalar_count * sizeof(uint64_t));
+    if (run.tensor_count != 0) /* memcpy from NULL is undefined, also of no bytes */
+        memcpy(r->image + MESSAGE_TENSORS, request->entry->tensor,
+               run.tensor_count * sizeof(struct pto_tensor));
+    if (run.scalar_count != 0)
+        memcpy(r->image + MESSAGE_SCALARS, request->entry->scalar,
+               run.scalar_count * sizeof(uint64_t));
     memcpy(r->image + MESSAGE_RUN, &more, sizeof(more));
     memcpy(r->image + MESSAGE_LAUNCH, &launch, sizeof(launch));
     return cann_upload(c, r->message, r->image, MESSAGE_ENDED);

@@ -913,6 +913,12 @@ const char *pto_strerror(int status)
     return "";
 }
 
+const char *limit_strerror(int status, char text[LIMIT_TEXT])
+{
+    (void)text;
+    return pto_strerror(status);
+}
+
 static void open_sim(uint32_t workers, uint32_t spare_threads)
 {
     struct chip_params params = { .clusters = 1, .workers = workers, .memory_max = UINT64_MAX };

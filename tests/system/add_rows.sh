@@ -40,7 +40,7 @@ add_row()
 }
 
 mkdir "$tree"
-cp -rp Makefile pto.map include src bench tests examples "$tree"
+cp -rp Makefile pto.map include src bench tests examples tools "$tree"
 add_row src/base/platforms.h GENERATION_MAP 'X("a9", 4, 12, "dav-c900-cube", "dav-c900-vec", "-DNINE")'
 add_row include/pto/dtype.h PTO_DTYPE_MAP \
     "X(FLOAT64, \"float64\", 8, FLOAT, 'f', PTO_LAYOUT(1, 11, 52, IEEE, 17), PTO_WITHIN(1e-12, 1e-12))"
