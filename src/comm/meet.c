@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/limit.h"
 #include "base/os.h"
 
 enum {
@@ -353,6 +354,15 @@ static int tell_gone(const struct meeting *m, uint32_t rank)
                      m->caller[rank].pid, missing.count == 1 ? "" : "s", missing.text);
 }
 
+/* The limit of descriptors was met: waiting for the deadline would not help. */
+static int tell_descriptors(struct pto_error *error)
+{
+    char why[LIMIT_TEXT];
+
+    return comm_tell(error, PTO_ESYSTEM, UINT32_MAX, "the ranks cannot meet: %s",
+                     limit_explain(EMFILE, why));
+}
+
 /* Reads what a caller says: one that is of another job, or says nothing, is let go. */
 static int hear(struct meeting *m, struct caller *from)
 {
@@ -376,6 +386,10 @@ static int hear(struct meeting *m, struct caller *from)
         close(from->socket);
         from->socket = -1;
         return PTO_OK;
+    }
+    if (message.is_cut) {
+        meet_close_fds(message.fd, message.fd_count);
+        return tell_descriptors(m->error);
     }
     pto_error_init(&why);
     status = check_hello(m, &hello, message.fd_count, &why);
@@ -403,7 +417,7 @@ static bool has_room(const struct meeting *m)
     return false;
 }
 
-static void admit(struct meeting *m)
+static int admit(struct meeting *m)
 {
     uint32_t count = m->request->comm->rank_count;
     int socket;
@@ -413,13 +427,25 @@ static void admit(struct meeting *m)
             continue;
         socket = accept4(m->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (socket < 0)
-            return;
+            return errno == EMFILE || errno == ENFILE ? tell_descriptors(m->error) : PTO_OK;
         if (!meet_is_trusted(socket)) {
             close(socket);
             continue;
         }
         m->caller[i] = (struct caller){ .socket = socket };
     }
+    return PTO_OK;
+}
+
+/* In the order of the callers, without gaps: poll refuses more entries than ulimit -n allows. */
+static uint32_t list_callers(const struct meeting *m, struct pollfd *look)
+{
+    uint32_t total = m->request->comm->rank_count + CALLERS_SPARE, count = 0;
+
+    for (uint32_t i = 0; i < total; i++)
+        if (m->caller[i].socket >= 0)
+            look[count++] = (struct pollfd){ .fd = m->caller[i].socket, .events = POLLIN };
+    return count;
 }
 
 /* Until all have said hello. */
@@ -431,16 +457,19 @@ static int gather(struct meeting *m)
     int status = look != NULL ? PTO_OK : PTO_ENOMEM;
 
     while (status >= 0 && m->known_count < c->rank_count) {
-        for (uint32_t i = 0; i < total; i++)
-            look[i] = (struct pollfd){ .fd = m->caller[i].socket, .events = POLLIN };
-        look[total] = (struct pollfd){ .fd = has_room(m) ? m->listener : -1, .events = POLLIN };
-        if (poll(look, total + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0)
+        uint32_t count = list_callers(m, look);
+
+        look[count] = (struct pollfd){ .fd = has_room(m) ? m->listener : -1, .events = POLLIN };
+        if (poll(look, count + 1, meet_patience(c->deadline_ns, GUARD_MS)) == 0)
             status = check_own_file(m);
-        for (uint32_t i = 0; i < total && status >= 0; i++)
-            if (look[i].revents != 0 && m->caller[i].socket == look[i].fd)
+        for (uint32_t i = 0, k = 0; i < total && k < count && status >= 0; i++) {
+            if (m->caller[i].socket != look[k].fd)
+                continue;
+            if (look[k++].revents != 0)
                 status = hear(m, &m->caller[i]);
-        if (status >= 0 && look[total].revents != 0)
-            admit(m);
+        }
+        if (status >= 0 && look[count].revents != 0)
+            status = admit(m);
         if (status >= 0 && m->known_count < c->rank_count && os_now_ns() >= c->deadline_ns)
             status = tell_missing(m);
     }
@@ -665,10 +694,11 @@ static int take_all(const struct comm_request *c, int socket, struct meet_result
         if (!meet_is_part(message.bytes, message.size, c->rank_count, &part) ||
             part.first != have || message.fd_count != 2 * part.count) {
             meet_close_fds(message.fd, message.fd_count);
-            return comm_tell(error, PTO_ESYSTEM, 0,
-                             "rank 0 sent %u descriptors where two for each rank are needed; is "
-                             "there a limit of open files?",
-                             message.fd_count);
+            return message.is_cut
+                       ? tell_descriptors(error)
+                       : comm_tell(error, PTO_ESYSTEM, 0,
+                                   "rank 0 sent %u descriptors where two for each rank are needed",
+                                   message.fd_count);
         }
         for (uint32_t k = 0; k < part.count; k++) {
             result->memory[have + k] = message.fd[2 * k];

@@ -103,6 +103,7 @@ struct meet_message {
     size_t size;
     int fd[MEET_FDS_MAX];
     uint32_t fd_count;
+    bool is_cut; /* descriptors were lost, because this process may have no more */
 };
 int meet_listen(const uint8_t name[MEET_NAME_BYTES]);  /* a descriptor, or PTO_ESYSTEM */
 int meet_connect(const uint8_t name[MEET_NAME_BYTES]); /* the same; PTO_EAGAIN: nobody is there */

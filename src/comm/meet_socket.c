@@ -167,6 +167,7 @@ int meet_receive(int socket, uint64_t deadline_ns, struct meet_message *message)
                    meet_patience(deadline_ns, 1000));
     }
     message->size = (head.msg_flags & MSG_TRUNC) != 0 ? 0 : (size_t)size;
+    message->is_cut = (head.msg_flags & MSG_CTRUNC) != 0;
     take_fds(&head, message);
     if (size > 0)
         return PTO_OK;
