@@ -21,6 +21,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
 #include "base/code_file.h"
 #include "base/object.h"
 #include "base/os.h"
@@ -29,6 +33,8 @@
 #include "pto/pto.h"
 #include "pto/worker.h"
 #include "tree/tree.h"
+
+enum { STALE_STACK = 1 << 18 }; /* bytes below a frame that the thread has unwound to */
 
 struct loaded {
     struct pto_callable *callable; /* of a chip */
@@ -104,16 +110,27 @@ static void tell_passed(struct child *c)
  * Whatever it called has ended this thread, by pthread_exit. The process would live on, with its other threads,
  * and the worker would wait for the task's time-out.
  */
-static void leave_with_thread(void *context)
+static void report_thread_end(struct child *c)
 {
-    struct child *c = context;
     const struct record_head head = { .kind = RECORD_DONE, .key = c->key, .status = PTO_EPEER };
     struct wire_failure failure = { .text =
                                         "it ended the thread that called it, with pthread_exit, "
                                         "and with it the child; a function has to return" };
 
+    send_answer(c, &head, (struct record_part){ &failure, sizeof(failure) });
+}
+
+static void leave_with_thread(void *context)
+{
+    struct child *c = context;
+
+#if defined(__SANITIZE_ADDRESS__) /* frames that are gone have left their marks on the stack */
+    char *frame = __builtin_frame_address(0);
+
+    __asan_unpoison_memory_region(frame - STALE_STACK, STALE_STACK);
+#endif
     if (c->has_task)
-        send_answer(c, &head, (struct record_part){ &failure, sizeof(failure) });
+        report_thread_end(c);
     object_leave();
     _exit(CHILD_EXIT_THREAD);
 }
