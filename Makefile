@@ -7,7 +7,7 @@
 VERSION = 0.1.0
 SOVERSION = 0
 
-PUBLIC_HEADERS = build.h cache_lines.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h half.h kernel.h level.h memory.h orch.h platform.h \
+PUBLIC_HEADERS = aicore.h build.h cache_lines.h callable.h collective.h comm.h device.h door.h dtype.h error.h graph.h half.h kernel.h level.h memory.h orch.h platform.h \
 	pto.h region.h rules.h run.h scene.h sign.h sim.h status.h store.h tensor.h trace.h watch.h window.h worker.h worker_domain.h worker_region.h worker_trace.h
 
 BASE_SRC = status.c arena.c code_file.c crash.c digest.c elf.c error.c fiber.c file.c guard.c limit.c lines.c object.c os.c peek.c platforms.c \
@@ -40,7 +40,7 @@ TREE_SRC = bell.c channel.c child_copy.c child_domain.c child_nested.c child_reg
 # The program that they start for each child.
 CHILD_MAIN_SRC = child_main.c
 TOOLCHAIN_SRC = lexer.c scan.c scan_memo.c scan_order.c store.c store_files.c store_owner.c
-TOOLCHAIN_SRC += build.c command.c compilers.c identity.c isa.c link.c manifest.c note.c pack.c process.c unit.c \
+TOOLCHAIN_SRC += build.c command.c compilers.c core_program.c identity.c isa.c link.c manifest.c note.c pack.c process.c unit.c \
 	words.c work.c
 TRACE_SRC = args_dump.c deps.c name_map.c perfetto.c pmu.c scope_stats.c slices.c swimlane.c
 SCENE_SRC = bytes.c compare.c document.c element.c names.c npy.c python.c python_paths.c python_text.c scene.c scene_build.c scene_data.c \
@@ -55,7 +55,7 @@ DRILL_SRC = drills_args.c drills_artefacts.c drills_host.c drills_kernels.c dril
 BENCH_SRC = bench_bare.c bench_comm.c bench_link.c bench_measure.c bench_object.c bench_simpler.c bench_tree.c
 BENCH_CHILD_SRC = bench_child.c
 CLI_SRC = main.c bench_report.c programs.c cmd_bench.c cmd_build.c cmd_cache.c cmd_check.c cmd_doctor.c cmd_drill.c cmd_info.c \
-	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_selfcheck.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
+	cmd_inspect.c cmd_install_door.c cmd_launch.c cmd_new.c cmd_run.c cmd_selfcheck.c selfcheck_elf.c selfcheck_facts.c selfcheck_pack.c selfcheck_pair.c selfcheck_read.c selfcheck_rules.c selfcheck_steps.c cmd_sign.c cmd_test.c info_workers.c json.c junit.c key_file.c machine.c options.c probe.c ranks.c repeat.c run_artefact.c \
 	run_diagnose.c run_gdb.c run_print.c run_alarm.c run_ranks.c test_child.c test_jobs.c usage.c
 # libhost_runtime.so, which the reference's worker loads: one for each generation and mode.
 HOSTLIB_SRC = hostlib_absent.c hostlib_callables.c hostlib_comm.c hostlib_device.c hostlib_failure.c hostlib_global.c \

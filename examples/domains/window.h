@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A window of either domain: two rows of n numbers, and a word for each that counts who has written. */
+/*
+ * A window of either domain: two rows of n numbers, and a word for each that counts who has written.
+ * Rows and words are cache lines of their own: ranks that wrote to one would undo each other's work.
+ */
 #ifndef DOMAINS_WINDOW_H
 #define DOMAINS_WINDOW_H
 
@@ -7,14 +10,16 @@
 
 enum { SHARED, CARRIED };
 
-static inline float *window_row(const struct pto_comm_context *c, uint32_t n, uint32_t row)
+static inline PTO_AICORE PTO_GM float *window_row(PTO_GM const struct pto_comm_context *c,
+                                                  uint32_t n, uint32_t row)
 {
-    return (float *)(uintptr_t)c->window_in[c->rank] + row * n;
+    return PTO_WINDOW_OWN(c, float) + row * PTO_WHOLE_LINES(n * sizeof(float)) / sizeof(float);
 }
 
-static inline int32_t *window_count(const struct pto_comm_context *c, uint32_t n, uint32_t row)
+static inline PTO_AICORE PTO_GM int32_t *window_count(PTO_GM const struct pto_comm_context *c,
+                                                      uint32_t n, uint32_t row)
 {
-    return (int32_t *)window_row(c, n, 2) + row;
+    return (PTO_GM int32_t *)window_row(c, n, 2) + row * PTO_LINE / sizeof(int32_t);
 }
 
 #endif

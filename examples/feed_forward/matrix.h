@@ -5,11 +5,13 @@
 #include <pto/kernel.h>
 
 /* c = a b; all of them row by row without gaps */
-static inline void multiply(const struct pto_tensor *a, const struct pto_tensor *b,
-                            const struct pto_tensor *c)
+static inline PTO_AICORE void multiply(PTO_GM const struct pto_tensor *a,
+                                       PTO_GM const struct pto_tensor *b,
+                                       PTO_GM const struct pto_tensor *c)
 {
-    const float *x = pto_tensor_data(a), *w = pto_tensor_data(b);
-    float *out = pto_tensor_data(c);
+    PTO_GM const float *x = PTO_DATA(a, float);
+    PTO_GM const float *w = PTO_DATA(b, float);
+    PTO_GM float *out = PTO_DATA(c, float);
     uint32_t rows = a->shapes[0], inner = a->shapes[1], columns = b->shapes[1];
 
     for (uint32_t i = 0; i < rows; i++)

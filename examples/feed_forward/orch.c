@@ -4,6 +4,7 @@
  * all-reduce, so they have to start together. Each gets its share of the weights, and the
  * context of its chip as a scalar. The domain ends with the run.
  */
+#include <pto/cache_lines.h>
 #include <pto/level.h>
 #include <pto/worker_domain.h>
 
@@ -31,7 +32,7 @@ void orchestrate(struct pto_level *level, const struct pto_level_entry *entry)
     pto_worker_domain_params_init(&params);
     params.name = "all";
     params.window_bytes =
-        entry->chip_count * (x->size + sizeof(int32_t)); /* all_reduce.c has why */
+        entry->chip_count * (PTO_WHOLE_LINES(x->size) + PTO_LINE); /* all_reduce.c has why */
     if (pto_level_domain_open(level, &params, &domain) < 0)
         return;
     for (uint32_t chip = 0; chip < entry->chip_count; chip++) {

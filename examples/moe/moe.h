@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A window: the inbox, where rank r puts token t at [r][t]; what comes back, at [t]; and
- * words that count the ranks whose tokens, or whose results, are all there.
+ * words that count the ranks whose tokens, or whose results, are all there. A token, whose size is a
+ * multiple of 16, and a word are cache lines of their own: ranks that wrote to one would undo each
+ * other's work.
  */
 #ifndef MOE_H
 #define MOE_H
@@ -10,15 +12,16 @@
 
 enum { DISPATCHED, RETURNED, COUNTS };
 
-static inline float *moe_results(const struct pto_tensor *inbox)
+static inline PTO_AICORE PTO_GM float *moe_results(PTO_GM const struct pto_tensor *inbox)
 {
-    return (float *)pto_tensor_data(inbox) +
-           (size_t)inbox->shapes[0] * inbox->shapes[1] * inbox->shapes[2];
+    return PTO_DATA(inbox, float) + (size_t)inbox->shapes[0] * inbox->shapes[1] * inbox->shapes[2];
 }
 
-static inline int32_t *moe_count(const struct pto_tensor *inbox, uint32_t which)
+static inline PTO_AICORE PTO_GM int32_t *moe_count(PTO_GM const struct pto_tensor *inbox,
+                                                   uint32_t which)
 {
-    return (int32_t *)(moe_results(inbox) + (size_t)inbox->shapes[1] * inbox->shapes[2]) + which;
+    return (PTO_GM int32_t *)(moe_results(inbox) + (size_t)inbox->shapes[1] * inbox->shapes[2]) +
+           which * PTO_LINE / sizeof(int32_t);
 }
 
 #endif

@@ -4,6 +4,7 @@
  * then those of the right one, 1 and 2. Chip 1 is in both, and its row orders the tasks. The domain of
  * the right was opened first, and lists chip 2 first: there it is rank 0.
  */
+#include <pto/cache_lines.h>
 #include <pto/level.h>
 #include <pto/worker_domain.h>
 
@@ -21,7 +22,8 @@ static uint64_t open_domain(struct pto_level *level, const char *name, const uin
     params.name = name;
     params.chips = chips;
     params.chip_count = 2;
-    params.window_bytes = (n + 1) * sizeof(int32_t);      /* kernels/sum.c has what is where */
+    params.window_bytes =
+        PTO_WHOLE_LINES(n * sizeof(int32_t)) + PTO_LINE;  /* kernels/sum.c has what is where */
     (void)pto_level_domain_open(level, &params, &domain); /* a failure ends the run */
     return domain;
 }

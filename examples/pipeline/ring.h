@@ -13,10 +13,11 @@ enum {
     COLUMNS = 32,
     SLOTS = 2 /* tiles in a ring */
 };
-enum { FILLED, TAKEN, FLAGS = TAKEN + 2 }; /* tiles so far; each AIV counts what it has taken */
+/* Counters of tiles: each AIV counts what it has taken. Each is in a cache line of its own core. */
+enum { APART = PTO_LINE / 4, FILLED = 0, TAKEN = APART, FLAGS = TAKEN + 2 * APART };
 
 /* What was written before the flag was raised is there when it returns. */
-static inline void wait_until(const uint32_t *flag, int value)
+static inline PTO_AICORE void wait_until(PTO_GM const uint32_t *flag, int value)
 {
     while (pto_notified(flag) < (uint32_t)value)
         pto_pause();

@@ -2,7 +2,8 @@
 /*
  * A window of the ring: the data, a row for each rank; then as many rows again, twice,
  * for what arrives; then a word for each of these that is 1 once it has arrived. Each
- * step has a row of its own, so nobody has to ask whether one is free.
+ * step has a row of its own, so no rank has to ask whether one is free. What the neighbour
+ * writes are cache lines of their own.
  */
 #ifndef RING_H
 #define RING_H
@@ -11,31 +12,36 @@
 
 /* What a step works with, from the arguments of its task: data, context, step. */
 struct ring {
-    const struct pto_comm_context *context;
+    PTO_GM const struct pto_comm_context *context;
     uint32_t m, ranks, rank, step;
-    float *row;   /* of the data, the one of this step */
-    float *inbox; /* what arrives in this step */
-    int32_t *arrived;
+    PTO_GM float *row;   /* of the data, the one of this step */
+    PTO_GM float *inbox; /* what arrives in this step */
+    PTO_GM int32_t *arrived;
 };
 
-static inline struct ring ring_at(const int64_t *args, uint32_t step)
+static inline PTO_AICORE struct ring ring_at(PTO_GM const int64_t *args, uint32_t step)
 {
-    const struct pto_tensor *data = pto_arg_tensor(args, 0);
-    struct ring r = { .context = (const struct pto_comm_context *)(uintptr_t)args[1],
-                      .ranks = data->shapes[0],
-                      .m = data->shapes[1],
-                      .step = step };
-    float *base = (float *)pto_tensor_data(data);
+    PTO_GM const struct pto_tensor *data = pto_arg_tensor(args, 0);
+    PTO_GM float *base = PTO_DATA(data, float);
+    PTO_GM char *inboxes;
+    uint64_t row_bytes;
+    struct ring r;
 
+    r.context = pto_arg_context(args, 1);
+    r.ranks = data->shapes[0];
+    r.m = data->shapes[1];
+    r.step = step;
     r.rank = r.context->rank;
     r.row = base + (r.rank + 2 * r.ranks - step) % r.ranks * r.m;
-    r.inbox = base + (r.ranks + step) * r.m;
-    r.arrived = (int32_t *)(base + 3 * r.ranks * r.m) + step;
+    row_bytes = PTO_WHOLE_LINES(r.m * sizeof(float));
+    inboxes = (PTO_GM char *)base + PTO_WHOLE_LINES(r.ranks * r.m * sizeof(float));
+    r.inbox = (PTO_GM float *)(inboxes + step * row_bytes);
+    r.arrived = (PTO_GM int32_t *)(inboxes + 2 * r.ranks * row_bytes + step * PTO_LINE);
     return r;
 }
 
 /* Puts the row of a step into the neighbour's inbox of the step after it. */
-static inline void ring_send(const int64_t *args, uint32_t step)
+static inline PTO_AICORE void ring_send(PTO_GM const int64_t *args, uint32_t step)
 {
     struct ring r = ring_at(args, step), next = ring_at(args, step + 1);
 

@@ -52,7 +52,8 @@ enum pto_build_event_kind {
     PTO_BUILD_REUSED,    /* source: taken from the store; text: why that is right */
     PTO_BUILD_OUTPUT,    /* source: text is what the compiler printed, unchanged */
     PTO_BUILD_WARNING,   /* the same for a source that compiled, now or when it was stored */
-    PTO_BUILD_NOTE       /* text: something that failed and did no harm */
+    PTO_BUILD_NOTE,      /* text: something that failed and did no harm */
+    PTO_BUILD_COMMAND    /* source: text is the command that runs next, if is_explained */
 };
 
 /* What happens during a build. */
@@ -122,9 +123,10 @@ int pto_compile(const struct pto_build_params *params, const struct pto_source *
 
 /*
  * Builds a program for a real chip from `sources`, which are all parts: those for its own processor
- * become a shared object, those for cores one object. The tile library is seen by them if `isa` names
- * it. Parts come from the store as other objects do; free() the bytes. PTO_EINVAL: a source is no part, or
- * they are for different processors, or the platform is simulated.
+ * become a shared object, those for cores one program that begins with its code, cubes first. The
+ * tile library is seen by them if `isa` names it. Parts come from the store as other objects do;
+ * free() the bytes. PTO_EINVAL: a source is no part, or they are for different processors, or the
+ * platform is simulated.
  */
 int pto_build_program(const struct pto_build_params *params, void **bytes_out, size_t *size_out,
                       struct pto_error *error);

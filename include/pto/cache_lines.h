@@ -1,17 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cache lines of an orchestration's processor. On a card (PTO_ON_CARD) nobody else sees what is in them, and they do
- * not see what others write: what somebody else has written is fetched before it is read, and what others are to
- * read is published. Elsewhere caches are coherent, and there is nothing to do.
+ * Cache maintenance for code on a real chip. The data cache of a core (PTO_ON_CORE) and that of
+ * the control processor, which runs orchestrations (PTO_ON_CARD), are not coherent with any other:
+ * data that another processor wrote must be fetched before it is read, and data that another
+ * processor will read must be published. Elsewhere caches are coherent, and these functions do
+ * nothing.
  */
 #ifndef PTO_API_CACHE_LINES_H
 #define PTO_API_CACHE_LINES_H
 
 #include <stdint.h>
 
+#include "pto/aicore.h"
+
 enum { PTO_LINE = 64 };
 
-/* A line that is fetched is written back first, if it was changed: host and chip share none. */
+/* A number of bytes, rounded up to whole lines: what follows is in no line of theirs. */
+#define PTO_WHOLE_LINES(bytes) (((uint64_t)(bytes) + PTO_LINE - 1) / PTO_LINE * PTO_LINE)
+
+#ifdef PTO_ON_CORE
+/* Writes back and drops the lines of a range: the next load reads memory. */
+static inline PTO_AICORE void pto_lines_fetch(PTO_GM const void *at, uint64_t bytes)
+{
+    uint64_t line = (uint64_t)at & ~(uint64_t)(PTO_LINE - 1), end = (uint64_t)at + bytes;
+
+    for (; line < end; line += PTO_LINE)
+        dcci((PTO_GM void *)line, SINGLE_CACHE_LINE);
+}
+
+/* Writes the lines of a range to memory; they are there when it returns. */
+static inline PTO_AICORE void pto_lines_publish(PTO_GM const void *at, uint64_t bytes)
+{
+    uint64_t line = (uint64_t)at & ~(uint64_t)(PTO_LINE - 1), end = (uint64_t)at + bytes;
+
+    for (; line < end; line += PTO_LINE)
+        dcci((PTO_GM void *)line, SINGLE_CACHE_LINE, CACHELINE_OUT);
+    dsb((mem_dsb_t)0);
+}
+
+/* pto_lines_fetch of all lines that the core's cache has. */
+static inline PTO_AICORE void pto_cache_fetch(void)
+{
+    dcci((PTO_GM void *)0, ENTIRE_DATA_CACHE);
+}
+
+/* pto_lines_publish of all lines that the core's cache has. */
+static inline PTO_AICORE void pto_cache_publish(void)
+{
+    dcci((PTO_GM void *)0, ENTIRE_DATA_CACHE, CACHELINE_OUT);
+    dsb((mem_dsb_t)0);
+}
+#else
+/* Writes back and drops the lines of a range: the next load reads memory. */
 static inline void pto_lines_fetch(const void *at, uint64_t bytes)
 {
 #if defined(PTO_ON_CARD) && defined(__aarch64__)
@@ -26,7 +66,7 @@ static inline void pto_lines_fetch(const void *at, uint64_t bytes)
 #endif
 }
 
-/* What was written there is in memory when it returns. */
+/* Writes the lines of a range to memory; they are there when it returns. */
 static inline void pto_lines_publish(const void *at, uint64_t bytes)
 {
 #if defined(PTO_ON_CARD) && defined(__aarch64__)
@@ -40,5 +80,19 @@ static inline void pto_lines_publish(const void *at, uint64_t bytes)
     (void)bytes;
 #endif
 }
+
+#ifndef PTO_ON_CARD /* the control processor maintains lines only */
+/* pto_lines_fetch of all lines that the core's cache has. */
+static inline void pto_cache_fetch(void)
+{
+}
+
+/* pto_lines_publish of all lines that the core's cache has. */
+static inline void pto_cache_publish(void)
+{
+}
+#endif
+
+#endif
 
 #endif

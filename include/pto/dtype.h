@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "pto/aicore.h"
+
 /*
  * X(name, text, bytes of an element, kind, letter of .npy files, layout, tolerance)
  *
@@ -124,5 +126,18 @@ static inline const char *pto_dtype_text(uint32_t dtype)
 {
     return dtype < PTO_DTYPE_COUNT ? pto_dtype_info(dtype)->text : "unknown";
 }
+
+#ifdef PTO_ON_CORE
+/* pto_dtype_size for cores, whose programs have no constant data, hence no table. */
+static inline PTO_AICORE uint32_t pto_element_bytes(uint32_t dtype)
+{
+#define X(name, text, bytes, kind, npy, layout, tolerance) dtype == PTO_##name ? bytes:
+    return PTO_DTYPE_MAP(X) 0;
+#undef X
+}
+#else
+/* pto_dtype_size for kernels, on cores without a table. */
+#define pto_element_bytes(dtype) pto_dtype_size(dtype)
+#endif
 
 #endif

@@ -6,10 +6,10 @@
  *     #include <pto/half.h>
  *     #include <pto/kernel.h>
  *
- *     void kernel_entry(int64_t *args)
+ *     PTO_KERNEL(args)
  *     {
- *         const uint16_t *x = pto_tensor_data(pto_arg_tensor(args, 0));
- *         uint16_t *y = pto_tensor_data(pto_arg_tensor(args, 1));
+ *         PTO_GM const uint16_t *x = PTO_ARG(args, 0, uint16_t);
+ *         PTO_GM uint16_t *y = PTO_ARG(args, 1, uint16_t);
  *
  *         for (int i = 0; i < 16; i++)
  *             y[i] = pto_float16_from_float(2 * pto_bfloat16_to_float(x[i]));
@@ -26,12 +26,14 @@
 
 #include <stdint.h>
 
+#include "pto/aicore.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* Returns the bits of a float. */
-static inline uint32_t pto_float_to_bits(float value)
+static inline PTO_AICORE uint32_t pto_float_to_bits(float value)
 {
     uint32_t bits;
 
@@ -40,7 +42,7 @@ static inline uint32_t pto_float_to_bits(float value)
 }
 
 /* Returns the float that has these bits. */
-static inline float pto_float_from_bits(uint32_t bits)
+static inline PTO_AICORE float pto_float_from_bits(uint32_t bits)
 {
     float value;
 
@@ -49,13 +51,13 @@ static inline float pto_float_from_bits(uint32_t bits)
 }
 
 /* Returns the value of a bfloat16, which is the upper half of a float. */
-static inline float pto_bfloat16_to_float(uint16_t half)
+static inline PTO_AICORE float pto_bfloat16_to_float(uint16_t half)
 {
     return pto_float_from_bits((uint32_t)half << 16);
 }
 
 /* Returns the bits of the bfloat16 that is nearest to a float. */
-static inline uint16_t pto_bfloat16_from_float(float value)
+static inline PTO_AICORE uint16_t pto_bfloat16_from_float(float value)
 {
     uint32_t bits = pto_float_to_bits(value);
 
@@ -65,7 +67,7 @@ static inline uint16_t pto_bfloat16_from_float(float value)
 }
 
 /* Returns the value of a float16. */
-static inline float pto_float16_to_float(uint16_t half)
+static inline PTO_AICORE float pto_float16_to_float(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, rest = half & 0x7fff;
     uint32_t exponent = rest >> 10, fraction = rest & 0x3ff;
@@ -82,7 +84,7 @@ static inline float pto_float16_to_float(uint16_t half)
 }
 
 /* Returns the bits of the float16 that is nearest to a float. */
-static inline uint16_t pto_float16_from_float(float value)
+static inline PTO_AICORE uint16_t pto_float16_from_float(float value)
 {
     uint32_t bits = pto_float_to_bits(value), sign = bits >> 16 & 0x8000, shift, whole;
 

@@ -369,12 +369,6 @@ static inline float pto_bits_float(uint64_t bits)
     return value;
 }
 
-/* Returns a float argument, in a kernel. */
-static inline float pto_arg_float(const int64_t *args, int index)
-{
-    return pto_bits_float((uint64_t)args[index]);
-}
-
 /*
  * Sets the tasks to wait for, apart from those that the tensors imply. `kinds`,
  * one enum pto_dep_kind each, may be NULL. Both arrays must live until the submit.

@@ -88,7 +88,8 @@ struct pto_run_options {
     uint64_t timeout_ns; /* for the run, from its beginning; then PTO_ETIMEOUT. 0: none */
     /*
      * How long no kernel may start or return before the run fails with PTO_ESTALL; 0: the
-     * environment's SIMPLER_SCHEDULER_TIMEOUT_MS, or 10 s. Building a graph counts as progress.
+     * environment's SIMPLER_SCHEDULER_TIMEOUT_MS, or 10 s. Building a graph counts as progress. Time
+     * in which the device's watchdog did not run, as in a stopped process, is not counted.
      */
     uint64_t stall_timeout_ns;
     uint64_t data_timeout_ns; /* for pto_get_data and pto_set_data; 0: 15 s */

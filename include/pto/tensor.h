@@ -17,9 +17,12 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <string.h>
 
 #include "pto/dtype.h"
+
+#ifndef PTO_ON_CORE
+#include <string.h>
+#endif
 
 #ifdef __cplusplus
 #define PTO_ALIGNAS(n) alignas(n)
@@ -150,7 +153,7 @@ _Static_assert(sizeof(struct pto_tensor_info) == 64, "create info is an ABI");
 #endif
 
 /* Returns the number of elements. */
-static inline uint64_t pto_tensor_numel(const struct pto_tensor *t)
+static inline PTO_AICORE uint64_t pto_tensor_numel(PTO_GM const struct pto_tensor *t)
 {
     uint64_t n = 1;
 
@@ -160,16 +163,21 @@ static inline uint64_t pto_tensor_numel(const struct pto_tensor *t)
 }
 
 /* Returns the bytes of all elements. */
-static inline uint64_t pto_tensor_bytes(const struct pto_tensor *t)
+static inline PTO_AICORE uint64_t pto_tensor_bytes(PTO_GM const struct pto_tensor *t)
 {
-    return pto_tensor_numel(t) * pto_dtype_size(t->dtype);
+    return pto_tensor_numel(t) * pto_element_bytes(t->dtype);
 }
 
-/* Returns the first element of the view as a pointer, for the host and for simulated kernels. */
-static inline void *pto_tensor_data(const struct pto_tensor *t)
+/* Returns the first element of the view as a pointer, for kernels and for memory of the host. */
+static inline PTO_AICORE PTO_GM void *pto_tensor_data(PTO_GM const struct pto_tensor *t)
 {
-    return (void *)(uintptr_t)(t->addr + t->start * pto_dtype_size(t->dtype));
+    return (PTO_GM void *)(uintptr_t)(t->addr + t->start * pto_element_bytes(t->dtype));
 }
+
+/* pto_tensor_data with the type of an element, as C++ and cores want it. */
+#define PTO_DATA(tensor, type) ((PTO_GM type *)pto_tensor_data(tensor))
+
+#ifndef PTO_ON_CORE /* views are made by hosts and orchestrations */
 
 /* Recomputes is_contiguous and extent after shapes, strides or ndims changed. */
 static inline void pto_tensor_update(struct pto_tensor *t)
@@ -568,6 +576,7 @@ int pto_other_number_of_dimensions(void)
 #define PTO_EXPAND(macro, ...) macro(__VA_ARGS__)
 #define PTO_COUNTED(...) PTO_TENTH(__VA_ARGS__)
 #define PTO_TENTH(name, a, b, c, d, e, f, g, h, i, j, n, ...) name##n
+#endif
 #endif
 
 #endif

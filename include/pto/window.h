@@ -5,16 +5,15 @@
  * that rank's window is. An address in the own window and the same place in a
  * peer's differ by the distance of the two windows.
  *
- * Order: what a kernel wrote before pto_window_signal is visible to whoever has seen
+ * Order: what a kernel wrote before pto_window_signal is visible to a rank that has seen
  * the signal through pto_window_wait, pto_comm_wait or a condition of pto_defer. A
  * signal may also be written with a plain store and a fence of the writer's own.
  *
- * For simulated chips; the code of a real core has the tile library's instructions.
+ * On the cores of a real chip these functions are scalar loads and stores with cache maintenance.
+ * The tile library's instructions move large rows faster.
  */
 #ifndef PTO_API_WINDOW_H
 #define PTO_API_WINDOW_H
-
-#include <string.h>
 
 #include "pto/kernel.h"
 #include "pto/status.h"
@@ -79,7 +78,7 @@ enum pto_compare {
 };
 
 /* Whether `word` compares to `value` in this way. */
-static inline bool pto_compare_holds(enum pto_compare how, int32_t word, int32_t value)
+static inline PTO_AICORE bool pto_compare_holds(enum pto_compare how, int32_t word, int32_t value)
 {
     switch (how) {
     case PTO_COMPARE_EQ:
@@ -98,16 +97,32 @@ static inline bool pto_compare_holds(enum pto_compare how, int32_t word, int32_t
     return false;
 }
 
-/* Where an address of the own window is in the window of a rank. */
-static inline void *pto_window_peer(const struct pto_comm_context *c, uint32_t rank,
-                                    const void *own)
+/* Returns a scalar argument that is the address of a context; NULL if it is 0. */
+static inline PTO_AICORE PTO_GM const struct pto_comm_context *pto_arg_context(
+    PTO_GM const int64_t *args, int index)
 {
-    return (void *)(uintptr_t)(c->window_in[rank] +
-                               ((uint64_t)(uintptr_t)own - c->window_in[c->rank]));
+    return (PTO_GM const struct pto_comm_context *)(uintptr_t)args[index];
 }
 
+/* The own window, as a pointer to `type` in global memory. */
+#define PTO_WINDOW_OWN(context, type) \
+    ((PTO_GM type *)(uintptr_t)(context)->window_in[(context)->rank])
+
+/* Returns where an address of the own window is in the window of a rank. */
+static inline PTO_AICORE PTO_GM void *pto_window_peer(PTO_GM const struct pto_comm_context *c,
+                                                      uint32_t rank, PTO_GM const void *own)
+{
+    return (PTO_GM void *)(uintptr_t)(c->window_in[rank] +
+                                      ((uint64_t)(uintptr_t)own - c->window_in[c->rank]));
+}
+
+/* pto_window_peer with the type of what is there, as C++ and cores want it. */
+#define PTO_WINDOW_PEER(context, rank, own, type) \
+    ((PTO_GM type *)pto_window_peer(context, rank, own))
+
 /* Wakes the threads of a rank that sleep: after a store that they may wait for. */
-static inline void pto_window_ring(const struct pto_comm_context *c, uint32_t rank)
+static inline PTO_AICORE void pto_window_ring(PTO_GM const struct pto_comm_context *c,
+                                              uint32_t rank)
 {
 #ifndef PTO_ON_CORE
     const struct pto_comm_bells *b = (const struct pto_comm_bells *)(uintptr_t)c->work_space;
@@ -127,42 +142,52 @@ static inline void pto_window_ring(const struct pto_comm_context *c, uint32_t ra
 }
 
 /* Signals a word of a rank's window; `own` is the same word of the own window. */
-static inline void pto_window_signal(const struct pto_comm_context *c, uint32_t rank,
-                                     const int32_t *own, enum pto_signal how, int32_t value)
+static inline PTO_AICORE void pto_window_signal(PTO_GM const struct pto_comm_context *c,
+                                                uint32_t rank, PTO_GM const int32_t *own,
+                                                enum pto_signal how, int32_t value)
 {
-    int32_t *word = (int32_t *)pto_window_peer(c, rank, own);
+    PTO_GM uint32_t *word = PTO_WINDOW_PEER(c, rank, own, uint32_t);
 
     if (how == PTO_SIGNAL_ADD)
-        (void)__atomic_fetch_add(word, value, __ATOMIC_RELEASE);
+        pto_notify_add(word, (uint32_t)value);
     else
-        __atomic_store_n(word, value, __ATOMIC_RELEASE);
+        pto_notify_set(word, (uint32_t)value);
     pto_window_ring(c, rank);
 }
 
 /* Copies to a rank's window; `own` is the same place of the own window. */
-static inline void pto_window_put(const struct pto_comm_context *c, uint32_t rank, const void *own,
-                                  const void *from, uint64_t bytes)
+static inline PTO_AICORE void pto_window_put(PTO_GM const struct pto_comm_context *c, uint32_t rank,
+                                             PTO_GM const void *own, PTO_GM const void *from,
+                                             uint64_t bytes)
 {
-    memcpy(pto_window_peer(c, rank, own), from, bytes);
+    pto_copy(pto_window_peer(c, rank, own), from, bytes);
 }
 
-/* The same, and then the signal: whoever sees it sees the bytes. */
-static inline void pto_window_put_signal(const struct pto_comm_context *c, uint32_t rank,
-                                         const void *own, const void *from, uint64_t bytes,
-                                         const int32_t *own_word, enum pto_signal how,
-                                         int32_t value)
+/* pto_window_put, then pto_window_signal: a rank that sees the signal sees the bytes. */
+static inline PTO_AICORE void pto_window_put_signal(PTO_GM const struct pto_comm_context *c,
+                                                    uint32_t rank, PTO_GM const void *own,
+                                                    PTO_GM const void *from, uint64_t bytes,
+                                                    PTO_GM const int32_t *own_word,
+                                                    enum pto_signal how, int32_t value)
 {
     pto_window_put(c, rank, own, from, bytes);
     pto_window_signal(c, rank, own_word, how, value);
 }
 
 /* Copies from a rank's window. */
-static inline void pto_window_get(const struct pto_comm_context *c, uint32_t rank, const void *own,
-                                  void *to, uint64_t bytes)
+static inline PTO_AICORE void pto_window_get(PTO_GM const struct pto_comm_context *c, uint32_t rank,
+                                             PTO_GM const void *own, PTO_GM void *to,
+                                             uint64_t bytes)
 {
-    memcpy(to, pto_window_peer(c, rank, own), bytes);
+    PTO_GM const void *from = pto_window_peer(c, rank, own);
+
+#ifdef PTO_ON_CORE
+    pto_lines_fetch(from, bytes);
+#endif
+    pto_copy(to, from, bytes);
 }
 
+#ifndef PTO_ON_CORE /* cores add atomically, but not one of them returns what was there */
 /* Adds to a word of a rank's window and returns what it was. */
 static inline int32_t pto_window_fetch_add(const struct pto_comm_context *c, uint32_t rank,
                                            const int32_t *own, int32_t value)
@@ -173,18 +198,21 @@ static inline int32_t pto_window_fetch_add(const struct pto_comm_context *c, uin
     pto_window_ring(c, rank);
     return before;
 }
+#endif
 
 /*
  * Waits for a word of the own window. PTO_EPEER: a rank has died or given up. A kernel
  * has no deadline of its own: its run has one.
  */
-static inline int pto_window_wait(const struct pto_comm_context *c, const int32_t *word,
-                                  enum pto_compare how, int32_t value)
+static inline PTO_AICORE int pto_window_wait(PTO_GM const struct pto_comm_context *c,
+                                             PTO_GM const int32_t *word, enum pto_compare how,
+                                             int32_t value)
 {
-    const struct pto_comm_bells *b = (const struct pto_comm_bells *)(uintptr_t)c->work_space;
+    PTO_GM const struct pto_comm_bells *b =
+        (PTO_GM const struct pto_comm_bells *)(uintptr_t)c->work_space;
 
-    while (!pto_compare_holds(how, __atomic_load_n(word, __ATOMIC_ACQUIRE), value)) {
-        if (b != NULL && __atomic_load_n((uint32_t *)(uintptr_t)b->lost, __ATOMIC_RELAXED) != 0)
+    while (!pto_compare_holds(how, (int32_t)pto_notified((PTO_GM const uint32_t *)word), value)) {
+        if (b != NULL && pto_notified((PTO_GM const uint32_t *)(uintptr_t)b->lost) != 0)
             return PTO_EPEER;
         pto_pause();
     }

@@ -17,7 +17,7 @@
 #ifndef __gm__
 #define __gm__
 #endif
-#ifndef __aicore__
+#ifndef __aicore__ // on a core pto/aicore.h has defined it
 #define __aicore__
 #endif
 

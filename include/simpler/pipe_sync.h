@@ -13,7 +13,9 @@
 #else
 #error "pipe_sync.h is for kernels: __DAV_VEC__ or __DAV_CUBE__ says of which core"
 #endif
-#ifndef __aicore__
+#include "pto/aicore.h"
+
+#ifndef __aicore__ // on a core pto/aicore.h has defined it
 #define __aicore__
 #endif
 

@@ -44,8 +44,15 @@ inline __aicore__ void defer_error(AsyncCtx &ctx, int32_t error_code)
 
 inline __aicore__ AsyncCtx get_async_ctx(__gm__ int64_t *args)
 {
-    AsyncCtx ctx = pto_simpler_local(args)->async_ctx;
+    // Field by field: a core's compiler copies no struct out of global memory.
+    __gm__ AsyncCtx *from = &pto_simpler_local(args)->async_ctx;
+    AsyncCtx ctx;
 
+    ctx.completion_count = from->completion_count;
+    ctx.completion_error_code = from->completion_error_code;
+    ctx.completion_entries = from->completion_entries;
+    ctx.completion_capacity = from->completion_capacity;
+    ctx.task_token.raw = from->task_token.raw;
     pto2::detail::defer_load_slab(ctx);
     return ctx;
 }

@@ -125,7 +125,7 @@ static PyObject *text_or_none(const char *text)
 static int tell(struct build *build, const struct event *event, PyObject *function)
 {
     static const char *const kinds[] = { "compiler", "compiling", "compiled", "reused",
-                                         "output",   "warning",   "note" };
+                                         "output",   "warning",   "note",     "command" };
     PyObject *text = text_or_none(event->text), *result = NULL;
     int status = text == NULL ? -1 : 0;
 

@@ -76,7 +76,7 @@ static void memory_free(PyObject *self)
             tell(device->state, status, &error, self);
         device->memory_count--;
         ext_device_forget(device);
-        Py_DECREF((PyObject *)device);
+        Py_DECREF((PyObject *)device); /* mutation: lost-reference */
     }
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);

@@ -245,6 +245,7 @@ static int load_object(struct object *object, const void *bytes, const char *lab
     free(copy);
     if (status < 0)
         return status;
+    /* mutation: one-for-both */
     object->is_own = dlsym(object->handle, OBJECT_OWN_SYMBOL) != NULL ||
                      dlsym(object->handle, OBJECT_SOURCE_SYMBOL) != NULL;
     register_hooks = (register_hooks_fn)(uintptr_t)dlsym(object->handle, "pto_sim_register_hooks");
@@ -301,7 +302,7 @@ static void spell_path(char path[PATH_BYTES], int file)
 {
     char *at = path + snprintf(path, PATH_BYTES, "/proc/%ld/fd", (long)getpid());
 
-    for (uint64_t bits = ++table.hidden; bits != 0; bits >>= 1)
+    for (uint64_t bits = ++table.hidden; bits != 0; bits >>= 1) /* mutation: same-path */
         at = stpcpy(at, (bits & 1) != 0 ? "/." : "/");
     snprintf(at, (size_t)(path + PATH_BYTES - at), "/%d", file);
 }

@@ -12,12 +12,13 @@
 /*
  * X(name, clusters by default, clusters of the chip, AIC's and AIV's architecture, flags)
  *
- * Architectures and flags are for the vendor's compiler of kernels.
+ * Architectures and flags are for the vendor's compiler of kernels; PTO_CHIP_... is the
+ * generation, for the executor.
  */
-#define GENERATION_MAP(X)                                              \
-    X("a2a3", 8, 24, "dav-c220-cube", "dav-c220-vec", "-DMEMORY_BASE") \
-    X("a5", 8, 36, "dav-c310-cube", "dav-c310-vec",                    \
-      "-DMEMORY_BASE -mllvm -cce-vf-aa-between-iters=true")
+#define GENERATION_MAP(X)                                                              \
+    X("a2a3", 8, 24, "dav-c220-cube", "dav-c220-vec", "-DMEMORY_BASE -DPTO_CHIP_A2A3") \
+    X("a5", 8, 36, "dav-c310-cube", "dav-c310-vec",                                    \
+      "-DMEMORY_BASE -DPTO_CHIP_A5 -mllvm -cce-vf-aa-between-iters=true")
 
 /* The backends: each makes a struct pto_platform of a generation. */
 #define PLATFORM_SIM(name, clusters, clusters_max)                  \

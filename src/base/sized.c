@@ -51,5 +51,5 @@ void sized_write_field(void *given, size_t offset, const void *field, size_t byt
     if (given == NULL || !sized_is_valid(given) || size_of(given) <= offset)
         return;
     room = size_of(given) - offset;
-    memcpy((char *)given + offset, field, bytes < room ? bytes : room);
+    memcpy((char *)given + offset, field, bytes < room ? bytes : room); /* mutation: beyond-size */
 }

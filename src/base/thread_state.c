@@ -44,7 +44,7 @@ static void set_floats(uint64_t floats)
 
 void thread_state_restore_floats(uint64_t floats)
 {
-    if (__builtin_expect(thread_state_floats() != floats, 0))
+    if (__builtin_expect(thread_state_floats() != floats, 0)) /* mutation: kept-rounding */
         set_floats(floats);
 }
 

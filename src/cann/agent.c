@@ -60,7 +60,7 @@ static int bind(struct agent *a)
 {
     int code;
 
-    if (a->is_bound || a->c->context == NULL)
+    if (a->is_bound || a->c->context == NULL) /* mutation: unbound-thread */
         return ACL_SUCCESS;
     code = VENDOR_CALL(&a->c->vendor, aclrtSetCurrentContext, a->c->context);
     a->is_bound = code == ACL_SUCCESS;
@@ -164,7 +164,7 @@ static const char *await(struct agent *a, const struct chip_patience *patience)
         uint64_t until_ns =
             a->call != NULL ? a->until_ns : now_ns + (uint64_t)a->c->vendor.call_ms * MS;
 
-        if (a->call != NULL &&
+        if (a->call != NULL && /* mutation: patient-agent */
             (now_ns >= a->until_ns || (patience != NULL && !patience->goes_on(patience->context))))
             return a->call;
         if (patience != NULL && until_ns > now_ns + PATIENCE_MS * MS)
@@ -205,6 +205,7 @@ int agent_do_while(struct cann *c, agent_fn work, void *arg, const struct chip_p
         put_idle(c, a);
         return PTO_OK;
     }
+    vendor_note(&c->vendor, "hang", "%s", overdue);
     (void)cann_lose(c, error, "card %u: %s has not returned, and is given up", c->card, overdue);
     /* After the reason, which a thread gives that sees this. A thread in a call waits for its own. */
     a32_store_relaxed(&c->is_silent, 1);

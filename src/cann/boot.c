@@ -49,6 +49,17 @@ int cann_program_read(const char *name, struct cann_program *out, struct pto_err
     return PTO_OK;
 }
 
+static int read_program(const struct cann *c, const char *name, struct cann_program *out,
+                        struct pto_error *error)
+{
+    int status = cann_program_read(name, out, error);
+
+    if (status >= 0)
+        vendor_note(&c->vendor, "program", "%s: %zu bytes, %016llx", name, out->size,
+                    (unsigned long long)fingerprint_of(out->bytes, out->size));
+    return status;
+}
+
 /* ---- registration by description ---- */
 
 /*
@@ -150,6 +161,8 @@ static int describe(struct cann *c, const char *op, const char *function, const 
     char path[PATH_MAX];
     int code;
 
+    /* With its description the part of one of the two programs begins. */
+    vendor_note(&c->vendor, "stage", "%s", c->stages++ == 0 ? "dispatcher" : "scheduler");
     if (write_description(c, op, function, so, library, path) < 0)
         return error_tell(error, PTO_ESYSTEM,
                           "a description for the card cannot be written, neither below the user's "
@@ -205,11 +218,13 @@ static int check_installed(const struct cann *c, const struct dispatcher_args *a
             "until it ends; this library needs version %d",
             c->card, args->answer_version, DISPATCHER_VERSION);
     if (args->step != DISPATCHER_DONE)
-        return error_tell(error, PTO_ESYSTEM, "card %u: the scheduler %s on the card: %s", c->card,
-                          args->step < sizeof(step_text) / sizeof(step_text[0])
-                              ? step_text[args->step]
-                              : "was refused",
-                          strerror(args->error));
+        return error_tell(
+            error, PTO_ESYSTEM,
+            "card %u: the scheduler %s on the card: %s; in the vendor's folder of programs: %s",
+            c->card,
+            args->step < sizeof(step_text) / sizeof(step_text[0]) ? step_text[args->step]
+                                                                  : "was refused",
+            strerror(args->error), strerror(args->known_error));
     if (args->bytes != scheduler->size ||
         args->fingerprint != fingerprint_of(scheduler->bytes, scheduler->size))
         return error_tell(error, PTO_ESYSTEM,
@@ -217,6 +232,17 @@ static int check_installed(const struct cann *c, const struct dispatcher_args *a
                           "bytes of %zu",
                           c->card, (unsigned long long)args->bytes, scheduler->size);
     return PTO_OK;
+}
+
+static void log_folder(struct cann *c, struct dispatcher_args *args)
+{
+    args->path[DISPATCHER_PATH - 1] = '\0';
+    if (args->known_error == 0)
+        vendor_note(&c->vendor, "route", "programs %s, the vendor's folder", args->path);
+    else
+        vendor_note(&c->vendor, "route",
+                    "programs %s, the dispatcher's own folder; the vendor's folder: %s", args->path,
+                    strerror(args->known_error));
 }
 
 /* Both objects and the arguments go to the card for the time of the call. */
@@ -270,6 +296,8 @@ static int install(struct cann *c, const struct cann_program *dispatcher,
     }
     status = code == ACL_SUCCESS ? check_installed(c, &args, scheduler, error)
                                  : cann_tell(c, error, call, code, "for the dispatcher");
+    if (status >= 0)
+        log_folder(c, &args);
     if (!cann_is_lost(c)) {
         (void)cann_give_back(c, at);
         (void)cann_give_back(c, args.inner);
@@ -296,8 +324,9 @@ int cann_launch_call(struct cann *c, enum board_op op, uint64_t value, uint64_t 
                                .value = value,
                                .message = message,
                                .message_bytes = bytes };
-    struct vendor_attribute none = { 0 };
-    struct vendor_config config = { &none, 0 };
+    /* By default 28 or 60 s, which a run may exceed; the host watches it by its signs of life. */
+    struct vendor_attribute patient = { .id = VENDOR_ATTRIBUTE_TIMEOUT, .value = { 0 } };
+    struct vendor_config config = { &patient, 1 }; /* mutation: default-cpu-limit */
 
     return VENDOR_CALL(&c->vendor, aclrtLaunchKernelWithHostArgs, c->function, 1, c->stream,
                        &config, &call, sizeof(call), NULL, 0);
@@ -354,7 +383,6 @@ int cann_call(struct cann *c, enum board_op op, uint64_t value, const void *mess
 
 static int open_board(struct cann *c, struct pto_error *error)
 {
-    const struct cann_generation *g = c->generation;
     struct board_open open = { .size = { sizeof(struct board), sizeof(struct run_message),
                                          sizeof(struct run_ended), sizeof(struct pto_tensor),
                                          sizeof(struct board_load), sizeof(struct board_run),
@@ -366,7 +394,6 @@ static int open_board(struct cann *c, struct pto_error *error)
                                .heap = c->heap,
                                .heap_bytes = c->heap_bytes };
     struct board *board = calloc(1, sizeof(*board));
-    const char *call = "";
     int code;
 
     if (board == NULL)
@@ -374,21 +401,39 @@ static int open_board(struct cann *c, struct pto_error *error)
     board->magic = BOARD_MAGIC;
     board->version = BOARD_VERSION;
     board->blocks = open.clusters;
-    board->windows.bell_offset = g->bell_offset;
-    board->windows.cond_offset = g->cond_offset;
-    board->windows.fast_offset = g->fast_offset;
-    board->windows.fast_open = g->fast_open;
-    board->windows.fast_close = g->fast_close;
-    code = g->map_windows(&c->vendor, vendor_driver_card(c->card), g->cores, board->windows.base,
-                          &call);
-    if (code == ACL_SUCCESS) {
-        call = "aclrtMemcpy";
-        code = cann_upload(c, c->board, board, sizeof(*board));
-    }
+    code = cann_upload(c, c->board, board, sizeof(*board));
     free(board);
     if (code != ACL_SUCCESS)
-        return cann_tell(c, error, call, code, "for the registers of the cores");
+        return cann_tell(c, error, "aclrtMemcpy", code, "for the scheduler's board");
     return cann_call(c, BOARD_OPEN, 0, &open, sizeof(open), NULL, error);
+}
+
+/* After the scheduler has answered, which fetches them at the beginning of each call. */
+static int send_windows(struct cann *c, struct pto_error *error)
+{
+    const struct cann_generation *g = c->generation;
+    struct board_windows windows = { .bell_offset = g->bell_offset,
+                                     .cond_offset = g->cond_offset,
+                                     .fast_offset = g->fast_offset,
+                                     .fast_open = g->fast_open,
+                                     .fast_close = g->fast_close };
+    const char *call = "";
+    uint32_t count = 0;
+    int code =
+        g->map_windows(&c->vendor, vendor_driver_card(c->card), g->cores, windows.base, &call);
+
+    if (code == ACL_SUCCESS) {
+        call = "aclrtMemcpy";
+        code =
+            cann_upload(c, c->board + offsetof(struct board, windows), &windows, sizeof(windows));
+    }
+    if (code != ACL_SUCCESS)
+        return cann_tell(c, error, call, code, "for the registers of the cores");
+    for (uint32_t i = 0; i < BOARD_WINDOWS; i++)
+        count += windows.base[i] != 0;
+    vendor_note(&c->vendor, "windows", "%u register windows, the first at %#llx", count,
+                (unsigned long long)windows.base[0]);
+    return PTO_OK;
 }
 
 int cann_boot(struct cann *c, struct pto_error *error)
@@ -398,11 +443,11 @@ int cann_boot(struct cann *c, struct pto_error *error)
     int status;
 
     snprintf(name, sizeof(name), "executor-%s.o", c->generation->name);
-    status = cann_program_read("libpto_dispatcher.so", &dispatcher, error);
+    status = read_program(c, "libpto_dispatcher.so", &dispatcher, error);
     if (status >= 0)
-        status = cann_program_read("libpto_scheduler.so", &scheduler, error);
+        status = read_program(c, "libpto_scheduler.so", &scheduler, error);
     if (status >= 0)
-        status = cann_program_read(name, &c->executor, error);
+        status = read_program(c, name, &c->executor, error);
     if (status >= 0 && scheduler.size >= sizeof(Elf64_Ehdr))
         c->machine = ((const Elf64_Ehdr *)(const void *)scheduler.bytes)->e_machine;
     if (status >= 0) { /* the card keeps what it loaded by this name until its process ends */
@@ -417,6 +462,10 @@ int cann_boot(struct cann *c, struct pto_error *error)
         status = open_board(c, error);
         if (status < 0)
             c->function = NULL; /* there is nobody to say good-bye to */
+    }
+    if (status >= 0) {
+        vendor_note(&c->vendor, "stage", "registers"); /* mutation: silent-stage */
+        status = send_windows(c, error);
     }
     free(dispatcher.bytes);
     free(scheduler.bytes);

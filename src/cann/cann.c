@@ -22,6 +22,8 @@ enum {
     DRAIN_MS = 1000,
 };
 
+enum { MESSAGE_SHOWN = 200 }; /* bytes of the vendor's message that are part of an error */
+
 static int cann_open(const struct chip_params *params, struct chip **chip_out,
                      struct pto_error *error);
 static bool cann_close(struct chip *chip);
@@ -78,6 +80,28 @@ int cann_refuse(struct cann *c, struct pto_error *error)
     return error_tell(error, PTO_ELOST, "the device is lost: %.400s", text);
 }
 
+/* The beginning of the vendor's message, on one line; its traces of calls stay in the log. */
+static void add_message(char text[PTO_ERROR_TEXT_MAX], const char *message)
+{
+    static const char says[] = "; the vendor says: ";
+    size_t length = strlen(text), last;
+
+    while (*message != '\0' && (unsigned char)*message <= ' ')
+        message++;
+    if (*message == '\0' || length + sizeof(says) + 1 >= PTO_ERROR_TEXT_MAX)
+        return;
+    memcpy(text + length, says, sizeof(says));
+    length += sizeof(says) - 1;
+    last = length + MESSAGE_SHOWN < PTO_ERROR_TEXT_MAX - 1 ? length + MESSAGE_SHOWN
+                                                           : PTO_ERROR_TEXT_MAX - 1;
+    for (; *message != '\0' && length < last && strncmp(message, "TraceBack", 9) != 0; message++)
+        if ((unsigned char)*message > ' ')
+            text[length++] = *message;
+        else if (text[length - 1] != ' ')
+            text[length++] = ' ';
+    text[text[length - 1] == ' ' ? length - 1 : length] = '\0';
+}
+
 static int tell_code(struct cann *c, struct pto_error *error, const char *call, int code,
                      const char *doing, bool is_lost)
 {
@@ -86,6 +110,7 @@ static int tell_code(struct cann *c, struct pto_error *error, const char *call, 
 
     snprintf(text, sizeof(text), "card %u: %s answered %d (%s) %s", c->card, call, code,
              vendor_meaning(code), doing);
+    add_message(text, vendor_message(call, code));
     if (is_lost || status == PTO_ELOST)
         set_lost(c, text);
     return error_tell(error, status, "%s", text);
@@ -144,6 +169,30 @@ int cann_download(struct cann *c, uint64_t addr, void *to, uint64_t bytes)
 
 /* ---- open ---- */
 
+/*
+ * The level of the vendor's log, which a card takes over with its first context: PTO_CANN_LOG_LEVEL,
+ * else ASCEND_GLOBAL_LOG_LEVEL, which the vendor reads itself, else warnings.
+ */
+static int set_log_level(struct cann *c, struct pto_error *error)
+{
+    const char *text = getenv("PTO_CANN_LOG_LEVEL");
+    int32_t level = VENDOR_LOG_WARNING;
+
+    if (text != NULL && text[0] != '\0') {
+        level = text[1] == '\0' ? text[0] - '0' : -1;
+        if (level < 0 || level > VENDOR_LOG_NONE)
+            return error_tell(error, PTO_EINVAL,
+                              "PTO_CANN_LOG_LEVEL is %.40s, and not one of 0 (debug), 1 "
+                              "(information), 2 (warnings), 3 (errors), 4 (nothing)",
+                              text);
+    } else if (getenv("ASCEND_GLOBAL_LOG_LEVEL") != NULL) {
+        return PTO_OK;
+    }
+    if (c->vendor.dlog_setlevel != NULL) /* a card works with any level */
+        (void)VENDOR_CALL(&c->vendor, dlog_setlevel, VENDOR_LOG_ALL, level, 0);
+    return PTO_OK;
+}
+
 /* 100002: somebody else was first; the reference counts all the same, and close gives ours back. */
 static int ready_acl(struct cann *c, struct pto_error *error)
 {
@@ -175,6 +224,7 @@ static int check_soc(struct cann *c, struct pto_error *error)
     const char *name = c->vendor.aclrtGetSocName();
 
     (void)vendor_end(&c->vendor, "aclrtGetSocName", begin_ns, ACL_SUCCESS, NULL, 0);
+    vendor_note(&c->vendor, "soc", "%s", name != NULL ? name : "unknown");
     for (const char *const *soc = c->generation->soc; name != NULL && *soc != NULL; soc++)
         if (strncmp(name, *soc, strlen(*soc)) == 0)
             return PTO_OK;
@@ -197,11 +247,33 @@ static int make_streams(struct cann *c, struct pto_error *error)
         code = VENDOR_CALL(v, aclrtGetStreamResLimit, c->core_stream, VENDOR_RES_VECTOR, &vectors);
     if (code != ACL_SUCCESS)
         return cann_tell(c, error, "aclrtGetStreamResLimit", code, "when the device was opened");
+    vendor_note(v, "cores", "%u cubes, %u vectors", cubes, vectors);
     most = cubes < vectors / 2 ? cubes : vectors / 2;
     if (c->base.properties.clusters > most)
         return error_tell(error, PTO_EINVAL, "%u clusters are too many: card %u has %u",
                           c->base.properties.clusters, c->card, most);
     return PTO_OK;
+}
+
+/*
+ * Where cores of a cluster signal each other, for kernels that do. The newer generation has no such
+ * address, and says so; without it only such kernels fail.
+ */
+static int find_sync(struct cann *c, struct pto_error *error)
+{
+    struct vendor *v = &c->vendor;
+    int code = ACL_SUCCESS, status;
+    void *at = NULL;
+
+    if (v->aclrtGetHardwareSyncAddr != NULL)
+        code = VENDOR_CALL(v, aclrtGetHardwareSyncAddr, &at);
+    status = vendor_status(code);
+    c->sync = code == ACL_SUCCESS ? (uint64_t)(uintptr_t)at : 0;
+    vendor_note(v, "route", "sync %#llx", (unsigned long long)c->sync);
+    return code == ACL_SUCCESS || status == PTO_ENOSUP || status == PTO_EINVAL
+               ? PTO_OK
+               : cann_tell(c, error, "aclrtGetHardwareSyncAddr", code,
+                           "when the device was opened");
 }
 
 /* The engine's, and for intermediate tensors: reserved once, nothing is allocated while runs go on. */
@@ -283,7 +355,10 @@ static void open_on_agent(struct cann *c, void *arg)
 {
     struct opening *o = arg;
 
-    o->status = ready_acl(c, &o->error);
+    vendor_note(&c->vendor, "stage", "card");
+    o->status = set_log_level(c, &o->error);
+    if (o->status >= 0)
+        o->status = ready_acl(c, &o->error);
     if (o->status >= 0)
         o->status = ready_device(c, &o->error);
     if (o->status >= 0)
@@ -291,11 +366,19 @@ static void open_on_agent(struct cann *c, void *arg)
     if (o->status >= 0)
         o->status = make_streams(c, &o->error);
     if (o->status >= 0)
+        o->status = find_sync(c, &o->error);
+    if (o->status >= 0)
         o->status = make_events(c, &o->error);
     if (o->status >= 0)
         o->status = reserve_memory(c, &o->error);
     if (o->status >= 0)
+        vendor_note(&c->vendor, "stage", "programs");
+    if (o->status >= 0)
         o->status = cann_boot(c, &o->error);
+    if (o->status >= 0 && getenv("PTO_CANN_MEET") != NULL) {
+        vendor_note(&c->vendor, "stage", "cores");
+        o->status = cann_meet(c, &o->error);
+    }
 }
 
 static bool make_images(struct cann *c)
@@ -368,6 +451,8 @@ static bool close_healthy(struct cann *c)
         failed |= VENDOR_CALL(v, aclrtDestroyStream, c->stream);
     if (c->core_binary != NULL)
         failed |= VENDOR_CALL(v, aclrtBinaryUnLoad, c->core_binary);
+    if (c->core_program != NULL && v->rtDevBinaryUnRegister != NULL)
+        failed |= VENDOR_CALL(v, rtDevBinaryUnRegister, c->core_program);
     if (c->binary != NULL)
         failed |= VENDOR_CALL(v, aclrtBinaryUnLoad, c->binary);
     failed |= cann_release_memory(c);
@@ -429,11 +514,11 @@ static void close_on_agent(struct cann *c, void *arg)
 
     (void)arg;
     if (c->has_device) {
-        if (cann_is_lost(c) || !close_healthy(c))
+        if (cann_is_lost(c) || !close_healthy(c)) /* mutation: rule-destroys-busy */
             is_well = close_lost(c);
         c->has_device = false;
     }
-    if (c->has_acl && is_well)
+    if (c->has_acl && is_well) /* mutation: keeps-reference */
         (void)VENDOR_CALL(&c->vendor, aclFinalizeReference, &left);
     c->has_acl = false;
 }

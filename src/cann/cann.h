@@ -124,8 +124,10 @@ struct cann {
     void *function;    /* of it */
     struct cann_program executor;
     void *core_binary;   /* registered at the first launch, for good */
-    void *core_function; /* of it */
+    void *core_function; /* of it; NULL if the following is not */
+    void *core_program;  /* the same, registered as a whole */
     bool is_code_new;    /* kernels were uploaded since core_stream was made */
+    uint64_t sync;       /* where cores signal each other; 0: unknown */
     uint64_t board;      /* struct board, on the card */
     uint64_t message;    /* a buffer there, for calls that are no runs */
     uint64_t engine;
@@ -134,6 +136,7 @@ struct cann {
     uint64_t heap_bytes;
     uint64_t memory_max;
     uint32_t sequence; /* of calls */
+    uint32_t stages;   /* programs that were described to the vendor, for the log */
     uint32_t machine;  /* of the control processor, by its number in ELF */
     /* A file that is removed after the call that reads it; "": there is none. */
     char description[PATH_MAX];
@@ -264,6 +267,11 @@ void cann_drop_graphs(struct cann *c);
 uint64_t cann_code_handle(const struct chip_code *code);
 /* NULL: its orchestration runs on the card. */
 const struct cann_host_code *cann_code_host(const struct chip_code *code);
+
+/* On the agent: has the cores come and go without a job. Only for `pto selfcheck`. */
+int cann_meet(struct cann *c, struct pto_error *error);
+/* On the agent: what the cores and the scheduler left on the board, as lines of the log. */
+void cann_note_board(struct cann *c);
 
 /* cann_build.c */
 /* With kernels that are on the card. */

@@ -20,6 +20,7 @@ enum {
     SLICE_MS = 1000,    /* of a wait, between two looks at the scheduler */
     LAST_SLICE_MS = 20, /* the shortest */
     CORES_MS = 3000,    /* for the cores, when the scheduler is done */
+    ASK_MS = 1,         /* for a stream, when an event of it has not come */
     GRAPH_ALIGN = 1024,
     RECORDS_MAX = 1 << 20, /* whatever is asked for: they take 24 bytes each on the card */
     EDGES_MAX = 1 << 20,
@@ -122,6 +123,65 @@ static void fail_lost(struct cann *c, struct cann_run *r)
 
 /* ---- start ---- */
 
+/* Whether the vendor cannot do what was asked, so that another way may work: the card is well. */
+static bool is_refusal(int code)
+{
+    int status = vendor_status(code);
+
+    return code != ACL_SUCCESS && (status == PTO_EINVAL || status == PTO_ENOSUP);
+}
+
+/*
+ * The way that is proven on cards of both generations, by functions that 9.2 calls deprecated and
+ * that may be absent. A vendor's code; 107000 if they are.
+ */
+static int register_executor(struct cann *c)
+{
+    struct vendor *v = &c->vendor;
+    struct vendor_program program = { .magic = VENDOR_MAGIC_MIX,
+                                      .data = c->executor.bytes,
+                                      .bytes = c->executor.size };
+    int code;
+
+    if (v->rtRegisterAllKernel == NULL || v->rtKernelLaunchWithHandleV2 == NULL)
+        return ACL_REFUSED;
+    if (c->core_binary != NULL) { /* the card would keep a copy of each */
+        code = VENDOR_CALL(v, aclrtBinaryUnLoad, c->core_binary);
+        if (code != ACL_SUCCESS)
+            return code;
+        c->core_binary = NULL;
+    }
+    return VENDOR_CALL(v, rtRegisterAllKernel, &program, &c->core_program);
+}
+
+/* By its number, then by its name, then with all of its program. The code is that of the first way. */
+static int find_executor(struct cann *c, int code, const char **call_out)
+{
+    static const char name[] = "pto_executor_0"; /* device/executor.c, without what halves end in */
+    struct vendor *v = &c->vendor;
+    const char *route = "aclrtBinaryGetFunctionByEntry";
+    int other;
+
+    if (c->core_binary != NULL) {
+        *call_out = route;
+        code = VENDOR_CALL(v, aclrtBinaryGetFunctionByEntry, c->core_binary, 0, &c->core_function);
+    }
+    other = code;
+    if (c->core_binary != NULL && is_refusal(other)) {
+        route = "aclrtBinaryGetFunction";
+        other = VENDOR_CALL(v, aclrtBinaryGetFunction, c->core_binary, name, &c->core_function);
+    }
+    if (is_refusal(other)) {
+        route = "rtRegisterAllKernel";
+        other = register_executor(c);
+    }
+    if (other == ACL_SUCCESS)
+        vendor_note(v, "route", "executor %s", route);
+    else if (!is_refusal(other)) /* the card's own trouble counts more than a refusal before it */
+        *call_out = route;
+    return other == ACL_SUCCESS || !is_refusal(other) ? other : code;
+}
+
 /* Once for the life of the device: the card keeps a copy for each registration. */
 static int ready_cores(struct cann *c, const char **call_out)
 {
@@ -130,16 +190,13 @@ static int ready_cores(struct cann *c, const char **call_out)
     struct vendor_options options = { &magic, 1 };
     int code = ACL_SUCCESS;
 
-    if (c->core_function != NULL)
+    if (c->core_function != NULL || c->core_program != NULL)
         return ACL_SUCCESS;
     *call_out = "aclrtBinaryLoadFromData";
     if (c->core_binary == NULL)
         code = VENDOR_CALL(v, aclrtBinaryLoadFromData, c->executor.bytes, c->executor.size,
                            &options, &c->core_binary);
-    if (code != ACL_SUCCESS)
-        return code;
-    *call_out = "aclrtBinaryGetFunctionByEntry";
-    return VENDOR_CALL(v, aclrtBinaryGetFunctionByEntry, c->core_binary, 0, &c->core_function);
+    return code == ACL_SUCCESS || is_refusal(code) ? find_executor(c, code, call_out) : code;
 }
 
 /* Cores keep instructions that they have seen; a new stream is what is known to forget them. */
@@ -157,7 +214,7 @@ static int renew_stream(struct cann *c, const char **call_out)
     c->core_stream = NULL;
     *call_out = "aclrtCreateStream";
     code = VENDOR_CALL(&c->vendor, aclrtCreateStream, &c->core_stream);
-    c->is_code_new = code != ACL_SUCCESS;
+    c->is_code_new = code != ACL_SUCCESS; /* mutation: renews-every-run */
     return code;
 }
 
@@ -255,12 +312,20 @@ static int ready_record(struct cann *c, const struct pto_run_options *options,
     return code;
 }
 
+static struct board_launch make_launch(struct cann *c)
+{
+    struct board_launch launch = { .board = c->board, .tag = ++c->launches };
+
+    launch.sync = c->sync; /* mutation: no-sync-address */
+    return launch;
+}
+
 static int send_run(struct cann *c, struct cann_run *r)
 {
     const struct chip_request *request = r->request;
     struct run_message run = chip_message_of(request);
     const struct chip_time time = r->time;
-    struct board_launch launch = { .board = c->board, .tag = ++c->launches };
+    struct board_launch launch = make_launch(c);
     uint64_t now_ns = os_now_ns();
     struct board_run more = { .range_count = r->range_count,
                               .ranges = r->ranges,
@@ -300,6 +365,21 @@ static int send_run(struct cann *c, struct cann_run *r)
     return cann_upload(c, r->message, r->image, MESSAGE_ENDED);
 }
 
+static const char *launching(const struct cann *c)
+{
+    return c->core_program != NULL ? "rtKernelLaunchWithHandleV2" : "aclrtLaunchKernelWithHostArgs";
+}
+
+/* A program that was registered as a whole: its entry is named by a key. */
+static int launch_registered(struct cann *c, uint64_t launch)
+{
+    struct vendor_args args = { .args = &launch, .bytes = sizeof(launch) };
+    struct vendor_task task = { .schem = VENDOR_SCHEM_BATCH };
+
+    return VENDOR_CALL(&c->vendor, rtKernelLaunchWithHandleV2, c->core_program, 0,
+                       c->base.properties.clusters, &args, NULL, c->core_stream, &task);
+}
+
 static int launch_cores(struct cann *c, const struct cann_run *r)
 {
     struct vendor_attribute together = { .id = VENDOR_ATTRIBUTE_SCHEM,
@@ -307,10 +387,97 @@ static int launch_cores(struct cann *c, const struct cann_run *r)
     struct vendor_config config = { &together, 1 };
     uint64_t launch = r->message + MESSAGE_LAUNCH;
 
+    if (c->core_program != NULL)
+        return launch_registered(c, launch);
     return VENDOR_CALL(&c->vendor, aclrtLaunchKernelWithHostArgs, c->core_function,
                        c->base.properties.clusters, c->core_stream, &config, &launch,
                        sizeof(launch), NULL, 0);
 }
+
+/* ---- the cores alone ---- */
+
+/* How the cores' stream ended. It is asked once: a second wait for one that has failed may hang. */
+static int await_core_stream(struct cann *c)
+{
+    return VENDOR_WAIT(&c->vendor, CORES_MS, aclrtSynchronizeStreamWithTimeout, c->core_stream,
+                       CORES_MS);
+}
+
+static int start_cores(struct cann *c, const struct cann_run *r, uint64_t *tag_out,
+                       const char **call_out)
+{
+    struct board_launch launch = make_launch(c);
+    int code = ready_cores(c, call_out);
+
+    *tag_out = launch.tag;
+    if (code != ACL_SUCCESS)
+        return code;
+    *call_out = "aclrtMemcpy";
+    code = cann_upload(c, r->message + MESSAGE_LAUNCH, &launch, sizeof(launch));
+    if (code != ACL_SUCCESS)
+        return code;
+    *call_out = launching(c);
+    return launch_cores(c, r);
+}
+
+int cann_meet(struct cann *c, struct pto_error *error)
+{
+    const char *call = "";
+    uint64_t tag;
+    int code = start_cores(c, &c->run[0], &tag, &call), status;
+
+    if (code != ACL_SUCCESS)
+        return cann_lose_by(c, error, call, code, "for the cores");
+    status = cann_call(c, BOARD_MEET, tag, NULL, 0, NULL, error);
+    if (status < 0 && a32_load_relaxed(&c->is_lost) == 0) /* set by this thread */
+        (void)cann_lose(c, NULL, "%s", error->text);
+    if (status < 0)
+        cann_note_board(c);
+    code = await_core_stream(c);
+    if (code != ACL_SUCCESS && (status >= 0 || code != ACL_STREAM_NOT_DONE))
+        status = cann_lose_by(c, error, "aclrtSynchronizeStreamWithTimeout", code, "for the cores");
+    return status;
+}
+
+void cann_note_board(struct cann *c)
+{
+    struct board *board;
+    const struct board_seen *seen;
+    int code;
+
+    if (c->vendor.log == NULL || c->board == 0)
+        return;
+    board = malloc(sizeof(*board));
+    code = board != NULL ? cann_download(c, c->board, board, sizeof(*board)) : ACL_SUCCESS;
+    if (code != ACL_SUCCESS)
+        vendor_note(&c->vendor, "board", "cannot be read: aclrtMemcpy answered %d (%s)", code,
+                    vendor_meaning(code));
+    if (board == NULL || code != ACL_SUCCESS) {
+        free(board);
+        return;
+    }
+    seen = &board->seen;
+    vendor_note(&c->vendor, "board",
+                "launch %u, scheduler %#llx, answer %u of call %u, beats %llu, kernels started or "
+                "returned %llu, registers read at launch %u",
+                c->launches, (unsigned long long)board->scheduler, board->answer.sequence,
+                c->sequence, (unsigned long long)board->live.beats,
+                (unsigned long long)board->live.progress, seen->tag);
+    for (uint32_t i = 0; i < PTO_CLUSTER_CORES * c->base.properties.clusters; i++) {
+        uint32_t clusters = c->base.properties.clusters, number;
+        uint64_t there = board->hello[i].there;
+
+        number = (uint32_t)there & BOARD_NUMBER_MASK;
+        vendor_note(&c->vendor, "core", "%s %u tag %llu number %u window %#llx cond %#x",
+                    i < clusters ? "AIC" : "AIV", i < clusters ? i : i - clusters,
+                    (unsigned long long)(there >> BOARD_TAG_SHIFT), number,
+                    (unsigned long long)(number < BOARD_WINDOWS ? board->windows.base[number] : 0),
+                    i < seen->count ? seen->cond[i] : 0);
+    }
+    free(board);
+}
+
+/* ---- launches ---- */
 
 /* The run that was started last, if it may not have ended yet; NULL: it has. */
 static const struct cann_run *run_before(struct cann *c)
@@ -355,33 +522,99 @@ static int prepare(struct cann *c, struct cann_run *r, bool is_behind, const cha
     return code;
 }
 
-/* Both programs, and what says that they have ended: a failure loses the card. */
-static void launch(struct cann *c, struct cann_run *r)
+static const char no_program[] =
+    "for the cores: the card has no room for their program, or it is down";
+
+/*
+ * Nothing was launched. The vendor answers 207001 for a program both on a full card and on one that
+ * is down: a card that does not answer another question is lost.
+ */
+static void fail_start(struct cann *c, struct cann_run *r, const char *call, int code)
 {
-    static const char launching[] = "aclrtLaunchKernelWithHostArgs";
+    static const char of_programs[] = "aclrtBinary";
+    size_t left = 0, total = 0;
+
+    if (code != 207001 || (strncmp(call, of_programs, strlen(of_programs)) != 0 &&
+                           strcmp(call, "rtRegisterAllKernel") != 0))
+        fail_call(c, r, call, code, "before the run");
+    else if (VENDOR_CALL(&c->vendor, aclrtGetMemInfo, VENDOR_HBM, &left, &total) == ACL_SUCCESS)
+        fail_call(c, r, call, code, no_program);
+    else
+        lose_call(c, r, call, code, no_program);
+}
+
+static const char waiting_event[] = "aclrtSynchronizeEventWithTimeout";
+static const char waiting_stream[] = "aclrtSynchronizeStreamWithTimeout";
+
+/*
+ * The wait for an event is over, or a call has failed. An event may keep silent about a stream that
+ * has failed; the stream itself reports its code, once, and must not be asked again then. A vendor's
+ * code; 507047: the stream has not failed.
+ */
+static int ask_stream(struct cann *c, void *stream, const char **call_out)
+{
+    int code = VENDOR_WAIT(&c->vendor, ASK_MS, aclrtSynchronizeStreamWithTimeout, stream, ASK_MS);
+
+    if (code == ACL_SUCCESS || code == ACL_STREAM_NOT_DONE)
+        return ACL_EVENT_NOT_DONE;
+    *call_out = waiting_stream;
+    return code;
+}
+
+enum asked { ASK_NONE, ASK_CORES, ASK_BOTH }; /* streams, for the cause of a failure */
+
+/*
+ * A call after a launch has failed. What was launched may have failed before it, and then every call
+ * has the code of a card that is down: the stream that failed reports the cause.
+ */
+static void lose_launched(struct cann *c, struct cann_run *r, enum asked asked, const char *call,
+                          int code, const char *doing)
+{
+    const char *asking = call, *whose = "for the cores";
+    int cause = ACL_EVENT_NOT_DONE;
+
+    if (asked >= ASK_CORES)
+        cause = ask_stream(c, c->core_stream, &asking);
+    if (asked == ASK_BOTH && cause == ACL_EVENT_NOT_DONE) {
+        cause = ask_stream(c, c->stream, &asking);
+        whose = "for the scheduler";
+    }
+    if (cause == ACL_EVENT_NOT_DONE || cause == code)
+        lose_call(c, r, call, code, doing);
+    else
+        lose_call(c, r, asking, cause, whose);
+}
+
+/*
+ * Both programs, and what says that they have ended: a failure loses the card. The streams of a run
+ * that follows another are asked by the thread that waits for that one.
+ */
+static void launch(struct cann *c, struct cann_run *r, bool is_behind)
+{
     static const char recording[] = "aclrtRecordEvent";
     static const char left_alone[] = "for the scheduler; the cores wait for it";
+    enum asked cores = is_behind ? ASK_NONE : ASK_CORES, both = is_behind ? ASK_NONE : ASK_BOTH;
     int code = launch_cores(c, r);
 
     if (code != ACL_SUCCESS) { /* 207001 says the same of a card that is down as of a full one */
-        lose_call(c, r, launching, code,
-                  "for the cores: the card has no room for their program, or it is down");
+        lose_call(c, r, launching(c), code, no_program);
         return;
     }
     code = VENDOR_CALL(&c->vendor, aclrtRecordEvent, r->dismissed, c->core_stream);
     if (code != ACL_SUCCESS) {
-        lose_call(c, r, recording, code, left_alone);
+        lose_launched(c, r, cores, recording, code, left_alone);
         return;
     }
     code = cann_launch_call(c, BOARD_RUN, 0, r->message, MESSAGE_ENDED);
     r->sequence = c->sequence;
     if (code != ACL_SUCCESS) {
-        lose_call(c, r, launching, code, left_alone);
+        lose_launched(c, r, cores, "aclrtLaunchKernelWithHostArgs", code, left_alone);
         return;
     }
     code = VENDOR_CALL(&c->vendor, aclrtRecordEvent, r->ended, c->stream);
     if (code != ACL_SUCCESS)
-        lose_call(c, r, recording, code, "for the scheduler: nobody can wait for it");
+        lose_launched(c, r, both, recording, code,
+                      "for the scheduler: the host cannot wait for it");
     r->is_launched = code == ACL_SUCCESS;
 }
 
@@ -395,15 +628,15 @@ static void start_in_context(struct cann *c, struct cann_run *r, const struct ca
     const char *call = "aclrtMemcpy";
     int code = prepare(c, r, before != NULL, &call);
 
-    if (code == ACL_SUCCESS && before != NULL) {
+    if (code == ACL_SUCCESS && before != NULL) { /* mutation: flight-early-cores */
         call = "aclrtStreamWaitEvent";
         code = VENDOR_CALL(&c->vendor, aclrtStreamWaitEvent, c->core_stream, before->ended);
     }
     if (code != ACL_SUCCESS) {
-        fail_call(c, r, call, code, "before the run");
+        fail_start(c, r, call, code);
         return;
     }
-    launch(c, r);
+    launch(c, r, before != NULL);
 }
 
 static void start_on_agent(struct cann *c, void *arg)
@@ -541,7 +774,7 @@ static int32_t slice_ms(const struct cann_run *r, uint64_t since_ns)
 }
 
 /* A vendor's code; 507047: it was given up. */
-static int await_scheduler(struct cann *c, const struct cann_run *r)
+static int await_scheduler(struct cann *c, const struct cann_run *r, const char **call_out)
 {
     uint64_t beats = 0, since_ns = os_now_ns();
     int code;
@@ -551,6 +784,8 @@ static int await_scheduler(struct cann *c, const struct cann_run *r)
 
         code =
             VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeEventWithTimeout, r->ended, ms);
+        if (code == ACL_EVENT_NOT_DONE)
+            code = ask_stream(c, c->stream, call_out);
     } while (code == ACL_EVENT_NOT_DONE && is_alive(c, r, &beats, &since_ns));
     return code;
 }
@@ -632,7 +867,7 @@ static void take_answer(struct cann *c, struct cann_run *r)
                              MESSAGE_BYTES - MESSAGE_ENDED);
 
     if (code != ACL_SUCCESS) {
-        lose_call(c, r, "aclrtMemcpy", code, "for the answer of the scheduler");
+        lose_launched(c, r, ASK_CORES, "aclrtMemcpy", code, "for the answer of the scheduler");
     } else if (answer->magic != BOARD_MAGIC || answer->sequence != r->sequence) {
         lose(c, r, "the scheduler did not answer");
     } else if (answer->status < 0) {
@@ -767,28 +1002,45 @@ void cann_drop_graphs(struct cann *c)
     }
 }
 
+/* A vendor's code. */
+static int await_cores(struct cann *c, const struct cann_run *r, int32_t ms, const char **call_out)
+{
+    int code =
+        VENDOR_WAIT(&c->vendor, (uint64_t)ms, aclrtSynchronizeEventWithTimeout, r->dismissed, ms);
+
+    *call_out = waiting_event;
+    return code == ACL_EVENT_NOT_DONE ? ask_stream(c, c->core_stream, call_out) : code;
+}
+
 /* A scheduler that is waited for in vain may wait for cores: whether theirs is the fault. */
 static bool blame_cores(struct cann *c, struct cann_run *r)
 {
-    int code = VENDOR_WAIT(&c->vendor, LAST_SLICE_MS, aclrtSynchronizeEventWithTimeout,
-                           r->dismissed, LAST_SLICE_MS);
+    const char *call;
+    int code = await_cores(c, r, LAST_SLICE_MS, &call);
 
     if (code == ACL_SUCCESS || code == ACL_EVENT_NOT_DONE)
         return false;
-    lose_call(c, r, "aclrtSynchronizeEventWithTimeout", code, "for the cores");
+    lose_call(c, r, call, code, "for the cores");
     return true;
+}
+
+/* Whether a code of the scheduler's is a cause, or the cores were asked for one. */
+static bool is_cause(int code)
+{
+    return code == ACL_EVENT_NOT_DONE || code == 507017 || code == 507018;
 }
 
 static void wait_in_context(struct cann *c, struct cann_run *r)
 {
-    int code = await_scheduler(c, r);
+    const char *call = waiting_event;
+    int code = await_scheduler(c, r, &call);
 
     if (code == ACL_EVENT_NOT_DONE && blame_cores(c, r))
         return;
     if (code != ACL_SUCCESS) { /* nothing of it is asked again: that may hang */
-        lose_call(c, r, "aclrtSynchronizeEventWithTimeout", code,
-                  code == ACL_EVENT_NOT_DONE ? "and the scheduler shows no sign of life"
-                                             : "for the scheduler");
+        lose_launched(c, r, is_cause(code) ? ASK_NONE : ASK_CORES, call, code,
+                      code == ACL_EVENT_NOT_DONE ? "and the scheduler shows no sign of life"
+                                                 : "for the scheduler");
         if (code == ACL_EVENT_NOT_DONE && r->deadline_ns != UINT64_MAX &&
             os_now_ns() >= r->deadline_ns)
             r->result.failure.status = PTO_ETIMEOUT;
@@ -797,10 +1049,9 @@ static void wait_in_context(struct cann *c, struct cann_run *r)
     take_answer(c, r);
     if (cann_is_lost(c))
         return;
-    code =
-        VENDOR_WAIT(&c->vendor, CORES_MS, aclrtSynchronizeEventWithTimeout, r->dismissed, CORES_MS);
+    code = await_cores(c, r, CORES_MS, &call);
     if (code != ACL_SUCCESS && r->result.failure.status >= 0) {
-        lose_call(c, r, "aclrtSynchronizeEventWithTimeout", code, "for the cores");
+        lose_call(c, r, call, code, "for the cores");
     } else if (code != ACL_SUCCESS) { /* the run has failed before */
         (void)cann_lose(c, NULL, "card %u: the cores did not end: %d (%s)", c->card, code,
                         vendor_meaning(code));
@@ -811,6 +1062,12 @@ static void wait_in_context(struct cann *c, struct cann_run *r)
 static void wait_on_agent(struct cann *c, void *arg)
 {
     wait_in_context(c, arg);
+}
+
+static void note_on_agent(struct cann *c, void *arg)
+{
+    (void)arg;
+    cann_note_board(c);
 }
 
 static void keep_on_agent(struct cann *c, void *arg)
@@ -881,6 +1138,8 @@ static void cann_wait(struct chip *chip)
         fail_lost(c, r);
     else if (r->is_launched && agent_do(c, wait_on_agent, r, &error) < 0)
         give_up(c, r, &error);
+    else if (r->is_launched && cann_is_lost(c) && c->vendor.log != NULL)
+        (void)agent_do(c, note_on_agent, NULL, NULL);
     a32_store_release(&c->ends, ends + 1); /* R */
     if (r->is_launched && r->request->purpose == CHIP_BUILD && !cann_is_lost(c) &&
         r->result.failure.status >= 0) {

@@ -283,7 +283,7 @@ static int join_pieces(struct cann *c, struct cann_window *w, const struct chip_
         struct piece *p = &w->piece[i];
         int status = PTO_OK;
 
-        if (i != w->base.rank && w->way == WAY_VMM)
+        if (i != w->base.rank && w->way == WAY_VMM) /* mutation: rule-no-link */
             status = open_link(c, offer[i].card, patience, &s, error);
         if (status < 0)
             return status;

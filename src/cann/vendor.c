@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the vendor's libraries, and knows what their codes mean. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* dlinfo */
+#endif
+
 #include "cann/vendor.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +31,17 @@ struct vendor_log {
     FILE *file;
     pthread_mutex_t lock;
     uint64_t count;
+    bool has_begins; /* PTO_CANN_LOG_BEGINS: a line before each call, too */
 };
+
+enum { MESSAGE_MAX = 4096, NOTE_MAX = MESSAGE_MAX + 256 };
+
+/* The vendor's message for the failed call of this thread. */
+static __thread struct {
+    const char *name; /* of the call; NULL: there is no message */
+    int code;
+    char text[MESSAGE_MAX];
+} recent;
 
 static const char *const library_name[VENDOR_LIBRARIES] = { "libascendcl.so", "libascend_hal.so" };
 
@@ -46,6 +62,21 @@ static const struct function functions[] = {
 };
 
 enum { FUNCTIONS = sizeof(functions) / sizeof(functions[0]) };
+
+/* Libraries of VENDOR_OPTIONAL_MAP, most of which others load as their own dependencies. */
+#define FILE_ACL "libascendcl.so"
+#define FILE_RT "libruntime.so"
+#define FILE_LOG "libascendalog.so"
+
+static const struct {
+    const char *file, *name;
+    size_t at; /* in struct vendor */
+} optional[] = {
+#define X(library, returns, name, parameters) \
+    { FILE_##library, #name, offsetof(struct vendor, name) },
+    VENDOR_OPTIONAL_MAP(X)
+#undef X
+};
 
 /* ---- versions ---- */
 
@@ -70,7 +101,11 @@ static bool read_key(const char *home, const char *file, const char *key, char *
     return is_found;
 }
 
-/* Files that installations have had, by version; none of them is documented. */
+/*
+ * Files that installations have had, by version; none of them is documented. From 9.0 on the folder
+ * of a version is called cann, and "Version=" has its number; before, that was the number of a
+ * package, so the folder comes first.
+ */
 static void find_version(struct vendor *v, const char *home)
 {
     static const char *const place[][2] = {
@@ -79,6 +114,8 @@ static void find_version(struct vendor *v, const char *home)
         { "compiler/version.info", "version_dir=" },
         { "ascend_toolkit_install.info", "version=" },
         { "aarch64-linux/ascend_toolkit_install.info", "version=" },
+        { "share/info/runtime/version.info", "Version=" },
+        { "runtime/version.info", "Version=" },
     };
 
     v->version[0] = '\0';
@@ -105,6 +142,14 @@ static int check_version(const struct vendor *v, struct pto_error *error)
                           "%d; set PTO_CANN_ANY_VERSION to try it all the same",
                           v->version, MAJOR_LAST);
     return PTO_OK;
+}
+
+static bool is_known_version(const struct vendor *v)
+{
+    struct pto_error error;
+
+    pto_error_init(&error);
+    return check_version(v, &error) >= 0;
 }
 
 /* ---- libraries ---- */
@@ -147,6 +192,48 @@ static int find_functions(struct vendor *v, enum vendor_library library, struct 
     return PTO_OK;
 }
 
+static int open_libraries(struct vendor *v, const char *home, struct pto_error *error)
+{
+    for (uint32_t i = 0; i < VENDOR_LIBRARIES; i++) {
+        char why[256] = "", path[PATH_MAX] = "";
+
+        v->library[i] = open_library(home, (enum vendor_library)i, why, sizeof(why));
+        if (v->library[i] == NULL)
+            return error_tell(error, PTO_ENOSUP,
+                              "%s cannot be loaded (%.150s); source set_env.sh of CANN in "
+                              "ASCEND_HOME_PATH=%.100s%s",
+                              library_name[i], why, home,
+                              i == VENDOR_HAL ? ", and install the driver" : "");
+        (void)dlinfo(v->library[i], RTLD_DI_ORIGIN, path);
+        vendor_note(v, "library", "%s from %s", library_name[i], path);
+    }
+    return PTO_OK;
+}
+
+/* With a stub in place of the first library the driver's does not load: the stub is the reason. */
+static bool is_stub(struct vendor *v)
+{
+    return v->library[VENDOR_ACL] != NULL && find_functions(v, VENDOR_ACL, NULL) < 0;
+}
+
+static void find_optional(struct vendor *v, const char *home)
+{
+    for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++) {
+        void *symbol = dlsym(RTLD_DEFAULT, optional[i].name), *handle = NULL;
+        char path[4096];
+
+        if (symbol == NULL) {
+            handle = dlopen(optional[i].file, RTLD_NOW | RTLD_GLOBAL);
+            snprintf(path, sizeof(path), "%s/lib64/%s", home, optional[i].file);
+            if (handle == NULL && access(path, F_OK) == 0)
+                handle = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+        }
+        if (handle != NULL)
+            symbol = dlsym(handle, optional[i].name);
+        memcpy((char *)v + optional[i].at, &symbol, sizeof(symbol));
+    }
+}
+
 static void open_log(struct vendor *v)
 {
     const char *path = getenv("PTO_CANN_LOG");
@@ -160,6 +247,7 @@ static void open_log(struct vendor *v)
         return;
     }
     setvbuf(log->file, NULL, _IOLBF, 0); /* whatever happens next, it is there */
+    log->has_begins = getenv("PTO_CANN_LOG_BEGINS") != NULL;
     pthread_mutex_init(&log->lock, NULL);
     v->log = log;
 }
@@ -183,25 +271,26 @@ int vendor_load(struct vendor *v, struct pto_error *error)
     if (home == NULL || home[0] == '\0')
         return error_tell(error, PTO_ENOSUP,
                           "ASCEND_HOME_PATH is not set: install CANN and source its set_env.sh");
+    open_log(v);
     find_version(v, home);
-    status = check_version(v, error);
-    for (uint32_t i = 0; i < VENDOR_LIBRARIES && status >= 0; i++) {
-        char why[256] = "";
-
-        v->library[i] = open_library(home, (enum vendor_library)i, why, sizeof(why));
-        if (v->library[i] == NULL)
-            status = error_tell(error, PTO_ENOSUP,
-                                "%s cannot be loaded (%.150s); source set_env.sh of CANN in "
-                                "ASCEND_HOME_PATH=%.100s%s",
-                                library_name[i], why, home,
-                                i == VENDOR_HAL ? ", and install the driver" : "");
-        else
-            status = find_functions(v, (enum vendor_library)i, error);
+    vendor_note(v, "stage", "libraries");
+    status = open_libraries(v, home, error);
+    if (status < 0 && is_stub(v)) {
+        vendor_note(v, "stage", "functions");
+        status = find_functions(v, VENDOR_ACL, error);
+    } else if (status >= 0 || !is_known_version(v)) { /* another version may lack a library */
+        vendor_note(v, "stage", "version");
+        vendor_note(v, "version", "%s", v->version);
+        status = check_version(v, error);
     }
-    if (status < 0)
-        vendor_unload(v);
+    if (status >= 0)
+        vendor_note(v, "stage", "functions");
+    for (uint32_t i = 0; i < VENDOR_LIBRARIES && status >= 0; i++)
+        status = find_functions(v, (enum vendor_library)i, error);
+    if (status >= 0)
+        find_optional(v, home);
     else
-        open_log(v);
+        vendor_unload(v);
     return status;
 }
 
@@ -272,7 +361,59 @@ void vendor_unload(struct vendor *v)
 uint64_t vendor_begin(const struct vendor *v, const char *name, uint64_t wait_ms)
 {
     agent_enter_call(name, v->call_ms + wait_ms);
+    if (v->log != NULL && v->log->has_begins)
+        vendor_note(v, "begin", "%s", name);
     return v->log != NULL ? os_now_ns() : 0;
+}
+
+void vendor_note(const struct vendor *v, const char *kind, const char *format, ...)
+{
+    char text[NOTE_MAX];
+    va_list values;
+
+    if (v->log == NULL)
+        return;
+    va_start(values, format);
+    vsnprintf(text, sizeof(text), format, values);
+    va_end(values);
+    pthread_mutex_lock(&v->log->lock);
+    fprintf(v->log->file, "#\t%u\t%s\t", os_thread_id(), kind);
+    for (const char *at = text; *at != '\0'; at++) {
+        if (*at == '\n')
+            fputs("\\n", v->log->file);
+        else
+            fputc((unsigned char)*at < ' ' || *at == 0x7f ? ' ' : *at, v->log->file);
+    }
+    fputc('\n', v->log->file);
+    pthread_mutex_unlock(&v->log->lock);
+}
+
+/* These codes are answers to a question, and the vendor has no message for them. */
+static bool is_failure(int code)
+{
+    return code != ACL_SUCCESS && code != ACL_REPEAT_INIT && code != ACL_STREAM_NOT_DONE &&
+           code != ACL_EVENT_NOT_DONE;
+}
+
+/* The vendor gives each message once, to the thread whose call failed. */
+static void take_message(const struct vendor *v, const char *name, int code)
+{
+    const char *text = v->aclGetRecentErrMsg != NULL ? v->aclGetRecentErrMsg() : NULL;
+
+    vendor_note(v, "meaning", "%s %d: %s", name, code,
+                strncmp(name, "Hc", 2) == 0 ? vendor_hccl_meaning(code) : vendor_meaning(code));
+    recent.name = name;
+    recent.code = code;
+    snprintf(recent.text, sizeof(recent.text), "%s", text != NULL ? text : "");
+    if (recent.text[0] != '\0')
+        vendor_note(v, "message", "%s %d: %s", name, code, recent.text);
+}
+
+const char *vendor_message(const char *name, int code)
+{
+    return recent.name != NULL && recent.code == code && strcmp(recent.name, name) == 0
+               ? recent.text
+               : "";
 }
 
 /* What was answered, and else what was given. */
@@ -300,6 +441,8 @@ int vendor_end(struct vendor *v, const char *name, uint64_t begin_ns, int code,
 {
     if (v->log != NULL)
         note(v->log, name, begin_ns, code, shown, count);
+    if (is_failure(code))
+        take_message(v, name, code);
     agent_leave_call();
     return code;
 }

@@ -3,7 +3,7 @@
  * The vendor's libraries, by name only: nothing of CANN is needed to build. One table says which
  * functions are used, where each comes from and how it is called; declarations are our own, and
  * what is fixed by the vendor is asserted. Facts are those of the published headers of versions
- * 8.5.0 to 9.2.0; none of it was ever run on hardware.
+ * 8.5.0 to 9.2.0: each is a row of tests/standin/facts.tsv. None of it was ever run on hardware.
  */
 #ifndef PTO_VENDOR_H
 #define PTO_VENDOR_H
@@ -18,8 +18,7 @@
 enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
 
 /*
- * X(library, returns, name, parameters). All of them are in every version from 8.5.0 on, so that
- * the private names of the same functions are not needed.
+ * X(library, returns, name, parameters). All of them are in every version from 8.5.0 on.
  */
 #define VENDOR_MAP(X)                                                                           \
     X(ACL, int, aclInit, (const char *config))                                                  \
@@ -86,8 +85,22 @@ enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
     X(HAL, int, halResUnmap, (unsigned device, struct vendor_resource *resource))
 
 /*
+ * Functions without which a card can be used, and their libraries: NULL in struct vendor where an
+ * installation lacks one. X(library, returns, name, parameters).
+ */
+#define VENDOR_OPTIONAL_MAP(X)                                                                     \
+    X(ACL, const char *, aclGetRecentErrMsg, (void))                                               \
+    X(ACL, int, aclrtGetHardwareSyncAddr, (void **at))                                             \
+    X(RT, int, rtRegisterAllKernel, (const struct vendor_program *program, void **binary))         \
+    X(RT, int, rtDevBinaryUnRegister, (void *binary))                                              \
+    X(RT, int, rtKernelLaunchWithHandleV2,                                                         \
+      (void *binary, uint64_t key, uint32_t blocks, struct vendor_args *args, void *shared_memory, \
+       void *stream, const struct vendor_task *task))                                              \
+    X(LOG, int, dlog_setlevel, (int32_t module, int32_t level, int32_t has_events))
+
+/*
  * Of the communication library, which is loaded when it is needed: X(returns, name, parameters).
- * The last three are in no public header.
+ * The last three are declared in headers for the vendor's own packages (pkg_inc), not in include.
  */
 #define VENDOR_HCCL_MAP(X)                                                                       \
     X(int, HcclGetRootInfo, (void *root))                                                        \
@@ -102,6 +115,7 @@ enum vendor_library { VENDOR_ACL, VENDOR_HAL, VENDOR_LIBRARIES };
 enum {
     ACL_SUCCESS = 0,
     ACL_REPEAT_INIT = 100002,
+    ACL_REFUSED = 107000,
     ACL_STREAM_NOT_DONE = 507046, /* only the wait is over */
     ACL_EVENT_NOT_DONE = 507047,  /* the same */
     VENDOR_EVENT_SYNC = 1,        /* streams can wait for it */
@@ -116,11 +130,15 @@ enum {
     VENDOR_OPTION_CPU_MODE = 3,
     VENDOR_MAGIC_MIX = 0x43554245,
     VENDOR_ATTRIBUTE_SCHEM = 1,
-    VENDOR_SCHEM_BATCH = 1, /* all cores of a launch start together */
+    VENDOR_SCHEM_BATCH = 1,       /* all cores of a launch start together */
+    VENDOR_ATTRIBUTE_TIMEOUT = 7, /* seconds that a launch may take; 0: any */
+    VENDOR_LOG_ALL = -1,          /* modules of the log */
+    VENDOR_LOG_WARNING = 2,
+    VENDOR_LOG_NONE = 4, /* the highest level: nothing is logged */
     VENDOR_MAP_ADDR = 0,
     VENDOR_ADDR_CORES = 2,
     VENDOR_MODULE_CORES = 4,
-    VENDOR_INFO_OCCUPY = 8,
+    VENDOR_INFO_OCCUPY = 8, /* mutation: wrong-constant */
     VENDOR_HBM_HUGE = 4,
     VENDOR_HBM_NORMAL = 5,
     VENDOR_ON_DEVICE = 1, /* a location */
@@ -155,6 +173,36 @@ struct vendor_attribute {
 struct vendor_config {
     struct vendor_attribute *attribute; /* never NULL */
     size_t count;
+};
+
+/* A program for cores, for rtRegisterAllKernel. */
+struct vendor_program {
+    uint32_t magic;
+    uint32_t version;
+    const void *data;
+    uint64_t bytes;
+};
+
+/* Arguments of rtKernelLaunchWithHandleV2; what is not named is 0. */
+struct vendor_args {
+    void *args;
+    void *host_inputs;
+    uint32_t bytes;
+    uint32_t tiling[2];
+    uint16_t host_input_count;
+    uint8_t has_tiling;
+    uint8_t is_on_device;
+    uint8_t reserved[8];
+};
+
+struct vendor_task {
+    uint8_t qos;
+    uint8_t part;
+    uint8_t schem;
+    uint8_t is_cross;
+    uint32_t block_offset;
+    uint8_t flags[4];
+    uint32_t local_bytes;
 };
 
 struct vendor_map_in {
@@ -202,6 +250,11 @@ static_assert(sizeof(struct vendor_option) == 20, "the vendor's");
 static_assert(sizeof(struct vendor_options) == 16, "the vendor's");
 static_assert(sizeof(struct vendor_attribute) == 20, "the vendor's");
 static_assert(sizeof(struct vendor_config) == 16, "the vendor's");
+static_assert(sizeof(struct vendor_program) == 24, "the vendor's");
+static_assert(sizeof(struct vendor_args) == 40, "the vendor's");
+static_assert(offsetof(struct vendor_args, is_on_device) == 31, "the vendor's");
+static_assert(sizeof(struct vendor_task) == 16, "the vendor's");
+static_assert(offsetof(struct vendor_task, schem) == 2, "the vendor's");
 static_assert(sizeof(struct vendor_map_in) == 8, "the vendor's");
 static_assert(sizeof(struct vendor_map_out) == 16, "the vendor's");
 static_assert(sizeof(struct vendor_resource) == 20, "the vendor's");
@@ -215,6 +268,7 @@ struct vendor {
     struct vendor_log *log;            /* of calls; NULL: none is kept */
 #define X(library, returns, name, parameters) returns(*name) parameters;
     VENDOR_MAP(X)
+    VENDOR_OPTIONAL_MAP(X)
 #undef X
 #define X(returns, name, parameters) returns(*name) parameters;
     VENDOR_HCCL_MAP(X) /* NULL until vendor_load_hccl */
@@ -232,6 +286,19 @@ void vendor_unload(struct vendor *v);
 int vendor_load_hccl(struct vendor *v, struct pto_error *error);
 /* Before a device's first call. PTO_EFORKED: this process is forked from one that made some. */
 int vendor_claim(struct pto_error *error);
+
+/*
+ * Appends a line to the log, if there is one: evidence that is no call. The kinds are in
+ * docs/onboard.md. The text stays on one line: control characters are escaped.
+ */
+void vendor_note(const struct vendor *v, const char *kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * The vendor's own message for the call of this thread that failed last, if that was this call with
+ * this code; "": there is none. Valid until the thread's next call.
+ */
+const char *vendor_message(const char *name, int code);
 
 /* The meaning of a vendor's code, in a few words; never NULL. */
 const char *vendor_meaning(int code);

@@ -174,7 +174,7 @@ static int copy(struct null *n, uint64_t addr, const void *from, void *to, uint6
 
     pthread_mutex_lock(&n->lock);
     a = *find_containing(n, addr);
-    if (a != NULL && bytes <= a->bytes - (addr - a->addr)) {
+    if (a != NULL && bytes <= a->bytes - (addr - a->addr)) { /* mutation: beyond-allocation */
         memcpy(to != NULL ? to : (void *)(uintptr_t)addr,
                from != NULL ? from : (const void *)(uintptr_t)addr, bytes);
         status = PTO_OK;

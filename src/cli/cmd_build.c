@@ -505,6 +505,10 @@ static void show_event(void *context, const struct pto_build_event *event)
         clear_progress(request);
         terminal_tell(stderr, "pto build: %s\n", event->text);
         break;
+    case PTO_BUILD_COMMAND:
+        if (request->is_verbose)
+            show_output(request, event);
+        break;
     }
 }
 

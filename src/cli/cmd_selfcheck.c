@@ -1,45 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * `pto selfcheck`: what the first person with a card runs, and sends. Steps on the card, from the
- * smallest to one that loses it and one that brings it back, in a child, whose end is told
- * whatever it is; and a file with what came of them and every call of the vendor's.
+ * smallest to one that loses it and one that brings it back, in processes that may hang or crash;
+ * and a file with the evidence, which `--read` explains on any machine.
  */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
 #include <errno.h>
+#include <ftw.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/utsname.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "cli/commands.h"
-#include "cli/probe.h"
-#include "pto/build.h"
+#include "cli/selfcheck.h"
 #include "scene/terminal.h"
 
 enum {
-    STEPS = 16,
-    STEP_TEXT = 600,
-    LINE_WORDS = 16, /* of a cache line: each block has one of its own */
-    CLUSTERS_MAX = 64,
-    MARKS = 3 * CLUSTERS_MAX * LINE_WORDS,
-    LIMIT_S = 900, /* for all of it */
-    PACK_MAX = 64 << 20,
-    VERSION_LINES = 20,
-};
-
-struct request {
-    const char *platform;
-    const char *output;
-    uint32_t card;
-    uint32_t runs;
+    LIMIT_S = 900,      /* for one card */
+    PAIR_LIMIT_S = 180, /* for two */
+    POLL_US = 10000,
+    END_TEXT = 256,
 };
 
 static int do_selfcheck(void *context, int count, char **operands);
 
-#define AT(member) .at = offsetof(struct request, member)
+#define AT(member) .at = offsetof(struct selfcheck, member)
 
 static const struct cli_option options[] = {
     { "platform", 0, "P", "a2a3 or a5 (default: the one that the card is)", CLI_TEXT,
@@ -47,103 +41,69 @@ static const struct cli_option options[] = {
     { "card", 0, "N", "which card", CLI_COUNT, AT(card), .high = 1023, .initial = "0" },
     { "runs", 0, "N", "runs of the loop that looks for leaks", CLI_COUNT, AT(runs), .low = 3,
       .high = 10000000, .initial = "1000" },
+    { "alone", 0, NULL, "leave the next card alone: skip the step that needs two", CLI_FLAG,
+      AT(is_alone) },
     { NULL, 'o', "FILE", "the file to write", CLI_TEXT, AT(output),
       .initial = "pto-selfcheck.txt" },
+    { "read", 0, "FILE", "explain a file that was written elsewhere, and try nothing", CLI_TEXT,
+      AT(read) },
+    CLI_OPTION_JSON(struct selfcheck, is_json, "text (with --read)"),
     CLI_OPTIONS_END,
 };
 
 const struct cli_command cmd_selfcheck = {
     .name = "selfcheck",
     .summary = "try a card step by step, and pack what happened into a file",
-    .synopsis = "[OPTION...]",
+    .synopsis = "[OPTION...]\n--read FILE [--json]",
     .description =
-        "Opens a card, runs a task on one core, tasks on all cores that wait for each other, and "
-        "many runs, after the second of which no memory, program or stream may be taken any "
-        "more. Then a kernel that never returns: its run has to end in time, and the card to "
-        "be usable again. Nothing else should use the card meanwhile. The file has the result "
-        "of every step and every call of the vendor's, with its code and its time. Send it "
-        "to whoever helps you.",
-    .notes = "The exit code is 1 if a step failed, and 2 if there is nothing to try.",
+        "Takes a card in steps, each of which proves one thing: the vendor's libraries and their "
+        "version, the card, the programs on its control processor, the registers of its cores, "
+        "the cores without a job. Then it compiles, runs a task on one core, tasks on all cores "
+        "that wait for each other, and many runs, which may take no more of the card than the "
+        "second did. Then a kernel that never returns: its run has to end in time, and the card "
+        "to be usable again. The next card, if there is one, is tried together with the first. "
+        "No other process should use the cards during the check.\n\n"
+        "Whatever fails, and also if it is interrupted, the file has the evidence: every step "
+        "and call of the vendor's, its messages and logs, the output of compilers, versions and "
+        "rights. Send it to the people who help you. --read explains such a file: the first step "
+        "that failed, the evidence for that, and the likeliest causes.",
+    .notes = "The exit code is 1 if a step failed or the file cannot be written, 2 if the command "
+             "line makes no sense, and 130 if it was interrupted. With --read it is 1 if the file "
+             "cannot be read, whatever its steps are.",
     .options = options,
-    .request_bytes = sizeof(struct request),
+    .request_bytes = sizeof(struct selfcheck),
     .run = do_selfcheck,
 };
 
-/* ---- what runs on the card ---- */
-
-enum op { OP_HELLO, OP_ALL, OP_NEVER };
-enum kernel { MARK_AIC, MARK_AIV, NEVER, KERNELS };
-
-/* A block counts itself, waits for the others and leaves a mark. */
-static const char mark_text[] =
-    "#include <pto/kernel.h>\n"
-    "void kernel_entry(int64_t *args)\n"
-    "{\n"
-    "    int32_t *mark = pto_tensor_data(pto_arg_tensor(args, 0));\n"
-    "    uint32_t *arrived = pto_tensor_data(pto_arg_tensor(args, 1));\n"
-    "    int64_t block = pto_block_index(args);\n"
-    "    pto_notify_add(arrived, 1);\n"
-    "    while (pto_notified(arrived) < (uint32_t)pto_block_count(args))\n"
-    "        pto_pause();\n"
-    "    mark[(args[2] + block) * 16] = (int32_t)(args[2] + block + 1);\n"
-    "}\n";
-
-static const char never_text[] =
-    "#include <pto/kernel.h>\n"
-    "void kernel_entry(int64_t *args)\n"
-    "{\n"
-    "    volatile int32_t *mark = pto_tensor_data(pto_arg_tensor(args, 0));\n"
-    "    while (mark[0] == 0)\n"
-    "        pto_pause();\n"
-    "}\n";
-
-static const char orchestration_text[] =
-    "#include <pto/orch.h>\n"
-    "void orchestrate(struct pto_orch *o, const struct pto_entry *entry)\n"
-    "{\n"
-    "    const struct pto_tensor *mark = &entry->tensor[0];\n"
-    "    struct pto_tensor_info one = pto_tensor_info_make(PTO_DIMS(1), 1, PTO_UINT32);\n"
-    "    pto_tensor_info_fill(&one, 0);\n"
-    "    if (entry->scalar[0] == 0)\n"
-    "        pto_aiv(o, 1, PTO_INOUT(mark), PTO_OUT(&one), PTO_INT(0));\n"
-    "    if (entry->scalar[0] == 1) {\n"
-    "        pto_aic(o, 0, PTO_INOUT(mark), PTO_OUT(&one), PTO_INT(0), "
-    "PTO_GANG(pto_aiv_count(o) / 2));\n"
-    "        pto_aiv(o, 1, PTO_INOUT(mark), PTO_OUT(&one), PTO_INT(pto_aiv_count(o) / 2),\n"
-    "                PTO_GANG(pto_aiv_count(o)));\n"
-    "    }\n"
-    "    if (entry->scalar[0] == 2)\n"
-    "        pto_aiv(o, 2, PTO_INOUT(mark));\n"
-    "}\n";
-
-/* ---- steps ---- */
-
-struct step {
-    char name[16];
-    bool has_begun, has_ended, is_good;
-    double ms;
-    char text[STEP_TEXT];
+/* clang-format off */
+const char *const cli_selfcheck_names[SELFCHECK_STEPS] = {
+#define X(symbol, name, proves) name,
+    SELFCHECK_MAP(X)
+#undef X
 };
 
-/* Shared by the command and its child. */
-struct story {
-    struct step step[STEPS];
-    uint32_t count;
+const char *const cli_selfcheck_proofs[SELFCHECK_STEPS] = {
+#define X(symbol, name, proves) proves,
+    SELFCHECK_MAP(X)
+#undef X
 };
 
-struct check {
-    const struct request *request;
-    const char *platform;
-    const char *log; /* of calls */
-    struct story *story;
-    void *artefact;
-    size_t artefact_bytes;
-    struct pto_device *device;
-    struct pto_callable *callable;
-    uint32_t cores;
+const char *const cli_selfcheck_verdicts[SELFCHECK_VERDICTS] = {
+    [VERDICT_NOT_REACHED] = "not-reached", [VERDICT_RUNNING] = "ended-inside", [VERDICT_OK] = "ok",
+    [VERDICT_FAILED] = "failed",           [VERDICT_SKIPPED] = "skipped",
 };
+/* clang-format on */
 
-static double now_ms(void)
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int number)
+{
+    interrupted = number;
+}
+
+/* ---- results ---- */
+
+double cli_selfcheck_now_ms(void)
 {
     struct timespec now;
 
@@ -151,409 +111,445 @@ static double now_ms(void)
     return (double)now.tv_sec * 1e3 + (double)now.tv_nsec / 1e6;
 }
 
-static bool tell(struct check *c, bool is_good, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static bool tell(struct check *c, bool is_good, const char *format, ...)
+void cli_selfcheck_set(struct selfcheck_result *result, enum selfcheck_verdict verdict,
+                       const char *format, ...)
 {
-    struct step *step = &c->story->step[c->story->count - 1];
     va_list values;
 
     va_start(values, format);
-    vsnprintf(step->text, sizeof(step->text), format, values);
+    vsnprintf(result->text, sizeof(result->text), format, values);
     va_end(values);
-    return is_good;
+    __atomic_store_n(&result->verdict, verdict, __ATOMIC_RELEASE);
 }
 
-/* ---- in the child ---- */
-
-static bool write_source(const char *folder, const char *name, const char *text, char path[512])
+enum selfcheck_verdict cli_selfcheck_verdict(const struct selfcheck_result *result)
 {
-    struct pto_error error = { .size = sizeof(error) };
-
-    snprintf(path, 512, "%s/%s", folder, name);
-    return pto_file_write(path, text, strlen(text), &error) >= 0;
+    return (enum selfcheck_verdict)__atomic_load_n(&result->verdict, __ATOMIC_ACQUIRE);
 }
 
-static bool build(struct check *c)
+void cli_selfcheck_path(const struct selfcheck *c, const char *name, char path[PATH_MAX])
 {
-    static const enum pto_direction signature[] = { PTO_DIR_INOUT, PTO_DIR_SCALAR };
-    char folder[] = "/tmp/pto-selfcheck-XXXXXX", path[4][512];
-    struct pto_source source[4] = {
-        { .path = path[0], .kind = PTO_SOURCE_ORCHESTRATION },
-        { .path = path[1], .func_id = MARK_AIC, .core = PTO_CORE_AIC, .name = "mark_aic" },
-        { .path = path[1], .func_id = MARK_AIV, .core = PTO_CORE_AIV, .name = "mark_aiv" },
-        { .path = path[3], .func_id = NEVER, .core = PTO_CORE_AIV, .name = "never" },
-    };
-    struct pto_error error = { .size = sizeof(error) };
-    struct pto_build_params params;
-    int status = PTO_ESYSTEM;
-
-    pto_build_params_init(&params);
-    params.platform = c->platform;
-    params.name = "selfcheck";
-    params.sources = source;
-    params.source_count = 4;
-    params.signature = signature;
-    params.signature_count = 2;
-    if (mkdtemp(folder) != NULL && write_source(folder, "orch.c", orchestration_text, path[0]) &&
-        write_source(folder, "mark.c", mark_text, path[1]) &&
-        write_source(folder, "never.c", never_text, path[3]))
-        status = pto_build(&params, &c->artefact, &c->artefact_bytes, &error);
-    (void)unlink(path[0]);
-    (void)unlink(path[1]);
-    (void)unlink(path[3]);
-    (void)rmdir(folder);
-    return status >= 0
-               ? tell(c, true, "%zu bytes", c->artefact_bytes)
-               : tell(c, false, "%s", error.text[0] != '\0' ? error.text : "no folder in /tmp");
+    snprintf(path, PATH_MAX, "%.3000s/%.900s", c->work, name);
 }
 
-static bool open_card(struct check *c)
-{
-    struct pto_error error = { .size = sizeof(error) };
-    struct pto_device_info info;
-    struct pto_device_params params;
+/* ---- the log of the library, as it grows ---- */
 
-    pto_device_params_init(&params);
-    params.platform = c->platform;
-    params.card = c->request->card;
-    params.error = &error;
-    if (pto_device_open(&params, &c->device) < 0)
-        return tell(c, false, "%s", error.text);
-    pto_device_info_init(&info);
-    (void)pto_device_info(c->device, &info);
-    c->cores = info.aic_count + info.aiv_count;
-    if (pto_callable_load_memory(c->artefact, c->artefact_bytes, NULL, &c->callable, &error) < 0 ||
-        pto_register(c->device, c->callable, &error) < 0)
-        return tell(c, false, "%s", error.text);
-    return tell(c, true, "card %u, %u AIC and %u AIV", c->request->card, info.aic_count,
-                info.aiv_count);
+struct watch {
+    struct selfcheck *c;
+    FILE *log;
+    char line[8192];
+    size_t used;     /* of a line that has not ended yet */
+    double since_ms; /* when the stage began */
+    uint32_t shown;  /* steps that were printed */
+    bool is_judged;  /* all stages have their verdicts */
+};
+
+/* Stages that an earlier attempt to open the card has begun are not reached by this one yet. */
+static void forget_stages(struct selfcheck_progress *progress, uint32_t first)
+{
+    for (uint32_t i = first; i < SELFCHECK_OPENING; i++)
+        if (progress->step[i].verdict == VERDICT_RUNNING)
+            cli_selfcheck_set(&progress->step[i], VERDICT_NOT_REACHED, "%s", "");
 }
 
-static void close_card(struct check *c)
+/* A stage of opening the card has begun: those before it are over. */
+static void begin_stage(struct watch *w, const char *name)
 {
-    if (c->callable != NULL)
-        (void)pto_callable_destroy(c->callable);
-    if (c->device != NULL)
-        (void)pto_device_close(c->device);
-    c->callable = NULL;
-    c->device = NULL;
-}
+    struct selfcheck_progress *progress = w->c->progress;
+    double now = cli_selfcheck_now_ms();
 
-/* Runs it, and says how many blocks have left their marks. */
-static int run(struct check *c, enum op op, uint64_t timeout_ns, struct pto_error *error)
-{
-    static int32_t mark[MARKS];
-    const uint32_t shape[1] = { MARKS };
-    struct pto_tensor tensor = pto_tensor_external(mark, shape, 1, PTO_INT32);
-    uint64_t scalar = op;
-    struct pto_entry entry = {
-        .tensor_count = 1, .scalar_count = 1, .tensor = &tensor, .scalar = &scalar
-    };
-    struct pto_run_options how;
-    struct pto_run_report report;
-    int status, marks = 0;
+    for (uint32_t i = 0; i < SELFCHECK_OPENING; i++) {
+        struct selfcheck_result *step = &progress->step[i];
 
-    memset(mark, 0, sizeof(mark));
-    pto_run_options_init(&how);
-    pto_run_report_init(&report);
-    how.timeout_ns = timeout_ns;
-    status = pto_run(c->device, c->callable, &entry, &how, &report);
-    *error = report.error;
-    for (int i = 0; i < MARKS / LINE_WORDS; i++)
-        marks += mark[i * LINE_WORDS] == i + 1;
-    return status < 0 ? status : marks;
-}
-
-static bool greet(struct check *c)
-{
-    struct pto_error error;
-    int marks = run(c, OP_HELLO, 0, &error);
-
-    return marks == 1  ? tell(c, true, "one core has left its mark")
-           : marks < 0 ? tell(c, false, "%s", error.text)
-                       : tell(c, false, "%d marks were left instead of 1", marks);
-}
-
-static bool greet_all(struct check *c)
-{
-    struct pto_error error;
-    int marks = run(c, OP_ALL, 0, &error);
-
-    return marks == (int)c->cores ? tell(c, true, "%d cores have met", marks)
-           : marks < 0            ? tell(c, false, "%s", error.text)
-                       : tell(c, false, "%d cores of %u have left their marks", marks, c->cores);
-}
-
-/* Of the log. */
-static long count_calls(const char *path, const char *name)
-{
-    FILE *file = fopen(path, "re");
-    char line[256], called[64];
-    long count = 0;
-
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        count += sscanf(line, "%*s %*s %63s", called) == 1 && strcmp(called, name) == 0;
-    if (file != NULL)
-        fclose(file);
-    return count;
-}
-
-/* What the card has given out and not got back, by the calls. */
-static long count_held(const char *path)
-{
-    static const char *const taken[] = { "aclrtMalloc", "aclrtCreateStream",
-                                         "aclrtBinaryLoadFromData", "aclrtBinaryLoadFromFile" };
-    static const char *const given[] = { "aclrtFree", "aclrtDestroyStream", "aclrtBinaryUnLoad" };
-    long held = 0;
-
-    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
-        held += count_calls(path, taken[i]);
-    for (size_t i = 0; i < sizeof(given) / sizeof(given[0]); i++)
-        held -= count_calls(path, given[i]);
-    return held;
-}
-
-static bool loop(struct check *c)
-{
-    struct pto_error error;
-    long second = 0, held;
-    double begin = 0;
-
-    for (uint32_t i = 1; i <= c->request->runs; i++) {
-        int marks = run(c, OP_HELLO, 0, &error);
-
-        if (marks != 1)
-            return tell(c, false, "run %u: %s", i, marks < 0 ? error.text : "no mark was left");
-        if (i == 2) {
-            second = count_held(c->log);
-            begin = now_ms();
+        if (strcmp(cli_selfcheck_names[i], name) == 0) {
+            cli_selfcheck_set(step, VERDICT_RUNNING, "%s", "");
+            w->since_ms = now;
+            forget_stages(progress, i + 1);
+            return;
+        }
+        if (step->verdict != VERDICT_OK) {
+            step->ms = step->verdict == VERDICT_RUNNING ? now - w->since_ms : 0;
+            __atomic_store_n(&step->verdict, VERDICT_OK, __ATOMIC_RELEASE); /* its notes stay */
         }
     }
-    held = count_held(c->log);
-    if (held != second)
-        return tell(c, false, "%ld things are held after run 2, and %ld after run %u", second, held,
-                    c->request->runs);
-    return tell(c, true, "%u runs hold what run 2 held, %.0f us each", c->request->runs,
-                (now_ms() - begin) * 1e3 / (c->request->runs - 2));
 }
 
-static bool time_out(struct check *c)
+/* What the library says of itself becomes the text of its step. */
+static void take_note(struct watch *w, const char *kind, const char *text)
 {
-    struct pto_error error;
-    struct pto_device_info info;
-    int status = run(c, OP_NEVER, 500000000, &error);
+    static const struct {
+        const char *kind;
+        enum selfcheck_step step;
+    } texts[] = { { "library", STEP_LIBRARIES }, { "version", STEP_VERSION },
+                  { "soc", STEP_CARD },          { "cores", STEP_CARD },
+                  { "program", STEP_PROGRAMS },  { "windows", STEP_REGISTERS } };
 
-    if (status >= 0)
-        return tell(c, false, "a kernel that never returns has ended");
-    pto_device_info_init(&info);
-    (void)pto_device_info(c->device, &info);
-    return tell(c, (status == PTO_ETIMEOUT || status == PTO_ESTALL) && info.is_lost, "%s",
-                error.text);
+    if (strcmp(kind, "stage") == 0)
+        begin_stage(w, text);
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+        if (strcmp(kind, texts[i].kind) == 0) {
+            char *to = w->c->progress->step[texts[i].step].text;
+            size_t used = strlen(to);
+
+            snprintf(to + used, SELFCHECK_TEXT - used, "%s%s", used != 0 ? ", " : "", text);
+        }
 }
 
-static bool recover(struct check *c)
+static void follow_log(struct watch *w)
 {
-    close_card(c);
-    return open_card(c) && greet(c);
-}
+    char path[PATH_MAX], *kind, *text;
+    int letter;
 
-static bool give_back(struct check *c)
-{
-    close_card(c);
-    return tell(c, true, "the card was given back");
-}
-
-static bool take_step(struct check *c, const char *name, bool (*fn)(struct check *c))
-{
-    struct step *step = &c->story->step[c->story->count++];
-    double begin = now_ms();
-
-    snprintf(step->name, sizeof(step->name), "%s", name);
-    step->has_begun = true;
-    terminal_tell(stdout, "  %-10s ", name);
-    fflush(stdout);
-    step->is_good = fn(c);
-    step->ms = now_ms() - begin;
-    step->has_ended = true;
-    terminal_tell(stdout, "%s  %s (%.0f ms)\n", step->is_good ? "ok    " : "FAILED", step->text,
-                  step->ms);
-    fflush(stdout);
-    return step->is_good;
-}
-
-/* A step that fails ends it, but the card is given back. */
-static int take_steps(struct check *c)
-{
-    bool is_good = take_step(c, "build", build) && take_step(c, "open", open_card) &&
-                   take_step(c, "hello", greet) && take_step(c, "handshake", greet_all) &&
-                   take_step(c, "loop", loop) && take_step(c, "time-out", time_out) &&
-                   take_step(c, "recovery", recover);
-
-    is_good = take_step(c, "close", give_back) && is_good;
-    free(c->artefact);
-    return is_good ? EXIT_OK : EXIT_FAILED;
-}
-
-/* ---- the file ---- */
-
-static void copy_lines(FILE *to, const char *path, int most)
-{
-    FILE *from = fopen(path, "re");
-    char line[512];
-
-    for (int i = 0; from != NULL && i < most && fgets(line, sizeof(line), from) != NULL; i++)
-        fputs(line, to);
-    if (from != NULL)
-        fclose(from);
-}
-
-static void write_machine(FILE *to, const struct check *c)
-{
-    const char *home = getenv("ASCEND_HOME_PATH");
-    struct utsname about;
-    char path[4096];
-    time_t now = time(NULL);
-
-    fprintf(to, "pto selfcheck, library %s, platform %s, card %u, %s", pto_version(), c->platform,
-            c->request->card, asctime(gmtime(&now)));
-    if (uname(&about) == 0)
-        fprintf(to, "%s %s %s\n", about.sysname, about.release, about.machine);
-    fprintf(to, "ASCEND_HOME_PATH=%s\n", home != NULL ? home : "");
-    snprintf(path, sizeof(path), "%s/runtime/version.info", home != NULL ? home : "");
-    copy_lines(to, path, VERSION_LINES);
-    copy_lines(to, "/usr/local/Ascend/driver/version.info", VERSION_LINES);
-}
-
-static int pack(const struct check *c, const char *end)
-{
-    struct pto_error error = { .size = sizeof(error) };
-    char *bytes = NULL;
-    size_t size = 0;
-    FILE *to = open_memstream(&bytes, &size);
-    int status;
-
-    if (to == NULL)
-        return PTO_ENOMEM;
-    write_machine(to, c);
-    fprintf(to, "\nsteps\n");
-    for (uint32_t i = 0; i < c->story->count; i++) {
-        const struct step *step = &c->story->step[i];
-
-        fprintf(to, "%s\t%s\t%.0f ms\t%s\n", step->name,
-                !step->has_ended ? "not ended"
-                : step->is_good  ? "ok"
-                                 : "failed",
-                step->ms, step->text);
+    if (w->log == NULL) {
+        cli_selfcheck_path(w->c, "calls", path);
+        w->log = fopen(path, "re");
     }
-    if (end[0] != '\0')
-        fprintf(to, "%s\n", end);
-    fprintf(to, "\ncalls: number, thread, name, code, nanoseconds\n");
-    copy_lines(to, c->log, PACK_MAX / 64);
-    fclose(to);
-    status = pto_file_write(c->request->output, bytes, size, &error);
-    free(bytes);
-    if (status < 0)
-        terminal_tell(stderr, "pto selfcheck: %s\n", error.text);
-    return status;
+    if (w->log == NULL)
+        return;
+    clearerr(w->log);
+    while ((letter = fgetc(w->log)) != EOF) {
+        if (letter != '\n') {
+            if (w->used + 1 < sizeof(w->line))
+                w->line[w->used++] = (char)letter;
+            continue;
+        }
+        w->line[w->used] = '\0';
+        w->used = 0;
+        kind = w->line[0] == '#' ? strchr(w->line + 2, '\t') : NULL;
+        text = kind != NULL ? strchr(kind + 1, '\t') : NULL;
+        if (text == NULL)
+            continue;
+        *text = '\0';
+        take_note(w, kind + 1, text + 1);
+    }
+}
+
+/* The stages of the first opening get their verdicts; later ones are parts of other steps. */
+static void follow_opening(struct watch *w)
+{
+    struct selfcheck_progress *progress = w->c->progress;
+    enum selfcheck_verdict verdict = cli_selfcheck_verdict(&progress->opening);
+    uint32_t last = 0;
+
+    if (w->is_judged)
+        return;
+    follow_log(w); /* after the verdict was read: all stages of it are in the log */
+    if (verdict != VERDICT_OK && verdict != VERDICT_FAILED)
+        return;
+    w->is_judged = true;
+    for (uint32_t i = 0; i < SELFCHECK_OPENING; i++)
+        if (cli_selfcheck_verdict(&progress->step[i]) == VERDICT_RUNNING)
+            last = i;
+    progress->step[last].ms = cli_selfcheck_now_ms() - w->since_ms;
+    cli_selfcheck_set(&progress->step[last], verdict, "%s", progress->opening.text);
+    if (w->shown > last)
+        w->shown = last; /* it was well in an earlier attempt */
+}
+
+/* ---- on the terminal ---- */
+
+static void print_step(const struct selfcheck_progress *progress, uint32_t i)
+{
+    static const char *const words[SELFCHECK_VERDICTS] = {
+        [VERDICT_NOT_REACHED] = "not reached", [VERDICT_RUNNING] = "ENDED",   [VERDICT_OK] = "ok",
+        [VERDICT_FAILED] = "FAILED",           [VERDICT_SKIPPED] = "skipped",
+    };
+    const struct selfcheck_result *step = &progress->step[i];
+    enum selfcheck_verdict verdict = cli_selfcheck_verdict(step);
+
+    if (verdict == VERDICT_NOT_REACHED)
+        terminal_tell(stdout, "  %-10s %s\n", cli_selfcheck_names[i], words[verdict]);
+    else
+        terminal_tell(stdout, "  %-10s %-7s %s (%.0f ms)\n", cli_selfcheck_names[i], words[verdict],
+                      step->text[0] != '\0' ? step->text : cli_selfcheck_proofs[i], step->ms);
+    fflush(stdout);
+}
+
+/* Those that have ended, in their order. */
+static void print_ended(struct watch *w)
+{
+    while (w->shown < SELFCHECK_STEPS &&
+           cli_selfcheck_verdict(&w->c->progress->step[w->shown]) >= VERDICT_OK)
+        print_step(w->c->progress, w->shown++);
+}
+
+/* The others, when nothing comes any more; those of `last` and after it have a turn of their own. */
+static void print_rest(struct watch *w, uint32_t last)
+{
+    while (w->shown < last)
+        print_step(w->c->progress, w->shown++);
+}
+
+/* ---- processes ---- */
+
+/* What the vendor's logs are to have, and where. */
+static void set_environment(const struct selfcheck *c, const char *log)
+{
+    char path[PATH_MAX];
+
+    cli_selfcheck_path(c, log, path);
+    (void)setenv("PTO_CANN_LOG", path, 1);
+    (void)setenv("PTO_CANN_LOG_BEGINS", "1", 1);
+    cli_selfcheck_path(c, "vendor", path);
+    (void)setenv("ASCEND_PROCESS_LOG_PATH", path, 1);
+    (void)setenv("ASCEND_GLOBAL_LOG_LEVEL", "1", 1); /* INFO */
+    (void)setenv("ASCEND_SLOG_PRINT_TO_STDOUT", "0", 1);
+    (void)setenv("TMPDIR", c->work, 1); /* what a process leaves that is killed goes with it */
+    cli_selfcheck_path(c, "programs", path);
+    if (access(path, F_OK) == 0) /* an earlier process of this check has built them */
+        (void)setenv("PTO_CANN_PROGRAMS", path, 1);
+}
+
+/* A process of its own group: a signal of the terminal reaches the command alone, which decides. */
+static pid_t start(struct selfcheck *c, const char *log, int rank)
+{
+    pid_t command = getpid(), child;
+
+    fflush(stdout);
+    child = fork();
+    if (child != 0)
+        return child;
+    (void)setpgid(0, 0);
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL); /* a process without its command keeps no card */
+    if (getppid() != command)
+        _exit(EXIT_FAILED);
+    (void)signal(SIGINT, SIG_DFL);
+    (void)signal(SIGTERM, SIG_DFL);
+    (void)signal(SIGHUP, SIG_DFL);
+    set_environment(c, log);
+    exit(rank < 0 ? cli_selfcheck_try(c) : cli_selfcheck_try_rank(c, (uint32_t)rank));
+}
+
+static void stop(pid_t child)
+{
+    (void)kill(-child, SIGKILL);
+    (void)kill(child, SIGKILL);
+    (void)waitpid(child, NULL, 0);
+}
+
+/* The step that the process which tries a card is inside of; STEP_TWO_CARDS: of none. */
+static uint32_t step_inside(const struct selfcheck_progress *progress)
+{
+    uint32_t i = 0;
+
+    while (i < STEP_TWO_CARDS && cli_selfcheck_verdict(&progress->step[i]) != VERDICT_RUNNING)
+        i++;
+    return i;
+}
+
+/* Until it has ended. False: not by itself, or inside of a step, and `end` says how. */
+static bool await_child(struct watch *w, pid_t child, uint32_t limit_s, char end[END_TEXT])
+{
+    double begin = cli_selfcheck_now_ms();
+    int status = 0;
+    pid_t got;
+
+    while ((got = waitpid(child, &status, WNOHANG)) == 0 || (got < 0 && errno == EINTR)) {
+        if (interrupted != 0 || cli_selfcheck_now_ms() - begin > limit_s * 1e3) {
+            stop(child);
+            if (interrupted != 0)
+                snprintf(end, END_TEXT, "interrupted by the user");
+            else
+                snprintf(end, END_TEXT, "killed: it did not end within %u s", limit_s);
+            return false;
+        }
+        follow_opening(w);
+        print_ended(w);
+        usleep(POLL_US);
+    }
+    follow_opening(w);
+    print_ended(w);
+    if (got == child && WIFEXITED(status)) {
+        if (step_inside(w->c->progress) !=
+            STEP_TWO_CARDS) /* a library may end the process that has loaded it */
+            snprintf(end, END_TEXT, "exit code %d", WEXITSTATUS(status));
+        return end[0] == '\0';
+    }
+    snprintf(end, END_TEXT, "signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
+    return false;
+}
+
+static bool has_failed(const struct selfcheck_progress *progress)
+{
+    for (uint32_t i = 0; i < SELFCHECK_STEPS; i++)
+        if (cli_selfcheck_verdict(&progress->step[i]) == VERDICT_FAILED)
+            return true;
+    return false;
+}
+
+/*
+ * The step inside of which the process was ended has failed by that. Between two steps it is the one
+ * that would have followed, and after all of them the last, as the libraries were being unloaded.
+ */
+static void blame_step(struct watch *w, const char *end)
+{
+    struct selfcheck_progress *progress = w->c->progress;
+    uint32_t i = step_inside(progress);
+
+    if (i == STEP_TWO_CARDS && (interrupted != 0 || has_failed(progress)))
+        return;
+    if (i == STEP_TWO_CARDS)
+        for (i = 0; i < STEP_CLOSE && cli_selfcheck_verdict(&progress->step[i]) >= VERDICT_OK;)
+            i++;
+    cli_selfcheck_set(&progress->step[i], interrupted != 0 ? VERDICT_RUNNING : VERDICT_FAILED,
+                      "the process was ended: %s", end);
+    if (w->shown > i)
+        w->shown = i; /* it is printed again */
+}
+
+static void try_card(struct selfcheck *c, struct watch *w, char end[END_TEXT])
+{
+    pid_t child = start(c, "calls", -1);
+
+    begin_stage(w, cli_selfcheck_names[STEP_LIBRARIES]);
+    if (child < 0) {
+        snprintf(end, END_TEXT, "there is no process for the check: %s", strerror(errno));
+        blame_step(w, end);
+    } else if (!await_child(w, child, LIMIT_S, end)) {
+        blame_step(w, end);
+    }
+    print_rest(w, STEP_TWO_CARDS);
+}
+
+/* Two cards need the steps of one up to its cores, and a card that was given back well. */
+static bool can_pair(const struct selfcheck_progress *progress)
+{
+    return cli_selfcheck_verdict(&progress->step[STEP_CORES]) == VERDICT_OK &&
+           cli_selfcheck_verdict(&progress->step[STEP_CLOSE]) == VERDICT_OK &&
+           cli_selfcheck_verdict(&progress->step[STEP_TIME_OUT]) != VERDICT_FAILED &&
+           cli_selfcheck_verdict(&progress->step[STEP_RECOVERY]) != VERDICT_FAILED;
+}
+
+static void judge_pair(struct selfcheck *c, const char *end)
+{
+    struct selfcheck_result *step = &c->progress->step[STEP_TWO_CARDS];
+    const struct selfcheck_result *rank = c->progress->rank;
+
+    for (uint32_t i = 0; i < SELFCHECK_RANKS; i++)
+        if (cli_selfcheck_verdict(&rank[i]) == VERDICT_FAILED) {
+            cli_selfcheck_set(step, VERDICT_FAILED, "%s", rank[i].text);
+            return;
+        }
+    if (cli_selfcheck_verdict(&rank[1]) == VERDICT_SKIPPED)
+        cli_selfcheck_set(step, VERDICT_SKIPPED, "there is no card %u", c->card + 1);
+    else if (end[0] != '\0')
+        cli_selfcheck_set(step, interrupted != 0 ? VERDICT_RUNNING : VERDICT_FAILED,
+                          "the process was ended: %s", end);
+    else if (cli_selfcheck_verdict(&rank[0]) == VERDICT_OK &&
+             cli_selfcheck_verdict(&rank[1]) == VERDICT_OK)
+        cli_selfcheck_set(step, VERDICT_OK, "%s", rank[0].text);
+    else
+        cli_selfcheck_set(step, VERDICT_FAILED, "the two did not meet");
+}
+
+static void try_pair(struct selfcheck *c, struct watch *w, char end[END_TEXT])
+{
+    struct selfcheck_result *step = &c->progress->step[STEP_TWO_CARDS];
+    double begin = cli_selfcheck_now_ms();
+    pid_t child[SELFCHECK_RANKS];
+
+    cli_selfcheck_set(step, VERDICT_RUNNING, "%s", "");
+    child[0] = start(c, "calls-rank0", 0);
+    child[1] = start(c, "calls-rank1", 1);
+    for (uint32_t i = 0; i < SELFCHECK_RANKS; i++) {
+        char how[END_TEXT] = "";
+
+        if (child[i] < 0)
+            snprintf(end, END_TEXT, "there is no process: %s", strerror(errno));
+        else if (!await_child(w, child[i], PAIR_LIMIT_S, how))
+            memcpy(end, how, END_TEXT);
+    }
+    step->ms = cli_selfcheck_now_ms() - begin;
+    judge_pair(c, end);
+    print_rest(w, SELFCHECK_STEPS);
 }
 
 /* ---- the command ---- */
 
-/* The one that is asked for, or the first that is a card's here. NULL: told. */
-static const char *choose_platform(const struct request *request)
+static int drop(const char *path, const struct stat *about, int type, struct FTW *at)
 {
-    const struct pto_platform *platform;
-    const char *why = NULL;
-    static struct probe probe;
-
-    for (uint32_t i = 0; (platform = pto_platform_at(i)) != NULL; i++) {
-        if (platform->is_simulated ||
-            (request->platform != NULL && strcmp(platform->name, request->platform) != 0))
-            continue;
-        if (platform->missing == NULL && request->platform != NULL)
-            return platform->name;
-        if (platform->missing != NULL) {
-            terminal_tell(stderr, "pto selfcheck: a card is %s\n", platform->missing);
-            return NULL;
-        }
-        cli_probe_open(platform->name, &probe);
-        if (probe.is_open || strstr(probe.text, "that is no") == NULL)
-            return platform->name; /* what is wrong with it will be told by the step */
-        why = probe.text;
-    }
-    if (why == NULL)
-        terminal_tell(stderr, "pto selfcheck: '%s' is no real chip; a2a3 and a5 are\n",
-                      request->platform);
-    else
-        terminal_tell(stderr, "pto selfcheck: there is nothing to check: %s\n", why);
-    return NULL;
+    (void)about;
+    (void)type;
+    (void)at;
+    return remove(path);
 }
 
-/* What became of the child; empty: it has ended by itself. */
-static int await_child(pid_t child, char *end, size_t bytes)
+static bool is_real(const char *name)
 {
-    double begin = now_ms();
-    int status = 0;
-    pid_t got;
+    const struct pto_platform *platform = pto_platform_find(name);
 
-    end[0] = '\0';
-    while ((got = waitpid(child, &status, WNOHANG)) == 0) {
-        if (now_ms() - begin > LIMIT_S * 1e3) {
-            snprintf(end, bytes, "the check did not end within %d s, and was killed", LIMIT_S);
-            (void)kill(child, SIGKILL);
-            (void)waitpid(child, &status, 0);
-            return EXIT_FAILED;
-        }
-        usleep(20000);
+    return platform != NULL && !platform->is_simulated;
+}
+
+static bool set_up(struct selfcheck *c)
+{
+    const char *folder = getenv("TMPDIR");
+
+    snprintf(c->work, sizeof(c->work), "%.3000s/pto-selfcheck-XXXXXX",
+             folder != NULL && folder[0] != '\0' ? folder : "/tmp");
+    c->progress =
+        mmap(NULL, sizeof(*c->progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (c->progress != MAP_FAILED && mkdtemp(c->work) != NULL)
+        return true;
+    terminal_tell(stderr, "pto selfcheck: %s: %s\n", c->work, strerror(errno));
+    return false;
+}
+
+static int check_card(struct selfcheck *c)
+{
+    struct watch *w = calloc(1, sizeof(*w));
+    struct sigaction catch = { .sa_handler = interrupt };
+    char end[END_TEXT] = "";
+    int code = EXIT_FAILED;
+
+    if (w == NULL || !set_up(c)) {
+        free(w);
+        return EXIT_FAILED;
     }
-    if (got == child && WIFEXITED(status))
-        return WEXITSTATUS(status);
-    snprintf(end, bytes, "the check was ended by signal %d (%s)", WTERMSIG(status),
-             strsignal(WTERMSIG(status)));
-    return EXIT_FAILED;
+    w->c = c;
+    (void)sigaction(SIGINT, &catch, NULL);
+    (void)sigaction(SIGTERM, &catch, NULL);
+    (void)sigaction(SIGHUP, &catch, NULL);
+    terminal_tell(stdout, "card %u\n", c->card);
+    try_card(c, w, end);
+    if (c->is_alone)
+        cli_selfcheck_set(&c->progress->step[STEP_TWO_CARDS], VERDICT_SKIPPED, "--alone was given");
+    else if (interrupted == 0 && can_pair(c->progress))
+        try_pair(c, w, end);
+    print_rest(w, SELFCHECK_STEPS);
+    if (interrupted != 0)
+        terminal_tell(stdout, "\ninterrupted\n");
+    if (cli_selfcheck_pack(c, end) >= 0) {
+        code = interrupted != 0          ? EXIT_INTERRUPTED
+               : has_failed(c->progress) ? EXIT_FAILED
+                                         : EXIT_OK;
+        terminal_tell(stdout, "%s has the evidence; `pto selfcheck --read` explains it\n",
+                      c->output);
+    }
+    if (w->log != NULL)
+        fclose(w->log);
+    free(w);
+    (void)nftw(c->work, drop, 16, FTW_DEPTH | FTW_PHYS);
+    (void)munmap(c->progress, sizeof(*c->progress));
+    return code;
 }
 
 static int do_selfcheck(void *context, int count, char **operands)
 {
-    const struct request *request = context;
-    struct check c = { .request = request, .platform = choose_platform(request) };
-    char log[] = "/tmp/pto-selfcheck-XXXXXX", end[256];
-    int file, code;
-    pid_t child;
+    struct selfcheck *c = context;
 
     (void)count;
     (void)operands;
-    if (c.platform == NULL)
+    if (c->read != NULL)
+        return cli_selfcheck_read(c->read, c->is_json);
+    if (c->is_json) {
+        terminal_tell(stderr, "pto selfcheck: --json goes with --read\n");
         return EXIT_USAGE;
-    c.story =
-        mmap(NULL, sizeof(*c.story), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    file = mkstemp(log);
-    if (c.story == MAP_FAILED || file < 0) {
-        terminal_tell(stderr, "pto selfcheck: %s: %s\n", log, strerror(errno));
-        return EXIT_FAILED;
     }
-    close(file);
-    c.log = log;
-    terminal_tell(stdout, "%s, card %u\n", c.platform, request->card);
-    fflush(stdout);
-    child = fork();
-    if (child == 0) {
-        (void)setenv("PTO_CANN_LOG", log, 1);
-        exit(take_steps(&c));
+    if (c->platform != NULL && !is_real(c->platform)) {
+        terminal_tell(stderr, "pto selfcheck: '%s' is no real chip; a2a3 and a5 are\n",
+                      c->platform);
+        return EXIT_USAGE;
     }
-    code = child < 0 ? EXIT_FAILED : await_child(child, end, sizeof(end));
-    if (child < 0)
-        snprintf(end, sizeof(end), "there is no process for the check: %s", strerror(errno));
-    if (end[0] != '\0')
-        terminal_tell(stdout, "\n  %s\n", end);
-    if (pack(&c, end) < 0)
-        code = EXIT_FAILED;
-    else
-        terminal_tell(stdout, "%s has all of it, with every call of the vendor's\n",
-                      request->output);
-    (void)unlink(log);
-    (void)munmap(c.story, sizeof(*c.story));
-    return code;
+    return check_card(c);
 }

@@ -249,7 +249,7 @@ static void prepare(struct ranks *r)
             (void)sigaction(watched[i], &action, NULL);
     }
     sigprocmask(SIG_BLOCK, &set, NULL);
-    (void)prctl(PR_SET_CHILD_SUBREAPER, 1);
+    (void)prctl(PR_SET_CHILD_SUBREAPER, 1); /* mutation: no-subreaper */
     (void)prctl(PR_SET_PDEATHSIG, SIGCHLD); /* look_around finds that the caller has ended */
     (void)setpgid(0, 0);
     getrlimit(RLIMIT_NOFILE, &r->files);

@@ -72,7 +72,7 @@ static int reduce_one_shot(struct collective *c, const char *from, char *to)
         if (status < 0)
             return status;
         for (uint32_t i = 0; i < c->rank_count; i++)
-            source[i] = i == c->rank ? from + at : collective_read(c, i);
+            source[i] = i == c->rank ? from + at : collective_read(c, i); /* mutation: own-first */
         reduce(c, source, c->rank_count, n / c->element_bytes, to + at, NULL);
     }
     return PTO_OK;

@@ -344,6 +344,7 @@ static void give(struct direct *d, uint64_t offset, uint64_t bytes, char *at, bo
 
     if (at != NULL)
         (void)munmap(at, bytes);
+    /* mutation: early-hole */
     if (is_free && fallocate(s->memory[d->base.rank], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                              (off_t)offset, (off_t)bytes) == 0)
         remove_extent(s, offset);
@@ -356,6 +357,7 @@ static char *map(struct direct *d, uint32_t rank, uint64_t offset, uint64_t byte
     off_t end = lseek(s->memory[rank], 0, SEEK_END);
     void *at;
 
+    /* mutation: trusted-offset */
     if (end < 0 || offset > (uint64_t)end || bytes > (uint64_t)end - offset)
         return NULL;
     at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, s->memory[rank], (off_t)offset);

@@ -91,7 +91,7 @@ static int sleep_once(struct direct *d, const struct direct_wait *wait, uint32_t
     else
         fence_full(); /* F31 */
     if (!wait->holds(wait->context) && a32_load_relaxed(&own->trouble) == trouble) {
-        if (wait->doubt != NULL)
+        if (wait->doubt != NULL) /* mutation: no-doubt */
             status = wait->doubt(wait->context);
         if (status >= 0)
             (void)os_wait_shared(&own->bell, bell, until_ns);

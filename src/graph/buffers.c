@@ -27,7 +27,7 @@ uint64_t buffers_output_bytes(const struct pto_tensor_info *info)
         if (info->shapes[d] == 0)
             return 0;
     for (uint32_t d = 0; d < info->ndims; d++) {
-        if (__builtin_mul_overflow(bytes, info->shapes[d], &bytes) ||
+        if (__builtin_mul_overflow(bytes, info->shapes[d], &bytes) || /* mutation: plain-product */
             bytes > GRAPH_OUTPUT_BYTES_MAX)
             return GRAPH_OUTPUT_BYTES_MAX + GRAPH_OUTPUT_ALIGN;
     }
@@ -275,7 +275,7 @@ static void put_buffer(struct graph *g, uint32_t index)
     if (g->deps == PTO_DEPS_SAFE || *first == 0) {
         buffer->next = *first;
         *last = *first == 0 ? index : *last;
-        *first = index;
+        *first = index; /* mutation: hoard-buffers */
     } else {
         buffer->next = 0;
         graph_buffer(g, *last)->next = index;

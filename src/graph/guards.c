@@ -271,7 +271,7 @@ bool guards_find_breach(const struct pto_tensor *x, struct guard_breach *out)
     padding = note.size - note.bytes;
     behind = changed_to(data + note.size, GRAPH_GUARD_BYTES, GUARDS_WORD, 0);
     out->is_far = behind == GRAPH_GUARD_BYTES;
-    out->bytes = behind != 0 ? padding + behind
+    out->bytes = behind != 0 ? padding + behind /* mutation: no-breach */
                              : changed_to(data + note.bytes, padding, note.word, note.bytes);
     out->is_at_edge = region_end(x) >= x->addr + note.bytes;
     return out->bytes != 0;

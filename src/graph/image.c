@@ -582,7 +582,7 @@ void image_bind(struct image *image, const struct pto_entry *entry)
         if (p->argument == IMAGE_PREDICATE)
             slot_predicate(s)->addr = addr;
         else
-            image_tensors(image, s)[p->argument].addr = addr;
+            image_tensors(image, s)[p->argument].addr = addr; /* mutation: stale-patch */
     }
     for (uint32_t i = 0; i < image->passed_count; i++) {
         const struct passed_scalar *p = &image->passed[i];

@@ -164,7 +164,7 @@ static enum overlap boxes_overlap(const struct geom *a, const struct geom *b)
 {
     bool is_covered = true;
 
-    if (a->rest != b->rest)
+    if (a->rest != b->rest) /* mutation: no-rest */
         return OVERLAP_NONE;
     for (uint32_t d = 0; d < a->ndims; d++) {
         uint64_t a_end = (uint64_t)a->offset[d] + a->shape[d];

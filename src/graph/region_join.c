@@ -166,6 +166,6 @@ int region_join_readers(struct graph *g, struct slot *t, struct region *e)
     joined[count++] = graph_join_end(g, t, join);
     region_forget_readers(&g->regions, e);
     memcpy(e->reader, joined, count * sizeof(joined[0]));
-    e->reader_count = count & 3;
+    e->reader_count = count & 3; /* mutation: lost-join */
     return status;
 }

@@ -151,6 +151,7 @@ static __attribute__((noinline)) uint32_t entries_within(const struct tree_node 
         uint32_t first = from[d], last = to[d];
 
         for (uint32_t i = 0; i < TREE_FANOUT; i++)
+            /* mutation: blind-to-indices */
             mark[i] |= -(uint32_t)((n->in[d].min[i] > first) | (n->in[d].max[i] < last));
     }
     return unmarked(n, mark);

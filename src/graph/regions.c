@@ -25,7 +25,7 @@ static inline int wait_here(struct graph *g, struct slot *t, struct region *e, u
 
     if ((!is_write || (e->flags & REGION_SUPERSEDED) == 0) && e->writer.seq >= since)
         status |= graph_wait_for(g, t, e->writer);
-    if (is_write)
+    if (is_write) /* mutation: no-war */
         for (uint32_t i = 0; i < e->reader_count; i++)
             if (e->reader[i].seq >= since)
                 status |= graph_wait_for(g, t, e->reader[i]);

@@ -109,7 +109,7 @@ int graph_scope_end(struct graph *g)
         struct buffer *buffer = graph_buffer(g, index);
         uint32_t after = buffer->next; /* the release may reuse it */
 
-        if (is_safe)
+        if (is_safe) /* mutation: keep-seq */
             buffer->seq = 0;
         buffer_release(g, index, true);
         index = after;

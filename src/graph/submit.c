@@ -322,6 +322,7 @@ __attribute__((noinline)) static int link_unusual(struct graph *g, struct slot *
 
     if (!is_inline && head != NULL && ((struct edge *)head)->self == t)
         return PTO_OK;
+    /* mutation: drop-ignored */
     if (g->edge_fn != NULL && !g->edge_fn(g->edge_context, seq - 1, t->seq - 1))
         return PTO_OK;
     e = is_inline ? &t->edge[t->edge_count] : spill_edge(g, t);
@@ -329,6 +330,7 @@ __attribute__((noinline)) static int link_unusual(struct graph *g, struct slot *
         return PTO_ENOMEM;
     if (!add_edge(g, p, t, head, e))
         return PTO_OK; /* the edge is not counted: the next one takes its place */
+    /* mutation: no-flow */
     if (g->wired_fn != NULL)
         g->wired_fn(g->wired_context, seq - 1, t->seq - 1);
     if (is_inline)

@@ -69,6 +69,7 @@ static inline enum form form_of(const struct pto_kernels *kernels, const struct 
     more |= (uintptr_t)args->error | (uintptr_t)args->predicate;
     if (!has_one_lane(kernels) || launch != usual_launch || more != 0)
         return FORM_UNUSUAL;
+    /* mutation: dear-submit */
     if (args->scalar_count > 1 || args->tensor_count > 1 || args->output_count != 0)
         return FORM_PLAIN;
     return args->tensor_count == 0 ? FORM_BARE : FORM_SINGLE;

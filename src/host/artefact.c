@@ -247,7 +247,7 @@ static int read_file(const uint8_t *bytes, size_t size, bool is_sealed, struct a
         return status;
     if (is_sealed)
         artefact_check_of(bytes, size, &digest);
-    if (is_sealed && !digest_is_equal(&digest, &h.check))
+    if (is_sealed && !digest_is_equal(&digest, &h.check)) /* mutation: unsealed */
         return error_tell(error, PTO_EFORMAT,
                           "it was altered: its content does not have the hash that it states; "
                           "build or copy it again");
@@ -446,7 +446,7 @@ static int check_children(const uint8_t *bytes, uint64_t size, const struct arte
         binary_size = get_u32(bytes + sizeof(struct chip_callable) + offset +
                               offsetof(struct core_callable, binary_size));
         end = (uint64_t)offset + sizeof(struct core_callable) + binary_size;
-        if (binary_size == 0 || end > room)
+        if (binary_size == 0 || end > room) /* mutation: unchecked-kernel */
             return damaged(error, "a kernel reaches beyond the end, or is empty");
     }
     for (uint64_t i = end; i < room; i++)

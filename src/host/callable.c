@@ -194,7 +194,7 @@ int pto_callable_load(const char *path, const char *symbol, struct pto_callable 
         return error_tell(error, PTO_ELOAD, "%s cannot be read: %s", path, strerror(errno));
     if (!is_object(whole))
         return load_artefact(path, symbol, callable_out, error);
-    if (is_named_artefact(path))
+    if (is_named_artefact(path)) /* mutation: any-object */
         return error_tell(error, PTO_EFORMAT,
                           "%s is a shared object, not an artefact as its name says, and nothing of "
                           "it was run; build it again, or rename it",

@@ -74,7 +74,7 @@ static int open_device(const struct pto_platform *platform, const struct chip_pa
     return PTO_OK;
 
 destroy:
-    destroy_device(device);
+    destroy_device(device); /* mutation: half-open */
     return status;
 }
 

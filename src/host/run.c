@@ -217,7 +217,7 @@ int pto_run_cancel(struct pto_run *handle)
 
     if (run == NULL)
         return status;
-    pthread_mutex_lock(&run->device->lock);
+    pthread_mutex_lock(&run->device->lock); /* mutation: unlocked-cancel */
     if (run->state == RUN_PREPARED || run->state == RUN_QUEUED) {
         if (run->state == RUN_QUEUED)
             dequeue_run(run);
@@ -375,7 +375,7 @@ struct run *run_take(struct device *device)
 /* Under the device's lock. */
 static void give_run(struct device *device, struct run *run)
 {
-    if (device->spare == NULL)
+    if (device->spare == NULL) /* mutation: malloc-a-run */
         device->spare = run;
     else
         free(run);
@@ -711,6 +711,8 @@ static void take_result(struct run *run, const struct chip_result *result)
                  strncmp(text, lost, strlen(lost)) == 0 ? "" : lost, text);
         run->loss = run->device->loss_text;
     }
+    if (run->loss != NULL && run->status >= 0) /* its outputs may not be what it computed */
+        run_fail(run, PTO_ELOST, "%s", run->loss);
     if (run->options.trace != PTO_TRACE_OFF)
         keep_names(run);
 }

@@ -38,7 +38,7 @@ bool signature_is_right(const struct signature *signature, const struct digest *
     uint8_t message[MESSAGE_BYTES];
 
     make_message(artefact, message);
-    return memcmp(signature->magic, magic, sizeof(magic)) == 0 &&
+    return memcmp(signature->magic, magic, sizeof(magic)) == 0 && /* mutation: any-signature */
            ed25519_sha512_verify(signature->key, sizeof(message), message, signature->bytes) != 0;
 }
 

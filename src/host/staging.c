@@ -137,6 +137,7 @@ static void find_elements(const struct pto_tensor *t, uint64_t *first, uint64_t 
 
     *first = 0;
     *bytes = t->size;
+    /* mutation: copies-neighbours */
     if (t->start > count || t->extent > count - t->start)
         return; /* it is no view of its buffer */
     *first = t->start * element;

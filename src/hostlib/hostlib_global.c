@@ -214,6 +214,7 @@ static bool is_safe(int file, uint64_t bytes)
     struct stat info;
     int seals = fcntl(file, F_GET_SEALS);
 
+    /* mutation: any-file */
     return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(file, &info) == 0 &&
            S_ISREG(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0) &&
            (uint64_t)info.st_size == bytes;

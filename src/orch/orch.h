@@ -134,6 +134,21 @@ void orch_build(void *arg);
 /* The run has ended after so many kernels: faults, cancellation. Returns its status. */
 int orch_end(struct orch *o, uint64_t executions);
 
+/*
+ * Since when a run has made no progress, for a watchdog that looks every millisecond or more often.
+ * A longer pause between two looks means that the watchdog itself did not run: its processor was
+ * busy with something else, or the process was stopped. The kernels may not have run either, so the
+ * pause does not count as a stall.
+ */
+static inline uint64_t orch_stall_since(uint64_t since_ns, uint64_t looked_ns, uint64_t now_ns)
+{
+    const uint64_t most_ns = 10000000, gap_ns = now_ns - looked_ns;
+
+    if (gap_ns > most_ns) /* mutation: counts-pauses */
+        return since_ns + (gap_ns - most_ns);
+    return since_ns;
+}
+
 /* Describes what nothing comes of, and fails the run; by the thread that leads it. */
 void orch_describe_stall(struct orch *o, bool is_stall);
 /* Lists the kernels that run, as the start of a description. */

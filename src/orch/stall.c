@@ -140,7 +140,7 @@ static void tell_running(void *context, struct slot *s, uint32_t core, uint32_t 
         t->first[STALL_RUNS] = s;
         t->first_block = block;
         t->first_core = core;
-        t->running_kernel = kernel;
+        t->running_kernel = kernel; /* mutation: first-lane */
     }
     task = tell_task(t, s, STALL_RUNS);
     if (task == NULL)

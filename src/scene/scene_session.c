@@ -364,7 +364,7 @@ static int make_entry(struct session *s, struct session_entry *e, struct fault *
 
         if (direction == PTO_DIR_INOUT && !tensor->is_blank)
             memcpy(tensor->got, tensor->data, tensor->bytes);
-        if (direction == PTO_DIR_OUT)
+        if (direction == PTO_DIR_OUT) /* mutation: no-poison */
             scene_element_poison(tensor->argument->dtype, tensor->got, tensor->bytes);
         status = place_tensor(s, e, i, &e->device_addr[i]);
         if (status == PTO_OK && e->device_addr[i] != 0) {
@@ -477,6 +477,8 @@ static int run_once(struct session *s, enum pto_mode mode, const struct run_watc
         scene_ranks_abort(&s->ranks, status);
     if (status != PTO_ELOST && !device_info(s).is_lost) /* else it stays for its timeline */
         status = end_entry(s, e, status, fault);
+    else if (status == PTO_OK) /* outputs that were not read are not compared */
+        status = fault_tell(fault, PTO_ELOST, "the device is lost, and its outputs are not read");
     free(e);
     return status;
 }

@@ -107,7 +107,7 @@ static bool holds(struct sched *s, struct deferred_task *t)
         else
             i++;
     }
-    return t->count == 0;
+    return t->count == 0; /* mutation: deferred-any */
 }
 
 uint32_t sched_poll(struct sched *s, struct graph *g)

@@ -229,7 +229,8 @@ __attribute__((noinline)) static enum step run_nothing(struct worker *w, struct 
 
     if (slot_is_join(s))
         return STEP_DONE;
-    w->nothing[why]++;
+    /* One writer. The report of an abandoned run may read it at any time, and orders nothing by it. */
+    a64_store_relaxed(&w->nothing[why], a64_load_relaxed(&w->nothing[why]) + 1);
     if (w->trace != NULL)
         trace_no_run(w->trace, s->seq, s->kernel[s->kernel[0] == SLOT_NO_KERNEL], why);
     return STEP_DONE;
@@ -433,7 +434,7 @@ static bool attend(struct worker *w)
 
     if ((attention & ATTEND_TEAMS) != 0 && w->core_mask != 0)
         port_cores_yield(w->sched->machine, w);
-    return (attention & (ATTEND_STOPPED | ATTEND_LATE)) == 0;
+    return (attention & (ATTEND_STOPPED | ATTEND_LATE)) == 0; /* mutation: late-cancel */
 }
 
 /*
@@ -520,7 +521,7 @@ static bool is_wanted(struct sched *sched, struct slot *s)
 /* By the thread that made the task ready: nobody else knows of it yet. */
 bool sched_settle(struct worker *w, struct slot *s)
 {
-    if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !is_wanted(w->sched, s))
+    if ((s->flags & SLOT_HAS_PREDICATE) != 0 && !is_wanted(w->sched, s)) /* mutation: always-run */
         s->lanes = 0;
     if ((s->flags & SLOT_IS_TEAM) == 0 || s->lanes == 0 || sched_is_stopped(w->sched) ||
         w->order != 0)
@@ -612,7 +613,7 @@ __attribute__((always_inline)) static inline struct slot *complete_task(struct w
     if (kind_is_image(kind))
         return complete_in_image(w, s, kind);
     if (is_shared) {
-        e = aptr_swap_acq_rel(&s->successors, SLOT_SEALED); /* R2 A1 */
+        e = aptr_swap_acq_rel(&s->successors, SLOT_SEALED); /* R2 A1 mutation: no-seal */
     } else {
         e = aptr_load_relaxed(&s->successors); /* one thread */
         aptr_store_relaxed(&s->successors, SLOT_SEALED);
@@ -695,6 +696,7 @@ __attribute__((always_inline)) static inline struct slot *count_successors(struc
             }
             if (left != 0)
                 continue;
+            /* mutation: no-rewind */
             a32_store_relaxed(counter, t->built_pending); /* the next launch publishes it */
         }
         next = pass_on(w, index, next, kind);

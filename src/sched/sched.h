@@ -137,10 +137,10 @@ struct worker {
     uint32_t return_sent;
     uint32_t unreturned; /* list of finished slots for which the ring had no room */
     uint64_t stolen;
-    uint64_t nothing[TRACE_NOTHINGS];  /* tasks that ran nothing, and why */
-    uint64_t executed[PTO_CORE_TYPES]; /* on a core of the type */
-    uint64_t reported[PTO_CORE_TYPES]; /* of these, before it had the core that it has */
-    uint32_t deque[SCHED_DEQUE];       /* slots by line */
+    struct a64 nothing[TRACE_NOTHINGS]; /* tasks that ran nothing, and why */
+    uint64_t executed[PTO_CORE_TYPES];  /* on a core of the type */
+    uint64_t reported[PTO_CORE_TYPES];  /* of these, before it had the core that it has */
+    uint32_t deque[SCHED_DEQUE];        /* slots by line */
 
     _Alignas(128) struct a32 public_head; /* written by whoever claims */
     _Alignas(128) struct a32 public_tail; /* written by the worker only */

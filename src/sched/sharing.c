@@ -273,6 +273,7 @@ static uint64_t cost_alone(const struct sharing_choice *c)
 static enum sharing_way choose_way(struct sharing_choice *c)
 {
     if (c->way == WAY_SHARED) /* workers may have to wake up first */
+        /* mutation: stubborn-sharing */
         return c->total >= SHARING_TRY_FIRST && cost_alone(c) < c->cost[WAY_SHARED] ? WAY_ALONE
                                                                                     : WAY_SHARED;
     if (c->run_ns < SHARING_NS_RETRY_MIN)

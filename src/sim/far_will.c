@@ -137,7 +137,7 @@ static uint32_t find_suspect(const struct sim *m)
 {
     const struct thread *own = find_own(m);
 
-    if (own != NULL && is_inside(own)) {
+    if (own != NULL && is_inside(own)) { /* mutation: no-will */
         add_kernel(own);
         add_kernels(m, own, true);
         return SUSPECT_CAUGHT;

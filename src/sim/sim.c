@@ -153,7 +153,7 @@ void sim_begin_lead(struct sim *m)
     if (m->image == NULL)
         fiber_start(m->fiber, orch_build, &m->orch);
     pthread_mutex_lock(&m->lock);
-    m->stall_since_ns = os_now_ns();
+    m->stall_since_ns = m->looked_ns = os_now_ns();
     is_due_soon =
         m->deadline_ns < m->stall_since_ns + 2 * SIM_TICK_NS; /* the monitor's from here on */
     a32_store_relaxed(&m->alarm, ALARM_NONE); /* the monitor raises it under the lock */

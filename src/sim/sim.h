@@ -211,6 +211,7 @@ struct sim {
     struct pipe *pipes;
     uint64_t sum_seen; /* by the monitor: changes with every kernel that starts or returns */
     uint64_t stall_since_ns;
+    uint64_t looked_ns;  /* the monitor's: when it last looked for progress */
     uint32_t polls_seen; /* the monitor's, too */
     uint32_t listens_seen;
     uint64_t polled_ns;  /* when they were others than before */

@@ -159,7 +159,7 @@ void sim_forked(struct crash *crash)
     struct sim *m = th->sim;
 
     m->is_forked = true;
-    core_set_lost(&th->core, true); /* looked at after a kernel */
+    core_set_lost(&th->core, true); /* looked at after a kernel; mutation: orphan-run */
     if (orch_is_builder(&m->orch)) {
         m->is_builder_gone = true;
         a32_store_relaxed(&m->sched.attention, ATTEND_CANCELLED); /* nobody else is there */

@@ -287,9 +287,10 @@ static void report_cores(struct sim *m, struct pto_run_report *report)
         struct worker *w = m->sched.worker[i];
 
         report->stolen += i != 0 ? sched_executed(w) : 0;
-        report->dummies += w->nothing[TRACE_DUMMY];
-        report->skipped += w->nothing[TRACE_SKIPPED];
-        report->stopped += w->nothing[TRACE_STOPPED];
+        /* Of a run that was abandoned workers still count: these are what there is now. */
+        report->dummies += a64_load_relaxed(&w->nothing[TRACE_DUMMY]);
+        report->skipped += a64_load_relaxed(&w->nothing[TRACE_SKIPPED]);
+        report->stopped += a64_load_relaxed(&w->nothing[TRACE_STOPPED]);
         for (uint32_t type = 0; type < PTO_CORE_TYPES; type++)
             if ((w->core_mask & (1u << type)) != 0)
                 sim_report_core(m, w, type);

@@ -224,6 +224,7 @@ struct thread *sim_start_teams(struct sim *m)
 /* What must start together: a gang, or one block of several lanes. False: not now. */
 static bool start_unit(struct sim *m, struct slot *s, struct thread **wake)
 {
+    /* mutation: gang-piecemeal */
     uint32_t blocks = (s->flags & SLOT_IS_GANG) != 0 ? s->block_count : 1;
     uint32_t lanes = slot_lane_count(s->lanes);
     struct thread *threads = NULL;

@@ -10,8 +10,10 @@ enum {
     HASTE_NS = 200000,       /* between its looks while one place after the other is stuck */
     HASTY_LOOKS = 50,        /* at a place, since it was given away */
     POLLING_NS = 1000000000, /* since a builder's last poll, before it builds again */
-    TICKS_STUCK = 2,         /* in one kernel before its thread is set aside */
+    /* mutation: no-takeover */
+    TICKS_STUCK = 2, /* in one kernel before its thread is set aside */
     TICKS_STUCK_SERIAL = SIM_SERIAL_NS / SIM_TICK_NS,
+    /* mutation: restless-monitor */
     TICKS_LINGER = 20,      /* without a run before the monitor sleeps */
     TICKS_LEAVE = 20,       /* to find an orchestration in its own code before it may be waiting */
     TICKS_LEAVE_MAX = 5000, /* before it is left wherever it is */
@@ -586,17 +588,19 @@ uint64_t sim_count_kernels(const struct sim *m)
  */
 static uint64_t watch_progress(struct sim *m)
 {
-    uint64_t now = os_now_ns();
-    uint64_t sum, next_ns;
+    uint64_t now, sum, next_ns;
     uint32_t alarm = ALARM_NONE;
     uint32_t polls, listens;
     bool is_building, is_polling;
 
     pthread_mutex_lock(&m->lock);
+    now = os_now_ns(); /* under the lock: never before the beginning of the run */
     if (a32_load_relaxed(&m->is_running) == 0) { /* it has ended meanwhile, and its job is gone */
         pthread_mutex_unlock(&m->lock);
         return UINT64_MAX;
     }
+    m->stall_since_ns = orch_stall_since(m->stall_since_ns, m->looked_ns, now);
+    m->looked_ns = now;
     sum = sim_count_kernels(m);
     is_building = aptr_load_relaxed(&m->orch.builder) != NULL; /* only to be compared */
     polls = a32_load_relaxed(&m->polls);                       /* only to be compared */

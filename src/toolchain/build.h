@@ -57,7 +57,7 @@ int unit_run(struct build *build, struct unit *unit, const struct words *argv, s
              struct pto_error *error);
 /* The linker of the vendor's compiler: beside it, or in PATH. PTO_ENOSUP. */
 int unit_find_linker(const struct build *build, const struct unit *unit, char linker[PATH_MAX],
-                     bool *is_vendors_out, struct pto_error *error);
+                     struct pto_error *error);
 
 /* Events come from one thread at a time. */
 void build_tell(struct build *build, enum pto_build_event_kind kind, const char *source,

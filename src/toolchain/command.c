@@ -166,7 +166,7 @@ static void add_device_flags(const struct command_params *params, struct compile
 
 static void add_core_flags(const struct command_params *params, struct compile_command *out)
 {
-    words_split(&out->flags, "-c -O3 -x cce -std=c++17 --cce-aicore-only");
+    words_split(&out->flags, "-c -O3 -g -x cce -std=c++17 --cce-aicore-only");
     words_format(&out->flags, "--cce-aicore-arch=%s",
                  params->platform->core_arch[params->source->core]);
     words_split(&out->flags, "-mllvm -cce-aicore-stack-size=0x8000 "

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "toolchain/core_program.h"
 
 enum { WORK_INDEX = 2000, PROGRAM_MAX = 64 << 20 }; /* behind those of compilations */
 
@@ -28,31 +29,53 @@ static int write_objects(struct unit *units, uint32_t count, const char *work, s
     return PTO_OK;
 }
 
-/* As the vendor links what cores load: both halves in one object, which the vendor's own then places. */
+/* Writes an object of a core without what a program for cores may not have in memory. */
+static int write_core_object(struct unit *unit, const char *path, struct pto_error *error)
+{
+    size_t size;
+    const void *bytes = unit_bytes(unit, &size);
+    void *object = malloc(size);
+    int status = PTO_OK;
+
+    if (object == NULL)
+        return error_tell(error, PTO_ENOMEM, "no memory to link");
+    memcpy(object, bytes, size);
+    if (!core_program_unload_note(object, size))
+        status = error_tell(error, PTO_EBUILD, "%s: the object of a core is no 64-bit ELF file",
+                            unit->source->path);
+    else if (file_write(path, object, size) < 0)
+        status =
+            error_tell(error, PTO_ESYSTEM, "%.200s cannot be written: %s", path, strerror(errno));
+    free(object);
+    return status;
+}
+
+/* Links the halves of a program for cores as the vendor does: cube first (toolchain/core_program.h). */
 static int link_core(struct build *build, struct unit *units, uint32_t count, const char *work,
                      const char *output, struct text *said, struct pto_error *error)
 {
     struct words argv = { 0 };
-    char linker[PATH_MAX];
-    bool is_vendors;
-    int status = unit_find_linker(build, &units[0], linker, &is_vendors, error);
+    char linker[PATH_MAX], path[PATH_MAX];
+    int status = unit_find_linker(build, &units[0], linker, error);
 
     if (status < 0)
         return status;
     words_add(&argv, linker);
-    words_split(&argv, "-r -o");
-    words_format(&argv, is_vendors ? "%s/joined" : "%s", is_vendors ? work : output);
-    status = write_objects(units, count, work, &argv, error);
-    if (status == PTO_OK)
-        status = unit_run(build, &units[0], &argv, said, error);
-    words_free(&argv);
-    if (status < 0 || !is_vendors)
-        return status;
-    words_add(&argv, linker);
     words_split(&argv, "-m aicorelinux -Ttext=0 -static -n -o");
     words_add(&argv, output);
-    words_format(&argv, "%s/joined", work);
-    status = unit_run(build, &units[0], &argv, said, error);
+    for (uint32_t core = 0; core < PTO_CORE_TYPES; core++) {
+        for (uint32_t i = 0; i < count && status == PTO_OK; i++) {
+            if ((uint32_t)units[i].source->core != core)
+                continue;
+            snprintf(path, sizeof(path), "%.4000s/%u.o", work, i);
+            status = write_core_object(&units[i], path, error);
+            words_add(&argv, path);
+        }
+    }
+    if (status == PTO_OK && argv.is_short)
+        status = error_tell(error, PTO_ENOMEM, "no memory to link");
+    if (status == PTO_OK)
+        status = unit_run(build, &units[0], &argv, said, error);
     words_free(&argv);
     return status;
 }
@@ -80,23 +103,27 @@ static int link_device(struct build *build, struct unit *units, uint32_t count, 
 int link_units(struct build *build, struct unit *units, uint32_t count, void **bytes_out,
                size_t *size_out, struct pto_error *error)
 {
-    char output[PATH_MAX], *work = NULL, *bytes;
+    char output[PATH_MAX], *work = NULL, *bytes = NULL;
+    bool is_for_cores = units[0].compiler->target == COMPILER_CORE;
     struct text said = { 0 };
     int status = build_work_folder(build, WORK_INDEX, &work, error);
 
     if (status < 0)
         return status;
     snprintf(output, sizeof(output), "%.4000s/program", work);
-    status = units[0].compiler->target == COMPILER_CORE
-                 ? link_core(build, units, count, work, output, &said, error)
-                 : link_device(build, units, count, work, output, &said, error);
+    status = is_for_cores ? link_core(build, units, count, work, output, &said, error)
+                          : link_device(build, units, count, work, output, &said, error);
     if (status == PTO_OK && file_read(output, PROGRAM_MAX, &bytes, size_out) < 0)
         status = error_tell(error, PTO_EBUILD,
                             "the linker says that it made a program, but there "
                             "is none: %s",
                             strerror(errno));
-    else if (status == PTO_OK)
+    else if (status == PTO_OK && is_for_cores)
+        status = core_program_check(bytes, *size_out, error);
+    if (status == PTO_OK)
         *bytes_out = bytes;
+    else
+        free(bytes);
     text_free(&said);
     free(work);
     return status;

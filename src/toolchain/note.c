@@ -5,8 +5,6 @@
 #include <gelf.h>
 #include <string.h>
 
-#define NOTE_SECTION ".note.pto"
-
 enum { NOTE_TYPE = 1, NOTE_NAME_BYTES = 4 };
 
 void note_header(const struct digest *key, bool is_core, struct text *out)

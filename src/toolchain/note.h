@@ -10,6 +10,8 @@
 #include "base/digest.h"
 #include "toolchain/words.h"
 
+#define NOTE_SECTION ".note.pto"
+
 /* The header. `is_core`: for the vendor's compiler, which has no assembler for data. */
 void note_header(const struct digest *key, bool is_core, struct text *out);
 /* Whether the object has the note with this key. Any bytes will do. */

@@ -148,7 +148,7 @@ static int look_in(struct scan_memo *memo, struct config *config, struct folder 
         return 1;
     if (status == PTO_OK)
         status = memo_load(memo, config_content(config, file));
-    if (status == PTO_OK && found != NULL)
+    if (status == PTO_OK && found != NULL) /* mutation: unseen-file */
         status = list_push(found, file);
     if (status == PTO_OK && config_content(config, file)->error == EFBIG)
         status = PTO_ENOSUP; /* a compiler would read it, and no change would be seen */

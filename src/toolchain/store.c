@@ -312,7 +312,7 @@ int store_parse(const struct store *store, const char *block, size_t size, const
     if (strlen(entry.manifest) != head.manifest_size)
         return PTO_EINVAL;
     digest_file(store, &head, &entry, &check);
-    if (!digest_is_equal(&check, &head.check))
+    if (!digest_is_equal(&check, &head.check)) /* mutation: unchecked-entry */
         return PTO_EINVAL;
     *entry_out = entry;
     return PTO_OK;

@@ -20,6 +20,7 @@ enum { OTHERS_WRITE = S_IWGRP | S_IWOTH, OTHERS = S_IRWXG | S_IRWXO };
 
 bool store_is_own(const struct stat *about)
 {
+    /* mutation: open-store */
     return about->st_uid == geteuid() && (about->st_mode & OTHERS_WRITE) == 0;
 }
 

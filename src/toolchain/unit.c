@@ -179,7 +179,7 @@ static void make_key(const struct build *build, const struct unit *unit, struct 
     digest_add(&state, &unit->compiler->identity, sizeof(struct digest));
     add_machine(&state, &unit->command.flags);
     add_folder(&state, &unit->command.flags);
-    digest_add(&state, &files, sizeof(files));
+    digest_add(&state, &files, sizeof(files)); /* mutation: forgotten-files */
     digest_end(&state, key);
 }
 
@@ -332,6 +332,19 @@ static int refuse_early(struct build *build, struct unit *unit, struct pto_error
 
 /* ---- compiling ---- */
 
+static void tell_command(struct build *build, const struct unit *unit, const struct words *argv)
+{
+    struct text command = { 0 };
+
+    if (!build->params->is_explained)
+        return;
+    for (uint32_t i = 0; i < argv->count && argv->at[i] != NULL; i++)
+        text_format(&command, "%s%s", i != 0 ? " " : "", argv->at[i]);
+    if (!command.is_short)
+        build_tell(build, PTO_BUILD_COMMAND, unit->source->path, command.bytes);
+    text_free(&command);
+}
+
 int unit_run(struct build *build, struct unit *unit, const struct words *argv, struct text *output,
              struct pto_error *error)
 {
@@ -339,8 +352,10 @@ int unit_run(struct build *build, struct unit *unit, const struct words *argv, s
         .argv = argv->at, .env = build->env.at, .stop = build_is_stopped, .context = build
     };
     struct process_result result;
-    int status = process_run(&params, &result, error);
+    int status;
 
+    tell_command(build, unit, argv);
+    status = process_run(&params, &result, error);
     if (status < 0)
         return status;
     text_add(output, result.output, result.output_size);
@@ -373,15 +388,14 @@ static int write_header(struct unit *unit, const char *work, struct pto_error *e
 }
 
 int unit_find_linker(const struct build *build, const struct unit *unit, char linker[PATH_MAX],
-                     bool *is_vendors_out, struct pto_error *error)
+                     struct pto_error *error)
 {
     char *slash;
 
     snprintf(linker, PATH_MAX, "%s", unit->compiler->command.at[0]);
     slash = strrchr(linker, '/');
     snprintf(slash + 1, PATH_MAX - (size_t)(slash + 1 - linker), "ld.lld");
-    *is_vendors_out = access(linker, X_OK) == 0;
-    if (*is_vendors_out || compiler_find_program("ld.lld", linker, PATH_MAX, NULL))
+    if (access(linker, X_OK) == 0 || compiler_find_program("ld.lld", linker, PATH_MAX, NULL))
         return PTO_OK;
     return error_tell(error, PTO_ENOSUP,
                       "kernels for %s are linked with ld.lld, which is neither beside %s nor "
@@ -395,8 +409,7 @@ static int link_object(struct build *build, struct unit *unit, const char *work,
 {
     struct words argv = { 0 };
     char linker[PATH_MAX];
-    bool is_vendors;
-    int status = unit_find_linker(build, unit, linker, &is_vendors, error);
+    int status = unit_find_linker(build, unit, linker, error);
 
     if (status < 0)
         return status;
@@ -424,7 +437,7 @@ static int take_object(struct unit *unit, const char *work, struct pto_error *er
         return error_tell(error, status == PTO_ENOMEM ? status : PTO_EBUILD,
                           "%s: %s says that it compiled it, but there is no object: %s",
                           unit->source->path, unit->compiler->command.at[0], strerror(errno));
-    if (!note_check(bytes, size, &unit->key)) {
+    if (!note_check(bytes, size, &unit->key)) { /* mutation: trust-object */
         free(bytes);
         return error_tell(error, PTO_EBUILD,
                           "%s: the object that %s made lacks the key of this compilation, so it "

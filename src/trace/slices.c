@@ -81,6 +81,7 @@ static int find_tasks(struct trace_slices *t)
             task->scalar_count * sizeof(uint64_t) + task->dep_count * sizeof(struct chip_dep);
 
         if (bytes > record->told_bytes - at || task->index >= record->tasks ||
+            task->file_bytes % 8 != 0 ||
             (task->file_bytes != 0 && trace_task_file(task)[task->file_bytes - 1] != '\0') ||
             !are_tensors_sound(task))
             break;

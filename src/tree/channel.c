@@ -108,6 +108,7 @@ bool channel_take_back(struct channel *c, uint64_t position)
 static bool is_sound(const struct channel *c, const struct record_head *head, uint64_t written)
 {
     if (head->bytes < CHANNEL_UNIT || head->bytes % CHANNEL_UNIT != 0 || head->bytes > written ||
+        /* mutation: channel-any-number */
         head->bytes > until_end(c->position) || head->number != c->number + 1 ||
         head->generation != c->generation || head->kind >= RECORD_KINDS)
         return false;

@@ -464,6 +464,7 @@ static int load_callable(struct child *c, const struct record *r, struct pto_err
 
     memcpy(&load, r->body, sizeof(load));
     load.symbol[TREE_SYMBOL - 1] = load.name[TREE_NAME - 1] = '\0';
+    /* mutation: child-any-address */
     if (load.addr < c->hello.addr || load.bytes > c->hello.bytes ||
         load.addr - c->hello.addr > c->hello.bytes - load.bytes)
         return error_tell(error, PTO_EINVAL, "the bytes are not in the shared memory");

@@ -274,7 +274,7 @@ static void process_end(struct tree_child *c, uint64_t deadline_ns)
                   is_late ? KILLED_WAIT_MS : (int)((deadline_ns - now) / 1000000) + 1, &c->end) &&
         process_leaves_files(c) != 0)
         code_file_sweep(c->pid);
-    close(c->descriptor);
+    close(c->descriptor); /* mutation: tree-keeps-descriptor */
     c->descriptor = -1;
 }
 

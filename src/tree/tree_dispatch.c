@@ -152,7 +152,7 @@ static void release_successors(struct tree *t, struct slot *s, struct tree_task 
 
         e = e->next;
         a32_store_relaxed(&next->pending, left);
-        if (k->status < 0)
+        if (k->status < 0) /* mutation: tree-no-poison */
             tree_poison(t, k, next);
         if (left == 0)
             tree_ready(t, next);

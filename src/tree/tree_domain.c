@@ -411,6 +411,7 @@ static void lose(struct tree *t, struct tree_domain *d)
         tree_cards_lose(t, d->wire);
     d->is_lost = true;
     for (uint32_t i = 0; i < d->count; i++)
+        /* mutation: tree-domain-silent */
         a32_store_release(&d->member[i].context->lost, 1); /* kernels that wait look at it */
 }
 

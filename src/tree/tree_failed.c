@@ -137,7 +137,7 @@ bool tree_keep(struct tree *t, const struct slot *s, const struct tree_task *k)
 {
     struct tree_task *kept = tree_task_of(t, s);
 
-    if (!is_open(k))
+    if (!is_open(k)) /* mutation: tree-forgets-failures */
         return false;
     *kept = (struct tree_task){ .state = TASK_KEPT,
                                 .held = k->held,

@@ -250,7 +250,7 @@ static int check_submit(struct tree *t, struct tree_callable *k, uint64_t *child
                           "callable '%s' is for the children of nested workers: their functions "
                           "submit it",
                           k->name);
-    if (*children == 0)
+    if (*children == 0) /* mutation: tree-any-child */
         *children = k->children;
     if ((*children & ~k->children) != 0)
         return error_tell(error, PTO_EINVAL,

@@ -24,7 +24,7 @@
 
 enum {
     BOARD_MAGIC = 0x70746f42,
-    BOARD_VERSION = 7,
+    BOARD_VERSION = 8,
     BOARD_LINE = 64,
     BOARD_CORES = 108,    /* of the largest generation */
     BOARD_WINDOWS = 128,  /* numbers that cores have by nature, with gaps */
@@ -58,6 +58,7 @@ enum board_op {
     BOARD_KEEP, /* value: memory for the graph that was built last, as much as its run asked for */
     BOARD_DROP, /* value: a graph, whose memory is somebody else's from now on */
     BOARD_CLOSE,
+    BOARD_MEET, /* value: tag of a launch of the cores, which come and go without a job */
     BOARD_OPS
 };
 
@@ -100,8 +101,10 @@ struct board_wish {
 /* What a launch of the cores gets, by its address: in the message of its run. */
 struct board_launch {
     uint64_t board;
-    uint64_t tag; /* of this launch alone; below 2^32 */
-    uint64_t pad[6];
+    uint64_t tag;    /* of this launch alone; below 2^32 */
+    uint64_t sync;   /* where cores signal each other; 0: unknown, or the generation needs none */
+    uint64_t anchor; /* 0, which the compiler of the cores cannot know: core_anchor */
+    uint64_t pad[4];
 };
 
 /*
@@ -124,6 +127,17 @@ struct board_job {
     int64_t args[50];         /* the vector */
     uint64_t global[3]; /* struct pto_global_context; as the end of the vector, never changed */
     uint64_t pad[3];
+};
+
+/*
+ * What the scheduler saw when cores did not come, go or answer; written by it alone. A condition
+ * register that it could not read, because the core has not said which window is its own, is 0.
+ */
+struct board_seen {
+    uint32_t count; /* of cores; 0: nothing went wrong */
+    uint32_t tag;   /* of the launch */
+    uint32_t pad[14];
+    uint32_t cond[(BOARD_CORES + 15) / 16 * 16];
 };
 
 /* Memory that tasks may name, in order: what the host has allocated. */
@@ -156,6 +170,7 @@ struct board {
     struct board_wish wish;
     struct board_hello hello[BOARD_CORES]; /* AICs, then AIVs */
     struct board_job job[BOARD_CORES];
+    struct board_seen seen;
 };
 
 struct board_open {
@@ -230,6 +245,7 @@ static_assert(sizeof(struct board_launch) == BOARD_LINE, "a line of its own");
 static_assert(sizeof(struct board_hello) == BOARD_LINE, "a line of its own");
 static_assert(offsetof(struct board_job, args) == BOARD_LINE, "one line without the vector");
 static_assert(sizeof(struct board_job) % BOARD_LINE == 0, "lines of its own");
+static_assert(sizeof(struct board_seen) % BOARD_LINE == 0, "lines of its own");
 static_assert(sizeof(struct board_record) == 2 * BOARD_LINE, "lines of its own");
 static_assert(sizeof(struct board_windows) % BOARD_LINE == 0, "lines of its own");
 static_assert(offsetof(struct board, answer) % BOARD_LINE == 0, "lines of its own");

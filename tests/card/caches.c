@@ -779,7 +779,7 @@ static void play_dispatcher(void)
                                           .version = DISPATCHER_VERSION };
         snprintf(args->name, sizeof(args->name), "dispatched-%ld-%u", (long)getpid(), round);
         memset(m->load, (int)(seed_now + round), args->inner_bytes);
-        if (beside_path(path, args->name) < 0)
+        if (beside_path(path, BESIDE_OWN, args->name) < 0)
             drive_fail("%s: it is not known where this program lies", scene_now);
         launch_program(DynTileFwkBackendKernelServerInit, &call, false);
         (void)unlink(path);

@@ -1,22 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Open and close: nothing is left behind, and the properties are right. */
-#include <dirent.h>
 #include <malloc.h>
 
 #include "tests/conformance/suite.h"
-#include "tests/threads_test.h"
-
-static uint32_t count_entries(const char *path)
-{
-    DIR *folder = opendir(path);
-    uint32_t count = 0;
-
-    assert_non_null(folder);
-    while (readdir(folder) != NULL)
-        count++;
-    closedir(folder);
-    return count;
-}
+#include "tests/fixture/counts_test.h"
 
 /* One life of a chip, with memory that nobody frees. */
 static void live(void)

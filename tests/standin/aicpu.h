@@ -12,6 +12,9 @@ enum { AICPU_SLOWNESS = 10 }; /* threads, on a machine that others use as well *
 uint32_t standin_register(uint64_t addr);
 void standin_set_register(uint64_t addr, uint32_t value);
 void standin_idle(uint32_t times);
+const char *standin_known_folder(void);
+
+#define AICPU_FOLDER standin_known_folder()
 
 static inline uint32_t aicpu_register(uint64_t addr)
 {

@@ -78,6 +78,12 @@ static void set_memory(struct cpu_range *range, uint32_t count)
     mapped_count = count;
 }
 
+static uint32_t call(uint32_t (*function)(void *), void *args, void *context)
+{
+    (void)context;
+    return function(args);
+}
+
 int main(int argc, char **argv)
 {
     struct cpu_programs programs = { 0 };
@@ -88,14 +94,15 @@ int main(int argc, char **argv)
         leave("it cannot begin");
     while (take(&request, sizeof(request))) {
         struct cpu_range *range = calloc(request.range_count + 1, sizeof(*range));
+        struct cpu_launch launch = { request.blocks, request.args, call, NULL };
         uint32_t answer;
 
         if (range == NULL || !take(range, request.range_count * sizeof(*range)))
             leave("a request is not complete");
         set_memory(range, request.range_count);
-        answer = request.is_extend ? cpu_programs_extend(&programs, argv[1], request.args)
-                                   : cpu_programs_run(&programs, argv[1], request.so,
-                                                      request.function, request.args);
+        answer = request.is_extend
+                     ? cpu_programs_extend(&programs, argv[1], &launch)
+                     : cpu_programs_run(&programs, argv[1], request.so, request.function, &launch);
         if (write(CPU_SOCKET, &answer, sizeof(answer)) != sizeof(answer))
             break;
     }

@@ -25,6 +25,7 @@ struct cpu_range {
 /* Behind it: as many struct cpu_range, all that it may reach. The answer is 4 bytes. */
 struct cpu_request {
     uint32_t is_extend;
+    uint32_t blocks;
     uint32_t range_count;
     char so[CPU_NAME];
     char function[CPU_NAME];

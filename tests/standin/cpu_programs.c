@@ -82,8 +82,46 @@ static void *load(struct cpu_programs *p, const char *disk, const char *name)
     return handle;
 }
 
+struct block {
+    const struct cpu_launch *launch;
+    uint32_t (*fn)(void *);
+    uint32_t result;
+    pthread_t thread;
+};
+
+static void *block_main(void *arg)
+{
+    struct block *b = arg;
+
+    b->result = b->launch->call(b->fn, b->launch->args, b->launch->context);
+    return NULL;
+}
+
+/* The first block runs on the calling thread, the others at the same time on threads. */
+static uint32_t run_blocks(const struct cpu_launch *launch, uint32_t (*fn)(void *))
+{
+    struct block *block = calloc(launch->blocks, sizeof(*block));
+    uint32_t result = 0;
+
+    if (block == NULL)
+        abort();
+    for (uint32_t i = 0; i < launch->blocks; i++) {
+        block[i] = (struct block){ .launch = launch, .fn = fn };
+        if (i != 0 && pthread_create(&block[i].thread, NULL, block_main, &block[i]) != 0)
+            abort();
+    }
+    (void)block_main(&block[0]);
+    for (uint32_t i = 0; i < launch->blocks; i++) {
+        if (i != 0)
+            pthread_join(block[i].thread, NULL);
+        result = result != 0 ? result : block[i].result;
+    }
+    free(block);
+    return result;
+}
+
 uint32_t cpu_programs_run(struct cpu_programs *p, const char *disk, const char *so,
-                          const char *function, void *args)
+                          const char *function, const struct cpu_launch *launch)
 {
     uint32_t (*fn)(void *) = NULL;
     void *handle;
@@ -93,7 +131,7 @@ uint32_t cpu_programs_run(struct cpu_programs *p, const char *disk, const char *
     pthread_mutex_unlock(&lock);
     if (handle != NULL)
         *(void **)&fn = dlsym(handle, function);
-    return fn != NULL ? fn(args) : 1;
+    return fn != NULL ? run_blocks(launch, fn) : 1;
 }
 
 /* Without any care, as the vendor's extend library does it. Under the lock. */
@@ -119,15 +157,16 @@ static bool load_dispatcher(struct cpu_programs *p, const char *disk, const uint
     return p->dispatcher != NULL;
 }
 
-uint32_t cpu_programs_extend(struct cpu_programs *p, const char *disk, void *args)
+uint32_t cpu_programs_extend(struct cpu_programs *p, const char *disk,
+                             const struct cpu_launch *launch)
 {
     uint64_t device_args, words[3];
     bool is_there;
 
-    memcpy(&device_args, (char *)args + 40, sizeof(device_args));
+    memcpy(&device_args, (const char *)launch->args + 40, sizeof(device_args));
     memcpy(words, (const char *)(uintptr_t)device_args + 96, sizeof(words));
     pthread_mutex_lock(&lock);
     is_there = p->dispatcher != NULL || load_dispatcher(p, disk, words);
     pthread_mutex_unlock(&lock);
-    return is_there ? p->dispatch(args) : 1;
+    return is_there ? run_blocks(launch, p->dispatch) : 1;
 }

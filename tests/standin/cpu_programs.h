@@ -25,10 +25,19 @@ struct cpu_programs {
     } * loaded;
 };
 
-/* Runs a function of a program in this folder, which gets the arguments. What it returned, or 1. */
+/* A launch: each block is a thread, and all of them get the same arguments. */
+struct cpu_launch {
+    uint32_t blocks;
+    void *args;
+    uint32_t (*call)(uint32_t (*function)(void *), void *args, void *context); /* on that thread */
+    void *context;
+};
+
+/* Runs a function of a program in this folder. Returns what the first block that failed did, or 1. */
 uint32_t cpu_programs_run(struct cpu_programs *p, const char *disk, const char *so,
-                          const char *function, void *args);
-/* Runs the dispatcher whose bytes the arguments name, or the one that was first. The same. */
-uint32_t cpu_programs_extend(struct cpu_programs *p, const char *disk, void *args);
+                          const char *function, const struct cpu_launch *launch);
+/* Runs the dispatcher whose bytes the arguments name, or the one that was first. */
+uint32_t cpu_programs_extend(struct cpu_programs *p, const char *disk,
+                             const struct cpu_launch *launch);
 
 #endif

@@ -4,7 +4,7 @@
  * and queues, windows that are copied and that are tensors, domains without bytes, a child that is killed in the
  * middle of each of them, and what works when it was opened anew.
  *
- *     level PLATFORM ARTEFACT PART...    talk, windows, beside, kill; sweep: killed at the first call of each name
+ *     level PLATFORM ARTEFACT PART...    talk, windows, beside, pause, kill; sweep: killed at the first call of each name
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -32,6 +32,7 @@ enum {
     HANG_SECONDS = 240
 };
 #define MS 1000000ull
+#define STALL_NS (1500 * MS)
 
 static struct pto_worker *worker;
 static struct pto_error error;
@@ -176,13 +177,18 @@ static void expect_works(uint32_t chip)
 
 /* ---- children ---- */
 
-static void kill_child(uint32_t chip)
+static void signal_child(uint32_t chip, int number)
 {
     struct pto_child_info info;
 
     pto_child_info_init(&info);
     EXPECT_STATUS(pto_worker_child(worker, chip, &info), PTO_OK);
-    EXPECT(kill(info.pid, SIGKILL) == 0);
+    EXPECT(kill(info.pid, number) == 0);
+}
+
+static void kill_child(uint32_t chip)
+{
+    signal_child(chip, SIGKILL);
 }
 
 static void await_death(uint32_t chip)
@@ -565,6 +571,49 @@ static void test_beside(void)
     EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
 }
 
+/* ---- a child does not run for a while ---- */
+
+/* Until the kernel of the other chip has signalled the window of this one. */
+static void await_signal(const struct pto_worker_member *member, int32_t value)
+{
+    int32_t word;
+
+    do {
+        nap_ns(MS);
+        EXPECT_STATUS(
+            pto_worker_copy_from(worker, &word, at(member->window), sizeof(word), 0, &error),
+            PTO_OK);
+    } while (word != value);
+}
+
+/* No stall is counted while the watchdog itself does not run, as on a machine that is very busy. */
+static void test_pause(void)
+{
+    struct pto_worker_member member[CHIPS];
+    uint64_t domain = open_domain(4096, member);
+    struct call call[] = { call_of(0, PASS), call_of(1, PASS) };
+    struct pto_worker_run *handle[CHIPS];
+
+    for (uint32_t i = 0; i < CHIPS; i++) {
+        call[i].scalar[1] = member[i].context;
+        call[i].scalar[2] = i;
+        call[i].scalar[3] = 1;
+        call[i].stall_ns = STALL_NS;
+        handle[i] = launch(&call[i]);
+        if (i == 0) {
+            await_signal(&member[1], 1); /* its kernel runs, and waits for the other one's */
+            signal_child(0, SIGSTOP);
+            nap_ns(2 * STALL_NS);
+            signal_child(0, SIGCONT);
+            nap_ns(STALL_NS / 5); /* a false alarm has its effect */
+        }
+    }
+    for (uint32_t i = 0; i < CHIPS; i++)
+        EXPECT_STATUS(finish(handle[i]), PTO_OK);
+    EXPECT(numbers[0] == 1 && numbers[COUNT] == 0);
+    EXPECT_STATUS(pto_worker_domain_release(worker, domain), PTO_OK);
+}
+
 /* ---- a child is killed ---- */
 
 /* In a conversation: whoever talks with it is told, and the next conversation works. */
@@ -773,7 +822,7 @@ static uint32_t list_calls(char name[][NAME_BYTES])
     calls = fdopen(file, "r");
     EXPECT(calls != NULL);
     while (fgets(line, sizeof(line), calls) != NULL && count < NAMES) {
-        if (sscanf(line, "%*s %*s %63s", name[count]) != 1)
+        if (line[0] == '#' || sscanf(line, "%*s %*s %63s", name[count]) != 1)
             continue;
         for (i = 0; strcmp(name[i], name[count]) != 0; i++)
             ;
@@ -805,11 +854,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*test)(void);
-    } parts[] = { { "talk", test_talk },
-                  { "windows", test_windows },
-                  { "beside", test_beside },
-                  { "kill", test_kill },
-                  { "sweep", test_sweep } };
+    } parts[] = { { "talk", test_talk },   { "windows", test_windows }, { "beside", test_beside },
+                  { "pause", test_pause }, { "kill", test_kill },       { "sweep", test_sweep } };
 
     if (argc < 4)
         fail("usage: level PLATFORM ARTEFACT PART...");

@@ -25,8 +25,10 @@ enum {
     ERR_DEVICE = 107001,
     ERR_CONTEXT = 107002,
     ERR_STREAM = 107003,
+    ERR_FEATURE = 207000,
     ERR_MEMORY = 207001,
     ERR_RESET = 507007,
+    ERR_CPU_LATE = 507017,
     ERR_CPU = 507018,
     ERR_LATE = 507046,
     ERR_DRIVER = 507899,
@@ -40,7 +42,23 @@ enum {
     DIES = -4,
     FLIPS = -5,
     WAITS = -6,
+    FALLS = -7,
+    AWAITS = -8,
+    ENDS = -9,
     CPU_THREADS = 6,
+    A2_CPU_MS = 28000,
+    A3_CPU_MS = 60000,
+    A5_CPU_MS = 28000,
+    INTERVALS_MAX = 254, /* of a time limit */
+    OPTION_LAZY = 1,
+    OPTION_MAGIC = 2,
+    OPTION_CPU_MODE = 3,
+    ATTRIBUTE_SCHEM = 1,
+    ATTRIBUTE_TIMEOUT_S = 7,
+    ATTRIBUTE_TIMEOUT_US = 8,
+    MAGIC = 0x43554245,
+    MAGIC_CUBE = 0x41494343,
+    MAGIC_VECTOR = 0x41415246,
     HEADROOM = 4096,   /* beside a program's copy on the card */
     STUCK_MS = 2000,   /* for a kernel that is still there when its card is forced */
     FORCED_MS = 60000, /* for all else, on a machine that others use as well */
@@ -52,6 +70,7 @@ struct standin standin = { .lock = PTHREAD_MUTEX_INITIALIZER,
                            .address = CARD_MEMORY };
 __thread struct context *standin_here;
 __thread jmp_buf *standin_escape;
+__thread uint64_t standin_cpu_until_ms;
 static __thread int64_t flips = -1; /* the byte with a wrong bit of the copy that follows */
 
 static struct {
@@ -85,7 +104,8 @@ static void read_what(struct planned *p, const char *text)
         const char *word;
         int code;
     } words[] = { { "hang", HANGS }, { "down", GOES_DOWN }, { "kill", KILLS },
-                  { "die", DIES },   { "flip(", FLIPS },    { "delay(", WAITS } };
+                  { "die", DIES },   { "flip(", FLIPS },    { "delay(", WAITS },
+                  { "fall", FALLS }, { "await", AWAITS },   { "exit", ENDS } };
 
     p->code = (int)strtol(text, NULL, 10);
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
@@ -119,6 +139,29 @@ static void read_plan(const char *text)
 }
 
 /* Under the lock. */
+static void place_programs(void)
+{
+    const char *how = getenv("STANDIN_FOLDERS");
+    bool is_moved = how != NULL && strcmp(how, "moved") == 0;
+    bool is_apart = is_moved || (how != NULL && strcmp(how, "server") == 0);
+
+    snprintf(standin.known_folder, sizeof(standin.known_folder), "%s%s", standin.disk,
+             is_moved ? "/gone" : "");
+    snprintf(standin.server_folder, sizeof(standin.server_folder), "%s%s", standin.disk,
+             is_apart ? "/server" : "");
+    snprintf(standin.program_folder, sizeof(standin.program_folder), "%s",
+             is_moved ? standin.server_folder : standin.disk);
+    if (is_apart && mkdir(standin.server_folder, 0700) != 0 && errno != EEXIST)
+        abort();
+}
+
+EXPORT const char *standin_known_folder(void);
+const char *standin_known_folder(void)
+{
+    return standin.known_folder;
+}
+
+/* Under the lock. */
 static void get_ready(void)
 {
     const char *soc = getenv("STANDIN_SOC");
@@ -135,7 +178,13 @@ static void get_ready(void)
     standin.heals = (uint32_t)number_from("STANDIN_HEALS", 1);
     standin.grace = (uint32_t)number_from("STANDIN_GRACE", 0);
     standin.op_ms = (uint32_t)number_from("STANDIN_OP_MS", 0);
+    standin.cpu_ms =
+        number_from("STANDIN_CPU_MS", standin.is_a5                                   ? A5_CPU_MS
+                                      : strncmp(standin.soc, "Ascend910_93", 12) == 0 ? A3_CPU_MS
+                                                                                      : A2_CPU_MS);
     standin.busy = (uint32_t)number_from("STANDIN_BUSY", 0);
+    standin.is_mute =
+        getenv("STANDIN_EVENTS") != NULL && strcmp(getenv("STANDIN_EVENTS"), "mute") == 0;
     standin.is_part = getenv("STANDIN_PART") != NULL && getenv("STANDIN_PART")[0] != '\0';
     if (disk != NULL) {
         snprintf(standin.disk, sizeof(standin.disk), "%s", disk);
@@ -143,6 +192,8 @@ static void get_ready(void)
         snprintf(standin.disk, sizeof(standin.disk), "/tmp/standin-XXXXXX");
         standin.is_own_disk = mkdtemp(standin.disk) != NULL;
     }
+    place_programs();
+    standin_map_sync();
     standin_open_cards();
     read_plan(getenv("STANDIN_PLAN"));
     standin.cpu_command = getenv("STANDIN_AICPU");
@@ -212,6 +263,24 @@ static int delay(uint32_t ms)
     return 0;
 }
 
+static bool has_failed(const struct card *c)
+{
+    for (const struct stream *s = c->streams; s != NULL; s = s->next)
+        if (s->error != 0)
+            return true;
+    return false;
+}
+
+/* Until a launch on the card of the calling thread has failed, or there is another plan. Under the lock. */
+static void await_failure(void)
+{
+    uint64_t epoch = standin.epoch;
+
+    while (standin_here != NULL && standin.epoch == epoch &&
+           !has_failed(&standin.card[standin_here->card]))
+        pthread_cond_wait(&standin.changed, &standin.lock);
+}
+
 /* The planned thing happens. Under the lock. */
 static int follow_plan(const struct planned *p)
 {
@@ -225,11 +294,19 @@ static int follow_plan(const struct planned *p)
         return 0;
     case DIES:
         return kill(getpid(), SIGKILL);
+    case ENDS:
+        _exit(3);
     case FLIPS:
         flips = (int64_t)p->number;
         return 0;
     case WAITS:
         return delay(p->number);
+    case FALLS:
+        (void)go_down();
+        return 0;
+    case AWAITS:
+        await_failure();
+        return 0;
     default:
         return p->code;
     }
@@ -276,6 +353,16 @@ enum core_plan standin_core_plan(void)
     return p == NULL ? CORE_RUNS : p->code == HANGS ? CORE_IS_SILENT : CORE_FAILS;
 }
 
+uint32_t standin_cond_delay(void)
+{
+    const struct planned *p;
+
+    pthread_mutex_lock(&standin.lock);
+    p = find_plan("cond", false);
+    pthread_mutex_unlock(&standin.lock);
+    return p == NULL ? 0 : p->code == HANGS ? UINT32_MAX : p->number;
+}
+
 int standin_enter(enum standin_call call)
 {
     static const char *const names[] = {
@@ -292,7 +379,7 @@ int standin_enter(enum standin_call call)
         fprintf(stderr, "standin: %s in a process that was forked from one that used it\n", name);
         abort();
     }
-    if (standin.is_over && strcmp(name, "aclInit") != 0) {
+    if (standin.is_over && call != CALL_aclInit && call != CALL_dlog_setlevel) {
         fprintf(stderr, "standin: %s after the last reference to ACL was given back\n", name);
         abort();
     }
@@ -304,6 +391,8 @@ int standin_enter(enum standin_call call)
         standin_age(standin_here->card);
     code = take_plan(name, true);
     pthread_mutex_unlock(&standin.lock);
+    if (code != 0)
+        standin_fail(name, code);
     return code;
 }
 
@@ -341,6 +430,8 @@ static uint64_t count_things(const char *what)
         return count_streams();
     if (strcmp(what, "acl") == 0)
         return standin.acl_references;
+    if (strcmp(what, "log_level") == 0)
+        return standin.card_level;
     if (strcmp(what, "shared") == 0)
         return standin_count_shared();
     if (strcmp(what, "events") == 0)
@@ -398,7 +489,8 @@ __attribute__((destructor)) static void report(void)
     static const char *const things[] = { "calls",       "violations", "streams",  "acl",
                                           "allocations", "modules",    "binaries", "references",
                                           "used",        "peak",       "shared",   "launched",
-                                          "events",      "runs",       "behind",   "idle_us" };
+                                          "events",      "runs",       "behind",   "idle_us",
+                                          "log_level" };
     char path[512] = "";
     FILE *file;
 
@@ -483,8 +575,11 @@ int aclrtSetDevice(int32_t device)
     struct card *c;
 
     ENTER(aclrtSetDevice);
-    if (!is_card(device))
+    standin_log("aclrtSetDevice: device %d", device);
+    if (!is_card(device)) {
+        standin_fail("aclrtSetDevice", ERR_DEVICE);
         return ERR_DEVICE;
+    }
     pthread_mutex_lock(&standin.lock);
     c = &standin.card[device];
     if (standin_health((uint32_t)device) == DOWN) {
@@ -496,6 +591,7 @@ int aclrtSetDevice(int32_t device)
         if (c->context == NULL)
             abort();
         c->context->card = (uint32_t)device;
+        standin.card_level = standin.log_level;
         c->context->next = standin.contexts;
         standin.contexts = c->context;
     }
@@ -558,6 +654,17 @@ int aclrtSetCurrentContext(void *context)
         return ERR_CONTEXT;
     standin_here = context;
     return 0;
+}
+
+int aclrtGetDevice(int32_t *device)
+{
+    int code;
+
+    ENTER(aclrtGetDevice);
+    code = standin_check_bound();
+    if (code == 0)
+        *device = (int32_t)standin_here->card;
+    return code;
 }
 
 /* What nearly every call begins with. */
@@ -747,7 +854,10 @@ void standin_take_back(void *at)
     pthread_mutex_unlock(&standin.lock);
 }
 
-/* Cores keep instructions that they have seen until their stream is made anew. */
+/*
+ * Cores keep instructions that they have seen until their stream is made again. That is known of the
+ * older generation; the reference keeps the stream of the newer one, and works.
+ */
 void standin_check_code(uint64_t addr)
 {
     struct allocation *a;
@@ -756,7 +866,7 @@ void standin_check_code(uint64_t addr)
     a = *find((const void *)(uintptr_t)addr, 1);
     if (a == NULL)
         standin_violation("a core is to run what is no memory of its card");
-    else if (a->written > standin.card[a->card].stream_made)
+    else if (!standin.is_a5 && a->written > standin.card[a->card].stream_made)
         standin_violation("a core runs code that was written since its stream was made");
     pthread_mutex_unlock(&standin.lock);
     standin_core_enter_kernel();
@@ -868,39 +978,6 @@ static int load_elf(struct binary *b)
     return b->handle != NULL ? 0 : 507015;
 }
 
-/* Global functions are entries: NAME_KEY_mix_aic and _mix_aiv, and no others. */
-static bool has_good_names(const void *bytes, size_t size)
-{
-    const Elf64_Ehdr *header = bytes;
-    const Elf64_Shdr *section;
-    uint32_t entries = 0;
-
-    if (size < sizeof(*header) || memcmp(header->e_ident, ELFMAG, SELFMAG) != 0)
-        return false;
-    section = (const Elf64_Shdr *)(const void *)((const char *)bytes + header->e_shoff);
-    for (uint32_t i = 0; i < header->e_shnum; i++) {
-        const Elf64_Sym *symbol;
-        const char *names;
-
-        if (section[i].sh_type != SHT_DYNSYM)
-            continue;
-        symbol = (const Elf64_Sym *)(const void *)((const char *)bytes + section[i].sh_offset);
-        names = (const char *)bytes + section[section[i].sh_link].sh_offset;
-        for (uint64_t k = 0; k < section[i].sh_size / sizeof(*symbol); k++) {
-            const char *name = names + symbol[k].st_name;
-            size_t length = strlen(name);
-
-            if (ELF64_ST_BIND(symbol[k].st_info) != STB_GLOBAL || symbol[k].st_shndx == SHN_UNDEF)
-                continue;
-            if (length < 8 || (strcmp(name + length - 8, "_mix_aic") != 0 &&
-                               strcmp(name + length - 8, "_mix_aiv") != 0))
-                return false;
-            entries++;
-        }
-    }
-    return entries == 2;
-}
-
 struct options {
     const struct {
         int32_t id;
@@ -909,13 +986,54 @@ struct options {
     size_t count;
 };
 
-static struct binary *add_binary(enum kind kind)
+/* What a program is loaded with. A code: an option that is none, or has no such value. */
+struct load {
+    bool is_cpu;
+    uint32_t mode; /* of one for the control processor */
+    bool is_lazy;
+};
+
+static int read_options(const struct options *options, bool is_file, struct load *load)
+{
+    *load = (struct load){ 0 };
+    if (options == NULL)
+        return 0;
+    if (options->option == NULL)
+        return ERR_PARAM;
+    for (size_t i = 0; i < options->count; i++) {
+        uint32_t value = options->option[i].value[0];
+
+        switch (options->option[i].id) {
+        case OPTION_LAZY:
+            if (value > 1)
+                return ERR_PARAM;
+            load->is_lazy = value == 1;
+            break;
+        case OPTION_MAGIC:
+            if (is_file || (value != MAGIC && value != MAGIC_CUBE && value != MAGIC_VECTOR))
+                return ERR_PARAM;
+            break;
+        case OPTION_CPU_MODE:
+            if (is_file ? value > 1 : value != 2)
+                return ERR_PARAM;
+            load->is_cpu = true;
+            load->mode = value;
+            break;
+        default:
+            return ERR_PARAM;
+        }
+    }
+    return 0;
+}
+
+static struct binary *add_binary(enum kind kind, struct entry *entries)
 {
     struct binary *b = calloc(1, sizeof(*b));
 
     if (b == NULL)
         abort();
     b->kind = kind;
+    b->entries = entries;
     b->card = standin_here->card;
     pthread_mutex_lock(&standin.lock);
     b->next = standin.binaries;
@@ -924,87 +1042,120 @@ static struct binary *add_binary(enum kind kind)
     return b;
 }
 
-int aclrtBinaryLoadFromData(const void *data, size_t bytes, const struct options *options,
-                            void **binary)
+static int not_modelled(const char *what)
 {
+    fprintf(stderr, "standin: %s: the vendor's can do that, the stand-in cannot\n", what);
+    return ERR_PARAM;
+}
+
+int standin_add_executor(const void *data, size_t bytes, bool is_lazy, void **binary)
+{
+    struct entry *entries = NULL;
     struct binary *b;
 
-    ENTER(aclrtBinaryLoadFromData);
-    BOUND();
-    if (options == NULL || options->count != 1 || options->option[0].id != 2 ||
-        options->option[0].value[0] != 0x43554245 || !has_good_names(data, bytes))
+    if (!standin_read_entries(data, bytes, &entries))
         return ERR_PARAM;
-    b = add_binary(KIND_CORES);
+    b = add_binary(KIND_CORES, entries);
     b->bytes = malloc(bytes);
     if (b->bytes == NULL)
         abort();
     memcpy(b->bytes, data, bytes);
     b->size = bytes;
+    b->is_lazy = is_lazy;
     *binary = b;
     return 0;
 }
 
-/* The value of a key of the description; only what the vendor reads. */
-static bool take_key(const char *text, const char *key, char *value, size_t bytes)
+int aclrtBinaryLoadFromData(const void *data, size_t bytes, const struct options *options,
+                            void **binary)
 {
-    char quoted[80];
-    const char *at, *end;
+    struct load load;
 
-    snprintf(quoted, sizeof(quoted), "\"%s\"", key);
-    at = strstr(text, quoted);
-    at = at != NULL ? strchr(at + strlen(quoted), '"') : NULL;
-    end = at != NULL ? strchr(at + 1, '"') : NULL;
-    if (end == NULL || (size_t)(end - at - 1) >= bytes)
-        return false;
-    memcpy(value, at + 1, (size_t)(end - at - 1));
-    value[end - at - 1] = '\0';
-    return true;
+    ENTER(aclrtBinaryLoadFromData);
+    BOUND();
+    if (read_options(options, false, &load) != 0)
+        return ERR_PARAM;
+    if (load.is_cpu)
+        return not_modelled("a library for the control processor that is loaded from memory");
+    return standin_add_executor(data, bytes, load.is_lazy, binary);
 }
 
-static bool is_good_so(const char *so)
+/* A whole file, and a 0 after it. NULL: it cannot be read. */
+static char *read_text(const char *path)
 {
-    return strlen(so) <= 100 &&
-           strspn(so, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") ==
-               strlen(so);
+    FILE *file = fopen(path, "re");
+    char *text = NULL;
+    size_t bytes = 0, more;
+
+    if (file == NULL)
+        return NULL;
+    do {
+        text = realloc(text, bytes + 4097);
+        if (text == NULL)
+            abort();
+        more = fread(text + bytes, 1, 4096, file);
+        bytes += more;
+    } while (more != 0);
+    fclose(file);
+    text[bytes] = '\0';
+    return text;
 }
 
+/* Whatever the file is called: what is read is the one by its name with the suffix .json. */
 int aclrtBinaryLoadFromFile(const char *path, struct options *options, void **binary)
 {
-    char text[4096] = "", library[32], user[16], so[128], function[NAME_MAX_BYTES];
-    size_t length = strlen(path);
-    FILE *file;
-    struct binary *b;
+    char json[4096], *text;
+    const char *dot = strrchr(path, '.');
+    struct entry *ops = NULL;
+    struct load load;
+    bool is_right;
 
     ENTER(aclrtBinaryLoadFromFile);
     BOUND();
-    if (options == NULL || options->count != 1 || options->option[0].id != 3 ||
-        options->option[0].value[0] != 0 || length < 5 || strcmp(path + length - 5, ".json") != 0)
+    if (read_options(options, true, &load) != 0)
         return ERR_PARAM;
-    file = fopen(path, "re");
-    if (file == NULL)
+    if (!load.is_cpu || load.mode != 0)
+        return not_modelled("a program that is loaded from a file");
+    snprintf(json, sizeof(json), "%.*s.json", dot != NULL ? (int)(dot - path) : 0, path);
+    text = read_text(json);
+    is_right = text != NULL && standin_read_description(text, &ops);
+    free(text);
+    if (!is_right)
         return ERR_PARAM;
-    (void)!fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    if (!take_key(text, "functionName", function, sizeof(function)) ||
-        !take_key(text, "kernelSo", so, sizeof(so)) || !is_good_so(so) ||
-        !take_key(text, "opKernelLib", library, sizeof(library)) ||
-        !take_key(text, "userDefined", user, sizeof(user)) || strcmp(user, "False") != 0)
-        return ERR_PARAM;
-    b = add_binary(strcmp(library, "KFCKernel") == 0 ? KIND_EXTEND : KIND_CPU);
-    snprintf(b->so, sizeof(b->so), "%s", so);
-    snprintf(b->function, sizeof(b->function), "%s", function);
-    sscanf(text, "{\"%63[^\"]\"", b->op);
-    *binary = b;
+    *binary = add_binary(KIND_CPU, ops);
     return 0;
 }
 
-static int add_function(struct binary *b, void **function)
+/*
+ * The copy of a program on the card, which stays until the program is given back: made when a
+ * function is looked up (CopySoAndNameToCurrentDevice of the published runtime), or for one that is
+ * loaded lazily by its first launch.
+ */
+static int ready_module(struct binary *b)
+{
+    bool is_answering = standin_is_answering(standin_here->card);
+
+    if (b->kind != KIND_CORES) /* only the names of its functions */
+        return is_answering ? 0 : ERR_MEMORY;
+    if (b->module != NULL)
+        return 0;
+    if (is_answering)
+        b->module = give(standin_here->card, b->size + HEADROOM, true);
+    if (b->module == NULL) {
+        standin_worsen(standin_here->card, POISONED); /* what follows says something else */
+        return ERR_MEMORY;
+    }
+    return load_elf(b);
+}
+
+static int add_function(struct binary *b, const struct entry *entry, void **function)
 {
     struct function *f = calloc(1, sizeof(*f));
 
     if (f == NULL)
         abort();
     f->binary = b;
+    f->entry = entry;
     pthread_mutex_lock(&standin.lock);
     f->next = standin.functions;
     standin.functions = f;
@@ -1013,22 +1164,42 @@ static int add_function(struct binary *b, void **function)
     return 0;
 }
 
+/* Every failure has one code, that of the copy included. */
 int aclrtBinaryGetFunction(void *binary, const char *name, void **function)
 {
+    struct binary *b = binary;
+    const struct entry *entry;
+
     ENTER(aclrtBinaryGetFunction);
     BOUND();
-    if (strcmp(((struct binary *)binary)->op, name) != 0)
+    if (!b->is_lazy && ready_module(b) != 0)
         return ERR_PARAM;
-    return add_function(binary, function);
+    entry = standin_find_entry(b->entries, name);
+    return entry != NULL ? add_function(b, entry, function) : ERR_PARAM;
 }
 
-int aclrtBinaryGetFunctionByEntry(void *binary, uint64_t entry, void **function)
+static const struct entry *find_key(const struct binary *b, uint64_t key)
 {
+    const struct entry *entry = b->entries;
+
+    while (entry != NULL && (entry->kind != KIND_CORES || entry->key != key))
+        entry = entry->next;
+    return entry;
+}
+
+int aclrtBinaryGetFunctionByEntry(void *binary, uint64_t key, void **function)
+{
+    struct binary *b = binary;
+    const struct entry *entry;
+    int code;
+
     ENTER(aclrtBinaryGetFunctionByEntry);
     BOUND();
-    if (((struct binary *)binary)->kind != KIND_CORES || entry != 0)
-        return ERR_PARAM;
-    return add_function(binary, function);
+    code = b->is_lazy ? 0 : ready_module(b);
+    if (code != 0)
+        return code;
+    entry = find_key(b, key);
+    return entry != NULL ? add_function(b, entry, function) : ERR_PARAM;
 }
 
 /* Under the lock. */
@@ -1051,17 +1222,16 @@ static void drop_binary(struct binary **link)
         drop(find(b->module->at, b->module->bytes));
     if (b->handle != NULL)
         dlclose(b->handle);
+    standin_free_entries(b->entries);
     free(b->bytes);
     free(b);
 }
 
-int aclrtBinaryUnLoad(void *binary)
+int standin_remove_binary(void *binary)
 {
     struct binary **link = &standin.binaries;
     int code = 0;
 
-    ENTER(aclrtBinaryUnLoad);
-    BOUND();
     pthread_mutex_lock(&standin.lock);
     while (*link != NULL && *link != binary)
         link = &(*link)->next;
@@ -1073,59 +1243,109 @@ int aclrtBinaryUnLoad(void *binary)
     return code;
 }
 
-/* ---- the control processor ---- */
-
-static uint32_t run_program(struct binary *b, uint32_t card, struct task *t)
+int aclrtBinaryUnLoad(void *binary)
 {
-    struct cpu_programs *programs = &standin.card[card].programs;
-    struct cpu_request request = { .is_extend = b->kind == KIND_EXTEND };
-
-    if (standin.cpu_command == NULL)
-        return b->kind == KIND_EXTEND
-                   ? cpu_programs_extend(programs, standin.disk, t->args)
-                   : cpu_programs_run(programs, standin.disk, b->so, b->function, t->args);
-    snprintf(request.so, sizeof(request.so), "%s", b->so);
-    snprintf(request.function, sizeof(request.function), "%s", b->function);
-    memcpy(request.args, t->args, sizeof(request.args));
-    return standin_process_run(card, &request, t->cores_due);
+    ENTER(aclrtBinaryUnLoad);
+    BOUND();
+    return standin_remove_binary(binary);
 }
 
-static int run_cpu(struct binary *b, uint32_t card, struct task *t)
+/* ---- the control processor ---- */
+
+static bool is_good_so(const char *so)
+{
+    return strlen(so) <= 100 &&
+           strspn(so, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.") ==
+               strlen(so);
+}
+
+bool standin_is_cpu(void)
+{
+    return standin_escape != NULL;
+}
+
+bool standin_is_cpu_late(void)
+{
+    return standin_cpu_until_ms != 0 && standin_now_ms() > standin_cpu_until_ms;
+}
+
+/* Where a block runs, and until when. */
+struct cpu_place {
+    struct context *context;
+    uint64_t until_ms; /* 0: any time */
+};
+
+/* A forced reset, or the end of its time, ends a block wherever it waits, as it would end the
+ * vendor's process. */
+static uint32_t call_block(uint32_t (*function)(void *), void *args, void *arg)
+{
+    const struct cpu_place *place = arg;
+    jmp_buf escape;
+    volatile uint32_t result = 1;
+
+    standin_here = place->context;
+    standin_cpu_until_ms = place->until_ms;
+    standin_escape = &escape;
+    if (setjmp(escape) == 0)
+        result = function(args);
+    standin_escape = NULL;
+    return result;
+}
+
+static uint32_t run_program(const struct entry *op, struct context *context, struct task *t)
+{
+    struct cpu_programs *programs = &standin.card[context->card].programs;
+    struct cpu_request request = { .is_extend = op->kind == KIND_EXTEND, .blocks = t->blocks };
+    struct cpu_place place = { context, standin_cpu_until_ms };
+    const struct cpu_launch launch = { t->blocks, t->args, call_block, &place };
+
+    if (standin.cpu_command == NULL)
+        return op->kind == KIND_EXTEND
+                   ? cpu_programs_extend(programs, standin.server_folder, &launch)
+                   : cpu_programs_run(programs, standin.program_folder, op->so, op->function,
+                                      &launch);
+    memcpy(request.so, op->so, sizeof(request.so));
+    memcpy(request.function, op->function, sizeof(request.function));
+    memcpy(request.args, t->args, sizeof(request.args));
+    return standin_process_run(context->card, &request, t->cores_due);
+}
+
+/* What the control processor does with a launch: names are looked at there, and not before. */
+static int run_cpu(const struct entry *op, struct context *context, struct task *t)
 {
     int code;
 
-    if (b->kind == KIND_EXTEND && (strcmp(b->so, "libaicpu_extend_kernels.so") != 0 ||
-                                   strcmp(b->function, "DynTileFwkKernelServerInit") != 0))
+    if (op->kind == KIND_EXTEND && (strcmp(op->so, "libaicpu_extend_kernels.so") != 0 ||
+                                    strcmp(op->function, "DynTileFwkKernelServerInit") != 0))
         return ERR_CPU;
+    if (op->kind == KIND_OTHER || !is_good_so(op->so)) {
+        fprintf(stderr,
+                "standin: op %s: library %s, program \"%s\"%s: no control processor runs it\n",
+                op->name, op->library, op->so, op->is_custom ? ", userDefined" : "");
+        return ERR_CPU;
+    }
     pthread_mutex_lock(&standin.lock);
     code = take_plan("aicpu", false);
     pthread_mutex_unlock(&standin.lock);
-    return code == 0 && run_program(b, card, t) == 0 ? 0 : ERR_CPU;
+    standin_device_log(context->card, code != 0, "op %s, function %s of %s: %s", op->name,
+                       op->function, op->so, code != 0 ? "failed" : "runs");
+    standin_cpu_until_ms = t->limit_ms != 0 ? standin_now_ms() + t->limit_ms : 0;
+    code = code == 0 && run_program(op, context, t) == 0 ? 0 : ERR_CPU;
+    code = standin_is_cpu_late() ? ERR_CPU_LATE : code;
+    standin_cpu_until_ms = 0;
+    return code;
 }
 
 /* ---- streams ---- */
 
 static int run_task(struct stream *s, struct task *t)
 {
-    struct binary *b = t->function != NULL ? t->function->binary : NULL;
+    const struct function *f = t->function;
 
-    if (b == NULL)
+    if (f == NULL)
         return t->work(t->arg);
-    return b->kind == KIND_CORES ? standin_run_cores(b, s->context->card, t->blocks, t->args)
-                                 : run_cpu(b, s->context->card, t);
-}
-
-/* A forced reset ends it wherever it waits, as it would end the vendor's process. */
-static int run_task_until_forced(struct stream *s, struct task *t)
-{
-    jmp_buf escape;
-    volatile int code = ERR_CPU;
-
-    standin_escape = &escape;
-    if (setjmp(escape) == 0)
-        code = run_task(s, t);
-    standin_escape = NULL;
-    return code;
+    return f->entry->kind == KIND_CORES ? standin_run_cores(f, s->context->card, t->blocks, t->args)
+                                        : run_cpu(f->entry, s->context, t);
 }
 
 /* Nothing of it is begun any more. Under the lock. */
@@ -1178,12 +1398,14 @@ static void *stream_main(void *arg)
             s->is_busy = true;
             standin_note_begin(c, t);
             pthread_mutex_unlock(&standin.lock);
-            code = run_task_until_forced(s, t);
+            code = run_task(s, t);
             pthread_mutex_lock(&standin.lock);
             standin_note_end(c, t);
             s->is_busy = false;
         }
         free(t);
+        if (code != 0 && s->is_stopping)
+            empty_stream(s);
         if (code != 0 && s->error == 0) {
             s->error = code;
             standin_worsen(s->context->card, POISONED);
@@ -1312,23 +1534,84 @@ int aclrtDestroyStream(void *stream)
     return 0;
 }
 
-int aclrtSynchronizeStreamWithTimeout(void *stream, int32_t ms)
+static int wait_for_stream(struct stream *s, int32_t ms)
 {
-    struct stream *s = stream;
     int code;
 
-    ENTER(aclrtSynchronizeStreamWithTimeout);
-    BOUND();
     if (s->context != standin_here)
         return ERR_STREAM;
     pthread_mutex_lock(&standin.lock);
-    code = !standin_await(is_stream_done, s, ms) ? ERR_LATE : s->error;
+    code = !standin_await(is_stream_done, s, ms < 0 ? INT32_MAX : ms) ? ERR_LATE : s->error;
     if (code == s->error && code != 0 && s->is_told)
         standin_violation("a second wait for a stream that failed: the vendor's never returns");
     if (code == s->error && code != 0)
         s->is_told = true;
     pthread_mutex_unlock(&standin.lock);
     return code;
+}
+
+int aclrtSynchronizeStreamWithTimeout(void *stream, int32_t ms)
+{
+    ENTER(aclrtSynchronizeStreamWithTimeout);
+    BOUND();
+    return wait_for_stream(stream, ms);
+}
+
+int aclrtSynchronizeStream(void *stream)
+{
+    ENTER(aclrtSynchronizeStream);
+    BOUND();
+    return wait_for_stream(stream, -1);
+}
+
+/* Counts tasks, and says nothing of one that has failed. */
+int aclrtStreamQuery(void *stream, int32_t *status)
+{
+    enum { COMPLETE, NOT_READY };
+    const struct stream *s = stream;
+
+    ENTER(aclrtStreamQuery);
+    BOUND();
+    pthread_mutex_lock(&standin.lock);
+    *status = s->first == NULL && !s->is_busy ? COMPLETE : NOT_READY;
+    pthread_mutex_unlock(&standin.lock);
+    return 0;
+}
+
+/* The mode with bit 0 ends a stream at its first failure, and cannot be left. */
+int aclrtSetStreamFailureMode(void *stream, uint64_t mode)
+{
+    struct stream *s = stream;
+    bool is_stopping = (mode & 1) != 0;
+    int code = 0;
+
+    ENTER(aclrtSetStreamFailureMode);
+    BOUND();
+    pthread_mutex_lock(&standin.lock);
+    if (s->is_stopping && !is_stopping)
+        code = ERR_FEATURE;
+    else
+        s->is_stopping = is_stopping;
+    pthread_mutex_unlock(&standin.lock);
+    return code;
+}
+
+/*
+ * For launches of the process that say nothing of their time, on cores and on the control
+ * processor: a number of intervals from 1 to 254, which 0 is taken for.
+ */
+int aclrtSetOpExecuteTimeOutV2(uint64_t us, uint64_t *actual_us)
+{
+    uint64_t count = INTERVALS_MAX; /* of 2^32 ns */
+
+    ENTER(aclrtSetOpExecuteTimeOutV2);
+    BOUND();
+    if (us != 0 && us < ((uint64_t)INTERVALS_MAX << 32) / 1000)
+        count = (us * 1000 + UINT32_MAX) >> 32;
+    *actual_us = (count << 32) / 1000;
+    standin.cpu_ms = *actual_us / 1000;
+    standin.op_ms = (uint32_t)(*actual_us / 1000);
+    return 0;
 }
 
 int aclrtSynchronizeDeviceWithTimeout(int32_t ms)
@@ -1345,6 +1628,23 @@ int aclrtGetStreamResLimit(void *stream, int kind, uint32_t *value)
     ENTER(aclrtGetStreamResLimit);
     BOUND();
     *value = (standin.is_a5 ? 36u : 24u) * (kind == 0 ? 1 : 2);
+    return 0;
+}
+
+int aclrtGetHardwareSyncAddr(void **at)
+{
+    struct card *c;
+
+    ENTER(aclrtGetHardwareSyncAddr);
+    BOUND();
+    if (standin.is_a5)
+        return ERR_FEATURE;
+    c = &standin.card[standin_here->card];
+    pthread_mutex_lock(&standin.lock);
+    if (c->sync == NULL)
+        c->sync = standin_map(4096, PROT_NONE); /* registers, which only cores reach */
+    pthread_mutex_unlock(&standin.lock);
+    *at = c->sync;
     return 0;
 }
 
@@ -1383,47 +1683,63 @@ struct config {
     size_t count;
 };
 
-/* The first launch on a card puts a copy there, which stays until the program is given back. */
-static int ready_module(struct binary *b)
+/* Whether all cores of a launch start together: the attribute of that name, with the value 1. */
+static bool is_together(const struct config *config)
 {
-    if (b->kind != KIND_CORES || b->module != NULL)
-        return 0;
-    if (standin_is_answering(standin_here->card))
-        b->module = give(standin_here->card, b->size + HEADROOM, true);
-    if (b->module == NULL) {
-        standin_worsen(standin_here->card, POISONED); /* what follows says something else */
-        return ERR_MEMORY;
-    }
-    return load_elf(b);
+    for (size_t i = 0; config != NULL && i < config->count; i++)
+        if (config->attribute[i].id == ATTRIBUTE_SCHEM)
+            return (config->attribute[i].value[0] & 0xff) == 1;
+    return false;
 }
 
-int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
-                                  const struct config *config, void *args, size_t bytes,
-                                  void *places, size_t place_count)
+/* What a launch says of the time that it has, in s (7) or us (8); 0 of these is any time. A code. */
+static int read_limit(const struct config *config, uint64_t *limit_ms)
 {
-    struct function *f = function;
+    bool has_limit = false;
+
+    *limit_ms = standin.cpu_ms;
+    for (size_t i = 0; config != NULL && i < config->count; i++) {
+        const uint32_t *value = config->attribute[i].value;
+        uint64_t us = value[0] | (uint64_t)value[1] << 32;
+
+        if (config->attribute[i].id != ATTRIBUTE_TIMEOUT_S &&
+            config->attribute[i].id != ATTRIBUTE_TIMEOUT_US)
+            continue;
+        if (has_limit)
+            return ERR_PARAM; /* one of them */
+        has_limit = true;
+        *limit_ms = config->attribute[i].id == ATTRIBUTE_TIMEOUT_S ? (value[0] & 0xffff) * 1000ull
+                                                                   : (us + 999) / 1000;
+    }
+    return 0;
+}
+
+/* The arguments are copied before it returns. */
+static int launch(struct function *f, uint32_t blocks, void *stream, const struct config *config,
+                  const void *args, size_t bytes)
+{
     struct stream *s = stream;
     struct card *c;
     struct task *t;
+    uint64_t limit_ms;
     int code;
 
-    (void)places;
-    ENTER(aclrtLaunchKernelWithHostArgs);
-    BOUND();
     c = &standin.card[standin_here->card];
     if (s->context != standin_here)
         return ERR_STREAM;
-    if ((config != NULL && config->attribute == NULL) || place_count != 0 || blocks == 0 ||
-        bytes > sizeof(t->args))
+    if ((config != NULL && config->attribute == NULL) || blocks == 0 || bytes > sizeof(t->args))
         return ERR_PARAM;
+    code = read_limit(config, &limit_ms);
+    if (code != 0)
+        return code;
     if (!standin_is_answering(standin_here->card))
         return ERR_MEMORY;
     code = ready_module(f->binary);
     if (code != 0)
         return code;
-    if (f->binary->kind == KIND_CORES &&
-        (config == NULL || config->count != 1 || config->attribute[0].id != 1 ||
-         config->attribute[0].value[0] != 1))
+    if (f->binary->kind == KIND_CORES && !f->entry->is_mixed)
+        return not_modelled("an entry for cores of one type only");
+    if (f->binary->kind == KIND_CORES && !is_together(config))
         standin_violation("cores that wait for each other are not launched together");
     if (s->kind >= 0 && (s->kind == KIND_CORES) != (f->binary->kind == KIND_CORES)) {
         standin_violation("cores and the control processor share a stream: both would wait");
@@ -1439,9 +1755,9 @@ int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
     t = make_task();
     t->function = f;
     t->blocks = blocks;
+    t->limit_ms = limit_ms;
     t->bytes = bytes;
     memcpy(t->args, args, bytes);
-    memset(args, 0xdd, bytes); /* the caller's are nobody's any more */
     pthread_mutex_lock(&standin.lock);
     if (f->binary->kind == KIND_CORES) {
         c->stream_made = s->made;
@@ -1450,10 +1766,49 @@ int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
         standin_note_launch(c);
     }
     t->cores_due = c->cores_due;
-    s->kind = (int)f->binary->kind;
+    s->kind = (int)f->entry->kind;
     standin_push(s, t);
     pthread_mutex_unlock(&standin.lock);
     return 0;
+}
+
+int aclrtLaunchKernelWithHostArgs(void *function, uint32_t blocks, void *stream,
+                                  const struct config *config, void *args, size_t bytes,
+                                  void *places, size_t place_count)
+{
+    (void)places;
+    ENTER(aclrtLaunchKernelWithHostArgs);
+    BOUND();
+    return place_count != 0 ? ERR_PARAM : launch(function, blocks, stream, config, args, bytes);
+}
+
+int standin_launch_executor(void *binary, uint64_t key, uint32_t blocks, void *stream, void *args,
+                            size_t bytes, bool is_together)
+{
+    const struct {
+        int32_t id;
+        uint32_t value[4];
+    } together = { ATTRIBUTE_SCHEM, { 1 } };
+    struct config config = { (const void *)&together, is_together };
+    const struct entry *entry;
+    struct binary *b;
+    struct function *f;
+    void *made = NULL;
+
+    pthread_mutex_lock(&standin.lock);
+    for (b = standin.binaries; b != NULL && b != binary; b = b->next)
+        ;
+    pthread_mutex_unlock(&standin.lock);
+    entry = b != NULL ? find_key(b, key) : NULL;
+    if (entry == NULL)
+        return ERR_PARAM;
+    pthread_mutex_lock(&standin.lock);
+    for (f = standin.functions; f != NULL && f->entry != entry; f = f->next)
+        ;
+    pthread_mutex_unlock(&standin.lock);
+    if (f == NULL)
+        (void)add_function(b, entry, &made);
+    return launch(f != NULL ? f : made, blocks, stream, &config, args, bytes);
 }
 
 /* ---- the end of a card ---- */

@@ -10,22 +10,35 @@
  *     STANDIN_HBM     bytes of each; 1 GiB
  *     STANDIN_DISK    folder that stands for the cards and their disks: processes that have the same
  *                     have the same cards; else a temporary one
+ *     STANDIN_FOLDERS where programs of the control processor lie on that disk, if threads are the
+ *                     control processors: one (the folder that versions so far have had, which is
+ *                     also where the extend library puts the dispatcher), server (the dispatcher has
+ *                     another folder), moved (there is no such folder any more; programs lie
+ *                     alongside the dispatcher); one
  *     STANDIN_PLAN    calls that fail: NAME@N=CODE, *@N=CODE for the Nth of all, @N..M for all of
  *                     these, separated by ; in place of CODE:
  *                         hang       it returns when the card is forced to start anew
  *                         down       with this call all cards go down
+ *                         fall       the same, and this call does not notice
+ *                         await      it goes on when a launch on its card has failed
  *                         kill       control processors that are processes are killed; it goes on
  *                         die        this process is killed
+ *                         exit       this process ends with code 3
  *                         delay(MS)  it goes on, later
  *                         flip(BYTE) a copy has a wrong bit there
  *                     The name aicpu: the Nth program of the control processor; core: the Nth start
- *                     of a core, which with hang never comes, and has an exception otherwise
+ *                     of a core, which with hang never comes, and has an exception otherwise;
+ *                     cond: the Nth write of a condition register, delay or hang
  *     STANDIN_BUSY    so many calls for the register windows find the driver busy; 0
  *     STANDIN_PART    not empty: the card is a part of one (vNPU), whose cores cannot be reached
  *     STANDIN_HEALS   forced resets that a card which has failed needs; 1
  *     STANDIN_GRACE   so many calls find a card that has failed as if nothing were, but for its
  *                     streams and the driver; then it is down. 0: every call finds it at once
  *     STANDIN_OP_MS   time that a launch of cores has, if they do nothing; 0: any
+ *     STANDIN_CPU_MS  time that a launch of the control processor has unless it says otherwise; by
+ *                     default 28 s on A2 and a5, 60 s on A3
+ *     STANDIN_EVENTS  mute: the host's wait for an event of a stream that has failed says nothing of
+ *                     that, and is over when its time is
  *     STANDIN_REPORT  file that gets the accounts when the process ends; %p in it is the process
  *     STANDIN_AICPU   command of a process that is the control processor; else a thread is
  *     STANDIN_SHARE   what memory can be exported by: fabric, vmm, none; by default what the chip has
@@ -33,6 +46,8 @@
  *     STANDIN_LIES    one thing that the communication library says is not so: rank, count, size,
  *                     base (of the last rank's window)
  *     STANDIN_BARRIER_MS   that its barrier waits on a stream; 20000
+ *     STANDIN_MESSAGE   reason that messages of failed calls have (aclGetRecentErrMsg, logs)
+ * ASCEND_PROCESS_LOG_PATH and ASCEND_GLOBAL_LOG_LEVEL are the vendor's own: standin_messages.c.
  */
 #ifndef PTO_STANDIN_H
 #define PTO_STANDIN_H
@@ -64,7 +79,7 @@ STANDIN_MAP(X)
 #endif
 /* clang-format on */
 
-enum { CARDS_MAX = 8, NAME_MAX_BYTES = 64 };
+enum { CARDS_MAX = 8, NAME_MAX_BYTES = 64, ENTRY_NAME = 256 };
 
 enum health { WELL, POISONED, DOWN };
 
@@ -106,6 +121,7 @@ struct task {
     bool is_waiting; /* for the event; else it has come to it */
     uint32_t blocks;
     uint32_t cores_due; /* that were launched before it */
+    uint64_t limit_ms;  /* that the control processor has; 0: any time */
     size_t bytes;
     _Alignas(16) char args[CPU_ARGS];
 };
@@ -120,28 +136,45 @@ struct stream {
     bool is_busy;
     bool is_ending;
     bool has_ended;
-    int kind;      /* of its functions: they must not mix; -1: none yet */
-    uint64_t made; /* when: a number of a call */
+    bool is_stopping; /* nothing of it is begun after a failure */
+    int kind;         /* of its functions: they must not mix; -1: none yet */
+    uint64_t made;    /* when: a number of a call */
 };
 
-enum kind { KIND_CORES, KIND_CPU, KIND_EXTEND };
+/* KIND_OTHER: the control processor would run it, and the stand-in does not: programs of users. */
+enum kind { KIND_CORES, KIND_CPU, KIND_EXTEND, KIND_OTHER };
+
+/* A function of a program: an op of a description, or an entry for cores. */
+struct entry {
+    struct entry *next;
+    enum kind kind;
+    char name[ENTRY_NAME]; /* without the suffix of a half */
+    uint64_t key;          /* of an entry for cores */
+    bool has_half[2];      /* the same: _mix_aic and _mix_aiv */
+    bool is_mixed;         /* it has the name of one of the two */
+    bool is_custom;        /* an op: userDefined is True */
+    bool is_dropped;       /* an op: a member that is read is no string */
+    char so[CPU_NAME];
+    char function[CPU_NAME];
+    char library[CPU_NAME];
+};
 
 struct binary {
     struct binary *next;
-    enum kind kind;
+    enum kind kind; /* KIND_CORES or KIND_CPU */
+    struct entry *entries;
     void *bytes;
     size_t size;
-    void *handle;              /* of the executor, once it was launched */
+    bool is_lazy;              /* its copy is made by the first launch */
+    void *handle;              /* of the executor, once it is on the card */
     struct allocation *module; /* its copy on the card */
     uint32_t card;
-    char op[NAME_MAX_BYTES];
-    char so[128];
-    char function[NAME_MAX_BYTES];
 };
 
 struct function {
     struct function *next;
     struct binary *binary;
+    const struct entry *entry;
 };
 
 struct card {
@@ -154,6 +187,7 @@ struct card {
     pid_t cpu;                    /* the control processor, if it is a process; 0: none yet */
     int cpu_socket;
     pthread_mutex_t cpu_lock; /* one request at a time */
+    char *sync;               /* where cores signal each other; NULL: not asked for yet */
     char *registers;
     size_t register_bytes;
     uint64_t stream_made;   /* of the cores' stream that was launched on last */
@@ -184,10 +218,14 @@ struct standin {
     char soc[32];
     char disk[256];
     bool is_own_disk;
-    pid_t process; /* the one that uses it */
+    char known_folder[272];   /* of programs, as versions so far have had it */
+    char program_folder[272]; /* where programs are looked for */
+    char server_folder[272];  /* of the dispatcher */
+    pid_t process;            /* the one that uses it */
     uint32_t heals;
     uint32_t grace;
     uint32_t op_ms;
+    uint64_t cpu_ms; /* of a launch of the control processor that says nothing of it */
     uint64_t acl_references;
     bool is_over; /* the last reference to ACL is gone */
     struct card card[CARDS_MAX];
@@ -196,10 +234,13 @@ struct standin {
     struct binary *binaries;
     struct function *functions;
     uint64_t calls;
-    uint64_t moment; /* as calls, but never set back */
-    uint64_t epoch;  /* of hangs: those of an earlier one return */
-    uint32_t busy;   /* calls that are left to find the driver busy */
-    bool is_part;    /* of a card */
+    uint64_t moment;     /* as calls, but never set back */
+    uint64_t epoch;      /* of hangs: those of an earlier one return */
+    uint32_t busy;       /* calls that are left to find the driver busy */
+    bool is_part;        /* of a card */
+    uint32_t log_level;  /* that was set, and 1; 0: none was */
+    uint32_t card_level; /* the same, when the last card was taken */
+    bool is_mute;        /* events say nothing of failures */
     uint64_t violations;
     uint64_t address;        /* of the next allocation: none is given out twice */
     const char *cpu_command; /* NULL: threads are the control processors */
@@ -210,6 +251,14 @@ EXPORT extern struct standin standin;
 extern __thread struct context *standin_here;
 /* Where a program of the control processor ends that is forced to; NULL: the thread runs none. */
 extern __thread jmp_buf *standin_escape;
+
+/* The control processor's launch on this thread ends then; 0: never. */
+extern __thread uint64_t standin_cpu_until_ms;
+EXPORT uint64_t standin_now_ms(void);
+/* Whether it has taken too long: its program is ended. */
+EXPORT bool standin_is_cpu_late(void);
+/* Whether the calling thread is a block of a program of the control processor. */
+EXPORT bool standin_is_cpu(void);
 
 /* Counts the call. Not 0: it is planned to fail with this code. */
 EXPORT int standin_enter(enum standin_call call);
@@ -238,6 +287,8 @@ EXPORT uint64_t standin_count(const char *what);
 /* Of the next core that starts. */
 enum core_plan { CORE_RUNS, CORE_IS_SILENT, CORE_FAILS };
 enum core_plan standin_core_plan(void);
+/* Milliseconds by which the next write of a condition register is late; UINT32_MAX: it never comes. */
+uint32_t standin_cond_delay(void);
 
 /* Addresses of cards that nobody had before. Under the lock, or by the only thread. */
 char *standin_map(size_t bytes, int protection);
@@ -257,6 +308,11 @@ void standin_count_bytes(uint32_t card, int64_t bytes);
 EXPORT int standin_enqueue(void *stream, int (*work)(void *arg), void *arg);
 /* What the thread is bound to. */
 EXPORT struct context *standin_bound(void);
+/* Programs for cores, for libruntime: one is added, launched on all its blocks, taken away. Codes. */
+EXPORT int standin_add_executor(const void *data, size_t bytes, bool is_lazy, void **binary);
+EXPORT int standin_launch_executor(void *binary, uint64_t key, uint32_t blocks, void *stream,
+                                   void *args, size_t bytes, bool is_together);
+EXPORT int standin_remove_binary(void *binary);
 /* Memory of another library's that copies may use, and is that no more. */
 EXPORT void standin_register_window(char *at, size_t bytes);
 EXPORT void standin_unregister_window(const char *at);
@@ -290,6 +346,14 @@ uint64_t standin_count_shared(void);
 /* Not under it: zeroes whole pages without touching them. False: they are not shared ones. */
 bool standin_clear_shared(void *at, size_t bytes);
 
+/* standin_programs.c */
+/* The ops of a description. False: it is no JSON. */
+bool standin_read_description(const char *text, struct entry **ops);
+/* The entries of a program for cores. False: there is none, or two of them collide. */
+bool standin_read_entries(const void *bytes, size_t size, struct entry **entries);
+struct entry *standin_find_entry(struct entry *list, const char *name);
+void standin_free_entries(struct entry *list);
+
 /* standin_events.c; all under the lock */
 /* Does what a stream has come to. False: the event that it waits for has not come. */
 bool standin_do_event(const struct stream *s, const struct task *t);
@@ -314,11 +378,13 @@ EXPORT int standin_map_registers(uint32_t card);
 char *standin_window(uint32_t card, uint32_t number);
 EXPORT uint32_t standin_core_numbers(void);
 EXPORT bool standin_has_core(uint32_t index);
-/* Runs the executor on so many clusters, to its end. */
-int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, void *args);
+/* Runs an entry of the executor on so many clusters, to its end. */
+int standin_run_cores(const struct function *function, uint32_t card, uint32_t blocks, void *args);
 void standin_wake(uint32_t card);
 /* The calling core enters a kernel; it has left it when it says anything else. */
 void standin_core_enter_kernel(void);
+/* What kernels and the executor reach there: SYNC_PAGE of cce_core.h. */
+void standin_map_sync(void);
 /* The register windows of a card's cores, as far as there are any; how many. */
 uint32_t standin_list_windows(uint32_t card, struct cpu_range *range);
 
@@ -328,6 +394,14 @@ EXPORT void *standin_heap_keep(void *at);
 EXPORT void standin_heap_free(void *at);
 /* What the programs of a card did not free. Under the lock. */
 uint32_t standin_forget_heap(uint32_t card);
+
+/* standin_messages.c */
+/* A call of this thread fails with this code: its message, and a line of the host's log. */
+EXPORT void standin_fail(const char *name, int code);
+/* Lines of the host's and of a card's log. */
+EXPORT void standin_log(const char *format, ...) __attribute__((format(printf, 1, 2)));
+EXPORT void standin_device_log(uint32_t card, bool is_error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* standin_process.c */
 int standin_memory_file(void);

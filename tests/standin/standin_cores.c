@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "tests/standin/standin.h"
+#include "tests/standin/sync_page.h"
 
 enum {
     MIB = 1 << 20,
@@ -28,18 +29,29 @@ enum {
     A5_PER_DIE = 18,
     WINDOW_BYTES = 0x6000,
     SPINS = 200,
-    IDLE_NS = 1000000,
+    IDLE_NS = 1000000,  /* the control processor's longest sleep: the host's wishes ring no bell */
+    DOZE_NS = 64000000, /* a core's: its bell wakes it */
     CORE_LATE = 507014,
     CORE_EXCEPTION = 507015,
     LOOK_US = 20, /* between two looks at the bells that a process rings */
+    FLAGS = 16,   /* by which cores signal each other */
+    FLAG_MAX = 15,
+    SYNC_LOOK_NS = 1000000,
+    CORES_OF_BLOCK = 3,
 };
+
+/* As published: a message has the mode in bits 4 and 5, and the flag in bits 8 to 11. */
+enum sync_mode { SYNC_ALIKE, SYNC_VECTORS, SYNC_CLUSTER, SYNC_MODES };
 
 struct core_here {
     uint32_t block;
     uint32_t sub_block;
     uint32_t number;
     uint32_t card;
-    uint32_t seen; /* of the bell */
+    uint32_t seen;      /* of the bell */
+    uint64_t main_base; /* that was read last, and how often */
+    uint32_t reads;
+    uint64_t ctrl;
     char *window;
     bool is_aiv;
     void (*entry)(void *board);
@@ -47,16 +59,23 @@ struct core_here {
     pthread_t thread;
     bool has_come;
     bool is_in_kernel;
+    bool has_ended; /* its entry returned; atomic */
     enum core_plan plan;
     uint32_t bell_told; /* to the core, if the control processor is a process */
+    /* Signals; all under sync_lock. */
+    struct core_here *all; /* of the launch: the cores of block 0, then of block 1 ... */
+    uint32_t all_count;
+    uint64_t sync_base;
+    uint32_t flag[FLAGS];             /* signals that have arrived and were not waited for */
+    uint32_t sent[SYNC_MODES][FLAGS]; /* those that wait for the same of other cores */
 };
 
 static __thread struct core_here *here;
 static __thread uint32_t cpu_event; /* the control processor's: what it saw last */
 
-static void futex_wait(uint32_t *word, uint32_t value)
+static void futex_wait(uint32_t *word, uint32_t value, uint32_t most_ns)
 {
-    struct timespec most = { 0, IDLE_NS };
+    struct timespec most = { 0, most_ns };
 
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
@@ -160,10 +179,11 @@ EXPORT void standin_idle(uint32_t times)
     uint32_t *event = &card->event;
     uint32_t now = __atomic_load_n(event, __ATOMIC_ACQUIRE);
 
-    if (standin_escape != NULL && __atomic_load_n(&card->is_aborting, __ATOMIC_ACQUIRE) != 0)
+    if (standin_escape != NULL &&
+        (__atomic_load_n(&card->is_aborting, __ATOMIC_ACQUIRE) != 0 || standin_is_cpu_late()))
         longjmp(*standin_escape, 1);
     if (times > SPINS && now == cpu_event)
-        futex_wait(event, now);
+        futex_wait(event, now, IDLE_NS);
     cpu_event = now;
 }
 
@@ -175,7 +195,7 @@ void standin_wake(uint32_t card)
 
 /* ---- what the executor sees ---- */
 
-static uint64_t now_ms(void)
+uint64_t standin_now_ms(void)
 {
     struct timespec now;
 
@@ -187,7 +207,7 @@ static bool is_ending(struct card *c)
 {
     uint32_t none = 0;
 
-    if (standin.op_ms != 0 && now_ms() - c->core_begin_ms > standin.op_ms)
+    if (standin.op_ms != 0 && standin_now_ms() - c->core_begin_ms > standin.op_ms)
         (void)__atomic_compare_exchange_n(&c->core_error, &none, CORE_LATE, false, __ATOMIC_ACQ_REL,
                                           __ATOMIC_ACQUIRE);
     return __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) != 0 ||
@@ -240,11 +260,31 @@ uint32_t standin_core_bell(void)
     return here->seen;
 }
 
+/* A plan can hold up what a core writes: for a while, or until its card ends. */
+static void wait_as_planned(void)
+{
+    for (uint32_t left_ms = standin_cond_delay(); left_ms != 0; left_ms -= left_ms != UINT32_MAX) {
+        if (is_ending(&standin.card[here->card]))
+            pthread_exit(NULL);
+        usleep(1000);
+    }
+}
+
 void standin_core_set_cond(uint32_t value)
 {
     leave_kernel();
+    wait_as_planned();
     __atomic_store_n(word_at(here->window + cond_offset()), value, __ATOMIC_RELEASE);
     standin_wake(here->card);
+}
+
+/*
+ * A core without a job looks ever less often whether its card ends. Each look takes CPU time from
+ * the cores that work: four cards have a hundred of them.
+ */
+static uint32_t doze_ns(uint32_t times)
+{
+    return times < DOZE_NS / IDLE_NS ? times * IDLE_NS : DOZE_NS;
 }
 
 void standin_core_idle(uint32_t times)
@@ -253,7 +293,171 @@ void standin_core_idle(uint32_t times)
     if (is_ending(&standin.card[here->card]))
         pthread_exit(NULL);
     if (times > SPINS)
-        futex_wait(word_at(here->window + bell_offset()), here->seen);
+        futex_wait(word_at(here->window + bell_offset()), here->seen, doze_ns(times - SPINS));
+}
+
+/* ---- signals between cores ---- */
+
+static pthread_mutex_t sync_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t sync_changed = PTHREAD_COND_INITIALIZER;
+
+static _Noreturn void fail_core(void)
+{
+    __atomic_store_n(&standin.card[here->card].core_error, CORE_EXCEPTION, __ATOMIC_RELEASE);
+    leave_kernel();
+    pthread_exit(NULL);
+}
+
+/* What a real core does then is not known; a kernel must not get that far. */
+static void check_sync(const char *doing, uint64_t flag)
+{
+    const char *sync = standin.card[here->card].sync;
+
+    if (sync != NULL && here->sync_base == (uint64_t)(uintptr_t)sync && flag < FLAGS)
+        return;
+    standin_violation("core %u %s flag %llu, and its sync address is %#llx, not %p", here->number,
+                      doing, (unsigned long long)flag, (unsigned long long)here->sync_base,
+                      (const void *)sync);
+    fail_core();
+}
+
+static void arrive(struct core_here *core, uint64_t flag)
+{
+    if (core->flag[flag]++ >= FLAG_MAX)
+        standin_violation("flag %llu of core %u has more signals than it can count",
+                          (unsigned long long)flag, core->number);
+}
+
+/* Whether a core takes part in what the calling core signals in this mode. */
+static bool is_sender(const struct core_here *core, enum sync_mode mode)
+{
+    return core->is_aiv == here->is_aiv && (mode == SYNC_ALIKE || core->block == here->block);
+}
+
+/* The signal arrives when all that send it have: alike cores of the launch, or those of a cluster. */
+static void combine(enum sync_mode mode, uint64_t flag)
+{
+    for (uint32_t i = 0; i < here->all_count; i++)
+        if (is_sender(&here->all[i], mode) && here->all[i].sent[mode][flag] == 0)
+            return;
+    for (uint32_t i = 0; i < here->all_count; i++) {
+        struct core_here *core = &here->all[i];
+        bool is_receiver = mode == SYNC_CLUSTER
+                               ? core->block == here->block && core->is_aiv != here->is_aiv
+                               : is_sender(core, mode);
+
+        if (is_sender(core, mode))
+            core->sent[mode][flag]--;
+        if (is_receiver)
+            arrive(core, flag);
+    }
+}
+
+static uint64_t sync_set_base(uint64_t at)
+{
+    return here->sync_base = at;
+}
+
+static uint64_t sync_signal(uint64_t message)
+{
+    enum sync_mode mode = (enum sync_mode)(message >> 4 & 3);
+    uint64_t flag = message >> 8 & (FLAGS - 1);
+
+    check_sync("signals", mode < SYNC_MODES ? flag : FLAGS);
+    pthread_mutex_lock(&sync_lock);
+    here->sent[mode][flag]++;
+    combine(mode, flag);
+    pthread_cond_broadcast(&sync_changed);
+    pthread_mutex_unlock(&sync_lock);
+    return 0;
+}
+
+static uint64_t sync_wait(uint64_t flag)
+{
+    bool is_over = false;
+
+    check_sync("waits for", flag);
+    pthread_mutex_lock(&sync_lock);
+    while (here->flag[flag] == 0 && !is_over) {
+        struct timespec at;
+
+        clock_gettime(CLOCK_REALTIME, &at);
+        at.tv_nsec += SYNC_LOOK_NS;
+        at.tv_sec += at.tv_nsec / 1000000000;
+        at.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&sync_changed, &sync_lock, &at);
+        is_over = is_ending(&standin.card[here->card]);
+    }
+    if (!is_over)
+        here->flag[flag]--;
+    pthread_mutex_unlock(&sync_lock);
+    if (is_over) {
+        leave_kernel();
+        pthread_exit(NULL);
+    }
+    return 0;
+}
+
+/* ---- other registers ---- */
+
+static uint64_t count_blocks(uint64_t unused)
+{
+    (void)unused;
+    return here->all_count / CORES_OF_BLOCK;
+}
+
+static uint64_t get_ctrl(uint64_t unused)
+{
+    (void)unused;
+    return here->ctrl;
+}
+
+static uint64_t set_ctrl(uint64_t value)
+{
+    return here->ctrl = value;
+}
+
+/*
+ * The bell's register as the instruction reads it: the bell and the word above it. A core that polls
+ * it sleeps a little when nothing has changed for a while; a control processor that only stores
+ * wakes nobody, so these are short.
+ */
+static uint64_t read_main_base(uint64_t unused)
+{
+    uint64_t low = standin_core_bell();
+    uint64_t value =
+        low | (uint64_t)__atomic_load_n(word_at(here->window + bell_offset() + 4), __ATOMIC_ACQUIRE)
+                  << 32;
+
+    (void)unused;
+    here->reads = value == here->main_base ? here->reads + 1 : 0;
+    here->main_base = value;
+    if (is_ending(&standin.card[here->card]))
+        pthread_exit(NULL);
+    if (here->reads > SPINS)
+        futex_wait(word_at(here->window + bell_offset()), here->seen, IDLE_NS);
+    return value;
+}
+
+/*
+ * Kernels have no library, and are not linked with the stand-in's: intrinsics that are more than an
+ * instruction are reached through a page at an address that every variant of a program has free.
+ */
+void standin_map_sync(void)
+{
+    static uint64_t (*const functions[SYNC_FUNCTIONS])(uint64_t) = {
+        [SYNC_SET_BASE] = sync_set_base,  [SYNC_SIGNAL] = sync_signal, [SYNC_WAIT] = sync_wait,
+        [SYNC_BLOCKS] = count_blocks,     [SYNC_GET_CTRL] = get_ctrl,  [SYNC_SET_CTRL] = set_ctrl,
+        [SYNC_MAIN_BASE] = read_main_base
+    };
+    void *page = mmap((void *)SYNC_PAGE, 4096, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+    if (page != (void *)SYNC_PAGE) {
+        fprintf(stderr, "standin: the page at %#lx is not free\n", SYNC_PAGE);
+        abort();
+    }
+    memcpy(page, functions, sizeof(functions));
 }
 
 /* ---- launches ---- */
@@ -271,12 +475,13 @@ static void *core_main(void *arg)
         usleep(LOOK_US);
     if (here->plan == CORE_RUNS)
         here->entry(here->args);
+    __atomic_store_n(&here->has_ended, true, __ATOMIC_RELEASE);
     return NULL;
 }
 
 /*
  * A control processor that is a process rings by storing: cores that sleep are woken here, until all
- * of them have said that they end, or the card is forced to.
+ * of them have ended, or the card is forced to.
  */
 static void ring_for(struct core_here *core, uint32_t count, struct card *c)
 {
@@ -287,9 +492,8 @@ static void ring_for(struct core_here *core, uint32_t count, struct card *c)
         for (uint32_t i = 0; i < count; i++) {
             uint32_t *bell = word_at(core[i].window + bell_offset());
             uint32_t value = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
-            uint32_t cond = standin_register((uint64_t)(uintptr_t)core[i].window + cond_offset());
 
-            ended += cond == (0x80000000u | 0x7ffffffeu);
+            ended += __atomic_load_n(&core[i].has_ended, __ATOMIC_ACQUIRE);
             if (value == core[i].bell_told)
                 continue;
             core[i].bell_told = value;
@@ -317,11 +521,19 @@ static uint32_t number_of(uint32_t core, uint32_t sub)
     return sub == 0 ? first + core % per_die : first + per_die + 2 * (core % per_die) + sub - 1;
 }
 
-int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, void *args)
+/* A half of an entry. NULL: it is not there. */
+static void *find_half(const struct function *f, const char *half)
+{
+    char name[ENTRY_NAME + 16];
+
+    snprintf(name, sizeof(name), "%s%s", f->entry->name, half);
+    return dlsym(f->binary->handle, name);
+}
+
+int standin_run_cores(const struct function *function, uint32_t card, uint32_t blocks, void *args)
 {
     struct core_here *core = calloc(3 * (size_t)blocks, sizeof(*core));
-    void *entry[2] = { dlsym(binary->handle, "pto_executor_0_mix_aic"),
-                       dlsym(binary->handle, "pto_executor_0_mix_aiv") };
+    void *entry[2] = { find_half(function, "_mix_aic"), find_half(function, "_mix_aiv") };
     void *board;
     uint32_t started = 0;
     int code;
@@ -330,7 +542,7 @@ int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, voi
         free(core);
         return CORE_EXCEPTION;
     }
-    standin.card[card].core_begin_ms = now_ms();
+    standin.card[card].core_begin_ms = standin_now_ms();
     memcpy(&board, args, sizeof(board)); /* one pointer is all that it gets */
     for (uint32_t i = 0; i < 3 * blocks; i++) {
         uint32_t sub = i % 3;
@@ -343,8 +555,11 @@ int standin_run_cores(struct binary *binary, uint32_t card, uint32_t blocks, voi
                                       .window = standin_window(card, number),
                                       .is_aiv = sub != 0,
                                       .plan = standin_core_plan(),
+                                      .all = core,
+                                      .all_count = 3 * blocks,
                                       .args = board };
         *(void **)&core[i].entry = entry[sub != 0];
+        standin_set_register((uint64_t)(uintptr_t)core[i].window + bell_offset() + 4, 0);
         standin_set_register((uint64_t)(uintptr_t)core[i].window + bell_offset(), 0);
         standin_set_register((uint64_t)(uintptr_t)core[i].window + cond_offset(), 0);
     }

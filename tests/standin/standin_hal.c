@@ -10,6 +10,9 @@ enum {
     NO_PROCESS = 62,
     NOT_SUPPORTED = 65534,
     BAD_VALUE = 3,
+    MODULE_CPU = 1,
+    MODULE_CORES = 4,
+    INFO_OCCUPY = 8,
     MIB = 1 << 20
 };
 
@@ -69,12 +72,38 @@ int halGetDeviceInfoByBuff(uint32_t device, int32_t module, int32_t info, void *
     code = check(device);
     if (code != 0)
         return code;
-    if (module != 4 || info != 8 || *bytes != sizeof(mask))
+    if (module != MODULE_CORES || info != INFO_OCCUPY || *bytes != sizeof(mask))
         return BAD_VALUE;
     for (uint32_t i = 0; i < standin_core_numbers(); i++)
         if (standin_has_core(i))
             mask[i / 64] |= 1ull << i % 64;
     memcpy(at, mask, sizeof(mask));
+    return 0;
+}
+
+/*
+ * CPUs of the control processor that programs can have: a mask. A program on a card of the newer
+ * generation sees two fewer than the host does, on all chips but one.
+ */
+static int64_t cpu_mask(void)
+{
+    if (!standin.is_a5)
+        return 0xfc;
+    if (strcmp(standin.soc, "Ascend950PR_9579") == 0)
+        return 0x3e;
+    return standin_is_cpu() ? 0x1f8 : 0x1fe;
+}
+
+int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t *value)
+{
+    if (!standin_is_cpu()) { /* which counts cards from its own, and is no client */
+        ENTER(halGetDeviceInfo);
+        if (find_card(device) >= standin.card_count)
+            return NO_HANDLE;
+    }
+    if (module != MODULE_CPU || info != INFO_OCCUPY)
+        return NOT_SUPPORTED;
+    *value = cpu_mask();
     return 0;
 }
 

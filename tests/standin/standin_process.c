@@ -150,7 +150,8 @@ static uint32_t run(uint32_t card, const struct cpu_request *wanted, uint32_t co
     is_sent = put(c->cpu_socket, &request, sizeof(request)) &&
               put(c->cpu_socket, range, request.range_count * sizeof(*range));
     free(range);
-    while (is_sent && got == 0 && __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) == 0)
+    while (is_sent && got == 0 && __atomic_load_n(&c->is_aborting, __ATOMIC_ACQUIRE) == 0 &&
+           !standin_is_cpu_late())
         got = look_for_answer(c, &answer);
     if (got != 1)
         standin_process_end(c); /* forced, or dead already */

@@ -477,6 +477,7 @@ static int export(void *physical, uint64_t flags, bool is_fabric, uint64_t *numb
         return ERR_PARAM;
     pthread_mutex_lock(&standin.lock);
     p = *find_physical(physical);
+    /* mutation: lenient-standin */
     if (p == NULL || p->is_imported || p->label->is_exported != 0) { /* once, by its owner */
         code = ERR_PARAM;
     } else {

@@ -25,12 +25,19 @@
 
 #define X(library, returns, name, parameters) extern returns name parameters;
 VENDOR_MAP(X)
+VENDOR_OPTIONAL_MAP(X)
 #undef X
 #define X(returns, name, parameters) extern returns name parameters;
 VENDOR_HCCL_MAP(X)
 #undef X
 extern int aclFinalize(void);
 extern int HcclBarrier(void *comm, void *stream);
+extern int aclrtGetDevice(int32_t *device);
+extern int aclrtSynchronizeStream(void *stream);
+extern int aclrtStreamQuery(void *stream, int32_t *status);
+extern int aclrtSetStreamFailureMode(void *stream, uint64_t mode);
+extern int aclrtSetOpExecuteTimeOutV2(uint64_t us, uint64_t *actual_us);
+extern int halGetDeviceInfo(uint32_t device, int32_t module, int32_t info, int64_t *value);
 
 enum {
     EXECUTORS = 20,
@@ -39,6 +46,7 @@ enum {
     LAUNCH_ROOM = 4096,
     PAGE = 2 << 20,
     SMALL_PAGE = 64 << 10,
+    OPTION_LAZY = 1,
     FAILED = 1,
 };
 
@@ -91,16 +99,24 @@ static size_t read_executor(void *bytes, size_t room)
     return size;
 }
 
-static void *load_executor(void)
+static void *load_binary(bool is_lazy)
 {
     static char bytes[1 << 20];
-    struct vendor_option magic = { .id = VENDOR_OPTION_MAGIC, .value = { VENDOR_MAGIC_MIX } };
-    struct vendor_options options = { &magic, 1 };
-    void *binary = NULL, *function = NULL;
+    struct vendor_option option[2] = { { .id = VENDOR_OPTION_MAGIC, .value = { VENDOR_MAGIC_MIX } },
+                                       { .id = OPTION_LAZY, .value = { 1 } } };
+    struct vendor_options options = { option, is_lazy ? 2 : 1 };
+    void *binary = NULL;
 
     EXPECT(0,
            aclrtBinaryLoadFromData(bytes, read_executor(bytes, sizeof(bytes)), &options, &binary));
-    EXPECT(0, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
+    return binary;
+}
+
+static void *load_executor(void)
+{
+    void *function = NULL;
+
+    EXPECT(0, aclrtBinaryGetFunctionByEntry(load_binary(false), 0, &function));
     return function;
 }
 
@@ -150,7 +166,8 @@ static int launch(void *function, uint32_t blocks, void *stream, bool is_cores)
     args[0] = (uint64_t)(uintptr_t)board;
     code = aclrtLaunchKernelWithHostArgs(function, blocks, stream, &config, args,
                                          is_cores ? 8 : sizeof(args), NULL, 0);
-    EXPECT_TRUE(code != 0 || args[0] == 0xddddddddddddddddull); /* nobody's any more */
+    EXPECT_TRUE(args[0] == (uint64_t)(uintptr_t)board); /* the caller's memory is only read */
+    memset(args, 0xdd, sizeof(args));                   /* and the launch has a copy */
     return code;
 }
 
@@ -177,6 +194,7 @@ static void no_device(void)
     EXPECT(107002, aclrtMalloc(&at, 64, 0));
     EXPECT(107002, aclrtCreateStream(&at));
     EXPECT(107002, aclrtGetCurrentContext(&at));
+    EXPECT(107002, aclrtGetHardwareSyncAddr(&at));
     EXPECT(107001, aclrtSetDevice(7));
 }
 
@@ -243,14 +261,15 @@ static void finalize_all(void)
 /* What every run leaves there is not seen before there is no room, and then under another code. */
 static void registers_each_time(void)
 {
-    void *stream, *other = NULL;
+    void *stream, *other = NULL, *function = NULL;
     uint32_t count = 0;
     int code = 0;
 
     (void)open_card(0);
     stream = make_stream();
-    for (; code == 0 && count < LOAD_MAX; count++)
-        code = launch(load_executor(), 1, stream, true);
+    EXPECT(0, launch(load_executor(), 1, stream, true));
+    for (count = 1; code == 0 && count < LOAD_MAX; count++)
+        code = aclrtBinaryGetFunctionByEntry(load_binary(false), 0, &function);
     EXPECT(207001, code);
     EXPECT(EXECUTORS + 1, (int)count);
     EXPECT(507899, aclrtCreateStream(&other));
@@ -260,39 +279,122 @@ static void registers_each_time(void)
     fprintf(stderr, "207001 for executor %u, then 507899\n", count);
 }
 
+/* The copy on the card is made when a function is looked up; of a lazy program by its first launch. */
+static void copy_on_card(void)
+{
+    void *binary, *function = NULL, *stream;
+
+    (void)open_card(0);
+    stream = make_stream();
+    binary = load_binary(false);
+    EXPECT(0, (int)standin_count("modules"));
+    EXPECT(0, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
+    EXPECT(0, aclrtBinaryGetFunction(binary, "pto_executor_0", &function));
+    EXPECT(1, (int)standin_count("modules"));
+    EXPECT(107000, aclrtBinaryGetFunctionByEntry(binary, 1, &function));
+    EXPECT(107000, aclrtBinaryGetFunction(binary, "pto_executor_0_mix_aic", &function));
+    EXPECT(0, aclrtBinaryUnLoad(binary));
+    EXPECT(0, (int)standin_count("modules"));
+    binary = load_binary(true);
+    EXPECT(0, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
+    EXPECT(0, (int)standin_count("modules"));
+    EXPECT(0, launch(function, 1, stream, true));
+    EXPECT(1, (int)standin_count("modules"));
+}
+
 static void launch_when_down(void)
 {
-    void *function, *stream, *at = NULL;
+    void *function, *stream, *binary, *at = NULL;
     char byte = 0;
 
     (void)open_card(0);
     stream = make_stream();
     function = load_executor();
+    binary = load_binary(false);
     EXPECT(0, aclrtMalloc(&at, 64, 0));
     standin_plan("aclrtLaunchKernelWithHostArgs@1=down");
     EXPECT(507901, launch(function, 1, stream, true));
     EXPECT(207001, launch(function, 1, stream, true));
+    EXPECT(207001, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
+    EXPECT(107000, aclrtBinaryGetFunction(binary, "pto_executor_0", &function));
     EXPECT(507899, aclrtCreateStream(&stream));
     EXPECT(507901, aclrtMemcpy(&byte, 1, at, 1, VENDOR_DEVICE_TO_HOST));
     EXPECT(507033, aclrtSetDevice(0));
 }
 
+/* What is no JSON is refused; an op whose members make no sense is there, or left out. */
 static void descriptions(void)
 {
-    char name[128] = "";
-    void *function = NULL;
+    static const char *const no_json[] = { "",
+                                           "{",
+                                           "{\"Op\": }",
+                                           "{\"Op\": {}} {}",
+                                           "{'Op': 1}",
+                                           "[1, 2",
+                                           "{\"Op\": {\"opInfo\": {\"a\": \"b}}}" };
+    static const char several[] =
+        "{ \"other\" : {\"opInfo\": {\"kernelSo\": \"a.so\"}, \"list\": [1, {\"opInfo\": {}}]},\n"
+        "\"none\": {\"info\": true}, \"odd\": {\"opInfo\": {\"kernelSo\": 1}},\n"
+        "\"Op\": {\"opInfo\": {\"opKernelLib\": \"AICPUKernel\", \"x\\u0041\": -1.5e3, "
+        "\"userDefined\": \"False\", \"kernelSo\": \"b.so\", \"functionName\": \"f\"}}}";
+    struct vendor_option mode = { .id = VENDOR_OPTION_CPU_MODE };
+    struct vendor_options options = { &mode, 1 };
+    void *function = NULL, *binary = NULL;
+    char path[300];
 
     (void)open_card(0);
     EXPECT(0, describe_so("libgood.so", "False", &function));
-    EXPECT(107000, describe_so("libgood.so", "True", &function));
-    EXPECT(107000, describe_so("folder/libbad.so", "False", &function));
-    EXPECT(107000, describe_so("lib bad.so", "False", &function));
-    memset(name, 'n', 101);
-    EXPECT(107000, describe_so(name, "False", &function));
-    name[100] = '\0';
-    EXPECT(0, describe_so(name, "False", &function));
-    EXPECT(107000, describe("op.txt", "{}", &function));
-    EXPECT(107000, describe("op.json", "{\"Op\": {\"opInfo\": {}}}", &function));
+    EXPECT(107000, describe("op.json", "{}", &function)); /* read, and without that op */
+    EXPECT(0, describe("op.json", "{\"Op\": {\"opInfo\": {}}}", &function));
+    for (size_t i = 0; i < sizeof(no_json) / sizeof(no_json[0]); i++)
+        EXPECT(107000, describe("op.json", no_json[i], &function));
+    EXPECT(107000, describe("other.txt", several, &function)); /* other.json is what is read */
+    EXPECT(0, describe("several.json", several, &function));
+    snprintf(path, sizeof(path), "%s/several.so", folder);
+    EXPECT(0, aclrtBinaryLoadFromFile(path, &options, &binary));
+    EXPECT(0, aclrtBinaryGetFunction(binary, "other", &function));
+    EXPECT(107000, aclrtBinaryGetFunction(binary, "odd", &function));
+    EXPECT(107000, aclrtBinaryGetFunction(binary, "none", &function));
+    EXPECT(107000, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
+    mode.value[0] = 3;
+    EXPECT(107000, aclrtBinaryLoadFromFile(path, &options, &binary));
+}
+
+/* Names and libraries are looked at by the control processor: the launch fails, not the load. */
+static void odd_programs(void)
+{
+    static const struct {
+        const char *so, *user_defined;
+    } odd[] = { { "libgood.so", "True" },
+                { "folder/libbad.so", "False" },
+                { "lib bad.so", "False" },
+                { "", "False" } };
+
+    for (size_t i = 0; i <= sizeof(odd) / sizeof(odd[0]); i++) {
+        bool is_long = i == sizeof(odd) / sizeof(odd[0]);
+        char name[102] = "";
+        void *function = NULL, *stream;
+
+        (void)open_card(0);
+        stream = make_stream();
+        memset(name, 'n', 101);
+        EXPECT(0, describe_so(is_long ? name : odd[i].so, is_long ? "False" : odd[i].user_defined,
+                              &function));
+        EXPECT(0, launch(function, 1, stream, false));
+        EXPECT(507018, aclrtSynchronizeStreamWithTimeout(stream, 10000));
+        EXPECT(0, aclrtResetDeviceForce(0));
+    }
+}
+
+/* Renames a function of the executor, in its table of symbols and in that of the loader. */
+static void rename_all(char *bytes, size_t size, const char *from, const char *to)
+{
+    size_t length = strlen(from);
+    char *at = bytes;
+
+    EXPECT_TRUE(memmem(bytes, size, from, length) != NULL);
+    while ((at = memmem(at, size - (size_t)(at - bytes), from, length)) != NULL)
+        memcpy(at, to, length);
 }
 
 static void wrong_entries(void)
@@ -301,13 +403,27 @@ static void wrong_entries(void)
     struct vendor_option magic = { .id = VENDOR_OPTION_MAGIC, .value = { VENDOR_MAGIC_MIX } };
     struct vendor_options options = { &magic, 1 };
     size_t size = read_executor(bytes, sizeof(bytes));
-    char *name = memmem(bytes, size, "_mix_aiv", 8);
-    void *binary = NULL;
+    void *binary = NULL, *function = NULL;
 
     (void)open_card(0);
     EXPECT(0, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
-    EXPECT_TRUE(name != NULL);
-    memcpy(name, "_all_aiv", 8);
+    magic.value[0] = 1;
+    EXPECT(107000, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
+    EXPECT(0, aclrtBinaryLoadFromData(bytes, size, NULL, &binary));
+    magic.value[0] = VENDOR_MAGIC_MIX;
+    EXPECT(107000, aclrtBinaryLoadFromData(bytes, 1000, &options, &binary));
+    rename_all(bytes, size, "pto_executor_0_", "other_execu_17_");
+    EXPECT(0, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
+    EXPECT(107000, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
+    EXPECT(0, aclrtBinaryGetFunctionByEntry(binary, 17, &function));
+    EXPECT(0, aclrtBinaryGetFunction(binary, "other_execu_17", &function));
+    rename_all(bytes, size, "_mix_aiv", "_all_aiv"); /* an entry of its own, with key 0 */
+    EXPECT(0, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
+    EXPECT(0, aclrtBinaryGetFunctionByEntry(binary, 0, &function));
+    rename_all(bytes, size, "_17_mix_aic", "_ab_mix_aic"); /* a second one with key 0 */
+    EXPECT(107000, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
+    rename_all(bytes, size, "_ab_mix_aic", "_17_mix_aiv");
+    rename_all(bytes, size, "_17_all_aiv", "_17_mix_aiv"); /* the same half twice */
     EXPECT(107000, aclrtBinaryLoadFromData(bytes, size, &options, &binary));
 }
 
@@ -331,6 +447,90 @@ static void many_blocks(void)
     (void)open_card(0);
     EXPECT(0, describe_so("libany.so", "False", &function));
     EXPECT(107000, launch(function, 7, make_stream(), false));
+}
+
+static void two_limits(void)
+{
+    struct vendor_attribute limits[2] = { { .id = VENDOR_ATTRIBUTE_TIMEOUT, .value = { 1 } },
+                                          { .id = VENDOR_ATTRIBUTE_TIMEOUT + 1, .value = { 1 } } };
+    struct vendor_config config = { limits, 2 };
+    void *function = NULL;
+    uint64_t args[4] = { 0 };
+
+    (void)open_card(0);
+    EXPECT(0, describe_so("libany.so", "False", &function));
+    EXPECT(107000, aclrtLaunchKernelWithHostArgs(function, 1, make_stream(), &config, args,
+                                                 sizeof(args), NULL, 0));
+}
+
+/* A generation whose cores do not signal each other in this way. */
+static void no_sync_address(void)
+{
+    void *at = NULL;
+
+    (void)open_card(0);
+    EXPECT(207000, aclrtGetHardwareSyncAddr(&at));
+}
+
+static void whole_program(void)
+{
+    struct vendor_program program = { .magic = 1, .data = &program, .bytes = sizeof(program) };
+    static char bytes[1 << 20];
+    struct vendor_args args = { .args = &program, .bytes = 8 };
+    void *binary = NULL, *stream;
+
+    (void)open_card(0);
+    stream = make_stream();
+    EXPECT(107000, rtRegisterAllKernel(&program, &binary));
+    program.magic = VENDOR_MAGIC_MIX;
+    EXPECT(107000, rtRegisterAllKernel(&program, &binary)); /* no entries */
+    EXPECT(107000, rtKernelLaunchWithHandleV2(binary, 0, 1, &args, NULL, stream, NULL));
+    EXPECT(107000, rtDevBinaryUnRegister(binary));
+    program.bytes = read_executor(bytes, sizeof(bytes));
+    program.data = bytes;
+    EXPECT(0, rtRegisterAllKernel(&program, &binary));
+    EXPECT(107000,
+           rtKernelLaunchWithHandleV2(binary, 1, 1, &args, NULL, stream, NULL)); /* no key */
+    EXPECT(0, (int)standin_count("modules")); /* the first launch makes the copy */
+    EXPECT(0, rtDevBinaryUnRegister(binary));
+}
+
+/* Calls of other clients: what they answer, and that the limit of time holds for launches. */
+static void calls_of_others(void)
+{
+    enum { COMPLETE, NOT_READY, CONTINUE = 0, STOP = 1, CPU = 1, OCCUPY = 8 };
+    int32_t device = -1, status = -1;
+    uint64_t actual = 0;
+    int64_t mask = 0;
+    void *stream, *function = NULL;
+
+    EXPECT(107002, aclrtGetDevice(&device));
+    (void)open_card(1);
+    EXPECT(0, aclrtGetDevice(&device));
+    EXPECT(1, device);
+    EXPECT(0, halGetDeviceInfo(0, CPU, OCCUPY, &mask));
+    EXPECT(0xfc, (int)mask);
+    EXPECT(65534, halGetDeviceInfo(0, CPU, OCCUPY + 1, &mask));
+    EXPECT(0, aclrtSetOpExecuteTimeOutV2(0, &actual));
+    EXPECT(1090921693, (int)actual);
+    EXPECT(0, aclrtSetOpExecuteTimeOutV2(45000000, &actual));
+    EXPECT(47244640, (int)actual);
+    stream = make_stream();
+    EXPECT(0, aclrtStreamQuery(stream, &status));
+    EXPECT(COMPLETE, status);
+    EXPECT(0, aclrtSetStreamFailureMode(stream, CONTINUE));
+    EXPECT(0, aclrtSetStreamFailureMode(stream, STOP));
+    EXPECT(0, aclrtSetStreamFailureMode(stream, STOP));
+    EXPECT(207000, aclrtSetStreamFailureMode(stream, CONTINUE));
+    EXPECT(0, launch(load_executor(), 1, stream, true)); /* waits for its bell */
+    EXPECT(0, aclrtStreamQuery(stream, &status));
+    EXPECT(NOT_READY, status);
+    EXPECT(0, describe_so("libabsent.so", "False", &function));
+    stream = make_stream();
+    EXPECT(0, launch(function, 1, stream, false));
+    EXPECT(507018, aclrtSynchronizeStream(stream));
+    EXPECT(0, aclrtStreamQuery(stream, &status)); /* there is nothing to do for it */
+    EXPECT(COMPLETE, status);
 }
 
 static void not_together(void)
@@ -723,10 +923,16 @@ static const struct breach {
     { "aclFinalize", finalize_all, "aclrtSetDevice after the last reference", { 0 } },
     { "a program for each run", registers_each_time, "then 507899", { 0 } },
     { "a launch on a card that is down", launch_when_down, NULL, { 0 } },
+    { "the copy of a program", copy_on_card, NULL, { 0 } },
     { "descriptions", descriptions, NULL, { 0 } },
+    { "programs that no control processor runs", odd_programs, "userDefined", { 0 } },
     { "names of entries", wrong_entries, NULL, { 0 } },
     { "one stream for both", one_stream, "share a stream", { 0 } },
     { "too many blocks", many_blocks, "7 blocks for 6 threads", { 0 } },
+    { "two time limits", two_limits, NULL, { 0 } },
+    { "no sync address", no_sync_address, NULL, { "STANDIN_SOC", "Ascend950DT" } },
+    { "a program as a whole", whole_program, NULL, { 0 } },
+    { "calls of other clients", calls_of_others, "libabsent.so", { 0 } },
     { "cores not together", not_together, "not launched together", { 0 } },
     { "a second wait", second_wait, "a second wait for a stream that failed", { 0 } },
     { "a forced reset with two launches in flight", forced_in_flight, NULL, { 0 } },

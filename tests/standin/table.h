@@ -14,19 +14,24 @@ struct access;
 struct config;
 struct memory;
 struct options;
+struct program;
 struct resource;
+struct rt_args;
+struct rt_task;
 
 /* clang-format off */
 #define STANDIN_MAP(X) \
     X(ACL, int, aclInit, (const char *config))                                                                                 \
     X(ACL, int, aclFinalizeReference, (uint64_t *left))                                                                        \
     X(ACL, int, aclFinalize, (void))                                                                                           \
+    X(ACL, const char *, aclGetRecentErrMsg, (void))                                                                           \
     X(ACL, const char *, aclrtGetSocName, (void))                                                                              \
     X(ACL, int, aclrtSetDevice, (int32_t device))                                                                              \
     X(ACL, int, aclrtResetDevice, (int32_t device))                                                                            \
     X(ACL, int, aclrtResetDeviceForce, (int32_t device))                                                                       \
     X(ACL, int, aclrtGetCurrentContext, (void **context))                                                                      \
     X(ACL, int, aclrtSetCurrentContext, (void *context))                                                                       \
+    X(ACL, int, aclrtGetDevice, (int32_t *device))                                                                             \
     X(ACL, int, aclrtMalloc, (void **at, size_t bytes, int policy))                                                            \
     X(ACL, int, aclrtFree, (void *at))                                                                                         \
     X(ACL, int, aclrtMemcpy, (void *to, size_t room, const void *from, size_t bytes, int kind))                                \
@@ -40,8 +45,13 @@ struct resource;
     X(ACL, int, aclrtCreateStream, (void **stream))                                                                            \
     X(ACL, int, aclrtDestroyStream, (void *stream))                                                                            \
     X(ACL, int, aclrtSynchronizeStreamWithTimeout, (void *stream, int32_t ms))                                                 \
+    X(ACL, int, aclrtSynchronizeStream, (void *stream))                                                                        \
+    X(ACL, int, aclrtStreamQuery, (void *stream, int32_t *status))                                                             \
+    X(ACL, int, aclrtSetStreamFailureMode, (void *stream, uint64_t mode))                                                      \
+    X(ACL, int, aclrtSetOpExecuteTimeOutV2, (uint64_t us, uint64_t *actual_us))                                                \
     X(ACL, int, aclrtSynchronizeDeviceWithTimeout, (int32_t ms))                                                               \
     X(ACL, int, aclrtGetStreamResLimit, (void *stream, int kind, uint32_t *value))                                             \
+    X(ACL, int, aclrtGetHardwareSyncAddr, (void **at))                                                                         \
     X(ACL, int, aclrtLaunchKernelWithHostArgs,                                                                                 \
       (void *function, uint32_t blocks, void *stream, const struct config *config, void *args, size_t bytes,                   \
        void *places, size_t place_count))                                                                                      \
@@ -66,8 +76,15 @@ struct resource;
     X(ACL, int, aclrtDevicePeerAccessStatus, (int32_t device, int32_t peer, int32_t *status))                                  \
     X(HAL, int, halMemCtl, (int type, void *in, size_t in_bytes, void *out, size_t *out_bytes))                                \
     X(HAL, int, halGetDeviceInfoByBuff, (uint32_t device, int32_t module, int32_t info, void *at, int32_t *bytes))             \
+    X(HAL, int, halGetDeviceInfo, (uint32_t device, int32_t module, int32_t info, int64_t *value))                             \
     X(HAL, int, halResMap, (unsigned device, struct resource *resource, unsigned long *at, unsigned *bytes))                   \
     X(HAL, int, halResUnmap, (unsigned device, struct resource *resource))                                                     \
+    X(RT, int, rtRegisterAllKernel, (const struct program *program, void **binary))                                            \
+    X(RT, int, rtDevBinaryUnRegister, (void *binary))                                                                          \
+    X(RT, int, rtKernelLaunchWithHandleV2,                                                                                     \
+      (void *binary, uint64_t key, uint32_t blocks, struct rt_args *args, void *shared_memory, void *stream,                   \
+       const struct rt_task *task))                                                                                            \
+    X(LOG, int, dlog_setlevel, (int32_t module, int32_t level, int32_t has_events))                                            \
     X(HCCL, int, HcclGetRootInfo, (void *root))                                                                                \
     X(HCCL, int, HcclCommInitRootInfo, (uint32_t count, const void *root, uint32_t rank, void **comm))                         \
     X(HCCL, int, HcclCommDestroy, (void *comm))                                                                                \

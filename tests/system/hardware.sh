@@ -45,7 +45,7 @@ run() { # what it is, command...
 }
 
 for i in "${!cards[@]}"; do
-    run "selfcheck on ${platforms[$i]}, card ${cards[$i]}" "$pto" selfcheck --platform "${platforms[$i]}" --card "${cards[$i]}" --runs 200 -o "$work/self.txt"
+    run "selfcheck on ${platforms[$i]}, card ${cards[$i]}" "$pto" selfcheck --platform "${platforms[$i]}" --card "${cards[$i]}" --alone --runs 200 -o "$work/self.txt"
 done
 if [ ${#cards[@]} -ge 1 ]; then # the driver shows the card as its number 0
     export ASCEND_RT_VISIBLE_DEVICES=${cards[0]}

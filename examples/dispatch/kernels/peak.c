@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* out = the largest magnitude of a row */
-#include <math.h>
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
-    const float *x = pto_tensor_data(tensor);
-    float *out = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const float *x = PTO_DATA(tensor, float);
+    PTO_GM float *out = PTO_ARG(args, 1, float);
 
     *out = 0;
-    for (uint32_t i = 0; i < tensor->shapes[1]; i++)
-        *out = fabsf(x[i]) > *out ? fabsf(x[i]) : *out; /* a core has no library */
+    for (uint32_t i = 0; i < tensor->shapes[1]; i++) {
+        float magnitude = x[i] < 0 ? -x[i] : x[i];
+
+        *out = magnitude > *out ? magnitude : *out;
+    }
 }

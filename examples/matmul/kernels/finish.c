@@ -2,12 +2,12 @@
 /* out = max(sum + bias, 0); out is a part of a larger matrix. */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const float *sum = pto_tensor_data(pto_arg_tensor(args, 0));
-    const float *bias = pto_tensor_data(pto_arg_tensor(args, 1));
-    const struct pto_tensor *out = pto_arg_tensor(args, 2);
-    float *to = pto_tensor_data(out);
+    PTO_GM const float *sum = PTO_ARG(args, 0, float);
+    PTO_GM const float *bias = PTO_ARG(args, 1, float);
+    PTO_GM const struct pto_tensor *out = pto_arg_tensor(args, 2);
+    PTO_GM float *to = PTO_DATA(out, float);
 
     for (uint32_t r = 0; r < out->shapes[0]; r++, to += out->strides[0])
         for (uint32_t c = 0; c < out->shapes[1]; c++) {

@@ -2,11 +2,13 @@
 /* sum += x y; x and y are parts of larger matrices, so their rows are a stride apart. */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *x = pto_arg_tensor(args, 0), *y = pto_arg_tensor(args, 1);
-    const float *left = pto_tensor_data(x), *right = pto_tensor_data(y);
-    float *sum = pto_tensor_data(pto_arg_tensor(args, 2));
+    PTO_GM const struct pto_tensor *x = pto_arg_tensor(args, 0);
+    PTO_GM const struct pto_tensor *y = pto_arg_tensor(args, 1);
+    PTO_GM const float *left = PTO_DATA(x, float);
+    PTO_GM const float *right = PTO_DATA(y, float);
+    PTO_GM float *sum = PTO_ARG(args, 2, float);
     uint32_t columns = y->shapes[1];
 
     for (uint32_t r = 0; r < x->shapes[0]; r++)

@@ -2,10 +2,10 @@
 /* The task is over when every rank has signalled, whenever that is. */
 #include "moe.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_comm_context *c = (const void *)(uintptr_t)args[1];
-    const int32_t *count = moe_count(pto_arg_tensor(args, 0), (uint32_t)args[2]);
+    PTO_GM const struct pto_comm_context *c = pto_arg_context(args, 1);
+    PTO_GM const int32_t *count = moe_count(pto_arg_tensor(args, 0), (uint32_t)args[2]);
 
-    pto_defer(args, (const uint32_t *)count, c->rank_count);
+    pto_defer(args, (PTO_GM const uint32_t *)count, c->rank_count);
 }

@@ -2,14 +2,14 @@
 /* Puts each token into its expert's inbox, then tells every rank that this one has done so. */
 #include "moe.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const float *x = pto_tensor_data(pto_arg_tensor(args, 0));
-    const int32_t *expert = pto_tensor_data(pto_arg_tensor(args, 1));
-    const struct pto_tensor *inbox = pto_arg_tensor(args, 2);
-    const struct pto_comm_context *c = (const void *)(uintptr_t)args[3];
+    PTO_GM const float *x = PTO_ARG(args, 0, float);
+    PTO_GM const int32_t *expert = PTO_ARG(args, 1, int32_t);
+    PTO_GM const struct pto_tensor *inbox = pto_arg_tensor(args, 2);
+    PTO_GM const struct pto_comm_context *c = pto_arg_context(args, 3);
     uint32_t tokens = inbox->shapes[1], hidden = inbox->shapes[2];
-    float *own = (float *)pto_tensor_data(inbox) + (size_t)c->rank * tokens * hidden;
+    PTO_GM float *own = PTO_DATA(inbox, float) + (size_t)c->rank * tokens * hidden;
 
     for (uint32_t i = 0; i < tokens; i++)
         pto_window_put(c, (uint32_t)expert[i], own + i * hidden, x + i * hidden,

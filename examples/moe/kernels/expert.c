@@ -2,17 +2,17 @@
 /* Multiplies the tokens that came by this rank's weights, and puts the results where they came from. */
 #include "moe.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *inbox = pto_arg_tensor(args, 0);
-    const float *weight = pto_tensor_data(pto_arg_tensor(args, 1));
-    const struct pto_comm_context *c = (const void *)(uintptr_t)args[2];
+    PTO_GM const struct pto_tensor *inbox = pto_arg_tensor(args, 0);
+    PTO_GM const float *weight = PTO_ARG(args, 1, float);
+    PTO_GM const struct pto_comm_context *c = pto_arg_context(args, 2);
     uint32_t tokens = inbox->shapes[1], hidden = inbox->shapes[2];
-    const float *from = pto_tensor_data(inbox);
+    PTO_GM const float *from = PTO_DATA(inbox, float);
 
     for (uint32_t rank = 0; rank < c->rank_count; rank++) {
         for (uint32_t i = 0; i < tokens; i++, from += hidden) {
-            float *to = pto_window_peer(c, rank, moe_results(inbox) + i * hidden);
+            PTO_GM float *to = PTO_WINDOW_PEER(c, rank, moe_results(inbox) + i * hidden, float);
 
             if (from[0] == 0) /* no token begins with 0: this one went elsewhere */
                 continue;

@@ -1,18 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels call no library. For x <= 0: a short series of x / 256, squared eight times. */
+/*
+ * exp(x) for x <= 0, without a library and in float only, as cores want it: x is n * ln 2 + r, and
+ * the result is 2^n times a series of r.
+ */
 #ifndef EXAMPLES_PAGED_ATTENTION_EXP_H
 #define EXAMPLES_PAGED_ATTENTION_EXP_H
 
-static inline float kernel_exp(float x)
-{
-    double y = x / 256.0;
-    double e = 1 + y * (1 + y / 2 * (1 + y / 3 * (1 + y / 4 * (1 + y / 5 * (1 + y / 6)))));
+#include <pto/kernel.h>
 
-    if (x < -80) /* nothing beside the 1 that the maximum gives */
+static inline PTO_AICORE float kernel_exp(float x)
+{
+    union {
+        uint32_t bits;
+        float value;
+    } power;
+    int32_t n;
+    float r;
+
+    if (x < -80) /* below the precision of a sum that includes 1 */
         return 0;
-    for (int i = 0; i < 8; i++)
-        e *= e;
-    return (float)e;
+    n = (int32_t)(x * 1.44269504f - 0.5f); /* to the nearest */
+    r = x - (float)n * 0.693145752f - (float)n * 1.42860677e-6f;
+    power.bits = (uint32_t)(n + 127) << 23;
+    return power.value *
+           (1 + r * (1 + r / 2 * (1 + r / 3 * (1 + r / 4 * (1 + r / 5 * (1 + r / 6))))));
 }
 
 #endif

@@ -4,13 +4,13 @@
 
 #include "exp.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *scores = pto_arg_tensor(args, 0);
-    const float *score = pto_tensor_data(scores);
-    float *weight = pto_tensor_data(pto_arg_tensor(args, 1));
-    float *max = pto_tensor_data(pto_arg_tensor(args, 2));
-    float *sum = pto_tensor_data(pto_arg_tensor(args, 3));
+    PTO_GM const struct pto_tensor *scores = pto_arg_tensor(args, 0);
+    PTO_GM const float *score = PTO_DATA(scores, float);
+    PTO_GM float *weight = PTO_ARG(args, 1, float);
+    PTO_GM float *max = PTO_ARG(args, 2, float);
+    PTO_GM float *sum = PTO_ARG(args, 3, float);
     float scale = pto_arg_float(args, 4);
     uint32_t count = scores->shapes[1];
 

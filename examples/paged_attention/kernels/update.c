@@ -4,16 +4,16 @@
 
 #include "exp.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const float *block_max = pto_tensor_data(pto_arg_tensor(args, 0));
-    const float *block_sum = pto_tensor_data(pto_arg_tensor(args, 1));
-    const struct pto_tensor *parts = pto_arg_tensor(args, 2);
-    const float *part = pto_tensor_data(parts);
-    float *max = pto_tensor_data(pto_arg_tensor(args, 3));
-    float *sum = pto_tensor_data(pto_arg_tensor(args, 4));
-    float *acc = pto_tensor_data(pto_arg_tensor(args, 5));
-    float *out = pto_tensor_data(pto_arg_tensor(args, 6));
+    PTO_GM const float *block_max = PTO_ARG(args, 0, float);
+    PTO_GM const float *block_sum = PTO_ARG(args, 1, float);
+    PTO_GM const struct pto_tensor *parts = pto_arg_tensor(args, 2);
+    PTO_GM const float *part = PTO_DATA(parts, float);
+    PTO_GM float *max = PTO_ARG(args, 3, float);
+    PTO_GM float *sum = PTO_ARG(args, 4, float);
+    PTO_GM float *acc = PTO_ARG(args, 5, float);
+    PTO_GM float *out = PTO_ARG(args, 6, float);
     bool is_first = args[7] != 0, is_last = args[8] != 0;
     uint32_t dim = parts->shapes[1];
 

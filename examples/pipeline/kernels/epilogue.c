@@ -2,19 +2,19 @@
 /* Half of each tile, as soon as it is there. */
 #include "ring.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
     int block = pto_block_index(args), lane = pto_sub_block(args);
-    const float *bias = pto_tensor_data(pto_arg_tensor(args, 2));
-    float *out = pto_tensor_data(pto_arg_tensor(args, 3));
-    const float *ring = pto_tensor_data(pto_arg_tensor(args, 4));
-    uint32_t *flags = pto_tensor_data(pto_arg_tensor(args, 5));
+    PTO_GM const float *bias = PTO_ARG(args, 2, float);
+    PTO_GM float *out = PTO_ARG(args, 3, float);
+    PTO_GM const float *ring = PTO_ARG(args, 4, float);
+    PTO_GM uint32_t *flags = PTO_ARG(args, 5, uint32_t);
 
     out += (block * TILES * TILE + lane * HALF) * COLUMNS;
     ring += (block * SLOTS * TILE + lane * HALF) * COLUMNS;
     flags += block * FLAGS;
     for (int t = 0; t < TILES; t++, out += TILE * COLUMNS) {
-        const float *half = ring + t % SLOTS * TILE * COLUMNS;
+        PTO_GM const float *half = ring + t % SLOTS * TILE * COLUMNS;
 
         wait_until(&flags[FILLED], t + 1);
         for (int i = 0; i < HALF * COLUMNS; i++) {
@@ -22,6 +22,6 @@ void kernel_entry(int64_t *args)
 
             out[i] = x > 0 ? x : 0;
         }
-        pto_notify_set(&flags[TAKEN + lane], (uint32_t)(t + 1));
+        pto_notify_set(&flags[TAKEN + lane * APART], (uint32_t)(t + 1));
     }
 }

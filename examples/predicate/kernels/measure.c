@@ -2,13 +2,13 @@
 /* Whether there is work left; and one more round has been run. */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const float *b = pto_tensor_data(pto_arg_tensor(args, 0));
-    const struct pto_tensor *unknowns = pto_arg_tensor(args, 1);
-    const float *x = pto_tensor_data(unknowns);
-    int32_t *going = pto_tensor_data(pto_arg_tensor(args, 2));
-    int32_t *rounds = pto_tensor_data(pto_arg_tensor(args, 3));
+    PTO_GM const float *b = PTO_ARG(args, 0, float);
+    PTO_GM const struct pto_tensor *unknowns = pto_arg_tensor(args, 1);
+    PTO_GM const float *x = PTO_DATA(unknowns, float);
+    PTO_GM int32_t *going = PTO_ARG(args, 2, int32_t);
+    PTO_GM int32_t *rounds = PTO_ARG(args, 3, int32_t);
     uint32_t last = unknowns->shapes[0] - 1;
 
     *going = 0;

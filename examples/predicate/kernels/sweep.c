@@ -2,11 +2,11 @@
 /* One sweep: each unknown from the newest values of its neighbours. */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const float *b = pto_tensor_data(pto_arg_tensor(args, 0));
-    const struct pto_tensor *unknowns = pto_arg_tensor(args, 1);
-    float *x = pto_tensor_data(unknowns);
+    PTO_GM const float *b = PTO_ARG(args, 0, float);
+    PTO_GM const struct pto_tensor *unknowns = pto_arg_tensor(args, 1);
+    PTO_GM float *x = PTO_DATA(unknowns, float);
     uint32_t last = unknowns->shapes[0] - 1;
 
     for (uint32_t i = 0; i <= last; i++)

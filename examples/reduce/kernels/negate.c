@@ -2,11 +2,11 @@
 /* out = -x */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
-    const int32_t *x = pto_tensor_data(tensor);
-    int32_t *out = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const int32_t *x = PTO_DATA(tensor, int32_t);
+    PTO_GM int32_t *out = PTO_ARG(args, 1, int32_t);
 
     for (uint32_t i = 0; i < tensor->shapes[0]; i++)
         out[i] = -x[i];

@@ -2,7 +2,7 @@
 /* A row has come from the neighbour: it is added, and the sum goes on. */
 #include "ring.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
     struct ring r = ring_at(args, (uint32_t)args[2]);
 

@@ -2,13 +2,13 @@
 /* A sum has come from the neighbour: it is kept, and goes on unless it has been everywhere. */
 #include "ring.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
     struct ring r = ring_at(args, (uint32_t)args[2]);
 
     if (pto_window_wait(r.context, r.arrived, PTO_COMPARE_GE, 1) < 0)
         return; /* a rank is gone, which the host notices, too */
-    memcpy(r.row, r.inbox, r.m * sizeof(float));
+    pto_copy(r.row, r.inbox, r.m * sizeof(float));
     if (args[3] == 0)
         ring_send(args, r.step);
 }

@@ -2,7 +2,7 @@
 /* The first step: the own row. */
 #include "ring.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
     ring_send(args, 0);
 }

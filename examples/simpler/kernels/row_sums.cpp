@@ -6,10 +6,10 @@
 
 extern "C" __aicore__ void kernel_entry(__gm__ int64_t *args)
 {
-    const auto *rows = reinterpret_cast<const ChipTensor *>(args[0]);
-    const auto *sums = reinterpret_cast<const ChipTensor *>(args[1]);
-    const float *from = rows->data_as<float>() + rows->start_offset;
-    float *to = sums->data_as<float>() + sums->start_offset;
+    __gm__ ChipTensor *rows = reinterpret_cast<__gm__ ChipTensor *>(args[0]);
+    __gm__ ChipTensor *sums = reinterpret_cast<__gm__ ChipTensor *>(args[1]);
+    __gm__ float *from = reinterpret_cast<__gm__ float *>(rows->buffer.addr) + rows->start_offset;
+    __gm__ float *to = reinterpret_cast<__gm__ float *>(sums->buffer.addr) + sums->start_offset;
 
     for (uint32_t r = 0; r < rows->shapes[0]; r++) {
         to[r] = 0;

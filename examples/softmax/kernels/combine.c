@@ -4,13 +4,13 @@
 
 #include "exp.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *parts = pto_arg_tensor(args, 0);
-    const float *part_max = pto_tensor_data(parts);
-    const float *part_sum = pto_tensor_data(pto_arg_tensor(args, 1));
-    float *max = pto_tensor_data(pto_arg_tensor(args, 2));
-    float *sum = pto_tensor_data(pto_arg_tensor(args, 3));
+    PTO_GM const struct pto_tensor *parts = pto_arg_tensor(args, 0);
+    PTO_GM const float *part_max = PTO_DATA(parts, float);
+    PTO_GM const float *part_sum = PTO_ARG(args, 1, float);
+    PTO_GM float *max = PTO_ARG(args, 2, float);
+    PTO_GM float *sum = PTO_ARG(args, 3, float);
     uint32_t tiles = parts->shapes[0], rows = parts->shapes[1];
 
     for (uint32_t r = 0; r < rows; r++) {

@@ -5,12 +5,12 @@
 
 #include "exp.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tile = pto_arg_tensor(args, 0);
-    const uint16_t *x = pto_tensor_data(tile);
-    float *max = pto_tensor_data(pto_arg_tensor(args, 1));
-    float *sum = pto_tensor_data(pto_arg_tensor(args, 2));
+    PTO_GM const struct pto_tensor *tile = pto_arg_tensor(args, 0);
+    PTO_GM const uint16_t *x = PTO_DATA(tile, uint16_t);
+    PTO_GM float *max = PTO_ARG(args, 1, float);
+    PTO_GM float *sum = PTO_ARG(args, 2, float);
 
     for (uint32_t r = 0; r < tile->shapes[0]; r++, x += tile->strides[0]) {
         max[r] = pto_bfloat16_to_float(x[0]);

@@ -5,13 +5,14 @@
 
 #include "exp.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *from = pto_arg_tensor(args, 0), *to = pto_arg_tensor(args, 3);
-    const uint16_t *x = pto_tensor_data(from);
-    const float *max = pto_tensor_data(pto_arg_tensor(args, 1));
-    const float *sum = pto_tensor_data(pto_arg_tensor(args, 2));
-    uint16_t *y = pto_tensor_data(to);
+    PTO_GM const struct pto_tensor *from = pto_arg_tensor(args, 0);
+    PTO_GM const struct pto_tensor *to = pto_arg_tensor(args, 3);
+    PTO_GM const uint16_t *x = PTO_DATA(from, uint16_t);
+    PTO_GM const float *max = PTO_ARG(args, 1, float);
+    PTO_GM const float *sum = PTO_ARG(args, 2, float);
+    PTO_GM uint16_t *y = PTO_DATA(to, uint16_t);
 
     for (uint32_t r = 0; r < to->shapes[0]; r++, x += from->strides[0], y += to->strides[0])
         for (uint32_t c = 0; c < to->shapes[1]; c++)

@@ -2,9 +2,9 @@
 /* A real one would tell an engine where the parts go, and which counter to raise. */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const uint32_t *arrived = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const uint32_t *arrived = PTO_ARG(args, 1, uint32_t);
 
     pto_defer(args, arrived, (uint32_t)args[2]);
 }

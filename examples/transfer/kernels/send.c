@@ -2,13 +2,13 @@
 /* Copies a part to its place in the inbox. */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
-    const float *part = pto_tensor_data(tensor);
-    float *inbox = pto_tensor_data(pto_arg_tensor(args, 1));
-    uint32_t *arrived = pto_tensor_data(pto_arg_tensor(args, 2));
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const float *part = PTO_DATA(tensor, float);
+    PTO_GM float *inbox = PTO_ARG(args, 1, float);
+    PTO_GM uint32_t *arrived = PTO_ARG(args, 2, uint32_t);
 
-    memcpy(inbox + args[3] * tensor->shapes[1], part, tensor->shapes[1] * sizeof(*part));
+    pto_copy(inbox + args[3] * tensor->shapes[1], part, tensor->shapes[1] * sizeof(*part));
     pto_notify_add(arrived, 1); /* last: the part is there before it counts */
 }

@@ -2,11 +2,11 @@
 /* The sum of a whole message. */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *message = pto_arg_tensor(args, 0);
-    const float *inbox = pto_tensor_data(message);
-    float *sum = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const struct pto_tensor *message = pto_arg_tensor(args, 0);
+    PTO_GM const float *inbox = PTO_DATA(message, float);
+    PTO_GM float *sum = PTO_ARG(args, 1, float);
 
     *sum = 0;
     for (uint32_t i = 0; i < message->shapes[0]; i++)

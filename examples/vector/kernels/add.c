@@ -2,12 +2,12 @@
 /* out = x + y */
 #include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
-    const float *x = pto_tensor_data(tensor);
-    const float *y = pto_tensor_data(pto_arg_tensor(args, 1));
-    float *out = pto_tensor_data(pto_arg_tensor(args, 2));
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const float *x = PTO_DATA(tensor, float);
+    PTO_GM const float *y = PTO_ARG(args, 1, float);
+    PTO_GM float *out = PTO_ARG(args, 2, float);
 
     for (uint32_t i = 0; i < tensor->shapes[0]; i++)
         out[i] = x[i] + y[i];

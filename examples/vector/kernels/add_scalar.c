@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* out = x + value */
-#include <pto/orch.h>
+#include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
-    const float *x = pto_tensor_data(tensor);
-    float *out = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const float *x = PTO_DATA(tensor, float);
+    PTO_GM float *out = PTO_ARG(args, 1, float);
     float value = pto_arg_float(args, 2);
 
     for (uint32_t i = 0; i < tensor->shapes[0]; i++)

@@ -5,7 +5,8 @@
 enum { RADIUS = 2 };
 
 /* The sum of the pixels above row i and left of column j, as far as there are any. */
-static int32_t sum_before(const int32_t *table, const struct pto_tensor *t, int64_t i, int64_t j)
+static PTO_AICORE int32_t sum_before(PTO_GM const int32_t *table, PTO_GM const struct pto_tensor *t,
+                                     int64_t i, int64_t j)
 {
     int64_t rows = t->shapes[0], columns = t->shapes[1];
 
@@ -14,11 +15,11 @@ static int32_t sum_before(const int32_t *table, const struct pto_tensor *t, int6
     return i > 0 && j > 0 ? table[(i - 1) * columns + j - 1] : 0;
 }
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *t = pto_arg_tensor(args, 0);
-    const int32_t *table = pto_tensor_data(t);
-    int32_t *blurred = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const struct pto_tensor *t = pto_arg_tensor(args, 0);
+    PTO_GM const int32_t *table = PTO_DATA(t, int32_t);
+    PTO_GM int32_t *blurred = PTO_ARG(args, 1, int32_t);
 
     for (int64_t i = 0; i < t->shapes[0]; i++)
         for (int64_t j = 0; j < t->shapes[1]; j++) {

@@ -4,16 +4,16 @@
 
 enum { TILE = 32 }; /* as in orch.c */
 
-static int64_t smaller(int64_t a, int64_t b)
+static PTO_AICORE int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
 }
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
-    const int32_t *image = pto_tensor_data(tensor);
-    int32_t *table = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const int32_t *image = PTO_DATA(tensor, int32_t);
+    PTO_GM int32_t *table = PTO_ARG(args, 1, int32_t);
     int64_t rows = tensor->shapes[0], columns = tensor->shapes[1];
     int64_t top = args[2] * TILE, left = args[3] * TILE;
 

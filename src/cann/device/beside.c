@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aicpu.h"
+
 static const char *own_path(void)
 {
     Dl_info about;
@@ -21,18 +23,21 @@ const char *beside_own_name(void)
     const char *path = own_path();
     const char *slash = path != NULL ? strrchr(path, '/') : NULL;
 
-    return slash != NULL ? slash + 1 : NULL;
+    return slash != NULL ? slash + 1 : path;
 }
 
-int beside_path(char path[BESIDE_PATH], const char *name)
+int beside_path(char path[BESIDE_PATH], enum beside_folder folder, const char *name)
 {
-    const char *own = own_path();
+    const char *own = folder == BESIDE_OWN ? own_path() : NULL;
     const char *slash = own != NULL ? strrchr(own, '/') : NULL;
     int length;
 
-    if (slash == NULL)
+    if (folder == BESIDE_KNOWN)
+        length = snprintf(path, BESIDE_PATH, "%s/%s", AICPU_FOLDER, name);
+    else if (slash != NULL)
+        length = snprintf(path, BESIDE_PATH, "%.*s/%s", (int)(slash - own), own, name);
+    else
         return -1;
-    length = snprintf(path, BESIDE_PATH, "%.*s/%s", (int)(slash - own), own, name);
     return length > 0 && length < BESIDE_PATH ? 0 : -1;
 }
 

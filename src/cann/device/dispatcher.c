@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The dispatcher: a small object that the vendor's extend library writes to the device's disk,
- * loads once per process and calls. It writes the scheduler beside itself, under the name that
- * the host gave it, so that the vendor's launches find it there: by another name first, then
- * renamed, so that nobody maps half of it, and what is on the disk is read back.
+ * loads once per process and calls. It writes the scheduler to the vendor's folder of programs, or
+ * else to its own folder, under the name that the host gave it, so that the vendor's launches find
+ * it there: by another name first, then renamed, so that no process maps half of it, and what is on
+ * the disk is read back.
  */
 #include "cann/device/dispatcher.h"
 
@@ -43,7 +44,7 @@ static int read_back(const char *path, struct dispatcher_args *args)
     return count < 0 ? EIO : 0;
 }
 
-static enum dispatcher_step install(struct dispatcher_args *args)
+static enum dispatcher_step install_in(struct dispatcher_args *args, enum beside_folder folder)
 {
     const void *object = (const void *)(uintptr_t)args->inner;
     char path[BESIDE_PATH], other[BESIDE_PATH], name[DISPATCHER_NAME + 48];
@@ -54,10 +55,11 @@ static enum dispatcher_step install(struct dispatcher_args *args)
     snprintf(name, sizeof(name), ".%s.%ld.%llu", args->name, (long)getpid(),
              (unsigned long long)args->device);
     if (args->name[0] == '\0' || strchr(args->name, '/') != NULL ||
-        beside_path(path, args->name) < 0 || beside_path(other, name) < 0) {
+        beside_path(path, folder, args->name) < 0 || beside_path(other, folder, name) < 0) {
         args->error = EINVAL;
         return DISPATCHER_FOLDER;
     }
+    snprintf(args->path, sizeof(args->path), "%.*s", (int)sizeof(args->path) - 1, path);
     if (read_back(path, args) == 0 && args->bytes == args->inner_bytes &&
         args->fingerprint == fingerprint_of(object, args->inner_bytes))
         return DISPATCHER_DONE; /* it is there from an earlier process */
@@ -72,6 +74,16 @@ static enum dispatcher_step install(struct dispatcher_args *args)
     }
     args->error = read_back(path, args);
     return args->error == 0 ? DISPATCHER_DONE : DISPATCHER_READ;
+}
+
+/* The folder that is known to work comes first; the dispatcher's own is where else it may be. */
+static enum dispatcher_step install(struct dispatcher_args *args)
+{
+    /* mutation: programs-own-folder */
+    enum dispatcher_step step = install_in(args, BESIDE_KNOWN);
+
+    args->known_error = args->error;
+    return step == DISPATCHER_DONE ? step : install_in(args, BESIDE_OWN);
 }
 
 /* 0 or 1 only: other numbers mean something to the vendor's scheduler. */
@@ -95,14 +107,15 @@ uint32_t DynTileFwkBackendKernelServerInit(void *launch)
     return 0;
 }
 
+/* Nothing is launched through these two, but a version may call them when it loads the dispatcher. */
 uint32_t DynTileFwkBackendKernelServer(void *args)
 {
     (void)args;
-    return 1; /* nobody launches through it */
+    return 0;
 }
 
 uint32_t StaticTileFwkBackendKernelServer(void *args)
 {
     (void)args;
-    return 1;
+    return 0;
 }

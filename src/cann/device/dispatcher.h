@@ -10,7 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { DISPATCHER_MAGIC = 0x70746f44, DISPATCHER_VERSION = 1, DISPATCHER_NAME = 96 };
+enum {
+    DISPATCHER_MAGIC = 0x70746f44,
+    DISPATCHER_VERSION = 2,
+    DISPATCHER_NAME = 96,
+    DISPATCHER_PATH = 192
+};
 
 /* Of the arguments of a launch only one word counts. */
 struct dispatcher_launch {
@@ -37,6 +42,9 @@ struct dispatcher_args {
     uint32_t step; /* enum dispatcher_step */
     uint64_t bytes;
     uint64_t fingerprint; /* of the file as it was read back */
+    int32_t known_error;  /* of the system, in the vendor's folder; 0: the file is there */
+    uint32_t pad;
+    char path[DISPATCHER_PATH]; /* of the file */
 };
 
 enum dispatcher_step {

@@ -40,8 +40,12 @@ CORE_ENTRY void CORE_NAME(CORE_SHARED struct board_launch *launch)
     uint32_t bell, answer;
 
     core_fetch_line(launch); /* of an earlier launch there may be something left */
+    if (launch->anchor != 0) /* never */
+        core_anchor((CORE_SHARED uint32_t *)launch);
     board = (CORE_SHARED struct board *)(uintptr_t)launch->board;
     core_fetch_line(board);
+    core_set_sync(
+        launch->sync); /* before any kernel: kernels of a cluster signal each other there */
     if (CORE_IS_AIV)
         index = board->blocks + 2 * index + core_sub_block();
     hello = &board->hello[index];

@@ -12,7 +12,6 @@ enum {
     LOOK_TURNS = 64, /* between two looks around, when there is something to do */
     LOOK_NS = 10000, /* the same when there is nothing */
     MEET_S = 2,      /* for all cores together */
-    DISMISS_S = 1,   /* the same */
     SECOND_NS = 1000000000,
     TEAM_LAPSE_NS = 10000000, /* without a core coming back, while a team waits */
     GROW_MIN = 64 << 10,
@@ -260,6 +259,13 @@ static bool find_window(struct machine *m, uint32_t index)
     return true;
 }
 
+/* Shows the host that the scheduler runs. */
+static void beat(struct machine *m)
+{
+    m->board->live.beats++;
+    aicpu_publish(&m->board->live, sizeof(m->board->live));
+}
+
 int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint32_t *seconds_out)
 {
     uint64_t until_ns = aicpu_now_ns() + (uint64_t)MEET_S * AICPU_SLOWNESS * SECOND_NS;
@@ -287,20 +293,22 @@ int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint
         }
         if (aicpu_now_ns() >= until_ns)
             return PTO_ETIMEOUT;
+        beat(m); /* cores have a limit of their own, which may be longer than the host's patience */
         aicpu_idle(idle++);
     }
 }
 
-int port_dismiss_cores(struct machine *m)
+uint32_t port_dismiss_cores(struct machine *m, bool is_lost)
 {
     const struct board_windows *windows = &m->board->windows;
-    uint64_t until_ns = aicpu_now_ns() + (uint64_t)DISMISS_S * SECOND_NS;
-    uint32_t idle = 0, left = 1;
+    uint32_t seconds = PORT_DISMISS_S * (is_lost ? 1 : AICPU_SLOWNESS);
+    uint64_t until_ns = aicpu_now_ns() + (uint64_t)seconds * SECOND_NS;
+    uint32_t idle = 0, left;
 
     for (uint32_t i = 0; i < m->core_count; i++)
         if (m->unit[i].bell != 0)
             aicpu_set_register(m->unit[i].bell, BOARD_BELL_EXIT);
-    while (left != 0 && aicpu_now_ns() < until_ns) {
+    for (;;) {
         left = 0;
         for (uint32_t i = 0; i < m->core_count; i++) {
             struct unit *u = &m->unit[i];
@@ -317,11 +325,26 @@ int port_dismiss_cores(struct machine *m)
                                    windows->fast_close);
             u->bell = 0;
         }
-        if (left != 0)
-            aicpu_idle(idle++);
+        if (left == 0 || aicpu_now_ns() >= until_ns)
+            break;
+        aicpu_idle(idle++);
     }
     aicpu_seen();
-    return left == 0 ? PTO_OK : PTO_ETIMEOUT;
+    return left;
+}
+
+void port_note_cores(struct machine *m)
+{
+    struct board_seen *seen = &m->board->seen;
+
+    aicpu_fetch(seen, sizeof(*seen));
+    memset(seen, 0, sizeof(*seen));
+    seen->count = m->core_count;
+    seen->tag = m->tag;
+    for (uint32_t i = 0; i < m->core_count; i++)
+        seen->cond[i] = m->unit[i].bell != 0 ? aicpu_register(m->unit[i].cond) : 0;
+    aicpu_seen();
+    aicpu_publish(seen, sizeof(*seen));
 }
 
 /* ---- jobs ---- */
@@ -343,7 +366,7 @@ static inline void start_job(struct machine *m, struct unit *u, struct slot *s,
     job->function = (uint64_t)(uintptr_t)fn;
     job->condition_count = 0;
     job->condition_error = 0;
-    aicpu_send(job, offsetof(struct board_job, args) + vector_bytes);
+    aicpu_send(job, offsetof(struct board_job, args) + vector_bytes); /* mutation: job-not-sent */
     if (block == 0) /* for all blocks, which start in order */
         aicpu_send(tensor, s->tensor_count * sizeof(*tensor));
     u->slot = s;
@@ -416,7 +439,7 @@ __attribute__((cold, noinline)) static void look_after(struct machine *m, struct
     uint32_t lane = u->type == PTO_CORE_AIC ? LANE_AIC : LANE_AIV0 + u->index % 2;
 
     trace_put(m->worker->trace, port_cycles(), TRACE_END, s->seq, u->at, 0, u->block);
-    if (m->run.has_guards)
+    if (m->run.has_guards) /* mutation: card-unguarded */
         guarded_leave(&m->unit[0].watch, &u->watch, &m->sched, s, tensors_of(m, s),
                       slot_kernel(s, lane), u->found);
     if (m->dumps.level != 0)
@@ -590,7 +613,7 @@ static bool start_unit(struct machine *m, struct slot *s)
     if (m->worker->trace != NULL && !trace_watch(m->worker->trace, s, TRACE_BEGIN))
         return true;
     for (uint32_t b = 0; b < blocks; b++, seat++) {
-        uint32_t block = s->block_next++;
+        uint32_t block = s->block_next++; /* mutation: card-block-again */
 
         for (uint32_t lane = 0; lane < SLOT_LANES; lane++) {
             uint32_t type = lane == LANE_AIC ? PTO_CORE_AIC : PTO_CORE_AIV;
@@ -704,10 +727,10 @@ static void stop_run(struct machine *m, bool is_stall, uint64_t now_ns)
 static void look_around(struct machine *m, uint64_t now_ns)
 {
     m->turns = 0;
+    m->stall_since_ns = orch_stall_since(m->stall_since_ns, m->looked_ns, now_ns);
     m->looked_ns = now_ns;
-    m->board->live.beats++;
     m->board->live.progress = m->progress;
-    aicpu_publish(&m->board->live, sizeof(m->board->live));
+    beat(m);
     aicpu_fetch(&m->board->wish, sizeof(m->board->wish));
     if (m->board->wish.cancelled[m->number % BOARD_RUNS] == m->number)
         sched_attend(&m->sched, ATTEND_CANCELLED, 0);

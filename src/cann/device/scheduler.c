@@ -7,6 +7,7 @@
 #include "cann/device/scheduler.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,15 +129,13 @@ static void *load_object(struct board *board, const char *object, uint64_t bytes
     const char *own = beside_own_name();
     char path[BESIDE_PATH], file[256];
     void *handle = NULL;
-    int error;
+    int error = ENOENT;
 
     snprintf(file, sizeof(file), ".%.100s.%ld.%llu", own != NULL ? own : "", (long)getpid(),
              (unsigned long long)number);
-    if (own == NULL || beside_path(path, file) < 0) {
-        (void)tell(board, PTO_ELOAD, "the scheduler does not know where it lies");
-        return NULL;
-    }
-    error = beside_write(path, object, bytes, 0700);
+    for (int i = 0; i < BESIDE_FOLDERS && error != 0; i++)
+        if (beside_path(path, (enum beside_folder)i, file) == 0)
+            error = beside_write(path, object, bytes, 0700);
     if (error != 0)
         (void)tell(board, PTO_ELOAD, "the orchestration of \"%.80s\" cannot be written: %s", name,
                    strerror(error));
@@ -527,9 +526,10 @@ static void report_run(struct machine *m, struct pto_run_report *report)
                                        .ns = ns,
                                        .workers = 1,
                                        .core_count = m->core_count,
-                                       .dummies = w->nothing[TRACE_DUMMY],
-                                       .skipped = w->nothing[TRACE_SKIPPED] };
-    report->stopped = a32_load_relaxed(&m->sched.stopped) + w->nothing[TRACE_STOPPED];
+                                       .dummies = a64_load_relaxed(&w->nothing[TRACE_DUMMY]),
+                                       .skipped = a64_load_relaxed(&w->nothing[TRACE_SKIPPED]) };
+    report->stopped =
+        a32_load_relaxed(&m->sched.stopped) + a64_load_relaxed(&w->nothing[TRACE_STOPPED]);
     for (uint32_t i = 0; i < m->core_count; i++)
         report->core_tasks[i] = m->unit[i].number;
     if (m->record != NULL)
@@ -606,7 +606,7 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     struct pto_tensor *tensor = (struct pto_tensor *)(void *)(message + MESSAGE_TENSORS);
     uint64_t *scalar = (uint64_t *)(void *)(message + MESSAGE_SCALARS);
     struct board_run *more = (struct board_run *)(void *)(message + MESSAGE_RUN);
-    uint32_t missing, seconds;
+    uint32_t missing, seconds, left;
     int status = check_run(m, run, more, board);
 
     m->entry = (struct pto_entry){ run->tensor_count, run->scalar_count, tensor, scalar };
@@ -615,22 +615,29 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     /* The host writes the next message there: a line that is left in this cache would undo that. */
     aicpu_publish(tensor, PTO_ENTRY_TENSORS_MAX * sizeof(*tensor));
     if (port_meet_cores(m, (uint32_t)more->tag, &missing, &seconds) < 0) {
-        (void)port_dismiss_cores(m);
+        port_note_cores(m);
+        (void)port_dismiss_cores(m, true);
         return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
                     m->core_count, seconds);
     }
     if (m->is_dead)
         status = tell(board, PTO_ELOST, "the run before it did not end");
     if (status < 0) { /* the cores were waiting */
-        (void)port_dismiss_cores(m);
+        (void)port_dismiss_cores(m, m->is_dead);
         return status;
     }
     memset(&m->building, 0, sizeof(m->building));
     begin_run(m, run, more, &m->entry);
     lead_run(m, board);
     (void)orch_end(&m->orch, m->lane_executions + sched_executed(m->worker));
-    if (port_dismiss_cores(m) < 0)
+    if (m->is_lost)
+        port_note_cores(m);
+    left = port_dismiss_cores(m, m->is_lost);
+    if (left != 0) {
+        if (!m->is_lost)
+            port_note_cores(m);
         m->is_lost = true;
+    }
     m->is_dead = m->is_lost || m->is_builder_gone;
     end_record(m);
     if (more->graph_bytes != 0 && m->launched != NULL) /* the host may write another one there */
@@ -638,7 +645,32 @@ static int run_code(struct machine *m, const struct board_call *call, struct boa
     put_ended(m, (struct run_ended *)(void *)(message + MESSAGE_ENDED));
     board->answer.bytes = MESSAGE_BYTES - MESSAGE_ENDED;
     aicpu_publish(message + MESSAGE_ENDED, board->answer.bytes);
+    /* A run that has failed keeps its own error; one whose tasks are all done fails by this. */
+    if (left != 0 && m->orch.status >= 0) /* mutation: core-stays-unseen */
+        return tell(board, PTO_ELOST, "%u of %u cores did not go within %d s of the last task",
+                    left, m->core_count, PORT_DISMISS_S * AICPU_SLOWNESS);
     return PTO_OK;
+}
+
+/* Cores come and go without a job. */
+static int meet_only(struct machine *m, uint32_t tag, struct board *board)
+{
+    uint32_t missing, seconds;
+
+    if (m->is_dead)
+        return tell(board, PTO_ELOST, "the run before it did not end");
+    if (port_meet_cores(m, tag, &missing, &seconds) < 0) {
+        port_note_cores(m);
+        (void)port_dismiss_cores(m, true);
+        m->is_dead = true;
+        return tell(board, PTO_ELOST, "%u of %u cores did not come within %u s", missing,
+                    m->core_count, seconds);
+    }
+    if (port_dismiss_cores(m, false) == 0)
+        return PTO_OK;
+    port_note_cores(m);
+    m->is_dead = true;
+    return tell(board, PTO_ELOST, "cores have come, and do not go");
 }
 
 /* ---- calls ---- */
@@ -669,6 +701,8 @@ static int take_call(const struct board_call *call, struct board *board)
     case BOARD_CLOSE:
         board->scheduler = 0;
         return close_machine(m);
+    case BOARD_MEET:
+        return meet_only(m, (uint32_t)call->value, board);
     default:
         return tell(board, PTO_ENOSUP, "the scheduler does not know request %u", call->op);
     }

@@ -107,8 +107,15 @@ void port_begin(struct machine *m);
 int port_set_memory(struct machine *m, const struct board_open *open);
 /* Until every core of the launch has come, and their bells can be heard. PTO_ETIMEOUT. */
 int port_meet_cores(struct machine *m, uint32_t tag, uint32_t *missing_out, uint32_t *seconds_out);
-/* All of them end. PTO_ETIMEOUT: some do not answer. */
-int port_dismiss_cores(struct machine *m);
+enum { PORT_DISMISS_S = 1 }; /* for all cores together, times AICPU_SLOWNESS */
+/*
+ * All of them end. Returns how many do not, in that time. `is_lost`: one of them has not come, or
+ * keeps a kernel that was given up; the time is the shorter one then, because the host waits for the
+ * answer.
+ */
+uint32_t port_dismiss_cores(struct machine *m, bool is_lost);
+/* Leaves on the board what the condition registers say, for the host to report. */
+void port_note_cores(struct machine *m);
 /* Of a run with guards or dumps: the ring is told before jobs are given out. */
 void port_set_watch(struct machine *m);
 /* Takes what has come back, and gives out what can be given. False: there was nothing to do. */

@@ -19,6 +19,8 @@ enum { COUNT_BELL = 0, COUNT_COND = 4 };
 
 enum { AICPU_SLOWNESS = 1, AICPU_LINE = 64 };
 
+#define AICPU_FOLDER "/nowhere" /* programs lie in their own folder */
+
 static inline uint32_t aicpu_register(uint64_t addr)
 {
     return *(volatile uint32_t *)(uintptr_t)addr;

@@ -7,6 +7,8 @@
 
 enum { AICPU_SLOWNESS = 1 };
 
+#define AICPU_FOLDER "/nowhere" /* programs lie in their own folder */
+
 uint32_t aicpu_register(uint64_t addr);
 #define aicpu_seen() ((void)0) /* one of them runs at a time */
 void aicpu_set_register(uint64_t addr, uint32_t value);

@@ -21,5 +21,7 @@ void core_publish_all(void);
 void core_idle(uint32_t times);
 
 #define core_before_call(at) ((void)(at))
+#define core_set_sync(at) ((void)(at))
+#define core_anchor(at) ((void)(at))
 
 #endif

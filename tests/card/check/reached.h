@@ -4,12 +4,12 @@
 
 #include "page.h"
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
     const struct check_page *page = CHECK_PAGE;
     uint32_t i = 0;
 
-    while (*(void **)(uintptr_t)args[i] != page->run)
+    while (*PTO_ARG_POINTER(args, i, const uint64_t) != (uint64_t)(uintptr_t)page->run)
         i++;
     page->kernel(args, (void *)(uintptr_t)args[i], LANE);
 }

@@ -6,7 +6,6 @@
  */
 #include "tests/conformance/comm/rank_suite.h"
 
-#include <dirent.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -18,7 +17,6 @@
 #include <unistd.h>
 
 #include "base/os.h"
-#include "tests/threads_test.h"
 
 #include <cmocka.h>
 
@@ -164,18 +162,6 @@ struct pto_domain *rank_open_domain(struct rank *r, uint64_t id, uint64_t window
 void rank_close_domain(struct rank *r, struct pto_domain *domain)
 {
     check_ok(r, pto_domain_close(domain, 0, rank_error(r)));
-}
-
-uint32_t count_entries(const char *folder)
-{
-    DIR *list = opendir(folder);
-    uint32_t count = 0;
-
-    while (list != NULL && readdir(list) != NULL)
-        count++;
-    if (list != NULL)
-        closedir(list);
-    return count;
 }
 
 uint32_t count_mappings(const char *text)

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "pto/comm.h"
+#include "tests/fixture/counts_test.h"
 
 enum { RANKS_MAX = 128, RANKS_WORDS = 64 };
 #define MS 1000000ull
@@ -110,7 +111,6 @@ struct pto_error *rank_error(struct rank *r);
 
 /* ---- what a process has ---- */
 
-uint32_t count_entries(const char *folder);
 /* Lines of /proc/self/maps with the text; "": all. */
 uint32_t count_mappings(const char *text);
 /* Of one thread, or of all. */

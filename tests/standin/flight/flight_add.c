@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pto/kernel.h>
-void kernel_entry(int64_t *args)
+
+PTO_KERNEL(args)
 {
-    int32_t *gate = pto_tensor_data(pto_arg_tensor(args, 0));
-    const struct pto_tensor *in = pto_arg_tensor(args, 1), *out = pto_arg_tensor(args, 2);
+    PTO_GM uint32_t *gate = PTO_ARG(args, 0, uint32_t);
+    PTO_GM const struct pto_tensor *in = pto_arg_tensor(args, 1);
+    PTO_GM const int32_t *x = PTO_DATA(in, int32_t);
+    PTO_GM int32_t *y = PTO_ARG(args, 2, int32_t);
 
     for (volatile int64_t i = 2; i < args[3]; i++)
         continue;
     if (args[3] == 1 || args[3] == 2) {
-        __atomic_store_n(&gate[0], 1, __ATOMIC_RELEASE);
-        while (__atomic_load_n(&gate[1], __ATOMIC_ACQUIRE) == 0)
+        pto_notify_set(&gate[0], 1);
+        while (pto_notified(&gate[1]) == 0)
             continue;
     }
     for (uint32_t i = 0; i < in->shapes[0]; i++)
-        ((int32_t *)pto_tensor_data(out))[i] = ((const int32_t *)pto_tensor_data(in))[i] + 1;
+        y[i] = x[i] + 1;
 }

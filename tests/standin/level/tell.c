@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a context says of its domain. */
 #include <pto/window.h>
-void kernel_entry(int64_t *args)
+
+PTO_KERNEL(args)
 {
-    const struct pto_comm_context *c = (const void *)(uintptr_t)args[1];
-    int32_t *x = pto_tensor_data(pto_arg_tensor(args, 0));
+    PTO_GM const struct pto_comm_context *c = pto_arg_context(args, 1);
+    PTO_GM int32_t *x = PTO_ARG(args, 0, int32_t);
 
     x[0] = (int32_t)c->rank;
     x[1] = (int32_t)c->rank_count;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pto/window.h>
-void kernel_entry(int64_t *args)
-{
-    const struct pto_comm_context *c = (const void *)(uintptr_t)args[1];
 
-    (void)pto_window_wait(c, (int32_t *)(uintptr_t)c->window_in[c->rank], PTO_COMPARE_EQ, 12345);
+PTO_KERNEL(args)
+{
+    PTO_GM const struct pto_comm_context *c = pto_arg_context(args, 1);
+
+    (void)pto_window_wait(c, PTO_WINDOW_OWN(c, int32_t), PTO_COMPARE_EQ, 12345);
 }

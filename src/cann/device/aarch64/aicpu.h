@@ -8,11 +8,16 @@
 
 #include <stdint.h>
 
+#include "cann/device/counter.h"
+
 #ifndef __aarch64__
 #error "this port is for aarch64; others bring an aicpu.h of their own"
 #endif
 
 enum { AICPU_LINE = 64, AICPU_SLOWNESS = 1 /* times that cores get more time to come */ };
+
+/* Where the vendor's process looks for programs, by what runs on cards; without a slash at the end. */
+#define AICPU_FOLDER "/usr/lib64/aicpu_kernels/0/aicpu_kernels_device"
 
 /* Registers of a core, in its window: device memory, whose accesses stay in order among themselves. */
 static inline uint32_t aicpu_register(uint64_t addr)
@@ -74,7 +79,7 @@ static inline uint64_t aicpu_now_ns(void)
 
     __asm__ volatile("mrs %0, cntvct_el0" : "=r"(ticks));
     __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(rate));
-    return ticks / rate * 1000000000ull + ticks % rate * 1000000000ull / rate;
+    return counter_ns(ticks, rate);
 }
 
 #endif

@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the executor needs of a core: for the vendor's compiler, by its intrinsics. Never compiled
- * by it, and never run. In the intersection of C and C++17.
+ * The executor's port to a real core: the vendor's intrinsics. It was never compiled by the vendor's
+ * compiler and never run on a core. The stand-in's compiler has the same intrinsics, except for
+ * the bell, and hooks of its own.
  */
 #ifndef PTO_CORE_PORT_H
 #define PTO_CORE_PORT_H
 
 #include <stdint.h>
 
-#define CORE_SHARED __gm__
-#define CORE_FUNCTION __aicore__
-#define CORE_ENTRY extern "C" __global__ __aicore__
+#include "pto/cache_lines.h"
 
-/* Which core of the launch: its block, and of the vector cores of a block which one. */
+#define CORE_SHARED PTO_GM
+#define CORE_FUNCTION PTO_AICORE
+#define CORE_ENTRY extern "C" __global__ PTO_AICORE
+
+/* The block of the launch that this core is in, and its number among the block's vector cores. */
 #define core_block() ((uint32_t)get_block_idx())
 #define core_sub_block() ((uint32_t)get_subblockid())
-/* By nature: which register window it has. */
+/* The physical number: it names the register window of the core. */
 #define core_number() ((uint32_t)get_coreid())
 
+#ifndef core_bell
 static inline CORE_FUNCTION uint32_t core_bell(void)
 {
     uint32_t value;
@@ -25,19 +29,56 @@ static inline CORE_FUNCTION uint32_t core_bell(void)
     __asm__ volatile("MOV %0, DATA_MAIN_BASE\n" : "=l"(value));
     return value;
 }
+#endif
+
+/* Where ffts_cross_core_sync signals other cores; the newer generation has no such address. */
+#ifdef PTO_CHIP_A2A3
+#define core_set_sync(at) set_ffts_base_addr(at)
+#else
+#define core_set_sync(at) ((void)(at))
+#endif
+
+/*
+ * The newer generation's vector cores run kernels with threads (SIMT) only if the program that was
+ * launched is marked so, and the compiler marks an entry by what it finds in it. The executor's has
+ * nothing of the kind: kernels come later. So it has a launch of threads and one of vectors that is
+ * never taken; threads alone would exclude kernels without any. `static` keeps the function with
+ * threads from becoming another entry, which the vendor's runtime refuses.
+ */
+#if defined(PTO_CHIP_A5) && defined(__DAV_VEC__)
+static __simt_vf__ LAUNCH_BOUND(1024) CORE_FUNCTION
+    void core_anchor_threads(CORE_SHARED uint32_t *at)
+{
+    at[threadIdx.x] += 1;
+}
+
+__simd_vf__ CORE_FUNCTION void core_anchor_vectors(__ubuf__ uint32_t *at)
+{
+    at[0] += 1;
+}
+
+/* Part of the entry itself, which is what the compiler marks. */
+__attribute__((always_inline)) inline CORE_FUNCTION void core_anchor(CORE_SHARED uint32_t *at)
+{
+    cce::async_invoke<core_anchor_threads>(cce::dim3{ 1, 1, 1 }, at);
+    core_anchor_vectors((__ubuf__ uint32_t *)0);
+}
+#else
+#define core_anchor(at) ((void)(at))
+#endif
 
 #define core_set_cond(value) set_cond(value)
-/* One line is read anew, or written back; the same for all lines of the core. */
-#define core_fetch_line(at) dcci((__gm__ void *)(at), SINGLE_CACHE_LINE)
-#define core_publish_line(at) dcci((__gm__ void *)(at), SINGLE_CACHE_LINE, CACHELINE_OUT)
-#define core_fetch_all() dcci((__gm__ void *)0, ENTIRE_DATA_CACHE)
-#define core_publish_all()                                        \
-    do {                                                          \
-        dcci((__gm__ void *)0, ENTIRE_DATA_CACHE, CACHELINE_OUT); \
-        dsb((mem_dsb_t)0);                                        \
-    } while (0)
-/* It is about to call code there: for ports that want to look at it. */
+#define core_fetch_line(at) pto_lines_fetch(at, 1)
+#define core_publish_line(at) pto_lines_publish(at, 1)
+#define core_fetch_all() pto_cache_fetch()
+#define core_publish_all() pto_cache_publish()
+
+/* Hooks for a port that checks the code before the core calls it, or whose cores share CPUs. */
+#ifndef core_before_call
 #define core_before_call(at) ((void)(at))
+#endif
+#ifndef core_idle
 #define core_idle(times) ((void)(times))
+#endif
 
 #endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Where kernels find the functions of the stand-in that are intrinsics on a core. */
+#ifndef PTO_SYNC_PAGE_H
+#define PTO_SYNC_PAGE_H
+
+#define SYNC_PAGE 0x70000000ul /* below all that sanitizers keep for themselves */
+
+/* In their order there. */
+enum sync_function {
+    SYNC_SET_BASE,
+    SYNC_SIGNAL,
+    SYNC_WAIT,
+    SYNC_BLOCKS,
+    SYNC_GET_CTRL,
+    SYNC_SET_CTRL,
+    SYNC_MAIN_BASE,
+    SYNC_FUNCTIONS
+};
+
+#endif
