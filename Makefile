@@ -65,11 +65,6 @@ EXAMPLES = $(sort $(patsubst examples/%/scene.yaml,%,$(wildcard examples/*/scene
 EXAMPLE_FILES = $(sort $(wildcard $(EXAMPLES:%=examples/%/*) $(EXAMPLES:%=examples/%/kernels/*) \
 	examples/service/*))
 
-# Unit tests that start threads, without their folder and suffix.
-TSAN_TESTS = test_deadlines test_faults test_fiber test_os test_api test_sim test_runs test_memory \
-	test_lanes test_gangs test_predicate test_deferred test_scan test_build test_callables test_door \
-	test_graph_launch test_joins test_collective test_dispatch test_mismatch test_channel test_tree test_tree_region
-
 PREFIX ?= /usr/local
 DESTDIR ?=
 
@@ -178,8 +173,10 @@ CHIP_OBJ = $(call objects,base,$(BASE_SRC)) $(PURE_OBJ) $(call objects,core,$(CO
 # What unit tests link: each takes the objects it uses, internals included.
 UNIT_LIB = $(B)/obj/units.a
 UNIT_LIB_OBJ = $(LIB_OBJ) $(HOOKS_OBJ)
+TEST_FOLDERS = unit api process
+TEST_SRC = $(wildcard $(TEST_FOLDERS:%=tests/%/test_*.c))
 PLAIN_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/plain_*.c))))
-CMOCKA_UNITS = $(sort $(basename $(notdir $(wildcard tests/unit/test_*.c))))
+CMOCKA_UNITS = $(sort $(basename $(notdir $(TEST_SRC))))
 ifeq ($(VARIANT),arm)
 UNITS = $(PLAIN_UNITS)
 # There are no libraries for it here.
@@ -188,7 +185,8 @@ UNIT_LIB_OBJ = $(call objects,base,$(filter-out code_file.c digest.c elf.c lines
 LIB_LIBS =
 CLI_LIBS =
 else ifeq ($(VARIANT),tsan)
-UNITS = $(TSAN_TESTS)
+# The head of a test says in which variants it runs (tests/README.md).
+UNITS = $(sort $(basename $(notdir $(shell grep -l '^/\* variants: [a-z ]*\<tsan\>' $(TEST_SRC)))))
 else
 UNITS = $(PLAIN_UNITS) $(CMOCKA_UNITS)
 UNIT_LIB_OBJ += $(filter-out %/main.o,$(CLI_OBJ))
@@ -328,15 +326,19 @@ $(UNIT_LIB): $(UNIT_LIB_OBJ)
 # Tests run for a moment each, and so are compiled sooner than they would gain by being fast; but
 # ThreadSanitizer takes long over each access that an optimiser would leave out.
 TEST_OPT = $(if $(filter tsan,$(VARIANT)),-O1,-O0)
-$(B)/obj/test/%.o: tests/unit/%.c Makefile
-	@mkdir -p $(@D)
-	$(call quiet,CC)$(CC) $(CPPFLAGS_ALL) -Isrc -I. $(CFLAGS_ALL) $(TEST_OPT) -Wno-psabi -MMD -MP -c -o $@ $<
+# Objects are in folders as their tests are: the dependencies of a test that was moved name its old place.
+define test_rules
+$(B)/obj/tests/$(1)/%.o: tests/$(1)/%.c Makefile
+	@mkdir -p $$(@D)
+	$$(call quiet,CC)$$(CC) $$(CPPFLAGS_ALL) -Isrc -I. $$(CFLAGS_ALL) $$(TEST_OPT) $(if $(filter unit,$(1)),,-D_GNU_SOURCE) -Wno-psabi -MMD -MP -c -o $$@ $$<
 
+$(B)/test/%: $(B)/obj/tests/$(1)/%.o $(UNIT_LIB) | $(CHIP) $(CHILD) $(LINES) $(GUARD)
+	@mkdir -p $$(@D)
+	$$(call quiet,LINK)$$(CC) $$(CFLAGS_ALL) $$(LDFLAGS_ALL) -o $$@ $$< $(UNIT_LIB) $$(UNIT_LIBS) -lm \
+		$$(CLI_LIBS) $$(LIB_LIBS) $$(LDLIBS_ALL)
+endef
 $(B)/test/test_%: UNIT_LIBS = -lcmocka
-$(B)/test/%: $(B)/obj/test/%.o $(UNIT_LIB) | $(CHIP) $(CHILD) $(LINES) $(GUARD)
-	@mkdir -p $(@D)
-	$(call quiet,LINK)$(CC) $(CFLAGS_ALL) $(LDFLAGS_ALL) -o $@ $< $(UNIT_LIB) $(UNIT_LIBS) -lm \
-		$(CLI_LIBS) $(LIB_LIBS) $(LDLIBS_ALL)
+$(foreach folder,$(TEST_FOLDERS),$(eval $(call test_rules,$(folder))))
 
 # Benchmarks and larger tests bring rules of their own.
 include $(wildcard bench/rules.mk python/rules.mk tests/*/rules.mk)
@@ -364,7 +366,7 @@ soak: ## as test, and the claims that take long
 	@+$(MAKE) --no-print-directory $(JOBS_ALL) all
 	@tools/claims run soak $(ROW)
 
-mutate: ## break the code on purpose, claim by claim, and see it noticed (IDS="a b": only those)
+mutate: ## break the code at each labelled place, in a copy, and see it noticed (IDS="a b": only those labels or rows)
 	@tools/setup.sh test
 	@tools/claims mutate $(IDS)
 
@@ -378,7 +380,7 @@ $(MAN3)/pto.3: tools/man3 Makefile docs/pto.1 $(PUBLIC_HEADERS:%=include/pto/%)
 manual: all ## write docs/pto.1 anew from its template and the tables of options
 	@tools/manual >build/pto.1 && mv build/pto.1 docs/pto.1
 
-tidy: ## format, headers, layers, names, paths in the documents, patches of mutations
+tidy: ## format, headers, layers, names, paths in the documents, labels of mutations
 	@tools/tidy
 
 # For sources that were written for simpler.
@@ -441,18 +443,16 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | \
 		while IFS='|' read -r name text; do printf '  %-13s %s\n' "$$name" "$$text"; done
 
-# For the tools: the programs of this variant, and the objects of the pure folders.
-print-units:
-	@printf '%s\n' $(UNIT_PROGRAMS)
+# For the tools: the objects of the pure folders.
 print-pure:
 	@printf '%s\n' $(PURE_OBJ)
 
 .PHONY: all lib cli cann pure units run test quick soak mutate man manual tidy install uninstall clean help \
-	print-units print-pure
+	print-pure
 .SECONDARY:
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL = all
 
 -include $(CANN_SCHEDULER_SRC:%.c=$(B)/obj/aicpu/%.d) $(CANN_DISPATCHER_SRC:%.c=$(B)/obj/aicpu/%.d)
 -include $(LIB_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/tree/%.d,$(CHILD_MAIN_SRC)) $(HOSTLIB_OBJ:.o=.d) $(CHIP_OBJ:.o=.d) $(HOOKS_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(patsubst %.c,$(B)/obj/check/%.d,$(CHECK_CHILD_SRC)) \
-	$(patsubst %.c,$(B)/obj/bench/%.d,$(BENCH_CHILD_SRC)) $(UNITS:%=$(B)/obj/test/%.d)
+	$(patsubst %.c,$(B)/obj/bench/%.d,$(BENCH_CHILD_SRC)) $(wildcard $(B)/obj/tests/*/*.d)

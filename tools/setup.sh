@@ -68,11 +68,11 @@ if [ "$level" = test ]; then
     has valgrind || need valgrind
     has gdb || need gdb
     has clang || need clang
+    has ld.lld || need lld
     has clang-format || need clang-format
     has g++ || need g++
     has pkg-config || need pkg-config
     has python3 || need python3
-    has patch || need patch
     has taskset || need util-linux
     # For Debian's own interpreter, whichever python3 comes first in the path.
     [ -x /usr/bin/python3 ] || need python3

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # tools/claims in a tree of its own, over rows that fail in the ways in which real ones do: what it prints of
-# each, the commands that it names, and the logs that it keeps.
+# each, the commands that it names, and the logs that it keeps. And whether the rows run all test programs.
 set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
@@ -79,7 +79,7 @@ echo "this is not reached"
 END
 chmod +x tests/script.sh
 
-row() { printf '%s\t%s\tquick\t%s\t-\n' "$1" "the claim of $1" "$2"; }
+row() { printf '%s\t%s\tquick\t%s\n' "$1" "the claim of $1" "$2"; }
 {
     row good 'echo fine'
     for name in unit asan pytest python many; do row $name "cat tests/logs/$name; exit 1"; done
@@ -136,6 +136,25 @@ for i in $(seq 2 12); do echo older >build/claims/failed/unit.$i.log; done
 grep -q 'log    build/claims/failed/unit.13.log' printed || fail "no log of the thirteenth failure"
 [ "$(ls build/claims/failed | grep -c '^unit\.')" = 10 ] || fail "logs of failures pile up: $(ls build/claims/failed)"
 
+# A claim is short; what rows want installed is installed once, before the first of them.
+printf 'long\t%s\tquick\ttrue\n' "$(seq -s' ' 26)" >tests/claims.tsv
+! tools/claims run quick >printed 2>&1 || fail "a claim of 26 words"
+grep -q 'claims.tsv:1: the claim has 26 words; say it in at most 25' printed || fail "a claim of 26 words is not named"
+printf '#!/bin/sh\necho "$1" >>installed\n' >tools/setup.sh && chmod +x tools/setup.sh
+{ row one 'tools/setup.sh extra && [ "$(cat installed)" = "extra$(printf "\nextra")" ]'; row two 'grep -q extra installed'; } >tests/claims.tsv
+CLAIMS_JOBS=1 tools/claims run quick >printed 2>&1 || fail "a row that installs something"
+
 # In the real tree: the same lines, of a log that is at hand.
 [ "$("$root/tools/claims" digest tests/logs/python | wc -l)" = 2 ] || fail "digest"
 echo "ok    what is printed of rows that fail"
+
+# Every test program runs in some row, in each variant that its head names.
+cd "$root"
+for variant in plain asan tsan arm; do
+    tools/unit --list $variant | sort -u >"$work/all"
+    awk -F'\t' '$3 == "quick" || $3 == "test" { print $4 }' tests/claims.tsv | grep -o "tools/unit $variant [^&|;]*" |
+        while read -r tool _ words; do $tool --list $variant $words; done | sort -u >"$work/run"
+    comm -23 "$work/all" "$work/run" >"$work/printed"
+    [ ! -s "$work/printed" ] || fail "no row runs these in variant $variant:"
+done
+echo "ok    every test program has a row"

@@ -26,13 +26,13 @@ void orchestrate(struct pto_orch *o, const struct pto_entry *entry)
 }
 C
 cat >mine/kernels/axpy.c <<'C'
-#include <pto/orch.h>
+#include <pto/kernel.h>
 
-void kernel_entry(int64_t *args)
+PTO_KERNEL(args)
 {
-    const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
-    const float *x = pto_tensor_data(tensor);
-    float *y = pto_tensor_data(pto_arg_tensor(args, 1));
+    PTO_GM const struct pto_tensor *tensor = pto_arg_tensor(args, 0);
+    PTO_GM const float *x = PTO_DATA(tensor, float);
+    PTO_GM float *y = PTO_ARG(args, 1, float);
     int64_t is_new = args[2];
     uint32_t n = tensor->shapes[0];
 

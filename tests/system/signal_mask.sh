@@ -79,13 +79,18 @@ for changes in "" -DCHANGES; do
 done
 calls() { LD_PRELOAD=$work/count.so "$work/program$1" "$2"; } # program runs
 
-few=$(calls "" 10)
-many=$(calls "" 1010)
-[ "$few" = "$many" ] || { echo "FAIL  10 runs: $few; 1010 runs: $many" && exit 1; }
+# On a busy machine the monitor may replace a thread that does not run, and a thread that starts makes four calls.
+# So 1000 further runs may make up to 100 calls more than they should, which is a tenth of a call per run.
+grow() { # calls-per-run program
+    few=$(calls "$2" 10)
+    many=$(calls "$2" 1010)
+    more=$((${many%% *} - ${few%% *} - 1000 * $1))
+    [ "$more" -ge -100 ] && [ "$more" -le 100 ] || { echo "FAIL  10 runs: $few; 1010 runs: $many" && exit 1; }
+}
+
+grow 0 ""
 echo "ok    no call in a run: $many"
-few=$(calls -DCHANGES 10)
-many=$(calls -DCHANGES 1010)
 # A run saves and restores, and its kernel makes a call.
-[ $((${many%% *} - ${few%% *})) = 3000 ] || { echo "FAIL  10 runs: $few; 1010 runs: $many" && exit 1; }
+grow 3 -DCHANGES
 [ "${many#*, }" = "not blocked" ] || { echo "FAIL  a kernel's signal stays blocked" && exit 1; }
 echo "ok    what a kernel blocks is put back: $many"

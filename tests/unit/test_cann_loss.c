@@ -8,16 +8,10 @@
 
 #include <semaphore.h>
 #include <sched.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "base/os.h"
 #include "cann/agent.h"
-
-#include <cmocka.h>
+#include "tests/fixture/fixture.h"
 
 enum { FAILED = 207001, NS_PER_S = 1000000000 };
 

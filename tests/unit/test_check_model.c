@@ -4,16 +4,9 @@
  * docs/ordering.md gives them, and decisions about regions against sets of
  * bytes. Needs the model only (check_model.c, check_region.c, check_race.c), no engine.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "check/check_model.h"
+#include "tests/fixture/fixture.h"
 
 enum { BASE = 4096, ARGS_MAX = 3, SCRIPT_MAX = 8, MEMORY = 640 };
 

@@ -1,17 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Elements of every type as numbers, distances between them, and comparisons with tolerances. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "scene/compare.h"
 #include "scene/element.h"
 #include "pto/scene.h"
+#include "tests/fixture/fixture.h"
 
 static uint64_t float_bits(float value)
 {

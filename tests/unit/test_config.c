@@ -3,18 +3,10 @@
  * kernel_config.py and compiled_meta.json: what the reader of Python takes, what
  * a right folder says, and the place and the sentence for each kind of wrong one.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "scene/python.h"
 #include "scene/scene_config.h"
+#include "tests/fixture/fixture.h"
 
 #define FILE_NAME "/a/b/kernel_config.py"
 

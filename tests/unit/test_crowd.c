@@ -3,13 +3,11 @@
  * How a rank waits for a signal where ranks outnumber CPUs: src/comm/direct.c as it is, with
  * yields counted and the CPUs of the other ranks made up.
  */
-#ifndef _GNU_SOURCE
 #define _GNU_SOURCE
-#endif
-
 #include <sched.h>
 
 #include "base/os.h"
+#include "tests/fixture/fixture.h"
 
 static uint32_t yields;
 
@@ -21,12 +19,6 @@ static void count_yield(void)
 #define os_yield count_yield
 #include "comm/direct.c"
 #undef os_yield
-
-#include <stdarg.h>
-#include <stddef.h>
-#include <setjmp.h>
-#include <stdint.h>
-#include <cmocka.h>
 
 enum { RANKS = 4, LOOKS_NEEDED = 20 };
 

@@ -4,20 +4,13 @@
  * ABI, names that are found again, none twice, and layouts that fit their bytes.
  */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "pto/pto.h"
 #include "pto/scene.h"
 #include "scene/element.h"
 #include "scene/names.h"
 #include "scene/npy.h"
 #include "scene/scene.h"
+#include "tests/fixture/fixture.h"
 
 static void numbers_and_sizes_of_types_are_an_abi(void **state)
 {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* variants: plain asan tsan */
 /*
  * Fibers: control goes in and out, state survives, stacks are reused. What
  * happens inside is recorded there and checked outside, because a failing

@@ -4,56 +4,22 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/digest.h"
 #include "base/file.h"
-#include "pto/pto.h"
+#include "tests/fixture/counts_test.h"
+#include "tests/fixture/fixture.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
+static char path[80];
 
-#include <cmocka.h>
-
-static char folder[] = "/tmp/test_file.XXXXXX";
-static char path[64];
-
-static int make_folder(void **state)
+static int make_path(void **state)
 {
-    (void)state;
-    if (mkdtemp(folder) == NULL)
-        return -1;
+    int status = make_folder(state);
+
     snprintf(path, sizeof(path), "%s/f", folder);
-    return 0;
-}
-
-static int remove_folder(void **state)
-{
-    char command[64];
-
-    (void)state;
-    snprintf(command, sizeof(command), "rm -r %s", folder);
-    return system(command);
-}
-
-/* Files in the folder. */
-static int count_files(void)
-{
-    char command[64];
-    int count = -1;
-    FILE *list;
-
-    snprintf(command, sizeof(command), "ls -A %s | wc -l", folder);
-    list = popen(command, "r");
-    assert_non_null(list);
-    assert_int_equal(fscanf(list, "%d", &count), 1);
-    pclose(list);
-    return count;
+    return status;
 }
 
 static void assert_holds(const char *text)
@@ -136,7 +102,7 @@ static void what_is_written_is_read(void **state)
     assert_int_equal(file_read(folder, 4, &bytes, &size), PTO_ESYSTEM);
     assert_int_equal(errno, EINVAL);
     assert_null(bytes);
-    assert_int_equal(count_files(), 1);
+    assert_int_equal(count_entries(folder), 1);
 }
 
 static void a_failure_leaves_what_was_there(void **state)
@@ -154,14 +120,14 @@ static void a_failure_leaves_what_was_there(void **state)
     assert_int_equal(errno, EFBIG);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
     assert_holds("old");
-    assert_int_equal(count_files(), 1);
+    assert_int_equal(count_entries(folder), 1);
     assert_int_equal(file_write("/tmp/no/such/folder", "x", 1), PTO_ESYSTEM);
     assert_int_equal(errno, ENOENT);
 }
 
 static void devices_and_links_stay(void **state)
 {
-    char link[64];
+    char link[80];
     struct stat about;
 
     (void)state;
@@ -179,7 +145,7 @@ static void devices_and_links_stay(void **state)
 
 static void folders_are_made(void **state)
 {
-    char name[64];
+    char name[80];
     struct stat about;
 
     (void)state;
@@ -244,5 +210,5 @@ int main(void)
     };
 
     (void)signal(SIGXFSZ, SIG_IGN);
-    return cmocka_run_group_tests(tests, make_folder, remove_folder);
+    return cmocka_run_group_tests(tests, make_path, remove_folder);
 }

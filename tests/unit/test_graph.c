@@ -4,7 +4,7 @@
  * completed one by one. Each state in between is looked at; each refusal is
  * provoked once.
  */
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 enum { MANY_PREDECESSORS = 10000, GRAPH_KIB = 1024 };
 

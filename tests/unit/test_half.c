@@ -9,15 +9,9 @@
 #include <fenv.h>
 #include <float.h>
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "pto/scene.h"
+#include "tests/fixture/fixture.h"
 
 enum { VALUES = 1 << 16, RANDOM = 1 << 19 };
 

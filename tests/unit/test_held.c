@@ -5,8 +5,7 @@
  * reasons, `bench/instructions --held` the instructions.
  */
 #include "graph/image.h"
-#include "pto/pto.h"
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 enum { TASKS = 4096 };
 

@@ -6,7 +6,7 @@
  */
 #include "graph/ledger.h"
 
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 enum { BOOK_KIB = 1024 };
 

@@ -2,7 +2,7 @@
 /* Ring sizes from options and environment: what is read, what is refused, what goes first. */
 #include "host/limits.h"
 
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 static const char *const names[LIMITS_VARIABLES] = { "PTO2_RING_TASK_WINDOW", "PTO2_RING_HEAP",
                                                      "PTO2_RING_DEP_POOL" };

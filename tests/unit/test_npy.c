@@ -1,18 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* .npy files: what is written is read again; every header that NumPy writes; and what is refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include <cmocka.h>
 
 #include "scene/bytes.h"
 #include "scene/npy.h"
-#include "pto/pto.h"
+#include "tests/fixture/fixture.h"
 
 /* A file with this header and these bytes behind it, as NumPy would write it. */
 static int parse(int version, const char *header, const void *data, size_t bytes, struct npy *npy,

@@ -5,7 +5,7 @@
  * true, and the document's rules written down literally, which say what the
  * answer is to be.
  */
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 enum { PAIRS = 200000, SET_BASE = 1 << 16, SET_BYTES = 17 * 64 };
 

@@ -1,17 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of platforms and core types: no name twice, each found by its name, no gaps. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/platforms.h"
 #include "chip/backend.h"
 #include "pto/build.h"
-#include "pto/pto.h"
+#include "tests/fixture/fixture.h"
 
 static void a_platform_is_found_by_its_name_only(void **state)
 {

@@ -4,11 +4,8 @@
  * bfloat16, sums at random, what is no number, and how weights are summed.
  */
 #include "comm/reduce.h"
-#include "tests/unit/numbers_test.h"
-
-#include <stdarg.h>
-#include <setjmp.h>
-#include <cmocka.h>
+#include "tests/fixture/numbers_test.h"
+#include "tests/fixture/fixture.h"
 
 enum { COUNT = 1 << 16 };
 

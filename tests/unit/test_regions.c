@@ -8,7 +8,7 @@
  *
  * The addresses are made up: nothing behind them is touched.
  */
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 enum { REGION_ARGS_MAX = 3, REGION_TASKS_MAX = 1 << 14 };
 
@@ -735,15 +735,16 @@ static void the_table_grows_while_its_records_live(void **state)
 /* The total time tells whether each of these meets only its own record. */
 static void access_all_twice(enum pto_deps deps, bool is_square)
 {
-    enum { TILES = 100000 / TEST_SHARE, ROW = 250 };
+    enum { ROW = 250 };
+    const uint32_t tiles = 100000 / TEST_SHARE / ROW * ROW;
     struct rig *rig = rig_open(deps);
     struct pto_tensor t = is_square
                               ? pto_tensor_external((void *)(uintptr_t)BUFFER,
-                                                    SHAPE(TILES / ROW * 8, ROW * 8), 2, PTO_FLOAT32)
-                              : flat_buffer(TILES * 64);
+                                                    SHAPE(tiles / ROW * 8, ROW * 8), 2, PTO_FLOAT32)
+                              : flat_buffer(tiles * 64);
 
     for (uint32_t round = 0; round < 2; round++)
-        for (uint32_t i = 0; i < TILES; i++) {
+        for (uint32_t i = 0; i < tiles; i++) {
             struct pto_tensor v = is_square ? cut(&t, i / ROW * 8, i % ROW * 8, 8, 8)
                                             : pto_tensor_view(&t, SHAPE(64), SHAPE(64 * i));
             struct rig_edge e;
@@ -755,7 +756,7 @@ static void access_all_twice(enum pto_deps deps, bool is_square)
             }
             assert_int_equal(rig->edge_count, i + 1);
             e = rig->edge[i];
-            assert_true(e.before == i && e.after == TILES + i);
+            assert_true(e.before == i && e.after == tiles + i);
         }
     rig_close(rig);
 }

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scene.yaml: what a right one says, and the place and the sentence for each kind of wrong one. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "scene/scene.h"
 #include "scene/scene_ranks.h"
+#include "tests/fixture/fixture.h"
 
 #define HEAD "name: x\norchestration: o.c\n"
 #define TAIL                                                                           \

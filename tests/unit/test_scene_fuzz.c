@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* variants: asan - plain: the sanitizers judge what was read */
 /*
  * Texts that were a scene.yaml or a kernel_config.py, and bytes that were a .npy, until they were
  * changed at random: each is taken or refused with a sentence. What else could
  * go wrong, the sanitizers see. PTO_FUZZ_INPUTS sets how many, PTO_FUZZ_SEED which ones.
  */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "scene/bytes.h"
 #include "scene/npy.h"
 #include "scene/scene.h"
 #include "scene/scene_config.h"
+#include "tests/fixture/fixture.h"
 
 enum { COUNT_DEFAULT = 2000, BYTES_MAX = 8192, CHANGES_MAX = 12, SEEDS_MAX = 32 };
 

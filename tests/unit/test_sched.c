@@ -3,7 +3,7 @@
  * The scheduler by hand: this file is the machine, and steps one to three
  * workers in turn on one thread. Kernels write down which task they ran for.
  */
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 #include "sched/order.h"
 

@@ -1,14 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The choice between alone and shared, against tasks whose costs are known; and what follows in a run. */
 #include "sched/sharing.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "tests/fixture/fixture.h"
 
 enum { STEP = 64, TASKS = 100000 };
 

@@ -4,7 +4,7 @@
  * compiler. Random chains of views are compared with a list that holds the
  * place of every element and knows nothing of strides.
  */
-#include "port_test.h"
+#include "tests/fixture/port_test.h"
 
 #define AT(type, member, offset) \
     _Static_assert(offsetof(struct type, member) == (offset), #type "." #member " is an ABI")

@@ -1,0 +1,696 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* variants: plain tsan - asan: lost devices keep their memory */
+/*
+ * Deadlines of runs, and orchestrations that do not end. Kernels and orchestrations
+ * that never return do when a test opens the gate. What would end them otherwise, the
+ * stall detector, has a time that no test lives to see: that a call returns at all
+ * shows that the deadline did it.
+ *
+ * The machine may be busy. So where a time is judged, it is the best of several, and
+ * how late a thread of the test itself is woken meanwhile is allowed for.
+ */
+#include <pthread.h>
+
+#include "tests/fixture/gate_test.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { IS_SLOWED = 1 };
+#else
+enum { IS_SLOWED = 0 };
+#endif
+
+#define NEVER_NS (600000 * MS)
+
+enum { CHAIN = 1000, ROUND = 64, TRIES = 10 };
+enum kernel {
+    KERNEL_SHORT, /* half a millisecond */
+    KERNEL_2_MS,
+    KERNEL_10_MS,
+    KERNEL_30_MS,
+    KERNEL_GATE,
+    KERNEL_OPEN,
+    KERNEL_NOTHING,
+    KERNELS
+};
+
+static float values[16];
+
+/* ---- kernels ---- */
+
+static void take_half(int64_t *args)
+{
+    uint64_t end = now_ns() + MS / 2;
+
+    (void)args;
+    while (now_ns() < end) {
+    }
+}
+
+static void take_2_ms(int64_t *args)
+{
+    uint64_t end = now_ns() + 2 * MS;
+
+    (void)args;
+    while (now_ns() < end) {
+    }
+}
+
+static void take_10_ms(int64_t *args)
+{
+    (void)args;
+    pass_time(10 * MS);
+}
+
+static void take_30_ms(int64_t *args)
+{
+    (void)args;
+    pass_time(30 * MS);
+}
+
+static void open_gate(int64_t *args)
+{
+    (void)args;
+    store(&is_gate_open, 1);
+}
+
+static void do_nothing(int64_t *args)
+{
+    (void)args;
+}
+
+static const struct pto_kernel kernels[KERNELS] = {
+    [KERNEL_SHORT] = { "half", take_half, PTO_CORE_AIV },
+    [KERNEL_2_MS] = { "two", take_2_ms, PTO_CORE_AIV },
+    [KERNEL_10_MS] = { "ten", take_10_ms, PTO_CORE_AIV },
+    [KERNEL_30_MS] = { "thirty", take_30_ms, PTO_CORE_AIV },
+    [KERNEL_GATE] = { "gate", stand_at_gate, PTO_CORE_AIV },
+    [KERNEL_OPEN] = { "open", open_gate, PTO_CORE_AIV },
+    [KERNEL_NOTHING] = { "nothing", do_nothing, PTO_CORE_AIV },
+};
+
+/* ---- orchestrations ---- */
+
+static void submit(struct pto_orch *o, const struct pto_entry *entry, enum kernel kernel, int count)
+{
+    for (int i = 0; i < count; i++)
+        pto_aiv(o, (int32_t)kernel, PTO_INOUT(entry->tensor));
+}
+
+static void orchestrate_well(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_NOTHING, 3);
+}
+
+static void orchestrate_chain(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_2_MS, CHAIN);
+}
+
+static void orchestrate_short(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_SHORT, CHAIN);
+}
+
+static void orchestrate_30_ms(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_30_MS, 2);
+}
+
+static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_GATE, 1);
+    submit(o, entry, KERNEL_NOTHING, 1);
+}
+
+static void orchestrate_loop(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_NOTHING, 1);
+    while (load(&is_gate_open) == 0)
+        rest();
+}
+
+/* Where it is interrupted it mostly has a lock that everybody needs. */
+static void orchestrate_allocate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    void *volatile memory;
+
+    submit(o, entry, KERNEL_NOTHING, 1);
+    while (load(&is_gate_open) == 0) {
+        memory = malloc(100000);
+        free(memory);
+    }
+}
+
+static void orchestrate_ignore(struct pto_orch *o, const struct pto_entry *entry)
+{
+    while (load(&is_gate_open) == 0)
+        submit(o, entry, KERNEL_NOTHING, 1);
+}
+
+/* However many it submits, all wait for a kernel that does not return. */
+static void orchestrate_behind_gate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    submit(o, entry, KERNEL_GATE, 1);
+    while (pto_orch_status(o) == PTO_OK)
+        submit(o, entry, KERNEL_NOTHING, 1);
+}
+
+/* The same; what it does when it gets the error takes a while. */
+static void orchestrate_behind_gate_slowly(struct pto_orch *o, const struct pto_entry *entry)
+{
+    orchestrate_behind_gate(o, entry);
+    pass_time(50 * MS);
+}
+
+#define LONG_NAME "a-folder-with-a-long-name/a-folder-with-a-long-name/a-folder-with-a-long-name/"
+static const char long_path[] =
+    "/" LONG_NAME LONG_NAME LONG_NAME LONG_NAME LONG_NAME LONG_NAME "orch.c";
+
+/* As sources are that lie deep in a tree. */
+static void orchestrate_gate_far_away(struct pto_orch *o, const struct pto_entry *entry)
+{
+    static const struct pto_site site = { long_path, 7 };
+    struct pto_args args;
+
+    pto_args_init(&args);
+    pto_add_inout(&args, entry->tensor);
+    (void)pto_submit_at(o, PTO_LANES(-1, KERNEL_GATE, -1), &args, &site);
+}
+
+static void orchestrate_ignore_refusal(struct pto_orch *o, const struct pto_entry *entry)
+{
+    pto_aiv(o, 99, PTO_INOUT(entry->tensor));
+    orchestrate_ignore(o, entry);
+}
+
+/* A kernel that waits for a task behind it, and one that its thread may be in. */
+static void orchestrate_in_pairs(struct pto_orch *o, const struct pto_entry *entry)
+{
+    (void)entry;
+    pto_aiv(o, KERNEL_GATE, PTO_INT(0));
+    pto_aiv(o, KERNEL_GATE, PTO_INT(0)); /* with two live tasks at most the builder stops here */
+    pto_aiv(o, KERNEL_NOTHING, PTO_INT(0));
+    pto_aiv(o, KERNEL_OPEN, PTO_INT(0));
+}
+
+static uint32_t thread_changes;
+
+/*
+ * The thread is in the longer kernel, for longer than it keeps its place, while what the
+ * orchestration waits for is done.
+ */
+static void orchestrate_at_home(struct pto_orch *o, const struct pto_entry *entry)
+{
+    const pid_t begun = gettid(); /* the compiler takes pthread_self for constant */
+
+    for (int i = 0; i < 4; i++) {
+        submit(o, entry, KERNEL_2_MS, 1);
+        pto_aiv(o, KERNEL_10_MS, PTO_INT(0));
+        (void)PTO_GET(o, entry->tensor, 0);
+        thread_changes += gettid() != begun;
+    }
+}
+
+/* ---- runs ---- */
+
+struct times {
+    uint64_t timeout_ns;
+    uint64_t launch_ns;
+    uint64_t grace_ns;
+    uint64_t stall_ns; /* 0: never */
+    uint32_t live_max;
+    bool keeps_thread;
+    enum pto_mode mode;
+    enum pto_trace trace;
+};
+
+/* What a run is made of, and stays until the program ends, so that a run may end in any way. */
+struct parts {
+    struct pto_tensor tensor;
+    struct pto_entry entry;
+    struct pto_callable *callable;
+    struct pto_run_options options;
+};
+
+static struct parts *make_parts(pto_orch_fn orchestration, struct times times)
+{
+    struct parts *p = calloc(1, sizeof(*p));
+    struct pto_callable_params params;
+
+    assert_non_null(p);
+    p->tensor = pto_tensor_external(values, PTO_DIMS(16), 1, PTO_FLOAT32);
+    p->entry = (struct pto_entry){ .tensor_count = 1, .tensor = &p->tensor };
+    pto_callable_params_init(&params);
+    params.orchestration = orchestration;
+    params.kernels = kernels;
+    params.kernel_count = KERNELS;
+    assert_int_equal(pto_callable_create(&params, &p->callable), PTO_OK);
+    pto_run_options_init(&p->options);
+    p->options.mode = times.mode;
+    p->options.timeout_ns = times.timeout_ns;
+    p->options.launch_timeout_ns = times.launch_ns;
+    p->options.grace_ns = times.grace_ns;
+    p->options.stall_timeout_ns = times.stall_ns != 0 ? times.stall_ns : NEVER_NS;
+    p->options.trace = times.trace;
+    p->options.live_max = times.live_max;
+    p->options.keeps_thread = times.keeps_thread;
+    return p;
+}
+
+static struct pto_run *launch(struct pto_device *device, pto_orch_fn orchestration,
+                              struct times times)
+{
+    struct parts *p = make_parts(orchestration, times);
+    struct pto_run *run = NULL;
+
+    assert_int_equal(pto_run_prepare(device, p->callable, &p->entry, &p->options, &run), PTO_OK);
+    assert_int_equal(pto_run_launch(run), PTO_OK);
+    return run;
+}
+
+static int finish(struct pto_run *run, struct pto_run_report *report)
+{
+    pto_run_report_init(report);
+    (void)pto_run_wait(run, 0);
+    return pto_run_finish(run, report);
+}
+
+static int run(struct pto_device *device, pto_orch_fn orchestration, struct times times,
+               struct pto_run_report *report)
+{
+    return finish(launch(device, orchestration, times), report);
+}
+
+/* The same on this thread. */
+static int call(struct pto_device *device, pto_orch_fn orchestration, struct times times,
+                struct pto_run_report *report)
+{
+    struct parts *p = make_parts(orchestration, times);
+
+    pto_run_report_init(report);
+    return pto_run(device, p->callable, &p->entry, &p->options, report);
+}
+
+static void assert_works(struct pto_device *device)
+{
+    struct pto_run_report report;
+
+    assert_int_equal(run(device, orchestrate_well, (struct times){ 0 }, &report), PTO_OK);
+    assert_int_equal(report.executions, 3);
+}
+
+static void assert_lost(struct pto_device *device, const char *says)
+{
+    struct pto_device_info info;
+    char story[4096];
+
+    pto_device_info_init(&info);
+    assert_int_equal(pto_device_info(device, &info), PTO_OK);
+    assert_true(info.is_lost);
+    assert_true(pto_device_story(device, story, sizeof(story)) > 0);
+    assert_in(story, says);
+}
+
+/* A story begins with what went wrong: whoever has room for no more gets that. */
+static void assert_decided_first(struct pto_device *device, const struct pto_error *error)
+{
+    char begin[2 * PTO_ERROR_TEXT_MAX], story[sizeof(begin)];
+
+    snprintf(begin, sizeof(begin), "%s (%d)\n%s\nthe device is lost: a kernel never returned",
+             pto_strerror(error->status), error->status, error->text);
+    assert_true(pto_device_story(device, story, sizeof(story)) > 0);
+    assert_int_equal(strncmp(story, begin, strlen(begin)), 0);
+}
+
+static void close_device(struct pto_device *device)
+{
+    uint64_t end = now_ns() + 20000 * MS;
+
+    store(&is_gate_open, 1);
+    while (pto_stuck_threads() != 0 && now_ns() < end)
+        rest();
+    assert_int_equal(pto_stuck_threads(), 0);
+    assert_int_equal(pto_device_close(device), PTO_OK);
+}
+
+/* ---- how late threads are woken ---- */
+
+static uint32_t is_noise_over;
+
+static void *measure_noise(void *worst)
+{
+    while (load(&is_noise_over) == 0) {
+        uint64_t at = now_ns() + MS, late;
+        struct timespec until = { .tv_sec = (time_t)(at / (1000 * MS)),
+                                  .tv_nsec = (long)(at % (1000 * MS)) };
+
+        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+        late = now_ns() - at;
+        if (late > *(uint64_t *)worst)
+            *(uint64_t *)worst = late;
+    }
+    return NULL;
+}
+
+/* ---- a deadline is kept ---- */
+
+/* Without a look at the clock between them a round of ROUND would be run. */
+static void kernels_that_have_not_begun_do_not_begin(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        struct pto_device *device = open_gated(workers);
+
+        for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+            struct times times = { .timeout_ns = 5 * MS,
+                                   .grace_ns = NEVER_NS,
+                                   .mode = (enum pto_mode)mode };
+            struct pto_run_report report;
+            uint64_t least = UINT64_MAX;
+
+            for (int i = 0; i < TRIES && least >= ROUND; i++) {
+                assert_int_equal(call(device, orchestrate_short, times, &report), PTO_ETIMEOUT);
+                assert_in(report.error.text, "the run has not ended after 5 ms");
+                assert_in(report.error.text, "raise the time-out");
+                assert_null(strstr(report.error.text, "sub_class"));
+                least = report.executions < least ? report.executions : least;
+            }
+            assert_true(least < ROUND); /* ten fit into the time */
+            assert_works(device);
+        }
+        close_device(device);
+    }
+}
+
+static void a_run_ends_within_two_milliseconds_and_a_kernel(void **state)
+{
+    struct times times = { .timeout_ns = 20 * MS, .grace_ns = NEVER_NS };
+    struct pto_device *device = open_gated(0);
+    uint64_t best = UINT64_MAX, noise = 0;
+    struct pto_run_report report;
+    pthread_t thread;
+
+    (void)state;
+    store(&is_noise_over, 0);
+    assert_int_equal(pthread_create(&thread, NULL, measure_noise, &noise), 0);
+    for (int i = 0; i < TRIES && best > 4 * MS; i++) {
+        uint64_t begin = now_ns(), late;
+
+        assert_int_equal(call(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+        late = now_ns() - begin - times.timeout_ns;
+        best = late < best ? late : best;
+    }
+    store(&is_noise_over, 1);
+    pthread_join(thread, NULL);
+    print_message("%.3f ms after the deadline, with kernels of 2 ms; threads are woken up to %.3f "
+                  "ms late\n",
+                  (double)best / 1e6, (double)noise / 1e6);
+    assert_true(IS_SLOWED || best <= 4 * MS + noise);
+    close_device(device);
+}
+
+static void a_deadline_may_be_over_at_once(void **state)
+{
+    struct pto_device *device = open_gated(0);
+    struct pto_run_report report;
+
+    (void)state;
+    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct times times = { .timeout_ns = 1000,
+                               .grace_ns = NEVER_NS,
+                               .mode = (enum pto_mode)mode };
+
+        assert_int_equal(call(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+        assert_in(report.error.text, "after 1 us");
+        assert_works(device);
+    }
+    close_device(device);
+}
+
+static void a_kernel_that_is_running_is_waited_for(void **state)
+{
+    struct pto_device *device = open_gated(0);
+    struct times times = { .timeout_ns = 5 * MS, .grace_ns = NEVER_NS };
+    struct pto_run_report report = { .executions = 0 };
+
+    (void)state;
+    for (int i = 0; i < TRIES && report.executions == 0; i++) {
+        int status = call(device, orchestrate_30_ms, times, &report);
+
+        assert_true(status == PTO_ETIMEOUT || report.executions == 2);
+        if (strstr(report.error.text, "of task 0 is still running") == NULL)
+            report.executions = 0; /* on a busy machine the deadline was noticed sooner or later */
+    }
+    assert_int_equal(report.executions, 1);
+    assert_in(report.error.text, "kernel \"thirty\" of task 0 is still running");
+    assert_works(device);
+    close_device(device);
+}
+
+/* ---- what does not come back is given up ---- */
+
+static void a_kernel_that_never_returns_is_given_up(void **state)
+{
+    (void)state;
+    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct times times = { .timeout_ns = 20 * MS,
+                               .grace_ns = 20 * MS,
+                               .mode = (enum pto_mode)mode,
+                               .trace = PTO_TRACE_TIMES };
+        struct pto_device *device = open_gated(0);
+        char path[] = "/tmp/pto-deadline-XXXXXX", text[4096] = "";
+        struct pto_run_report report;
+        FILE *file;
+
+        assert_int_equal(run(device, orchestrate_gate, times, &report), PTO_ETIMEOUT);
+        assert_in(report.error.text, "kernel \"gate\" of task 0 is still running");
+        assert_lost(device, "a kernel never returned");
+        assert_true(mkstemp(path) >= 0);
+        assert_int_equal(pto_trace_write(device, path, NULL), PTO_OK);
+        file = fopen(path, "r");
+        assert_non_null(file);
+        assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
+        assert_in(text, "had not returned");
+        fclose(file);
+        unlink(path);
+        close_device(device);
+    }
+}
+
+static void assert_left(pto_orch_fn orchestration, int status, bool is_called)
+{
+    for (int mode = PTO_MODE_STREAM; mode <= PTO_MODE_HOST; mode++) {
+        struct times times = { .timeout_ns = 20 * MS,
+                               .grace_ns = 20 * MS,
+                               .mode = (enum pto_mode)mode };
+        struct pto_device *device = open_gated(0);
+        struct pto_run_report report;
+
+        assert_int_equal((is_called ? call : run)(device, orchestration, times, &report), status);
+        if (status == PTO_ETIMEOUT)
+            assert_in(report.error.text,
+                      "the run has not ended after 20 ms: the graph is still being built");
+        assert_lost(device, "an orchestration did not end when its run was to");
+        free(malloc(100000)); /* nobody has the lock */
+        close_device(device);
+    }
+}
+
+static void an_orchestration_that_loops_is_given_up(void **state)
+{
+    (void)state;
+    if (!HAS_HANDLER)
+        skip();
+    assert_left(orchestrate_loop, PTO_ETIMEOUT, true);
+    assert_left(orchestrate_loop, PTO_ETIMEOUT, false);
+    if (!IS_SLOWED) /* TSan lets signals wait for a call that blocks */
+        assert_left(orchestrate_allocate, PTO_ETIMEOUT, true);
+}
+
+static void an_orchestration_that_ignores_errors_is_given_up(void **state)
+{
+    (void)state;
+    assert_left(orchestrate_ignore, PTO_ETIMEOUT, true);
+    assert_left(orchestrate_ignore_refusal, PTO_EARGS, false);
+}
+
+/* That it was still submitting is not the reason then. */
+static void a_kernel_that_holds_all_up_is_named(void **state)
+{
+    struct times times = { .timeout_ns = 1500 * MS, .grace_ns = 20 * MS, .live_max = 2 };
+    struct pto_device *device = open_gated(2);
+    struct pto_run_report report;
+
+    (void)state;
+    assert_int_equal(call(device, orchestrate_behind_gate, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "kernel \"gate\" of task 0 is still running");
+    assert_lost(device, "a kernel never returned");
+    assert_decided_first(device, &report.error);
+    close_device(device);
+}
+
+/*
+ * The time in which kernels had to return is over while it waits for room, which it does from second
+ * 1.0 to 2.0; so it has a time of its own after that.
+ */
+static void an_orchestration_that_is_held_up_has_time_afterwards(void **state)
+{
+    struct times times = { .timeout_ns = 1100 * MS, .grace_ns = 700 * MS, .live_max = 2 };
+    struct pto_device *device = open_gated(2);
+    struct pto_run_report report;
+    char story[8192];
+
+    (void)state;
+    assert_int_equal(call(device, orchestrate_behind_gate_slowly, times, &report), PTO_ETIMEOUT);
+    assert_lost(device, "a kernel never returned");
+    assert_true(pto_device_story(device, story, sizeof(story)) > 0);
+    assert_null(strstr(story, "an orchestration did not end"));
+    close_device(device);
+}
+
+/* However long the path of its source is, and whatever else there is to say. */
+static void the_sentence_is_never_cut(void **state)
+{
+    struct times times = { .timeout_ns = 20 * MS, .grace_ns = 20 * MS };
+    struct pto_device *device = open_gated(2);
+    struct pto_run_report report;
+
+    (void)state;
+    assert_true(strlen(long_path) < PTO_ERROR_TEXT_MAX);
+    assert_int_equal(call(device, orchestrate_gate_far_away, times, &report), PTO_ETIMEOUT);
+    assert_string_equal(report.error.site.file, long_path);
+    assert_int_equal(strncmp(report.error.text, "...", 3), 0);
+    assert_in(report.error.text, "/orch.c:7: the run has not ended after 20 ms: kernel \"gate\" of "
+                                 "task 0 is still running");
+    assert_in(report.error.text, "look in a timeline for where the time went");
+    assert_decided_first(device, &report.error);
+    close_device(device);
+}
+
+static void the_same_after_a_cancellation(void **state)
+{
+    struct pto_device *device = open_gated(0);
+    struct pto_run_report report;
+    struct pto_run *handle;
+
+    (void)state;
+    handle = launch(device, orchestrate_ignore, (struct times){ .stall_ns = 50 * MS });
+    while (pto_device_story(device, NULL, 0) != PTO_EBUSY)
+        rest(); /* one that waits for its turn is ended in another way */
+    assert_int_equal(pto_run_cancel(handle), PTO_OK);
+    assert_int_equal(finish(handle, &report), PTO_ECANCELED);
+    assert_lost(device, "an orchestration did not end when its run was to");
+    close_device(device);
+}
+
+/* ---- from the launch ---- */
+
+static void await_kernel(void)
+{
+    uint64_t end = now_ns() + 20000 * MS;
+
+    while (load(&standing) == 0 && now_ns() < end)
+        rest();
+    assert_int_equal(load(&standing), 1);
+}
+
+static void time_in_the_queue_counts(void **state)
+{
+    struct pto_device *device = open_gated(0);
+    struct times times = { .launch_ns = 5 * MS, .grace_ns = NEVER_NS };
+    struct pto_run_report report;
+    struct pto_run *first, *behind;
+
+    (void)state;
+    first = launch(device, orchestrate_gate, (struct times){ 0 });
+    await_kernel();
+    behind = launch(device, orchestrate_well, (struct times){ 0 });
+    assert_int_equal(run(device, orchestrate_well, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run had not begun 5 ms after its launch");
+    assert_int_equal(call(device, orchestrate_well, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run had not begun 5 ms after its launch");
+    assert_int_equal(pto_run_poll(first), PTO_RUN_PENDING);
+    assert_int_equal(pto_run_poll(behind), PTO_RUN_PENDING);
+    store(&is_gate_open, 1);
+    assert_int_equal(finish(first, &report), PTO_OK);
+    assert_int_equal(finish(behind, &report), PTO_OK);
+    times.launch_ns = 500 * MS; /* time to begin, also on a busy machine */
+    assert_int_equal(run(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run has not ended 500 ms after its launch");
+    times.timeout_ns = 1000;
+    assert_int_equal(run(device, orchestrate_chain, times, &report), PTO_ETIMEOUT);
+    assert_in(report.error.text, "the run has not ended after 1 us");
+    assert_works(device);
+    close_device(device);
+}
+
+/* ---- the thread of an orchestration ---- */
+
+static void an_orchestration_stays_on_its_thread(void **state)
+{
+    (void)state;
+    for (uint32_t workers = 1; workers <= 2; workers++) {
+        struct pto_device *device = open_gated(workers);
+        struct times times = { .keeps_thread = true };
+        struct pto_run_report report = { .takeovers = 0 };
+
+        thread_changes = 0;
+        for (int i = 0; i < TRIES && report.takeovers == 0; i++) { /* or the monitor was late */
+            assert_int_equal(call(device, orchestrate_at_home, times, &report), PTO_OK);
+            assert_int_equal(report.executions, 8);
+        }
+        assert_true(report.takeovers > 0);
+        assert_int_equal(run(device, orchestrate_at_home, times, &report), PTO_OK);
+        assert_int_equal(thread_changes, 0);
+        times.keeps_thread = false; /* on a busy machine a kernel may seem to be stuck */
+        thread_changes = 1;
+        for (int i = 0; i < TRIES && thread_changes != 0; i++) {
+            thread_changes = 0;
+            assert_int_equal(call(device, orchestrate_at_home, times, &report), PTO_OK);
+        }
+        assert_int_equal(thread_changes, 0);
+        close_device(device);
+    }
+}
+
+/* The kernels that have every thread wait for a task that is not submitted yet. */
+static void it_changes_only_if_nothing_else_helps(void **state)
+{
+    struct pto_device *device = open_gated(1);
+    struct times times = { .live_max = 1 };
+    struct pto_run_report report;
+
+    (void)state;
+    assert_int_equal(call(device, orchestrate_in_pairs, times, &report), PTO_OK);
+    assert_int_equal(report.executions, 4);
+    store(&is_gate_open, 0);
+    times.keeps_thread = true;
+    times.stall_ns = 50 * MS;
+    times.grace_ns = 20 * MS;
+    assert_int_equal(call(device, orchestrate_in_pairs, times, &report), PTO_ESTALL);
+    assert_in(report.error.text, "kernel \"gate\"");
+    assert_lost(device, "");
+    close_device(device);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(kernels_that_have_not_begun_do_not_begin),
+        cmocka_unit_test(a_run_ends_within_two_milliseconds_and_a_kernel),
+        cmocka_unit_test(a_deadline_may_be_over_at_once),
+        cmocka_unit_test(a_kernel_that_is_running_is_waited_for),
+        cmocka_unit_test(a_kernel_that_never_returns_is_given_up),
+        cmocka_unit_test(an_orchestration_that_loops_is_given_up),
+        cmocka_unit_test(an_orchestration_that_ignores_errors_is_given_up),
+        cmocka_unit_test(a_kernel_that_holds_all_up_is_named),
+        cmocka_unit_test(an_orchestration_that_is_held_up_has_time_afterwards),
+        cmocka_unit_test(the_sentence_is_never_cut),
+        cmocka_unit_test(the_same_after_a_cancellation),
+        cmocka_unit_test(time_in_the_queue_counts),
+        cmocka_unit_test(an_orchestration_stays_on_its_thread),
+        cmocka_unit_test(it_changes_only_if_nothing_else_helps),
+    };
+
+    return cmocka_run_group_tests_name("deadlines", tests, NULL, NULL);
+}

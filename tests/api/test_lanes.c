@@ -1,0 +1,1175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* variants: plain asan tsan */
+/*
+ * Tasks of several invocations, through the public interface: lanes of one
+ * cluster that run at the same time, SPMD blocks, gangs that start together,
+ * and who goes before whom when all of them want cores.
+ *
+ * Kernels that must run at the same time meet: each adds to a word and waits
+ * until all have. If one of them does not start, the others give up after a
+ * while and the test fails.
+ */
+#include "tests/fixture/device_test.h"
+
+enum {
+    KERNEL_LANE_AIC, /* the first tensor, a word, n: notes where it is, meets the block's lanes */
+    KERNEL_LANE_AIV0,
+    KERNEL_LANE_AIV1,
+    KERNEL_MEET_AIC, /* tensor, word, n: meets all blocks */
+    KERNEL_MEET_AIV,
+    KERNEL_SPIN_AIV,  /* the same without pto_pause() */
+    KERNEL_BLOCK_AIC, /* tensor: counts its block */
+    KERNEL_BLOCK_AIV,
+    KERNEL_SUM,      /* tensor, n: wants n blocks to have written */
+    KERNEL_MS,       /* tensor: an ordinary task that takes a millisecond */
+    KERNEL_GANG,     /* tensor: notes how many ordinary tasks had started before */
+    KERNEL_GANG_AIC, /* the same */
+    KERNEL_ADD_AIC,  /* tensor, word */
+    KERNEL_ADD_AIV,
+    KERNEL_LATCH,  /* tensor, word, n: is over when the word is n */
+    KERNEL_HOLDER, /* tensor, ms: lets a gang come, then an ordinary task, and waits for that one */
+    KERNEL_GATE,   /* tensor: arrives and waits until it is open */
+    KERNEL_STATE_AIC, /* tensor, word, n: uses its cluster's state, meets the block's lanes */
+    KERNEL_STATE_AIV,
+    KERNELS
+};
+
+enum { LANES = 3, BLOCKS_MAX = 100000, WORDS = 64, PIPE_KEY = 7, PIPE_BYTES = 256 };
+
+/* What one invocation of KERNEL_LANE saw. */
+struct visit {
+    uint32_t count;
+    pthread_t thread;
+    const int64_t *args;
+    int64_t arg[3];
+    int32_t block_count;
+    int32_t sub_block;
+    uint32_t hook_sub_block;
+    uint32_t *pipe;
+    uint32_t *other_pipe;
+    uint32_t pipe_sum;
+    bool is_pipe_clean;
+};
+
+static struct {
+    uint32_t word[WORDS];
+    struct visit visit[WORDS][LANES];
+    uint32_t hits[BLOCKS_MAX];
+    uint32_t plain[BLOCKS_MAX]; /* written without atomics */
+    uint32_t order[BLOCKS_MAX];
+    uint32_t order_count;
+    uint32_t inside[PTO_CORE_TYPES];
+    uint32_t inside_max[PTO_CORE_TYPES];
+    uint32_t ordinary; /* KERNEL_MS started */
+    uint32_t before;   /* of these when the gang started */
+    uint32_t token;
+} scene;
+
+/* What the next orchestration is to submit. */
+static struct {
+    struct pto_kernels lanes;
+    int32_t blocks;
+    bool is_gang;
+    uint32_t count;
+    uint32_t at;
+} plan;
+
+/* ---- kernels ---- */
+
+static void enter(enum pto_core_type type)
+{
+    raise_to(&scene.inside_max[type], __atomic_add_fetch(&scene.inside[type], 1, __ATOMIC_ACQ_REL));
+}
+
+static void leave(enum pto_core_type type)
+{
+    __atomic_fetch_sub(&scene.inside[type], 1, __ATOMIC_ACQ_REL);
+}
+
+static void visit_lane(const int64_t *args, uint32_t lane)
+{
+    uint32_t block = (uint32_t)pto_block_index(args);
+    struct visit *v = &scene.visit[block % WORDS][lane];
+    uint32_t *word = &scene.word[((uint32_t)args[1] + block) % WORDS];
+
+    bump(&v->count);
+    v->thread = pthread_self();
+    v->args = args;
+    memcpy(v->arg, args, sizeof(v->arg));
+    v->block_count = pto_block_count(args);
+    v->sub_block = pto_sub_block(args);
+    v->hook_sub_block = pto_sim_get_subblock_id();
+    meet(word, (uint32_t)args[2], true);
+}
+
+static void kernel_lane_aic(int64_t *args)
+{
+    enter(PTO_CORE_AIC);
+    visit_lane(args, 0);
+    leave(PTO_CORE_AIC);
+}
+
+static void kernel_lane_aiv0(int64_t *args)
+{
+    enter(PTO_CORE_AIV);
+    visit_lane(args, 1);
+    leave(PTO_CORE_AIV);
+}
+
+static void kernel_lane_aiv1(int64_t *args)
+{
+    enter(PTO_CORE_AIV);
+    visit_lane(args, 2);
+    leave(PTO_CORE_AIV);
+}
+
+/* Adds one to its cluster's state, and looks at the sum when all of its block have. */
+static void visit_state(const int64_t *args, uint32_t lane)
+{
+    uint32_t block = (uint32_t)pto_block_index(args);
+    struct visit *v = &scene.visit[block][lane];
+    uint32_t *pipe = pto_sim_get_pipe_shared_state(PIPE_KEY, PIPE_BYTES);
+
+    EXPECT(pipe != NULL);
+    if (pipe == NULL)
+        return;
+    v->pipe = pipe;
+    v->other_pipe = pto_sim_get_pipe_shared_state(PIPE_KEY + 1, PIPE_BYTES);
+    v->is_pipe_clean = true;
+    for (uint32_t i = 1; i < PIPE_BYTES / 4; i++)
+        v->is_pipe_clean = v->is_pipe_clean && pipe[i] == 0;
+    bump(pipe);
+    meet(&scene.word[block], (uint32_t)args[2], true);
+    v->pipe_sum = load(pipe);
+    EXPECT(pto_sim_get_pipe_shared_state(PIPE_KEY, PIPE_BYTES) == pipe);
+    EXPECT(pto_sim_get_pipe_shared_state(PIPE_KEY, 1) == pipe);
+    EXPECT(pto_sim_get_pipe_shared_state(PIPE_KEY, PIPE_BYTES + 1) == NULL);
+}
+
+static void kernel_state_aic(int64_t *args)
+{
+    visit_state(args, 0);
+}
+
+static void kernel_state_aiv(int64_t *args)
+{
+    visit_state(args, 1 + (uint32_t)pto_sub_block(args));
+}
+
+static void kernel_meet(int64_t *args)
+{
+    meet(&scene.word[args[1]], (uint32_t)args[2], true);
+}
+
+static void kernel_spin(int64_t *args)
+{
+    meet(&scene.word[args[1]], (uint32_t)args[2], false);
+}
+
+static void kernel_block(int64_t *args)
+{
+    uint32_t block = (uint32_t)pto_block_index(args);
+
+    EXPECT(block < (uint32_t)plan.blocks && pto_block_count(args) == plan.blocks);
+    if (block >= BLOCKS_MAX)
+        return;
+    scene.order[bump(&scene.order_count) % BLOCKS_MAX] = block;
+    if (bump(&scene.hits[block]) == 0) /* of several lanes one */
+        scene.plain[block] = block + 1;
+}
+
+static void kernel_sum(int64_t *args)
+{
+    uint64_t sum = 0, count = (uint64_t)args[1];
+
+    for (uint64_t i = 0; i < count; i++)
+        sum += scene.plain[i];
+    EXPECT(sum == count * (count + 1) / 2);
+    bump(&scene.word[0]);
+}
+
+static void kernel_ms(int64_t *args)
+{
+    uint64_t end = now_ns() + 1 * MS;
+
+    (void)args;
+    bump(&scene.ordinary);
+    while (now_ns() < end)
+        pto_pause();
+}
+
+static void kernel_gang(int64_t *args)
+{
+    uint32_t none = 0;
+
+    (void)args;
+    __atomic_compare_exchange_n(&scene.before, &none, 1 + load(&scene.ordinary), false,
+                                __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+static void kernel_add(int64_t *args)
+{
+    bump(&scene.word[args[1]]);
+}
+
+static void kernel_latch(int64_t *args)
+{
+    (void)pto_defer(args, &scene.word[args[1]], (uint32_t)args[2]);
+}
+
+enum { WORD_GANG_MAY, WORD_ORDINARY_MAY, WORD_ORDINARY, WORD_GANG, WORD_AT_GATE, WORD_OPEN };
+
+static void kernel_holder(int64_t *args)
+{
+    nap_ns(5 * MS);
+    pto_notify_set(&scene.word[WORD_GANG_MAY], 1);
+    nap_ns((uint64_t)args[1] * MS); /* the gang waits for this kernel's core by now */
+    EXPECT(load(&scene.word[WORD_GANG]) == 0);
+    pto_notify_set(&scene.word[WORD_ORDINARY_MAY], 1);
+    wait_until(&scene.word[WORD_ORDINARY], 1, true);
+}
+
+static void kernel_gate(int64_t *args)
+{
+    (void)args;
+    bump(&scene.word[WORD_AT_GATE]);
+    wait_until(&scene.word[WORD_OPEN], 1, true);
+}
+
+static const struct pto_kernel kernels[KERNELS] = {
+    [KERNEL_LANE_AIC] = { "lane_aic", kernel_lane_aic, PTO_CORE_AIC },
+    [KERNEL_LANE_AIV0] = { "lane_aiv0", kernel_lane_aiv0, PTO_CORE_AIV },
+    [KERNEL_LANE_AIV1] = { "lane_aiv1", kernel_lane_aiv1, PTO_CORE_AIV },
+    [KERNEL_MEET_AIC] = { "meet_aic", kernel_meet, PTO_CORE_AIC },
+    [KERNEL_MEET_AIV] = { "meet_aiv", kernel_meet, PTO_CORE_AIV },
+    [KERNEL_SPIN_AIV] = { "spin_aiv", kernel_spin, PTO_CORE_AIV },
+    [KERNEL_BLOCK_AIC] = { "block_aic", kernel_block, PTO_CORE_AIC },
+    [KERNEL_BLOCK_AIV] = { "block_aiv", kernel_block, PTO_CORE_AIV },
+    [KERNEL_SUM] = { "sum", kernel_sum, PTO_CORE_AIV },
+    [KERNEL_MS] = { "ms", kernel_ms, PTO_CORE_AIV },
+    [KERNEL_GANG] = { "gang", kernel_gang, PTO_CORE_AIV },
+    [KERNEL_GANG_AIC] = { "gang_aic", kernel_gang, PTO_CORE_AIC },
+    [KERNEL_ADD_AIC] = { "add_aic", kernel_add, PTO_CORE_AIC },
+    [KERNEL_ADD_AIV] = { "add_aiv", kernel_add, PTO_CORE_AIV },
+    [KERNEL_LATCH] = { "latch", kernel_latch, PTO_CORE_AIV },
+    [KERNEL_HOLDER] = { "holder", kernel_holder, PTO_CORE_AIV },
+    [KERNEL_GATE] = { "gate", kernel_gate, PTO_CORE_AIV },
+    [KERNEL_STATE_AIC] = { "state_aic", kernel_state_aic, PTO_CORE_AIC },
+    [KERNEL_STATE_AIV] = { "state_aiv", kernel_state_aiv, PTO_CORE_AIV },
+};
+
+/* ---- runs ---- */
+
+static struct pto_tensor token(void)
+{
+    return pto_tensor_external(&scene.token, PTO_DIMS(1), 1, PTO_UINT32);
+}
+
+static int run(const struct setting *at, pto_orch_fn orchestration)
+{
+    memset(&scene, 0, sizeof(scene));
+    return run_with(at, kernels, KERNELS, orchestration, NULL);
+}
+
+static uint32_t lane_count(struct pto_kernels lanes)
+{
+    return (uint32_t)((lanes.aic >= 0) + (lanes.aiv0 >= 0) + (lanes.aiv1 >= 0));
+}
+
+static const struct pto_kernels all_combinations[] = {
+    { KERNEL_LANE_AIC, KERNEL_LANE_AIV0, KERNEL_LANE_AIV1 },
+    { KERNEL_LANE_AIC, KERNEL_LANE_AIV0, -1 },
+    { KERNEL_LANE_AIC, -1, KERNEL_LANE_AIV1 },
+    { -1, KERNEL_LANE_AIV0, KERNEL_LANE_AIV1 },
+};
+
+enum { COMBINATIONS = sizeof(all_combinations) / sizeof(all_combinations[0]) };
+
+static bool has_lane(struct pto_kernels lanes, uint32_t lane)
+{
+    return (lane == 0 ? lanes.aic : lane == 1 ? lanes.aiv0 : lanes.aiv1) >= 0;
+}
+
+/* The plan's lanes in its blocks; those of a block meet at a word of their own. */
+static void orchestrate_lanes(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    pto_mix(o, plan.lanes, PTO_INOUT(&t), PTO_INT(0), PTO_INT(lane_count(plan.lanes)),
+            plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+}
+
+/* ---- lanes ---- */
+
+static void assert_visits(struct pto_kernels lanes, uint32_t blocks)
+{
+    for (uint32_t b = 0; b < blocks; b++)
+        for (uint32_t lane = 0; lane < LANES; lane++) {
+            const struct visit *v = &scene.visit[b][lane];
+
+            assert_int_equal(v->count, has_lane(lanes, lane));
+            if (!has_lane(lanes, lane))
+                continue;
+            assert_int_equal(v->block_count, blocks);
+            if (lane > 0) {
+                assert_int_equal(v->sub_block, lane - 1);
+                assert_int_equal(v->hook_sub_block, lane - 1);
+            }
+            for (uint32_t other = 0; other < lane; other++)
+                if (has_lane(lanes, other)) {
+                    const struct visit *u = &scene.visit[b][other];
+
+                    assert_false(pthread_equal(u->thread, v->thread));
+                    assert_ptr_not_equal(u->args, v->args);
+                    assert_memory_equal(u->arg, v->arg, sizeof(v->arg));
+                }
+        }
+    assert_int_equal(report.executions, blocks * lane_count(lanes));
+    assert_int_equal(report.tasks, 1);
+}
+
+static void check_lanes_meet(const struct setting *at)
+{
+    for (uint32_t i = 0; i < COMBINATIONS; i++) {
+        plan.lanes = all_combinations[i];
+        plan.blocks = 1;
+        plan.is_gang = false;
+        assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
+        assert_nothing_unexpected();
+        assert_visits(plan.lanes, 1);
+    }
+}
+
+static void lanes_run_at_the_same_time_with_the_same_arguments_on_threads_of_their_own(void **state)
+{
+    (void)state;
+    each_setting(2, check_lanes_meet);
+}
+
+static void check_lanes_of_the_smallest_chip(const struct setting *at)
+{
+    check_lanes_meet(at);
+}
+
+static void lanes_meet_on_the_only_cluster(void **state)
+{
+    (void)state;
+    each_setting(1, check_lanes_of_the_smallest_chip);
+}
+
+static void check_waves(const struct setting *at)
+{
+    for (uint32_t i = 0; i < COMBINATIONS; i++) {
+        plan.lanes = all_combinations[i];
+        plan.blocks = 11;
+        plan.is_gang = false;
+        assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
+        assert_nothing_unexpected();
+        assert_visits(plan.lanes, 11);
+        assert_true(scene.inside_max[PTO_CORE_AIC] <= at->clusters);
+        assert_true(scene.inside_max[PTO_CORE_AIV] <= 2 * at->clusters);
+    }
+}
+
+static void more_blocks_of_lanes_than_clusters_run_in_waves(void **state)
+{
+    (void)state;
+    each_setting(2, check_waves);
+}
+
+/* A task that is over when its lanes have returned, and one that reads what they wrote. */
+static void orchestrate_blocks_then_sum(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    pto_mix(o, plan.lanes, PTO_INOUT(&t),
+            plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+    pto_aiv(o, KERNEL_SUM, PTO_INOUT(&t), PTO_INT(plan.blocks));
+}
+
+static void check_mix_results(const struct setting *at)
+{
+    plan.lanes = PTO_LANES(KERNEL_BLOCK_AIC, -1, -1);
+    plan.blocks = 100;
+    plan.is_gang = false;
+    assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+    assert_int_equal(scene.word[0], 1);
+    plan.lanes = PTO_LANES(KERNEL_MEET_AIC, KERNEL_BLOCK_AIV, -1);
+    assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+    assert_int_equal(report.executions, 201);
+}
+
+static void the_next_task_sees_what_every_lane_wrote(void **state)
+{
+    (void)state;
+    each_setting(2, check_mix_results);
+}
+
+static void check_aiv1_alone(const struct setting *at)
+{
+    plan.lanes = PTO_LANES(-1, -1, KERNEL_LANE_AIV1);
+    plan.blocks = 1;
+    plan.is_gang = false;
+    assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
+    assert_int_equal(scene.visit[0][2].count, 1);
+    assert_int_equal(report.executions, 1);
+    /* As a gang it has the room of an AIV task, not that of one with lanes. */
+    plan.lanes = PTO_LANES(-1, -1, KERNEL_BLOCK_AIV);
+    plan.blocks = 2 * (int32_t)at->clusters;
+    plan.is_gang = true;
+    assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+    assert_int_equal(scene.order_count, plan.blocks);
+    /* And in blocks it may use both AIVs of a cluster. */
+    plan.is_gang = false;
+    assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+    assert_int_equal(scene.order_count, plan.blocks);
+}
+
+static void a_task_with_aiv1_only_is_an_aiv_task(void **state)
+{
+    (void)state;
+    each_setting(2, check_aiv1_alone);
+}
+
+static void check_bad_lanes(const struct setting *at)
+{
+    static const struct {
+        struct pto_kernels lanes;
+        const char *words;
+    } bad[] = {
+        { { KERNEL_LANE_AIC, KERNELS, -1 }, "no kernel" },
+        { { KERNEL_LANE_AIC, -1, KERNELS + 7 }, "no kernel" },
+        { { KERNELS, KERNEL_LANE_AIV0, -1 }, "no kernel" },
+        { { KERNEL_LANE_AIC, KERNEL_LANE_AIC, -1 }, "other core type" },
+        { { KERNEL_LANE_AIV0, KERNEL_LANE_AIV0, KERNEL_LANE_AIV1 }, "other core type" },
+        { { -1, KERNEL_LANE_AIV0, KERNEL_LANE_AIC }, "other core type" },
+        { { -1, -1, KERNEL_LANE_AIC }, "other core type" },
+    };
+
+    plan.blocks = 1;
+    plan.is_gang = false;
+    for (uint32_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        plan.lanes = bad[i].lanes;
+        assert_refused(run(at, orchestrate_lanes), PTO_EARGS, bad[i].words);
+        assert_int_equal(report.executions, 0);
+    }
+}
+
+static void a_kernel_for_the_wrong_lane_is_refused(void **state)
+{
+    (void)state;
+    each_setting(2, check_bad_lanes);
+}
+
+enum { SMALL_MIXES = 40 };
+
+/* Everything wants the one cluster there is. */
+static void orchestrate_crowd(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    for (uint32_t i = 0; i < SMALL_MIXES; i++) {
+        pto_aiv(o, KERNEL_ADD_AIV, PTO_AFTER(&t), PTO_INT(40));
+        pto_mix(o, all_combinations[i % COMBINATIONS], PTO_AFTER(&t), PTO_INT(i),
+                PTO_INT(lane_count(all_combinations[i % COMBINATIONS])));
+        pto_aic(o, KERNEL_ADD_AIC, PTO_AFTER(&t), PTO_INT(41));
+    }
+}
+
+static void check_crowd(const struct setting *at)
+{
+    assert_int_equal(run(at, orchestrate_crowd), PTO_OK);
+    assert_int_equal(scene.word[40], SMALL_MIXES);
+    assert_int_equal(scene.word[41], SMALL_MIXES);
+    assert_int_equal(report.executions, 2 * SMALL_MIXES + SMALL_MIXES / 4 * (3 + 2 + 2 + 2));
+    assert_true(scene.inside_max[PTO_CORE_AIC] <= 1);
+    assert_true(scene.inside_max[PTO_CORE_AIV] <= 2);
+}
+
+static void lanes_and_ordinary_tasks_share_the_only_cluster(void **state)
+{
+    (void)state;
+    each_setting(1, check_crowd);
+}
+
+/* ---- state that a cluster shares ---- */
+
+static void orchestrate_state(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    EXPECT(pto_sim_get_subblock_id() == 0);
+    EXPECT(pto_sim_get_pipe_shared_state(PIPE_KEY, PIPE_BYTES) == NULL);
+    pto_mix(o, PTO_LANES(KERNEL_STATE_AIC, KERNEL_STATE_AIV, KERNEL_STATE_AIV), PTO_INOUT(&t),
+            PTO_INT(0), PTO_INT(LANES), PTO_GANG(plan.blocks));
+}
+
+static void check_state(const struct setting *at)
+{
+    assert_null(pto_sim_get_pipe_shared_state(PIPE_KEY, PIPE_BYTES));
+    assert_int_equal(pto_sim_get_subblock_id(), 0);
+    plan.blocks = (int32_t)at->clusters;
+    for (uint32_t round = 0; round < 3; round++) { /* what one run left, the next does not see */
+        assert_int_equal(run(at, orchestrate_state), PTO_OK);
+        assert_nothing_unexpected();
+        for (uint32_t b = 0; b < at->clusters; b++)
+            for (uint32_t lane = 0; lane < LANES; lane++) {
+                const struct visit *v = &scene.visit[b][lane];
+
+                assert_non_null(v->pipe);
+                assert_ptr_equal(v->pipe, scene.visit[b][0].pipe);
+                assert_ptr_equal(v->other_pipe, scene.visit[b][0].other_pipe);
+                assert_ptr_not_equal(v->pipe, v->other_pipe);
+                assert_true(v->is_pipe_clean);
+                assert_int_equal(v->pipe_sum, LANES);
+                for (uint32_t c = 0; c < b; c++)
+                    assert_ptr_not_equal(v->pipe, scene.visit[c][lane].pipe);
+            }
+    }
+}
+
+static void a_cluster_has_state_of_its_own_for_one_run(void **state)
+{
+    (void)state;
+    each_setting(3, check_state);
+}
+
+/* ---- which cores ---- */
+
+static void check_cores(const struct setting *at)
+{
+    uint32_t n = at->clusters;
+
+    for (uint32_t i = 0; i < COMBINATIONS; i++) {
+        plan.lanes = all_combinations[i];
+        plan.blocks = (int32_t)n;
+        plan.is_gang = true;
+        assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
+        assert_int_equal(report.core_count, 3 * n);
+        for (uint32_t c = 0; c < n; c++) {
+            assert_int_equal(report.core_tasks[c], has_lane(plan.lanes, 0));
+            assert_int_equal(report.core_tasks[n + 2 * c], has_lane(plan.lanes, 1));
+            assert_int_equal(report.core_tasks[n + 2 * c + 1], has_lane(plan.lanes, 2));
+        }
+        plan.blocks = 1; /* the cores of one block are of one cluster */
+        plan.is_gang = false;
+        assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
+        for (uint32_t c = 0; c < n; c++) {
+            uint32_t sum = report.core_tasks[c] + report.core_tasks[n + 2 * c] +
+                           report.core_tasks[n + 2 * c + 1];
+
+            assert_true(sum == 0 || sum == lane_count(plan.lanes));
+        }
+    }
+}
+
+static void a_gang_of_lanes_uses_every_cluster_s_own_cores_once(void **state)
+{
+    (void)state;
+    each_setting(5, check_cores);
+}
+
+static void check_aiv_cores(const struct setting *at)
+{
+    uint32_t n = at->clusters;
+
+    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
+    plan.blocks = 2 * (int32_t)n;
+    plan.is_gang = true;
+    assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+    for (uint32_t i = 0; i < n; i++)
+        assert_int_equal(report.core_tasks[i], 0);
+    for (uint32_t i = n, extra = 0; i < 3 * n; i++) { /* the sum ran on one of them, too */
+        assert_true(report.core_tasks[i] == 1 || (report.core_tasks[i] == 2 && extra++ == 0));
+    }
+}
+
+static void a_gang_of_all_aivs_uses_each_of_them_once(void **state)
+{
+    (void)state;
+    each_setting(5, check_aiv_cores);
+}
+
+/* ---- SPMD ---- */
+
+static void check_spmd(const struct setting *at)
+{
+    static const int32_t counts[] = { 1, 2, 1000, IS_SANITIZED ? 3000 : BLOCKS_MAX };
+
+    for (uint32_t i = 0; i < 2 * sizeof(counts) / sizeof(counts[0]); i++) {
+        plan.lanes =
+            i % 2 != 0 ? PTO_LANES(KERNEL_BLOCK_AIC, -1, -1) : PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
+        plan.blocks = counts[i / 2];
+        plan.is_gang = false;
+        assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+        assert_nothing_unexpected();
+        for (int32_t b = 0; b < plan.blocks; b++)
+            if (scene.hits[b] != 1)
+                fail_msg("block %d of %d ran %u times", b, plan.blocks, scene.hits[b]);
+        assert_int_equal(scene.word[0], 1);
+        assert_int_equal(report.executions, plan.blocks + 1);
+        assert_int_equal(report.tasks, 2);
+    }
+}
+
+static void every_block_runs_once_and_before_the_next_task(void **state)
+{
+    (void)state;
+    each_setting(0, check_spmd);
+}
+
+static void check_block_order(const struct setting *at)
+{
+    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
+    plan.blocks = 1000;
+    plan.is_gang = false;
+    if (at->workers != 1)
+        return;
+    for (uint32_t round = 0; round < 20; round++) {
+        assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+        if (report.takeovers == 0) /* else the system held a kernel up for long */
+            break;
+    }
+    assert_int_equal(report.takeovers, 0);
+    for (uint32_t b = 0; b < 1000; b++)
+        assert_int_equal(scene.order[b], b);
+}
+
+static void one_worker_runs_blocks_in_increasing_order(void **state)
+{
+    (void)state;
+    each_setting(0, check_block_order);
+}
+
+static void orchestrate_meeting_blocks(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    pto_mix(o, plan.lanes, PTO_INOUT(&t), PTO_INT(0),
+            PTO_INT((uint32_t)plan.blocks * lane_count(plan.lanes)),
+            plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+}
+
+static void check_waiting_blocks(const struct setting *at)
+{
+    static const int32_t kernel[] = { KERNEL_MEET_AIV, KERNEL_SPIN_AIV };
+
+    for (uint32_t i = 0; i < 2; i++) {
+        plan.lanes = PTO_LANES(-1, kernel[i], -1);
+        plan.blocks = 8;
+        plan.is_gang = false;
+        assert_int_equal(run(at, orchestrate_meeting_blocks), PTO_OK);
+        assert_nothing_unexpected();
+        assert_int_equal(scene.word[0], 8);
+        assert_int_equal(report.executions, 8);
+    }
+}
+
+static void blocks_of_an_ordinary_task_may_wait_for_each_other(void **state)
+{
+    (void)state;
+    each_setting(4, check_waiting_blocks);
+}
+
+static void orchestrate_bad_blocks(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    EXPECT(
+        !pto_task_id_is_valid(pto_mix(o, plan.lanes, PTO_INOUT(&t), PTO_BLOCKS(plan.blocks)).task));
+    EXPECT(pto_orch_status(o) == PTO_EARGS);
+}
+
+static void check_bad_blocks(const struct setting *at)
+{
+    static const struct {
+        struct pto_kernels lanes;
+        int32_t blocks;
+    } bad[] = {
+        { { -1, KERNEL_BLOCK_AIV, -1 }, 0 },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, -1 },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, INT32_MIN },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, INT32_MAX },
+        { { -1, KERNEL_BLOCK_AIV, -1 }, (1 << 30) + 1 },
+        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, -1 }, 0 },
+        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, -1 }, (1 << 29) + 1 },
+        { { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, KERNEL_BLOCK_AIV }, INT32_MAX },
+    };
+
+    for (uint32_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char words[64];
+
+        plan.lanes = bad[i].lanes;
+        plan.blocks = bad[i].blocks;
+        snprintf(words, sizeof(words), "%d blocks", bad[i].blocks);
+        assert_refused(run(at, orchestrate_bad_blocks), PTO_EARGS, words);
+        assert_int_equal(report.executions, 0);
+        assert_int_equal(scene.order_count, 0);
+    }
+    plan.blocks = 3;
+    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
+    assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+}
+
+static void bad_block_counts_are_refused(void **state)
+{
+    (void)state;
+    each_setting(2, check_bad_blocks);
+}
+
+/* ---- gangs ---- */
+
+static void check_gangs_meet(const struct setting *at)
+{
+    const struct pto_kernels lanes[] = {
+        { -1, KERNEL_MEET_AIV, -1 },
+        { KERNEL_MEET_AIC, -1, -1 },
+        { KERNEL_MEET_AIC, KERNEL_MEET_AIV, KERNEL_MEET_AIV },
+        { -1, KERNEL_MEET_AIV, KERNEL_MEET_AIV },
+    };
+
+    for (uint32_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
+        plan.lanes = lanes[i];
+        plan.blocks = (int32_t)(i == 0 ? 2 * at->clusters : at->clusters);
+        plan.is_gang = true;
+        assert_int_equal(run(at, orchestrate_meeting_blocks), PTO_OK);
+        assert_nothing_unexpected();
+        assert_int_equal(scene.word[0], (uint32_t)plan.blocks * lane_count(lanes[i]));
+        assert_int_equal(report.executions, scene.word[0]);
+    }
+}
+
+static void a_gang_of_the_whole_chip_meets(void **state)
+{
+    (void)state;
+    each_setting(0, check_gangs_meet);
+}
+
+static void check_gang_of_one(const struct setting *at)
+{
+    plan.is_gang = true;
+    plan.blocks = 1;
+    plan.lanes = PTO_LANES(-1, KERNEL_BLOCK_AIV, -1);
+    assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+    assert_int_equal(scene.word[0], 1);
+    plan.lanes = all_combinations[0];
+    assert_int_equal(run(at, orchestrate_lanes), PTO_OK);
+    assert_visits(plan.lanes, 1);
+}
+
+static void a_gang_of_one_block_is_an_ordinary_task(void **state)
+{
+    (void)state;
+    each_setting(1, check_gang_of_one);
+}
+
+static void check_too_large(const struct setting *at)
+{
+    static const struct pto_kernels lanes[] = {
+        { KERNEL_BLOCK_AIC, -1, -1 },
+        { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, -1 },
+        { KERNEL_BLOCK_AIC, KERNEL_BLOCK_AIV, KERNEL_BLOCK_AIV },
+        { -1, KERNEL_BLOCK_AIV, KERNEL_BLOCK_AIV },
+        { -1, KERNEL_BLOCK_AIV, -1 },
+        { -1, -1, KERNEL_BLOCK_AIV },
+    };
+
+    for (uint32_t i = 0; i < sizeof(lanes) / sizeof(lanes[0]); i++) {
+        uint32_t most = i < 4 ? at->clusters : 2 * at->clusters;
+        char words[64];
+
+        plan.lanes = lanes[i];
+        plan.is_gang = true;
+        plan.blocks = (int32_t)most + 1;
+        snprintf(words, sizeof(words), "room for %u;", most);
+        assert_refused(run(at, orchestrate_blocks_then_sum), PTO_ESYNC_START, words);
+        assert_int_equal(report.executions, 0);
+        plan.blocks = 1000000;
+        assert_refused(run(at, orchestrate_blocks_then_sum), PTO_ESYNC_START, words);
+        plan.blocks = (int32_t)most;
+        assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+        assert_int_equal(report.executions, most * lane_count(lanes[i]) + 1);
+        plan.is_gang = false; /* in waves it may be as large as it likes */
+        plan.blocks = (int32_t)most + 1;
+        assert_int_equal(run(at, orchestrate_blocks_then_sum), PTO_OK);
+        assert_int_equal(report.executions, (most + 1) * lane_count(lanes[i]) + 1);
+    }
+}
+
+static void a_gang_larger_than_the_chip_is_refused(void **state)
+{
+    (void)state;
+    assert_int_equal(PTO_ESYNC_START, -7);
+    each_setting(3, check_too_large);
+}
+
+enum { GANGS = 6 };
+
+/* Each fits, no two fit together. */
+static void orchestrate_rivals(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+    uint32_t clusters = pto_cluster_count(o);
+
+    (void)entry;
+    for (uint32_t i = 0; i < GANGS; i++) {
+        uint32_t aivs = 2 * clusters - i % 3, mixes = clusters - i % 2;
+
+        pto_aiv(o, KERNEL_MEET_AIV, PTO_AFTER(&t), PTO_INT(3 * i), PTO_INT(aivs), PTO_GANG(aivs));
+        pto_mix(o, PTO_LANES(KERNEL_MEET_AIC, KERNEL_MEET_AIV, KERNEL_MEET_AIV), PTO_AFTER(&t),
+                PTO_INT(3 * i + 1), PTO_INT(3 * mixes), PTO_GANG(mixes));
+        pto_aic(o, KERNEL_MEET_AIC, PTO_AFTER(&t), PTO_INT(3 * i + 2), PTO_INT(mixes),
+                PTO_GANG(mixes));
+    }
+}
+
+static void check_rivals(const struct setting *at)
+{
+    assert_int_equal(run(at, orchestrate_rivals), PTO_OK);
+    assert_nothing_unexpected();
+    for (uint32_t i = 0; i < GANGS; i++) {
+        assert_int_equal(scene.word[3 * i], 2 * at->clusters - i % 3);
+        assert_int_equal(scene.word[3 * i + 1], 3 * (at->clusters - i % 2));
+        assert_int_equal(scene.word[3 * i + 2], at->clusters - i % 2);
+    }
+}
+
+static void gangs_that_do_not_fit_beside_each_other_all_run(void **state)
+{
+    (void)state;
+    each_setting(4, check_rivals);
+}
+
+enum { CROWD_ROUNDS = 10 };
+
+static void orchestrate_everything(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+    uint32_t clusters = pto_cluster_count(o);
+
+    (void)entry;
+    for (uint32_t i = 0; i < CROWD_ROUNDS; i++) {
+        for (uint32_t j = 0; j < 10; j++) {
+            pto_aiv(o, KERNEL_ADD_AIV, PTO_AFTER(&t), PTO_INT(60));
+            pto_aic(o, KERNEL_ADD_AIC, PTO_AFTER(&t), PTO_INT(61));
+        }
+        pto_aiv(o, KERNEL_MEET_AIV, PTO_AFTER(&t), PTO_INT(2 * i), PTO_INT(2 * clusters),
+                PTO_GANG(2 * clusters));
+        pto_mix(o, PTO_LANES(KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV), PTO_AFTER(&t),
+                PTO_INT(62), PTO_BLOCKS(clusters + 3));
+        pto_aiv(o, KERNEL_MS, PTO_AFTER(&t), PTO_BLOCKS(3));
+        pto_mix(o, PTO_LANES(KERNEL_MEET_AIC, KERNEL_MEET_AIV, -1), PTO_AFTER(&t),
+                PTO_INT(2 * i + 1), PTO_INT(2 * clusters), PTO_GANG(clusters));
+    }
+}
+
+static void assert_everything(const struct setting *at)
+{
+    for (uint32_t i = 0; i < 2 * CROWD_ROUNDS; i++)
+        assert_int_equal(scene.word[i], 2 * at->clusters);
+    assert_int_equal(scene.word[60], 10 * CROWD_ROUNDS);
+    assert_int_equal(scene.word[61], 10 * CROWD_ROUNDS);
+    assert_int_equal(scene.word[62], CROWD_ROUNDS * 3 * (at->clusters + 3));
+    assert_int_equal(scene.ordinary, 3 * CROWD_ROUNDS);
+}
+
+static void check_everything(const struct setting *at)
+{
+    struct pto_run_options options;
+
+    pto_run_options_init(&options);
+    options.trace = PTO_TRACE_TIMES;
+    for (uint32_t i = 0; i < 2; i++) {
+        memset(&scene, 0, sizeof(scene));
+        options.order_seed = i; /* newest first, or in any order */
+        assert_int_equal(run_with(at, kernels, KERNELS, orchestrate_everything, &options), PTO_OK);
+        assert_nothing_unexpected();
+        assert_everything(at);
+    }
+}
+
+static void gangs_lanes_blocks_and_ordinary_tasks_run_together(void **state)
+{
+    (void)state;
+    each_setting(3, check_everything);
+}
+
+/* ---- who goes first ---- */
+
+enum { ORDINARY = 50, ORDINARY_FEW = 20 }; /* all of them fit the window of one worker */
+
+/* One task releases all others at once; what has to go first is the one at plan.at. */
+static void orchestrate_rush(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    pto_aiv(o, KERNEL_MS, PTO_INOUT(&t));
+    for (uint32_t i = 0; i <= ORDINARY; i++) {
+        if (i == plan.at)
+            pto_mix(o, plan.lanes, PTO_IN(&t),
+                    plan.is_gang ? PTO_GANG(plan.blocks) : PTO_BLOCKS(plan.blocks));
+        else
+            pto_aiv(o, KERNEL_MS, PTO_IN(&t));
+    }
+}
+
+/* How many ordinary tasks had started when that one did. */
+static uint32_t rush(const struct setting *at)
+{
+    assert_int_equal(run(at, orchestrate_rush), PTO_OK);
+    assert_int_equal(scene.ordinary, ORDINARY + 1);
+    assert_true(scene.before != 0);
+    return scene.before - 1;
+}
+
+/*
+ * One worker alone takes them in an order that nobody else can disturb. Of
+ * several, the system may hold up the one that is just releasing the tasks,
+ * while others take what is released already: then the rush is repeated, for
+ * who does not know what goes first never has it among the first.
+ */
+static void check_rush(const struct setting *at)
+{
+    static const uint32_t places[] = { 0, ORDINARY / 2, ORDINARY };
+    uint32_t attempts = at->workers == 1 ? 1 : 20;
+
+    for (uint32_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        uint32_t before = ORDINARY;
+
+        plan.at = places[i];
+        for (uint32_t j = 0; j < attempts && before >= ORDINARY_FEW; j++)
+            before = rush(at);
+        if (before >= ORDINARY_FEW)
+            fail_msg("submitted as number %u, it ran after %u ordinary tasks, %u times", plan.at,
+                     before, attempts);
+    }
+}
+
+static void check_gang_first(const struct setting *at)
+{
+    plan.is_gang = true;
+    plan.blocks = 2 * (int32_t)at->clusters;
+    plan.lanes = PTO_LANES(-1, KERNEL_GANG, -1);
+    check_rush(at);
+}
+
+static void a_ready_gang_goes_before_ordinary_tasks(void **state)
+{
+    (void)state;
+    each_setting(2, check_gang_first);
+}
+
+static void check_lanes_first(const struct setting *at)
+{
+    plan.is_gang = false;
+    plan.blocks = 1;
+    plan.lanes = PTO_LANES(KERNEL_GANG_AIC, KERNEL_GANG, KERNEL_GANG);
+    check_rush(at);
+}
+
+static void a_ready_task_with_lanes_goes_before_ordinary_tasks(void **state)
+{
+    (void)state;
+    each_setting(2, check_lanes_first);
+}
+
+/* A gang gets its cores although there is always an ordinary task for each core. */
+static void orchestrate_flood(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+
+    (void)entry;
+    for (uint32_t i = 0; i < plan.count; i++) {
+        if (i == 50)
+            pto_aiv(o, KERNEL_GANG, PTO_AFTER(&t), PTO_GANG(2 * pto_cluster_count(o)));
+        pto_aiv(o, KERNEL_MS, PTO_AFTER(&t));
+    }
+}
+
+static void check_flood(const struct setting *at)
+{
+    plan.count = 400;
+    assert_int_equal(run(at, orchestrate_flood), PTO_OK);
+    assert_int_equal(scene.ordinary, plan.count);
+    assert_true(scene.before != 0);
+}
+
+static void a_gang_is_not_starved_by_ordinary_tasks(void **state)
+{
+    (void)state;
+    each_setting(2, check_flood);
+}
+
+/*
+ * The gang wants the core on which a kernel waits for an ordinary task: that
+ * one has to go before the gang for once, or nothing would ever go on.
+ */
+static void orchestrate_holder(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+    struct pto_args args;
+    struct pto_task_id gang_may, ordinary_may;
+
+    (void)entry;
+    gang_may = pto_aiv(o, KERNEL_LATCH, PTO_AFTER(&t), PTO_INT(WORD_GANG_MAY), PTO_INT(1)).task;
+    ordinary_may =
+        pto_aiv(o, KERNEL_LATCH, PTO_AFTER(&t), PTO_INT(WORD_ORDINARY_MAY), PTO_INT(1)).task;
+    pto_args_init(&args);
+    pto_add_no_dep(&args, &t);
+    pto_add_scalar(&args, WORD_GANG);
+    pto_set_deps(&args, &gang_may, NULL, 1);
+    pto_set_blocks(&args, plan.blocks);
+    pto_set_sync_start(&args, plan.is_gang);
+    pto_submit_mix(o, plan.lanes, &args);
+    for (uint32_t i = 0; i < plan.count; i++) {
+        pto_args_init(&args);
+        pto_add_no_dep(&args, &t);
+        pto_add_scalar(&args, WORD_ORDINARY);
+        pto_set_deps(&args, &ordinary_may, NULL, 1);
+        pto_submit_aiv(o, KERNEL_ADD_AIV, &args);
+    }
+    pto_aiv(o, KERNEL_HOLDER, PTO_AFTER(&t), PTO_INT(plan.at));
+}
+
+static void check_holder(const struct setting *at)
+{
+    static const struct {
+        uint32_t ms, count;
+        struct pto_kernels lanes;
+        int32_t blocks;
+        bool is_gang;
+    } cases[] = {
+        { 4, 1, { -1, KERNEL_ADD_AIV, -1 }, 2, true },
+        { 4, 5, { -1, KERNEL_ADD_AIV, -1 }, 2, true },
+        { 20, 5, { -1, KERNEL_ADD_AIV, -1 }, 2, true },
+        { 4, 1, { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 2, false },
+        { 20, 5, { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 2, false },
+    };
+
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        plan.at = cases[i].ms;
+        plan.count = cases[i].count;
+        plan.lanes = cases[i].lanes;
+        plan.blocks = cases[i].blocks;
+        plan.is_gang = cases[i].is_gang;
+        assert_int_equal(run(at, orchestrate_holder), PTO_OK);
+        assert_nothing_unexpected();
+        assert_int_equal(scene.word[WORD_GANG], 2 * lane_count(plan.lanes));
+        assert_int_equal(scene.word[WORD_ORDINARY], plan.count);
+    }
+}
+
+static void a_kernel_may_wait_for_an_ordinary_task_while_a_gang_waits_for_its_core(void **state)
+{
+    (void)state;
+    each_setting(1, check_holder);
+}
+
+/* ---- cancelled ---- */
+
+/* Nobody holds more than one core, so the gang waits for the gate and nothing else. */
+static void orchestrate_gate(struct pto_orch *o, const struct pto_entry *entry)
+{
+    struct pto_tensor t = token();
+    struct pto_task_id may;
+    struct pto_args args;
+
+    (void)entry;
+    may = pto_aiv(o, KERNEL_LATCH, PTO_AFTER(&t), PTO_INT(WORD_GANG_MAY), PTO_INT(1)).task;
+    pto_args_init(&args);
+    pto_add_inout(&args, &t);
+    pto_add_scalar(&args, WORD_GANG);
+    pto_set_deps(&args, &may, NULL, 1);
+    pto_set_blocks(&args, plan.blocks);
+    pto_set_sync_start(&args, plan.is_gang);
+    pto_submit_mix(o, plan.lanes, &args);
+    pto_aiv(o, KERNEL_ADD_AIV, PTO_INOUT(&t), PTO_INT(WORD_GANG));
+    pto_aiv(o, KERNEL_GATE, PTO_AFTER(&t));
+}
+
+static void check_cancel(const struct setting *at)
+{
+    static const struct {
+        struct pto_kernels lanes;
+        int32_t blocks;
+        bool is_gang;
+    } cases[] = {
+        { { -1, KERNEL_ADD_AIV, -1 }, 2, true },
+        { { KERNEL_ADD_AIC, KERNEL_ADD_AIV, KERNEL_ADD_AIV }, 3, false },
+    };
+
+    for (uint32_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct pto_callable *callable = make_callable(kernels, KERNELS, orchestrate_gate);
+        struct pto_run_options options;
+        struct pto_run *handle = NULL;
+
+        plan.lanes = cases[i].lanes;
+        plan.blocks = cases[i].blocks;
+        plan.is_gang = cases[i].is_gang;
+        memset(&scene, 0, sizeof(scene));
+        pto_run_options_init(&options);
+        options.mode = at->mode;
+        assert_int_equal(pto_run_prepare(at->device, callable, NULL, &options, &handle), PTO_OK);
+        assert_int_equal(pto_run_launch(handle), PTO_OK);
+        wait_until(&scene.word[WORD_AT_GATE], 1, true);
+        pto_notify_set(&scene.word[WORD_GANG_MAY], 1);
+        assert_int_equal(pto_run_wait(handle, 5 * MS), PTO_ETIMEOUT);
+        assert_int_equal(pto_run_cancel(handle), PTO_OK);
+        assert_int_equal(pto_run_wait(handle, 5 * MS), PTO_ETIMEOUT); /* a kernel is waited for */
+        __atomic_store_n(&scene.word[WORD_OPEN], 1, __ATOMIC_RELEASE);
+        assert_int_equal(pto_run_wait(handle, 10000 * MS), PTO_ECANCELED);
+        assert_int_equal(pto_run_finish(handle, NULL), PTO_ECANCELED);
+        assert_int_equal(scene.word[WORD_GANG], 0);
+        assert_int_equal(pto_callable_destroy(callable), PTO_OK);
+    }
+    plan.is_gang = true;
+    plan.lanes = PTO_LANES(KERNEL_MEET_AIC, KERNEL_MEET_AIV, KERNEL_MEET_AIV);
+    plan.blocks = (int32_t)at->clusters;
+    assert_int_equal(run(at, orchestrate_meeting_blocks), PTO_OK);
+}
+
+static void gangs_and_lanes_that_wait_for_cores_are_cancelled(void **state)
+{
+    (void)state;
+    each_setting(1, check_cancel);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(lanes_run_at_the_same_time_with_the_same_arguments_on_threads_of_their_own),
+        TEST(lanes_meet_on_the_only_cluster),
+        TEST(more_blocks_of_lanes_than_clusters_run_in_waves),
+        TEST(the_next_task_sees_what_every_lane_wrote),
+        TEST(a_task_with_aiv1_only_is_an_aiv_task),
+        TEST(a_kernel_for_the_wrong_lane_is_refused),
+        TEST(lanes_and_ordinary_tasks_share_the_only_cluster),
+        TEST(a_cluster_has_state_of_its_own_for_one_run),
+        TEST(a_gang_of_lanes_uses_every_cluster_s_own_cores_once),
+        TEST(a_gang_of_all_aivs_uses_each_of_them_once),
+        TEST(every_block_runs_once_and_before_the_next_task),
+        TEST(one_worker_runs_blocks_in_increasing_order),
+        TEST(blocks_of_an_ordinary_task_may_wait_for_each_other),
+        TEST(bad_block_counts_are_refused),
+        TEST(a_gang_of_the_whole_chip_meets),
+        TEST(a_gang_of_one_block_is_an_ordinary_task),
+        TEST(a_gang_larger_than_the_chip_is_refused),
+        TEST(gangs_that_do_not_fit_beside_each_other_all_run),
+        TEST(gangs_lanes_blocks_and_ordinary_tasks_run_together),
+        TEST(a_ready_gang_goes_before_ordinary_tasks),
+        TEST(a_ready_task_with_lanes_goes_before_ordinary_tasks),
+        TEST(a_gang_is_not_starved_by_ordinary_tasks),
+        TEST(a_kernel_may_wait_for_an_ordinary_task_while_a_gang_waits_for_its_core),
+        TEST(gangs_and_lanes_that_wait_for_cores_are_cancelled),
+    };
+
+    alarm(HANG_SECONDS);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
